@@ -38,6 +38,7 @@ struct hints {
     uint32_t entry_room;
     /* any thread: what a run has learnt, only ever towards less */
     _Atomic(unsigned char) *learnt; /* per rule: enum hint_learnt */
+    _Atomic(uint64_t) *tried;       /* per rule: blocks that hint_canary was asked about */
     atomic_bool live_refused;
 };
 
@@ -181,7 +182,8 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     hints->buckets = meta_get(buckets * sizeof(*hints->buckets));
     hints->entries = meta_get(entries * sizeof(*hints->entries));
     hints->learnt = meta_get(n + 1);
-    if (!hints->buckets || !hints->entries || !hints->learnt) {
+    hints->tried = meta_get((n + 1) * sizeof(*hints->tried));
+    if (!hints->buckets || !hints->entries || !hints->learnt || !hints->tried) {
         hint_free(hints);
         return -ENOMEM;
     }
@@ -200,6 +202,8 @@ void hint_free(struct hints *hints)
         meta_put(hints->entries, hints->entry_room * sizeof(*hints->entries));
     if (hints->learnt)
         meta_put(hints->learnt, hints->count + 1);
+    if (hints->tried)
+        meta_put(hints->tried, (hints->count + 1) * sizeof(*hints->tried));
     meta_put(hints, sizeof(*hints));
 }
 
@@ -483,6 +487,18 @@ bool hint_is_due(const struct hints *hints, const struct plan *plan, const struc
     const struct rule *rule = hint_rule(hints, plan->rule);
 
     return rule && is_reached(&rule->when, plan->due_anchor, UINT64_MAX, 0, edge);
+}
+
+void hint_canary(struct hints *hints, struct plan *io_plan)
+{
+    const struct rule *rule = hint_rule(hints, io_plan->rule);
+    uint64_t number;
+
+    if (!rule || rule->canary <= 1 || io_plan->mode != HINT_LIVE || !hint_acts(io_plan))
+        return;
+    number = atomic_fetch_add_explicit(&hints->tried[io_plan->rule], 1, memory_order_relaxed) + 1;
+    if (number <= (uint64_t)HINT_CANARY * rule->canary && number % rule->canary != 0)
+        io_plan->mode = HINT_SHADOW;
 }
 
 bool hint_acts(const struct plan *plan)

@@ -88,6 +88,13 @@ bool hint_wait_is_due(const struct rule *rule, const struct hint_wait *wait,
 /* True if this edge is the one that proves the storage dead: of a rule that counts nothing. */
 bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
 
+/*
+ * To be asked once for each plan that is carried out: in live, of the first HINT_CANARY * canary blocks of a rule with canary
+ * only each canary-th acts, the others are in shadow.
+ */
+#define HINT_CANARY 64
+void hint_canary(struct hints *hints, struct plan *io_plan);
+
 /* True if the plan changes where the block is placed: a mode and an action that act, not below min_size. */
 bool hint_acts(const struct plan *plan);
 
@@ -98,6 +105,7 @@ bool hint_acts(const struct plan *plan);
 enum hint_learnt {
     HINT_LEARNT_NOTHING,
     HINT_LEARNT_UNCOUNTED, /* in shadow: there was no memory to count what it matches; to be told at an edge */
+    HINT_LEARNT_TOUCHED, /* in shadow: a call was stopped, of this rule or of another, and the file says fallback */
     HINT_LEARNT_DRIFT, /* in shadow: it matched something else than it expects */
     HINT_LEARNT_OFF,   /* off: a block of it is shared (R85) */
 };

@@ -296,6 +296,7 @@ static void make_plan(struct dispatch_request *request)
     dispatch_go_on();
     request->tag.pysites = pynamed_of(request->tag.pystack);
     hint_plan(sidecar.hints, &request->tag, &request->plan);
+    hint_canary(sidecar.hints, &request->plan);
 }
 
 static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcome)

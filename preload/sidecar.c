@@ -21,6 +21,7 @@
 
 struct sidecar sidecar;
 static atomic_bool is_stopped;
+static bool falls_back; /* fixed by sidecar_load */
 
 /* The arguments of this process, joined by blanks and cut at `size`. */
 static void read_arguments(char *ret_text, size_t size)
@@ -259,6 +260,7 @@ void sidecar_load(const struct config *config, bool serves)
     /* the file stays: the index points into its rules */
     name_pysites(path);
     sidecar.lives = count_mode(file, HINT_LIVE) > 0;
+    falls_back = file->fallback == HINTFILE_FALLBACK_YES;
     sidecar.waits = events_of(file);
     sidecar.acts =
             sidecar.lives || count_mode(file, HINT_TRAP) > 0 || count_mode(file, HINT_POISON) > 0;
@@ -302,6 +304,20 @@ void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
     hintfile_tell_drift(&what, text, sizeof text);
     msg_warn("hint %s: %s: it releases nothing more in this run", rule->id, text);
     dispatch_told(capture_drift((uint32_t)drift->rule, &what));
+}
+
+void sidecar_fall_back(void)
+{
+    bool is_first = false;
+
+    if (!falls_back)
+        return;
+    for (size_t i = 0; i < hint_count(sidecar.hints); i++)
+        is_first |= hint_learn(sidecar.hints, (int)i, HINT_LEARNT_TOUCHED);
+    if (!is_first)
+        return;
+    msg_warn("fallback: a call was stopped, all hints are in shadow from here on");
+    dispatch_told(capture_note(1, "fallback: a call was stopped, all hints are in shadow"));
 }
 
 void sidecar_rule_off(int rule, const char *call)

@@ -91,6 +91,8 @@ bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const c
         return false;
     }
     tell_touch(hit, FORMAT_HINT_VIOLATION, ptr, what);
+    if (hit->mode == HINT_LIVE)
+        sidecar_fall_back();
     return true;
 }
 

@@ -430,6 +430,22 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
     return 0;
 }
 
+/* 1/NUMBER */
+static int take_canary(struct reading *reading, const struct hinttree_node *value)
+{
+    const char *at = value->text;
+    uint64_t one = 0;
+    uint64_t of = 0;
+    uint32_t canary;
+
+    if (!scan_number(&at, &one) || *at++ != '/' || !scan_number(&at, &of) || *at != '\0' || one != 1
+            || of == 0 || of > INT32_MAX)
+        return refuse(reading, value, "canary must be 1/NUMBER");
+    canary = (uint32_t)of;
+    memcpy(field_of(reading), &canary, sizeof canary);
+    return 0;
+}
+
 static int take_pick_device(struct reading *reading, const struct hinttree_node *value)
 {
     const char *at = value->text;
@@ -713,6 +729,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
     *reading->rule = (struct rule){
             .mode = file->mode,
             .min_size = file->min_size,
+            .canary = file->canary,
             .line = item->line,
             .column = item->column,
             .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},

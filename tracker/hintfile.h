@@ -44,6 +44,12 @@
 #define HINTFILE_ACTIONS  "release", "pin", "ignore", "keep-meta"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
+/* What follows a call that was stopped in live. */
+enum hintfile_fallback {
+    HINTFILE_FALLBACK_NO,
+    HINTFILE_FALLBACK_YES, /* all hints are in shadow */
+};
+
 enum hintfile_mismatch {
     HINTFILE_MISMATCH_SHADOW, /* another build: hints go to shadow */
     HINTFILE_MISMATCH_REFUSE, /* another build: hints are not used */
@@ -73,6 +79,8 @@ struct hintfile {
 
     enum hint_mode mode; /* defaults.mode, HINT_SHADOW if not stated */
     uint64_t min_size;   /* defaults.min-size */
+    uint32_t canary;     /* defaults.canary, 0 = not stated */
+    enum hintfile_fallback fallback;
 
     struct rule *rule;            /* mode and min_size of each are filled, defaults applied */
     struct hintfile_words *words; /* same index */

@@ -357,6 +357,8 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
         (void)fprintf(out, "    mode: %s\n", mode_word(rule->mode));
     if (rule->min_size != file->min_size)
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
+    if (rule->canary != file->canary)
+        (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
     put_expect(out, rule, words ? words->saves : 0);
 }
 
@@ -445,8 +447,11 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     put_made(out, file);
     put_predicted(out, file);
     put_program(out, file);
-    (void)fprintf(out, "defaults: {mode: %s, min-size: %" PRIu64 "}\n", mode_word(file->mode),
-            file->min_size);
+    (void)fprintf(
+            out, "defaults: {mode: %s, min-size: %" PRIu64, mode_word(file->mode), file->min_size);
+    if (file->canary > 1)
+        (void)fprintf(out, ", canary: 1/%u", file->canary);
+    (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)
         put_hint(out, file, &file->rule[i], file->words ? &file->words[i] : NULL);

@@ -345,8 +345,12 @@ static const struct {
         {HINT(PICK, "{free-of: b}", ""), "t.yaml:6:21: there is no hint 'b'"},
         {HINT(PICK, WHEN, "    else: {free-of: b}\n"), "t.yaml:7:21: there is no hint 'b'"},
         {HINT(PICK, WHEN, "    else: {anchor: y}\n"), "t.yaml:7:11: else needs anchor and edge"},
-        {HINT(PICK, WHEN, "    canary: 1/16\n"),
-                "t.yaml:7:5: 'canary' in hint is not supported yet"},
+        {HINT(PICK, WHEN, "    canary: 2/16\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
+        {HINT(PICK, WHEN, "    canary: 1/0\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
+        {HINT(PICK, WHEN, "    canary: 1/2x\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
+        {HINT(PICK, WHEN, "    canary: 16\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
+        {"kedge-hints: 1\ndefaults: {fallback: maybe}\n",
+                "t.yaml:2:22: fallback must be no or yes"},
         {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
                 "t.yaml:7:5: 'cap' in hint is not supported yet"},
         {HINT(PICK, WHEN, "    expect: {per-step: 1}\n"),
@@ -573,6 +577,38 @@ static char *write_with(const char *map, const char *key, const char *value)
     return again;
 }
 
+TEST(canary_and_fallback_are_written_as_they_were_read)
+{
+    static const char hints[] =
+            "kedge-hints: 1\ndefaults: {mode: poison, canary: 1/8, fallback: yes}\nhints:\n"
+            "  - {id: a, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}}\n"
+            "  - {id: b, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}, "
+            "canary: 1/3, mode: live}\n"
+            "  - {id: c, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}, "
+            "canary: 1/1}\n";
+    struct hintfile *file = parse(hints);
+    char *text = NULL;
+    size_t length = 0;
+
+    for (int turn = 0; turn < 2; turn++) {
+        REQUIRE(file != NULL);
+        CHECK_EQ(file->mode, HINT_POISON);
+        CHECK_EQ(file->canary, 8);
+        CHECK_EQ(file->fallback, HINTFILE_FALLBACK_YES);
+        CHECK_EQ(file->rule[0].canary, 8);
+        CHECK_EQ(file->rule[0].mode, HINT_POISON);
+        CHECK_EQ(file->rule[1].canary, 3);
+        CHECK_EQ(file->rule[1].mode, HINT_LIVE);
+        CHECK_EQ(file->rule[2].canary, 1);
+        free(text);
+        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        hintfile_free(file);
+        file = parse(text);
+    }
+    hintfile_free(file);
+    free(text);
+}
+
 TEST(a_pin_and_an_ignore_are_read_and_written_without_a_moment)
 {
     struct hintfile *file = parse("kedge-hints: 1\ndefaults: {mode: live}\nhints:\n"
@@ -619,7 +655,7 @@ TEST(a_key_that_states_its_default_changes_nothing)
         free(with);
         count++;
     }
-    CHECK_EQ(count, 10u);
+    CHECK_EQ(count, 12u);
     free(without);
 }
 
