@@ -98,7 +98,7 @@ def r57_another_build_puts_hints_into_shadow():
 
     for path in ("hints.yaml", "library.yaml"):
         same(f"{path}, the same build", releases(SOT, path, "live"), (["live"], 1, []))
-    for mode in ("trap", "live"):
+    for mode in ("poison", "trap", "live"):
         same(f"program, {mode}", releases(program, "hints.yaml", mode), (["shadow"], 0, [("sot", "hints stay in shadow")]))
         # kedge run puts its own library in front of the loader's path; a preloaded one of the same name is there before.
         same(f"library, {mode}", releases(SOT, "library.yaml", mode, LD_PRELOAD=library),

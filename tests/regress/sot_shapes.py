@@ -131,6 +131,22 @@ def r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt():
         expect_stopped(f"{takes}-live", live(f"{takes}-live", takes, rc=None), ids, plain)
 
 
+def r86_in_poison_a_backward_that_reads_is_named_and_spoils_its_result():
+    """Nothing is stopped there: what is read is 0xff, which the program's own check of its sums notices. It never goes unseen."""
+    suggest()
+    for takes, status, late in (("shape", 0, 0), ("tensor", 0, 1), ("buffer", 1, 1)):
+        done = live(takes, takes, "poison", rc=status)
+        right = checksum(done.stdout) == checksum(bare(*sot(HELD, takes)).stdout)
+        same(f"{takes}: the right result, a wrong sum seen", (right, "wrong sum" in done.stdout), (status == 0, status == 1))
+        hints = tool_json("report", f"{takes}.kcap")["hints"]
+        same(f"{takes}: late uses of each hint", [h["late_touches"] for h in hints], [late] * 3)
+        same(f"{takes}: late writes, blocks that nobody wrote",
+             tuple(sum(h[key] for h in hints) for key in ("late_writes", "clean_count")), (0, COUNT))
+        for h in hints if late else ():
+            for stack, function in (("used_by", "run_gradient"), ("allocated_by", "alloc_eager")):
+                check(function in [f["function"] for f in h[stack]], f"{takes}: {function} is not in {stack}")
+
+
 def r86_keep_meta_saves_the_same_where_kernels_are_given_the_address():
     predicted, plain = suggest()
     keep_meta()
@@ -165,6 +181,7 @@ def r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hin
 
 if __name__ == "__main__":
     main(reports_are_the_published_ones, hints_take_980_mib_off_to_the_byte, one_run_finds_them_by_itself, r88_device_proves_the_saving,
+         r86_in_poison_a_backward_that_reads_is_named_and_spoils_its_result,
          r86_keep_meta_saves_the_same_where_kernels_are_given_the_address,
          r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hint,
          r86_r87_a_backward_that_reads_a_buffer_is_stopped_and_gets_no_receipt)
