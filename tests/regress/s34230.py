@@ -6,6 +6,7 @@ The published table is of cards of 32510 MiB: the peak of the stages 1 to 7 grow
 Here each row comes from `kedge ranks`, by the captures of all ranks. The program is the trainer `pipeline` without its mend.
 """
 import pathlib
+import re
 import shutil
 
 from regresskit import BUILD, KEDGE, bare, check, checksum, data, kedge_run, main, run, same, skip, tool, tool_json
@@ -56,10 +57,10 @@ def write_hints(form=GRADIENTS, **words):
     path.chmod(0o644)
 
 
-def captured(name, *command, rc=0, mode=None):
+def captured(name, *command, rc=0, mode=None, **changes):
     """One run; its output, and the row of each rank."""
     hints = {"KEDGE_HINTS": "hints.yaml", "KEDGE_HINTS_MODE": mode} if mode else {}
-    done = kedge_run(*command, capture=f"{name}.kcap", rc=rc, KEDGE_TRACE="full", **hints, **CARD)
+    done = kedge_run(*command, capture=f"{name}.kcap", rc=rc, KEDGE_TRACE="full", **hints, **CARD, **changes)
     rows = tool_json("ranks", *sorted(pathlib.Path().glob(f"{name}.kcap*")))["ranks"]
     same(f"{name}: ranks", [r["rank"] for r in rows], [str(stage) for stage in range(STAGES)])
     return done, rows
@@ -109,8 +110,8 @@ def is_flat(all_runs, plain):
             same(f"{what}: peak", row["peak_with_hints_bytes"] - SUMS * m, mended[stage]["peak_live_bytes"] - SUMS * 16)
 
 
-def verify(*command, rc=0):
-    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *command, rc=rc, **CARD).stdout
+def verify(*command, rc=0, **changes):
+    return run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *command, rc=rc, **CARD, **changes).stdout
 
 
 def with_hints(micro_batches):
@@ -174,9 +175,28 @@ def suggest_finds_the_hint_in_the_capture_of_stage_1():
 
 # ---- wrong hints ----
 
-def a_count_of_1_is_harmless_under_all_streams():
+def a_count_of_1_is_stopped_where_storage_waits_for_the_receive_alone():
     """The first receive proves nothing: the stage before has sent that input and then stands still, with our gradient not yet read."""
-    slow = program(16, "--delay", "3:20")
+    slow = program(24, "--delay", "3:5") # hosts are 16 backwards ahead; then there are 8 such moments
+    right = checksum(bare(*slow, **CARD).stdout)
+    write_hints(count=1, wait="event")
+    done, _ = captured("one", *slow, mode="trap", rc=3, SIMCUDA_SCHED="lazy")
+    check("illegal address" in done.stdout and "read by kedge_pack" in done.stdout, f"no late send: {done.stdout[-2000:]}")
+    said = verify(*slow, rc=1, SIMCUDA_SCHED="lazy")
+    check(re.search("not verified: (poison|trap): the program ended with exit code [13]", said), said[-500:])
+    # A device that has sent in time by chance has read what is there.
+    for seed in (1, 2):
+        done, _ = captured(f"random-{seed}", *slow, mode="trap", rc=None, SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
+        check(done.returncode == 3 or checksum(done.stdout) == right, f"seed {seed}: exit {done.returncode}: {done.stdout[-2000:]}")
+    write_hints(count=2, wait="event") # which is right
+    verify(*slow, SIMCUDA_SCHED="lazy")
+    done, rows = captured("live", *slow, mode="live", SIMCUDA_SCHED="lazy")
+    same("count 2, live: checksum", checksum(done.stdout), right)
+    same("count 2, live: live send buffers of stage 1", rows[1]["hints"][0]["live_most_with_hints"], 8)
+
+
+def a_count_of_1_is_harmless_under_all_streams():
+    slow = program(28, "--delay", "3:20")
     right = checksum(bare(*slow, **CARD).stdout)
     write_hints(count=1)
     verify(*slow)
@@ -241,5 +261,5 @@ if __name__ == "__main__":
     main(without_hints_the_peak_grows_and_768_are_out_of_memory, with_hints_the_peak_is_the_same_for_all_micro_batches,
          with_hints_what_is_held_is_the_same_where_frees_wait,
          suggest_finds_the_hint_in_the_capture_of_stage_1, ranks_of_mpirun_have_the_table_of_forked_ones,
-         a_count_of_1_is_harmless_under_all_streams, an_output_that_goes_at_once_is_caught,
+         a_count_of_1_is_stopped_where_storage_waits_for_the_receive_alone, a_count_of_1_is_harmless_under_all_streams, an_output_that_goes_at_once_is_caught,
          the_published_table_is_had_from_all_ranks)
