@@ -64,7 +64,7 @@ enum extent {
 #define NCCL_PEER        (void *send, size_t count, int type, int peer, void *comm, void *stream)
 #define NCCL_PEER_ARGS   (send, count, type, peer, comm, stream)
 
-/* X(name, parameters, arguments, root, what it sends, receives); ncclSend's and ncclRecv's differ in const alone, which no ABI
+/* X(name, parameters, arguments, root or peer, what it sends, receives); ncclSend's and ncclRecv's differ in const alone, which no ABI
  * knows, and have one buffer. */
 #define NCCL_CALLS(X)                                                                          \
     X(ncclAllReduce, NCCL_COLLECTIVE, NCCL_COLLECTIVE_ARGS, -1, receive, COUNT, COUNT)         \
@@ -76,8 +76,8 @@ enum extent {
     X(ncclAlltoAll, NCCL_GATHER, NCCL_GATHER_ARGS, -1, receive, ALL_RANKS, ALL_RANKS)          \
     X(ncclGather, NCCL_ROOT, NCCL_ROOT_ARGS, root, receive, COUNT, ALL_RANKS | AT_ROOT)        \
     X(ncclScatter, NCCL_ROOT, NCCL_ROOT_ARGS, root, receive, ALL_RANKS | AT_ROOT, COUNT)       \
-    X(ncclSend, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)                            \
-    X(ncclRecv, NCCL_PEER, NCCL_PEER_ARGS, -1, NULL, COUNT, UNUSED)
+    X(ncclSend, NCCL_PEER, NCCL_PEER_ARGS, peer, NULL, COUNT, UNUSED)                          \
+    X(ncclRecv, NCCL_PEER, NCCL_PEER_ARGS, peer, NULL, COUNT, UNUSED)
 
 /* X(name, parameters) */
 #define NCCL_OTHERS(X)                                                              \
@@ -276,7 +276,7 @@ struct buffers {
     const void *send, *receive;
     enum extent sent, received;
     size_t count;
-    int type, root;
+    int type, root; /* or the peer */
     void *comm;
     const void *real; /* the function, by which its library is found */
 };
@@ -374,6 +374,11 @@ static const char *name_of_one(const char *call)
     return strcmp(call, "ncclSend") == 0 ? "sendbuff" : "buff";
 }
 
+static bool is_between_two(const char *call)
+{
+    return strcmp(call, "ncclSend") == 0 || strcmp(call, "ncclRecv") == 0;
+}
+
 /* The call on record, in the anchor that the program makes it in: before the range that the call itself is. */
 static void note_call(const struct buffers *all, const char *call)
 {
@@ -385,6 +390,8 @@ static void note_call(const struct buffers *all, const char *call)
     info.buffer[0].ptr = (devptr_t)(uintptr_t)all->send;
     info.buffer[1].arg = all->received == UNUSED ? NULL : "recvbuff";
     info.buffer[1].ptr = (devptr_t)(uintptr_t)all->receive;
+    info.comm = (uint64_t)(uintptr_t)all->comm;
+    info.peer = is_between_two(call) ? all->root : -1;
     info.seq = dispatch_seq();
     dispatch_told(capture_call(&info));
     life_leave();

@@ -143,11 +143,11 @@ static char *grown_text(const struct mine_hint *hint)
 {
     const struct grower *grower = hint->grower;
 
-    return vec_format("%zu blocks, %s, given to ncclSend in %s, and kept: up to %" PRIu64
+    return vec_format("%zu blocks, %s, given to ncclSend%s%s, and kept: up to %" PRIu64
                       " live at a time\ndead at ncclRecv number %" PRIu32
                       " in %s after that, else at the exit of %s",
-            grower->count, render_bytes(grower->bytes).text, grower->sent, grower->most,
-            grower->receives, grower->received, grower->closing);
+            grower->count, render_bytes(grower->bytes).text, *grower->sent ? " in " : "",
+            grower->sent, grower->most, grower->receives, grower->received, grower->closing);
 }
 
 static char *make_comment(struct suggestion *s, size_t number, const char *way)
@@ -170,9 +170,10 @@ static char *make_proof(const struct mine_hint *hint)
 {
     if (!hint->grower)
         return NULL;
-    return vec_format("to be answered: why has the peer taken what ncclSend in %s was given once "
+    return vec_format("to be answered: why has the peer taken what ncclSend%s%s was given once "
                       "ncclRecv number %" PRIu32 " in %s after it is over?",
-            hint->grower->sent, hint->grower->receives, hint->grower->received);
+            *hint->grower->sent ? " in " : "", hint->grower->sent, hint->grower->receives,
+            hint->grower->received);
 }
 
 /*

@@ -7,6 +7,8 @@
 #include "tools/candidates.h"
 #include "tools/keytable.h"
 #include "tools/patterns.h"
+#include "tools/sitekey.h"
+#include "tools/title.h"
 #include "tools/vec.h"
 #include "tracker/apicalls.h"
 
@@ -31,7 +33,8 @@ struct work {
     struct keytable kinds; /* path -> receives */
     struct receives *receives;
     size_t receives_count, receives_room;
-    struct keytable places; /* (site or Python stack, path, device) -> group */
+    uint64_t *python;       /* per stack: the program's innermost line, 0 without one */
+    struct keytable places; /* (site, path, that line) -> group */
     struct group *groups;
     size_t group_count, group_room;
 };
@@ -77,17 +80,32 @@ static void list_calls(struct work *w)
     }
 }
 
+/* Of all layers of a framework the native site may be one; the program's line tells them apart. */
+static void name_stacks(struct work *w)
+{
+    struct sitekey keys[SITEKEY_MAX];
+
+    w->python = vec_new(w->trace->stack_count, sizeof(*w->python));
+    for (uint32_t i = 0; i < w->trace->stack_count; i++) {
+        struct trace_block block = {.stack = i};
+        size_t count = sitekey_list(w->trace, &block, keys);
+        for (size_t k = 0; k < count && !w->python[i]; k++)
+            if (keys[k].has_line && title_is_program(keys[k].frame->function, keys[k].frame->file))
+                w->python[i] = keys[k].key;
+    }
+}
+
 static void group_blocks(struct work *w, struct model_window window, uint64_t min_size)
 {
     const struct trace *trace = w->trace;
 
     for (uint32_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        uint64_t place = block->site ? block->site : trace_python(trace, block->stack);
-        if (block->born < window.first || block->born >= window.last || block->native || !place
-                || !block->anchor || block->size < min_size)
+        if (block->born < window.first || block->born >= window.last || block->native
+                || !block->anchor || block->size < min_size
+                || !(block->site || w->python[block->stack]))
             continue;
-        struct key key = {place, w->path[block->anchor], (uint64_t)(unsigned)block->device};
+        struct key key = {block->site, w->path[block->anchor], w->python[block->stack]};
         uint32_t number = keytable_number(&w->places, key);
         if (number == w->group_count)
             VEC_PUSH(w->groups, w->group_count, w->group_room) = (struct group){0};
@@ -156,22 +174,29 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
     return most;
 }
 
-/* Has each been sent, in anchors of one name? A last one may not have come to it. */
+/* Has each been sent? A last one may not have come to it. */
 static bool are_sent(const struct work *w, const struct group *group)
 {
-    uint32_t first = w->sent[group->blocks[0]];
-
     for (size_t i = 0; i < group->count; i++) {
-        uint32_t sent = w->sent[group->blocks[i]];
-        bool is_open =
-                w->trace->anchors[w->trace->blocks[group->blocks[i]].anchor].exit == TRACE_NEVER;
-        if (sent == TRACE_NONE && is_open)
-            continue;
-        if (sent == TRACE_NONE || first == TRACE_NONE
-                || w->path[w->trace->calls[sent].anchor] != w->path[w->trace->calls[first].anchor])
+        const struct trace_block *block = &w->trace->blocks[group->blocks[i]];
+        bool is_open = w->trace->anchors[block->anchor].exit == TRACE_NEVER;
+        if (w->sent[group->blocks[i]] == TRACE_NONE && (i == 0 || !is_open))
             return false;
     }
     return true;
+}
+
+/* The folded name of the anchors that all are sent in; TRACE_NONE: they have not one name. */
+static uint32_t sent_in(const struct work *w, const struct group *group)
+{
+    uint32_t path = w->path[w->trace->calls[w->sent[group->blocks[0]]].anchor];
+
+    for (size_t i = 0; i < group->count; i++) {
+        uint32_t sent = w->sent[group->blocks[i]];
+        if (sent != TRACE_NONE && w->path[w->trace->calls[sent].anchor] != path)
+            return TRACE_NONE;
+    }
+    return path;
 }
 
 /* Where the first receive after a call stands. */
@@ -231,24 +256,48 @@ static size_t count_gains(const struct work *w, const struct group *group,
     return gains;
 }
 
+/* Who sends what these receives take: the peer that the blocks are sent to, or somebody else? */
+enum origin {
+    ORIGIN_OTHER, /* another rank of the same communicator */
+    ORIGIN_UNKNOWN, /* another communicator, in an anchor that the blocks are sent in: from the other side, as a rule */
+    ORIGIN_APART, /* likewise, in another anchor */
+    ORIGIN_PEER,
+};
+
+static enum origin origin_of(
+        const struct work *w, const struct group *group, const struct receives *receives)
+{
+    const struct trace_call *sent = &w->trace->calls[w->sent[group->blocks[0]]];
+    enum origin origin = ORIGIN_PEER;
+
+    for (size_t i = 0; i < receives->count; i++) {
+        const struct trace_call *call = &w->trace->calls[receives->calls[i]];
+        if (call->comm == sent->comm && call->peer != sent->peer)
+            return ORIGIN_OTHER;
+        if (call->comm != sent->comm)
+            origin = sent_in(w, group) == receives->path ? ORIGIN_UNKNOWN : ORIGIN_APART;
+    }
+    return origin;
+}
+
 /* NULL: none comes in time. */
 static const struct receives *choose_receives(
         const struct work *w, const struct group *group, uint32_t *ret_k)
 {
-    uint32_t own = w->path[w->trace->calls[w->sent[group->blocks[0]]].anchor];
     const struct receives *best = NULL;
+    enum origin best_origin = ORIGIN_OTHER;
     size_t best_gains = 0;
 
     for (size_t i = 0; i < w->receives_count; i++) {
         const struct receives *receives = &w->receives[i];
         uint32_t k = count_needed(w, group, receives);
         size_t gains = count_gains(w, group, receives, k);
-        bool is_better = gains > best_gains;
-        if (best && gains && (best->path == own) != (receives->path == own))
-            is_better = best->path == own;
-        if (!is_better)
+        enum origin origin = origin_of(w, group, receives);
+        if (origin == ORIGIN_OTHER || gains == 0 || origin < best_origin
+                || (origin == best_origin && gains <= best_gains))
             continue;
         best = receives;
+        best_origin = origin;
         best_gains = gains;
         *ret_k = k;
     }
@@ -316,7 +365,8 @@ static void look_at(struct work *w, struct group *group, struct growers *ret)
     for (size_t i = 0; i < group->count; i++)
         grower.bytes += w->trace->blocks[group->blocks[i]].size;
     name_anchor(w, w->trace->blocks[group->blocks[0]].anchor, grower.inside);
-    name_anchor(w, w->trace->calls[w->sent[group->blocks[0]]].anchor, grower.sent);
+    if (sent_in(w, group) != TRACE_NONE)
+        name_anchor(w, w->trace->calls[w->sent[group->blocks[0]]].anchor, grower.sent);
     name_anchor(w, w->trace->calls[receives->calls[0]].anchor, grower.received);
     name_closing(w, &run, grower.closing);
     grower.blocks = group->blocks;
@@ -334,6 +384,7 @@ void grower_find(const struct trace *trace, struct model_window window, uint64_t
         return;
     number_paths(&w);
     list_calls(&w);
+    name_stacks(&w);
     group_blocks(&w, window, min_size);
     for (size_t i = 0; i < w.group_count; i++)
         look_at(&w, &w.groups[i], ret_growers);
@@ -345,6 +396,7 @@ void grower_find(const struct trace *trace, struct model_window window, uint64_t
     keytable_done(&w.kinds);
     keytable_done(&w.places);
     free(w.path);
+    free(w.python);
     free(w.sent);
     free(w.receives);
     free(w.groups);

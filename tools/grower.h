@@ -7,8 +7,9 @@
  *
  * The blocks of one call site grow if in each instance of the anchor around theirs (with GROWER_INSTANCES of theirs or more) none
  * of them is freed before the last one is made. They are listed if each of them is the send buffer of an ncclSend, and if receives
- * of one kind of anchor follow that sooner than the free does. Those of another anchor than the send's are preferred: what comes
- * in the same anchor comes from the other side.
+ * in anchors of one name follow that sooner than the free does: those from the very rank that they are sent to. Where that
+ * has a communicator of its own for each direction, nobody knows; then receives in other anchors than the send's are
+ * preferred, since what comes in the same one comes from the other side, as a rule.
  *
  * k is the smallest count by which all of them were used for the last time before the k-th receive after their last send, and
  * one more: that first message may have been on its way before the peer took ours. What a receive proves, one rank's capture
@@ -31,7 +32,7 @@ struct grower {
     uint64_t bytes;
     uint64_t most;     /* how many of them live at a time */
     uint32_t receives; /* k */
-    /* globs: the anchors that they are made in, are sent in, that receives lie in, and whose exit ends their time */
+    /* globs: the anchors that they are made in, are sent in ("": of several names), receives lie in, whose exit ends their time */
     char inside[RULE_GLOB_MAX], sent[RULE_GLOB_MAX], received[RULE_GLOB_MAX],
             closing[RULE_GLOB_MAX];
 };

@@ -358,7 +358,9 @@ static void add_hint(struct translation *tr, const struct read_event *event)
 static void add_call(struct translation *tr, const struct read_event *event)
 {
     struct trace_call call = {.name = read_string(tr->capture, event->call),
-            .anchor = anchor_of(tr, event->path_number, event->instance)};
+            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .comm = event->comm,
+            .peer = event->peer};
 
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
         if (event->arg[i])

@@ -87,20 +87,31 @@ static bool has_key(const struct trace *trace, const struct trace_block *block, 
     return false;
 }
 
-/* Do all blocks of the grower have this call site, and no others that are made in such anchors? */
+/* Do all blocks of the grower have this call site of Python, and no others that are made in such anchors? */
 static bool is_its_key(const struct work *work, const struct grower *grower, struct sitekey key)
 {
+    enum {
+        UNKNOWN,
+        HAS_NOT,
+        HAS
+    };
     const struct trace *trace = work->job->trace;
+    char *known = vec_new(trace->stack_count, 1); /* per stack */
+    bool is_its = true;
 
-    for (size_t i = 0; i < trace->block_count; i++) {
+    for (size_t i = 0; i < trace->block_count && is_its; i++) {
         const struct trace_block *block = &trace->blocks[i];
         bool is_mine = work->grower[i] == grower;
         bool may_match = !block->native && block->size >= work->job->min_size
                 && wildcard_match(grower->inside, trace->anchors[block->anchor].path);
-        if ((is_mine || may_match) && has_key(trace, block, key) != is_mine)
-            return false;
+        if (!is_mine && !may_match)
+            continue;
+        if (known[block->stack] == UNKNOWN)
+            known[block->stack] = has_key(trace, block, key) ? HAS : HAS_NOT;
+        is_its = (known[block->stack] == HAS) == is_mine;
     }
-    return true;
+    free(known);
+    return is_its;
 }
 
 /* The most readable call site: a function of the program, a line of it, else what tells its blocks from the fewest others. */

@@ -96,7 +96,9 @@ struct trace_call {
     const char *name; /* of the function; lives as long as the capture, as those of arguments */
     uint32_t number;  /* in tracker/apicalls.def, 0 = not there; trace_add_call */
     uint32_t anchor;
-    uint32_t at; /* event index */
+    uint32_t at;   /* event index */
+    uint64_t comm; /* handle */
+    int peer;      /* rank in it, -1 = the call names none */
     struct trace_buffer {
         const char *arg; /* NULL: no such buffer */
         uint64_t address;

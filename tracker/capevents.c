@@ -334,6 +334,8 @@ int capture_call(const struct capture_call_info *info)
     event.u.call.name = intern_string(info->name, strlen(info->name));
     event.u.call.path = place.anchor ? intern_number(place.path) : 0;
     event.u.call.instance = place.instance;
+    event.u.call.comm = info->comm;
+    event.u.call.peer = info->peer;
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS && info->buffer[i].arg; i++) {
         event.u.call.arg[i] = intern_string(info->buffer[i].arg, strlen(info->buffer[i].arg));
         event.u.call.addr[i] = info->buffer[i].ptr;

@@ -97,6 +97,8 @@ struct capture_call_info {
         const char *arg; /* as the library's header calls it, NULL = no such buffer */
         devptr_t ptr;
     } buffer[FORMAT_CALL_BUFFERS];
+    uint64_t comm; /* handle */
+    int peer;      /* rank in it, -1 = the call names none */
     uint64_t seq;
 };
 

@@ -96,7 +96,9 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     F(ZERO, u.call.arg[0], NONE)            \
     F(NEAR, u.call.addr[0], CALL_ADDR)      \
     F(ZERO, u.call.arg[1], NONE)            \
-    F(NEAR, u.call.addr[1], CALL_ADDR)
+    F(NEAR, u.call.addr[1], CALL_ADDR)      \
+    F(STEP, u.call.comm, CALL_COMM)         \
+    F(LESS, u.call.peer, NONE)
 
 /* Every kind with its list: the only place that names them all. */
 #define KINDS(K)          \

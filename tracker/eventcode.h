@@ -75,6 +75,8 @@ struct format_event {
             uint32_t path, instance;
             uint32_t arg[FORMAT_CALL_BUFFERS]; /* 0 = no such buffer */
             uint64_t addr[FORMAT_CALL_BUFFERS];
+            uint64_t comm; /* handle */
+            int32_t peer;  /* rank in it, -1 = the call names none */
         } call;
     } u;
 };
@@ -100,6 +102,7 @@ enum eventcode_slot {
     EVENTCODE_CALL_PATH,
     EVENTCODE_CALL_INSTANCE,
     EVENTCODE_CALL_ADDR,
+    EVENTCODE_CALL_COMM,
     EVENTCODE_SLOT_COUNT,
 };
 

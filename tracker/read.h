@@ -104,6 +104,8 @@ struct read_event {
     uint32_t call; /* call: the function, and the buffers that it was given; strings, 0 = none */
     uint32_t arg[FORMAT_CALL_BUFFERS];
     uint64_t arg_addr[FORMAT_CALL_BUFFERS];
+    uint64_t comm; /* call: the communicator's handle */
+    int peer;      /* call: a rank in it, -1 = the call names none */
 
     enum format_hint_what what; /* hint */
     enum hint_mode mode;        /* hint */

@@ -76,6 +76,8 @@ static void set_oom(struct read_event *to, const struct format_event *from)
 static void set_call(struct read_event *to, const struct format_event *from)
 {
     to->call = from->u.call.name;
+    to->comm = from->u.call.comm;
+    to->peer = from->u.call.peer;
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++) {
         to->arg[i] = from->u.call.arg[i];
         to->arg_addr[i] = from->u.call.addr[i];

@@ -34,7 +34,7 @@ KINDS = {
     7: ALLOC,
     8: FREE,
     9: [("call", "STEP", "call"), ("path", "STEP", "call path"), ("instance", "STEP", "call instance"), ("arg", "ZERO", None),
-        ("to", "NEAR", "call address"), ("arg 2", "ZERO", None), ("to 2", "NEAR", "call address")],
+        ("to", "NEAR", "call address"), ("arg 2", "ZERO", None), ("to 2", "NEAR", "call address"), ("comm", "STEP", "communicator"), ("peer", "LESS", None)],
 }
 EVERY = [("thread", "STEP", "thread"), ("seq", "NEXT", "seq"), ("time", "STEP", "time"), ("flags", "STEP", "flags")]
 
@@ -297,7 +297,8 @@ class Capture:
                  of("nth"), memclass, of("edge"), of("anchor"), of("before"), of("heap"), of("free"), of("largest"),
                  of("result"), of("what"), of("mode"), rule,
                  "uses", of("first"), of("last"), of("gap"), of("gap_end"), of("count"), of("worth"))
-        self.say("call", self.word(of("call")), self.word(of("arg")), of("to"), self.word(of("arg 2")), of("to 2"))
+        self.say("call", self.word(of("call")), self.word(of("arg")), of("to"), self.word(of("arg 2")), of("to 2"), of("comm"),
+                 signed(of("peer"), 32))
 
     def failures(self):
         found = []

@@ -42,6 +42,25 @@ TEST(send_buffers_that_pile_up_are_found_with_the_receive_that_ends_them)
     check_two_steps(1);
 }
 
+/*
+ * Where one communicator has all ranks, the receives are those of what the same rank sends, though a gradient goes out where an
+ * input comes in; and the last ones go in anchors of another name.
+ */
+TEST(receives_from_the_rank_that_was_sent_to_are_known_by_its_number)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 8, .is_shared = true, .is_fused = true));
+    struct growers growers = found(&s);
+    REQUIRE_EQ(growers.count, 1);
+    CHECK_STR_EQ(growers.list[0].inside, "step/*/backward");
+    CHECK_STR_EQ(growers.list[0].sent, "");
+    CHECK_STR_EQ(growers.list[0].received, "step/*/forward");
+    CHECK_EQ(growers.list[0].receives, 2);
+    grower_done(&growers);
+    story_end(&s);
+}
+
 /* Read once more behind so many receives after its send: it lives until the next one but one. */
 TEST(a_later_use_asks_for_more_receives)
 {
@@ -95,13 +114,14 @@ TEST(what_does_not_pile_up_or_is_not_sent_is_none)
 /* What each step keeps has no anchor that ends it. */
 TEST(what_grows_from_step_to_step_gets_no_receive)
 {
+    const struct pipestory_link up = {1, 0}, down = {2, 0};
     struct story s = story_begin();
 
     for (int step = 0; step < 8; step++) {
         story_enter(&s, "step");
         uint32_t block = story_alloc(&s, 1, 4 << 20);
-        pipestory_call(&s, "ncclSend", "sendbuff", block);
-        pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE);
+        pipestory_call(&s, "ncclSend", "sendbuff", block, up);
+        pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE, down);
         story_exit(&s);
     }
     struct growers growers = found(&s);

@@ -30,6 +30,8 @@ struct pipestory {
     bool is_doubtful; /* gradients may be used unseen */
     bool is_cut;      /* it ends before the update */
     bool is_behind;   /* gradients go behind the update, not in it */
+    bool is_shared; /* one communicator for all ranks, instead of one for each neighbour and direction */
+    bool is_fused; /* a gradient is sent where the next input is received, just before that, as long as one comes */
 };
 
 #define PIPESTORY(...) (&(const struct pipestory){__VA_ARGS__})
@@ -57,10 +59,16 @@ static inline void pipestory_use(const struct story *s, uint32_t block)
     uses->count++;
 }
 
-static inline void pipestory_call(
-        struct story *s, const char *name, const char *arg, uint32_t block)
+struct pipestory_link {
+    uint64_t comm;
+    int peer;
+};
+
+static inline void pipestory_call(struct story *s, const char *name, const char *arg,
+        uint32_t block, struct pipestory_link link)
 {
-    struct trace_call call = {.name = name, .anchor = story_here(s)};
+    struct trace_call call = {
+            .name = name, .anchor = story_here(s), .comm = link.comm, .peer = link.peer};
 
     call.buffer[0] = (struct trace_buffer){
             arg, block == TRACE_NONE ? 0 : s->trace->blocks[block].address, TRACE_NONE};
@@ -72,8 +80,32 @@ static inline void pipestory_call(
 struct pipestory_step {
     const struct pipestory *form;
     uint32_t input[PIPESTORY_MOST], output[PIPESTORY_MOST], gradient[PIPESTORY_MOST];
-    int received, backwards;
+    int received, backwards, sent; /* inputs; backwards; gradients */
 };
+
+enum pipestory_way {
+    PIPESTORY_DOWN_IN = 1,
+    PIPESTORY_DOWN_OUT,
+    PIPESTORY_UP_IN,
+    PIPESTORY_UP_OUT,
+};
+
+static inline struct pipestory_link pipestory_link(
+        const struct pipestory *form, enum pipestory_way way)
+{
+    bool is_before = way == PIPESTORY_DOWN_IN || way == PIPESTORY_UP_OUT;
+
+    if (form->is_shared)
+        return (struct pipestory_link){9, is_before ? 0 : 2};
+    return (struct pipestory_link){way, is_before ? 0 : 1};
+}
+
+static inline void pipestory_send_gradient(struct story *s, struct pipestory_step *step)
+{
+    if (!step->form->is_unsent)
+        pipestory_call(s, "ncclSend", "sendbuff", step->gradient[step->sent++],
+                pipestory_link(step->form, PIPESTORY_UP_OUT));
+}
 
 static inline void pipestory_forward(struct story *s, struct pipestory_step *step)
 {
@@ -81,8 +113,11 @@ static inline void pipestory_forward(struct story *s, struct pipestory_step *ste
 
     (void)story_enter(s, "forward");
     step->input[i] = story_alloc(s, PIPESTORY_INPUT, PIPESTORY_SIZE);
+    if (step->form->is_fused && step->sent < step->backwards)
+        pipestory_send_gradient(s, step);
     if (!step->form->is_silent)
-        pipestory_call(s, "ncclRecv", "recvbuff", step->input[i]);
+        pipestory_call(s, "ncclRecv", "recvbuff", step->input[i],
+                pipestory_link(step->form, PIPESTORY_DOWN_IN));
     /* gradient g is sent behind g + STARTUP + 1 receives */
     int mended = i - PIPESTORY_STARTUP - 2;
     int read = i - PIPESTORY_STARTUP - step->form->read_after;
@@ -93,7 +128,8 @@ static inline void pipestory_forward(struct story *s, struct pipestory_step *ste
     step->output[i] = story_alloc(s, PIPESTORY_OUTPUT, PIPESTORY_SIZE);
     pipestory_use(s, step->output[i]);
     if (!step->form->is_unsent)
-        pipestory_call(s, "ncclSend", "sendbuff", step->output[i]);
+        pipestory_call(s, "ncclSend", "sendbuff", step->output[i],
+                pipestory_link(step->form, PIPESTORY_DOWN_OUT));
     story_exit(s);
 }
 
@@ -104,14 +140,15 @@ static inline void pipestory_backward(struct story *s, struct pipestory_step *st
     (void)story_enter(s, "backward");
     uint32_t change = story_alloc(s, PIPESTORY_CHANGE, PIPESTORY_SIZE);
     if (!step->form->is_silent)
-        pipestory_call(s, "ncclRecv", "recvbuff", change);
+        pipestory_call(
+                s, "ncclRecv", "recvbuff", change, pipestory_link(step->form, PIPESTORY_UP_IN));
     story_free(s, step->output[i]);
     step->gradient[i] = story_alloc(s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
     if (step->form->is_doubtful)
         s->trace->blocks[step->gradient[i]].uses.flags |= FORMAT_USE_SHOWN;
     pipestory_use(s, step->gradient[i]);
-    if (!step->form->is_unsent)
-        pipestory_call(s, "ncclSend", "sendbuff", step->gradient[i]);
+    if (!step->form->is_fused || step->received == step->form->micro_batches)
+        pipestory_send_gradient(s, step);
     story_free(s, change);
     story_free(s, step->input[i]);
     story_exit(s);

@@ -1188,9 +1188,52 @@ TEST(a_drain_is_released_at_the_update)
     story_end(&s);
 }
 
+/* All blocks of a native site get this Python stack. */
+static void give_python(struct story *s, uint64_t site, const struct trace_pyframe *frames)
+{
+    struct trace_frame frame = {.module = TRACE_NONE, .offset = site};
+    uint32_t stack = trace_add_stack(s->trace, &frame, 1, false);
+
+    trace_set_python(s->trace, stack, frames, 2, false);
+    for (size_t i = 0; i < s->trace->block_count; i++)
+        if (s->trace->blocks[i].site == site)
+            s->trace->blocks[i].stack = stack;
+}
+
+/* A function if nothing else comes from it in such anchors, else its line, else the native site. */
+TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
+{
+    const struct trace_pyframe *const others[] = {&norm, &attend_again, &attend};
+
+    for (int i = 0; i < 3; i++) {
+        struct story s = story_begin();
+        struct growers growers;
+        const struct trace_pyframe own[] = {attend, train};
+        const struct trace_pyframe other[] = {*others[i], train};
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+        give_python(&s, PIPESTORY_GRADIENT, own);
+        give_python(&s, PIPESTORY_CHANGE, other);
+        struct mine m = mined_growers(&s, &growers);
+        REQUIRE_EQ(m.hint_count, 1);
+        CHECK_EQ(m.hints[0].key.frame != NULL, i < 2);
+        CHECK_EQ(m.hints[0].key.has_line, i == 1);
+        if (i < 2)
+            CHECK_STR_EQ(m.hints[0].key.frame->function, "Block.attend");
+        else
+            CHECK_EQ(m.hints[0].rule.pick.site[0], PIPESTORY_GRADIENT);
+        CHECK_EQ(m.grown.count, 12);
+        mine_done(&m);
+        grower_done(&growers);
+        story_end(&s);
+    }
+}
+
 /* Its globs would also take what is sent in step/1/x/backward and still read behind the receive: no hint is better. */
 TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
 {
+    const struct pipestory_link up = {PIPESTORY_UP_OUT, 0}, down = {PIPESTORY_DOWN_IN, 0};
+
     for (int is_used = 0; is_used < 2; is_used++) {
         struct story s = story_begin();
         struct growers growers;
@@ -1199,11 +1242,11 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
         (void)story_enter(&s, "step/1/x");
         (void)story_enter(&s, "backward");
         uint32_t block = story_alloc(&s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
-        pipestory_call(&s, "ncclSend", "sendbuff", block);
+        pipestory_call(&s, "ncclSend", "sendbuff", block, up);
         story_exit(&s);
         for (int i = 0; i < 3; i++) {
             (void)story_enter(&s, "forward");
-            pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE);
+            pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE, down);
             story_exit(&s);
         }
         if (is_used)

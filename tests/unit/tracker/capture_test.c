@@ -312,10 +312,14 @@ TEST(reserved_bytes_keep_their_peak)
 
 TEST(a_call_between_ranks_is_on_record_with_its_buffers)
 {
-    struct capture_call_info send = {
-            .name = "ncclSend", .buffer = {{"sendbuff", 0x1400}}, .seq = 3};
+    struct capture_call_info send = {.name = "ncclSend",
+            .buffer = {{"sendbuff", 0x1400}},
+            .comm = 0x5500,
+            .peer = 3,
+            .seq = 3};
     struct capture_call_info reduce = {.name = "ncclAllReduce",
             .buffer = {{"sendbuff", 0x1000}, {"recvbuff", 0x9000}},
+            .peer = -1,
             .seq = 4};
     struct read_capture *capture;
     char file[TRACK_PATH_MAX];
@@ -340,6 +344,8 @@ TEST(a_call_between_ranks_is_on_record_with_its_buffers)
     CHECK_STR_EQ(read_string(capture, event->arg[0]), "sendbuff");
     CHECK_EQ(event->arg_addr[0], 0x1400);
     CHECK_EQ(event->arg[1], 0);
+    CHECK_EQ(event->comm, 0x5500);
+    CHECK_EQ(event->peer, 3);
     CHECK_STR_EQ(event->path, "backward");
     CHECK_EQ(event->instance, 0);
     event++;
@@ -347,6 +353,8 @@ TEST(a_call_between_ranks_is_on_record_with_its_buffers)
     CHECK_STR_EQ(read_string(capture, event->arg[1]), "recvbuff");
     CHECK_EQ(event->arg_addr[0], 0x1000);
     CHECK_EQ(event->arg_addr[1], 0x9000);
+    CHECK_EQ(event->comm, 0);
+    CHECK_EQ(event->peer, -1);
     CHECK_EQ(capture->bad_records, 0);
     read_close(capture);
 }

@@ -132,8 +132,9 @@ static void show_event(const struct read_capture *c, const struct read_event *e)
             e->heap, e->free_bytes, e->largest_free);
     printf(" %d %d %d %d", e->result, (int)e->what, (int)e->mode, e->rule);
     show_uses(&e->uses, e->use_count, e->use_flags);
-    printf("call %s %s %" PRIu64 " %s %" PRIu64 "\n", read_string(c, e->call),
-            read_string(c, e->arg[0]), e->arg_addr[0], read_string(c, e->arg[1]), e->arg_addr[1]);
+    printf("call %s %s %" PRIu64 " %s %" PRIu64, read_string(c, e->call), read_string(c, e->arg[0]),
+            e->arg_addr[0], read_string(c, e->arg[1]), e->arg_addr[1]);
+    printf(" %" PRIu64 " %d\n", e->comm, e->peer);
 }
 
 static void show_failure(const struct read_oom *oom)
@@ -281,6 +282,8 @@ static void odd_call(uint64_t seq)
 {
     struct capture_call_info info = {.name = below(2) ? "ncclSend" : "ncclAllReduce",
             .buffer = {{below(9) ? "sendbuff" : NULL, number(64)}, {"recvbuff", number(48)}},
+            .comm = number(47),
+            .peer = (int)below(9) - 1,
             .seq = seq};
 
     if (below(2))

@@ -121,6 +121,8 @@ static void fill(struct format_event *event, uint32_t kind)
         event->u.call.name = (uint32_t)any_number();
         event->u.call.path = (uint32_t)any_number();
         event->u.call.instance = (uint32_t)any_number();
+        event->u.call.comm = any_number();
+        event->u.call.peer = (int32_t)any_number();
         for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++) {
             event->u.call.arg[i] = (uint32_t)any_number();
             event->u.call.addr[i] = any_number();
