@@ -268,6 +268,22 @@ TEST(r55_names_of_kernels_are_asked_for_only_where_a_hint_has_one)
     kit_clean_up();
 }
 
+TEST(r57_storage_goes_at_the_second_mark)
+{
+    CUdeviceptr ptr;
+
+    begin_with("mark", "{event: {mark: \"*done\", edge: point}, count: 2}");
+    KEDGE_MARK("done");
+    ptr = kit_alloc(KIT_BYTES);
+    KEDGE_MARK("done");
+    KEDGE_PUSH("done"); /* an edge of another kind */
+    KEDGE_POP();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    KEDGE_MARK("done");
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    kit_clean_up();
+}
+
 TEST(r57_storage_goes_at_the_free_of_a_block_of_another_hint)
 {
     CUdeviceptr ptr, other, no_hints;
