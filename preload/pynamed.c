@@ -4,9 +4,7 @@
 #include "alloc/lock.h"
 #include "alloc/meta.h"
 #include "tracker/format.h"
-#include "tracker/intern.h"
 #include "tracker/pycode.h"
-#include "tracker/pylines.h"
 #include "tracker/pysite.h"
 
 #include <stdatomic.h>
@@ -48,22 +46,13 @@ static const struct pysite *sites_of(uint32_t number)
 }
 
 /* The keys of a frame, of any line and of its own. */
-static void keys_of(const struct pycode_node *node, uint64_t ret_keys[static 2])
+static void keys_of(uint32_t number, uint64_t ret_keys[static 2])
 {
-    struct pycode code = {0};
-    const char *bytes = "";
-    struct pylines lines;
-    const char *file, *function;
+    struct pycode_frame frame = {"", "", 0};
 
-    (void)pycode_at(node->code, &code, &bytes);
-    lines = (struct pylines){.table = (enum format_pytable)code.table,
-            .bytes = (const unsigned char *)bytes,
-            .length = code.lines_bytes,
-            .first_line = code.first_line};
-    file = intern_text(code.file);
-    function = intern_text(code.qualname ? code.qualname : code.name);
-    ret_keys[0] = pysite_key(file, function, 0);
-    ret_keys[1] = pysite_key(file, function, pylines_find(&lines, node->lasti));
+    (void)pycode_frame_at(number, &frame);
+    ret_keys[0] = pysite_key(frame.file, frame.function, 0);
+    ret_keys[1] = pysite_key(frame.file, frame.function, frame.line);
 }
 
 /* What is known of a stack from now on; NULL = there is no memory for it. */
@@ -104,8 +93,7 @@ __attribute__((noinline)) static const struct pysite *learn(uint32_t number)
     while (sites && count > 0) {
         uint64_t keys[2];
 
-        (void)pycode_node_at(inner[--count], &node);
-        keys_of(&node, keys);
+        keys_of(inner[--count], keys);
         lock_take(&lock);
         sites = learn_locked(inner[count], keys, sites);
         lock_drop(&lock);

@@ -11,38 +11,68 @@
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tracker/capture.h"
+#include "tracker/pystack.h"
 #include "tracker/uses.h"
 #include "tracker/where.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 enum {
     SEEN_MAX = 512,
+    MSG_FRAME = 128, /* bytes of a frame in a line */
 };
 
-/* (rule, stack) pairs that were reported: the same place is not told twice. */
+/* (rule, stacks) that were reported: the same place is not told twice. */
 FORKLOCK(seen_lock);
 static struct {
     int rule;
-    uint32_t stack;
+    uint32_t stack, pystack;
     enum format_hint_what what;
 } seen[SEEN_MAX]; /* guarded by seen_lock */
 static unsigned seen_count;
 
-static bool is_first(int rule, uint32_t stack, enum format_hint_what what)
+static bool is_first(int rule, uint32_t stack, uint32_t pystack, enum format_hint_what what)
 {
     bool first = true;
 
     lock_take(&seen_lock);
     for (unsigned i = 0; i < seen_count && first; i++)
-        first = seen[i].rule != rule || seen[i].stack != stack || seen[i].what != what;
+        first = seen[i].rule != rule || seen[i].stack != stack || seen[i].pystack != pystack
+                || seen[i].what != what;
     if (first && seen_count < SEEN_MAX) {
         seen[seen_count].rule = rule;
         seen[seen_count].stack = stack;
+        seen[seen_count].pystack = pystack;
         seen[seen_count++].what = what;
     }
     lock_drop(&seen_lock);
     return first;
+}
+
+/* What Python did, as words behind " by "; "": nothing is known of it. */
+static void name_python(uint32_t pystack, const char *what, char ret_text[static MSG_FRAME])
+{
+    size_t used = (size_t)snprintf(ret_text, MSG_FRAME, "%s%s ", what,
+            pystack & FORMAT_PYSTACK_AMBIENT ? " beside" : " by");
+
+    if (!pystack_text(pystack, ret_text + used, MSG_FRAME - used))
+        *ret_text = '\0';
+}
+
+static void warn_of_touch(
+        const struct pool_hit *hit, devptr_t ptr, const char *call, uint32_t pystack)
+{
+    char used[MSG_FRAME], made[MSG_FRAME];
+
+    name_python(pystack, "used", used);
+    name_python(capture_pystack(hit->base), "allocated", made);
+    msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released%s%s%s%s%s; "
+             "the call is stopped%s%s",
+            hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
+            (unsigned long)hit->size, (void *)(uintptr_t)hit->base, *used || *made ? " (" : "",
+            used, *used && *made ? ", " : "", made, *used || *made ? ")" : "",
+            *capture_path() ? "; both stacks are in " : "", capture_path());
 }
 
 static void tell_touch(
@@ -59,16 +89,13 @@ static void tell_touch(
 
     coverage_look(); /* a walk must not go through what is gone */
     info.stack = where_stack();
-    if (!is_first(hit->rule, info.stack, what))
+    info.pystack = where_pystack();
+    if (!is_first(hit->rule, info.stack, info.pystack, what))
         return;
     info.seq = dispatch_seq();
     dispatch_told(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
-        msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released; the "
-                 "call is stopped%s%s",
-                hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
-                (unsigned long)hit->size, (void *)(uintptr_t)hit->base,
-                *capture_path() ? "; both stacks are in " : "", capture_path());
+        warn_of_touch(hit, ptr, call, info.pystack);
 }
 
 /* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge verify` to decide (R86). */
@@ -109,7 +136,7 @@ void touch_written(const struct outcome *written)
     };
 
     dispatch_told(capture_hint(&info));
-    if (is_first(written->rule, 0, info.what))
+    if (is_first(written->rule, 0, 0, info.what))
         msg_warn("hint %s: storage of %lu bytes at %p was written after its release was due; the "
                  "first changed byte is %lu%s%s",
                 hint_rule(sidecar.hints, written->rule)->id, (unsigned long)written->size,

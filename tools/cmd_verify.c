@@ -77,17 +77,6 @@ static void fail(struct verify *verify, const char *hint, char *what)
     verify->failed_hint = hint;
 }
 
-static void print_touch(
-        const struct load *load, const struct load_hint *hint, struct symbols *symbols)
-{
-    (void)fprintf(stderr, "  used by:\n");
-    figures_print_stack(stderr, symbols, hint->touch_stack, "    ", 12);
-    if (hint->touch_block == TRACE_NONE)
-        return;
-    (void)fprintf(stderr, "  allocated by:\n");
-    figures_print_stack(stderr, symbols, load->trace->blocks[hint->touch_block].stack, "    ", 12);
-}
-
 static char *status_text(int status)
 {
     if (WIFSIGNALED(status))
@@ -110,7 +99,7 @@ static void judge_carried(struct verify *verify, const struct load *load, const 
     (void)fprintf(stderr,
             "kedge verify: %s: hint %s: kernels were given its address after the release\n",
             step->name, hint->id);
-    print_touch(load, hint, symbols);
+    figures_print_touch(stderr, symbols, load->trace, hint);
     symbols_free(symbols);
     text = status_text(verify->status);
     fail(verify, id,
@@ -160,7 +149,7 @@ static void judge_hint(
         struct symbols *symbols = symbols_new(load->trace);
         (void)fprintf(stderr, "kedge verify: %s: hint %s: %" PRIu64 " uses after the release\n",
                 step->name, hint->id, touches);
-        print_touch(load, hint, symbols);
+        figures_print_touch(stderr, symbols, load->trace, hint);
         symbols_free(symbols);
         fail(verify, id,
                 vec_format("%s: its storage is used after the release was due", step->name));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/args.h"
+#include "tools/title.h"
 #include "tools/vec.h"
 
 /* By whole paths and by their last parts, as --from and --to have them. */
@@ -220,6 +221,52 @@ void figures_print_stack(
     }
     if (count > limit + hidden)
         (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);
+}
+
+/* The stacks of a touch, the toucher's first, and the way to each, in which Python comes first; how many there are. */
+static size_t touch_stacks(const struct trace *trace, const struct load_hint *hint,
+        struct symbols *symbols, uint32_t ret_stacks[2], char ***ret_ways)
+{
+    size_t count = hint->touch_block == TRACE_NONE ? 1 : 2;
+
+    ret_stacks[0] = hint->touch_stack;
+    ret_stacks[1] = count == 2 ? trace->blocks[hint->touch_block].stack : 0;
+    *ret_ways = title_ways(symbols, ret_stacks, sizeof(*ret_stacks), 0, count);
+    return count;
+}
+
+void figures_print_touch(
+        FILE *out, struct symbols *symbols, const struct trace *trace, const struct load_hint *hint)
+{
+    uint32_t stacks[2];
+    char **ways;
+    size_t count = touch_stacks(trace, hint, symbols, stacks, &ways);
+
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0)
+            (void)fputs("    used by: ", out);
+        else
+            (void)fprintf(out, "    %s allocated by: ",
+                    render_bytes(trace->blocks[hint->touch_block].size).text);
+        render_text(out, ways[i]);
+        (void)fputc('\n', out);
+        figures_print_stack(out, symbols, stacks[i], "      ", 8);
+    }
+    title_done(ways, count);
+}
+
+void figures_json_touch(struct json *json, struct symbols *symbols, const struct trace *trace,
+        const struct load_hint *hint)
+{
+    uint32_t stacks[2];
+    char **ways;
+    size_t count = touch_stacks(trace, hint, symbols, stacks, &ways);
+
+    for (size_t i = 0; i < count; i++) {
+        json_text(json, i == 0 ? "used_by_title" : "allocated_by_title", ways[i]);
+        figures_json_stack(json, symbols, stacks[i], i == 0 ? "used_by" : "allocated_by");
+    }
+    title_done(ways, count);
 }
 
 void figures_json_stack(struct json *json, struct symbols *symbols, uint32_t stack, const char *key)

@@ -59,6 +59,15 @@ void figures_print_stack(
 void figures_json_stack(
         struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
 
+/*
+ * Who used what a hint had released, and who had allocated that: the way (title.h, Python first), then the stack, of each. As JSON
+ * "used_by_title", "used_by", "allocated_by_title", "allocated_by"; without the last two where the block is not known.
+ */
+void figures_print_touch(FILE *out, struct symbols *symbols, const struct trace *trace,
+        const struct load_hint *hint);
+void figures_json_touch(struct json *json, struct symbols *symbols, const struct trace *trace,
+        const struct load_hint *hint);
+
 /* "symbol_notes": the lines of figures_print_trouble. After everything that has names. */
 void figures_json_trouble(struct json *json, const struct symbols *symbols);
 

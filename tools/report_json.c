@@ -109,12 +109,8 @@ static void json_hints(struct json *json, const struct report *report)
             figures_json_stack(json, report->symbols,
                     report->load.trace->blocks[hint->written_block].stack, "written_in");
         }
-        if (load_touches(hint)) {
-            figures_json_stack(json, report->symbols, hint->touch_stack, "used_by");
-            if (hint->touch_block != TRACE_NONE)
-                figures_json_stack(json, report->symbols,
-                        load->trace->blocks[hint->touch_block].stack, "allocated_by");
-        }
+        if (load_touches(hint))
+            figures_json_touch(json, report->symbols, load->trace, hint);
         json_end(json, '}');
     }
     json_end(json, ']');

@@ -173,8 +173,6 @@ static void print_peaks(const struct report *report)
 
 static void print_hint_touch(const struct report *report, const struct load_hint *hint)
 {
-    const struct trace *trace = report->load.trace;
-
     printf("  %shint ", report->ink.red);
     render_text(stdout, hint->id);
     printf(": %s%s\n",
@@ -182,13 +180,7 @@ static void print_hint_touch(const struct report *report, const struct load_hint
                     ? "a call that touches a released range was stopped"
                     : "a range was used after its release was due",
             report->ink.off);
-    puts("    used by:");
-    figures_print_stack(stdout, report->symbols, hint->touch_stack, "      ", 8);
-    if (hint->touch_block == TRACE_NONE)
-        return;
-    const struct trace_block *block = &trace->blocks[hint->touch_block];
-    printf("    %s allocated by:\n", render_bytes(block->size).text);
-    figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
+    figures_print_touch(stdout, report->symbols, report->load.trace, hint);
 }
 
 static void print_hint_written(const struct report *report, const struct load_hint *hint)

@@ -307,10 +307,12 @@ int capture_hint(const struct capture_hint_info *info)
     event.u.hint.rule = info->rule;
     event.u.hint.what = (uint32_t)info->what;
     event.u.hint.stack = info->stack;
+    event.u.hint.pystack = info->pystack;
     event.u.hint.path = info->edge ? intern_number(info->edge->path) : 0;
     event.u.hint.instance = info->edge ? info->edge->instance : 0;
     event.u.hint.mode = (uint32_t)info->mode;
     event.u.hint.result = (uint32_t)info->result;
+    (void)capture_degraded(capdefs_sync_python(info->pystack));
     put_event(&event, event.u.hint.path, info->stack);
     return trouble_or(r);
 }
@@ -344,6 +346,13 @@ int capture_call(const struct capture_call_info *info)
     (void)capture_degraded(capdefs_sync(event.u.call.name, 0));
     put_event(&event, event.u.call.path, 0);
     return trouble_or(r);
+}
+
+uint32_t capture_pystack(devptr_t ptr)
+{
+    int r;
+
+    return capture_begin(false, &r) ? caplive_pystack(ptr) : 0;
 }
 
 /* The record of area E; the event stands beside it in the log. */

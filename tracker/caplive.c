@@ -356,6 +356,20 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
     lock_drop(&shard->lock);
 }
 
+uint32_t caplive_pystack(uint64_t addr)
+{
+    struct shard *shard = shard_of(addr);
+    const struct entry *entry;
+    uint32_t pystack = 0;
+
+    lock_take(&shard->lock);
+    entry = table_find(&shard->index, addr);
+    if (entry && entry->is_live && entry->slot)
+        pystack = entry->slot->pystack;
+    lock_drop(&shard->lock);
+    return pystack;
+}
+
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
 {
     struct shard *shard = shard_of(key);

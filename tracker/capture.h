@@ -85,6 +85,7 @@ struct capture_hint_info {
     uint64_t size;
     uint64_t seq;
     uint32_t stack; /* of the toucher (where_stack), 0 = none */
+    uint32_t pystack;
     int device;
     int result;              /* CUresult or errno behind SKIPPED and REFUSED, 0 = none */
     const struct edge *edge; /* the anchor edge that did it, NULL = none */
@@ -147,6 +148,9 @@ int capture_free(const struct capture_free_info *info);
 int capture_edge(const struct edge *edge, uint64_t seq);
 int capture_hint(const struct capture_hint_info *info);
 int capture_call(const struct capture_call_info *info);
+
+/* The Python stack of the live block that begins at `ptr`, as tag.pystack had it; 0 = none, or not known. */
+uint32_t capture_pystack(devptr_t ptr);
 
 /*
  * Writes the event and, for the first 16 failures and the newest 16, a record that says why (area E), with the stacks

@@ -73,7 +73,8 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     F(STEP, u.hint.path, PATH)         \
     F(STEP, u.hint.instance, INSTANCE) \
     F(ZERO, u.hint.mode, NONE)         \
-    F(ZERO, u.hint.result, NONE)
+    F(ZERO, u.hint.result, NONE)       \
+    F(ZERO, u.hint.pystack, NONE)
 
 #define FIELDS_OF_RESERVED(F)      \
     F(STEP, u.reserved.heap, HEAP) \

@@ -60,6 +60,7 @@ struct format_event {
             uint32_t stack; /* of the toucher; 0 = none */
             uint32_t path, instance;
             uint32_t mode, result; /* enum hint_mode; CUresult or errno, 0 = fine */
+            uint32_t pystack;      /* of the toucher */
         } hint;
         struct {
             uint64_t heap, bytes; /* bytes held by this heap now */

@@ -6,6 +6,7 @@
 #include "tracker/catalog.h"
 #include "tracker/format.h"
 #include "tracker/intern.h"
+#include "tracker/pylines.h"
 #include "tracker/pytext.h"
 #include "tracker/site.h"
 
@@ -193,6 +194,27 @@ bool pycode_node_at(uint32_t number, struct pycode_node *ret_node)
     if (!catalog_has(&nodes, number))
         return false;
     *ret_node = *(const struct pycode_node *)catalog_at(&nodes, number);
+    return true;
+}
+
+bool pycode_frame_at(uint32_t number, struct pycode_frame *ret_frame)
+{
+    struct pycode_node node;
+    struct pycode code = {0};
+    const char *bytes = "";
+    struct pylines lines;
+
+    if (!pycode_node_at(number, &node))
+        return false;
+    (void)pycode_at(node.code, &code, &bytes);
+    lines = (struct pylines){.table = (enum format_pytable)code.table,
+            .bytes = (const unsigned char *)bytes,
+            .length = code.lines_bytes,
+            .first_line = code.first_line};
+    *ret_frame = (struct pycode_frame){
+            .function = intern_text(code.qualname ? code.qualname : code.name),
+            .file = intern_text(code.file),
+            .line = pylines_find(&lines, node.lasti)};
     return true;
 }
 

@@ -4,7 +4,7 @@
  *
  * A code object dies with its function or module, and another one may get its address; so what is kept is a copy of
  * what a report needs (name, qualified name, file, first line, the bytes of the line table), numbered by content. The
- * stamp of pyframe.h finds the number again without reading all that. Lines are not looked up here: pylines.h does it.
+ * stamp of pyframe.h finds the number again without reading all that. A line is looked up only where it is asked for.
  *
  *     struct pyframe ─ stamp ─► known? ─ no ─► copy ─ content ─► code number ┐
  *                                                                            ├─► node(parent, code, lasti) ─► leaf
@@ -55,6 +55,13 @@ uint32_t pycode_stack(const struct pyframe *frames, unsigned count);
 /* Entries by number, false for one that was not given. *ret_lines: code->lines_bytes bytes, valid for the process's life. */
 bool pycode_at(uint32_t number, struct pycode *ret_code, const char **ret_lines);
 bool pycode_node_at(uint32_t number, struct pycode_node *ret_node);
+
+/* A frame in words: the texts are valid for the process's life. `function` is the qualified name where the interpreter has one. */
+struct pycode_frame {
+    const char *function, *file;
+    unsigned line; /* 0 = the table knows none */
+};
+bool pycode_frame_at(uint32_t node, struct pycode_frame *ret_frame);
 
 void pycode_counts(struct pycode_counts *ret_counts);
 

@@ -3,7 +3,7 @@
  * pylines.h - the line of an instruction in a Python code object.
  *
  * A capture holds the bytes of a code object's line table as the interpreter had them. Each of CPython's two formats is read here: by
- * the tools, and inside the watched program only once per place in the code if a hint names a Python call site (preload/pynamed.c).
+ * the tools, and inside the watched program only once per place in the code, where hints ask (pycode_frame_at).
  *
  *     linetable, 3.10         pairs of (bytes of code, lines), ranges without a line among them
  *     locations, 3.11 on      entries of one head byte and a few more, numbers in groups of six bits

@@ -7,6 +7,8 @@
 #include "tracker/thread.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 static struct unwind_ops ops; /* fixed by pystack_init */
 
@@ -97,6 +99,32 @@ uint32_t pystack_here(struct thread *thread)
     }
     leave_behind(thread, memo->leaf);
     return memo->leaf;
+}
+
+static bool is_installed(const struct pycode_frame *frame)
+{
+    return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/");
+}
+
+bool pystack_text(uint32_t pystack, char *ret_text, size_t size)
+{
+    struct pycode_frame chosen, frame;
+    struct pycode_node node = {.parent = pystack & ~FORMAT_PYSTACK_AMBIENT};
+    const char *slash;
+
+    *ret_text = '\0';
+    if (!pycode_frame_at(node.parent, &chosen))
+        return false;
+    frame = chosen;
+    while (is_installed(&frame) && pycode_node_at(node.parent, &node)
+            && pycode_frame_at(node.parent, &frame))
+        ;
+    if (!is_installed(&frame))
+        chosen = frame;
+    slash = strrchr(chosen.file, '/');
+    (void)snprintf(ret_text, size, "%s %s:%u", chosen.function, slash ? slash + 1 : chosen.file,
+            chosen.line);
+    return true;
 }
 
 void pystack_fork_child(void)

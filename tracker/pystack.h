@@ -17,6 +17,8 @@
 
 #include "tracker/unwind.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct thread;
@@ -26,6 +28,12 @@ void pystack_init(const struct unwind_ops *loader);
 
 /* This thread's, 0 = none. Only while pyframe_is_wanted. */
 uint32_t pystack_here(struct thread *thread);
+
+/*
+ * A stack as one frame for a line of text, "norm model.py:12": the innermost that lies in no installed package, else the innermost.
+ * False: there is none, and *ret_text is "".
+ */
+bool pystack_text(uint32_t pystack, char *ret_text, size_t size);
 
 /* In the child of a fork. */
 void pystack_fork_child(void);

@@ -84,7 +84,7 @@ struct read_event {
     uint64_t addr, size,
             stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
     uint32_t stack;       /* alloc, free, oom; hint: of the toucher */
-    uint32_t pystack;     /* alloc, free, oom */
+    uint32_t pystack;     /* alloc, free, oom, hint */
     uint32_t path_number; /* anchor path */
     uint32_t instance;
     const char *path;        /* never NULL */

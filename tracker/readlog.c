@@ -59,6 +59,7 @@ static bool set_hint(struct read_event *to, const struct format_event *from)
     to->what = (enum format_hint_what)from->u.hint.what;
     to->mode = (enum hint_mode)from->u.hint.mode;
     to->result = (int)from->u.hint.result;
+    to->pystack = from->u.hint.pystack;
     set_place(to, from->u.hint.stack, from->u.hint.path, from->u.hint.instance);
     return true;
 }

@@ -483,6 +483,41 @@ def hints_pick_by_python_call_site():
         check("call site" not in output, f"{python}: hints that can match were complained of: {output}")
 
 
+def uses_that_are_too_late_are_told_with_both_python_stacks():
+    """The native stack of all tensors is one, and so is that of all their uses: what tells them apart is Python's."""
+    for _, python in interpreters():
+        script = (HERE / "frameworklike.py").read_text().split("\n")
+        made, clears, first, second = (1 + next(i for i, text in enumerate(script) if word in text)
+                                       for word in ("cuMemAlloc_v2", "cuMemsetD8_v2", "return clear(ptr)", "late\", first_late"))
+
+        def functions(stack):
+            return [(frame["function"], frame["line"]) for frame in stack if frame.get("python")][:3]
+
+        fresh("raw.kcap")
+        raw = run(python, HERE / "frameworklike.py", "late", RAW_NAME=1,
+                  **settings(pathlib.Path("raw.kcap").resolve(), KEDGE_HINTS=write_hints(pathlib.Path("hints.yaml").resolve(), '"p:frameworklike.py:norm"'),
+                             KEDGE_HINTS_MODE="trap")).stdout
+        check("used by a?[31mb" in raw and "\x1b" not in raw, f"{python}: a name is told raw: {raw!r}")
+        for mode, told in (("shadow", "late_touches"), ("trap", "violations")):
+            report, output = hinted(python, '"p:frameworklike.py:norm"', form="late", KEDGE_HINTS_MODE=mode)
+            hint = report["hints"][0]
+            # Of 12 uses each place is told once. A call that the interpreter has not specialised yet may have another native stack.
+            check(2 <= hint[told] <= 4, f"{python}: {mode}: {hint[told]} touches of two lines")
+            same(f"{python}: {mode}: toucher", functions(hint["used_by"]), [("clear", clears), ("first_late", first), ("<module>", second)])
+            same(f"{python}: {mode}: allocation", functions(hint["allocated_by"])[:2],
+                 [("empty", made), ("norm", 1 + next(i for i, text in enumerate(script) if "empty(8 <<" in text))])
+            same(f"{python}: {mode}: lines", (hint["used_by_title"].split(" < ")[:2], hint["allocated_by_title"].split(" < ")[0]),
+                 ([f"clear frameworklike.py:{clears}", f"first_late frameworklike.py:{first}"], f"empty frameworklike.py:{made}"))
+            text = tool("report", "run.kcap", "--view", "hints")
+            check(f"used by: clear frameworklike.py:{clears} < first_late frameworklike.py:{first} < " in text
+                  and f"8.00 MiB allocated by: empty frameworklike.py:{made} < norm " in text, f"{python}: no Python first:\n{text}")
+            lines = [line for line in output.split("\n") if "the call is stopped" in line]
+            same(f"{python}: {mode}: lines of it", len(lines), hint["violations"])
+            for line in lines:
+                check(f"(used by clear frameworklike.py:{clears}, allocated by empty frameworklike.py:{made}); the call is stopped; "
+                      "both stacks are in " in line, f"{python}: {line}")
+
+
 def frames_of_another_thread_are_picked_by_no_hint():
     """A thread without Python frames carries those of the thread that waits for it, or of another one: nobody may act by them."""
     for _, python in interpreters():
@@ -559,7 +594,7 @@ CASES = (lines_equal_what_traceback_prints, other_versions_too, all_versions_at_
          diffs_tell_python_lines, hints_and_failures_tell_python_lines, views_without_events_tell_python_lines, site_keys_are_those_of_native_stacks,
          native_stacks_end_where_python_goes_on, unknown_versions_are_refused_in_words,
          interpreters_before_3_10_keep_their_native_stacks, hints_pick_by_python_call_site,
-         frames_of_another_thread_are_picked_by_no_hint, r55_hints_that_pick_nothing_change_no_call_of_the_driver,
+         uses_that_are_too_late_are_told_with_both_python_stacks, frames_of_another_thread_are_picked_by_no_hint, r55_hints_that_pick_nothing_change_no_call_of_the_driver,
          hints_say_when_no_python_call_site_can_match, hints_wait_for_an_interpreter_that_comes_late)
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ KINDS = {
     2: FREE,
     3: [("edge", "ZERO", None), ("anchor", "STEP", "anchor"), *WHERE, ("before", "ZERO", None)],
     4: [("addr", "NEAR", "address"), ("size", "SIZE", None), ("rule", "LESS", None), ("what", "ZERO", None),
-        ("stack", "ZERO", None), *WHERE, ("mode", "ZERO", None), ("result", "ZERO", None)],
+        ("stack", "ZERO", None), *WHERE, ("mode", "ZERO", None), ("result", "ZERO", None), ("pystack", "ZERO", None)],
     5: [("heap", "STEP", "heap"), ("size", "NEAR", "held")],
     6: [("size", "SIZE", None), ("free", "SIZE", None), ("largest", "SIZE", None), ("stack", "STEP", "stack"), *WHERE,
         ("result", "ZERO", None), ("pystack", "STEP", "pystack")],

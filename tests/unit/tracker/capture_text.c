@@ -270,6 +270,7 @@ static void odd_hint(const struct edge *edge, uint64_t seq)
             .size = number(64),
             .seq = seq,
             .stack = (uint32_t)below(9),
+            .pystack = odd_pystack(),
             .device = (int)below(20) - 1,
             .result = (int)number(31),
             .edge = below(2) ? edge : NULL,

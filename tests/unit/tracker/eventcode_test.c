@@ -73,6 +73,7 @@ static void fill_hint(struct format_event *event)
     event->u.hint.instance = (uint32_t)any_number();
     event->u.hint.mode = (uint32_t)any_number();
     event->u.hint.result = (uint32_t)any_number();
+    event->u.hint.pystack = (uint32_t)any_number();
 }
 
 static void fill_oom(struct format_event *event)
