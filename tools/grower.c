@@ -235,8 +235,7 @@ static uint32_t count_needed(
                 break;
         most = seen > most ? seen : most;
     }
-    return most
-            + 2; /* the receive after those, and one for the message that may have been on its way */
+    return most + 1 > GROWER_RECEIVES ? most + 1 : GROWER_RECEIVES;
 }
 
 /* For how many of them the k-th receive comes before they are freed. */

@@ -12,8 +12,8 @@
  * preferred, since what comes in the same one comes from the other side, as a rule.
  *
  * k is the smallest count by which all of them were used for the last time before the k-th receive after their last send, and
- * one more: that first message may have been on its way before the peer took ours. What a receive proves, one rank's capture
- * cannot tell, so that is for a person to say.
+ * GROWER_RECEIVES at least: what comes first may have been on its way before the peer took ours (it may even be received in the
+ * send's own group). What a receive proves, one rank's capture cannot tell, so that is for a person to say.
  *
  * Blocks that may have been used unseen are not judged (patterns.h), and neither are those of their call site there.
  * Pure apart from memory. Threads: none. Memory: vec.h.
@@ -25,6 +25,7 @@
 #include "tools/model.h"
 
 #define GROWER_INSTANCES 4
+#define GROWER_RECEIVES  2
 
 struct grower {
     uint32_t *blocks; /* rising */

@@ -61,7 +61,7 @@ TEST(receives_from_the_rank_that_was_sent_to_are_known_by_its_number)
     story_end(&s);
 }
 
-/* Read once more behind so many receives after its send: it lives until the next one but one. */
+/* Read once more behind so many receives after its send: it lives until the next one. */
 TEST(a_later_use_asks_for_more_receives)
 {
     for (int late = 0; late < 4; late++) {
@@ -70,7 +70,7 @@ TEST(a_later_use_asks_for_more_receives)
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .read_after = late));
         struct growers growers = found(&s);
         REQUIRE_EQ(growers.count, 1);
-        CHECK_EQ(growers.list[0].receives, (uint32_t)late + 2);
+        CHECK_EQ(growers.list[0].receives, late < 2 ? 2 : (uint32_t)late + 1);
         grower_done(&growers);
         story_end(&s);
     }
