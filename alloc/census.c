@@ -20,6 +20,7 @@ static void add_tally(struct pool_stats *to, const struct tally *tally)
     to->reserved += tally->reserved;
     to->pending += tally->pending;
     to->quarantined += tally->kept;
+    to->held += tally->held;
     to->limbo += tally->limbo;
     to->husk += tally->husk;
     to->cached += tally->cached;
@@ -108,7 +109,13 @@ static const char *check_holder(struct pool *pool, uint32_t index, struct count 
         return "a holder is gone without a free";
     if (block->state == BLOCK_LIVE && holder->freed)
         return "a live block is freed in its holder";
-    if (holder->mode != HINT_SHADOW && !(block->flags & BLOCK_HINTED))
+    if ((holder->state == HOLDER_HELD) != (block->state == BLOCK_KEPT))
+        return "a block is held, or kept, alone";
+    if (holder->state == HOLDER_HELD) {
+        count->tally.held += block->node.size;
+        count->tally.stored += block->node.size;
+    }
+    if (holder->mode != HINT_SHADOW && !holder->hold && !(block->flags & BLOCK_HINTED))
         return "a hint acts on a block that has no handle of its own";
     if (holder_is_released(holder))
         count->released++;
@@ -171,7 +178,9 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
     const char *what = NULL;
 
     count->pinned += block->flags & BLOCK_PINNED ? 1 : 0;
-    if (block->holder && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING))
+    if (block->holder
+            && (block->state == BLOCK_LIVE || block->state == BLOCK_PENDING
+                    || block->state == BLOCK_KEPT))
         what = check_holder(pool, index, count);
     if (what)
         return what;
@@ -325,6 +334,8 @@ static const char *compare(const struct heap *heap, const struct count *count)
         return "pending bytes are miscounted";
     if (is->kept != should->kept)
         return "quarantined bytes are miscounted";
+    if (is->held != should->held)
+        return "bytes that hints hold are miscounted";
     return is->reserved != should->reserved + is->cached ? "held bytes are miscounted" : NULL;
 }
 
@@ -425,7 +436,8 @@ static const char *check_due(struct pool *pool) POOL_LOCKED
         for (uint32_t at = pool->due[rule].first; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
-            if (holder->rule != (int)rule || holder->prev != before || holder->state != HOLDER_LIVE)
+            if (holder->rule != (int)rule || holder->prev != before
+                    || holder->state != (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
                 return "a list of expected edges is broken";
             before = at;
         }

@@ -22,7 +22,8 @@ static enum hint_mode mode_of(const struct serve *serve)
 {
     const struct plan *plan = serve->request->plan;
 
-    if (!plan || plan->rule < 0 || !action_releases(plan->action) || plan->small)
+    if (!plan || plan->rule < 0 || plan->small
+            || (!action_releases(plan->action) && plan->action != ACTION_HOLD))
         return HINT_OFF;
     if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
         return HINT_SHADOW;
@@ -45,6 +46,11 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     if (!index)
         return; /* the hint does not act on this block */
     holder = holder_at(pool, index);
+    holder->hold = plan->action == ACTION_HOLD;
+    if (holder->hold && mode != HINT_SHADOW && pin_add(pool, block, POOL_PIN_HELD) != 0) {
+        slab_put(&pool->holders, index);
+        return;
+    }
     holder->block = block;
     holder->rule = plan->rule;
     hint_wait_begin(
@@ -52,7 +58,8 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     holder->mode = mode;
     holder->state = HOLDER_LIVE;
     block_at(pool, block)->holder = index;
-    holder_expect(pool, index);
+    if (!holder->hold)
+        holder_expect(pool, index);
 }
 
 /* The block is the program's from here on. */

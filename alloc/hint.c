@@ -386,6 +386,8 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     ret_plan->mode = mode_now(hints, best, rule->mode);
     if (!rule_waits(rule))
         return;
+    if (rule->action == ACTION_HOLD)
+        return; /* what it waits for comes after the free, in whichever instance */
     ret_plan->small = tag->size < rule->min_size;
     ret_plan->unused = rule->pick.use.call > 0;
     ret_plan->due_anchor = instance_of(&rule->when, tag);
@@ -448,6 +450,16 @@ bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t ar
         io_wait->at.when = due_at(&rule->when, now->when, call);
     if (rule->otherwise.from == RULE_FROM_USE)
         io_wait->at.otherwise = due_at(&rule->otherwise, now->otherwise, call);
+    return true;
+}
+
+bool hint_wait_free(
+        const struct rule *rule, const struct hint_counts *now, struct hint_wait *io_wait)
+{
+    if (rule->action != ACTION_HOLD || io_wait->unused)
+        return false;
+    io_wait->at.when = due_at(&rule->when, now->when, NULL);
+    io_wait->at.otherwise = due_at(&rule->otherwise, now->otherwise, NULL);
     return true;
 }
 

@@ -55,7 +55,7 @@ bool hint_edge_matches(const struct rule_when *when, const struct edge *edge);
  *
  * A rule counts the events of its `when` and of its `else`, each on its own. A block that has begun to wait is due when one of
  * the counts gets to what it was then and as many more as the rule says; of anchors nothing is counted. Nothing of a block
- * whose pick names a use is due before that use.
+ * whose pick names a use is due before that use. A rule that holds waits from the free on.
  *
  *     hint_wait_begin ─► [hint_wait_use ...] ─► at each edge: hint_count_edge, then hint_wait_is_due of each that waits
  *
@@ -77,6 +77,10 @@ void hint_wait_begin(const struct rule *rule, const struct plan *plan,
 /* The block is given to a call as buffer `arg`, before that call is counted itself. True if its rule names such a use. */
 bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t arg,
         const struct hint_counts *now, struct hint_wait *io_wait);
+
+/* The program frees the block. True if its rule holds it from here on, until its edge or count. */
+bool hint_wait_free(
+        const struct rule *rule, const struct hint_counts *now, struct hint_wait *io_wait);
 
 /* The edge is counted. True if it can be the `when` or the `else` of a block that waits. */
 bool hint_count_edge(

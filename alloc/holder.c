@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/holder.h"
 
+#include "alloc/block.h"
+#include "alloc/tally.h"
+
 #include <errno.h>
 
 static int step_free(struct holder *holder)
@@ -8,7 +11,9 @@ static int step_free(struct holder *holder)
     if (holder->freed || holder->state == HOLDER_GONE)
         return -EINVAL;
     holder->freed = true;
-    if (holder->state == HOLDER_LIVE || holder->state == HOLDER_HUSK)
+    if (holder->state == HOLDER_LIVE)
+        holder->state = holder->hold ? HOLDER_HELD : HOLDER_GONE;
+    else if (holder->state == HOLDER_HUSK)
         holder->state = HOLDER_GONE;
     return 0;
 }
@@ -21,6 +26,7 @@ int holder_step(struct holder *holder, enum holder_event event)
             [HOLDER_DEAD] = {HOLDER_GONE, HOLDER_LIMBO, HOLDER_GONE, HOLDER_GONE},
             [HOLDER_LIMBO] = {HOLDER_GONE, HOLDER_GONE, HOLDER_HUSK, HOLDER_GONE},
             [HOLDER_HUSK] = {HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
+            [HOLDER_HELD] = {HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
             [HOLDER_GONE] = {HOLDER_GONE, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
     };
     enum holder_state to;
@@ -82,8 +88,10 @@ void holder_drop(struct pool *pool, struct block *block)
 
     if (!holder)
         return;
-    if (holder->state == HOLDER_LIVE)
+    if (holder->state == (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
         holder_unexpect(pool, block->holder);
+    if (holder->state == HOLDER_HELD)
+        tally_held(block_segment(pool, block)->heap, -(int64_t)block->node.size);
     if (holder_is_released(holder))
         holder_mark_released(pool, block, -1);
     slab_put(&pool->holders, block->holder);

@@ -11,6 +11,8 @@
  *       │                     │                     │                     │
  *       └──── program's free ─┴─────────────────────┴─────────────────────┴──► GONE
  *
+ * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► dropped; its block is KEPT meanwhile by a pin (pin.h).
+ *
  * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only noted: the release goes its
  * way, and GONE comes with the removal. The address is handed out again only after GONE and a fence that was recorded
  * after the free.
@@ -40,6 +42,7 @@ struct holder {
             next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;
     enum hint_mode mode;
+    bool hold;    /* it waits for nothing before the free: `due` lists it from then on */
     bool freed;   /* the program's free has come */
     bool drifted; /* its instance is not what the hint expects: it is not released */
     bool waited;  /* a fence that covers its edge has passed */
@@ -59,7 +62,7 @@ static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
     return slab_at(&pool->holders, index);
 }
 
-/* Holders: the list of those that wait for an edge. */
+/* Holders: the list of those that wait for an edge, HELD ones included. */
 void holder_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
 void holder_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;
 /* The address is quiet, or the block unknown: the holder goes. */

@@ -21,6 +21,7 @@ enum pool_mutation {
     POOL_MUTATE_MOVE = 1u << 5,   /* storage moves although the device may not be past it (R73) */
     POOL_MUTATE_PIN = 1u << 6,    /* a freed block is free whatever relies on it (R80) */
     POOL_MUTATE_EXPECT = 1u << 7, /* whatever a hint matches is what it expects */
+    POOL_MUTATE_HOLD = 1u << 8,   /* what a hint would hold goes at once */
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -33,6 +33,13 @@ int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
     return 0;
 }
 
+/* Is a freed block to be kept, whatever happens (but for graphs, if the device is full)? */
+static bool is_kept_by(const struct pin *pin, bool graphs_too)
+{
+    return (graphs_too && pin->count[POOL_PIN_GRAPH]) || pin->count[POOL_PIN_SHOWN]
+            || pin->count[POOL_PIN_HELD];
+}
+
 /* Returns what table_remove does. */
 static struct pin *forget(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
@@ -63,13 +70,11 @@ static struct pin *let_go(struct pool *pool, struct pin *pin) POOL_LOCKED
 void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
 {
     struct pin *pin = pin_of(pool, index);
-    bool keeps;
 
     if (!pin || pin->count[kind] == 0)
         return;
     pin->count[kind]--;
-    keeps = pin->count[POOL_PIN_GRAPH] || pin->count[POOL_PIN_SHOWN];
-    if (keeps)
+    if (is_kept_by(pin, true))
         return;
     if (pin->kept)
         (void)let_go(pool, pin);
@@ -83,7 +88,7 @@ bool pin_keep(struct pool *pool, uint32_t index)
 
     if (!pin)
         return false;
-    if ((!pin->count[POOL_PIN_GRAPH] && !pin->count[POOL_PIN_SHOWN]) || POOL_IS_WITHOUT(PIN)) {
+    if (!is_kept_by(pin, true) || POOL_IS_WITHOUT(PIN)) {
         (void)forget(pool, pin);
         return false;
     }
@@ -100,7 +105,7 @@ uint32_t pin_let_graphs_go(struct pool *pool, int device)
     while (pin) {
         const struct segment *segment = block_segment(pool, block_at(pool, (uint32_t)pin->block));
 
-        if (pin->kept && !pin->count[POOL_PIN_SHOWN] && !segment->dead
+        if (pin->kept && !is_kept_by(pin, false) && !segment->dead
                 && segment->heap->device->number == device) {
             pin = let_go(pool, pin);
             gone++;

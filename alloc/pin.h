@@ -9,6 +9,7 @@
  *     LIVE          no release                    as any block (a descriptor of freed memory is nobody's)
  *     GRAPH         no release                    kept until the graph is gone, or the device is full
  *     SHOWN         no release                    kept until the last such pin is gone (R12, R24)
+ *     HELD          (no hint but its own)         kept until the hint that holds it lets go
  *
  * A pin is a count per block and kind; who holds it is the caller's to know. The flag BLOCK_PINNED says that there is a
  * record. Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.

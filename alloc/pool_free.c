@@ -5,6 +5,7 @@
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
 #include "alloc/holder.h"
+#include "alloc/mutation.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
@@ -41,8 +42,7 @@ static void let_go(struct pool *pool, const struct block *block, struct outcome 
         ret->rule = holder->rule;
         ret->mode = holder->mode;
     }
-    if (block->flags & BLOCK_HINTED)
-        ret->how = OUTCOME_HINTED;
+    ret->how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0;
 }
 
 /* A block that its holder lets go: the program's free came before the edge, or after everything was gone. What is poisoned is looked
@@ -64,6 +64,32 @@ static void leave_holder(struct pool *pool, struct block *block, bool is_kept) P
     }
     block->flags &= (uint8_t)~BLOCK_POISONED;
     holder_drop(pool, block);
+}
+
+/* A hint that holds: the program's free is done, and the block is nobody's until the edge. False: it goes its way now. */
+static bool is_held(struct pool *pool, uint32_t index, const struct pool_free_request *request,
+        struct outcome *ret) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+
+    if (!holder || !holder->hold)
+        return false;
+    if (POOL_IS_WITHOUT(HOLD) || request->quarantine
+            || !hint_may(pool->hints, holder->rule, holder->mode)
+            || !hint_wait_free(hint_rule(pool->hints, holder->rule),
+                    &pool->due[holder->rule].passed, &holder->wait)) {
+        pin_remove(pool, index, POOL_PIN_HELD);
+        return false;
+    }
+    ret->how |= OUTCOME_HELD;
+    if (holder->mode == HINT_SHADOW)
+        return false;
+    (void)holder_step(holder, HOLDER_EVENT_FREE);
+    holder_expect(pool, block->holder);
+    tally_held(block_segment(pool, block)->heap, (int64_t)block->node.size);
+    (void)pin_keep(pool, index);
+    return true;
 }
 
 /* The stream whose order the free keeps, 0 = it goes through an epoch. */
@@ -119,7 +145,7 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     uint32_t stream;
 
     let_go(pool, block, ret);
-    if (is_on_its_way(pool, block))
+    if (is_on_its_way(pool, block) || is_held(pool, index, request, ret))
         return 0;
     if (block->holder)
         leave_holder(pool, block, request->quarantine || block->flags & BLOCK_PINNED);

@@ -52,6 +52,17 @@ static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index
     return true;
 }
 
+/* What a block was held for has come. That the hint may do less by now does not matter: this is less. */
+static void let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+{
+    const struct holder *holder = holder_at(pool, index);
+    uint32_t block = holder->block;
+
+    note_edge(pool, walk, holder, OUTCOME_LET_GO, 0);
+    holder_drop(pool, block_at(pool, block));
+    pin_remove(pool, block, POOL_PIN_HELD);
+}
+
 /* One block is due: in shadow on paper, else its range is dead from here on. */
 static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
@@ -170,7 +181,11 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_
         const struct holder *holder = holder_at(pool, at);
 
         next = holder->next;
-        if (is_due(pool, holder, walk->edge))
+        if (!is_due(pool, holder, walk->edge))
+            continue;
+        if (holder->state == HOLDER_HELD)
+            let_go(pool, walk, at);
+        else
             release(pool, walk, at);
     }
 }

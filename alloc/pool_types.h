@@ -93,6 +93,7 @@ enum pool_pin {
     POOL_PIN_LIVE,  /* as long as the program holds the block */
     POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
     POOL_PIN_SHOWN, /* a freed block is kept too */
+    POOL_PIN_HELD,  /* a freed block is kept too: a hint that holds */
     POOL_PIN_COUNT,
 };
 
@@ -117,12 +118,13 @@ struct pool_stats {
     uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
-    /* the storage that live blocks need: nothing for what hints marked dead. The budget is measured by it, and not by the
+    /* the storage that live blocks need, and those that hints hold: nothing for what hints marked dead. The budget is measured by it, and not by the
      * whole granules that the driver would give each of them: that would allow a fifth more where sizes are odd. */
     uint64_t stored;
     uint64_t reserved;    /* held from the driver, cached handles and limbo included */
     uint64_t pending;     /* freed, waiting for an epoch or a point */
     uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */
+    uint64_t held;        /* of those: kept by hints that hold */
     uint64_t limbo;       /* marked dead by a hint, storage not gone yet */
     uint64_t husk;        /* address held, storage gone */
     uint64_t free;        /* ready to be handed out */

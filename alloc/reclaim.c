@@ -1001,7 +1001,7 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         if (heap_class_count(at))
             return false;
     }
-    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0;
+    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0 && tally->held == 0;
 }
 
 /* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */

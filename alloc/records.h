@@ -148,6 +148,7 @@ struct tally {
     uint64_t reserved;
     uint64_t pending;
     uint64_t kept;
+    uint64_t held; /* of `kept`: by hints */
     uint64_t limbo;
     uint64_t husk;
     uint64_t cached;

@@ -5,6 +5,7 @@
 #include "alloc/census.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
+#include "alloc/holder.h"
 #include "alloc/segment.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
@@ -119,11 +120,14 @@ void room_measure(struct pool *pool, int device, struct pool_room *ret)
 
 /* ── what a single request can get ── */
 
-/* A block that is free, or will be once the device has done what it is waiting for. Its storage stands. */
-static bool is_coming(const struct block *block)
+/* A block that is free, or will be once the device has done what it is waiting for. Its storage stands. What a hint holds would
+ * be so without the hint (R84). */
+static bool is_coming(const struct pool *pool, const struct block *block)
 {
     return block->state == BLOCK_FREE
-            || (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE));
+            || (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE))
+            || (block->state == BLOCK_KEPT && block->holder
+                    && holder_at(pool, block->holder)->state == HOLDER_HELD);
 }
 
 /* Whole slots inside runs of such neighbours. */
@@ -136,11 +140,11 @@ static uint64_t whole_slots(struct pool *pool, const struct segment *segment) PO
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
         const struct block *block = block_at(pool, at);
 
-        if (is_coming(block)) {
+        if (is_coming(pool, block)) {
             lo = lo ? lo : block->node.base;
             hi = block->node.base + block->node.size;
         }
-        if (lo && (!is_coming(block) || !block->next)) {
+        if (lo && (!is_coming(pool, block) || !block->next)) {
             bytes += slots_bytes(slots_between(segment, lo, hi));
             lo = 0;
         }
@@ -154,7 +158,7 @@ static uint64_t whole_plain(struct pool *pool, const struct segment *segment) PO
     if (segment->tenants)
         return 0;
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
-        if (!is_coming(block_at(pool, at)))
+        if (!is_coming(pool, block_at(pool, at)))
             return 0;
     }
     return segment->raw_size;
@@ -180,7 +184,7 @@ static void add_hinted(
         is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
         if (block->state == BLOCK_LIVE && !is_stored)
             sums->owed += block->node.size;
-        else if (is_stored && (block->state == BLOCK_IDLE || is_coming(block)))
+        else if (is_stored && (block->state == BLOCK_IDLE || is_coming(pool, block)))
             sums->back += block->node.size;
     }
 }
@@ -211,7 +215,7 @@ static void add_heap(struct pool *pool, const struct heap *heap, struct sums *su
         return;
     /* All of it goes back with its last block, and nothing before. */
     sums->back = back;
-    if (!heap->dropped && heap->tally.live_count == 0 && heap->tally.kept == 0)
+    if (!heap->dropped && heap->tally.live_count == 0 && heap->tally.kept == heap->tally.held)
         sums->back += heap->tally.reserved;
 }
 

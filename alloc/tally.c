@@ -15,6 +15,13 @@ void tally_kept(struct heap *heap, int64_t by)
     tally_raise(&heap->tally.kept_high, heap->tally.kept);
 }
 
+void tally_held(struct heap *heap, int64_t by)
+{
+    heap->tally.held += (uint64_t)by;
+    heap->tally.stored += (uint64_t)by;
+    heap->device->stored += (uint64_t)by;
+}
+
 void tally_keep(struct pool *pool, struct block *block)
 {
     block->state = BLOCK_KEPT;

@@ -101,7 +101,7 @@ struct edge {
     bool again;        /* to pool_edge: the same edge once more, which counts as none */
 };
 
-/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from HOLD on are refused
+/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from EVICT on are refused
  * when a file is read. */
 enum action {
     ACTION_NONE,
@@ -109,7 +109,7 @@ enum action {
     ACTION_PIN,     /* it is left where it is, whatever else could be done with it */
     ACTION_IGNORE,  /* nothing */
     ACTION_KEEP_META, /* as RELEASE, but a kernel may be given the address, which reads nothing there */
-    ACTION_HOLD,
+    ACTION_HOLD,      /* the program's free is done later: it stays nobody else's until the edge */
     ACTION_EVICT,
     ACTION_RESTORE,
     ACTION_COUNT,
@@ -162,6 +162,7 @@ enum holder_state {
     HOLDER_DEAD, /* marked dead, submissions that began before are still between guard and driver (R66) */
     HOLDER_LIMBO, /* a fence is recorded, the GPU may still be before the last use */
     HOLDER_HUSK, /* no storage (live), no access (trap), or its content overwritten (poison); the address is reserved */
+    HOLDER_HELD, /* the program freed it, and a hint keeps it as it is for a while */
     HOLDER_GONE, /* the program freed it */
     HOLDER_STATE_COUNT,
 };
@@ -211,6 +212,7 @@ enum outcome_kind {
     OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
     OUTCOME_PICKED, /* a call that the pick of its hint names was given the block for the first time */
     OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
+    OUTCOME_LET_GO, /* an edge passed that a block was held for: it goes the way of all that is freed */
     OUTCOME_KIND_COUNT,
 };
 
@@ -225,6 +227,7 @@ enum outcome_how {
     OUTCOME_SMALL = 1u << 6,   /* a hint matched but the block is below its min_size */
     OUTCOME_PINNED = 1u << 7,  /* REFUSED: somebody relies on the storage (R80) */
     OUTCOME_FIRST = 1u << 8,   /* DRIFT: the hint goes to shadow by it */
+    OUTCOME_HELD = 1u << 9,    /* FREE: a hint holds the block, or in shadow would */
 };
 
 /* What the pool did, for the recorder. Filled under the pool's lock, so `seq` orders outcomes as they happened. */

@@ -502,7 +502,8 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     if (info.memclass == MEMCLASS_GRAPH)
         gauge_graph_memory();
     dispatch_told(capture_alloc(&info));
-    if (request->plan.rule >= 0 && hint_acts(&request->plan)) {
+    if (hint_acts(&request->plan)
+            || (request->plan.action == ACTION_HOLD && request->plan.mode > HINT_SHADOW)) {
         struct outcome outcome = {.ptr = ptr,
                 .size = size,
                 .seq = info.seq,
@@ -571,6 +572,9 @@ static void record_free(const struct outcome *outcome, enum api api, uint64_t st
 
     dispatch_told(capture_free(&info));
     tell_reserved(outcome);
+    if (outcome->how & OUTCOME_HELD)
+        tell_hint(outcome, outcome->mode == HINT_SHADOW ? FORMAT_HINT_WOULD_HOLD : FORMAT_HINT_HELD,
+                NULL, 0);
 }
 
 struct dispatch_end dispatch_end(uint64_t key)
@@ -679,6 +683,8 @@ static void tell_due(const struct outcome *due, const struct edge *edge)
         tell_hint(due, FORMAT_HINT_DRIFT, edge, 0);
     else if (due->kind == OUTCOME_REFUSED)
         tell_hint(due, FORMAT_HINT_SKIPPED, edge, due->how & OUTCOME_PINNED ? EBUSY : EPERM);
+    else if (due->kind == OUTCOME_LET_GO)
+        tell_hint(due, FORMAT_HINT_LET_GO, edge, 0);
     else if (due->kind == OUTCOME_SHADOW)
         tell_hint(due, FORMAT_HINT_WOULD_RELEASE, edge, 0);
     else

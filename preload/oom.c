@@ -32,6 +32,7 @@ static void look_at_heaps(int device, struct capture_oom_info *info)
     pool_room(dispatch_pool(), device, &room);
     info->free_elsewhere =
             info->flags & FORMAT_OOM_STREAM ? room.free_sync : room.stats.free - room.free_sync;
+    info->hint_held = room.stats.held;
     info->flags |= FORMAT_OOM_HEAPS;
     info->heaps = (struct format_oom_heaps){
             .held = room.stats.reserved,
@@ -100,26 +101,29 @@ static const char *place_text(char text[static PLACE_MAX], uint32_t stack)
     return text;
 }
 
-static void tell_heaps(char *text, size_t size, const struct format_oom_heaps *heaps)
+/* `hinted`: of it what hints hold after its free, which is not given up. */
+static void tell_heaps(
+        char *text, size_t size, const struct format_oom_heaps *heaps, uint64_t hinted)
 {
-    char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX];
+    char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX], kept[BYTES_MAX];
     unsigned e = heaps->held ? (unsigned)(heaps->used * 100 / heaps->held) : 100;
 
     (void)snprintf(text, size,
-            "; kedge holds %s for %s live (utilisation %u.%u%u), largest free block %s",
+            "; kedge holds %s for %s live (utilisation %u.%u%u), largest free block %s%s%s%s",
             bytes_text(held, heaps->held), bytes_text(live, heaps->live), e / 100, e / 10 % 10,
-            e % 10, bytes_text(largest, heaps->largest_free));
+            e % 10, bytes_text(largest, heaps->largest_free), hinted ? ", " : "",
+            hinted ? bytes_text(kept, hinted) : "", hinted ? " held by hints after its free" : "");
 }
 
 static void tell(const struct capture_oom_info *info, const struct format_oom_holder *top)
 {
     char requested[BYTES_MAX], available[BYTES_MAX], most[BYTES_MAX];
-    char heaps[192] = "";
+    char heaps[256] = "";
     char holder[PLACE_MAX + 64] = "";
     char place[PLACE_MAX];
 
     if (info->flags & FORMAT_OOM_HEAPS)
-        tell_heaps(heaps, sizeof heaps, &info->heaps);
+        tell_heaps(heaps, sizeof heaps, &info->heaps, info->hint_held);
     if (top->bytes)
         (void)snprintf(holder, sizeof holder, "; most is held by %s: %s",
                 *place_text(place, top->stack) ? place : "an unknown caller",

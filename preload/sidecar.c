@@ -322,7 +322,8 @@ void sidecar_fall_back(void)
 
 void sidecar_rule_off(int rule, const char *call)
 {
-    if (!sidecar.hints || !hint_learn(sidecar.hints, rule, HINT_LEARNT_OFF))
+    if (!sidecar.hints || !action_releases(hint_rule(sidecar.hints, rule)->action)
+            || !hint_learn(sidecar.hints, rule, HINT_LEARNT_OFF))
         return;
     msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",
             hint_rule(sidecar.hints, rule)->id, call);

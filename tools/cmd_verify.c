@@ -170,15 +170,16 @@ static void add_hint(
     if (step->mode == HINT_SHADOW) {
         verdict->matched += sums[FORMAT_HINT_PLANNED].count;
         verdict->matched_bytes += sums[FORMAT_HINT_PLANNED].bytes;
-        verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count;
-        verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes;
+        verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count + sums[FORMAT_HINT_WOULD_HOLD].count;
+        verdict->due_bytes +=
+                sums[FORMAT_HINT_WOULD_RELEASE].bytes + sums[FORMAT_HINT_WOULD_HOLD].bytes;
         verdict->keeps_meta |=
                 hint->action == ACTION_RELEASE && sums[FORMAT_HINT_CARRIED].count > 0;
     } else if (step->mode == HINT_POISON) {
-        verdict->poisoned += sums[FORMAT_HINT_DEAD].count;
+        verdict->poisoned += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
         verdict->clean += sums[FORMAT_HINT_CLEAN].count;
     } else {
-        verdict->trapped += sums[FORMAT_HINT_DEAD].count;
+        verdict->trapped += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
     }
 }
 
@@ -316,7 +317,7 @@ static void check_acted(struct verify *verify, const struct step *step)
         const struct verdict *v = &verify->verdicts[i];
         if (v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0)
             fail(verify, rule->id,
-                    vec_format("released nothing in the %s run: nothing is proved", step->name));
+                    vec_format("did nothing in the %s run: nothing is proved", step->name));
     }
 }
 

@@ -357,16 +357,17 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
         look_at_sites(&look);
-        if (rule_waits(look.rule)) {
+        if (action_releases(look.rule->action)) {
             look_at_live(&look, "when", &look.rule->when);
             look_at_live(&look, "else", &look.rule->otherwise);
             look_at_events(&look);
             look_at_size(&look);
-            look_at_expect(&look);
             look_at_anchors(&look);
-        } else {
-            look_at_later(&look);
         }
+        if (rule_waits(look.rule))
+            look_at_expect(&look);
+        else
+            look_at_later(&look);
         look_at_earlier(&look);
         look_at_lines(&look);
     }

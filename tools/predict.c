@@ -291,7 +291,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         struct predict_match *match = &ret_matches[i];
 
         match_block(hints, trace, &named, i, &plan, match);
-        if (plan.rule >= 0 && rule_waits(&rules[plan.rule]) && !plan.small
+        if (plan.rule >= 0 && action_releases(plan.action) && !plan.small
                 && !trace->blocks[i].native)
             match->at = due_at(&waits, &plan, i);
     }

@@ -99,6 +99,12 @@ static void json_hints(struct json *json, const struct report *report)
         json_uint(json, "carried", hint->sums[FORMAT_HINT_CARRIED].count);
         json_uint(json, "clean_count", hint->sums[FORMAT_HINT_CLEAN].count);
         json_uint(json, "late_writes", hint->sums[FORMAT_HINT_LATE_WRITE].count);
+        json_uint(json, "would_hold_count", hint->sums[FORMAT_HINT_WOULD_HOLD].count);
+        json_uint(json, "would_hold_bytes", hint->sums[FORMAT_HINT_WOULD_HOLD].bytes);
+        json_uint(json, "held_count", hint->sums[FORMAT_HINT_HELD].count);
+        json_uint(json, "held_bytes", hint->sums[FORMAT_HINT_HELD].bytes);
+        json_uint(json, "let_go_count", hint->sums[FORMAT_HINT_LET_GO].count);
+        json_uint(json, "let_go_bytes", hint->sums[FORMAT_HINT_LET_GO].bytes);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
         json_uint(json, "drift_count", load_drifts(hint));
         if (hint->drift)

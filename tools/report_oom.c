@@ -128,6 +128,8 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
         print_size("  waiting for the device", heaps->waiting);
     if (heaps->kept)
         print_size("  kept for others", heaps->kept);
+    if (what->hint_held)
+        print_size("  of it, held by hints", what->hint_held);
     if (heaps->limbo + heaps->husk) {
         print_word("  released by hints");
         printf("%s gone, %s on the way\n", render_bytes(heaps->husk).text,
@@ -238,6 +240,7 @@ static void json_heaps(struct json *json, const struct format_oom *what)
     json_uint(json, "pool_live_high_bytes", heaps->live_high);
     json_uint(json, "pool_free_bytes", heaps->free);
     json_uint(json, "pool_free_elsewhere_bytes", what->free_elsewhere);
+    json_uint(json, "pool_hint_held_bytes", what->hint_held);
     json_uint(json, "remappable_bytes", heaps->remappable);
     json_uint(json, "remappable_waiting_bytes", heaps->remappable_waiting);
     json_uint(json, "cached_bytes", heaps->cached);

@@ -380,6 +380,7 @@ static void put_oom(struct format_header *header, const struct capture_oom_info 
             .heaps = info->heaps,
             .ladder = info->ladder,
             .free_elsewhere = info->free_elsewhere,
+            .hint_held = info->hint_held,
     };
 
     capoom_holders(&record,

@@ -113,6 +113,7 @@ struct capture_oom_info {
     uint32_t flags;                   /* FORMAT_OOM_* */
     struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
     uint64_t free_elsewhere;          /* of heaps.free, in heaps of the other API */
+    uint64_t hint_held;               /* of heaps.kept, by hints */
     struct format_oom_ladder ladder;
     int result; /* the CUresult that the program gets */
 };

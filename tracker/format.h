@@ -396,6 +396,9 @@ enum format_hint_what {
     FORMAT_HINT_CARRIED, /* a kernel was given the address after the edge, which is not wrong by itself */
     FORMAT_HINT_CLEAN, /* poison, after the free: nothing was written since */
     FORMAT_HINT_LATE_WRITE, /* poison, after the free: addr is the first byte that was, size from there to the end */
+    FORMAT_HINT_WOULD_HOLD, /* shadow: the free came, storage would have stayed */
+    FORMAT_HINT_HELD,       /* the free came, and the storage stays */
+    FORMAT_HINT_LET_GO,     /* what it was held for came: it is free now */
     FORMAT_HINT_COUNT,
 };
 
@@ -457,7 +460,8 @@ struct format_oom {
     uint32_t spare32;
     /* of heaps.free, in heaps that serve the other API: sync for a stream, and the reverse */
     uint64_t free_elsewhere;
-    uint64_t spare[46];
+    uint64_t hint_held; /* of heaps.kept: freed, and held by hints */
+    uint64_t spare[45];
     uint64_t sum;
 };
 

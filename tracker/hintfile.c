@@ -624,11 +624,15 @@ static int finish_when(struct reading *reading, const struct hinttree_node *item
     const struct hinttree_node *value = find_key(item, name);
     const struct hinttree_node *from = value ? find_key(value->child, "from") : NULL;
     bool is_used = reading->rule->pick.use.call > 0;
+    bool is_hold = reading->rule->action == ACTION_HOLD;
 
     if (!value || reading->when->count == 0)
         return 0;
     if (!from)
-        reading->when->from = is_used ? RULE_FROM_USE : RULE_FROM_ALLOC;
+        reading->when->from = is_hold ? RULE_FROM_FREE : is_used ? RULE_FROM_USE : RULE_FROM_ALLOC;
+    else if (is_hold != (reading->when->from == RULE_FROM_FREE))
+        return refuse(reading, from->child,
+                is_hold ? "a hold counts from the free" : "from free needs do: hold");
     else if (reading->when->from == RULE_FROM_USE && !is_used)
         return refuse(reading, from->child, "from use needs used-by in pick");
     return 0;
@@ -684,22 +688,22 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
 /* Keys that say nothing with the hint's action. */
 static int check_keys(const struct reading *reading, const struct hinttree_node *item)
 {
-    static const char *const moment[] = {
-            "when", "else", "expect", "mode", "min-size", "wait", "on-touch", "backend"};
+    /* of the moment; of releasing */
+    static const char *const idle[] = {"when", "else", "expect", "mode", "wait", "canary",
+            "min-size", "on-touch", "backend", NULL};
+    const struct rule *rule = reading->rule;
+    const char *const *at = idle + (rule_waits(rule) ? find_word(idle, "wait") : 0);
 
-    if (rule_waits(reading->rule))
-        return find_key(item, "when") ? 0 : refuse(reading, item, "a hint needs 'when'");
-    for (size_t i = 0; i < sizeof moment / sizeof moment[0]; i++) {
-        const struct hinttree_node *key = find_key(item, moment[i]);
-
-        if (key)
-            return refuse(reading, key, "'%s' says nothing with do: %s", moment[i],
-                    find_key(item, "do")->child->text);
-    }
-    return reading->rule->pick.use.call == 0
+    if (rule_waits(rule) && !find_key(item, "when"))
+        return refuse(reading, item, "a hint needs 'when'");
+    for (; *at && !action_releases(rule->action); at++)
+        if (find_key(item, *at))
+            return refuse(reading, find_key(item, *at), "'%s' says nothing with do: %s", *at,
+                    hintfile_action(rule->action));
+    return rule_waits(rule) || rule->pick.use.call == 0
             ? 0
             : refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
-                    "'used-by' says nothing with do: %s", find_key(item, "do")->child->text);
+                    "'used-by' says nothing with do: %s", hintfile_action(rule->action));
 }
 
 /* Storage that waits for less than all streams. */

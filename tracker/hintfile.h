@@ -41,7 +41,7 @@
 #define HINTFILE_DEPTH_MAX  6
 #define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
 /* the words of `do`, from ACTION_RELEASE on */
-#define HINTFILE_ACTIONS  "release", "pin", "ignore", "keep-meta"
+#define HINTFILE_ACTIONS  "release", "pin", "ignore", "keep-meta", "hold"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
 /* What follows a call that was stopped in live. */

@@ -282,6 +282,7 @@ static void put_anchor(FILE *out, const char *key, const struct rule_when *when)
 
 static void put_event(FILE *out, const struct rule_when *when)
 {
+    static const char *const froms[] = {"alloc", "use", "free"};
     const char *comma = "";
 
     if (when->kind == EDGE_LAUNCH || when->kind == EDGE_FREE) {
@@ -295,8 +296,7 @@ static void put_event(FILE *out, const struct rule_when *when)
         (void)fputs("{event: ", out);
         put_anchor(out, "mark", when);
     }
-    (void)fprintf(out, ", count: %" PRIu32 ", from: %s}", when->count,
-            when->from == RULE_FROM_USE ? "use" : "alloc");
+    (void)fprintf(out, ", count: %" PRIu32 ", from: %s}", when->count, froms[when->from]);
 }
 
 static void put_when(FILE *out, const char *key, const struct rule_when *when)
@@ -355,7 +355,7 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
         (void)fputs("    wait: event\n", out);
     if (rule->mode != file->mode)
         (void)fprintf(out, "    mode: %s\n", mode_word(rule->mode));
-    if (rule->min_size != file->min_size)
+    if (rule->min_size != file->min_size && action_releases(rule->action))
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
     if (rule->canary != file->canary)
         (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
@@ -398,11 +398,11 @@ static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words
 }
 
 /* Has the grammar words for it? */
-static bool is_when(const struct rule_when *when)
+static bool is_when(const struct rule *rule, const struct rule_when *when)
 {
     if (when->count == 0)
         return when->anchor[0] && when->kind < EDGE_MARK;
-    return when->from != RULE_FROM_FREE
+    return (when->from == RULE_FROM_FREE) == (rule->action == ACTION_HOLD)
             && (when->kind == EDGE_CALL ? call_name(when->call)[0] != '\0'
                                         : when->anchor[0] != '\0');
 }
@@ -413,8 +413,8 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
 
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
     return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
-            && (!rule_waits(rule) || is_when(&rule->when))
-            && (!rule_is_set(&rule->otherwise) || is_when(&rule->otherwise))
+            && (!rule_waits(rule) || is_when(rule, &rule->when))
+            && (!rule_is_set(&rule->otherwise) || is_when(rule, &rule->otherwise))
             && (rule->wait != RULE_WAIT_EVENT
                     || (rule->when.kind == EDGE_CALL && words && words->proof))
             && (pick->use.call == 0 || arg_name(&pick->use)[0])

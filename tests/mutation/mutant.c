@@ -63,6 +63,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_MOVE] = POOL_MUTATE_MOVE,
         [MUTANT_PIN] = POOL_MUTATE_PIN,
         [MUTANT_EXPECT] = POOL_MUTATE_EXPECT,
+        [MUTANT_HOLD] = POOL_MUTATE_HOLD,
 };
 static char figures_path[256];
 

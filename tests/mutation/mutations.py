@@ -150,6 +150,7 @@ PROGRAMS = {
                       "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
                        "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
+    "held": Program([str(UNIT / "hints_hold_dlsym_test"), "r57_a_held_block_outlives_late_work_on_the_stream_api"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -188,6 +189,7 @@ MUTATIONS = {
     "shown": (FOREIGN, ["shown"]),
     "expect": (RED, ["drift"]),
     "poison": (RED, ["poison"]),
+    "hold": (ORACLE, ["held"]),
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
     "default-stream": (RED, ["default_stream"]),

@@ -281,13 +281,16 @@ static void figures(const char *mode)
     CU_OK(cu->cuCtxSynchronize());
     KEDGE_MARK("poll");
     CHECK_EQ(free_now(), before - 4 * KIT_BYTES);
-    CHECK_EQ(
-            kit_told(strcmp(mode, "shadow") == 0 ? FORMAT_HINT_WOULD_RELEASE : FORMAT_HINT_DEAD, 0),
-            4);
+    if (strcmp(mode, "hold") != 0)
+        CHECK_EQ(
+                kit_told(strcmp(mode, "shadow") == 0 ? FORMAT_HINT_WOULD_RELEASE : FORMAT_HINT_DEAD,
+                        0),
+                4);
     for (int i = 0; i < 4; i++) {
         CU_OK(cu->cuMemFree_v2(ptr[i]));
         CHECK_EQ(free_now(), before - (size_t)(3 - i) * KIT_BYTES);
     }
+    CHECK_EQ(kit_told(FORMAT_HINT_HELD, 0), strcmp(mode, "hold") == 0 ? 4 : 0);
     kit_clean_up();
 }
 
@@ -310,6 +313,12 @@ TEST(r84_free_memory_is_the_same_in_live)
     figures("live");
 }
 
+TEST(r84_free_memory_is_the_same_while_blocks_are_held)
+{
+    kit_hint_to("hold", "r84hold", "trap");
+    figures("hold");
+}
+
 /* On the stream API the pool's own figure of what is used counts the program's frees only, in every mode. */
 static void used_counts_frees(void)
 {
@@ -327,15 +336,21 @@ static void used_counts_frees(void)
     CU_OK(cu->cuCtxSynchronize());
     CU_OK(cu->cuMemPoolGetAttribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     CHECK_EQ(used, KIT_BYTES);
-    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
     CU_OK(cu->cuMemFreeAsync(ptr, stream));
     CU_OK(cu->cuMemPoolGetAttribute(mempool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     CHECK_EQ(used, 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr) + kit_told(FORMAT_HINT_HELD, ptr), 1);
     kit_clean_up();
 }
 
 TEST(r84_used_of_a_pool_counts_the_programs_frees_only)
 {
     kit_hint("r84used", "trap");
+    used_counts_frees();
+}
+
+TEST(r84_used_of_a_pool_does_not_count_what_is_held)
+{
+    kit_hint_to("hold", "r84usedhold", "trap");
     used_counts_frees();
 }

@@ -29,7 +29,7 @@ def r86_what_launches_carry_inside_is_keep_meta_by_the_receipt():
     check("hint input: launches carry its address inside a larger parameter; it is keep-meta by the receipt" in said, said[-500:])
     check("1 hint verified" in said, said[-500:])
     receipt = pathlib.Path("hints.yaml.receipt").read_text(encoding="utf-8")
-    check("\nshadow clean 1\ntrap clean 1 " in receipt and receipt.endswith("\nkeep-meta input\n"), receipt)
+    check("\nshadow clean 1\npoison clean 1\ntrap clean 1 " in receipt and receipt.endswith("\nkeep-meta input\n"), receipt)
     same("live", live("live.kcap"), (BYTES, [("keep-meta", "live", 1, 0)]))
     text = tool("report", "live.kcap")
     for line in ("hint input is keep-meta by the receipt: launches carry its address inside a larger parameter",
@@ -44,7 +44,7 @@ def r86_what_is_written_there_is_not_verified():
     pathlib.Path("hints.yaml").write_text(HINTS, encoding="utf-8")
     verify()
     said = verify(64, rc=1)
-    check("not verified: trap: the program ended with exit code 1" in said, said[-500:])
+    check("not verified: hint input: trap: the program ended with exit code 1" in said, said[-500:])
     check("\ntrap clean 0" in pathlib.Path("hints.yaml.receipt").read_text(encoding="utf-8"), "an old receipt is left")
     same("live", live("live.kcap"), (0, [("release", "shadow", 1, 0)]))
 

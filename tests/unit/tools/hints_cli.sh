@@ -228,6 +228,8 @@ def fails(row, value):
     mapping(file, row["key"])[row["key"].rpartition(".")[2]] = value
     if row["key"] == "hint.do" and value in ("pin", "ignore"):
         file["hints"] = [{key: file["hints"][0][key] for key in ("id", "do", "pick")}]
+    if row["key"] == "when.from" and value == "free":
+        file["hints"][0]["do"] = "hold"
     return not is_taken(file)
 assert is_taken(whole)
 for row in json.load(open("out"))["keys"]:

@@ -200,7 +200,7 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: 'a b', do: release}]\n",
                 "t.yaml:2:14: an id is letters, digits, '-', '_' and '.'"},
         {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n",
-                "t.yaml:2:21: do must be release, pin, ignore or keep-meta"},
+                "t.yaml:2:21: do must be release, pin, ignore, keep-meta or hold"},
         {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, when: {anchor: a, edge: "
          "exit}}]\n",
                 "t.yaml:2:43: 'when' says nothing with do: pin"},
@@ -213,8 +213,14 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: a, do: pin}]\n", "t.yaml:2:9: a hint needs 'pick'"},
         {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n",
                 "t.yaml:2:21: do: evict is not supported yet"},
-        {"kedge-hints: 1\nhints: [{id: a, do: hold}]\n",
-                "t.yaml:2:21: do: hold is not supported yet"},
+        {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}}]\n",
+                "t.yaml:2:9: a hint needs 'when'"},
+        {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}, when: {anchor: a, edge: "
+         "exit}, min-size: 1}]\n",
+                "t.yaml:2:75: 'min-size' says nothing with do: hold"},
+        {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}, when: {event: {call: "
+         "ncclRecv}, from: alloc}}]\n",
+                "t.yaml:2:82: a hold counts from the free"},
         {"kedge-hints: 1\nevents: [x]\n", "t.yaml:2:9: events must be a mapping of name to event"},
         {"kedge-hints: 1\nevents: {a: {}}\n", "t.yaml:2:13: an event needs call or mark"},
         {"kedge-hints: 1\nevents: {a: x}\n", "t.yaml:2:13: event must be a mapping"},
@@ -330,7 +336,7 @@ static const struct {
         {HINT(PICK, "{event: {call: ncclRecv}, from: use}", ""),
                 "t.yaml:6:43: from use needs used-by in pick"},
         {HINT(PICK, "{event: {call: ncclRecv}, from: free}", ""),
-                "t.yaml:6:43: from: free is not supported yet"},
+                "t.yaml:6:43: from free needs do: hold"},
         {HINT(PICK, WHEN, "    wait: event\n    proof: x\n"),
                 "t.yaml:7:11: wait: event needs the event of a call in when"},
         {HINT(PICK, "{event: {mark: a, edge: exit}}", "    wait: event\n    proof: x\n"),
@@ -606,6 +612,31 @@ TEST(canary_and_fallback_are_written_as_they_were_read)
         file = parse(text);
     }
     hintfile_free(file);
+}
+
+TEST(a_hold_counts_from_the_free_and_is_written_so)
+{
+    struct hintfile *file =
+            parse("kedge-hints: 1\nhints:\n"
+                  "  - {id: a, do: hold, pick: {size: 5}, when: {event: {call: ncclRecv}}}\n"
+                  "  - {id: b, do: hold, pick: {size: 6}, when: {anchor: x, edge: enter},"
+                  " else: {event: {call: ncclSend}, from: free}}\n");
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    for (int again = 0; again < 2; again++) {
+        CHECK_EQ(file->rule[0].action, ACTION_HOLD);
+        CHECK_EQ(file->rule[0].when.from, RULE_FROM_FREE);
+        CHECK_EQ(file->rule[1].when.count, 0);
+        CHECK_EQ(file->rule[1].otherwise.from, RULE_FROM_FREE);
+        if (again == 0)
+            REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        hintfile_free(file);
+        file = again ? NULL : parse(text);
+    }
+    CHECK(strstr(text, "from: free") != NULL);
+    CHECK(strstr(text, "min-size: 1") == NULL);
     free(text);
 }
 
