@@ -9,6 +9,7 @@
  *
  *     good  bad        the two runs
  *     shadow live      bad with hints, in that mode, one rule per late site
+ *     poison           the same; all inputs but the first are freed then, and the first of those was written
  *     touched          bad in trap, and a call touched a released range
  *     oom              bad, and the 15th anchor runs out of memory and the process ends without a word
  *     agg              bad, without events
@@ -85,10 +86,27 @@ static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
     return t;
 }
 
+/* In poison all is clean, but for the first block of the first rule. */
+static void look_at_poison(const struct tensor *t)
+{
+    static bool is_written;
+    struct tensor rest = {t->ptr + 4096, t->size - 4096, t->rule};
+
+    if (mode != HINT_POISON || t->rule < 0)
+        return;
+    if (t->rule == 0 && !is_written) {
+        is_written = true;
+        hint(FORMAT_HINT_LATE_WRITE, &rest, NULL);
+    } else {
+        hint(FORMAT_HINT_CLEAN, t, NULL);
+    }
+}
+
 static void release(const struct tensor *t)
 {
     (void)capture_free(&(struct capture_free_info){
             .ptr = t->ptr, .seq = ++seq, .stream = 1, .device = -1, .api = API_STREAM});
+    look_at_poison(t);
 }
 
 /* Each in a function of its own, so that each is a site of its own. */
@@ -203,6 +221,8 @@ static void one_anchor(int number)
         if (output_late)
             due(&output, &edge);
     }
+    if (mode == HINT_POISON && number > 0)
+        release(&input);
     if (touched && number == 3)
         late_kernel(&input);
 }
@@ -221,6 +241,8 @@ static void set_form(const char *form)
         mode = HINT_SHADOW;
     if (strcmp(form, "live") == 0)
         mode = HINT_LIVE;
+    if (strcmp(form, "poison") == 0)
+        mode = HINT_POISON;
     touched = strcmp(form, "touched") == 0;
     if (touched)
         mode = HINT_TRAP;

@@ -172,6 +172,16 @@ hints)
     has out "unused_input"
     expect 0 "$kedge" report touched.kcap --json
     json "j['hints'][0]['violations'] == 1 and any(f['function'] == 'late_kernel' for f in j['hints'][0]['used_by'])"
+    form poison
+    expect 0 "$kedge" report poison.kcap
+    has out "hint input: 1 block was written after the release was due"
+    has out "first changed byte 4096 of 3.00 MiB allocated by:"
+    has out "hint input: 1 of 20 blocks were not checked for late writes"
+    has out "hint output: 10 of 10 blocks were not checked for late writes"
+    expect 0 "$kedge" report poison.kcap --json
+    json "[h['mode'] for h in j['hints']] == ['poison', 'poison'] and j['hints'][0]['late_writes'] == 1 and j['hints'][0]['clean_count'] == 18"
+    json "j['hints'][0]['first_changed_byte'] == 4096 and 'unused_input' in [f['function'] for f in j['hints'][0]['written_in']]"
+    json "j['hints'][1]['late_writes'] == 0 and 'first_changed_byte' not in j['hints'][1]"
     ;;
 endings)
     form oom || true; form killed || true; form elsewhere || true
