@@ -5,6 +5,7 @@
 #include "tests/trainers/trainer.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <nccl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -411,6 +412,35 @@ static void mixed_group(struct rank *r)
 TEST(group_of_messages_and_collectives)
 {
     check_both_end_well(mixed_group);
+}
+
+/* An allocator hands out what is full of a former tenant's numbers, and it is sent before anybody writes it. */
+static void send_what_nobody_wrote(struct rank *r)
+{
+    void *parts[] = {put_floats(r, FEW, 3), put_floats(r, FEW, 3)};
+
+    if (r->number == 0) {
+        __typeof__(&simcuda_witness_birth) birth = (__typeof__(&simcuda_witness_birth))dlsym(
+                dlopen("libcuda.so.1", RTLD_LAZY), "simcuda_witness_birth");
+
+        OK(!birth);
+        birth((CUdeviceptr)(uintptr_t)parts[0], FEW * sizeof(float), r->one);
+        OK(cudaMemsetAsync(parts[0], 0, sizeof(float), r->one));
+    }
+    OK(r->number ? ncclRecv(parts[1], FEW, ncclFloat32, 0, r->comm, r->one)
+                 : ncclSend(parts[0], FEW, ncclFloat32, 1, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    if (r->number == 1) {
+        float last;
+
+        OK(cudaMemcpy(&last, (float *)parts[1] + FEW - 1, sizeof(last), cudaMemcpyDeviceToHost));
+        OK(last != 0);
+    }
+}
+
+TEST(what_nobody_wrote_is_sent_as_zeros)
+{
+    check_both_end_well(send_what_nobody_wrote);
 }
 
 static void ask_as_frameworks_do(struct rank *r)
