@@ -14,6 +14,8 @@ APIS = {
 TENSORS = {k: APIS[k] for k in ("async", "nocache")}
 TWO = {k: APIS[k] for k in ("caching", "async")}
 THREE = {k: APIS[k] for k in ("caching", "async", "nocache")}
+# Its newer process group takes a snapshot at its end, which that backend answers with an exception.
+NCCL = {"async": APIS["async"] | {"TORCH_DIST_USE_NCCL2": "0"}, "nocache": APIS["nocache"]}
 
 
 def short(*apis):
@@ -44,6 +46,7 @@ CASES = [
     *both("memory", "torch_memory.py", apis=APIS, older=APIS, short=short("caching")),
     *both("processes", "torch_processes.py", apis=THREE),
     *both("ddp", "torch_ddp.py", apis=THREE, mutant=FENCE, unshown=WAITS),
+    Case("ddp_nccl", NEW, "torch_ddp.py", ("nccl",), apis=NCCL),
     *both("compile", "torch_compile.py", apis=THREE),
     Case("compile_inductor", NEW, "torch_compile.py",
          why="inductor compiles for the device with Triton, whose wheel brings NVIDIA's ptxas; the other backends are in `compile`"),

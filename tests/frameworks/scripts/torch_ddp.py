@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""DistributedDataParallel: two processes over gloo, with tensors on the device."""
+"""DistributedDataParallel: two processes over gloo, or what is named, with tensors on the device."""
 import os
+import sys
 import tempfile
 
 import torch
@@ -13,9 +14,10 @@ from torch.nn.parallel import DistributedDataParallel
 WORLD = 2
 
 
-def train(rank, world, store, answers):
+def train(rank, world, backend, store, answers):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    torch.cuda.set_device(0)
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=world)
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 8)).cuda(), device_ids=[0])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -32,10 +34,11 @@ def train(rank, world, store, answers):
 
 
 def main():
+    backend = sys.argv[1] if sys.argv[1:] else "gloo"
     spawn = mp.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         answers = spawn.Queue()
-        ranks = [spawn.Process(target=train, args=(r, WORLD, f"{folder}/store", answers)) for r in range(WORLD)]
+        ranks = [spawn.Process(target=train, args=(r, WORLD, backend, f"{folder}/store", answers)) for r in range(WORLD)]
         for r in ranks:
             r.start()
         for r in ranks:
