@@ -157,6 +157,22 @@ static int add_range(struct pool *pool, const struct serve *serve)
     return helps ? prepare(pool, serve->heap, false, full) : -ENOSPC;
 }
 
+/*
+ * Does so much more stay below the cap? A request that was let through by may_grow may need more than it seemed to: what was to
+ * move did not, or another thread was faster. True: it is counted in `asked` until the driver has answered.
+ */
+static bool may_ask(struct pool *pool, struct heap *heap, uint64_t size)
+{
+    struct device *device = heap->device;
+    bool may;
+
+    lock_take(&pool->lock);
+    may = !pool->opts.cap || device->reserved + device->asked + size <= pool->opts.cap;
+    device->asked += may ? size : 0;
+    lock_drop(&pool->lock);
+    return may;
+}
+
 /* ── plain segments ── */
 
 static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LOCKED
@@ -204,6 +220,7 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     const struct pool_request *request = serve->request;
     struct segment like = {.kind = SEGMENT_PLAIN, .small = serve->want.small};
     struct heap *heap = serve->heap;
+    struct device *device = heap->device; /* outlives its heaps */
     uint32_t number;
     int r;
 
@@ -213,11 +230,16 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
 
     trim_sealed(pool, heap);
+    if (!may_ask(pool, heap, like.size))
+        return DRIVER_OUT_OF_MEMORY;
     r = get_plain(pool, &like, request->device);
-    if (r != 0)
-        return r;
 
     lock_take(&pool->lock);
+    device->asked -= like.size;
+    if (r != 0) {
+        lock_drop(&pool->lock);
+        return r;
+    }
     if (pool->contexts_gone != serve->contexts_gone || heap->dropped)
         r = -EAGAIN; /* perhaps this very context: not worth finding out */
     else if (slab_prepare(&pool->blocks, 3) != 0)
@@ -243,31 +265,18 @@ struct source {
     uint64_t moved, made; /* handles */
 };
 
-/* Does one handle more stay below the cap? A request that was let through by may_grow may need more handles than it seemed to:
- * what was to move did not, or another thread was faster. */
-static bool is_below_cap(struct pool *pool, const struct heap *heap, uint64_t size)
-{
-    uint64_t after;
-
-    if (!pool->opts.cap)
-        return true;
-    lock_take(&pool->lock);
-    after = heap->device->reserved + size;
-    lock_drop(&pool->lock);
-    return after <= pool->opts.cap;
-}
-
 static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
 {
-    int r = is_below_cap(pool, heap, size)
-            ? DRIVE(pool, handle_create, heap->device->number, size, ret_handle)
-            : DRIVER_OUT_OF_MEMORY;
+    int r;
 
-    if (r == 0) {
-        lock_take(&pool->lock);
+    if (!may_ask(pool, heap, size))
+        return DRIVER_OUT_OF_MEMORY;
+    r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
+    lock_take(&pool->lock);
+    heap->device->asked -= size;
+    if (r == 0)
         tally_reserved(heap, (int64_t)size);
-        lock_drop(&pool->lock);
-    }
+    lock_drop(&pool->lock);
     return r;
 }
 

@@ -165,6 +165,7 @@ struct device {
     uint64_t live_requested, live_requested_high;
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
+    uint64_t asked;       /* of the driver at this moment, in calls that add to what is reserved */
     uint64_t granularity; /* 0 = not asked yet */
     int number;           /* fixed at creation */
 };

@@ -272,6 +272,77 @@ TEST(the_cap_is_kept_where_storage_does_not_move_after_all)
     bench_end(b);
 }
 
+/* Another thread asks while the driver is busy with the first one: both were let through when nothing was held. */
+static struct bench *beside;
+static uint64_t beside_stream;
+
+static void ask_beside(void)
+{
+    struct bench *b = beside;
+
+    beside = NULL;
+    if (b && beside_stream)
+        (void)bench_alloc_on(b, 8 * MiB, beside_stream);
+    else if (b)
+        (void)bench_alloc(b, 8 * MiB);
+}
+
+static int (*create)(void *self, int device, uint64_t size, uint64_t *ret_handle);
+static int create_beside(void *self, int device, uint64_t size, uint64_t *ret_handle)
+{
+    ask_beside();
+    return create(self, device, size, ret_handle);
+}
+
+static int (*take_plain)(
+        void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr);
+static int take_beside(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
+{
+    ask_beside();
+    return take_plain(self, context, device, size, ret_ptr);
+}
+
+static void cap_beside(uint64_t stream, uint64_t other)
+{
+    struct fake_driver *fake = fake_new(1 * GiB);
+    struct pool_opts opts;
+    struct bench *b;
+
+    create = fake->driver.handle_create;
+    take_plain = fake->driver.mem_alloc;
+    fake->driver.handle_create = create_beside;
+    fake->driver.mem_alloc = take_beside;
+    pool_opts_init(&opts);
+    opts.cap = 9 * MiB;
+    b = bench_over(fake, &opts);
+    beside = b;
+    beside_stream = other;
+    if (stream)
+        (void)bench_alloc_on(b, 8 * MiB, stream);
+    else
+        (void)bench_alloc(b, 8 * MiB);
+    CHECK(!beside);
+    CHECK_LE(fake->held_high, 9 * MiB);
+    CHECK_GE(fake->held_high, 8 * MiB);
+    bench_end(b);
+}
+
+TEST(the_cap_is_kept_where_two_ask_at_once_for_handles)
+{
+    cap_beside(1, 2);
+}
+
+TEST(the_cap_is_kept_where_two_ask_at_once_for_segments)
+{
+    cap_beside(0, 0);
+}
+
+TEST(the_cap_is_kept_where_two_ask_at_once_for_both)
+{
+    cap_beside(0, 1);
+    cap_beside(1, 0);
+}
+
 TEST(r46_the_reserve_is_spared_as_long_as_trimming_helps)
 {
     struct pool_opts opts;
