@@ -135,7 +135,7 @@ static void count_live(
     count->tally.live_requested += requested;
     count->tally.live_rounded += block->node.size;
     count->tally.used += round_up(requested, 512);
-    if (tally_is_stored(pool, block))
+    if (holder_is_stored(pool, block))
         count->tally.stored += block->node.size;
 }
 

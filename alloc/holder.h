@@ -62,6 +62,17 @@ static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
     return slab_at(&pool->holders, index);
 }
 
+/* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
+static inline bool holder_is_stored(const struct pool *pool, const struct block *block)
+{
+    const struct holder *holder;
+
+    if (!block->holder)
+        return true;
+    holder = holder_at(pool, block->holder);
+    return holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
+}
+
 /* Holders: the list of those that wait for an edge, HELD ones included. */
 void holder_expect(struct pool *pool, uint32_t index) POOL_LOCKED;
 void holder_unexpect(struct pool *pool, uint32_t index) POOL_LOCKED;

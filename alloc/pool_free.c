@@ -36,7 +36,7 @@ static void let_go(struct pool *pool, const struct block *block, struct outcome 
     struct heap *heap = block_segment(pool, block)->heap;
 
     *ret = block_outcome(pool, block, OUTCOME_FREE, records_next_seq(pool));
-    tally_death(pool, heap, block, tally_is_stored(pool, block));
+    tally_death(pool, heap, block, holder_is_stored(pool, block));
     heap->frees++;
     if (holder) {
         ret->rule = holder->rule;

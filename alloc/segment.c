@@ -172,7 +172,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
     if (husk && !holder->freed)
         heap->tally.husk -= block->node.size;
     if (block->state == BLOCK_LIVE && !(holder && holder->freed))
-        tally_death(pool, heap, block, tally_is_stored(pool, block));
+        tally_death(pool, heap, block, holder_is_stored(pool, block));
     holder_drop(pool, block);
     if (block->state != BLOCK_BUSY)
         block->state = BLOCK_KEPT;

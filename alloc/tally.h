@@ -9,7 +9,6 @@
 #define KEDGE_ALLOC_TALLY_H
 
 #include "alloc/block.h"
-#include "alloc/holder.h"
 #include "alloc/records.h"
 
 static inline void tally_raise(uint64_t *high, uint64_t value)
@@ -27,17 +26,6 @@ void tally_held(struct heap *heap, int64_t by);
 
 /* A block is KEPT from now on. */
 void tally_keep(struct pool *pool, struct block *block);
-
-/* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
-static inline bool tally_is_stored(const struct pool *pool, const struct block *block)
-{
-    const struct holder *holder;
-
-    if (!block->holder)
-        return true;
-    holder = holder_at(pool, block->holder);
-    return holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
-}
 
 /* A block becomes the program's, of which it `requested` so many bytes; or ceases to be. */
 static inline void tally_birth(
@@ -61,7 +49,7 @@ static inline void tally_birth(
     tally_raise(&device->stored_high, device->stored);
 }
 
-/* `is_stored`: as tally_is_stored says. */
+/* `is_stored`: as holder_is_stored says. */
 static inline void tally_death(
         struct pool *pool, struct heap *heap, const struct block *block, bool is_stored)
 {

@@ -90,10 +90,12 @@ enum extent {
     X(ncclGroupEnd, (void))                                                         \
     X(ncclGroupSimulateEnd, (void *info))
 
-#define ONE(...) +1
-_Static_assert(
-        APICALL_COUNT - 1 == 0 NCCL_CALLS(ONE), "apicalls.def has each of them, and no other");
-#undef ONE
+#define NUMBER(name, ...) NUMBER_##name,
+enum {
+    NCCL_CALLS(NUMBER) NUMBERS
+};
+_Static_assert(NUMBERS == APICALL_COUNT - 1, "apicalls.def has each of them, and no other");
+#undef NUMBER
 
 #pragma GCC visibility push(default)
 #define DECLARE(name, params, ...) int name params;

@@ -28,9 +28,10 @@ __attribute__((format(printf, 1, 0))) static void print(const char *format, va_l
 
     if (length > 0)
         used += (size_t)length < room ? (size_t)length : room - 1;
-    for (size_t i = 0; i < used;
-            i++) /* names are the program's: no line of their own, nothing that a terminal obeys */
-        line[i] = (unsigned char)line[i] < ' ' || line[i] == 0x7f ? '?' : line[i];
+    /* names are the program's: no line of their own, nothing that a terminal obeys */
+    for (size_t i = 0; i < used; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = '?';
     line[used++] = '\n';
     /* not write(): that is an export of ours, a cancellation point, and what it sees is the program's output */
     written = (ssize_t)syscall(SYS_write, STDERR_FILENO, line, used);

@@ -46,8 +46,9 @@ static bool is_edge(const struct trace_event *event)
     return event->kind == TRACE_ENTER || event->kind == TRACE_EXIT || event->kind == TRACE_MARK;
 }
 
-static struct edge make_call(const struct trace *trace, const struct trace_call *call)
+static struct edge make_call(const struct trace *trace, uint64_t number)
 {
+    const struct trace_call *call = &trace->calls[number];
     const struct trace_anchor *anchor = &trace->anchors[call->anchor];
 
     return (struct edge){.kind = EDGE_CALL,
@@ -136,7 +137,7 @@ static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edg
     if (event->kind == TRACE_FREE)
         return waits->matches && event->block != TRACE_NONE && is_free_of(waits, event, ret_edge);
     if (event->kind == TRACE_CALL)
-        *ret_edge = make_call(trace, &trace->calls[event->value]);
+        *ret_edge = make_call(trace, event->value);
     else if (is_edge(event))
         *ret_edge = make_edge(trace, event);
     else
@@ -213,16 +214,17 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
 
     hint_wait_begin(rule, plan, &now, &wait);
     for (;;) {
-        const struct trace_call *call = use < end ? &trace->calls[use->call] : NULL;
+        bool is_used = use < end; /* from here on */
+        uint32_t used_at = is_used ? trace->calls[use->call].at : TRACE_NEVER;
 
-        if (wait.unused && call) {
-            next = first_behind(moments, call->at - 1);
+        if (wait.unused && is_used) {
+            next = first_behind(moments, used_at - 1);
             now = counts_before(moments, next);
         } else if (wait.unused || next == moments->count) {
             return TRACE_NEVER;
         }
-        if (call && (next == moments->count || call->at <= moments->list[next].at)) {
-            struct edge edge = make_call(trace, call);
+        if (is_used && (next == moments->count || used_at <= moments->list[next].at)) {
+            struct edge edge = make_call(trace, use->call);
             (void)hint_wait_use(rule, &edge, use++->arg, &now, &wait);
             continue;
         }
@@ -283,10 +285,11 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         return r;
     struct waits waits = waits_begin(trace, hints);
     struct sitekey_named named = sitekey_name(trace, hints);
-    if (is_any_free(rules, count))
+    if (is_any_free(rules, count)) {
         waits.matches = ret_matches;
-    for (uint32_t i = 0; waits.matches && i < trace->block_count; i++)
-        match_block(hints, trace, &named, i, &plan, &ret_matches[i]);
+        for (uint32_t i = 0; i < trace->block_count; i++)
+            match_block(hints, trace, &named, i, &plan, &ret_matches[i]);
+    }
     for (uint32_t i = 0; i < trace->block_count; i++) {
         struct predict_match *match = &ret_matches[i];
 
@@ -381,9 +384,10 @@ static int replay_free(struct replay *replay, const struct trace_event *event)
     return match.rule == TRACE_NONE || match.small ? 0 : replay_edge(replay, edge);
 }
 
-static int replay_call(struct replay *replay, const struct trace_call *call)
+static int replay_call(struct replay *replay, uint64_t number)
 {
-    struct edge edge = make_call(replay->trace, call);
+    const struct trace_call *call = &replay->trace->calls[number];
+    struct edge edge = make_call(replay->trace, number);
     struct outcome picked; /* the run that was recorded has told it */
 
     for (uint32_t i = 0; i < FORMAT_CALL_BUFFERS; i++)
@@ -405,7 +409,7 @@ static int replay_all(struct replay *replay)
         else if (event->kind == TRACE_FREE)
             r = replay_free(replay, event);
         else if (event->kind == TRACE_CALL)
-            r = replay_call(replay, &trace->calls[event->value]);
+            r = replay_call(replay, event->value);
         else if (is_edge(event))
             r = replay_edge(replay, make_edge(trace, event));
     }

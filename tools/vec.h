@@ -24,7 +24,7 @@ _Noreturn void vec_out_of_memory(void);
 void *vec_grow(void *base, size_t need, size_t size, size_t *room);
 
 /* Zeroed memory for `count` elements; never NULL. */
-void *vec_new(size_t count, size_t size);
+void *vec_new(size_t count, size_t size) __attribute__((returns_nonnull));
 
 /* qsort, also of nothing, where `base` may be NULL. */
 void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));

@@ -359,22 +359,20 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
     if (rule->canary != file->canary)
         (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
-    put_expect(out, rule, words ? words->saves : 0);
+    put_expect(out, rule, words->saves);
 }
 
 static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
-    put_comment(out, "  ", words ? words->comment : NULL);
+    put_comment(out, "  ", words->comment);
     put_text(out, "  - id", rule->id, false);
     (void)fprintf(out, "    do: %s\n", hintfile_action(rule->action));
     put_pick(out, &rule->pick, words);
     if (rule_waits(rule))
         put_moment(out, file, rule, words);
-    if (words) {
-        put_text(out, "    proof", words->proof, false);
-        put_text(out, "    note", words->note, false);
-    }
+    put_text(out, "    proof", words->proof, false);
+    put_text(out, "    note", words->note, false);
 }
 
 static bool is_mode(enum hint_mode mode)
@@ -390,7 +388,7 @@ static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words
 
         if ((pick->python >> i & 1) == 0)
             continue;
-        if (!words || !words->site[i] || strlen(words->site[i]) >= PYSITE_TEXT_MAX
+        if (!words->site[i] || strlen(words->site[i]) >= PYSITE_TEXT_MAX
                 || pysite_read(words->site[i], &key) || key != pick->site[i])
             return false;
     }
@@ -415,8 +413,7 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
     return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
             && (!rule_waits(rule) || is_when(rule, &rule->when))
             && (!rule_is_set(&rule->otherwise) || is_when(rule, &rule->otherwise))
-            && (rule->wait != RULE_WAIT_EVENT
-                    || (rule->when.kind == EDGE_CALL && words && words->proof))
+            && (rule->wait != RULE_WAIT_EVENT || (rule->when.kind == EDGE_CALL && words->proof))
             && (pick->use.call == 0 || arg_name(&pick->use)[0])
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
@@ -425,6 +422,14 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
             && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
                     || pick->inside[0])
             && is_spelled(pick, words);
+}
+
+/* What the file says of a hint for people; never NULL. */
+static const struct hintfile_words *words_of(const struct hintfile *file, size_t hint)
+{
+    static const struct hintfile_words none;
+
+    return file->words ? &file->words[hint] : &none;
 }
 
 int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length)
@@ -436,7 +441,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     if (file->rule_count == 0 || !is_mode(file->mode))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
-        if (!is_writable(&file->rule[i], file->words ? &file->words[i] : NULL))
+        if (!is_writable(&file->rule[i], words_of(file, i)))
             return -EINVAL;
     *ret_text = NULL;
     out = open_memstream(ret_text, ret_length);
@@ -454,7 +459,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)
-        put_hint(out, file, &file->rule[i], file->words ? &file->words[i] : NULL);
+        put_hint(out, file, &file->rule[i], words_of(file, i));
     int r = fclose(out) ? -ENOMEM : *ret_length > HINTFILE_BYTES_MAX ? -EFBIG : 0;
     if (r < 0) {
         free(*ret_text);

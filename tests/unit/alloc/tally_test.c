@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums and their marks against a list of what lives. */
 #include "alloc/tally.h"
+
+#include "alloc/holder.h"
 #include "tests/unit/alloc/parts.h"
 
 struct sums {
@@ -37,7 +39,7 @@ TEST(births_and_deaths_add_up_and_marks_stay)
         now.used += sign * ((PARTS_UNIT - at->slack + 511) / 512 * 512);
         at->state = lives[i] ? BLOCK_BUSY : BLOCK_LIVE;
         if (lives[i])
-            tally_death(pool, parts.heap, at, tally_is_stored(pool, at));
+            tally_death(pool, parts.heap, at, holder_is_stored(pool, at));
         else
             tally_birth(pool, parts.heap, at, at->node.size - at->slack);
         lives[i] = !lives[i];
