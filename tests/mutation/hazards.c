@@ -4,6 +4,9 @@
  *
  *     late_use        a thread stands between kedge's guard and the driver while the anchor passes (R66)
  *     limbo           the anchor passes while kernels that use the tensor are queued (R66)
+ *     limbo_legacy    the same on the legacy default stream
+ *     limbo_thread    the same on the own default stream of another thread
+ *     limbo_device    the same on another device than the current one
  *     two_devices     a block of one device that the other device still reads is freed (R1)
  *     short_streams   streams that end with work queued, whose handles come back as other streams' (R5, R69)
  *     freed_capture   a block that a graph names is freed while the graph is captured (R12)
@@ -12,7 +15,7 @@
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
  *     shown           a block is freed that another process was shown, and still looks at (R24)
  *
- * Each is legal, or harmless, on a device alone. late_use and limbo say what kedge did in a last line "anchor passed".
+ * Each is legal, or harmless, on a device alone. late_use and limbo* say what kedge did in a last line "anchor passed".
  * Exit status as the trainers'. To stand at a given driver call it asks the simulated device for its hook, so it runs there only.
  */
 #include "tests/sim/simcuda.h"
@@ -155,24 +158,84 @@ static int late_use(void)
     return 0;
 }
 
-static int limbo(void)
-{
-    cudaStream_t stream = new_stream();
-    cudaStream_t other = new_stream();
+/* A tensor, and who sums it on which stream. */
+struct use {
     struct twin t;
+    const struct twin_sums *sums;
+    cudaStream_t stream;
+    uint32_t seed;
+};
 
+static void *use_tensor(void *data)
+{
+    struct use *use = data;
+
+    twin_fill(&use->t, use->seed, use->stream);
+    twin_sum(use->sums, 0, &use->t, use->stream);
+    return NULL;
+}
+
+static void use_by_thread(struct use *use)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, use_tensor, use) != 0)
+        trainer_fail(1, "no thread");
+    (void)pthread_join(thread, NULL);
+}
+
+/* Where `home` is another device than 0, device 0 is current as the anchor passes. */
+static int limbo_on(
+        cudaStream_t stream, int home, bool by_thread, const struct twin_sums *home_sums)
+{
+    cudaStream_t other;
+
+    CUDA_OK(cudaSetDevice(0));
+    other = new_stream();
     for (int round = 0; round < 4; round++) {
+        struct use use = {.sums = home_sums, .stream = stream, .seed = (uint32_t)round};
+
+        CUDA_OK(cudaSetDevice(home));
         (void)nvtxRangePushA("P");
-        t = take(TRAINER_STREAM, HINTED_BYTES, stream);
-        twin_fill(&t, (uint32_t)round, stream);
-        twin_sum(&sums, 0, &t, stream);
+        use.t = take(by_thread ? TRAINER_SYNC : TRAINER_STREAM, HINTED_BYTES, stream);
+        if (by_thread)
+            use_by_thread(&use);
+        else
+            (void)use_tensor(&use);
+        CUDA_OK(cudaSetDevice(0));
         (void)nvtxRangePop(); /* dead, and the sum is still to come */
         let_time_pass(other);
-        CUDA_OK(cudaStreamSynchronize(stream));
-        give(TRAINER_STREAM, &t, stream);
+        CUDA_OK(cudaSetDevice(home));
+        CUDA_OK(cudaDeviceSynchronize());
+        give(by_thread ? TRAINER_SYNC : TRAINER_STREAM, &use.t, stream);
     }
     printf("anchor passed\n");
     return 0;
+}
+
+static int limbo(void)
+{
+    return limbo_on(new_stream(), 0, false, &sums);
+}
+
+static int limbo_legacy(void)
+{
+    return limbo_on(NULL, 0, false, &sums);
+}
+
+static int limbo_thread(void)
+{
+    return limbo_on(cudaStreamPerThread, 0, true, &sums);
+}
+
+static int limbo_device(void)
+{
+    struct twin_sums far;
+
+    CUDA_OK(cudaSetDevice(1));
+    far = twin_sums_new(1);
+    (void)limbo_on(new_stream(), 1, false, &far);
+    return twin_sums_finish(&far);
 }
 
 /* ---- devices and streams -------------------------------------------------------------------- */
@@ -507,6 +570,9 @@ int main(int argc, char **argv)
     } hazards[] = {
             {"late_use", late_use},
             {"limbo", limbo},
+            {"limbo_legacy", limbo_legacy},
+            {"limbo_thread", limbo_thread},
+            {"limbo_device", limbo_device},
             {"two_devices", two_devices},
             {"short_streams", short_streams},
             {"freed_capture", freed_capture},

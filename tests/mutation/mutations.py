@@ -77,6 +77,7 @@ class Workload:
 
 NO_BARRIER = {"KEDGE_SYNC_FREE": 0} # or fences on the sync API would always find an idle device
 SYNC_FLOORS = ("hits", "epochs", "host_waits", "reuses", "context_records")
+LIMBO = ["limbo", "limbo_legacy", "limbo_thread", "limbo_device"]
 STREAM_FLOORS = ("hits", "points", "reuses", "cross_stream_reuses", "pool_cross_reuses", "inserted_waits", "event_records")
 WORKLOADS = {
     "streams_sync": Workload(trainer("streams", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
@@ -96,7 +97,8 @@ WORKLOADS = {
     "sot_touch": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "sync", "--touch-released=launch"],
                           (), prepare=functools.partial(hint_as_suggested, "sync", "trap"), ends=3),
     "late_use": Workload([HAZARDS, "late_use"], ("epochs", "released"), prepare=hint_by_hand),
-    "limbo": Workload([HAZARDS, "limbo"], ("epochs", "released"), prepare=hint_by_hand),
+    **{name: Workload([HAZARDS, name], ("epochs", "released", "unmaps"), {"SIMCUDA_DEVICES": 2}, prepare=hint_by_hand)
+       for name in LIMBO},
     "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
@@ -180,7 +182,8 @@ MUTATIONS = {
     "grace": (FAULT, ["late_use"]),
     "reader": (FAULT, ["late_use"]),
     "touch": (FAULT, ["sot_touch"]),
-    "limbo": (FAULT, ["sot_live", "limbo"]), # the words epoch and fence, where a hint released something
+    "limbo": (FAULT, ["sot_live", *LIMBO]), # the words epoch and fence, where a hint released something
+    "limbo-device": (FAULT, ["limbo_device"]), # the word contexts likewise
     "gate-fence": (SPOILT, ["graphs_sync"]),
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream API
@@ -223,7 +226,8 @@ IN_SEEDS = {
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.
-WORDS = {"limbo": ("epoch", "fence"), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
+WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "gate-memory": ("gate-fence,quarantine",),
+         "ptsz": ("ptsz,default-stream",)}
 
 
 def shows(done, how):
