@@ -136,6 +136,8 @@ class Script(Workload):
 
 
 UNIT = BUILD / "tests" / "unit"
+FAR_EVENT = "another_threads_own_stream" # which nobody else can name
+EVENT = ["a_stream", "the_legacy_stream", "the_threads_own_stream", FAR_EVENT, "another_device"]
 PROGRAMS = {
     "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
     "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
@@ -150,6 +152,8 @@ PROGRAMS = {
                       "r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over"], ()),
     "drift": Program([str(UNIT / "hints_drift_dlsym_test"),
                       "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
+    **{f"event_{where}": Program([str(UNIT / "hints_events_dlsym_test"),
+                                  f"r57_storage_waits_for_work_before_the_event_on_{where}"], ()) for where in EVENT},
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
                        "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
     "held": Program([str(UNIT / "hints_hold_dlsym_test"), "r57_a_held_block_outlives_late_work_on_the_stream_api"], ()),
@@ -184,6 +188,8 @@ MUTATIONS = {
     "touch": (FAULT, ["sot_touch"]),
     "limbo": (FAULT, ["sot_live", *LIMBO]), # the words epoch and fence, where a hint released something
     "limbo-device": (FAULT, ["limbo_device"]), # the word contexts likewise
+    "limbo-event": (RED, [f"event_{where}" for where in EVENT if where != FAR_EVENT]), # the word point, for wait: event
+    "limbo-far-event": (RED, [f"event_{FAR_EVENT}"]), # the word epoch likewise
     "gate-fence": (SPOILT, ["graphs_sync"]),
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream API
@@ -226,8 +232,8 @@ IN_SEEDS = {
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.
-WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "gate-memory": ("gate-fence,quarantine",),
-         "ptsz": ("ptsz,default-stream",)}
+WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-event": ("point",), "limbo-far-event": ("epoch",),
+         "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
 
 
 def shows(done, how):

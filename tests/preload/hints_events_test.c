@@ -3,6 +3,7 @@
 #include "tests/preload/hints_kit.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #define PICK "{size: \">=8MiB\", used-by: {call: ncclSend, arg: sendbuff, inside: \"*backward\"}}"
 
@@ -219,6 +220,98 @@ TEST(r57_storage_waits_for_the_stream_of_the_event_alone)
     CU_OK(cu->cuStreamDestroy_v2(busy));
     CU_OK(cu->cuStreamDestroy_v2(comms));
     kit_clean_up();
+}
+
+static CUstream behind; /* the stream of the event, which still has work from before it */
+static CUdeviceptr room, sent_block;
+
+static void *give_work_and_event(void *unused)
+{
+    (void)unused;
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    CU_OK(cu->cuMemsetD8Async(sent_block, 0x33, KIT_BYTES, behind));
+    KEDGE_PUSH("forward");
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(receive_from((void *)(uintptr_t)room, 8, 7, 0, &host, behind), 0);
+    return NULL;
+}
+
+/* The fence of the event is recorded as this group ends, on whichever thread and device that is. */
+static void start_behind(const char *tail)
+{
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    begin(tail, "trap", "    wait: event\n    proof: the peer answers\n");
+    room = kit_alloc(1 * MB);
+    sent_block = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent_block);
+    CHECK_EQ(group_start(), 0);
+    call(receive_from, "other", room);
+}
+
+/* However often kedge looks, with this context current: the storage is there until the device has done the work. */
+static void stays_behind(CUcontext current)
+{
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent_block), 1);
+    CHECK_EQ(client_calls("cuEventRecord"), 0);
+    CU_OK(cu->cuCtxSetCurrent(current));
+    CHECK_EQ(group_end(), 0);
+    for (int i = 0; i < 8; i++) {
+        KEDGE_MARK("poll");
+        (void)kit_alloc(512);
+    }
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent_block), 0);
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, sent_block), 1);
+    kit_clean_up();
+}
+
+TEST(r57_storage_waits_for_work_before_the_event_on_a_stream)
+{
+    start_behind("behind");
+    CU_OK(cu->cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
+    (void)give_work_and_event(NULL);
+    stays_behind(cu->context);
+}
+
+TEST(r57_storage_waits_for_work_before_the_event_on_the_legacy_stream)
+{
+    start_behind("behind-legacy");
+    (void)give_work_and_event(NULL);
+    stays_behind(cu->context);
+}
+
+TEST(r57_storage_waits_for_work_before_the_event_on_the_threads_own_stream)
+{
+    start_behind("behind-own");
+    behind = CU_STREAM_PER_THREAD;
+    (void)give_work_and_event(NULL);
+    stays_behind(cu->context);
+}
+
+TEST(r57_storage_waits_for_work_before_the_event_on_another_threads_own_stream)
+{
+    pthread_t thread;
+
+    start_behind("behind-thread");
+    behind = CU_STREAM_PER_THREAD;
+    REQUIRE(pthread_create(&thread, NULL, give_work_and_event, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(client_calls("cuCtxRecordEvent"), 0);
+    stays_behind(cu->context);
+    CHECK_GT(client_calls("cuCtxRecordEvent"), 0); /* this thread cannot name that stream */
+}
+
+TEST(r57_storage_waits_for_work_before_the_event_on_another_device)
+{
+    CUcontext second;
+
+    start_behind("behind-device");
+    CU_OK(cu->cuDevicePrimaryCtxRetain(&second, 1));
+    (void)give_work_and_event(
+            NULL); /* the same handle is the other device's default stream there */
+    stays_behind(second);
 }
 
 /* `when` of one hint for 8 MiB, beside one for 4 MiB that releases at no moment of the test. */
