@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 # pylint: disable=wrong-import-position
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-from oracle import ARRANGEMENTS, PROGRAM, beside  # noqa: E402
+from oracle import ARRANGEMENTS, OLD_DRIVER, PROGRAM, beside  # noqa: E402
 from regresskit import BUILD, KEDGE, LIBRARY, SIM, SOT, SOURCE, check, fail, kedge_run, main, needs, run, same, tool  # noqa: E402
 
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
@@ -71,11 +71,13 @@ class Workload:
     def run(self, library, order, **more):
         self.ready()
         sched, seed, lag = order
-        return run(*self.command, rc=None, timeout=60, LD_PRELOAD=library, LD_LIBRARY_PATH=SIM, SIMCUDA_MEMORY="2G",
-                   SIMCUDA_SCHED=sched, SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, **{"KEDGE_TRACE": "off", **self.env, **more})
+        return run(*self.command, rc=None, timeout=60, LD_PRELOAD=library, SIMCUDA_MEMORY="2G", SIMCUDA_SCHED=sched,
+                   SIMCUDA_SEED=seed, SIMCUDA_LAG=lag, **{"LD_LIBRARY_PATH": SIM, "KEDGE_TRACE": "off", **self.env, **more})
 
 
 NO_BARRIER = {"KEDGE_SYNC_FREE": 0} # or fences on the sync API would always find an idle device
+TWO_DEVICES = {"SIMCUDA_DEVICES": 2}
+OLD = {"LD_LIBRARY_PATH": f"{OLD_DRIVER}:{SIM}", "SIMCUDA_VERSION": 12040} # without cuCtxRecordEvent
 SYNC_FLOORS = ("hits", "epochs", "host_waits", "reuses", "context_records")
 LIMBO = ["limbo", "limbo_legacy", "limbo_thread", "limbo_device"]
 STREAM_FLOORS = ("hits", "points", "reuses", "cross_stream_reuses", "pool_cross_reuses", "inserted_waits", "event_records")
@@ -97,9 +99,10 @@ WORKLOADS = {
     "sot_touch": Workload([str(SOT), "--form", "pir", "--graph", "small", "--entrance", "sync", "--touch-released=launch"],
                           (), prepare=functools.partial(hint_as_suggested, "sync", "trap"), ends=3),
     "late_use": Workload([HAZARDS, "late_use"], ("epochs", "released"), prepare=hint_by_hand),
-    **{name: Workload([HAZARDS, name], ("epochs", "released", "unmaps"), {"SIMCUDA_DEVICES": 2}, prepare=hint_by_hand)
+    **{name: Workload([HAZARDS, name], ("epochs", "released", "unmaps"), TWO_DEVICES, prepare=hint_by_hand) for name in LIMBO},
+    **{f"old_{name}": Workload([HAZARDS, name], ("synchronizes", "released", "unmaps"), TWO_DEVICES | OLD, prepare=hint_by_hand)
        for name in LIMBO},
-    "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | {"SIMCUDA_DEVICES": 2}),
+    "two_devices": Workload([HAZARDS, "two_devices"], ("epochs", "reuses"), NO_BARRIER | TWO_DEVICES),
     "short_streams": Workload([HAZARDS, "short_streams"], ("points", "reuses", "cross_stream_reuses")),
     "freed_capture": Workload([HAZARDS, "freed_capture"], ("captures", "graph_launches", "quarantined")),
     "moved_graph": Workload([HAZARDS, "moved_graph"], ("captures", "graph_launches", "quarantined", "granules_moved"),
@@ -188,6 +191,7 @@ MUTATIONS = {
     "touch": (FAULT, ["sot_touch"]),
     "limbo": (FAULT, ["sot_live", *LIMBO]), # the words epoch and fence, where a hint released something
     "limbo-device": (FAULT, ["limbo_device"]), # the word contexts likewise
+    "limbo-old": (FAULT, [f"old_{name}" for name in LIMBO]), # the word drain likewise
     "limbo-event": (RED, [f"event_{where}" for where in EVENT if where != FAR_EVENT]), # the word point, for wait: event
     "limbo-far-event": (RED, [f"event_{FAR_EVENT}"]), # the word epoch likewise
     "gate-fence": (SPOILT, ["graphs_sync"]),
@@ -232,8 +236,8 @@ IN_SEEDS = {
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.
-WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-event": ("point",), "limbo-far-event": ("epoch",),
-         "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
+WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-old": ("drain",), "limbo-event": ("point",),
+         "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
 
 
 def shows(done, how):
