@@ -62,9 +62,6 @@ struct rule_seen expect_take(struct pool *pool, int rule, const struct edge *edg
 {
     struct rule_seen seen = {0, 0};
 
-    /* pool_edge is called more than once where many blocks are due: what has come meanwhile belongs to the next edge. */
-    if (edge->anchor && pool->due[rule].judged == edge->anchor)
-        return seen;
     if (matches)
         take_one(pool, rule, 0, &seen);
     if (edge->anchor)

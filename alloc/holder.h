@@ -38,6 +38,7 @@ struct holder {
     uint32_t block; /* index of the block record */
     int rule;
     struct hint_wait wait;
+    uint64_t due; /* seq of the edge that has found it due, 0 = none */
     uint32_t prev,
             next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;

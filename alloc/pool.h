@@ -132,11 +132,11 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
  * driver call, since an edge may come in a host function or a capture: pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW or
  * OUTCOME_RELEASE or OUTCOME_REFUSED, and before those of a hint OUTCOME_DRIFT if it has matched something else than it
  * expects (expect.h), at most `max` of them: *ret_count == max means that there may be more, call again with the same edge,
- * `again` set.
+ * which has a seq by then: what is made between the calls is none of it.
  * 0, or -errno (then nothing was released that is not in the outcomes).
  */
-int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
-        size_t *ret_count);
+int pool_edge(
+        struct pool *pool, struct edge *edge, struct outcome *ret, size_t max, size_t *ret_count);
 
 /*
  * The block at ptr is given to a call as its buffer `arg`, before pool_edge is told of that call. True for the first use of it that

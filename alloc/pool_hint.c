@@ -123,21 +123,20 @@ static bool is_expected(
                     && rule_has(&expect->bytes, io_seen->bytes));
 }
 
-/* What is due by an event, or at the anchor beside it; once, however many calls tell of it. */
-static struct rule_seen count_due(struct pool *pool, const struct edge *edge, int rule) POOL_LOCKED
+/* What is due at the edge, and at none before it, whose caller is still being told of it. */
+static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int rule) POOL_LOCKED
 {
     struct rule_seen seen = {0, 0};
-    const struct holder *holder;
-    bool fired = pool->due[rule].fired;
+    struct holder *holder;
 
-    pool->due[rule].fired = false;
-    for (uint32_t at = fired ? pool->due[rule].first : 0; at; at = holder->next) {
+    for (uint32_t at = pool->due[rule].first; at; at = holder->next) {
         const struct block *block;
 
         holder = holder_at(pool, at);
         block = block_at(pool, holder->block);
-        if (!is_due(pool, holder, edge))
+        if (holder->due || !is_due(pool, holder, edge))
             continue;
+        holder->due = edge->seq;
         seen.count++;
         seen.bytes += block->node.size - block->slack;
     }
@@ -145,49 +144,21 @@ static struct rule_seen count_due(struct pool *pool, const struct edge *edge, in
 }
 
 /* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
-static void judge(struct pool *pool, struct edge_walk *walk, int number, bool matches) POOL_LOCKED
+static void judge(struct pool *pool, const struct edge *edge, int number, struct rule_seen seen,
+        bool matches) POOL_LOCKED
 {
-    const struct rule *rule = hint_rule(pool->hints, number);
-    struct rule_seen seen = rule_counts(rule) ? count_due(pool, walk->edge, number)
-                                              : expect_take(pool, number, walk->edge, matches);
-    struct outcome *ret = &walk->ret[walk->count];
+    struct rule_due *due = &pool->due[number];
     struct holder *holder;
 
     if (is_expected(pool, number, &seen, matches))
         return;
-    for (uint32_t at = pool->due[number].first; at; at = holder->next) {
+    for (uint32_t at = due->first; at; at = holder->next) {
         holder = holder_at(pool, at);
-        holder->drifted |= is_due(pool, holder, walk->edge);
+        holder->drifted |= holder->due == edge->seq;
     }
-    *ret = (struct outcome){
-            .kind = OUTCOME_DRIFT,
-            .size = seen.bytes,
-            .rounded = seen.count,
-            .seq = records_next_seq(pool),
-            .rule = number,
-            .how = hint_learn(pool->hints, number, HINT_LEARNT_DRIFT) ? OUTCOME_FIRST : 0,
-            .device = -1,
-            .mode = rule->mode,
-    };
-    walk->count++;
-}
-
-static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_LOCKED
-{
-    uint32_t next;
-
-    judge(pool, walk, rule, hint_edge_matches(&hint_rule(pool->hints, rule)->when, walk->edge));
-    for (uint32_t at = pool->due[rule].first; at && walk->count < walk->max; at = next) {
-        const struct holder *holder = holder_at(pool, at);
-
-        next = holder->next;
-        if (!is_due(pool, holder, walk->edge))
-            continue;
-        if (holder->state == HOLDER_HELD)
-            let_go(pool, walk, at);
-        else
-            release(pool, walk, at);
-    }
+    due->drift = seen;
+    due->drift_seq = edge->seq;
+    due->is_first_drift |= hint_learn(pool->hints, number, HINT_LEARNT_DRIFT);
 }
 
 static bool waits_for(const struct pool *pool, int number, enum edge_kind kind) POOL_LOCKED
@@ -200,14 +171,62 @@ static bool waits_for(const struct pool *pool, int number, enum edge_kind kind) 
                     || (rule_is_set(&rule->otherwise) && rule->otherwise.kind == kind));
 }
 
-/* Every rule counts the edge, before any of them is walked: there may be no room to tell of all. */
-static void count_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED
+/* All that the edge is about is found at once: there may be no room to tell of it, and other threads go on meanwhile. */
+static void find_due(struct pool *pool, const struct edge *edge) POOL_LOCKED
 {
-    for (int rule = 0; (size_t)rule < hint_count(pool->hints); rule++) {
-        struct rule_due *due = &pool->due[rule];
+    for (int number = 0; (size_t)number < hint_count(pool->hints); number++) {
+        const struct rule *rule = hint_rule(pool->hints, number);
+        bool matches = hint_edge_matches(&rule->when, edge);
+        struct rule_seen seen;
+        bool fired;
 
-        if (waits_for(pool, rule, edge->kind))
-            due->fired |= hint_count_edge(hint_rule(pool->hints, rule), edge, &due->passed);
+        if (!waits_for(pool, number, edge->kind))
+            continue;
+        fired = hint_count_edge(rule, edge, &pool->due[number].passed);
+        seen = note_due(pool, edge, number);
+        if (!rule_counts(rule))
+            seen = expect_take(pool, number, edge, matches);
+        else if (!fired)
+            seen = (struct rule_seen){0, 0};
+        judge(pool, edge, number, seen, matches);
+    }
+}
+
+static void tell_drift(struct pool *pool, struct edge_walk *walk, int rule) POOL_LOCKED
+{
+    struct rule_due *due = &pool->due[rule];
+
+    if (due->drift_seq != walk->edge->seq)
+        return;
+    walk->ret[walk->count++] = (struct outcome){
+            .kind = OUTCOME_DRIFT,
+            .size = due->drift.bytes,
+            .rounded = due->drift.count,
+            .seq = records_next_seq(pool),
+            .rule = rule,
+            .how = due->is_first_drift ? OUTCOME_FIRST : 0,
+            .device = -1,
+            .mode = hint_rule(pool->hints, rule)->mode,
+    };
+    due->drift_seq = 0;
+    due->is_first_drift = false;
+}
+
+static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_LOCKED
+{
+    uint32_t next;
+
+    tell_drift(pool, walk, rule);
+    for (uint32_t at = pool->due[rule].first; at && walk->count < walk->max; at = next) {
+        const struct holder *holder = holder_at(pool, at);
+
+        next = holder->next;
+        if (holder->due != walk->edge->seq)
+            continue;
+        if (holder->state == HOLDER_HELD)
+            let_go(pool, walk, at);
+        else
+            release(pool, walk, at);
     }
 }
 
@@ -228,8 +247,8 @@ static void end_edge(struct pool *pool, struct grace *grace, bool is_begun)
         meta_put(grace, sizeof(*grace));
 }
 
-int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, size_t max,
-        size_t *ret_count)
+int pool_edge(
+        struct pool *pool, struct edge *edge, struct outcome *ret, size_t max, size_t *ret_count)
 {
     struct edge_walk walk = {.edge = edge, .ret = ret, .max = max};
     struct grace *grace, *by_call;
@@ -245,10 +264,14 @@ int pool_edge(struct pool *pool, const struct edge *edge, struct outcome *ret, s
         return -ENOMEM;
     }
     lock_take(&pool->lock);
-    if (pool->due && !edge->again)
-        count_edge(pool, edge);
+    if (!edge->seq) {
+        edge->seq = records_next_seq(pool);
+        if (pool->due)
+            find_due(pool, edge);
+    }
     for (int rule = 0; pool->due && (size_t)rule < hint_count(pool->hints); rule++) {
-        if (walk.count < max && waits_for(pool, rule, edge->kind))
+        if (walk.count < max
+                && (waits_for(pool, rule, edge->kind) || pool->due[rule].drift_seq == edge->seq))
             walk_rule(pool, &walk, rule);
     }
     begun = begin_grace(pool, grace, walk.dead, 0);
@@ -285,9 +308,11 @@ bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t
     unused = holder && holder->wait.unused;
     if (holder && holder->state == HOLDER_LIVE
             && hint_wait_use(hint_rule(pool->hints, holder->rule), call, arg,
-                    &pool->due[holder->rule].passed, &holder->wait)
-            && unused)
-        note_edge(pool, &walk, holder, OUTCOME_PICKED, 0);
+                    &pool->due[holder->rule].passed, &holder->wait)) {
+        holder->due = 0;
+        if (unused)
+            note_edge(pool, &walk, holder, OUTCOME_PICKED, 0);
+    }
     lock_drop(&pool->lock);
     return walk.count > 0;
 }

@@ -235,7 +235,10 @@ struct rule_due {
     uint32_t counted;          /* instances of its anchor that are being counted (expect.h) */
     uint32_t judged;           /* the instance that was judged last, 0 = none */
     struct hint_counts passed; /* of its events; they stand still while nobody waits */
-    bool fired;                /* an event was counted, and what is due by it is not judged yet */
+    /* what the last edge has found that is not what the rule expects, until it is told */
+    struct rule_seen drift;
+    uint64_t drift_seq;  /* of that edge, 0 = all is told */
+    bool is_first_drift; /* what is to be told is the rule's first one */
 };
 
 struct pool {

@@ -98,7 +98,7 @@ struct edge {
     const char *name;  /* LAUNCH: of the kernel */
     int rule;          /* FREE: the hint of the block */
     uint64_t stream;   /* identity of the stream that the call is for, 0 = none, or not known */
-    bool again;        /* to pool_edge: the same edge once more, which counts as none */
+    uint64_t seq;      /* pool_edge's: its place in the order once it was told of, 0 = not yet */
 };
 
 /* What a hint can ask for a matched block; the first of the file that matches takes it. Those from EVICT on are refused

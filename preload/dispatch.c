@@ -711,7 +711,6 @@ static size_t pass(const struct edge *passed)
         for (size_t i = 0; i < n; i++)
             tell_due(&due[i], &edge);
         all += n;
-        edge.again = true;
     } while (r == 0 && n == OUTCOMES);
     return all;
 }

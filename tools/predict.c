@@ -357,7 +357,6 @@ static int replay_edge(struct replay *replay, struct edge edge)
 
     do {
         r = pool_edge(replay->playback.pool, &edge, outcomes, 64, &count);
-        edge.again = true;
     } while (r == 0 && count == 64);
     do {
         if (r == 0)

@@ -55,7 +55,6 @@ static size_t pass(struct bench *b, const struct edge *passed)
         if (count && all == 0)
             b->last = told[0];
         all += count;
-        edge.again = true;
     } while (count == 2);
     (void)pool_poll(b->pool, true, told, 0, &count);
     BENCH_CHECK(b);
@@ -187,6 +186,56 @@ TEST(a_call_does_not_count_for_what_it_uses)
     (void)use(b, c, &send); /* again: it is needed until the next */
     CHECK_EQ(state_of(b, c), HOLDER_LIVE);
     CHECK_EQ(pass(b, &send), 1);
+    bench_end(b);
+}
+
+/* Two threads' events: what the first has found is told to the first, and judged there alone. */
+TEST(an_event_between_the_calls_of_another_finds_only_its_own)
+{
+    struct rule rule = sending(1);
+    struct edge one = receive, other = receive;
+    struct outcome told[2], picked;
+    struct bench *b;
+    devptr_t a[6];
+    size_t count;
+
+    rule.expect.count = (struct rule_range){3, 3};
+    b = events_bench(&rule, 1);
+    for (int i = 0; i < 6; i++)
+        a[i] = hinted(b, 3 * MiB);
+    for (int i = 0; i < 3; i++)
+        CHECK(pool_use(b->pool, a[i], &send, 0, &picked));
+    REQUIRE_EQ(pool_edge(b->pool, &one, told, 2, &count), 0);
+    CHECK_EQ(count, 2);
+    for (int i = 3; i < 6; i++)
+        CHECK(pool_use(b->pool, a[i], &send, 0, &picked));
+    CHECK_EQ(pass(b, &other), 3);
+    REQUIRE_EQ(pool_edge(b->pool, &one, told, 2, &count), 0);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(told[0].kind, OUTCOME_RELEASE);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_NOTHING);
+    bench_end(b);
+}
+
+/* It is needed until the next event, whatever the one says that is still being told. */
+TEST(what_is_used_again_between_the_calls_of_an_event_is_not_due_by_it)
+{
+    struct rule rule = sending(1);
+    struct bench *b = events_bench(&rule, 1);
+    struct edge event = receive;
+    struct outcome told, picked;
+    devptr_t a[2] = {hinted(b, 3 * MiB), hinted(b, 3 * MiB)};
+    size_t count;
+
+    for (int i = 0; i < 2; i++)
+        CHECK(pool_use(b->pool, a[i], &send, 0, &picked));
+    REQUIRE_EQ(pool_edge(b->pool, &event, &told, 1, &count), 0);
+    CHECK_EQ(told.ptr, a[1]);
+    CHECK(!pool_use(b->pool, a[0], &send, 0, &picked));
+    REQUIRE_EQ(pool_edge(b->pool, &event, &told, 1, &count), 0);
+    CHECK_EQ(count, 0);
+    CHECK_EQ(pass(b, &receive), 1);
+    CHECK_EQ(state_of(b, a[0]), HOLDER_HUSK);
     bench_end(b);
 }
 

@@ -32,15 +32,27 @@ static devptr_t made_in(struct bench *b, uint32_t anchor, const char *path)
     return bench_ask(b, &request);
 }
 
+static struct edge exit_of(uint32_t anchor, const char *path)
+{
+    return (struct edge){.kind = EDGE_EXIT, .anchor = anchor, .path = path};
+}
+
 /* One call with room for `max`. */
+static size_t pass_on(struct bench *b, struct edge *edge, struct outcome *ret, size_t max)
+{
+    size_t count = 0;
+
+    REQUIRE_EQ(pool_edge(b->pool, edge, ret, max, &count), 0);
+    return count;
+}
+
+/* All in one call. */
 static size_t leave(
         struct bench *b, uint32_t anchor, const char *path, struct outcome *ret, size_t max)
 {
-    const struct edge edge = {.kind = EDGE_EXIT, .anchor = anchor, .path = path};
-    size_t count = 0;
+    struct edge edge = exit_of(anchor, path);
 
-    REQUIRE_EQ(pool_edge(b->pool, &edge, ret, max, &count), 0);
-    return count;
+    return pass_on(b, &edge, ret, max);
 }
 
 TEST(every_drift_is_told_and_the_first_of_them_says_so)
@@ -73,23 +85,63 @@ TEST(an_edge_that_is_told_in_pieces_is_judged_once)
     struct bench *b = expecting("end", 5, HINT_SHADOW);
     struct outcome told[2];
     devptr_t a[10];
-    size_t all = 0, count;
 
     for (uint32_t i = 0; i < 2; i++) {
+        struct edge edge = exit_of(i + 1, "end");
+        size_t all = 0, count;
+
         for (int k = i ? 1 : 0; k < 5; k++)
             a[5 * i + (uint32_t)k] = made_in(b, 100, "step");
         do {
-            count = leave(b, i + 1, "end", told, 2);
+            count = pass_on(b, &edge, told, 2);
             for (size_t k = 0; k < count; k++)
                 CHECK_EQ(told[k].kind, OUTCOME_SHADOW);
-            if (all == 0)
+            if (i == 0 && all == 0)
                 a[5] = made_in(b, 100, "step");
             all += count;
         } while (count == 2);
+        CHECK_EQ(all, 5);
     }
-    CHECK_EQ(all, 10);
     CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_NOTHING);
     for (int i = 0; i < 10; i++)
+        CHECK_EQ(bench_free(b, a[i]), 0);
+    bench_end(b);
+}
+
+/* The same where the rule that is judged comes behind one that has filled the room. */
+TEST(a_rule_that_is_told_of_later_is_judged_by_what_there_was_at_the_edge)
+{
+    struct rule rules[2];
+    struct bench *b = bench_new(1 * GiB);
+    struct edge edge = exit_of(1, "end");
+    struct outcome told[2];
+    devptr_t a[6];
+
+    for (int i = 0; i < 2; i++)
+        rules[i] = (struct rule){
+                .action = ACTION_RELEASE,
+                .mode = HINT_SHADOW,
+                .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+                .when = {.kind = EDGE_EXIT, .anchor = "end"},
+                .expect.count = {2, 2},
+        };
+    (void)snprintf(rules[0].pick.inside, sizeof(rules[0].pick.inside), "first");
+    bench_rules(b, rules, 2);
+    for (int i = 0; i < 4; i++)
+        a[i] = made_in(b, 100, i < 2 ? "first" : "then");
+    REQUIRE_EQ(pass_on(b, &edge, told, 2), 2);
+    CHECK_EQ(told[1].rule, 0);
+    a[4] = made_in(b, 100, "first");
+    a[5] = made_in(b, 100, "then");
+    REQUIRE_EQ(pass_on(b, &edge, told, 2), 2);
+    CHECK_EQ(told[0].kind, OUTCOME_SHADOW);
+    CHECK_EQ(told[0].rule, 1);
+    CHECK_EQ(told[0].ptr, a[3]);
+    CHECK_EQ(told[1].ptr, a[2]);
+    CHECK_EQ(pass_on(b, &edge, told, 2), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(hint_learnt(b->hints, i), HINT_LEARNT_NOTHING);
+    for (int i = 0; i < 6; i++)
         CHECK_EQ(bench_free(b, a[i]), 0);
     bench_end(b);
 }
@@ -97,14 +149,15 @@ TEST(an_edge_that_is_told_in_pieces_is_judged_once)
 TEST(a_drift_is_told_before_what_it_refuses_however_little_room_there_is)
 {
     struct bench *b = expecting("step", 2, HINT_SHADOW);
+    struct edge edge = exit_of(1, "step");
     struct outcome told;
     devptr_t a = made_in(b, 1, "step");
 
-    REQUIRE_EQ(leave(b, 1, "step", &told, 1), 1);
+    REQUIRE_EQ(pass_on(b, &edge, &told, 1), 1);
     CHECK_EQ(told.kind, OUTCOME_DRIFT);
-    REQUIRE_EQ(leave(b, 1, "step", &told, 1), 1);
+    REQUIRE_EQ(pass_on(b, &edge, &told, 1), 1);
     CHECK_EQ(told.kind, OUTCOME_REFUSED);
-    CHECK_EQ(leave(b, 1, "step", &told, 1), 0);
+    CHECK_EQ(pass_on(b, &edge, &told, 1), 0);
     CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
 }

@@ -54,12 +54,13 @@ static inline devptr_t hinted(struct bench *b, uint64_t size)
 /* The edge passes; how many outcomes it told, the first in b->last. */
 static inline size_t pass_edge(struct bench *b)
 {
+    struct edge edge = exit_edge;
     struct outcome told[8];
     size_t count = 0;
     size_t all = 0;
 
     do {
-        REQUIRE_EQ(pool_edge(b->pool, &exit_edge, told, 8, &count), 0);
+        REQUIRE_EQ(pool_edge(b->pool, &edge, told, 8, &count), 0);
         if (count)
             b->last = told[0];
         all += count;

@@ -118,7 +118,7 @@ static void give(struct bench *b, devptr_t *ptr, uint64_t stream)
 
 static void pass_edge(struct bench *b)
 {
-    static const struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
+    struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
     struct outcome told[4];
     size_t count;
 

@@ -275,7 +275,7 @@ TEST(r57_a_context_may_end_while_its_blocks_are_released)
             .when = {.anchor = "step", .kind = EDGE_EXIT},
             .min_size = 2 * MiB,
     };
-    const struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
+    struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
     struct tag tag = {.size = 2 * MiB, .anchor = 1, .path = "step"};
     struct fake_driver *fake = fake_new(1 * GiB);
     struct outcome told;

@@ -326,7 +326,7 @@ TEST(another_instance_of_the_anchor_does_not_release)
     edge.anchor = 2;
     CHECK_EQ(pool_edge(b->pool, &edge, told, 2, &count), 0);
     CHECK_EQ(count, 0);
-    edge.anchor = 1;
+    edge = exit_edge;
     edge.kind = EDGE_ENTER;
     CHECK_EQ(pool_edge(b->pool, &edge, told, 2, &count), 0);
     CHECK_EQ(count, 0);
@@ -420,6 +420,7 @@ TEST(a_touch_in_shadow_names_the_hint_and_spares_the_neighbours)
 TEST(without_a_hint_nothing_is_armed)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    struct edge edge = exit_edge;
     struct outcome told[1];
     struct pool_hit hit;
     size_t count;
@@ -428,7 +429,7 @@ TEST(without_a_hint_nothing_is_armed)
     CHECK_NE(bench_alloc(b, 3 * MiB), 0);
     CHECK(!pool_is_armed(b->pool));
     CHECK(!pool_has_news(b->pool));
-    CHECK_EQ(pool_edge(b->pool, &exit_edge, told, 1, &count), 0);
+    CHECK_EQ(pool_edge(b->pool, &edge, told, 1, &count), 0);
     CHECK_EQ(count, 0);
     CHECK_EQ(pool_touch(b->pool, b->last.ptr, 1, &hit), 0);
     CHECK_EQ(pool_set_hints(b->pool, b->hints), -EEXIST);
@@ -597,12 +598,13 @@ TEST(r10_r38_an_edge_makes_no_driver_call)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted(b, 4 * MiB);
+    struct edge edge = exit_edge;
     struct outcome told[8];
     uint64_t before;
     size_t count;
 
     before = b->fake->calls;
-    CHECK_EQ(pool_edge(b->pool, &exit_edge, told, 8, &count), 0);
+    CHECK_EQ(pool_edge(b->pool, &edge, told, 8, &count), 0);
     CHECK_EQ(count, 1);
     CHECK_EQ(b->fake->calls, before);
     CHECK_EQ(state_of(b, a), HOLDER_DEAD);

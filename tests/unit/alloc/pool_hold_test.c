@@ -297,7 +297,7 @@ static struct bench *counting_bench(bool uses)
 
 static size_t call(struct bench *b, uint32_t number)
 {
-    const struct edge edge = {.kind = EDGE_CALL, .call = number, .path = "step"};
+    struct edge edge = {.kind = EDGE_CALL, .call = number, .path = "step"};
     size_t count = 0;
 
     REQUIRE_EQ(pool_edge(b->pool, &edge, &b->last, 1, &count), 0);

@@ -48,7 +48,6 @@ TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 TEST(without_the_fence_of_an_event_the_device_faults)
 {
     static const struct edge use = {.kind = EDGE_CALL, .call = 1, .path = ""};
-    struct edge event = {.kind = EDGE_CALL, .call = 2, .path = "", .stream = 3};
     struct rule rule = {.action = ACTION_RELEASE,
             .mode = HINT_LIVE,
             .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1, .use.call = 1},
@@ -56,6 +55,7 @@ TEST(without_the_fence_of_an_event_the_device_faults)
             .wait = RULE_WAIT_EVENT};
 
     for (int fenced = 0; fenced < 2; fenced++) {
+        struct edge event = {.kind = EDGE_CALL, .call = 2, .path = "", .stream = 3};
         struct bench *b = bench_new(1 * GiB);
         struct outcome told;
         devptr_t block;
