@@ -25,6 +25,7 @@ struct work {
     uint32_t *late_anchor;
     bool *idle;                   /* a hint that does not lower the peak was left out */
     const struct grower **grower; /* per block: of which it is, NULL */
+    bool *refused;                /* per grower of the job: its hint was dropped */
     struct mine *out;
 };
 
@@ -156,7 +157,7 @@ static struct mine_hint make_grown(const struct work *work, const struct grower 
     return hint;
 }
 
-/* Those at a site that shares blocks are left to whoever counts them. */
+/* Those at a site that shares blocks are left to whoever counts them, and so are those whose hint was dropped. */
 static void mark_grown(struct work *work, const struct keytable *shared)
 {
     const struct growers *growers = work->job->growers;
@@ -164,7 +165,7 @@ static void mark_grown(struct work *work, const struct keytable *shared)
     for (size_t i = 0; growers && i < growers->count; i++) {
         const struct grower *grower = &growers->list[i];
         struct key place = block_place(work->job->trace, block_at(work, grower->blocks[0]));
-        if (keytable_find(shared, place)
+        if (work->refused[i] || keytable_find(shared, place)
                 || !is_placed(work->job->trace, block_at(work, grower->blocks[0])))
             continue;
         for (size_t k = 0; k < grower->count; k++)
@@ -375,6 +376,8 @@ static void count_matches(struct work *work, const struct predict_match *matches
             hint->bytes += size;
             hint->unused += is_unused(&work->job->trace->blocks[i]);
             trace_sum_add(hint->grower ? &out->grown : &out->covered, size);
+        } else if (work->grower[i]) { /* the run ended before the hint's time came */
+            trace_sum_add(&out->grown, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
             trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);
         }
@@ -501,26 +504,64 @@ static int drop_idle(struct work *work, struct predict_match *matches)
     return r;
 }
 
+static void begin_anew(struct work *work)
+{
+    size_t blocks = work->job->trace->block_count;
+
+    mine_done(work->out);
+    memset(work->idle, 0, blocks * sizeof(*work->idle));
+    for (size_t i = 0; i < blocks; i++) {
+        work->late_exit[i] = TRACE_NEVER;
+        work->grower[i] = NULL;
+    }
+}
+
+/* The hints that hold, and of them, if the job asks for that, those that lower the peak. */
+static int find_hints(struct work *work, struct predict_match *matches)
+{
+    begin_anew(work);
+    sort_out_late(work);
+    choose_hints(work);
+    int r = check_hints(work, matches);
+    if (r == 0)
+        find_effects(work, matches);
+    if (r == 0 && work->job->only_effective)
+        r = drop_idle(work, matches);
+    return r;
+}
+
+/* Was the hint of a grower dropped? Its blocks are late frees like others then. */
+static bool refuse_dropped(struct work *work)
+{
+    const struct growers *growers = work->job->growers;
+    bool any = false;
+
+    for (size_t i = 0; growers && i < growers->count; i++) {
+        bool is_dropped = is_marked(work, &growers->list[i]);
+        for (size_t k = 0; k < work->out->hint_count; k++)
+            is_dropped = is_dropped && work->out->hints[k].grower != &growers->list[i];
+        work->refused[i] |= is_dropped;
+        any |= is_dropped;
+    }
+    return any;
+}
+
 int mine_hints(const struct mine_job *job, struct mine *ret_mine)
 {
     size_t blocks = job->trace->block_count;
     struct mine out = {0};
     struct work work = {.job = job, .out = &out};
     struct predict_match *matches = vec_new(blocks, sizeof(*matches));
+    int r;
 
     work.late_exit = vec_new(blocks, sizeof(*work.late_exit));
     work.late_anchor = vec_new(blocks, sizeof(*work.late_anchor));
     work.idle = vec_new(blocks, sizeof(*work.idle));
     work.grower = vec_new(blocks, sizeof(const struct grower *));
-    for (size_t i = 0; i < blocks; i++)
-        work.late_exit[i] = TRACE_NEVER;
-    sort_out_late(&work);
-    choose_hints(&work);
-    int r = check_hints(&work, matches);
-    if (r == 0)
-        find_effects(&work, matches);
-    if (r == 0 && job->only_effective)
-        r = drop_idle(&work, matches);
+    work.refused = vec_new(job->growers ? job->growers->count : 0, sizeof(*work.refused));
+    do {
+        r = find_hints(&work, matches);
+    } while (r == 0 && refuse_dropped(&work));
     if (r == 0) {
         count_matches(&work, matches);
         set_expectations(&work, matches);
@@ -532,6 +573,7 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     free(work.late_anchor);
     free(work.idle);
     free((void *)work.grower);
+    free(work.refused);
     free(matches);
     return r;
 }

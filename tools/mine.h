@@ -8,7 +8,7 @@
  *     late frees ─► candidates: site x anchor x sizes x turns, exact in both runs ─► fewest ─► checked by the code that acts
  *
  * Send buffers that pile up (grower.h) come first: their hints release them at a counted receive. They are written in mode trap,
- * since what a receive proves is for a person to say.
+ * since what a receive proves is for a person to say. If the hint of one is dropped, its blocks are late frees like others.
  *
  * Counted, and given no hint: what no candidate covers, blocks below min_size, and what the bad run was seen to use after the
  * exit. The hints are checked together with the code that acts in the run (predict.h).
@@ -47,7 +47,7 @@ struct mine {
     struct mine_hint *hints;
     size_t hint_count;
     struct trace_sum covered;       /* late frees that a hint covers */
-    struct trace_sum grown;         /* blocks that pile up and that a hint covers, late or not */
+    struct trace_sum grown;         /* blocks that pile up and have a hint, late or not */
     struct trace_sum small;         /* below min_size */
     struct trace_sum mixed;         /* no hint tells them apart from what must stay */
     bool is_cut;                    /* or none that was looked at (candidates.h) */

@@ -3,6 +3,7 @@
 
 #include "tests/unit/tools/pipestory.h"
 #include "tools/candidates.h"
+#include "tools/lastuse.h"
 #include "tools/mine.h"
 #include "tools/predict.h"
 #include "tracker/apicalls.h"
@@ -1229,32 +1230,37 @@ TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
     }
 }
 
-/* Its globs would also take what is sent in step/1/x/backward and still read behind the receive: no hint is better. */
-TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
+/* The globs of a hint for step/0 would also take what is sent in step/1/x/backward here. */
+static void step_of_a_later_use(struct story *s, bool is_used)
 {
     const struct pipestory_link up = {PIPESTORY_UP_OUT, 0}, down = {PIPESTORY_DOWN_IN, 0};
 
+    (void)story_enter(s, "step/1/x");
+    (void)story_enter(s, "backward");
+    uint32_t block = story_alloc(s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
+    pipestory_call(s, "ncclSend", "sendbuff", block, up);
+    story_exit(s);
+    for (int i = 0; i < 3; i++) {
+        (void)story_enter(s, "forward");
+        pipestory_call(s, "ncclRecv", "recvbuff", TRACE_NONE, down);
+        story_exit(s);
+    }
+    if (is_used)
+        pipestory_use(s, block);
+    else /* by the third receive: the hint would have been right, and is not proved */
+        story_free(s, block);
+    story_exit(s);
+}
+
+/* It is sent, and still read behind the receive: no hint is better. */
+TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
+{
     for (int is_used = 0; is_used < 2; is_used++) {
         struct story s = story_begin();
         struct growers growers;
 
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
-        (void)story_enter(&s, "step/1/x");
-        (void)story_enter(&s, "backward");
-        uint32_t block = story_alloc(&s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
-        pipestory_call(&s, "ncclSend", "sendbuff", block, up);
-        story_exit(&s);
-        for (int i = 0; i < 3; i++) {
-            (void)story_enter(&s, "forward");
-            pipestory_call(&s, "ncclRecv", "recvbuff", TRACE_NONE, down);
-            story_exit(&s);
-        }
-        if (is_used)
-            pipestory_use(&s, block);
-        else
-            story_free(&s,
-                    block); /* by the third receive: the hint would have been right, and is not proved */
-        story_exit(&s);
+        step_of_a_later_use(&s, is_used > 0);
         struct mine m = mined_growers(&s, &growers);
         CHECK_EQ(growers.count, 1);
         CHECK_EQ(m.hint_count, 0);
@@ -1262,4 +1268,72 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
         grower_done(&growers);
         story_end(&s);
     }
+}
+
+enum wanted {
+    WANTED_NONE,
+    WANTED_ORDINARY,
+    WANTED_GROWN,
+};
+
+/* The hint for the gradients; and each late free is in one of the sums (here all that pile up are late). */
+static void check_gradients(struct story *s, enum wanted wanted)
+{
+    enum wanted is = WANTED_NONE;
+    struct model_window window = model_whole(s->trace);
+    struct growers growers;
+    struct compare late;
+    struct mine m;
+
+    pipestory_times(s);
+    grower_find(s->trace, window, 2 * MB, &growers);
+    lastuse_late(s->trace, window, &late);
+    REQUIRE_EQ(growers.count, 1);
+    struct mine_job job = {.trace = s->trace,
+            .window = window,
+            .late = late.late,
+            .late_count = late.late_count,
+            .growers = &growers,
+            .min_size = 2 * MB,
+            .only_effective = true};
+    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    for (size_t i = 0; i < m.hint_count; i++)
+        if (m.hints[i].rule.pick.site[0] == PIPESTORY_GRADIENT)
+            is = m.hints[i].grower ? WANTED_GROWN : WANTED_ORDINARY;
+    CHECK_EQ(is, wanted);
+    CHECK_EQ(m.covered.count + m.grown.count + m.small.count + m.mixed.count + m.unplaced.count
+                    + m.shared.count + m.used.count + m.idle.count,
+            late.late_count);
+    mine_done(&m);
+    compare_done(&late);
+    grower_done(&growers);
+}
+
+TEST(what_piles_up_without_an_effect_on_the_peak_is_counted_as_idle)
+{
+    struct story s = story_begin();
+
+    story_free(&s, story_alloc(&s, 99, 1024 * MB));
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+    check_gradients(&s, WANTED_NONE);
+    story_end(&s);
+}
+
+TEST(what_piles_up_and_loses_its_hint_is_late_like_others)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+    step_of_a_later_use(&s, true);
+    check_gradients(&s, WANTED_ORDINARY);
+    story_end(&s);
+}
+
+TEST(what_piles_up_to_the_end_of_the_run_is_counted_with_its_hint)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_cut = true));
+    check_gradients(&s, WANTED_GROWN);
+    story_end(&s);
 }
