@@ -174,13 +174,25 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
     return most;
 }
 
-/* Has each been sent? A last one may not have come to it. */
+static bool have_one_peer(const struct work *w, uint32_t call, uint32_t other)
+{
+    const struct trace_call *calls = w->trace->calls;
+
+    return calls[call].comm == calls[other].comm && calls[call].peer == calls[other].peer;
+}
+
+/* Has each been sent, and all to one rank? A last one may not have come to it. */
 static bool are_sent(const struct work *w, const struct group *group)
 {
+    uint32_t first = w->sent[group->blocks[0]];
+
     for (size_t i = 0; i < group->count; i++) {
         const struct trace_block *block = &w->trace->blocks[group->blocks[i]];
         bool is_open = w->trace->anchors[block->anchor].exit == TRACE_NEVER;
-        if (w->sent[group->blocks[i]] == TRACE_NONE && (i == 0 || !is_open))
+        uint32_t sent = w->sent[group->blocks[i]];
+        if (sent == TRACE_NONE && (i == 0 || !is_open))
+            return false;
+        if (sent != TRACE_NONE && !have_one_peer(w, sent, first))
             return false;
     }
     return true;

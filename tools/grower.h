@@ -6,10 +6,10 @@
  *                                     └── the k-th receive after it: a is dead
  *
  * The blocks of one call site grow if in each instance of the anchor around theirs (with GROWER_INSTANCES of theirs or more) none
- * of them is freed before the last one is made. They are listed if each of them is the send buffer of an ncclSend, and if receives
- * in anchors of one name follow that sooner than the free does: those from the very rank that they are sent to. Where that
- * has a communicator of its own for each direction, nobody knows; then receives in other anchors than the send's are
- * preferred, since what comes in the same one comes from the other side, as a rule.
+ * of them is freed before the last one is made. They are listed if each of them is the send buffer of an ncclSend, all to one
+ * rank of one communicator, and if receives in anchors of one name follow that sooner than the free does: those from that very
+ * rank. Where it has a communicator of its own for each direction, nobody knows; then receives in other anchors than the
+ * send's are preferred, since what comes in the same one comes from the other side, as a rule.
  *
  * k is the smallest count by which all of them were used for the last time before the k-th receive after their last send, and
  * GROWER_RECEIVES at least: what comes first may have been on its way before the peer took ours (it may even be received in the

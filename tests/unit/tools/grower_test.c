@@ -90,14 +90,17 @@ TEST(a_run_that_is_out_of_memory_in_its_first_step_says_as_much)
     story_end(&s);
 }
 
-TEST(what_does_not_pile_up_or_is_not_sent_is_none)
+TEST(what_does_not_pile_up_or_is_not_sent_to_one_rank_is_none)
 {
     static const struct pipestory forms[] = {
             {.micro_batches = 8, .is_mended = true}, {.micro_batches = 8, .is_unsent = true},
             {.micro_batches = 8, .is_doubtful = true},
             {.micro_batches = 8,
                     .is_silent = true}, /* no receive comes in the forward, or anywhere */
-            {.micro_batches = 3},       /* too few to call it growth */
+            /* what comes from one of two peers says nothing of the other's */
+            {.micro_batches = 8, .is_split = true},
+            {.micro_batches = 8, .is_split = true, .is_shared = true},
+            {.micro_batches = 3}, /* too few to call it growth */
     };
 
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {

@@ -31,6 +31,7 @@ struct pipestory {
     bool is_cut;      /* it ends before the update */
     bool is_behind;   /* gradients go behind the update, not in it */
     bool is_shared; /* one communicator for all ranks, instead of one for each neighbour and direction */
+    bool is_split; /* gradients are sent to two ranks by turns */
     bool is_fused; /* a gradient is sent where the next input is received, just before that, as long as one comes */
 };
 
@@ -102,9 +103,15 @@ static inline struct pipestory_link pipestory_link(
 
 static inline void pipestory_send_gradient(struct story *s, struct pipestory_step *step)
 {
-    if (!step->form->is_unsent)
-        pipestory_call(s, "ncclSend", "sendbuff", step->gradient[step->sent++],
-                pipestory_link(step->form, PIPESTORY_UP_OUT));
+    struct pipestory_link link = pipestory_link(step->form, PIPESTORY_UP_OUT);
+
+    if (step->form->is_unsent)
+        return;
+    if (step->form->is_split && step->sent % 2 && step->form->is_shared)
+        link.peer = 3;
+    else if (step->form->is_split && step->sent % 2)
+        link.comm = 5;
+    pipestory_call(s, "ncclSend", "sendbuff", step->gradient[step->sent++], link);
 }
 
 static inline void pipestory_forward(struct story *s, struct pipestory_step *step)
