@@ -17,12 +17,14 @@ struct receives {
     uint32_t path;
     uint32_t *calls; /* rising */
     size_t count, room;
+    bool is_unordered; /* their times do not rise */
 };
 
 struct group {
     uint32_t *blocks; /* rising */
     size_t count, room;
     bool is_doubtful;
+    uint32_t sent; /* path of the anchors that all are sent in, TRACE_NONE: of several names */
 };
 
 struct work {
@@ -52,6 +54,11 @@ static void number_paths(struct work *w)
     }
 }
 
+static uint64_t time_of(const struct work *w, uint32_t call)
+{
+    return w->trace->events[w->trace->calls[call].at].time_ns;
+}
+
 static void add_receive(struct work *w, uint32_t call)
 {
     uint32_t path = w->path[w->trace->calls[call].anchor];
@@ -61,6 +68,9 @@ static void add_receive(struct work *w, uint32_t call)
         VEC_PUSH(w->receives, w->receives_count, w->receives_room) =
                 (struct receives){.path = path};
     struct receives *receives = &w->receives[number];
+    if (receives->count)
+        receives->is_unordered |=
+                time_of(w, receives->calls[receives->count - 1]) > time_of(w, call);
     VEC_PUSH(receives->calls, receives->count, receives->room) = call;
 }
 
@@ -198,7 +208,6 @@ static bool are_sent(const struct work *w, const struct group *group)
     return true;
 }
 
-/* The folded name of the anchors that all are sent in; TRACE_NONE: they have not one name. */
 static uint32_t sent_in(const struct work *w, const struct group *group)
 {
     uint32_t path = w->path[w->trace->calls[w->sent[group->blocks[0]]].anchor];
@@ -226,9 +235,20 @@ static size_t first_after(const struct receives *receives, uint32_t call)
     return low;
 }
 
-static const struct trace_event *event_of(const struct work *w, uint32_t call)
+/* From the low-th on, where the first one that is later than this time stands. */
+static size_t first_later(
+        const struct work *w, const struct receives *receives, size_t low, uint64_t time_ns)
 {
-    return &w->trace->events[w->trace->calls[call].at];
+    size_t high = receives->count;
+
+    while (low < high) {
+        size_t mid = receives->is_unordered ? low : low + (high - low) / 2;
+        if (time_of(w, receives->calls[mid]) <= time_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
 }
 
 /* The smallest k for all of the group. */
@@ -239,13 +259,11 @@ static uint32_t count_needed(
 
     for (size_t i = 0; i < group->count; i++) {
         uint32_t block = group->blocks[i];
-        uint32_t seen = 0;
         if (w->sent[block] == TRACE_NONE)
             continue;
-        for (size_t at = first_after(receives, w->sent[block]); at < receives->count; at++, seen++)
-            if (event_of(w, receives->calls[at])->time_ns > w->trace->blocks[block].uses.last)
-                break;
-        most = seen > most ? seen : most;
+        size_t first = first_after(receives, w->sent[block]);
+        size_t later = first_later(w, receives, first, w->trace->blocks[block].uses.last);
+        most = later - first > most ? (uint32_t)(later - first) : most;
     }
     return most + 1 > GROWER_RECEIVES ? most + 1 : GROWER_RECEIVES;
 }
@@ -286,7 +304,7 @@ static enum origin origin_of(
         if (call->comm == sent->comm && call->peer != sent->peer)
             return ORIGIN_OTHER;
         if (call->comm != sent->comm)
-            origin = sent_in(w, group) == receives->path ? ORIGIN_UNKNOWN : ORIGIN_APART;
+            origin = group->sent == receives->path ? ORIGIN_UNKNOWN : ORIGIN_APART;
     }
     return origin;
 }
@@ -370,13 +388,14 @@ static void look_at(struct work *w, struct group *group, struct growers *ret)
     grower.most = group->is_doubtful ? 0 : growth_of(w, group, &run);
     if (grower.most == 0 || !are_sent(w, group))
         return;
+    group->sent = sent_in(w, group);
     const struct receives *receives = choose_receives(w, group, &grower.receives);
     if (!receives)
         return;
     for (size_t i = 0; i < group->count; i++)
         grower.bytes += w->trace->blocks[group->blocks[i]].size;
     name_anchor(w, w->trace->blocks[group->blocks[0]].anchor, grower.inside);
-    if (sent_in(w, group) != TRACE_NONE)
+    if (group->sent != TRACE_NONE)
         name_anchor(w, w->trace->calls[w->sent[group->blocks[0]]].anchor, grower.sent);
     name_anchor(w, w->trace->calls[receives->calls[0]].anchor, grower.received);
     name_closing(w, &run, grower.closing);

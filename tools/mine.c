@@ -89,7 +89,8 @@ static bool has_key(const struct trace *trace, const struct trace_block *block, 
 }
 
 /* Do all blocks of the grower have this call site of Python, and no others that are made in such anchors? */
-static bool is_its_key(const struct work *work, const struct grower *grower, struct sitekey key)
+static bool is_its_key(const struct work *work, const struct grower *grower, const bool *is_inside,
+        struct sitekey key)
 {
     enum {
         UNKNOWN,
@@ -103,8 +104,8 @@ static bool is_its_key(const struct work *work, const struct grower *grower, str
     for (size_t i = 0; i < trace->block_count && is_its; i++) {
         const struct trace_block *block = &trace->blocks[i];
         bool is_mine = work->grower[i] == grower;
-        bool may_match = !block->native && block->size >= work->job->min_size
-                && wildcard_match(grower->inside, trace->anchors[block->anchor].path);
+        bool may_match =
+                !block->native && block->size >= work->job->min_size && is_inside[block->anchor];
         if (!is_mine && !may_match)
             continue;
         if (known[block->stack] == UNKNOWN)
@@ -115,19 +116,25 @@ static bool is_its_key(const struct work *work, const struct grower *grower, str
     return is_its;
 }
 
-/* The most readable call site: a function of the program, a line of it, else what tells its blocks from the fewest others. */
+/* The most readable call site that is its alone: a function of the program, else a line of it; else the first that it has. */
 static struct sitekey choose_key(const struct work *work, const struct grower *grower)
 {
+    const struct trace *trace = work->job->trace;
     struct sitekey keys[SITEKEY_MAX];
-    size_t count = sitekey_list(work->job->trace, block_at(work, grower->blocks[0]), keys);
+    size_t count = sitekey_list(trace, block_at(work, grower->blocks[0]), keys);
+    size_t chosen = count;
+    bool *is_inside = vec_new(trace->anchor_count, sizeof(*is_inside));
 
+    for (size_t i = 0; i < trace->anchor_count; i++)
+        is_inside[i] = wildcard_match(grower->inside, trace->anchors[i].path);
     for (int has_line = 0; has_line < 2; has_line++)
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count && chosen == count; i++)
             if (keys[i].frame && keys[i].has_line == (has_line > 0)
                     && title_is_program(keys[i].frame->function, keys[i].frame->file)
-                    && is_its_key(work, grower, keys[i]))
-                return keys[i];
-    return keys[0]; /* the native one, or the innermost function */
+                    && is_its_key(work, grower, is_inside, keys[i]))
+                chosen = i;
+    free(is_inside);
+    return keys[chosen < count ? chosen : 0]; /* the native one, or the innermost function */
 }
 
 static struct mine_hint make_grown(const struct work *work, const struct grower *grower)

@@ -76,6 +76,29 @@ TEST(a_later_use_asks_for_more_receives)
     }
 }
 
+/* Threads that are told one after the other: the count is by the order of the calls all the same. */
+TEST(receives_whose_times_do_not_rise_are_counted_one_by_one)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+    pipestory_times(&s);
+    for (size_t i = 0; i < s.trace->call_count; i++) {
+        const struct trace_call *call = &s.trace->calls[i];
+        struct growers growers;
+        if (call->comm != PIPESTORY_DOWN_IN)
+            continue;
+        uint64_t time_ns = s.trace->events[call->at].time_ns;
+        s.trace->events[call->at].time_ns = 1;
+        grower_find(s.trace, model_whole(s.trace), 2 << 20, &growers);
+        REQUIRE_EQ(growers.count, 1);
+        CHECK_EQ(growers.list[0].receives, 2);
+        grower_done(&growers);
+        s.trace->events[call->at].time_ns = time_ns;
+    }
+    story_end(&s);
+}
+
 /* A run that ends in the middle: nobody is seen to free them, and the anchor around theirs is what remains to name. */
 TEST(a_run_that_is_out_of_memory_in_its_first_step_says_as_much)
 {
