@@ -267,10 +267,14 @@ bool hint_refuse_live(struct hints *hints)
     return !atomic_exchange(&hints->live_refused, true);
 }
 
-/* How far a rule that asks for this mode may go now. */
+/* How far a rule that asks for this mode may go now. What speaks against releasing says nothing against a hold, which protects. */
 static enum hint_mode mode_now(const struct hints *hints, uint32_t rule, enum hint_mode mode)
 {
-    bool is_held_back = learnt_of(hints, rule) != HINT_LEARNT_NOTHING
+    bool is_held_back;
+
+    if (hints->rules[rule].action == ACTION_HOLD)
+        return mode;
+    is_held_back = learnt_of(hints, rule) != HINT_LEARNT_NOTHING
             || (mode == HINT_LIVE
                     && atomic_load_explicit(&hints->live_refused, memory_order_relaxed));
 

@@ -52,7 +52,7 @@ static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index
     return true;
 }
 
-/* What a block was held for has come. That the hint may do less by now does not matter: this is less. */
+/* What a block was held for has come. */
 static void let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
     const struct holder *holder = holder_at(pool, index);
@@ -61,6 +61,16 @@ static void let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) PO
     note_edge(pool, walk, holder, OUTCOME_LET_GO, 0);
     holder_drop(pool, block_at(pool, block));
     pin_remove(pool, block, POOL_PIN_HELD);
+}
+
+/* Is the edge the very call after which the hint says that nothing uses the block? `else`, and the count of a call before, are not. */
+static bool waits_for_call(
+        struct pool *pool, const struct holder *holder, const struct edge *edge) POOL_LOCKED
+{
+    const struct rule *rule = hint_rule(pool->hints, holder->rule);
+
+    return edge->stream && rule->wait == RULE_WAIT_EVENT && hint_edge_matches(&rule->when, edge)
+            && holder->wait.at.when == pool->due[holder->rule].passed.when;
 }
 
 /* One block is due: in shadow on paper, else its range is dead from here on. */
@@ -91,9 +101,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     heap->tally.limbo += block->node.size;
     pool->counters.released_count++;
     pool->counters.released_bytes += requested;
-    chain = walk->edge->stream && hint_rule(pool->hints, holder->rule)->wait == RULE_WAIT_EVENT
-            ? &walk->dead_by_call
-            : &walk->dead;
+    chain = waits_for_call(pool, holder, walk->edge) ? &walk->dead_by_call : &walk->dead;
     holder->next = *chain;
     *chain = index;
 }

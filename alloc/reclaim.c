@@ -152,6 +152,18 @@ static int ask_fence(struct pool *pool, uint64_t fence, bool wait)
                 : DRIVE(pool, fence_query, fence);
 }
 
+/* What became of asking a fence, or of waiting for it. */
+static void note_failure(
+        struct pool *pool, struct fence_timeline *timeline, int r, bool wait) POOL_LOCKED
+{
+    if (r > 0 || r == -EBUSY)
+        pool->counters.fence_errors++;
+    if (r == -EAGAIN && wait) {
+        pool->counters.timeouts++;
+        timeline->stalled = true;
+    }
+}
+
 /* Asks (or waits for) a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
 static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t number, bool wait)
 {
@@ -178,12 +190,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         pass_all(pool, timeline, number);
     lock_take(&pool->lock);
     unuse(mark, &puts);
-    if (r > 0 || r == -EBUSY)
-        pool->counters.fence_errors++;
-    if (r == -EAGAIN && wait) {
-        pool->counters.timeouts++;
-        timeline->stalled = true;
-    }
+    note_failure(pool, timeline, r, wait);
     lock_drop(&pool->lock);
     put_all(pool, &puts);
     return r;
@@ -391,9 +398,11 @@ static int ask_events(struct pool *pool, bool wait)
         r = ask_fence(pool, fence, wait);
         lock_take(&pool->lock);
         if (r == 0) {
+            pool->events.stalled = false;
             fence_failed(&pool->events, mark, &chain); /* off the list, with what waited */
             retire_chain(pool, chain.head);
         }
+        note_failure(pool, &pool->events, r, wait);
         unuse(mark, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
@@ -713,7 +722,7 @@ bool reclaim_is_stalled(struct pool *pool)
     bool stalled;
 
     lock_take(&pool->lock);
-    stalled = pool->epochs.stalled;
+    stalled = pool->epochs.stalled || pool->events.stalled;
     lock_drop(&pool->lock);
     return stalled;
 }

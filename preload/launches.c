@@ -225,7 +225,8 @@ static void tell_hints(const char *name)
     life_leave();
 }
 
-void launches_kernel(CUfunction function)
+/* Somebody asks for the kernel's name. Kept apart, so that a launch of which nobody asks saves no registers. */
+__attribute__((noinline)) static void name_launch(CUfunction function)
 {
     bool is_awaited = sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName);
     uint64_t key = (uint64_t)(uintptr_t)function;
@@ -249,6 +250,12 @@ void launches_kernel(CUfunction function)
         label(intern_text((uint32_t)name));
     if (is_awaited)
         tell_hints(intern_text((uint32_t)name));
+}
+
+void launches_kernel(CUfunction function)
+{
+    if (*kernel_patterns || sidecar_waits(EDGE_LAUNCH))
+        name_launch(function);
 }
 
 void launches_forget(void)

@@ -313,11 +313,12 @@ void sidecar_fall_back(void)
     if (!falls_back)
         return;
     for (size_t i = 0; i < hint_count(sidecar.hints); i++)
-        is_first |= hint_learn(sidecar.hints, (int)i, HINT_LEARNT_TOUCHED);
+        is_first |= action_releases(hint_rule(sidecar.hints, (int)i)->action)
+                && hint_learn(sidecar.hints, (int)i, HINT_LEARNT_TOUCHED);
     if (!is_first)
         return;
-    msg_warn("fallback: a call was stopped, all hints are in shadow from here on");
-    dispatch_told(capture_note(1, "fallback: a call was stopped, all hints are in shadow"));
+    msg_warn("fallback: a call was stopped, nothing more is released");
+    dispatch_told(capture_note(1, "fallback: a call was stopped, nothing more was released"));
 }
 
 void sidecar_rule_off(int rule, const char *call)

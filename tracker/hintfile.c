@@ -633,8 +633,10 @@ static int finish_when(struct reading *reading, const struct hinttree_node *item
     else if (is_hold != (reading->when->from == RULE_FROM_FREE))
         return refuse(reading, from->child,
                 is_hold ? "a hold counts from the free" : "from free needs do: hold");
-    else if (reading->when->from == RULE_FROM_USE && !is_used)
-        return refuse(reading, from->child, "from use needs used-by in pick");
+    else if (!is_hold && is_used != (reading->when->from == RULE_FROM_USE))
+        return refuse(reading, from->child,
+                is_used ? "with used-by in pick it counts from the use"
+                        : "from use needs used-by in pick");
     return 0;
 }
 
@@ -689,10 +691,10 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
 static int check_keys(const struct reading *reading, const struct hinttree_node *item)
 {
     /* of the moment; of releasing */
-    static const char *const idle[] = {"when", "else", "expect", "mode", "wait", "canary",
+    static const char *const idle[] = {"when", "else", "mode", "expect", "wait", "canary",
             "min-size", "on-touch", "backend", NULL};
     const struct rule *rule = reading->rule;
-    const char *const *at = idle + (rule_waits(rule) ? find_word(idle, "wait") : 0);
+    const char *const *at = idle + (rule_waits(rule) ? find_word(idle, "expect") : 0);
 
     if (rule_waits(rule) && !find_key(item, "when"))
         return refuse(reading, item, "a hint needs 'when'");

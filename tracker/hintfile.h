@@ -47,7 +47,7 @@
 /* What follows a call that was stopped in live. */
 enum hintfile_fallback {
     HINTFILE_FALLBACK_NO,
-    HINTFILE_FALLBACK_YES, /* all hints are in shadow */
+    HINTFILE_FALLBACK_YES, /* nothing more is released */
 };
 
 enum hintfile_mismatch {

@@ -437,6 +437,81 @@ TEST(r57_storage_waits_for_the_call_that_was_the_event_alone)
     bench_end(b);
 }
 
+/* The proof is of the call in `when`: what another call lets go waits for all, though that call has a stream. */
+TEST(r57_what_goes_by_the_call_of_else_waits_for_all_streams)
+{
+    static struct rule rule;
+    static const struct edge other = {
+            .kind = EDGE_CALL, .call = RECEIVE + 1, .path = "step/update", .stream = COMMS};
+    struct bench *b;
+    devptr_t a;
+
+    rule = sending(2);
+    rule.wait = RULE_WAIT_EVENT;
+    rule.otherwise = (struct rule_when){
+            .kind = EDGE_CALL, .call = RECEIVE + 1, .count = 1, .from = RULE_FROM_USE};
+    b = events_bench(&rule, 1);
+    a = hinted(b, 4 * MiB);
+    use(b, a, &send);
+    fake_submit(b->fake, 2, a, 4 * MiB); /* the send, which is late */
+    CHECK_EQ(pass(b, &other), 1);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
+    CHECK_EQ(b->fake->stream_records, 0);
+    CHECK_EQ(b->fake->records, 1);
+    fake_drain(b->fake);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    bench_end(b);
+}
+
+/* There was no room to tell of it at its own call, and another call of another stream comes first. */
+TEST(r57_what_a_call_before_made_due_waits_for_all_streams)
+{
+    struct bench *b = waiting_bench();
+    devptr_t a = hinted(b, 4 * MiB);
+    struct edge call = receive;
+    struct outcome told;
+    size_t count;
+
+    use(b, a, &send);
+    fake_submit(b->fake, 2, a, 4 * MiB);
+    call.stream = COMMS;
+    CHECK_EQ(pool_edge(b->pool, &call, &told, 0, &count), 0);
+    CHECK_EQ(receive_on(b, COMMS + 1), 1);
+    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
+    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
+    CHECK_EQ(b->fake->stream_records, 0);
+    fake_drain(b->fake);
+    bench_end(b);
+}
+
+/* A peer that does not come: each request would wait for it as long again. */
+TEST(a_wait_for_an_event_that_ended_without_it_is_not_made_again)
+{
+    struct pool_opts opts;
+    struct rule rule = sending(1);
+    struct bench *b;
+    devptr_t a;
+
+    pool_opts_init(&opts);
+    opts.budget = 8 * MiB;
+    b = bench_new_with(64 * MiB, &opts);
+    rule.wait = RULE_WAIT_EVENT;
+    bench_rules(b, &rule, 1);
+    a = hinted(b, 8 * MiB);
+    use(b, a, &send);
+    fake_submit(b->fake, COMMS, a, 8 * MiB);
+    CHECK_EQ(receive_on(b, COMMS), 1);
+    b->fake->hangs = true;
+    for (int i = 0; i < 4; i++)
+        CHECK_NE(bench_alloc(b, 4 * MiB), 0);
+    CHECK_EQ(bench_stats(b).timeouts, 1);
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    bench_end(b);
+}
+
 /* What another stream has queued before is late then: it tells that the proof is wrong. */
 TEST(poison_waits_for_that_call_alone_too)
 {

@@ -260,14 +260,37 @@ TEST(a_memory_pool_that_is_destroyed_goes_with_its_last_held_block)
 
 /* ── what a run learns against a hint ── */
 
-TEST(after_a_drift_nothing_more_is_held_and_what_is_goes_at_its_edge)
+/* They speak against releasing. A hold protects. */
+TEST(what_holds_live_hints_back_does_not_end_a_hold)
+{
+    struct bench *b = holding_bench(256 * MiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t c;
+
+    CHECK(hint_refuse_live(b->hints));
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_TOUCHED));
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK(b->last.how & OUTCOME_HELD);
+    c = hinted(b, 4 * MiB);
+    CHECK_EQ(b->last.mode, HINT_LIVE);
+    CHECK_EQ(bench_free(b, c), 0);
+    CHECK(b->last.how & OUTCOME_HELD);
+    CHECK_EQ(bench_stats(b).held, 8 * MiB);
+    CHECK_EQ(pass_edge(b), 2);
+    CHECK_EQ(b->last.kind, OUTCOME_LET_GO);
+    give_back(b);
+    CHECK_EQ(b->fake->held, 0);
+    bench_end(b);
+}
+
+TEST(r85_a_hint_that_is_off_holds_nothing_more_and_what_is_held_goes_at_its_edge)
 {
     struct bench *b = holding_bench(256 * MiB, HINT_LIVE);
     devptr_t a = hinted(b, 4 * MiB);
     devptr_t c = hinted(b, 4 * MiB);
 
     CHECK_EQ(bench_free(b, a), 0);
-    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_DRIFT));
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_OFF));
     CHECK_EQ(bench_free(b, c), 0);
     CHECK(!(b->last.how & OUTCOME_HELD));
     CHECK_EQ(bench_stats(b).held, 4 * MiB);

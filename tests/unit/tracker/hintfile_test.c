@@ -221,6 +221,12 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}, when: {event: {call: "
          "ncclRecv}, from: alloc}}]\n",
                 "t.yaml:2:82: a hold counts from the free"},
+        {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}, when: {anchor: a, edge: "
+         "exit}, expect: {count: 1}}]\n",
+                "t.yaml:2:75: 'expect' says nothing with do: hold"},
+        {"kedge-hints: 1\nhints: [{id: a, do: release, pick: {size: 5, used-by: {call: ncclSend, "
+         "arg: sendbuff}}, when: {event: {call: ncclRecv}, from: alloc}}]\n",
+                "t.yaml:2:127: with used-by in pick it counts from the use"},
         {"kedge-hints: 1\nevents: [x]\n", "t.yaml:2:9: events must be a mapping of name to event"},
         {"kedge-hints: 1\nevents: {a: {}}\n", "t.yaml:2:13: an event needs call or mark"},
         {"kedge-hints: 1\nevents: {a: x}\n", "t.yaml:2:13: event must be a mapping"},
@@ -461,7 +467,7 @@ static const char events_text[] =
         "    else: {event: {call: ncclSend}}\n"
         "  - id: from-the-allocation\n"
         "    do: release\n"
-        "    pick: {size: 4MiB, used-by: {call: ncclSend, arg: sendbuff}}\n"
+        "    pick: {size: 4MiB}\n"
         "    when: {event: {mark: now, edge: point}, from: alloc}\n"
         "  - id: kernels\n"
         "    do: release\n"
