@@ -20,7 +20,7 @@ static struct expect_entry *begin(struct pool *pool, const struct plan *plan) PO
     if (plan->due_anchor && plan->due_anchor == due->judged)
         return NULL;
     pool->matched.bytes = sizeof(*entry);
-    if (pool->matched.count < EXPECT_OPEN_MAX)
+    if (due->counted < EXPECT_OPEN_MAX)
         entry = table_add(&pool->matched, key_of(plan->rule, plan->due_anchor));
     if (entry)
         due->counted++;

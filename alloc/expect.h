@@ -7,7 +7,7 @@
  * The instance is plan.due_anchor, so that two threads inside two instances of one anchor do not mix. Where that is 0, it is
  * all that came since the last edge that matches. A block counts when it is handed out, whatever becomes of it.
  *
- * Only rules that expect something are counted. The counts are bounded: a rule for which there is no room is in shadow from
+ * Only rules that expect something are counted. The counts of each are bounded: a rule for which there is no room is in shadow from
  * then on, and the next edge tells so (HINT_LEARNT_UNCOUNTED). An instance that ends without an edge, as with a thread that
  * ends inside of it, keeps its room.
  *
@@ -18,7 +18,7 @@
 
 #include "alloc/records.h"
 
-#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, all rules together: 3 MiB */
+#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, of each rule: 3 MiB */
 
 void expect_count(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
 

@@ -108,6 +108,20 @@ TEST(an_edge_that_is_told_in_pieces_is_judged_once)
     bench_end(b);
 }
 
+/* What is made in "first", and what elsewhere, both due at the exits of "end". */
+static void expecting_twice(struct rule *ret_rules, uint64_t count)
+{
+    for (int i = 0; i < 2; i++)
+        ret_rules[i] = (struct rule){
+                .action = ACTION_RELEASE,
+                .mode = HINT_SHADOW,
+                .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+                .when = {.kind = EDGE_EXIT, .anchor = "end"},
+                .expect.count = {count, count},
+        };
+    (void)snprintf(ret_rules[0].pick.inside, sizeof(ret_rules[0].pick.inside), "first");
+}
+
 /* The same where the rule that is judged comes behind one that has filled the room. */
 TEST(a_rule_that_is_told_of_later_is_judged_by_what_there_was_at_the_edge)
 {
@@ -117,15 +131,7 @@ TEST(a_rule_that_is_told_of_later_is_judged_by_what_there_was_at_the_edge)
     struct outcome told[2];
     devptr_t a[6];
 
-    for (int i = 0; i < 2; i++)
-        rules[i] = (struct rule){
-                .action = ACTION_RELEASE,
-                .mode = HINT_SHADOW,
-                .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
-                .when = {.kind = EDGE_EXIT, .anchor = "end"},
-                .expect.count = {2, 2},
-        };
-    (void)snprintf(rules[0].pick.inside, sizeof(rules[0].pick.inside), "first");
+    expecting_twice(rules, 2);
     bench_rules(b, rules, 2);
     for (int i = 0; i < 4; i++)
         a[i] = made_in(b, 100, i < 2 ? "first" : "then");
@@ -188,6 +194,28 @@ TEST(a_match_that_comes_after_its_instance_has_ended_keeps_no_room)
     CHECK_EQ(b->pool->matched.count, 0);
     CHECK_EQ(bench_free(b, a), 0);
     CHECK_EQ(bench_free(b, late), 0);
+    bench_end(b);
+}
+
+TEST(a_hint_whose_instances_never_end_takes_no_room_of_another)
+{
+    struct rule rules[2];
+    struct bench *b = bench_new(1 * GiB);
+    struct outcome told[2];
+    devptr_t a;
+
+    expecting_twice(rules, 1);
+    (void)snprintf(rules[0].when.anchor, sizeof(rules[0].when.anchor), "first");
+    bench_rules(b, rules, 2);
+    for (uint32_t i = 1; i <= EXPECT_OPEN_MAX + 1; i++)
+        REQUIRE_EQ(bench_free(b, made_in(b, i, "first")), 0);
+    CHECK_EQ(hint_learnt(b->hints, 0), HINT_LEARNT_UNCOUNTED);
+    a = made_in(b, 1, "then");
+    CHECK_EQ(leave(b, 1, "end", told, 2), 1);
+    CHECK_EQ(told[0].kind, OUTCOME_SHADOW);
+    CHECK_EQ(told[0].ptr, a);
+    CHECK_EQ(hint_learnt(b->hints, 1), HINT_LEARNT_NOTHING);
+    CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
 }
 
