@@ -367,6 +367,18 @@ static int write_receipt(struct verify *verify, uint32_t trap_clean)
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
+/* A receipt of before must not let live act on what the trial has just shown to be wrong. */
+static int withdraw_receipt(const struct verify *verify)
+{
+    char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
+
+    if (access(path, F_OK) == 0 && unlink(path) != 0)
+        (void)fprintf(stderr, "kedge verify: %s: %s: this receipt is still in force\n", path,
+                strerror(errno));
+    free(path);
+    return CMD_NO;
+}
+
 static void verify_print_json(const struct verify *verify, bool verified)
 {
     struct json json = {.out = stdout};
@@ -455,7 +467,7 @@ static int run_steps(struct verify *verify, char **words)
         else
             check_acted(verify, &steps[i]);
     }
-    r = verify->failure ? CMD_NO : write_receipt(verify, 1);
+    r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
         verify_print_json(verify, r == CMD_DONE);
     else if (r != CMD_BAD)

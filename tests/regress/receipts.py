@@ -45,7 +45,7 @@ def r86_what_is_written_there_is_not_verified():
     verify()
     said = verify(64, rc=1)
     check("not verified: hint input: trap: the program ended with exit code 1" in said, said[-500:])
-    check("\ntrap clean 0" in pathlib.Path("hints.yaml.receipt").read_text(encoding="utf-8"), "an old receipt is left")
+    check(not pathlib.Path("hints.yaml.receipt").exists(), "an old receipt is left")
     same("live", live("live.kcap"), (0, [("release", "shadow", 1, 0)]))
 
 
