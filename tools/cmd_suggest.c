@@ -12,6 +12,7 @@
 #include "tools/figures.h"
 #include "tools/keytable.h"
 #include "tools/lastuse.h"
+#include "tools/lint.h"
 #include "tools/looked.h"
 #include "tools/measure.h"
 #include "tools/mine.h"
@@ -170,8 +171,9 @@ static char *make_proof(const struct mine_hint *hint)
 {
     if (!hint->grower)
         return NULL;
-    return vec_format("to be answered: why has the peer taken what ncclSend%s%s was given once "
-                      "ncclRecv number %" PRIu32 " in %s after it is over?",
+    return vec_format(LINT_PROOF_OPEN
+            " why has the peer taken what ncclSend%s%s was given once ncclRecv number %" PRIu32
+            " in %s after it is over?",
             *hint->grower->sent ? " in " : "", hint->grower->sent, hint->grower->receives,
             hint->grower->received);
 }

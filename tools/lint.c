@@ -106,6 +106,13 @@ static bool can_meet(const char *a, const char *b)
 
 /* ---- one hint ---- */
 
+static bool has_proof(const struct look *look)
+{
+    const char *proof = look->file->words[look->rule - look->file->rule].proof;
+
+    return proof && strncmp(proof, LINT_PROOF_OPEN, strlen(LINT_PROOF_OPEN)) != 0;
+}
+
 static void look_at_live(const struct look *look, const char *key, const struct rule_when *when)
 {
     const char *edge = when->kind == EDGE_ENTER ? "enter" : "exit";
@@ -119,12 +126,10 @@ static void look_at_live(const struct look *look, const char *key, const struct 
 }
 
 /* No order of anchors says why the memory is dead. */
-static void look_at_events(const struct look *look)
+static void look_at_events(const struct look *look, const char *key, const struct rule_when *when)
 {
-    const struct rule *rule = look->rule;
-
-    if (rule->when.count > 0 && !look->file->words[rule - look->file->rule].proof)
-        (void)warn_at(look, place_of(look->item, "when", NULL),
+    if (when->count > 0 && !has_proof(look))
+        (void)warn_at(look, place_of(look->item, key, NULL),
                 vec_text("is released by a count of events, which does not say by itself that "
                          "nothing uses the memory: say in `proof` why that is so"));
 }
@@ -179,22 +184,28 @@ static void look_at_expect(const struct look *look)
  * Its own anchor's exit, or that of one around it, is what a reader thinks of. An enter is always another instance's. Marks
  * and anchors beside it may be meant, but then the order of the program is the proof.
  */
-static void look_at_anchors(const struct look *look)
+static void look_at_anchors(const struct look *look, const char *key, const struct rule_when *when)
 {
-    const struct rule *rule = look->rule;
+    const char *inside = look->rule->pick.inside;
     char within[RULE_GLOB_MAX + 2];
 
-    (void)snprintf(within, sizeof(within), "%s/*", rule->when.anchor);
-    if (rule->when.count > 0 || rule->when.kind != EDGE_EXIT || is_any(rule->pick.inside)
-            || look->file->words[rule - look->file->rule].proof
-            || can_meet(rule->pick.inside, rule->when.anchor)
-            || can_meet(rule->pick.inside, within))
+    (void)snprintf(within, sizeof(within), "%s/*", when->anchor);
+    if (!rule_is_set(when) || when->count > 0 || when->kind != EDGE_EXIT || is_any(inside)
+            || has_proof(look) || can_meet(inside, when->anchor) || can_meet(inside, within))
         return;
-    (void)warn_at(look, place_of(look->item, "when", "anchor"),
+    (void)warn_at(look, place_of(look->item, key, "anchor"),
             vec_format("what is allocated inside %s waits for whichever %s ends next, which is "
                        "another anchor: name the anchor of `inside` or one around it, or say in "
                        "`proof` why that is late enough",
-                    rule->pick.inside, rule->when.anchor));
+                    inside, when->anchor));
+}
+
+/* `key` is when or else: whichever comes first ends the block, so that each needs its reason. */
+static void look_at_edge(const struct look *look, const char *key, const struct rule_when *when)
+{
+    look_at_live(look, key, when);
+    look_at_events(look, key, when);
+    look_at_anchors(look, key, when);
 }
 
 /* ---- hints beside each other ---- */
@@ -358,11 +369,9 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
         look.rule = &file->rule[i];
         look_at_sites(&look);
         if (action_releases(look.rule->action)) {
-            look_at_live(&look, "when", &look.rule->when);
-            look_at_live(&look, "else", &look.rule->otherwise);
-            look_at_events(&look);
+            look_at_edge(&look, "when", &look.rule->when);
+            look_at_edge(&look, "else", &look.rule->otherwise);
             look_at_size(&look);
-            look_at_anchors(&look);
         }
         if (rule_waits(look.rule))
             look_at_expect(&look);

@@ -18,6 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a proof begins that `kedge suggest` left to be written: there is none yet. */
+#define LINT_PROOF_OPEN "to be answered:"
+
 struct lint_remark {
     uint32_t line, column; /* from 1 */
     bool is_note;

@@ -108,6 +108,15 @@ events)
     says '10s/when.*/when: {event: {call: ncclRecv}}/' "$proof"
     says '10s/when.*/when: {event: {mark: "*", edge: exit}, count: 2}/' "$proof"
     quiet '10s/when.*/when: {event: {call: ncclRecv}}\n    proof: receives are in order/'
+    # What suggest leaves open is no proof yet.
+    says '10s/when.*/when: {event: {call: ncclRecv}}\n    proof: "to be answered: why has the peer taken it?"/' "$proof"
+    says 's/anchor: "step",/anchor: "optimizer",/; 11s/$/\n    proof: "to be answered: why"/' \
+        "h.yaml:10:20: warning: hint first: what is allocated inside step/* waits for whichever optimizer ends next, which is another anchor: name the anchor of \`inside\` or one around it, or say in \`proof\` why that is late enough"
+    # The edge of else needs its reason, too.
+    says '10s/$/\n    else: {event: {call: ncclRecv}}/' "${proof/10:11/11:11}"
+    says '10s/$/\n    else: {anchor: optimizer, edge: exit}/' \
+        "h.yaml:11:20: warning: hint first: what is allocated inside step/* waits for whichever optimizer ends next, which is another anchor: name the anchor of \`inside\` or one around it, or say in \`proof\` why that is late enough"
+    quiet '10s/$/\n    else: {event: {call: ncclRecv}}\n    proof: receives are in order/'
     # An anchor beside it is one as any other, and a use is a pick.
     says 's/mode: shadow/mode: live/; 10s/$/\n    else: {anchor: "*", edge: exit}/' \
         "h.yaml:11:20: warning: hint first: mode live releases at every anchor's exit: name the anchor after whose exit nothing uses the memory"
