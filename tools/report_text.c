@@ -239,18 +239,22 @@ static void print_hint_carried(const struct load_hint *hint)
                     : ", which keep-meta allows");
 }
 
-static void print_hint_held(const struct load_hint *hint, const char *how,
+/* Whether what was held has gone, only a log without gaps says, and that it never would, only a run that ended by itself. */
+static void print_hint_held(const struct load *load, const struct load_hint *hint, const char *how,
         const struct trace_sum *held, const struct trace_sum *gone)
 {
+    bool is_whole = load->capture->has_all_events && load->complete_from == 0;
+
     if (held->count == 0)
         return;
     printf("  hint ");
     render_text(stdout, hint->id);
     printf(" %s %" PRIu64 " block%s, %s, after the free", how, held->count, render_s(held->count),
             render_bytes(held->bytes).text);
-    if (held->count > gone->count)
-        printf("; %" PRIu64 " of them, %s, to the end: what they waited for never came",
-                held->count - gone->count, render_bytes(held->bytes - gone->bytes).text);
+    if (is_whole && held->count > gone->count)
+        printf("; %" PRIu64 " of them, %s, to the end%s", held->count - gone->count,
+                render_bytes(excess_of(held->bytes, gone->bytes)).text,
+                load_has_ended(load) ? ": what they waited for never came" : "");
     putchar('\n');
 }
 
@@ -306,9 +310,9 @@ static void print_hints(const struct report *report)
     for (size_t i = 0; i < load->hint_count; i++) {
         if (load->hints[i].drift)
             print_hint_drift(report, &load->hints[i]);
-        print_hint_held(&load->hints[i], "held", &load->hints[i].sums[FORMAT_HINT_HELD],
+        print_hint_held(load, &load->hints[i], "held", &load->hints[i].sums[FORMAT_HINT_HELD],
                 &load->hints[i].sums[FORMAT_HINT_LET_GO]);
-        print_hint_held(&load->hints[i], "would have held",
+        print_hint_held(load, &load->hints[i], "would have held",
                 &load->hints[i].sums[FORMAT_HINT_WOULD_HOLD],
                 &load->hints[i].sums[FORMAT_HINT_WOULD_HOLD]);
         if (load->hints[i].sums[FORMAT_HINT_CARRIED].count)

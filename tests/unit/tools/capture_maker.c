@@ -20,6 +20,8 @@
  *     short                good, which ends after 3 anchors
  *     empty                no anchor and no allocation
  *     killed           bad, and the process is killed in the middle
+ *     held             no anchor; a hint holds blocks of 64, 1 and 1 MiB, and lets the first one go
+ *     held-killed held-ring    the same, killed at the end, and in a ring that has lost that the first one was held
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -40,7 +42,7 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used;
+static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring;
 static int anchors = ANCHORS;
 
 struct tensor {
@@ -227,19 +229,34 @@ static void one_anchor(int number)
         late_kernel(&input);
 }
 
+/* With `between` so many other events after the first block's free. */
+static void hold(int between)
+{
+    struct tensor large = {next_ptr, 64 * MB, 0};
+    struct tensor small = {next_ptr + large.size, MB, 0};
+
+    hint(FORMAT_HINT_HELD, &large, NULL);
+    for (int i = 0; i < between; i++)
+        hint(FORMAT_HINT_PLANNED, &small, NULL);
+    hint(FORMAT_HINT_HELD, &small, NULL);
+    hint(FORMAT_HINT_HELD, &small, NULL);
+    hint(FORMAT_HINT_LET_GO, &large, NULL);
+}
+
 static void set_form(const char *form)
 {
     leak = strcmp(form, "leak") == 0;
     if (strcmp(form, "short") == 0)
         anchors = 3;
-    if (strcmp(form, "empty") == 0)
+    holds = strncmp(form, "held", 4) == 0;
+    if (holds || strcmp(form, "empty") == 0)
         anchors = 0;
     bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && anchors == ANCHORS;
     unsaid = strncmp(form, "unsaid", 6) == 0;
     numbered = strcmp(form, "numbered") == 0;
     if (strcmp(form, "shadow") == 0)
         mode = HINT_SHADOW;
-    if (strcmp(form, "live") == 0)
+    if (holds || strcmp(form, "live") == 0)
         mode = HINT_LIVE;
     if (strcmp(form, "poison") == 0)
         mode = HINT_POISON;
@@ -248,7 +265,8 @@ static void set_form(const char *form)
         mode = HINT_TRAP;
     elsewhere = strcmp(form, "elsewhere") == 0;
     oom = elsewhere || strcmp(form, "oom") == 0;
-    killed = strcmp(form, "killed") == 0;
+    killed = strcmp(form, "killed") == 0 || strcmp(form, "held-killed") == 0;
+    ring = strcmp(form, "held-ring") == 0;
     agg = strcmp(form, "agg") == 0;
     used = strcmp(form, "used") == 0;
 }
@@ -301,7 +319,10 @@ int main(int argc, char **argv)
     struct capture_opts opts = {.file = argv[2],
             .rank = argv[3],
             .program = where_program(),
-            .trace = agg ? FORMAT_TRACE_AGG : FORMAT_TRACE_FULL};
+            .trace = agg   ? FORMAT_TRACE_AGG
+                    : ring ? FORMAT_TRACE_RING
+                           : FORMAT_TRACE_FULL,
+            .ring_bytes = 1 << 20};
     uses_init(used);
     if (capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
@@ -310,6 +331,10 @@ int main(int argc, char **argv)
         (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
     for (int i = 0; i < anchors; i++)
         one_anchor(i);
+    if (holds)
+        hold(ring ? 1 << 18 : 0);
+    if (holds && killed)
+        (void)raise(SIGKILL);
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
     return 0;
 }

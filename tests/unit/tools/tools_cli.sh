@@ -182,6 +182,16 @@ hints)
     json "[h['mode'] for h in j['hints']] == ['poison', 'poison'] and j['hints'][0]['late_writes'] == 1 and j['hints'][0]['clean_count'] == 18"
     json "j['hints'][0]['first_changed_byte'] == 4096 and 'unused_input' in [f['function'] for f in j['hints'][0]['written_in']]"
     json "j['hints'][1]['late_writes'] == 0 and 'first_changed_byte' not in j['hints'][1]"
+    # What held blocks waited for never came, which only a whole log of a run that ended by itself says.
+    form held; form held-killed || true; form held-ring
+    expect 0 "$kedge" report held.kcap
+    has out "hint input held 3 blocks, 66.00 MiB, after the free; 2 of them, 2.00 MiB, to the end: what they waited for never came"
+    expect 0 "$kedge" report held-killed.kcap
+    has out "hint input held 3 blocks, 66.00 MiB, after the free; 2 of them, 2.00 MiB, to the end"
+    hasnt out "never came"
+    expect 0 "$kedge" report held-ring.kcap
+    has out "older events overwritten"
+    grep -qxF "  hint input held 2 blocks, 2.00 MiB, after the free" out || fail "of a ring that has lost a block's free: $(grep held out)"
     ;;
 endings)
     form oom || true; form killed || true; form elsewhere || true
