@@ -44,6 +44,7 @@ struct verdict {
     uint64_t matched, matched_bytes;
     uint64_t due, due_bytes;  /* shadow: would have been released */
     uint64_t poisoned, clean; /* poison: content was overwritten; and not written since */
+    uint64_t unlooked;        /* poison: nobody has looked at the content since */
     uint64_t trapped;         /* trap: access was taken away */
     bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
 };
@@ -178,6 +179,7 @@ static void add_hint(
     } else if (step->mode == HINT_POISON) {
         verdict->poisoned += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
         verdict->clean += sums[FORMAT_HINT_CLEAN].count;
+        verdict->unlooked += load_unlooked(hint);
     } else {
         verdict->trapped += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
     }
@@ -419,6 +421,12 @@ static void verify_print_text(const struct verify *verify, bool verified)
         bytes += verify->verdicts[i].due_bytes;
     }
     (void)fflush(stderr);
+    for (size_t i = 0; i < verify->file->rule_count; i++)
+        if (verify->verdicts[i].unlooked)
+            printf("kedge verify: hint %s: %" PRIu64 " of %" PRIu64
+                   " blocks were not checked for late writes\n",
+                    verify->file->rule[i].id, verify->verdicts[i].unlooked,
+                    verify->verdicts[i].poisoned);
     if (verified) {
         printf("kedge verify: %zu hint%s verified, %" PRIu64
                " release%s, %s; receipt: %s.receipt\n",
@@ -558,8 +566,8 @@ static int verify_command(const void *parsed, char **words)
 const struct cmd cmd_verify = {
         .name = "verify",
         .usage = "verify --hints FILE [options] -- PROGRAM [ARGUMENT...]",
-        .summary = "Runs a program in shadow and in trap mode; writes the receipt that live mode "
-                   "needs.",
+        .summary = "Runs a program in shadow, poison and trap mode; writes the receipt that live "
+                   "mode needs.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = -1,

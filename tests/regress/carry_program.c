@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that gives a kernel an address inside a larger parameter after it has left the anchor that it asked for the memory
- * in: it writes nothing there, or, with an argument, so many bytes. receipts.py verifies a hint of that memory.
+ * in: it writes nothing there, or, with an argument, so many bytes. With a second argument it never frees it. receipts.py
+ * verifies a hint of that memory.
  */
 #include "tests/sim/program_abi.h"
 
@@ -59,7 +60,7 @@ int main(int argc, char **argv)
 
     if (result == CUDA_SUCCESS)
         result = DRIVER(cuCtxSynchronize)();
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && argc < 3)
         result = DRIVER(cuMemFree_v2)(ptr);
     (void)printf("%d\n", (int)result);
     return result != CUDA_SUCCESS;

@@ -39,6 +39,14 @@ def r86_what_launches_carry_inside_is_keep_meta_by_the_receipt():
     check("`kedge verify` makes it keep-meta" in tool("report", "shadow.kcap"), "the report of the shadow run does not say it")
 
 
+def what_poison_did_not_check_is_said():
+    """Late writes are found when the program frees the memory, which this one never does."""
+    pathlib.Path("hints.yaml").write_text(HINTS, encoding="utf-8")
+    line = "kedge verify: hint input: 1 of 1 blocks were not checked for late writes\nkedge verify: 1 hint verified"
+    said = verify(0, "keep")
+    check(line in said, said[-500:])
+
+
 def r86_what_is_written_there_is_not_verified():
     """The trap run lets the launch through, and the device stops the kernel. No receipt of before is left."""
     pathlib.Path("hints.yaml").write_text(HINTS, encoding="utf-8")
@@ -50,4 +58,5 @@ def r86_what_is_written_there_is_not_verified():
 
 
 if __name__ == "__main__":
-    main(r86_what_launches_carry_inside_is_keep_meta_by_the_receipt, r86_what_is_written_there_is_not_verified)
+    main(r86_what_launches_carry_inside_is_keep_meta_by_the_receipt, what_poison_did_not_check_is_said,
+         r86_what_is_written_there_is_not_verified)

@@ -746,6 +746,8 @@ lint)
     json "j['hints'][0]['sites'] == ['p:model.py:Net.<locals>.f:7', 'c:00000000000000ab']"
     ;;
 words)
+    expect 0 "$kedge" verify --help
+    has out "poison and trap mode"
     expect 0 "$kedge" --help
     for c in run report diff suggest verify check ranks replay whatif plan bundle hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
