@@ -3,10 +3,13 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/vec.h"
 #include "tracker/format.h"
@@ -52,16 +55,25 @@ char *captures_folder(const char *name)
     return folder;
 }
 
+/* The first bytes of a regular file; how many there are, -1: it cannot be read. What is no such file has none. */
+static ssize_t read_start(const char *path, void *bytes, size_t count)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe waits for nobody */
+    struct stat about;
+
+    if (fd < 0)
+        return -1;
+    bool is_file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    ssize_t n = is_file ? read(fd, bytes, count) : 0;
+    (void)close(fd);
+    return n;
+}
+
 bool captures_read_header(const char *path, struct format_header *ret_header)
 {
-    FILE *file = fopen(path, "re");
-    bool is_read = file && fread(ret_header, sizeof(*ret_header), 1, file) == 1
+    return read_start(path, ret_header, sizeof(*ret_header)) == (ssize_t)sizeof(*ret_header)
             && memcmp(ret_header->magic, FORMAT_MAGIC, sizeof(ret_header->magic)) == 0
             && ret_header->version == FORMAT_VERSION;
-
-    if (file)
-        (void)fclose(file);
-    return is_read;
 }
 
 void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
@@ -106,6 +118,32 @@ void captures_find(const char *name, const char *rank, uint64_t since, struct ca
     *ret = (struct captures){0};
     captures_each(name, add_capture, &(struct search){ret, rank, since});
     VEC_SORT(ret->file, ret->count, vec_by_text);
+}
+
+static void add_any(void *self, const char *path)
+{
+    struct captures *found = self;
+    char magic[sizeof(FORMAT_MAGIC) - 1];
+    struct stat about;
+
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return; /* a socket, say, of which the open fails */
+    ssize_t n = read_start(path, magic, sizeof(magic));
+    if (n < 0 || (n == (ssize_t)sizeof(magic) && memcmp(magic, FORMAT_MAGIC, sizeof(magic)) == 0))
+        VEC_PUSH(found->file, found->count, found->room) =
+                (struct captures_file){.path = vec_text(path)};
+}
+
+void captures_find_any(const char *folder, struct captures *ret)
+{
+    char *quoted = captures_quote(folder);
+    char *any = vec_format("%s/%%h", quoted);
+
+    *ret = (struct captures){0};
+    captures_each(any, add_any, ret);
+    VEC_SORT(ret->file, ret->count, vec_by_text);
+    free(any);
+    free(quoted);
 }
 
 void captures_done(struct captures *captures)

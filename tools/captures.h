@@ -2,7 +2,7 @@
 /*
  * captures.h - the captures that a run has written, found by name and time.
  *
- * Of each only the header is read: the writer keeps its totals there.
+ * Of each only the header is read, where the writer keeps its totals. What is no regular file is passed over.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -38,6 +38,9 @@ char *captures_folder(const char *name);
  * `rank` is not NULL.
  */
 void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);
+
+/* Every capture in a folder, of other formats and cut off ones too, and what cannot be opened: whoever opens it says why. Paths alone. */
+void captures_find_any(const char *folder, struct captures *ret);
 void captures_done(struct captures *captures);
 
 /*

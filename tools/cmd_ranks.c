@@ -42,6 +42,7 @@ struct row {
 struct ranks {
     struct row *rows;
     size_t count, room;
+    int exit; /* CMD_BAD: captures of a folder have no row */
 };
 
 /* ---- captures ------------------------------------------------------------------------------- */
@@ -136,24 +137,21 @@ static int add_capture(struct ranks *ranks, const char *path)
     return r;
 }
 
-/* All captures of a folder; 0, or an exit code after one line. */
+/* All captures of a folder, each that cannot be used after one line; 0, or an exit code after one line. */
 static int add_folder(struct ranks *ranks, const char *path)
 {
-    char *quoted = captures_quote(path);
-    char *any = vec_format("%s/%%h", quoted);
     struct captures found;
     int r = CMD_DONE;
 
-    captures_find(any, NULL, 0, &found);
+    captures_find_any(path, &found);
     if (found.count == 0) {
         (void)fprintf(stderr, "kedge ranks: %s: no captures in this folder\n", path);
         r = CMD_BAD;
     }
-    for (size_t i = 0; i < found.count && r == CMD_DONE; i++)
-        r = add_capture(ranks, found.file[i].path);
+    for (size_t i = 0; i < found.count; i++)
+        if (add_capture(ranks, found.file[i].path) != CMD_DONE)
+            ranks->exit = CMD_BAD;
     captures_done(&found);
-    free(any);
-    free(quoted);
     return r;
 }
 
@@ -301,12 +299,12 @@ static int ranks_command(const void *parsed, char **words)
     for (size_t i = 0; words[i] && r == CMD_DONE; i++)
         r = add_word(&ranks, words[i]);
     VEC_SORT(ranks.rows, ranks.count, by_rank);
-    if (r == CMD_DONE && fields->json)
+    if (r == CMD_DONE && ranks.count && fields->json)
         print_json(&ranks);
-    else if (r == CMD_DONE)
+    else if (r == CMD_DONE && ranks.count)
         print_text(&ranks);
     free_rows(&ranks);
-    return r;
+    return r == CMD_DONE ? ranks.exit : r;
 }
 
 const struct cmd cmd_ranks = {

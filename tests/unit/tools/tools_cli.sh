@@ -678,6 +678,34 @@ plain/
     has err "nowhere: No such file or directory"
     [ ! -s out ] || fail "a table of a part"
     ;;
+ranks-folder)
+    # What is no capture is passed over, a pipe too; a capture without a row is told in one line, and the others have theirs.
+    form good
+    mkdir run run/below
+    mv good.kcap run/run.kcap
+    mkfifo run/pipe
+    : >run/empty
+    echo nonsense >run/notes.txt
+    cp run/run.kcap run/below
+    expect 0 timeout 20 "$kedge" ranks run --json # nobody writes
+    json "[r['capture'] for r in j['ranks']] == ['run/run.kcap']"
+    [ ! -s err ] || fail "$(cat err)"
+    cp run/run.kcap run/run.kcap.1
+    printf '\003' | dd of=run/run.kcap.1 bs=1 seek=8 conv=notrunc status=none
+    head -c 100 run/run.kcap >run/run.kcap.2
+    ln -s nowhere run/run.kcap.3
+    expect 2 timeout 20 "$kedge" ranks run --json
+    json "[r['capture'] for r in j['ranks']] == ['run/run.kcap']"
+    [ "$(cat err)" = 'kedge: run/run.kcap.1: written by another version of kedge: format 3, this kedge reads 4
+kedge: run/run.kcap.2: not a kedge capture
+kedge: run/run.kcap.3: No such file or directory' ] || fail "$(cat err)"
+    expect 2 timeout 20 "$kedge" ranks run
+    has out "run.kcap"
+    # Without any row there is no table.
+    rm run/run.kcap
+    expect 2 timeout 20 "$kedge" ranks run
+    [ ! -s out ] || fail "$(cat out)"
+    ;;
 outputs)
     form good; form bad
     pair="--good good.kcap --bad bad.kcap"
