@@ -26,12 +26,12 @@ struct matched {
     uint64_t kept, kept_most;
 };
 
-/* One capture. A count is UINT64_MAX where events are missing. */
+/* One capture. A figure is UINT64_MAX where events are missing, all are where it is damaged. */
 struct row {
     char *path, *rank, *host, *end;
     size_t folder_length; /* of its path, with the slash; 0: no folder */
     uint32_t pid;
-    bool is_clean;
+    bool is_clean, is_complete;
     enum hint_mode mode;
     uint64_t ooms;
     uint64_t peak_live, peak_with_hints, peak_reserved;
@@ -82,9 +82,15 @@ static void count_matched(const struct trace *trace, struct row *row)
     }
 }
 
-static void forget_counts(struct matched *matched)
+/* What nobody knows where events are missing. */
+static void forget(struct row *row)
 {
-    matched->live_most = matched->kept_most = UINT64_MAX;
+    row->peak_with_hints = row->hint_count ? UINT64_MAX : row->peak_live;
+    if (!row->is_complete)
+        row->peak_live = row->peak_with_hints = row->peak_reserved = row->ooms = UINT64_MAX;
+    row->all.live_most = row->all.kept_most = UINT64_MAX;
+    for (size_t i = 0; i < row->hint_count; i++)
+        row->hints[i].live_most = row->hints[i].kept_most = UINT64_MAX;
 }
 
 static struct row row_of(const struct load *load)
@@ -99,13 +105,14 @@ static struct row row_of(const struct load *load)
             .end = report_end_text(capture),
             .folder_length = slash ? (size_t)(slash + 1 - load->path) : 0,
             .pid = capture->pid,
-            .is_clean = capture->state == FORMAT_STATE_CLEAN,
+            .is_clean = load_has_ended(load),
             .mode = capture->hints_mode,
             .ooms = capture->oom_count,
             .hints = vec_new(load->hint_count, sizeof(*row.hints)),
             .hint_count = load->hint_count};
 
     figures_of(load, model_whole(load->trace), &figures, &is_partial);
+    row.is_complete = !is_partial;
     row.peak_live = figures.peak_live;
     row.peak_with_hints = figures.would.max;
     row.peak_reserved = figures.peak_reserved;
@@ -114,12 +121,8 @@ static struct row row_of(const struct load *load)
         row.hints[i].mode = load->hints[i].mode;
     }
     count_matched(load->trace, &row);
-    if (load->complete_from == 0)
-        return row;
-    row.peak_with_hints = row.hint_count ? UINT64_MAX : row.peak_live;
-    forget_counts(&row.all);
-    for (size_t i = 0; i < row.hint_count; i++)
-        forget_counts(&row.hints[i]);
+    if (load->complete_from != 0)
+        forget(&row);
     return row;
 }
 
@@ -129,8 +132,6 @@ static int add_capture(struct ranks *ranks, const char *path)
     struct load load = {0};
     int r = load_open(path, &load);
 
-    if (r == CMD_DONE && load_refuses("kedge ranks", &load))
-        r = CMD_BAD;
     if (r == CMD_DONE)
         VEC_PUSH(ranks->rows, ranks->count, ranks->room) = row_of(&load);
     load_close(&load);
@@ -182,27 +183,47 @@ static int by_rank(const void *a, const void *b)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void print_count(const struct row *row, uint64_t count, int width)
+static void print_bytes(uint64_t bytes)
 {
-    if (row->hint_count == 0 || count == UINT64_MAX)
-        printf("  %*s", width, row->hint_count ? "?" : "-");
+    printf("  %10s", bytes == UINT64_MAX ? "?" : render_bytes(bytes).text);
+}
+
+static void print_count(uint64_t count)
+{
+    if (count == UINT64_MAX)
+        printf("  %6s", "?");
     else
-        printf("  %*" PRIu64, width, count);
+        printf("  %6" PRIu64, count);
+}
+
+static void print_hinted(const struct row *row)
+{
+    if (row->hint_count == 0 && row->is_complete) {
+        printf("  %10s  %6s  %6s", "-", "-", "-");
+        return;
+    }
+    print_bytes(row->peak_with_hints);
+    print_count(row->all.live_most);
+    print_count(row->all.kept_most);
 }
 
 static void print_rank(const struct row *row)
 {
     bool is_plain = strcmp(row->end, "exited with status 0") == 0;
+    const char *end = !row->is_complete ? "damaged" : is_plain ? "" : row->end;
     char *mode = row->hint_count ? vec_format(" (%s)", report_mode_name(row->mode)) : vec_text("");
-    char *last = vec_format("%s%s%s%s", row->path + row->folder_length, mode, is_plain ? "" : ", ",
-            is_plain ? "" : row->end);
+    char *last =
+            vec_format("%s%s%s%s", row->path + row->folder_length, mode, *end ? ", " : "", end);
+    const char *rank = *row->rank ? row->rank : "-";
+    unsigned length = (unsigned)strlen(rank), pad = length < 4 ? 4 - length : 0;
 
-    printf("  %4s  %10s  %10s", *row->rank ? row->rank : "-", render_bytes(row->peak_live).text,
-            row->hint_count ? render_bytes(row->peak_with_hints).text : "-");
-    print_count(row, row->all.live_most, 6);
-    print_count(row, row->all.kept_most, 10);
-    printf("  %10s  ", render_bytes(row->peak_reserved).text);
-    render_label(stdout, last, 62, 8);
+    printf("  %*s", (int)pad, "");
+    render_text(stdout, rank);
+    print_bytes(row->peak_live);
+    print_hinted(row);
+    print_bytes(row->peak_reserved);
+    printf("  ");
+    render_label(stdout, last, 56 + pad + length, 8);
     free(mode);
     free(last);
 }
@@ -222,8 +243,8 @@ static void print_text(const struct ranks *ranks)
 {
     struct render_ink ink = render_ink(stdout);
 
-    printf("  %s%4s  %10s  %10s  %6s  %10s  %10s  %s%s\n", ink.bold, "rank", "peak live",
-            "with hints", "blocks", "with hints", "reserved", "capture", ink.off);
+    printf("  %s%4s  %10s  %10s  %6s  %6s  %10s  %s%s\n", ink.bold, "rank", "peak live",
+            "with hints", "hinted", "kept", "reserved", "capture", ink.off);
     for (size_t i = 0; i < ranks->count; i++) {
         print_folder(&ranks->rows[i], i ? &ranks->rows[i - 1] : NULL);
         print_rank(&ranks->rows[i]);
@@ -249,9 +270,10 @@ static void json_rank(struct json *json, const struct row *row)
     json_uint(json, "pid", row->pid);
     json_text(json, "ended", row->end);
     json_bool(json, "clean", row->is_clean);
-    json_uint(json, "failed_allocations", row->ooms);
-    json_uint(json, "peak_live_bytes", row->peak_live);
-    json_uint(json, "peak_reserved_bytes", row->peak_reserved);
+    json_bool(json, "complete", row->is_complete);
+    json_known(json, "failed_allocations", row->ooms);
+    json_known(json, "peak_live_bytes", row->peak_live);
+    json_known(json, "peak_reserved_bytes", row->peak_reserved);
     json_known(json, "peak_with_hints_bytes", row->peak_with_hints);
     json_text(json, "hints_mode", row->hint_count ? report_mode_name(row->mode) : NULL);
     json_begin(json, "hints", '[');

@@ -656,16 +656,16 @@ ranks)
     expect 0 "$kedge" ranks plain/run.kcap.1? hinted/* plain/run.kcap plain/run.kcap.2 --json
     cmp -s out ranks || fail "files by name: $(cat out)"
     expect 0 "$kedge" ranks plain hinted
-    [ "$(sed 's/ *$//' out)" = '  rank   peak live  with hints  blocks  with hints    reserved  capture
+    [ "$(sed 's/ *$//' out)" = '  rank   peak live  with hints  hinted    kept    reserved  capture
 hinted/
-     0  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap (live)
-     2  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap.2 (live)
-    10  287.00 MiB  151.00 MiB      40          11  455.08 MiB  run.kcap.10 (live)
+     0  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap (live)
+     2  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap.2 (live)
+    10  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap.10 (live)
 plain/
-     0  287.00 MiB           -       -           -  591.08 MiB  run.kcap
-     2  287.00 MiB           -       -           -  591.08 MiB  run.kcap.2
-    10  287.00 MiB           -       -           -  591.08 MiB  run.kcap.10
-    11  239.00 MiB           -       -           -  479.06 MiB
+     0  287.00 MiB           -       -       -  591.08 MiB  run.kcap
+     2  287.00 MiB           -       -       -  591.08 MiB  run.kcap.2
+    10  287.00 MiB           -       -       -  591.08 MiB  run.kcap.10
+    11  239.00 MiB           -       -       -  479.06 MiB
         run.kcap.11, still running, or killed' ] || fail "$(cat out)"
     # In shadow the hints' peak is what they would make; without events it is not known.
     form shadow; form agg
@@ -705,6 +705,26 @@ kedge: run/run.kcap.3: No such file or directory' ] || fail "$(cat err)"
     rm run/run.kcap
     expect 2 timeout 20 "$kedge" ranks run
     [ ! -s out ] || fail "$(cat out)"
+    ;;
+ranks-damage)
+    # A damaged capture has its row, in which no figure is told.
+    mkdir run
+    "$make" live run/run.kcap 1 && "$make" live run/run.kcap 0
+    truncate -s $(($(stat -c %s run/run.kcap.1) * 2 / 3)) run/run.kcap.1
+    expect 0 "$kedge" ranks run
+    has err "kedge: run/run.kcap.1 is damaged ("
+    [ "$(sed '1,3d; s/ *$//' out)" = '     1           ?           ?       ?       ?           ?
+        run.kcap.1 (live), damaged' ] || fail "$(cat out)"
+    expect 0 "$kedge" ranks run --json
+    json "[(r['rank'], r['complete'], r['clean']) for r in j['ranks']] == [('0', True, True), ('1', False, False)]"
+    json "(lambda r: all(r[k] is None for k in r if k.endswith('_bytes') or k == 'failed_allocations'))(j['ranks'][1])"
+    json "[(h['live_most'], h['live_most_with_hints']) for h in j['ranks'][1]['hints']] == [(None, None)] * 2"
+    # What it has for a rank is shown without control characters.
+    "$make" live run/run.kcap 77777
+    sed -i $'s/77777/7\033[7m/g' run/run.kcap.77777
+    expect 0 "$kedge" ranks run/run.kcap.77777
+    has out "  7?[7m           ?"
+    hasnt out $'\033'
     ;;
 outputs)
     form good; form bad
