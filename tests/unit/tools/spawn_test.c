@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
+#include "tools/captures.h"
 #include "tools/spawn.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,4 +74,21 @@ TEST(an_old_capture_is_removed_and_a_pattern_left_alone)
     CHECK_EQ(spawn_remove_old("test", NULL), 0);
     CHECK_EQ(spawn_remove_old("test", "/tmp/%p"), 0);
     CHECK_EQ(spawn_remove_old("test", "/tmp"), 2);
+}
+
+TEST(a_pipe_that_nobody_writes_has_no_header_of_a_capture)
+{
+    char folder[] = "/tmp/kedge-spawn-XXXXXX";
+    char name[sizeof(folder) + 8];
+    struct captures found;
+
+    REQUIRE(mkdtemp(folder) != NULL);
+    (void)snprintf(name, sizeof(name), "%s/run", folder);
+    REQUIRE_EQ(mkfifo(name, 0600), 0);
+    (void)alarm(20); /* ends one that waits for a writer */
+    captures_find(name, NULL, 0, &found);
+    CHECK_EQ(found.count, 0);
+    captures_done(&found);
+    (void)unlink(name);
+    (void)rmdir(folder);
 }
