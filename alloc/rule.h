@@ -92,8 +92,8 @@ struct rule {
     struct rule_when when;
     struct rule_when otherwise; /* else: whichever comes first; see rule_is_set */
     enum rule_wait wait;
-    uint64_t min_size; /* smaller blocks are left alone and counted */
     uint32_t canary;   /* LIVE: at first one of so many acts, see hint_canary; 0 and 1: all */
+    uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */
 };

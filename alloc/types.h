@@ -93,10 +93,10 @@ struct edge {
     enum edge_kind kind;
     uint32_t anchor;   /* anchor instance id; the same number at enter and at exit */
     uint32_t instance; /* 0 for the first time that this path was entered, then 1, ... */
-    const char *path;  /* "outer/inner", valid for the process's life */
     uint32_t call;     /* CALL: its number */
-    const char *name;  /* LAUNCH: of the kernel */
     int rule;          /* FREE: the hint of the block */
+    const char *path;  /* "outer/inner", valid for the process's life */
+    const char *name;  /* LAUNCH: of the kernel */
     uint64_t stream;   /* identity of the stream that the call is for, 0 = none, or not known */
     uint64_t seq;      /* pool_edge's: its place in the order once it was told of, 0 = not yet */
 };
