@@ -140,15 +140,25 @@ static char *late_text(const struct mine_hint *hint)
     return text;
 }
 
+/* "nd" of 2 */
+static const char *ordinal_ending(uint32_t number)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    bool is_teen = number / 10 % 10 == 1;
+
+    return endings[is_teen || number % 10 > 3 ? 0 : number % 10];
+}
+
 static char *grown_text(const struct mine_hint *hint)
 {
     const struct grower *grower = hint->grower;
 
     return vec_format("%zu blocks, %s, given to ncclSend%s%s, and kept: up to %" PRIu64
-                      " live at a time\ndead at ncclRecv number %" PRIu32
-                      " in %s after that, else at the exit of %s",
+                      " live at a time\nthe hint releases each at the %" PRIu32
+                      "%s ncclRecv in %s after the send, else at the exit of %s",
             grower->count, render_bytes(grower->bytes).text, *grower->sent ? " in " : "",
-            grower->sent, grower->most, grower->receives, grower->received, grower->closing);
+            grower->sent, grower->most, grower->receives, ordinal_ending(grower->receives),
+            grower->received, grower->closing);
 }
 
 static char *make_comment(struct suggestion *s, size_t number, const char *way)
@@ -172,10 +182,9 @@ static char *make_proof(const struct mine_hint *hint)
     if (!hint->grower)
         return NULL;
     return vec_format(LINT_PROOF_OPEN
-            " why has the peer taken what ncclSend%s%s was given once ncclRecv number %" PRIu32
-            " in %s after it is over?",
-            *hint->grower->sent ? " in " : "", hint->grower->sent, hint->grower->receives,
-            hint->grower->received);
+            " when the %" PRIu32
+            "%s ncclRecv in %s after the send is over, why has the peer read the whole buffer?",
+            hint->grower->receives, ordinal_ending(hint->grower->receives), hint->grower->received);
 }
 
 /*
@@ -367,7 +376,9 @@ static void print_growth(const struct suggestion *s)
 
     for (size_t i = 0; i < shown; i++) {
         char *text = growth_text(s, &view->growers[i]);
-        printf("growth: %s: ", text);
+        (void)fputs("growth: ", stdout);
+        render_text(stdout, text);
+        (void)fputs(": ", stdout);
         render_text(stdout, view->growers[i].stack ? titles[i] : "no call site");
         (void)putchar('\n');
         free(text);
@@ -401,7 +412,7 @@ static void suggest_print_text(struct suggestion *s)
             render_bytes(s->compare.late_bytes).text);
     if (mine->grown.count)
         printf("  and for %" PRIu64
-               " blocks that pile up (%s): sent, and dead at a later receive\n",
+               " blocks that pile up (%s): sent, and released at a later receive\n",
                 mine->grown.count, render_bytes(mine->grown.bytes).text);
     print_sum("smaller than a physical handle (--min-size)", &mine->small);
     print_sum(mine->is_cut

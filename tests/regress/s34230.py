@@ -165,7 +165,9 @@ def suggest_finds_the_hint_in_the_capture_of_stage_1():
     same("lowers the peak by", sent["gain_bytes"], (16 - (startup(1) + 2)) * SEND)
     same("hints", [h["id"] for h in j["hints"]], ["alloc-gradient", "alloc-output"])
     text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
-    check("    mode: trap\n" in text and '    proof: "to be answered: why has the peer taken' in text, text)
+    check("    mode: trap\n" in text and '    proof: "to be answered: when the 2nd ncclRecv in step/*/forward after the send is over, '
+          'why has the peer read the whole buffer?"\n' in text, text)
+    check("the hint releases each at the 2nd ncclRecv in step/*/forward after the send, else at the exit of step/*/update" in text, text)
     check("hint alloc-output: shadow: its storage is used after" in run(
         KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *program(10), rc=1, **CARD).stdout, "verify lets the outputs pass")
     check("# made from the capture of rank 1 alone: " in text, text)

@@ -231,13 +231,13 @@ endings)
     ;;
 escapes)
     # What the program called things reaches no terminal as commands.
-    form touched; form oom || true; form good; form bad
+    form touched; form oom || true; form good; form bad; form used
     python3 - "$TEST_SOURCE/tests/replay" <<'PY'
 import pathlib, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import kcap
-for name in ("touched", "oom", "good", "bad"):
+for name in ("touched", "oom", "good", "bad", "used"):
     data = pathlib.Path(f"{name}.kcap").read_bytes()
     for word in (b"SOT_CALL_", b"cuMemAllocAsync", b"Test device", b"capture_maker", b"output", b"input"):
         evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
@@ -255,6 +255,9 @@ PY
     cat out err >>said
     expect 0 "$kedge" suggest --good good.kcap --bad bad.kcap -o h.yaml
     cat out err h.yaml >>said
+    expect 0 "$kedge" suggest used.kcap -o used.yaml
+    has out "growth:"
+    cat out err used.yaml >>said
     expect 1 "$kedge" check bad.kcap 'growth==0' 'anchor:"*3".remaining==0'
     cat out err >>said
     expect 2 "$kedge" check bad.kcap 'anchor:"x'"$evil"'".leaks==0' --junit j.xml
