@@ -465,27 +465,6 @@ TEST(r57_what_goes_by_the_call_of_else_waits_for_all_streams)
     bench_end(b);
 }
 
-/* There was no room to tell of it at its own call, and another call of another stream comes first. */
-TEST(r57_what_a_call_before_made_due_waits_for_all_streams)
-{
-    struct bench *b = waiting_bench();
-    devptr_t a = hinted(b, 4 * MiB);
-    struct edge call = receive;
-    struct outcome told;
-    size_t count;
-
-    use(b, a, &send);
-    fake_submit(b->fake, 2, a, 4 * MiB);
-    call.stream = COMMS;
-    CHECK_EQ(pool_edge(b->pool, &call, &told, 0, &count), 0);
-    CHECK_EQ(receive_on(b, COMMS + 1), 1);
-    (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
-    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
-    CHECK_EQ(b->fake->stream_records, 0);
-    fake_drain(b->fake);
-    bench_end(b);
-}
-
 /* A peer that does not come: each request would wait for it as long again. */
 TEST(a_wait_for_an_event_that_ended_without_it_is_not_made_again)
 {
