@@ -618,6 +618,7 @@ TEST(canary_and_fallback_are_written_as_they_were_read)
         file = parse(text);
     }
     hintfile_free(file);
+    free(text);
 }
 
 TEST(a_hold_counts_from_the_free_and_is_written_so)
