@@ -161,9 +161,8 @@ static int add_range(struct pool *pool, const struct serve *serve)
  * Does so much more stay below the cap? A request that was let through by may_grow may need more than it seemed to: what was to
  * move did not, or another thread was faster. True: it is counted in `asked` until the driver has answered.
  */
-static bool may_ask(struct pool *pool, struct heap *heap, uint64_t size)
+static bool may_ask(struct pool *pool, struct device *device, uint64_t size)
 {
-    struct device *device = heap->device;
     bool may;
 
     lock_take(&pool->lock);
@@ -193,22 +192,25 @@ static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LO
 }
 
 /* Memory that begins and ends on granules, so that a granule has one segment. The driver's own begins there; where one
- * does not, a granule more is asked for. */
-static int get_plain(struct pool *pool, struct segment *like, int device)
+ * does not, a granule more is asked for. Whatever it returns, raw_size is what may_ask has counted. */
+static int get_plain(struct pool *pool, struct segment *like, struct device *device)
 {
-    uint64_t size = like->size;
-    int r = DRIVE(pool, mem_alloc, like->context, device, size, &like->raw_base);
+    int number = device->number;
+    int r;
 
+    like->raw_size = like->size;
+    r = DRIVE(pool, mem_alloc, like->context, number, like->raw_size, &like->raw_base);
     if (r == 0 && (like->raw_base & (GRANULE_SIZE - 1)) != 0) {
         (void)DRIVE(pool, mem_free, like->context, like->raw_base);
-        size += GRANULE_SIZE;
-        r = DRIVE(pool, mem_alloc, like->context, device, size, &like->raw_base);
+        if (!may_ask(pool, device, GRANULE_SIZE))
+            return DRIVER_OUT_OF_MEMORY;
+        like->raw_size += GRANULE_SIZE;
+        r = DRIVE(pool, mem_alloc, like->context, number, like->raw_size, &like->raw_base);
     }
     if (r != 0)
         return r;
-    like->raw_size = size;
     like->base = round_up(like->raw_base, GRANULE_SIZE);
-    if (like->base + like->size > like->raw_base + size) {
+    if (like->base + like->size > like->raw_base + like->raw_size) {
         (void)DRIVE(pool, mem_free, like->context, like->raw_base);
         return -EINVAL;
     }
@@ -230,12 +232,12 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
 
     trim_sealed(pool, heap);
-    if (!may_ask(pool, heap, like.size))
+    if (!may_ask(pool, device, like.size))
         return DRIVER_OUT_OF_MEMORY;
-    r = get_plain(pool, &like, request->device);
+    r = get_plain(pool, &like, device);
 
     lock_take(&pool->lock);
-    device->asked -= like.size;
+    device->asked -= like.raw_size;
     if (r != 0) {
         lock_drop(&pool->lock);
         return r;
@@ -269,7 +271,7 @@ static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint
 {
     int r;
 
-    if (!may_ask(pool, heap, size))
+    if (!may_ask(pool, heap->device, size))
         return DRIVER_OUT_OF_MEMORY;
     r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
     lock_take(&pool->lock);

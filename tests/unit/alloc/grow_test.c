@@ -230,6 +230,30 @@ TEST(the_cap_is_a_full_device)
     bench_end(b);
 }
 
+/* There a granule more is asked for, which a cap may have no room for. */
+TEST(the_cap_is_kept_where_the_driver_has_odd_addresses)
+{
+    for (uint64_t more = 0; more < 2; more++) {
+        struct pool_opts opts;
+        struct bench *b;
+
+        pool_opts_init(&opts);
+        opts.cap = (8 + 2 * more) * MiB;
+        b = bench_new_with(1 * GiB, &opts);
+        b->fake->skew = 512;
+        CHECK_EQ(bench_alloc(b, 8 * MiB) != 0, more);
+        CHECK_EQ(b->r, more ? 0 : DRIVER_OUT_OF_MEMORY);
+        CHECK_EQ(b->fake->held_high, opts.cap);
+        if (more) { /* what was asked for is no longer counted twice */
+            CHECK_EQ(bench_free(b, b->last.ptr), 0);
+            (void)pool_trim_device(b->pool, 0, true);
+            CHECK_NE(bench_alloc(b, 8 * MiB), 0);
+        }
+        BENCH_CHECK(b);
+        bench_end(b);
+    }
+}
+
 /* What is free under the request itself moves nowhere: the rest of it would be held more. */
 TEST(the_cap_is_kept_where_a_request_widens_what_is_free)
 {
