@@ -19,6 +19,14 @@ uint32_t pin_count(const struct pool *pool, uint32_t index, enum pool_pin kind)
     return pin ? pin->count[kind] : 0;
 }
 
+bool pin_is_hold(const struct pool *pool, uint32_t index)
+{
+    const struct pin *pin = pin_of(pool, index);
+
+    return pin && pin->count[POOL_PIN_HELD] && !pin->count[POOL_PIN_GRAPH]
+            && !pin->count[POOL_PIN_SHOWN];
+}
+
 int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
 {
     struct pin *pin = pin_of(pool, index);

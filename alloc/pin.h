@@ -32,6 +32,9 @@ int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 /* How many of a kind there are. */
 uint32_t pin_count(const struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 
+/* Is it a hint alone that keeps the block, or would? */
+bool pin_is_hold(const struct pool *pool, uint32_t index) POOL_LOCKED;
+
 /* One pin less. A block that was kept for it goes its way: PENDING. */
 void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind) POOL_LOCKED;
 

@@ -5,7 +5,7 @@
 #include "alloc/census.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
-#include "alloc/holder.h"
+#include "alloc/pin.h"
 #include "alloc/segment.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
@@ -122,12 +122,13 @@ void room_measure(struct pool *pool, int device, struct pool_room *ret)
 
 /* A block that is free, or will be once the device has done what it is waiting for. Its storage stands. What a hint holds would
  * be so without the hint (R84). */
-static bool is_coming(const struct pool *pool, const struct block *block)
+static bool is_coming(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
+    const struct block *block = block_at(pool, index);
+
     return block->state == BLOCK_FREE
             || (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE))
-            || (block->state == BLOCK_KEPT && block->holder
-                    && holder_at(pool, block->holder)->state == HOLDER_HELD);
+            || (block->state == BLOCK_KEPT && pin_is_hold(pool, index));
 }
 
 /* Whole slots inside runs of such neighbours. */
@@ -140,11 +141,11 @@ static uint64_t whole_slots(struct pool *pool, const struct segment *segment) PO
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
         const struct block *block = block_at(pool, at);
 
-        if (is_coming(pool, block)) {
+        if (is_coming(pool, at)) {
             lo = lo ? lo : block->node.base;
             hi = block->node.base + block->node.size;
         }
-        if (lo && (!is_coming(pool, block) || !block->next)) {
+        if (lo && (!is_coming(pool, at) || !block->next)) {
             bytes += slots_bytes(slots_between(segment, lo, hi));
             lo = 0;
         }
@@ -158,7 +159,7 @@ static uint64_t whole_plain(struct pool *pool, const struct segment *segment) PO
     if (segment->tenants)
         return 0;
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
-        if (!is_coming(pool, block_at(pool, at)))
+        if (!is_coming(pool, at))
             return 0;
     }
     return segment->raw_size;
@@ -184,7 +185,7 @@ static void add_hinted(
         is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
         if (block->state == BLOCK_LIVE && !is_stored)
             sums->owed += block->node.size;
-        else if (is_stored && (block->state == BLOCK_IDLE || is_coming(pool, block)))
+        else if (is_stored && (block->state == BLOCK_IDLE || is_coming(pool, at)))
             sums->back += block->node.size;
     }
 }

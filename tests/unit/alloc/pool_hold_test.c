@@ -224,6 +224,32 @@ TEST(r84_what_is_held_is_available_to_the_program_that_asks)
     }
 }
 
+/* A graph or another process would keep it without the hint, too. */
+TEST(r84_what_is_held_and_pinned_is_as_available_as_without_the_hint)
+{
+    static const enum pool_pin kinds[] = {POOL_PIN_LIVE, POOL_PIN_GRAPH, POOL_PIN_SHOWN};
+
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        struct bench *benches[] = {holding_bench(64 * MiB, HINT_LIVE), bench_new(64 * MiB)};
+        uint64_t available[2];
+
+        for (int i = 0; i < 2; i++) {
+            struct bench *b = benches[i];
+            devptr_t a = i ? bench_alloc(b, 24 * MiB) : hinted(b, 24 * MiB);
+            struct pool_memory memory = {64 * MiB - b->fake->held, 64 * MiB, true};
+            struct pool_pinned pinned;
+            struct pool_hit hit;
+
+            CHECK_EQ(pool_pin(b->pool, a, 1, kinds[k], &pinned, &hit), 0);
+            CHECK_EQ(bench_free(b, a), 0);
+            available[i] = pool_available(b->pool, 0, &memory);
+            bench_end(b);
+        }
+        CHECK_EQ(available[1], (kinds[k] == POOL_PIN_LIVE ? 64 : 40) * MiB);
+        CHECK_EQ(available[0], available[1]);
+    }
+}
+
 /* ── what ends ── */
 
 TEST(r26_held_blocks_go_with_their_context)
