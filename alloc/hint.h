@@ -109,7 +109,7 @@ bool hint_acts(const struct plan *plan);
 enum hint_learnt {
     HINT_LEARNT_NOTHING,
     HINT_LEARNT_UNCOUNTED, /* in shadow: there was no memory to count what it matches; to be told at an edge */
-    HINT_LEARNT_TOUCHED, /* in shadow: a call was stopped, of this rule or of another, and the file says fallback */
+    HINT_LEARNT_STOPPED, /* in shadow: a call was stopped and the file says fallback, or pins cannot be noted */
     HINT_LEARNT_DRIFT, /* in shadow: it matched something else than it expects */
     HINT_LEARNT_OFF,   /* off: a block of it is shared (R85) */
 };

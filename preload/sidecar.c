@@ -13,14 +13,12 @@
 #include "tracker/where.h"
 
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct sidecar sidecar;
-static atomic_bool is_stopped;
 static bool falls_back; /* fixed by sidecar_load */
 
 /* The arguments of this process, joined by blanks and cut at `size`. */
@@ -277,14 +275,20 @@ bool sidecar_waits_for_kernel(const char *name)
     return waits;
 }
 
-bool sidecar_decides(void)
+/* Holds go on, since they protect. True for the call that changed something. */
+static bool release_no_more(void)
 {
-    return sidecar.hints && !atomic_load_explicit(&is_stopped, memory_order_relaxed);
+    bool is_first = false;
+
+    for (size_t i = 0; i < hint_count(sidecar.hints); i++)
+        is_first |= action_releases(hint_rule(sidecar.hints, (int)i)->action)
+                && hint_learn(sidecar.hints, (int)i, HINT_LEARNT_STOPPED);
+    return is_first;
 }
 
 void sidecar_stop(const char *why)
 {
-    if (!sidecar.acts || atomic_exchange(&is_stopped, true))
+    if (!sidecar.acts || !release_no_more())
         return;
     msg_warn("%s: hints release nothing more in this run", why);
     dispatch_told(capture_note(1, why));
@@ -308,14 +312,7 @@ void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
 
 void sidecar_fall_back(void)
 {
-    bool is_first = false;
-
-    if (!falls_back)
-        return;
-    for (size_t i = 0; i < hint_count(sidecar.hints); i++)
-        is_first |= action_releases(hint_rule(sidecar.hints, (int)i)->action)
-                && hint_learn(sidecar.hints, (int)i, HINT_LEARNT_TOUCHED);
-    if (!is_first)
+    if (!falls_back || !release_no_more())
         return;
     msg_warn("fallback: a call was stopped, nothing more is released");
     dispatch_told(capture_note(1, "fallback: a call was stopped, nothing more was released"));

@@ -34,8 +34,11 @@ extern struct sidecar sidecar; /* fixed by sidecar_load, and what dispatch_start
 /* Fills `sidecar`. Tells the capture what is in force. */
 void sidecar_load(const struct config *config, bool serves);
 
-/* Whether hints have a say in requests and edges now. Any thread. */
-bool sidecar_decides(void);
+/* Whether hints have a say in requests and edges. Any thread. */
+static inline bool sidecar_decides(void)
+{
+    return sidecar.hints != NULL;
+}
 
 /* Whether a rule waits for such events: one load. */
 static inline bool sidecar_waits(unsigned kind)
@@ -46,7 +49,8 @@ static inline bool sidecar_waits(unsigned kind)
 /* Whether a rule waits for launches of this kernel. Any thread. */
 bool sidecar_waits_for_kernel(const char *name);
 
-/* Something happened that hints cannot cope with: they release nothing more in this run, one line. Any thread. */
+/* Something happened that hints cannot cope with: they release nothing more in this run, one line. What is held still waits for its
+ * edge. Any thread. */
 void sidecar_stop(const char *why);
 
 /* The first instance in which a rule matched something else than it expects: one line, and the capture has it. Any thread. */

@@ -7,6 +7,18 @@
 #include "tests/sim/simcuda.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* The library's mmap too: its own structs get no memory while this is set. */
+static bool is_full;
+
+__attribute__((visibility("default"))) void *mmap(
+        void *addr, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (is_full && size == MB)
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, addr, size, protection, flags, fd, offset);
+}
 
 static CUstream first, second;
 static bool streamed; /* which API */
@@ -242,6 +254,56 @@ TEST(r39_a_forked_child_does_nothing_to_what_is_held)
     CHECK_EQ(wrong_bytes(inherited, 0x11), 0);
     pass_edge();
     CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, inherited), 1);
+    kit_clean_up();
+}
+
+/* ---- hints that are given up ---------------------------------------------------------------- */
+
+/* Names a block in a captured call until there is no memory to note that. */
+static void run_out_of_notes(void)
+{
+    CUdeviceptr named = kit_alloc(MB);
+    CUgraph graph;
+
+    CU_OK(cu->cuStreamBeginCapture_v2(second, CU_STREAM_CAPTURE_MODE_RELAXED));
+    is_full = true;
+    for (int i = 0; i < 17000; i++) /* a piece of memory has room for 16384 */
+        CU_OK(cu->cuMemsetD8Async(named, 0, 1, second));
+    is_full = false;
+    CU_OK(cu->cuStreamEndCapture(second, &graph));
+    CU_OK(cu->cuGraphDestroy(graph));
+}
+
+TEST(r57_what_is_held_goes_at_its_edge_when_hints_release_nothing_more)
+{
+    struct read_capture *capture;
+    CUdeviceptr before, after, other;
+    unsigned stopped = 0;
+
+    kit_files("heldstop");
+    kit_write("kedge-hints: 1\n"
+              "defaults: {mode: trap}\n"
+              "hints:\n"
+              "  - {id: held, do: hold, pick: {size: 8MiB}, when: {anchor: PHASE_1, edge: exit}}\n"
+              "  - {id: gone, do: release, pick: {size: 4MiB}, when: {anchor: PHASE_1, edge: "
+              "exit}}\n");
+    start(false);
+    before = make();
+    after = make();
+    other = kit_alloc(4 * MB);
+    CHECK_EQ(give(before), CUDA_SUCCESS);
+    run_out_of_notes();
+    capture = kit_read();
+    for (size_t i = 0; i < capture->note_count; i++)
+        stopped += strstr(capture->note[i].text, "no memory to note") != NULL;
+    read_close(capture);
+    CHECK_EQ(stopped, 1);
+    CHECK_EQ(give(after), CUDA_SUCCESS);
+    pass_edge();
+    CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, before), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, after), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_SKIPPED, other), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
     kit_clean_up();
 }
 

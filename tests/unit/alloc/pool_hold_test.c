@@ -294,7 +294,7 @@ TEST(what_holds_live_hints_back_does_not_end_a_hold)
     devptr_t c;
 
     CHECK(hint_refuse_live(b->hints));
-    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_TOUCHED));
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_STOPPED));
     CHECK_EQ(bench_free(b, a), 0);
     CHECK(b->last.how & OUTCOME_HELD);
     c = hinted(b, 4 * MiB);
