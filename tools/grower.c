@@ -24,7 +24,8 @@ struct group {
     uint32_t *blocks; /* rising */
     size_t count, room;
     bool is_doubtful;
-    uint32_t sent; /* path of the anchors that all are sent in, TRACE_NONE: of several names */
+    uint32_t place; /* number of its call site */
+    uint32_t sent;  /* path of the anchors that all are sent in, TRACE_NONE: of several names */
 };
 
 struct work {
@@ -37,6 +38,7 @@ struct work {
     size_t receives_count, receives_room;
     uint64_t *python;       /* per stack: the program's innermost line, 0 without one */
     struct keytable places; /* (site, path, that line) -> group */
+    struct keytable sites;  /* (site, that line) -> number */
     struct group *groups;
     size_t group_count, group_room;
 };
@@ -118,7 +120,8 @@ static void group_blocks(struct work *w, struct model_window window, uint64_t mi
         struct key key = {block->site, w->path[block->anchor], w->python[block->stack]};
         uint32_t number = keytable_number(&w->places, key);
         if (number == w->group_count)
-            VEC_PUSH(w->groups, w->group_count, w->group_room) = (struct group){0};
+            VEC_PUSH(w->groups, w->group_count, w->group_room) = (struct group){
+                    .place = keytable_number(&w->sites, (struct key){key.a, 0, key.c})};
         struct group *group = &w->groups[number];
         VEC_PUSH(group->blocks, group->count, group->room) = i;
         group->is_doubtful |= block->shared || patterns_doubt_of(block) != PATTERNS_DOUBTS;
@@ -382,7 +385,7 @@ static void name_anchor(const struct work *w, uint32_t anchor, char ret_glob[sta
 
 static void look_at(struct work *w, struct group *group, struct growers *ret)
 {
-    struct grower grower = {.count = group->count};
+    struct grower grower = {.count = group->count, .place = group->place};
     struct run run;
 
     grower.most = group->is_doubtful ? 0 : growth_of(w, group, &run);
@@ -404,6 +407,89 @@ static void look_at(struct work *w, struct group *group, struct growers *ret)
     VEC_PUSH(ret->list, ret->count, ret->room) = grower;
 }
 
+/* ---- one for several ---- */
+
+/* A glob for the paths of both: "*" and what they end in, in whole names; false: their last names differ. */
+static bool join_globs(char io_glob[static RULE_GLOB_MAX], const char *other)
+{
+    size_t own = strlen(io_glob), its = strlen(other), same = 0, whole = 0;
+
+    if (strcmp(io_glob, other) == 0)
+        return true;
+    while (same < own && same < its && io_glob[own - same - 1] == other[its - same - 1])
+        if (io_glob[own - ++same] == '/')
+            whole = same;
+    if (whole == 0 || whole == own)
+        return false;
+    memmove(&io_glob[1], &io_glob[own - whole], whole + 1);
+    io_glob[0] = '*';
+    return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void add_blocks(struct grower *io, const struct grower *other)
+{
+    uint32_t *blocks = vec_new(io->count + other->count, sizeof(*blocks));
+
+    if (io->count)
+        memcpy(blocks, io->blocks, io->count * sizeof(*blocks));
+    memcpy(&blocks[io->count], other->blocks, other->count * sizeof(*blocks));
+    free(io->blocks);
+    io->blocks = blocks;
+    io->count += other->count;
+    io->bytes += other->bytes;
+    VEC_SORT(io->blocks, io->count, by_number);
+}
+
+/* Also for the other's blocks, where names can say that; false: they cannot. */
+static bool join(struct grower *io, const struct grower *other)
+{
+    struct grower both = *io;
+
+    if (both.place != other->place || !join_globs(both.inside, other->inside)
+            || !join_globs(both.sent, other->sent) || !join_globs(both.received, other->received)
+            || !join_globs(both.closing, other->closing))
+        return false;
+    *io = both;
+    io->most = max_of(io->most, other->most);
+    io->receives = (uint32_t)max_of(io->receives, other->receives);
+    add_blocks(io, other);
+    return true;
+}
+
+/* What is for several comes before them. */
+static void join_all(struct growers *growers)
+{
+    struct growers all = {0};
+    bool *is_in = vec_new(growers->count, sizeof(*is_in));
+
+    for (size_t i = 0; i < growers->count; i++) {
+        struct grower joined = growers->list[i];
+        joined.blocks = NULL;
+        joined.count = joined.bytes = 0;
+        add_blocks(&joined, &growers->list[i]);
+        for (size_t k = i + 1; k < growers->count && !is_in[i]; k++)
+            if (!is_in[k])
+                is_in[k] = join(&joined, &growers->list[k]);
+        if (joined.count > growers->list[i].count)
+            VEC_PUSH(all.list, all.count, all.room) = joined;
+        else
+            free(joined.blocks);
+    }
+    for (size_t i = 0; i < growers->count; i++)
+        VEC_PUSH(all.list, all.count, all.room) = growers->list[i];
+    free(growers->list);
+    free(is_in);
+    *growers = all;
+}
+
 void grower_find(const struct trace *trace, struct model_window window, uint64_t min_size,
         struct growers *ret_growers)
 {
@@ -418,6 +504,7 @@ void grower_find(const struct trace *trace, struct model_window window, uint64_t
     group_blocks(&w, window, min_size);
     for (size_t i = 0; i < w.group_count; i++)
         look_at(&w, &w.groups[i], ret_growers);
+    join_all(ret_growers);
     for (size_t i = 0; i < w.group_count; i++)
         free(w.groups[i].blocks);
     for (size_t i = 0; i < w.receives_count; i++)
@@ -425,6 +512,7 @@ void grower_find(const struct trace *trace, struct model_window window, uint64_t
     keytable_done(&w.paths);
     keytable_done(&w.kinds);
     keytable_done(&w.places);
+    keytable_done(&w.sites);
     free(w.path);
     free(w.python);
     free(w.sent);

@@ -15,6 +15,9 @@
  * GROWER_RECEIVES at least: what comes first may have been on its way before the peer took ours (it may even be received in the
  * send's own group). What a receive proves, one rank's capture cannot tell, so that is for a person to say.
  *
+ * Those of one call site whose anchors have other paths that end in the same names (step/backward, step/train/backward) are also
+ * listed as one, with the largest k, before they are listed each: one hint for all, if it is right.
+ *
  * Blocks that may have been used unseen are not judged (patterns.h), and neither are those of their call site there.
  * Pure apart from memory. Threads: none. Memory: vec.h.
  */
@@ -33,6 +36,7 @@ struct grower {
     uint64_t bytes;
     uint64_t most;     /* how many of them live at a time */
     uint32_t receives; /* k */
+    uint32_t place;    /* equal for those of one call site */
     /* globs: the anchors that they are made in, are sent in ("": of several names), receives lie in, whose exit ends their time */
     char inside[RULE_GLOB_MAX], sent[RULE_GLOB_MAX], received[RULE_GLOB_MAX],
             closing[RULE_GLOB_MAX];

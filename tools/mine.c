@@ -164,7 +164,10 @@ static struct mine_hint make_grown(const struct work *work, const struct grower 
     return hint;
 }
 
-/* Those at a site that shares blocks are left to whoever counts them, and so are those whose hint was dropped. */
+/*
+ * Those at a site that shares blocks are left to whoever counts them, and so are those whose hint was dropped. A block that
+ * is of several is the first one's.
+ */
 static void mark_grown(struct work *work, const struct keytable *shared)
 {
     const struct growers *growers = work->job->growers;
@@ -172,7 +175,7 @@ static void mark_grown(struct work *work, const struct keytable *shared)
     for (size_t i = 0; growers && i < growers->count; i++) {
         const struct grower *grower = &growers->list[i];
         struct key place = block_place(work->job->trace, block_at(work, grower->blocks[0]));
-        if (work->refused[i] || keytable_find(shared, place)
+        if (work->refused[i] || work->grower[grower->blocks[0]] || keytable_find(shared, place)
                 || !is_placed(work->job->trace, block_at(work, grower->blocks[0])))
             continue;
         for (size_t k = 0; k < grower->count; k++)

@@ -2,9 +2,10 @@
 """What a pipeline sends backward and keeps to the end of the step: PaddlePaddle #34230 as a PyTorch script over NCCL.
 
 The script holds too much, --mended is the same script mended by hand; neither knows of kedge. Its ranks come from torchrun, its ranges
-from NVTX. One hint picks by Python call site and by what the memory is given to, and waits for the second forward receive:
+from NVTX. Of rank 1's capture suggest makes one hint, by Python call site and by what the memory is given to, which waits for the
+second forward receive. Nobody edits the file:
 
-    mended, plain ─► verify ─► live: the mended script's peak in each rank, whatever the number of micro-batches
+    mended, plain ─► suggest ─► verify ─► live: the mended script's peak in each rank, whatever the number of micro-batches
                                 └─► a device between the peaks (R88); the twin that copies what was sent is stopped (R86)
 """
 import dataclasses
@@ -22,19 +23,7 @@ STEPS = 2
 SCRIPT = "torch_pipeline.py"
 MADE = ("Stage.backward", "inputs.grad.bfloat16()")
 COPIED = ("Stage.step", "sent_copies = [m.cpu() for m in sent]")
-HINTS = """kedge-hints: 1
-program: {argv: "*torch_pipeline.py*"}
-events:
-  forward-receive: {call: ncclRecv, inside: "*receive-forward"}
-hints:
-  - id: sent-gradients
-    do: release
-    pick: {site: ["p:torch_pipeline.py:Stage.backward"], used-by: {call: ncclSend, arg: sendbuff}}
-    when: {event: forward-receive, count: 2}
-    else: {anchor: "*update", edge: exit}
-    expect: {count: "1..3", bytes: "4MiB..12MiB"}
-    proof: the stage before has sent that input after it had received the gradient
-"""
+HINT = "backward" # by suggest, from the function's name
 section = loop.section
 
 
@@ -77,18 +66,20 @@ class Row(loop.Row):
         result["verdict"] = "as the script mended by hand"
         self.stages = self.case.stages[full]
         live = ("--hints", "hints.yaml", "--hints-mode", "live")
-        (self.work / "hints.yaml").write_text(HINTS, encoding="utf-8")
-        (self.work / "hints.yaml").chmod(0o644)
 
         def same(what, found, expected):
             if found != expected:
                 wrong.append(f"{what}: {found!r}, not {expected!r}")
 
         done, mended = self.ranks("mended", "--mended")
-        plain, before = self.ranks("plain")
+        plain, before = self.ranks("plain", KEDGE_TRACE="full,uses=on")
         same("losses of the plain form", plain.stdout, done.stdout)
         if full:
             same("losses without kedge", self.command(*self.form()).stdout, plain.stdout)
+        suggested = self.told("suggest", "plain.1.kcap", "-o", "hints.yaml")
+        same("suggest: hints", [(h["id"], h["key"], h["when"], h["receives"], h["else"]) for h in suggested["hints"]],
+             [(HINT, "p:torch_pipeline.py:Stage.backward", "*/receive-forward", 2, "*/update")])
+        same("suggest: predicted peak of rank 1", suggested["predicted_max_bytes"], mended[1]["peak_live_bytes"])
         checked = json.loads(self.command("kedge", "verify", "--sim", "--json", "--hints", "hints.yaml", "--", *self.form()).stdout)
         same("verify: releases in the trap run", checked["hints"][0]["trapped_count"], STEPS * 8 * (self.stages - 1))
         done, after = self.ranks("live", hints=live)
@@ -134,7 +125,7 @@ class Row(loop.Row):
     def stopped(self, wrong, live):
         """The twin that copies what it sent: the call is stopped, and both stacks are told."""
         done, _ = self.ranks("copied", "--uses", hints=live, rc=None)
-        said = re.search(r"hint sent-gradients: (cuMemcpy\w+) touches .*the call is stopped", done.stderr)
+        said = re.search(rf"hint {HINT}: (cuMemcpy\w+) touches .*the call is stopped", done.stderr)
         if done.returncode == 0 or not said:
             wrong.append(f"--uses: exit {done.returncode}, not told: {done.stderr.strip()[-600:]}")
             return

@@ -61,6 +61,48 @@ TEST(receives_from_the_rank_that_was_sent_to_are_known_by_its_number)
     story_end(&s);
 }
 
+/* A step that lies in a range of its own has other paths. One hint is for both, by what the names of the anchors end in. */
+TEST(what_piles_up_at_one_site_in_anchors_of_one_ending_is_also_told_together)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 8));
+    (void)story_enter(&s, "train");
+    pipestory_step(&s, 1, PIPESTORY(.micro_batches = 9, .read_after = 2));
+    story_exit(&s);
+    struct growers growers = found(&s);
+    REQUIRE_EQ(growers.count, 3);
+    const struct grower *all = &growers.list[0];
+    CHECK_EQ(all->count, 17);
+    CHECK_EQ(all->bytes, UINT64_C(17) * PIPESTORY_SIZE);
+    CHECK_EQ(all->most, 9);
+    CHECK_EQ(all->receives, 3);
+    CHECK_STR_EQ(all->inside, "*/*/backward");
+    CHECK_STR_EQ(all->sent, "*/*/backward");
+    CHECK_STR_EQ(all->received, "*/*/forward");
+    CHECK_STR_EQ(all->closing, "*/*/update");
+    for (size_t i = 1; i < all->count; i++)
+        CHECK(all->blocks[i - 1] < all->blocks[i]);
+    CHECK_STR_EQ(growers.list[1].inside, "step/*/backward");
+    CHECK_STR_EQ(growers.list[2].inside, "train/step/*/backward");
+    grower_done(&growers);
+    story_end(&s);
+}
+
+/* One is closed by its update, one, which the run did not finish, by the step around it: no name is for both. */
+TEST(what_piles_up_and_is_closed_by_anchors_of_other_names_is_told_apart)
+{
+    struct story s = story_begin();
+
+    pipestory_step(&s, 0, PIPESTORY(.micro_batches = 8));
+    (void)story_enter(&s, "train");
+    pipestory_step(&s, 1, PIPESTORY(.micro_batches = 8, .is_cut = true));
+    struct growers growers = found(&s);
+    CHECK_EQ(growers.count, 2);
+    grower_done(&growers);
+    story_end(&s);
+}
+
 /* Read once more behind so many receives after its send: it lives until the next one. */
 TEST(a_later_use_asks_for_more_receives)
 {

@@ -1231,11 +1231,11 @@ TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
 }
 
 /* The globs of a hint for step/0 would also take what is sent in step/1/x/backward here. */
-static void step_of_a_later_use(struct story *s, bool is_used)
+static void step_of_a_later_use(struct story *s, const char *name, bool is_used)
 {
     const struct pipestory_link up = {PIPESTORY_UP_OUT, 0}, down = {PIPESTORY_DOWN_IN, 0};
 
-    (void)story_enter(s, "step/1/x");
+    (void)story_enter(s, name);
     (void)story_enter(s, "backward");
     uint32_t block = story_alloc(s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
     pipestory_call(s, "ncclSend", "sendbuff", block, up);
@@ -1260,10 +1260,35 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
         struct growers growers;
 
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
-        step_of_a_later_use(&s, is_used > 0);
+        step_of_a_later_use(&s, "step/1/x", is_used > 0);
         struct mine m = mined_growers(&s, &growers);
         CHECK_EQ(growers.count, 1);
         CHECK_EQ(m.hint_count, 0);
+        mine_done(&m);
+        grower_done(&growers);
+        story_end(&s);
+    }
+}
+
+/* One hint for steps in ranges of other names; but one each, if that one would take what is still used elsewhere. */
+TEST(one_hint_is_for_what_piles_up_in_anchors_of_one_ending)
+{
+    for (int is_used = 0; is_used < 2; is_used++) {
+        struct story s = story_begin();
+        struct growers growers;
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+        (void)story_enter(&s, "train");
+        pipestory_step(&s, 1, PIPESTORY(.micro_batches = 12));
+        story_exit(&s);
+        if (is_used)
+            step_of_a_later_use(&s, "other/1", true);
+        struct mine m = mined_growers(&s, &growers);
+        REQUIRE_EQ(m.hint_count, is_used ? 2 : 1);
+        CHECK_STR_EQ(m.hints[0].rule.pick.inside, is_used ? "step/*/backward" : "*/*/backward");
+        CHECK_STR_EQ(m.hints[0].rule.when.anchor, is_used ? "step/*/forward" : "*/*/forward");
+        CHECK_STR_EQ(m.hints[0].rule.otherwise.anchor, is_used ? "step/*/update" : "*/*/update");
+        CHECK_EQ(m.grown.count, 24);
         mine_done(&m);
         grower_done(&growers);
         story_end(&s);
@@ -1324,7 +1349,7 @@ TEST(what_piles_up_and_loses_its_hint_is_late_like_others)
     struct story s = story_begin();
 
     pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
-    step_of_a_later_use(&s, true);
+    step_of_a_later_use(&s, "step/1/x", true);
     check_gradients(&s, WANTED_ORDINARY);
     story_end(&s);
 }
