@@ -11,6 +11,7 @@
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
+#include "preload/graphkernels.h"
 #include "preload/graphmem.h"
 #include "preload/hookrow.h"
 #include "preload/hostfn.h"
@@ -46,10 +47,16 @@ static uint64_t key(const void *handle)
 
 /* ---- what a node names ---------------------------------------------------------------------- */
 
+/* Either of the two. */
+static CUfunction kernel_of(CUfunction func, CUkernel kernel)
+{
+    return func ? func : (CUfunction)(void *)kernel;
+}
+
 static bool kernel_touches(
         CUfunction func, CUkernel kernel, void **params, void **extra, const char *what)
 {
-    return params_touch(func ? func : (CUfunction)(void *)kernel, params, extra, what);
+    return params_touch(kernel_of(func, kernel), params, extra, what);
 }
 
 static bool kernel_v1_touches(const CUDA_KERNEL_NODE_PARAMS_v1 *params, const char *what)
@@ -118,6 +125,15 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     }
 }
 
+/* The instance's node was given these. */
+static void node_runs(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        graphkernels_set(exec, node, kernel_of(params->kernel.func, params->kernel.kern));
+    else if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        graphkernels_set_child(exec, node, child_of(params));
+}
+
 /* ---- nodes of graphs ------------------------------------------------------------------------ */
 
 static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const CUgraphNode *node)
@@ -148,10 +164,10 @@ static CUresult changed(
     return result;
 }
 
-/* What the call names is looked at, and is pinned for what `then` says. `first` is done before entering. */
+/* What the call names is looked at, and is pinned for what `then` says. `first` is done before entering, `done` after success. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define NAMES(symbol, params, args, first, check, then)                         \
+#define NAMES(symbol, params, args, first, check, done, then)                   \
     CUresult symbol params                                                      \
     {                                                                           \
         first;                                                                  \
@@ -161,20 +177,22 @@ static CUresult changed(
             return REAL(symbol) args;                                           \
         if (!(check))                                                           \
             result = REAL(symbol) args;                                         \
+        if (result == CUDA_SUCCESS)                                             \
+            done;                                                               \
         return then;                                                            \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define ADD(symbol, params, args, check)                                        \
-    NAMES(symbol, params, args, (void)0, check, added(&pins, result, graph, ret_node))
+    NAMES(symbol, params, args, (void)0, check, (void)0, added(&pins, result, graph, ret_node))
 #define SET(symbol, params, args, check)                                        \
     SET_WITH(symbol, params, args, (void)0, check)
 #define SET_WITH(symbol, params, args, first, check)                            \
-    NAMES(symbol, params, args, first, check,                                   \
+    NAMES(symbol, params, args, first, check, (void)0,                          \
             changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node))
 #define SET_EXEC(symbol, params, args, check)                                   \
-    SET_EXEC_WITH(symbol, params, args, (void)0, check)
-#define SET_EXEC_WITH(symbol, params, args, first, check)                       \
-    NAMES(symbol, params, args, first, check,                                   \
+    SET_EXEC_WITH(symbol, params, args, (void)0, check, (void)0)
+#define SET_EXEC_WITH(symbol, params, args, first, check, runs)                 \
+    NAMES(symbol, params, args, first, check, runs,                             \
             changed(&pins, result, PINS_OF_EXEC, key(exec), node))
 
 ADD(cuGraphAddKernelNode,
@@ -254,26 +272,29 @@ SET(cuGraphBatchMemOpNodeSetParams, (CUgraphNode node, const CUDA_BATCH_MEM_OP_N
 SET_EXEC(cuGraphExecBatchMemOpNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch),
         (exec, node, batch), words_touch(batch, __func__))
-SET_EXEC(cuGraphExecKernelNodeSetParams,
+SET_EXEC_WITH(cuGraphExecKernelNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params),
-        (exec, node, params), kernel_v1_touches(params, __func__))
-SET_EXEC(cuGraphExecKernelNodeSetParams_v2,
+        (exec, node, params), (void)0, kernel_v1_touches(params, __func__),
+        graphkernels_set(exec, node, params->func))
+SET_EXEC_WITH(cuGraphExecKernelNodeSetParams_v2,
         (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params),
-        (exec, node, params), kernel_v2_touches(params, __func__))
+        (exec, node, params), (void)0, kernel_v2_touches(params, __func__),
+        graphkernels_set(exec, node, kernel_of(params->func, params->kern)))
 SET_EXEC(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx),
         (exec, node, copy, ctx), copy_touches(copy, __func__))
 SET_EXEC(cuGraphExecMemsetNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *set, CUcontext ctx),
         (exec, node, set, ctx), memset_touches(set, __func__))
-SET_EXEC(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
-        (exec, node, child), (child_touches(child), false))
+SET_EXEC_WITH(cuGraphExecChildGraphNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child), (void)0,
+        (child_touches(child), false), graphkernels_set_child(exec, node, child))
 
 SET_WITH(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, given),
         GIVEN, node_touches(params, __func__))
 SET_EXEC_WITH(cuGraphExecNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params), (exec, node, given),
-        GIVEN, node_touches(params, __func__))
+        GIVEN, node_touches(params, __func__), node_runs(exec, node, params))
 /* clang-format on */
 
 CUresult cuGraphDestroyNode(CUgraphNode node)
@@ -322,6 +343,12 @@ static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
             && dispatch_make_room((int)result, dispatch_device(), ladder);
 }
 
+static void made(CUgraph graph, CUgraphExec exec)
+{
+    graphmem_instantiated(key(graph), key(exec));
+    graphkernels_made(exec, graph);
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define COPY(symbol, params, args, owner, ret_copy)                             \
@@ -348,7 +375,7 @@ static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
         if (result == CUDA_ERROR_OUT_OF_MEMORY)                                 \
             dispatch_refused((int)result, 0, dispatch_device(), &ladder);         \
         if (result == CUDA_SUCCESS)                                             \
-            graphmem_instantiated(key(graph), key(*ret_exec));                  \
+            made(graph, *ret_exec);                                             \
         return copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? key(*ret_exec) : 0); \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -371,12 +398,14 @@ COPY(cuGraphClone, (CUgraph *ret_graph, CUgraph graph), (ret_graph, graph), PINS
 /* clang-format on */
 
 /* An update replaces all that the instance names. */
-static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec)
+static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CUgraph graph)
 {
     struct pins before = PINS_NONE(POOL_PIN_GRAPH);
 
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         pins_take(&before, PINS_OF_EXEC, key(exec));
+        graphkernels_updated(exec, graph);
+    }
     result = copied(pins, result, PINS_OF_EXEC, key(exec));
     pins_undo(&before);
     return result;
@@ -385,6 +414,7 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec)
 static void exec_gone(CUgraphExec exec)
 {
     launches_gone(key(exec));
+    graphkernels_gone(exec);
     graphmem_gone(key(exec));
 }
 
@@ -396,7 +426,7 @@ static void exec_gone(CUgraphExec exec)
         struct pins pins;                                                       \
         if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
             return REAL(symbol) args;                                           \
-        return updated(&pins, REAL(symbol) args, exec);                         \
+        return updated(&pins, REAL(symbol) args, exec, graph);                  \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -409,6 +439,8 @@ UPDATES(cuGraphExecUpdate_v2,
 /* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
 HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graphmem_gone(key(object)))
 HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, exec_gone(object))
+HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int is_on),
+        (exec, node, is_on), graphkernels_switched(exec, node, is_on != 0))
 /* clang-format on */
 
 /* ---- launches ------------------------------------------------------------------------------- */
@@ -433,6 +465,7 @@ static bool launched(CUgraphExec exec)
         submit_notice(stream, per_thread);                                      \
         if (guard_is_idle())                                                    \
             return REAL(symbol)(exec, stream);                                  \
+        launches_graph_begins(exec, stream, per_thread);                        \
         if (!submit_begin(&submit, stream, per_thread)) {                       \
             result = REAL(symbol)(exec, stream);                                \
         } else {                                                                \
@@ -440,7 +473,7 @@ static bool launched(CUgraphExec exec)
             result = submit_end(&submit, REAL(symbol)(exec, stream));           \
         }                                                                       \
         if (result == CUDA_SUCCESS) {                                           \
-            launches_graph(exec);                                               \
+            launches_graph(exec, stream, per_thread);                           \
             graphmem_launched(key(exec));                                       \
         }                                                                       \
         return result;                                                          \

@@ -8,7 +8,8 @@
 /* SUBMIT_ON, and the kernel's name on the way, where it is wanted. */
 /* clang-format off */
 #define LAUNCH_ON(symbol, params, args, check, on_stream, per_thread)              \
-    SUBMIT_FIRST(symbol, params, args, launches_kernel(func), check, on_stream, per_thread)
+    SUBMIT_FIRST(symbol, params, args, launches_kernel(func, on_stream, per_thread), check,        \
+            on_stream, per_thread)
 #define LAUNCH_PTSZ(symbol, params, args, check)                                   \
     LAUNCH_ON(symbol, params, args, check, stream, false)                          \
     LAUNCH_ON(symbol##_ptsz, params, args, check, stream, true)
@@ -44,9 +45,16 @@ static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const ch
     return false;
 }
 
-SUBMIT(cuLaunchCooperativeKernelMultiDevice,
+static void launches_all(const CUDA_LAUNCH_PARAMS *list, unsigned count)
+{
+    for (unsigned i = 0; list && i < count; i++)
+        launches_kernel(list[i].function, list[i].hStream, false);
+}
+
+SUBMIT_FIRST(cuLaunchCooperativeKernelMultiDevice,
         (CUDA_LAUNCH_PARAMS * list, unsigned int devices, unsigned int flags),
-        (list, devices, flags), any_touches(list, devices, __func__))
+        (list, devices, flags), launches_all(list, devices), any_touches(list, devices, __func__),
+        SUBMIT_NO_STREAM, false)
 
 /* ---- ends of modules ------------------------------------------------------------------------ */
 

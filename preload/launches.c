@@ -5,12 +5,14 @@
 #include "alloc/wildcard.h"
 #include "preload/dispatch.h"
 #include "preload/forklock.h"
+#include "preload/graphkernels.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "preload/source.h"
+#include "preload/submit.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
 #include "tracker/config.h"
@@ -25,6 +27,7 @@ enum {
     GROUPS = 32, /* behind those of the patterns of lines */
     NAME_ROOM = 32,
     PATTERN_ROOM = 256,
+    BATCH = 32,
 };
 
 _Static_assert(LOGLINES_MAX + GROUPS <= ANCHOR_GROUP_PYTHON, "groups of anchors");
@@ -41,10 +44,11 @@ struct number {
 static struct table captures = TABLE_OF(struct number);  /* by stream */
 static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
 static struct table kernels =
-        TABLE_OF(struct number); /* by CUfunction: the string of its name, or UNNAMED */
+        TABLE_OF(struct number); /* by CUfunction: the string of its name, UNNAMED, or UNKNOWN */
 static uint64_t capture_count, instance_count;
 
 #define UNNAMED UINT64_MAX
+#define UNKNOWN (UINT64_MAX - 1)
 
 /* fixed by launches_start: */
 static bool wants_graphs;
@@ -102,7 +106,7 @@ void launches_start(void)
 
     wants_graphs = source_wants(SOURCE_GRAPHS);
     wants_launches = source_wants(SOURCE_LAUNCHES);
-    if (wants_launches)
+    if (wants_launches || sidecar_waits(EDGE_LAUNCH))
         guard_set(GUARD_LAUNCHES);
     if (sidecar_waits(EDGE_LAUNCH) && !REAL_HAS(cuFuncGetName))
         msg_warn("KEDGE_HINTS: launch needs driver 12.3, which tells the names of kernels; no such "
@@ -150,6 +154,20 @@ void launches_capture_ends(uint64_t stream)
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
+/* Is the call written into a graph? Then nothing runs yet, but with the graph. */
+static bool is_captured(CUstream stream, bool per_thread)
+{
+    bool is_it;
+
+    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_CAPTURING)
+            || stream == SUBMIT_NO_STREAM)
+        return false;
+    guard_push();
+    is_it = stream_is_captured(stream_named(stream, per_thread));
+    guard_pop();
+    return is_it;
+}
+
 void launches_made(uint64_t exec)
 {
     if (wants_launches)
@@ -162,12 +180,12 @@ void launches_gone(uint64_t exec)
         (void)number_get(&instances, exec, true);
 }
 
-void launches_graph(CUgraphExec exec)
+void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread)
 {
     uint64_t number;
     char name[NAME_ROOM];
 
-    if (!wants_launches || guard_depth() > 0)
+    if (!wants_launches || guard_depth() > 0 || is_captured(stream, per_thread))
         return;
     number = number_get(&instances, (uint64_t)(uintptr_t)exec, false);
     if (number == 0)
@@ -196,7 +214,7 @@ static bool is_wanted(const char *name)
     return false;
 }
 
-/* The driver's word on a handle, as a string number; UNNAMED: not wanted, or not known. */
+/* The driver's word on a handle, as a string number; UNNAMED: nobody asks for it; UNKNOWN. */
 static uint64_t ask(CUfunction function)
 {
     const char *name = NULL;
@@ -210,32 +228,17 @@ static uint64_t ask(CUfunction function)
     if (name && (sidecar_waits_for_kernel(name) || is_wanted(name)))
         string = intern_string(name, strlen(name));
     guard_pop();
-    return string ? string : UNNAMED;
+    if (string)
+        return string;
+    return name ? UNNAMED : UNKNOWN;
 }
 
-/* Hints that name a kernel: its launch comes next. */
-static void tell_hints(const char *name)
+uint32_t launches_name(CUfunction function, bool *ret_is_known)
 {
-    struct edge event;
-
-    if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
-        return;
-    event.name = name;
-    dispatch_event(&event, NULL, 0);
-    life_leave();
-}
-
-/* Somebody asks for the kernel's name. Kept apart, so that a launch of which nobody asks saves no registers. */
-__attribute__((noinline)) static void name_launch(CUfunction function)
-{
-    bool is_awaited = sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName);
     uint64_t key = (uint64_t)(uintptr_t)function;
+    uint64_t name = number_get(&kernels, key, false);
     struct number *entry;
-    uint64_t name;
 
-    if (!(*kernel_patterns || is_awaited) || guard_depth() > 0 || key == 0)
-        return;
-    name = number_get(&kernels, key, false);
     if (name == 0) {
         name = ask(function);
         lock_take(&lock);
@@ -244,18 +247,63 @@ __attribute__((noinline)) static void name_launch(CUfunction function)
             entry->number = name;
         lock_drop(&lock);
     }
-    if (name == UNNAMED)
-        return;
-    if (!is_awaited || is_wanted(intern_text((uint32_t)name)))
-        label(intern_text((uint32_t)name));
-    if (is_awaited)
-        tell_hints(intern_text((uint32_t)name));
+    *ret_is_known = name != UNKNOWN;
+    return name < UNKNOWN ? (uint32_t)name : 0;
 }
 
-void launches_kernel(CUfunction function)
+bool launches_names_kernels(void)
+{
+    return *kernel_patterns || (sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName));
+}
+
+/* It is launched next. */
+static void tell(const char *name)
+{
+    struct edge event;
+
+    if (!sidecar_waits(EDGE_LAUNCH) || is_wanted(name))
+        label(name);
+    if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
+        return;
+    event.name = name;
+    dispatch_event(&event, NULL, 0);
+    life_leave();
+}
+
+/* Somebody asks for the kernel's name. Kept apart, so that a launch of which nobody asks saves no registers. */
+__attribute__((noinline)) static void name_launch(
+        CUfunction function, CUstream stream, bool per_thread)
+{
+    bool unused;
+    uint32_t name;
+
+    if (!launches_names_kernels() || guard_depth() > 0 || !function)
+        return;
+    name = launches_name(function, &unused);
+    if (name && !is_captured(stream, per_thread))
+        tell(intern_text(name));
+}
+
+void launches_kernel(CUfunction function, CUstream stream, bool per_thread)
 {
     if (*kernel_patterns || sidecar_waits(EDGE_LAUNCH))
-        name_launch(function);
+        name_launch(function, stream, per_thread);
+}
+
+void launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread)
+{
+    uint32_t names[BATCH];
+    size_t all = 0;
+    size_t count;
+
+    if (!launches_names_kernels() || guard_depth() > 0 || is_captured(stream, per_thread))
+        return;
+    do {
+        count = graphkernels_names(exec, all, names, BATCH);
+        for (size_t i = 0; i < count; i++)
+            tell(intern_text(names[i]));
+        all += count;
+    } while (count == BATCH);
 }
 
 void launches_forget(void)

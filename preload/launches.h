@@ -11,6 +11,8 @@
  * are recorded, and no hint can use them (source.h). After LAUNCHES_LABELS_MAX of them in a process no more are recorded,
  * which the capture says.
  *
+ * What is captured is not launched: neither label nor event comes of it, but of each launch of the graph (graphkernels.h).
+ *
  * A kernel's name is asked once per handle, and again after a module or a context went. It is the name of the binary, mangled where
  * the compiler does so. Below driver 12.3 there is none, and one line says so.
  * Threads: any. A lock for the look-up of handles, none across a driver call.
@@ -20,6 +22,7 @@
 
 #include "preload/cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifndef LAUNCHES_LABELS_MAX /* less in a library for tests */
@@ -37,11 +40,16 @@ void launches_capture_ends(uint64_t stream);
 void launches_made(uint64_t exec);
 void launches_gone(uint64_t exec);
 
-/* It was launched. */
-void launches_graph(CUgraphExec exec);
+/* It is about to be launched on a stream, and so are its kernels; it was. */
+void launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread);
+void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread);
 
 /* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. Where GUARD_LAUNCHES is set, or hints are there. */
-void launches_kernel(CUfunction function);
+void launches_kernel(CUfunction function, CUstream stream, bool per_thread);
+
+/* Whether any kernel's name is asked for; its string number, 0 = nobody asks for this one, or the driver has none. */
+bool launches_names_kernels(void);
+uint32_t launches_name(CUfunction function, bool *ret_is_known);
 
 /* Handles of functions may mean others from now on. */
 void launches_forget(void);

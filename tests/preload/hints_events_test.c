@@ -350,14 +350,203 @@ TEST(r57_storage_goes_at_the_second_launch_of_a_kernel)
     kit_clean_up();
 }
 
+static CUstream recorder;
+static CUfunction sum, fill;
+static CUdeviceptr data; /* what kernels in graphs are given */
+
+static void begin_graphs(const char *tail, const char *when)
+{
+    static const char text[] =
+            ".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry kedge_fill("
+            ".param .u64 a, .param .u64 b, .param .u32 c)\n{\n    ret;\n}\n";
+    CUmodule module;
+
+    begin_with(tail, when);
+    CU_OK(cu->cuStreamCreate(&recorder, CU_STREAM_NON_BLOCKING));
+    sum = client_sum_kernel();
+    CU_OK(cu->cuModuleLoadData(&module, text));
+    CU_OK(cu->cuModuleGetFunction(&fill, module, "kedge_fill"));
+    data = kit_alloc(1 * MB);
+}
+
+static CUgraphExec instance_of(CUgraph graph)
+{
+    CUgraphExec exec;
+
+    CU_OK(cu->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+/* A graph of two launches, captured. */
+static CUgraph captured_sums(void)
+{
+    CUgraph graph;
+
+    CU_OK(cu->cuStreamBeginCapture_v2(recorder, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < 2; i++)
+        CU_OK(client_sum(sum, data, data + 64, 64, recorder));
+    CU_OK(cu->cuStreamEndCapture(recorder, &graph));
+    return graph;
+}
+
+/* The parameters of both kernels. */
+static CUDA_KERNEL_NODE_PARAMS kernel_node(CUfunction function)
+{
+    static CUdeviceptr out, src;
+    static uint64_t size = 64;
+    static uint32_t seed = 1;
+    static void *of_sum[] = {&out, &src, &size};
+    static void *of_fill[] = {&out, &size, &seed};
+
+    out = data;
+    src = data + 64;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = function,
+            .gridDimX = 1,
+            .gridDimY = 1,
+            .gridDimZ = 1,
+            .blockDimX = 32,
+            .blockDimY = 1,
+            .blockDimZ = 1,
+            .kernelParams = function == sum ? of_sum : of_fill};
+}
+
+/* A graph of one kernel. */
+static CUgraph graph_of(CUfunction function, CUgraphNode *ret_node)
+{
+    CUDA_KERNEL_NODE_PARAMS params = kernel_node(function);
+    CUgraph graph;
+
+    CU_OK(KIT_CU(cuGraphCreate)(&graph, 0));
+    CU_OK(KIT_CU(cuGraphAddKernelNode_v2)(ret_node, graph, NULL, 0, &params));
+    return graph;
+}
+
+/* Whether a launch of the instance is the first launch that a block waits for. */
+static bool counts(CUgraphExec exec)
+{
+    CUdeviceptr ptr = kit_alloc(KIT_BYTES);
+
+    CU_OK(cu->cuGraphLaunch(exec, recorder));
+    return kit_told(FORMAT_HINT_DEAD, ptr) == 1;
+}
+
+TEST(r57_a_launch_of_a_graph_is_launches_of_its_kernels)
+{
+    CUgraphExec exec;
+    CUdeviceptr ptr;
+
+    begin_graphs("graph", "{launch: \"*sum*\", count: 3}");
+    ptr = kit_alloc(KIT_BYTES);
+    exec = instance_of(captured_sums());
+    CU_OK(cu->cuGraphLaunch(exec, recorder));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    CU_OK(cu->cuGraphLaunch(exec, recorder));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(client_calls("cuFuncGetName"), 1);
+    CHECK_EQ(client_calls("cuGraphKernelNodeGetParams"), 2); /* when the instance was made */
+    kit_clean_up();
+}
+
+TEST(r57_a_launch_that_is_captured_is_no_event)
+{
+    CUgraphExec exec, other;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    begin_graphs("captured", "{launch: \"*sum*\", count: 1}");
+    exec = instance_of(captured_sums());
+    ptr = kit_alloc(KIT_BYTES);
+    (void)captured_sums();
+    CU_OK(cu->cuStreamBeginCapture_v2(recorder, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU_OK(cu->cuGraphLaunch(exec, recorder)); /* becomes a child */
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    CU_OK(client_sum(sum, data, data + 64, 64, NULL)); /* on a stream that is not captured */
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CU_OK(cu->cuStreamEndCapture(recorder, &graph));
+    other = instance_of(graph);
+    CHECK(counts(other));
+    CU_OK(KIT_CU(cuGraphExecDestroy)(exec));
+    CHECK(counts(other));
+    kit_clean_up();
+}
+
+TEST(r57_kernels_of_a_graph_are_those_that_it_has_at_its_launch)
+{
+    CUDA_KERNEL_NODE_PARAMS params;
+    CUgraphExecUpdateResultInfo info;
+    CUgraphNode node, unused;
+    CUgraphExec exec;
+
+    begin_graphs("set", "{launch: \"*sum*\", count: 1}");
+    exec = instance_of(graph_of(sum, &node));
+    CHECK(counts(exec));
+    params = kernel_node(fill);
+    CU_OK(KIT_CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &params));
+    CHECK(!counts(exec));
+    CU_OK(KIT_CU(cuGraphExecUpdate_v2)(exec, graph_of(sum, &unused), &info));
+    CHECK(counts(exec));
+    CU_OK(KIT_CU(cuGraphNodeSetEnabled)(exec, node, 0));
+    CHECK(!counts(exec));
+    CU_OK(KIT_CU(cuGraphNodeSetEnabled)(exec, node, 1));
+    CHECK(counts(exec));
+    CU_OK(KIT_CU(cuGraphExecUpdate_v2)(exec, graph_of(fill, &unused), &info));
+    CHECK(!counts(exec));
+    params = kernel_node(sum); /* of the node that the instance was made of */
+    CU_OK(KIT_CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &params));
+    CHECK(counts(exec));
+    kit_clean_up();
+}
+
+TEST(r57_kernels_of_child_graphs_are_launched_with_them)
+{
+    CUgraphNode child, inner, node;
+    CUgraph graph, middle;
+    CUgraphExec exec;
+
+    begin_graphs("child", "{launch: \"*sum*\", count: 1}");
+    CU_OK(KIT_CU(cuGraphCreate)(&middle, 0));
+    CU_OK(KIT_CU(cuGraphAddChildGraphNode)(&inner, middle, NULL, 0, graph_of(sum, &node)));
+    graph = graph_of(fill, &node);
+    CU_OK(KIT_CU(cuGraphAddChildGraphNode)(&child, graph, NULL, 0, middle));
+    exec = instance_of(graph);
+    CHECK(counts(exec));
+    CU_OK(KIT_CU(cuGraphCreate)(&middle, 0));
+    CU_OK(KIT_CU(cuGraphAddChildGraphNode)(&inner, middle, NULL, 0, graph_of(fill, &node)));
+    CU_OK(KIT_CU(cuGraphExecChildGraphNodeSetParams)(exec, child, middle));
+    CHECK(!counts(exec));
+    kit_clean_up();
+}
+
+TEST(r57_kernels_of_graphs_without_a_name_are_told_once)
+{
+    struct read_capture *capture;
+    CUgraphNode node;
+    unsigned told = 0;
+
+    REQUIRE(setenv("SIMCUDA_FAIL", "cuFuncGetName:1+:999,cuKernelGetName:1+:999", 1) == 0);
+    begin_graphs("nameless", "{launch: \"*sum*\", count: 1}");
+    CHECK(!counts(instance_of(graph_of(sum, &node))));
+    CHECK(!counts(instance_of(graph_of(fill, &node))));
+    capture = kit_read();
+    for (size_t i = 0; i < capture->note_count; i++)
+        told += strcmp(capture->note[i].text,
+                        "a kernel of a graph is no event: the driver does not tell its name")
+                == 0;
+    CHECK_EQ(told, 1);
+    read_close(capture);
+    kit_clean_up();
+}
+
 TEST(r55_names_of_kernels_are_asked_for_only_where_a_hint_has_one)
 {
-    CUdeviceptr other;
+    CUgraphNode node;
 
-    begin_with("no-launch", "{free-of: other}");
-    other = kit_alloc(1 * MB);
-    CU_OK(client_sum(client_sum_kernel(), other, other + 64, 64, NULL));
+    begin_graphs("no-launch", "{free-of: other}");
+    CU_OK(client_sum(sum, data, data + 64, 64, NULL));
+    CHECK(!counts(instance_of(graph_of(sum, &node))));
     CHECK_EQ(client_calls("cuFuncGetName"), 0);
+    CHECK_EQ(client_calls("cuGraphGetNodes"), 0);
+    CHECK_EQ(client_calls("cuStreamIsCapturing"), 0);
     kit_clean_up();
 }
 

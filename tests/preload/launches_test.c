@@ -219,6 +219,27 @@ TEST(kernels_that_are_named_are_marks)
     CHECK_STR_EQ(told(), "!kedge_sum#2");
 }
 
+TEST(kernels_that_are_captured_are_marks_when_the_graph_is_launched)
+{
+    CUgraph graph = NULL;
+    CUfunction sum;
+    CUgraphExec exec;
+
+    begin();
+    sum = client_sum_kernel();
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(client_sum(sum, told_ptr, told_ptr + 64, 64, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "+capture:0 -capture:0");
+    CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "!kedge_sum !graph:0");
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    CHECK_STR_EQ(told(), "+capture:1 -capture:1");
+}
+
 /* A context takes its modules with it, without a call for them. */
 TEST(kernels_that_are_named_are_marks_after_a_context_went)
 {
