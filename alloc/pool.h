@@ -220,6 +220,9 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 int pool_poll(
         struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count);
 
+/* True while what is due waits for submissions under way (R66): pool_poll has more to do as soon as they have ended. */
+bool pool_waits_for_readers(struct pool *pool);
+
 static inline bool pool_has_news(const struct pool *pool)
 {
     const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;

@@ -45,6 +45,16 @@ int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max
     return r;
 }
 
+bool pool_waits_for_readers(struct pool *pool)
+{
+    bool waits;
+
+    lock_take(&pool->lock);
+    waits = pool->grace_first != NULL;
+    lock_drop(&pool->lock);
+    return waits;
+}
+
 /* The heap of a key with a hold on it, or NULL. */
 static struct heap *hold_heap(struct pool *pool, enum heap_kind kind, uint64_t owner)
 {

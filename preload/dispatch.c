@@ -226,6 +226,8 @@ static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
     dispatch_told(capture_hint(&info));
 }
 
+static atomic_bool release_waits; /* for a call to the driver */
+
 /* Storage that has gone since the last call; limbo moves on the way. */
 static void tell_news(void)
 {
@@ -245,9 +247,9 @@ static void tell_news(void)
             tell_reserved(&news[i]);
         }
     } while (n == OUTCOMES);
+    if (sidecar_decides() && pool_waits_for_readers(pool))
+        dispatch_go_on_later();
 }
-
-static atomic_bool release_waits; /* for a call to the driver */
 
 void dispatch_go_on(void)
 {

@@ -149,6 +149,16 @@ static bool begin_reading(void)
     return true;
 }
 
+/* The call was given to the device, or collected for the end of its group: what has waited for that goes on now. */
+static void end_reading(void)
+{
+    guard_read_end();
+    if (!life_begin_edge())
+        return;
+    dispatch_go_on();
+    life_leave();
+}
+
 int ncclGroupStart(void)
 {
     __typeof__(&ncclGroupStart) real = FIND(ncclGroupStart);
@@ -163,8 +173,7 @@ static void end_group(void)
 {
     if (group.depth > 0 && --group.depth == 0 && group.reads) {
         group.reads = false;
-        guard_read_end();
-        dispatch_go_on_later(); /* what came due inside has waited for this */
+        end_reading();
     }
 }
 
@@ -437,7 +446,7 @@ static void tell_event(
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
         if (reads)                                                                           \
-            guard_read_end();                                                                \
+            end_reading();                                                                   \
         if (said)                                                                            \
             source_pop("NCCL");                                                              \
         return result;                                                                       \

@@ -314,6 +314,24 @@ TEST(r57_storage_waits_for_work_before_the_event_on_another_device)
     stays_behind(second);
 }
 
+TEST(r66_a_release_goes_on_as_soon_as_its_event_was_given_to_the_device)
+{
+    CUdeviceptr buffer, sent;
+
+    REQUIRE(setenv("KEDGE_ANCHORS", "nvtx,marks", 1)
+            == 0); /* no range of the call, whose end is an edge */
+    begin("go-on", "trap", "");
+    buffer = kit_alloc(1 * MB);
+    sent = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", sent);
+    KEDGE_PUSH("forward");
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(receive_from((void *)(uintptr_t)buffer, 8, 7, 0, &host, NULL), 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
+    CHECK_EQ(client_calls("cuCtxRecordEvent"), 1); /* with no other call of the program */
+    kit_clean_up();
+}
+
 /* `when` of one hint for 8 MiB, beside one for 4 MiB that releases at no moment of the test. */
 static void begin_with(const char *tail, const char *when)
 {

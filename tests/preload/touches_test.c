@@ -1078,8 +1078,9 @@ TEST(r66_a_groups_buffers_stay_until_its_end)
     CHECK_EQ(group_start(), 0);
     CHECK_EQ(send(at(ptr), 8, 7, 0, host, NULL), 0);
     KEDGE_POP();
-    CHECK_EQ(simulate_end(NULL), 0);
+    let_release_go_on();
     before = kit_told(FORMAT_HINT_UNMAPPED, 0);
+    CHECK_EQ(simulate_end(NULL), 0);
     let_release_go_on();
     CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, 0), before + 1);
     kit_clean_up();
