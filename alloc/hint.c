@@ -105,6 +105,7 @@ static bool is_whole(const struct rule *rule)
 {
     return strnlen(rule->id, sizeof(rule->id)) < sizeof(rule->id)
             && strnlen(rule->pick.inside, sizeof(rule->pick.inside)) < sizeof(rule->pick.inside)
+            && strnlen(rule->pick.rank, sizeof(rule->pick.rank)) < sizeof(rule->pick.rank)
             && is_ended(&rule->when) && is_ended(&rule->otherwise)
             && strnlen(rule->pick.use.inside, RULE_GLOB_MAX) < RULE_GLOB_MAX
             && rule->pick.site_count <= RULE_SITES_MAX;
@@ -207,6 +208,11 @@ void hint_free(struct hints *hints)
     meta_put(hints, sizeof(*hints));
 }
 
+bool hint_is_for(const struct rule *rule, const char *rank)
+{
+    return rule->pick.rank[0] == '\0' || wildcard_match(rule->pick.rank, rank);
+}
+
 size_t hint_count(const struct hints *hints)
 {
     return hints->count;
@@ -233,6 +239,7 @@ static bool matches(
     return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
             && tag->nth <= pick->nth_hi && has_site(pick, site, of_python)
             && (pick->device < 0 || pick->device == tag->device)
+            && (pick->thread == RULE_THREAD_ANY || tag->is_main)
             && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }
 

@@ -30,6 +30,9 @@ struct hints;
 int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints);
 void hint_free(struct hints *hints);
 
+/* Is the rule for a process of this rank, "" = one without? One that is not has to be off in it; nothing else here looks at ranks. */
+bool hint_is_for(const struct rule *rule, const char *rank);
+
 /* The rules, as given. */
 size_t hint_count(const struct hints *hints);
 const struct rule *hint_rule(const struct hints *hints, int rule);

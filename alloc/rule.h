@@ -24,17 +24,25 @@ struct rule_use {
             [RULE_GLOB_MAX]; /* path glob of the anchor that the call was made in; "" = anywhere */
 };
 
+/* Which thread asks for the memory. */
+enum rule_thread {
+    RULE_THREAD_ANY,
+    RULE_THREAD_MAIN, /* the process's first one */
+};
+
 /* pick: all that is given must hold (ANDed); sites are ORed among themselves. */
 struct rule_pick {
     uint64_t site[RULE_SITES_MAX];
-    uint32_t site_count;        /* 0 = any site */
-    uint32_t python;            /* bit i: site[i] is a Python call site, see tracker/pysite.h */
-    uint64_t size_lo;           /* inclusive */
-    uint64_t size_hi;           /* inclusive; UINT64_MAX = no bound */
-    uint32_t nth_lo;            /* inclusive */
-    uint32_t nth_hi;            /* inclusive; UINT32_MAX = all */
-    int device;                 /* -1 = any */
+    uint32_t site_count; /* 0 = any site */
+    uint32_t python;     /* bit i: site[i] is a Python call site, see tracker/pysite.h */
+    uint64_t size_lo;    /* inclusive */
+    uint64_t size_hi;    /* inclusive; UINT64_MAX = no bound */
+    uint32_t nth_lo;     /* inclusive */
+    uint32_t nth_hi;     /* inclusive; UINT32_MAX = all */
+    int device;          /* -1 = any */
+    enum rule_thread thread;
     char inside[RULE_GLOB_MAX]; /* anchor path glob; "" = anywhere */
+    char rank[RULE_GLOB_MAX];   /* of the process's rank, "" = all; see hint_is_for */
     struct rule_use use;
 };
 

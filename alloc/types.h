@@ -75,6 +75,7 @@ struct tag {
     const char *path;
     uint32_t instance; /* which time `path` was entered when `anchor` was, 0 = the first */
     int device;        /* device ordinal, -1 = unknown */
+    bool is_main;      /* asked for by the process's first thread */
 };
 
 /* What a passed anchor is. */

@@ -158,14 +158,23 @@ static void judge_acting(struct hintfile *file, const char *path)
     free(receipt.keep_meta);
 }
 
+/* Hints for other ranks than this process's. */
+static void leave_out(struct hintfile *file, const char *rank)
+{
+    for (size_t i = 0; i < file->rule_count; i++)
+        if (!hint_is_for(&file->rule[i], rank))
+            file->rule[i].mode = HINT_OFF;
+}
+
 /* false: the file is not to be used. */
 static bool judge(struct hintfile *file, const struct config *config, const char *path)
 {
     const struct hintfile_build *other = other_build(file);
+    const char *rank = config_rank(environ) ? config_rank(environ) : "";
     char arguments[4096];
 
     read_arguments(arguments, sizeof arguments);
-    if (!hintfile_fits(file, arguments, config_rank(environ) ? config_rank(environ) : ""))
+    if (!hintfile_fits(file, arguments, rank))
         return false;
     if (other && file->on_mismatch == HINTFILE_MISMATCH_REFUSE) {
         msg_warn("%s: %s is of another build, hints are not used", path, other->soname);
@@ -173,6 +182,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     }
     if (config_is_set(config, CONFIG_HINTS_MODE))
         replace_modes(file, mode_of_word(config_word(config, CONFIG_HINTS_MODE)), HINT_MODE_COUNT);
+    leave_out(file, rank);
     if (other) {
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
         for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/hint.h"
 #include "tools/captures.h"
 #include "tools/figures.h"
 #include "tools/outfile.h"
@@ -197,9 +198,11 @@ static bool check_force(struct verify *verify, const struct load *load, const st
         return false;
     }
     for (size_t i = 0; i < load->hint_count; i++) {
-        if (verify->file->rule[i].mode != HINT_OFF && load->hints[i].mode != step->mode) {
-            fail(verify, verify->file->rule[i].id,
-                    vec_format("was not in %s mode in that run", step->name));
+        const struct rule *rule = &verify->file->rule[i];
+        enum hint_mode mode = hint_is_for(rule, capture->rank) ? step->mode : HINT_OFF;
+
+        if (rule->mode != HINT_OFF && load->hints[i].mode != mode) {
+            fail(verify, rule->id, vec_format("was not in %s mode in that run", step->name));
             return false;
         }
     }

@@ -235,7 +235,8 @@ static bool covers_numbers(const struct rule_pick *wide, const struct rule_pick 
 {
     return wide->size_lo <= narrow->size_lo && wide->size_hi >= narrow->size_hi
             && wide->nth_lo <= narrow->nth_lo && wide->nth_hi >= narrow->nth_hi
-            && (wide->device < 0 || wide->device == narrow->device);
+            && (wide->device < 0 || wide->device == narrow->device)
+            && (wide->thread == RULE_THREAD_ANY || wide->thread == narrow->thread);
 }
 
 /* The first hint in the file that matches takes the allocation. */
@@ -247,7 +248,8 @@ static void look_at_earlier(const struct look *look)
     for (const struct rule *rule = look->file->rule; rule < look->rule; rule++) {
         if (!covers_numbers(&rule->pick, pick)
                 || !covers_sites(&rule->pick, pick, &look->functions[number])
-                || !covers_glob(rule->pick.inside, pick->inside))
+                || !covers_glob(rule->pick.inside, pick->inside)
+                || !covers_glob(rule->pick.rank, pick->rank))
             continue;
         (void)warn_at(look, place_of(look->item, "pick", NULL),
                 vec_format("matches nothing, since hint %s on line %" PRIu32 " takes all that it "

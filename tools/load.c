@@ -17,6 +17,7 @@ struct translation {
     struct load *load;
     const struct read_capture *capture;
     struct trace *trace;
+    uint32_t main_thread;     /* its number, 0 = not known */
     struct keytable modules;  /* module number */
     struct keytable stacks;   /* leaf number */
     struct keytable anchors;  /* (path number, instance) */
@@ -139,7 +140,8 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .device = event->device,
             .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
-            .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0};
+            .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0,
+            .is_main = event->thread && event->thread == tr->main_thread};
 
     (void)trace_add_alloc(tr->trace, &birth);
     trace_set_stream(tr->trace, event->stream, birth.stream);
@@ -444,6 +446,15 @@ static void add_carried(struct translation *tr)
     keytable_done(&births);
 }
 
+/* The first thread of a process has the process's number. */
+static uint32_t main_thread_of(const struct read_capture *capture)
+{
+    for (size_t i = 0; i < capture->thread_count; i++)
+        if (capture->thread[i].tid == capture->pid)
+            return capture->thread[i].number;
+    return 0;
+}
+
 static void make_hints(struct load *load)
 {
     const struct read_capture *capture = load->capture;
@@ -565,8 +576,12 @@ static void add_places(struct translation *tr)
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
 {
     struct load load = {.path = vec_text(path), .capture = capture, .trace = trace_new()};
-    struct translation tr = {.load = &load, .capture = capture, .trace = load.trace};
+    struct translation tr = {.load = &load,
+            .capture = capture,
+            .trace = load.trace,
+            .main_thread = main_thread_of(capture)};
 
+    load.trace->rank = capture->rank;
     make_hints(&load);
     translate(&tr);
     add_reasons(&tr);

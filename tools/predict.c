@@ -25,6 +25,7 @@ static void make_tag(const struct trace *trace, const struct sitekey_named *name
             .path = anchor->path,
             .instance = anchor->instance,
             .device = block->device,
+            .is_main = block->is_main,
     };
 }
 
@@ -274,15 +275,31 @@ static bool is_any_free(const struct rule *rules, size_t count)
     return is_free;
 }
 
+/* The rules as this process has them: those for other ranks are off. */
+static struct rule *rules_here(const struct trace *trace, const struct rule *rules, size_t count)
+{
+    struct rule *here = vec_new(count, sizeof(*here));
+
+    for (size_t i = 0; i < count; i++) {
+        here[i] = rules[i];
+        if (!hint_is_for(&rules[i], trace->rank ? trace->rank : ""))
+            here[i].mode = HINT_OFF;
+    }
+    return here;
+}
+
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches)
 {
+    struct rule *here = rules_here(trace, rules, count);
     struct hints *hints;
     struct plan plan;
-    int r = hint_new(rules, count, &hints);
+    int r = hint_new(here, count, &hints);
 
-    if (r < 0)
+    if (r < 0) {
+        free(here);
         return r;
+    }
     struct waits waits = waits_begin(trace, hints);
     struct sitekey_named named = sitekey_name(trace, hints);
     if (is_any_free(rules, count)) {
@@ -301,6 +318,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
     waits_end(&waits);
     sitekey_named_done(&named);
     hint_free(hints);
+    free(here);
     return 0;
 }
 
@@ -419,14 +437,13 @@ int predict_reserved(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
 {
     struct replay replay = {.trace = trace, .tells_frees = is_any_free(rules, count)};
-    struct rule *live = vec_new(count, sizeof(*live));
+    struct rule *live = rules_here(trace, rules, count);
     struct counting counting;
     struct pool_opts opts;
 
-    for (size_t i = 0; i < count; i++) {
-        live[i] = rules[i];
-        live[i].mode = HINT_LIVE;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (live[i].mode != HINT_OFF)
+            live[i].mode = HINT_LIVE;
     int r = hint_new(live, count, &replay.hints);
     if (r < 0)
         goto free_rules;

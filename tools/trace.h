@@ -126,9 +126,10 @@ struct trace_block {
     int32_t rule;        /* the hint that matched it, -1 none */
     int device;
     enum memclass memclass;
-    bool native; /* made by the driver itself, not from the pool: no hint can act on it */
-    bool stream; /* by the stream API */
-    bool shared; /* exported, registered or described: no hint may act on its site (R85) */
+    bool native;  /* made by the driver itself, not from the pool: no hint can act on it */
+    bool stream;  /* by the stream API */
+    bool is_main; /* by the process's first thread */
+    bool shared;  /* exported, registered or described: no hint may act on its site (R85) */
 };
 
 struct trace {
@@ -143,6 +144,7 @@ struct trace {
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
             module_count, call_count;
 
+    const char *rank;                      /* of the process, the load's; NULL = none */
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
     struct bundle_modules *modules_packed; /* files that came with it, likewise */
 

@@ -267,6 +267,12 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         (void)fprintf(out, "\"%u..%u\"", pick->nth_lo, pick->nth_hi);
     if (pick->device >= 0)
         (void)fprintf(out, ", device: %d", pick->device);
+    if (pick->thread == RULE_THREAD_MAIN)
+        (void)fputs(", thread: main", out);
+    if (pick->rank[0]) {
+        put_key(out, &comma, "rank");
+        put_quoted(out, pick->rank, true);
+    }
     put_use(out, &comma, &pick->use);
     (void)fputs("}\n", out);
 }

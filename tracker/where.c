@@ -340,6 +340,7 @@ int where_end(const struct where_walk *walk, uint64_t size, int device, struct t
             .path = place.path,
             .instance = place.instance,
             .device = device,
+            .is_main = walk->thread->is_main,
     };
     walk->thread->in_where = false;
     return has_python && pyframe_is_news(atomic_load_explicit(&python_told, memory_order_relaxed));

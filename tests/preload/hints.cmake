@@ -8,6 +8,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     if(TARGET hints_hold_dlsym_test)
         set_target_properties(hints_hold_dlsym_test PROPERTIES ENABLE_EXPORTS ON) # its mmap is the library's
     endif()
+    kedge_preload_test(hints_picks SOURCES hints_picks_test.c ROUTES dlsym LIBS kedge_tools kedge_read kedge_track)
     kedge_preload_test(hints_events SOURCES hints_events_test.c ROUTES dlsym LIBS kedge_read kedge_track
         DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
     add_dependencies(hints_events_dlsym_test touches_nccl)

@@ -51,6 +51,24 @@ def r87_ranks_and_restarts_are_verified_together():
         same(f"{name}: releases", (j["hinted_freed_count"], j["hinted_freed_bytes"]), (3 * steps, steps * GRADIENTS))
 
 
+def r87_a_hint_for_one_rank_is_off_in_the_others():
+    """It is verified by the runs of all ranks, if it matches something in one; in live the others run as without it."""
+    name = suggest()
+    text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
+    pathlib.Path("hints.yaml").write_text(text.replace("nth: all", "nth: all, rank: 1"), encoding="utf-8")
+    late = " ".join(map(str, LATE))
+    said = verify("bash", "-c", f"RANK=0 {late} 3", rc=1)
+    check(f"not verified: hint {name}: matched nothing" in said, f"verify says: {said[-300:]}")
+    said = verify("bash", "-c", f"RANK=0 {late} 3 & RANK=1 {late} 5; wait")
+    check("1 hint verified, 15 releases" in said, f"verify says: {said[-300:]}")
+    for rank, name, mode, releases in ((0, "of.kcap", "off", 0), (1, "of.kcap.1", "live", 9)):
+        done = run(KEDGE, "run", "--sim", "--capture", "of.kcap", "--", *LATE, 3, RANK=rank, KEDGE_HINTS="hints.yaml",
+                   KEDGE_HINTS_MODE="live")
+        same(f"rank {rank}: checksum", checksum(done.stdout), checksum(bare(*LATE, 3).stdout))
+        j = tool_json("report", name)
+        same(f"rank {rank}", ([h["mode"] for h in j["hints"]], j["hinted_freed_count"]), ([mode], releases))
+
+
 def r57_another_sequence_length_is_drift():
     """As many gradients, but two of them of other sizes: what is expected of their bytes does not hold."""
     name = suggest()
@@ -128,4 +146,5 @@ def r57_another_batch_size_is_drift():
 
 if __name__ == "__main__":
     main(r87_one_file_is_verified_by_runs_of_any_length, r87_ranks_and_restarts_are_verified_together,
+         r87_a_hint_for_one_rank_is_off_in_the_others,
          r57_another_batch_size_is_drift, r57_another_sequence_length_is_drift, r57_another_build_puts_hints_into_shadow)

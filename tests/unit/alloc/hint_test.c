@@ -133,6 +133,26 @@ TEST(everything_that_a_pick_states_must_hold)
     CHECK_EQ(picks(&rule, 1, &tag), -1);
     tag.device = -1;
     CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
+    rule.pick.thread = RULE_THREAD_MAIN;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+    tag.is_main = true;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.thread = RULE_THREAD_ANY;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+}
+
+TEST(a_rule_without_a_rank_is_for_all)
+{
+    struct rule rule = any_rule();
+
+    CHECK(hint_is_for(&rule, "3"));
+    CHECK(hint_is_for(&rule, ""));
+    strcpy(rule.pick.rank, "1?");
+    CHECK(hint_is_for(&rule, "12"));
+    CHECK(!hint_is_for(&rule, "1"));
+    CHECK(!hint_is_for(&rule, ""));
 }
 
 TEST(the_first_rule_of_the_file_wins_whatever_it_is_keyed_by)

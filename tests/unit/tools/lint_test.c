@@ -132,14 +132,16 @@ static void write_pick(unsigned *io_seed, char *ret_text, size_t size)
     static const char *const insides[] = {"", "a", "a*", "a/b", "?"};
     static const char *const nths[] = {"", ", nth: 0", ", nth: 1", ", nth: 0..1"};
     static const char *const devices[] = {"", "", ", device: 1"};
+    static const char *const threads[] = {"", "", ", thread: main"};
     const char *site = CHOOSE(sites);
     const char *bytes = CHOOSE(sizes);
     const char *inside = CHOOSE(insides);
     const char *nth = CHOOSE(nths);
     const char *device = CHOOSE(devices);
+    const char *thread = CHOOSE(threads);
 
-    (void)snprintf(
-            ret_text, size, "%ssize: %s, inside: \"%s\"%s%s", site, bytes, inside, nth, device);
+    (void)snprintf(ret_text, size, "%ssize: %s, inside: \"%s\"%s%s%s", site, bytes, inside, nth,
+            device, thread);
 }
 
 /* The n-th of all allocations out of few parts; `ret_python` has room for the frame's two keys. */
@@ -155,10 +157,11 @@ static struct tag tag_at(size_t n, struct pysite *ret_python)
     ret_python[0] = (struct pysite){pysite_key("a.py", "f", 0), NULL};
     ret_python[1] = (struct pysite){pysite_key("a.py", "f", 7 + n / 720 % 2), &ret_python[0]};
     tag.pysites = n / 360 % 2 ? &ret_python[1] : NULL;
+    tag.is_main = n / 1440 % 2;
     return tag;
 }
 
-#define TAGS 1440
+#define TAGS 2880
 
 /* How many allocations each of two hints takes. */
 static void count_taken(const char *text, size_t ret_taken[2])
@@ -189,8 +192,8 @@ TEST(a_hint_that_is_hidden_takes_nothing_in_a_run)
 
     for (int round = 0; round < 3000; round++) {
         size_t taken[2] = {0, 0};
-        char picks[2][160];
-        char text[512];
+        char picks[2][200];
+        char text[640];
 
         write_pick(&seed, picks[0], sizeof picks[0]);
         write_pick(&seed, picks[1], sizeof picks[1]);

@@ -44,7 +44,8 @@ static const char full_text[] =
         "    proof: \"the good run freed it\"\n"
         "  - id: third\n"
         "    do: release\n"
-        "    pick: {size: 1KiB..2GiB, inside: a, nth: 2..5, device: 3}\n"
+        "    pick: {size: 1KiB..2GiB, inside: a, nth: 2..5, device: 3, thread: main, "
+        "rank: \"1?\"}\n"
         "    when: {anchor: a, edge: exit}\n"
         "    note: \"by hand\"\n";
 
@@ -93,6 +94,8 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(rule->pick.nth_lo, 0);
     CHECK_EQ(rule->pick.nth_hi, 0);
     CHECK_EQ(rule->pick.device, -1);
+    CHECK_EQ(rule->pick.thread, RULE_THREAD_ANY);
+    CHECK_STR_EQ(rule->pick.rank, "");
     CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
     CHECK_STR_EQ(rule->when.anchor, "SOT_CALL_*");
     CHECK_EQ(rule->when.kind, EDGE_EXIT);
@@ -127,6 +130,8 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(rule->pick.nth_lo, 2);
     CHECK_EQ(rule->pick.nth_hi, 5);
     CHECK_EQ(rule->pick.device, 3);
+    CHECK_EQ(rule->pick.thread, RULE_THREAD_MAIN);
+    CHECK_STR_EQ(rule->pick.rank, "1?");
     CHECK_STR_EQ(file->words[2].note, "by hand");
     hintfile_free(file);
 }
@@ -325,6 +330,9 @@ static const struct {
                 "t.yaml:5:26: nth must be a number, \"a..b\" or all"},
         {HINT("{size: 5, nth: 5..2}", WHEN, ""), "t.yaml:5:26: the range of nth is empty"},
         {HINT("{size: 5, device: gpu}", WHEN, ""), "t.yaml:5:29: device must be a device number"},
+        {HINT("{size: 5, thread: worker}", WHEN, ""), "t.yaml:5:29: thread must be any or main"},
+        {HINT("{thread: main, rank: 3}", WHEN, ""),
+                "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
         {HINT(PICK, "{anchor: x}", ""), "t.yaml:6:11: when needs anchor and edge"},
         {HINT(PICK, "{anchor: '', edge: exit}", ""), "t.yaml:6:20: anchor is empty"},
         {HINT(PICK, "{anchor: x, edge: point}", ""), "t.yaml:6:29: edge must be enter or exit"},
@@ -693,7 +701,7 @@ TEST(a_key_that_states_its_default_changes_nothing)
         free(with);
         count++;
     }
-    CHECK_EQ(count, 12u);
+    CHECK_EQ(count, 13u);
     free(without);
 }
 
