@@ -34,9 +34,10 @@ struct row {
     bool is_clean, is_complete;
     enum hint_mode mode;
     uint64_t ooms;
-    uint64_t peak_live, peak_with_hints, peak_reserved;
+    uint64_t peak_live, peak_with_hints, peak_held, peak_reserved;
     struct matched *hints, all;
     size_t hint_count; /* 0: no hints */
+    bool holds;        /* one of them holds what the program frees */
 };
 
 struct ranks {
@@ -115,14 +116,18 @@ static struct row row_of(const struct load *load)
     row.is_complete = !is_partial;
     row.peak_live = figures.peak_live;
     row.peak_with_hints = figures.would.max;
+    row.peak_held = load->held_most;
     row.peak_reserved = figures.peak_reserved;
     for (size_t i = 0; i < row.hint_count; i++) {
         row.hints[i].id = vec_text(load->hints[i].id);
         row.hints[i].mode = load->hints[i].mode;
+        row.holds |= load->hints[i].action == ACTION_HOLD;
     }
     count_matched(load->trace, &row);
     if (load->complete_from != 0)
         forget(&row);
+    if (!row.is_complete || (row.holds && (load->complete_from != 0 || !capture->has_all_events)))
+        row.peak_held = UINT64_MAX;
     return row;
 }
 
@@ -207,7 +212,7 @@ static void print_hinted(const struct row *row)
     print_count(row->all.kept_most);
 }
 
-static void print_rank(const struct row *row)
+static void print_rank(const struct row *row, bool holds)
 {
     bool is_plain = strcmp(row->end, "exited with status 0") == 0;
     const char *end = !row->is_complete ? "damaged" : is_plain ? "" : row->end;
@@ -216,14 +221,22 @@ static void print_rank(const struct row *row)
             vec_format("%s%s%s%s", row->path + row->folder_length, mode, *end ? ", " : "", end);
     const char *rank = *row->rank ? row->rank : "-";
     unsigned length = (unsigned)strlen(rank), pad = length < 4 ? 4 - length : 0;
+    unsigned column = 56 + pad + length;
 
     printf("  %*s", (int)pad, "");
     render_text(stdout, rank);
     print_bytes(row->peak_live);
     print_hinted(row);
+    if (holds) {
+        column += 12;
+        if (row->holds || !row->is_complete)
+            print_bytes(row->peak_held);
+        else
+            printf("  %10s", "-");
+    }
     print_bytes(row->peak_reserved);
     printf("  ");
-    render_label(stdout, last, 56 + pad + length, 8);
+    render_label(stdout, last, column, 8);
     free(mode);
     free(last);
 }
@@ -242,12 +255,16 @@ static void print_folder(const struct row *row, const struct row *before)
 static void print_text(const struct ranks *ranks)
 {
     struct render_ink ink = render_ink(stdout);
+    bool holds = false;
 
-    printf("  %s%4s  %10s  %10s  %6s  %6s  %10s  %s%s\n", ink.bold, "rank", "peak live",
-            "with hints", "hinted", "kept", "reserved", "capture", ink.off);
+    for (size_t i = 0; i < ranks->count; i++)
+        holds |= ranks->rows[i].holds;
+    printf("  %s%4s  %10s  %10s  %6s  %6s%s  %10s  %s%s\n", ink.bold, "rank", "peak live",
+            "with hints", "hinted", "kept", holds ? "        held" : "", "reserved", "capture",
+            ink.off);
     for (size_t i = 0; i < ranks->count; i++) {
         print_folder(&ranks->rows[i], i ? &ranks->rows[i - 1] : NULL);
-        print_rank(&ranks->rows[i]);
+        print_rank(&ranks->rows[i], holds);
     }
 }
 
@@ -275,6 +292,7 @@ static void json_rank(struct json *json, const struct row *row)
     json_known(json, "peak_live_bytes", row->peak_live);
     json_known(json, "peak_reserved_bytes", row->peak_reserved);
     json_known(json, "peak_with_hints_bytes", row->peak_with_hints);
+    json_known(json, "peak_held_bytes", row->peak_held);
     json_text(json, "hints_mode", row->hint_count ? report_mode_name(row->mode) : NULL);
     json_begin(json, "hints", '[');
     for (size_t i = 0; i < row->hint_count; i++)

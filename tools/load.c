@@ -303,6 +303,14 @@ uint64_t load_touches(const struct load_hint *hint)
     return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
 }
 
+static void count_held(struct load *load, const struct read_event *event)
+{
+    if (event->what == FORMAT_HINT_HELD && (load->held += event->size) > load->held_most)
+        load->held_most = load->held;
+    if (event->what == FORMAT_HINT_LET_GO)
+        load->held = excess_of(load->held, event->size);
+}
+
 static void count_hint(
         struct translation *tr, const struct read_event *event, struct load_hint *hint)
 {
@@ -311,6 +319,7 @@ static void count_hint(
     if ((unsigned)event->what >= FORMAT_HINT_COUNT)
         return;
     trace_sum_add(&hint->sums[event->what], event->size);
+    count_held(tr->load, event);
     if (event->what == FORMAT_HINT_DEAD)
         enter_limbo(tr, event);
     if (event->what == FORMAT_HINT_UNMAPPED)

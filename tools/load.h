@@ -76,6 +76,8 @@ struct load {
     struct bundle_modules *modules; /* likewise */
     struct load_hint *hints;
     size_t hint_count;
+    uint64_t held,
+            held_most; /* bytes that hints hold after their free: at the log's end, and the most at one time */
     struct load_oom *ooms;
     size_t oom_count, oom_room;
     struct load_other *others;

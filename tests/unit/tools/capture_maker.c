@@ -292,6 +292,8 @@ static void describe(void)
     for (unsigned i = 0; i < 2; i++) {
         struct rule rule = rules[i];
         rule.mode = mode;
+        if (holds)
+            rule.action = ACTION_HOLD;
         (void)capture_rule(i, &rule);
     }
 }

@@ -679,6 +679,16 @@ plain/
     form shadow; form agg
     expect 0 "$kedge" ranks shadow.kcap agg.kcap --json
     json "[(r['peak_live_bytes'], r['peak_with_hints_bytes']) for r in j['ranks']] == [(287 << 20, 287 << 20), (287 << 20, 151 << 20)]"
+    # What hints held at one time, of which the largest was let go; a ring has lost when. A table without such hints has no column.
+    form good; form held; form held-ring; form live
+    expect 0 "$kedge" ranks good.kcap held.kcap held-ring.kcap live.kcap --json
+    json "[r['peak_held_bytes'] for r in j['ranks']] == [0, None, 66 << 20, 0]"
+    expect 0 "$kedge" ranks good.kcap held.kcap held-ring.kcap live.kcap
+    [ "$(grep -v kcap out | tr -s ' ' | cut -d' ' -f5- | sed 's/ $//')" = 'with hints hinted kept held reserved capture
+- - - - 591.00 MiB
+0.00 B 0 0 ? 0.00 B
+0.00 B 0 0 66.00 MiB 0.00 B
+151.00 MiB 40 11 - 455.08 MiB' ] || fail "held: $(cat out)"
     mkdir none
     expect 2 "$kedge" ranks none
     has err "kedge ranks: none: no captures in this folder"
