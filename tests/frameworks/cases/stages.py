@@ -99,7 +99,7 @@ class Row(loop.Row):
             f"rank {rank}: live {most['peak_live_bytes'] / MB:.2f} MiB -> {now['peak_with_hints_bytes'] / MB:.2f} MiB, mended by hand "
             f"{least['peak_live_bytes'] / MB:.2f} MiB, reserved {most['peak_reserved_bytes'] / MB:.0f} -> {now['peak_reserved_bytes'] / MB:.0f} "
             f"MiB, mended {least['peak_reserved_bytes'] / MB:.0f} MiB" for rank, (least, most, now) in enumerate(zip(mended, before, after)) if rank
-        ) + "; losses are equal to the bit; the same peak at 12 micro-batches; a copy of what was sent is stopped"
+        ) + "; losses are equal to the bit; " + full * "the same peak at 12 micro-batches; " + "a copy of what was sent is stopped"
 
     def grown(self, wrong, before, after, live):
         """With more micro-batches only the plain form's peak is higher; a device between the two is enough with hints alone."""

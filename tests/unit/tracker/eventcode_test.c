@@ -202,3 +202,23 @@ TEST(a_kind_without_a_list_is_not_written)
 
     CHECK_EQ(eventcode_put(&code, &event, bytes), 0);
 }
+
+/* As the Python stack of a hint came: a field at the end of the list, which an earlier reader does not know. */
+TEST(a_field_of_a_later_kedge_is_passed_over)
+{
+    for (uint32_t i = 0; i < 2000; i++) {
+        struct eventcode put = {{0}}, get = {{0}};
+        struct format_event in, out;
+        unsigned char bytes[EVENTCODE_ROOM + 1];
+        size_t length;
+
+        fill(&in, FORMAT_EVENT_HINT);
+        length = eventcode_put(&put, &in, bytes);
+        bytes[3] |= 0x80; /* the last of the bits that say which fields are there */
+        bytes[length++] = 5 << 1 | 1;
+        bytes[0] = (unsigned char)length;
+        CHECK_EQ(eventcode_get(&get, bytes, length, &out), length);
+        CHECK_EQ(memcmp(&in, &out, sizeof in), 0);
+        CHECK_EQ(memcmp(&put, &get, sizeof put), 0);
+    }
+}
