@@ -9,6 +9,7 @@
 #include "tools/captures.h"
 #include "tools/report.h"
 #include "tools/vec.h"
+#include "tracker/hintfile.h"
 
 struct fields {
     bool json;
@@ -216,7 +217,8 @@ static void print_rank(const struct row *row, bool holds)
 {
     bool is_plain = strcmp(row->end, "exited with status 0") == 0;
     const char *end = !row->is_complete ? "damaged" : is_plain ? "" : row->end;
-    char *mode = row->hint_count ? vec_format(" (%s)", report_mode_name(row->mode)) : vec_text("");
+    char *mode =
+            row->hint_count ? vec_format(" (%s)", hintfile_mode_word(row->mode)) : vec_text("");
     char *last =
             vec_format("%s%s%s%s", row->path + row->folder_length, mode, *end ? ", " : "", end);
     const char *rank = *row->rank ? row->rank : "-";
@@ -272,7 +274,7 @@ static void json_matched(struct json *json, const struct matched *matched)
 {
     json_begin(json, NULL, '{');
     json_text(json, "id", matched->id);
-    json_text(json, "mode", report_mode_name(matched->mode));
+    json_text(json, "mode", hintfile_mode_word(matched->mode));
     json_known(json, "live_most", matched->live_most);
     json_known(json, "live_most_with_hints", matched->kept_most);
     json_end(json, '}');
@@ -293,7 +295,7 @@ static void json_rank(struct json *json, const struct row *row)
     json_known(json, "peak_reserved_bytes", row->peak_reserved);
     json_known(json, "peak_with_hints_bytes", row->peak_with_hints);
     json_known(json, "peak_held_bytes", row->peak_held);
-    json_text(json, "hints_mode", row->hint_count ? report_mode_name(row->mode) : NULL);
+    json_text(json, "hints_mode", row->hint_count ? hintfile_mode_word(row->mode) : NULL);
     json_begin(json, "hints", '[');
     for (size_t i = 0; i < row->hint_count; i++)
         json_matched(json, &row->hints[i]);

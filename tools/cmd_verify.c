@@ -50,6 +50,11 @@ struct verdict {
     bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
 };
 
+struct step {
+    const char *name; /* also the hints' mode */
+    enum hint_mode mode;
+};
+
 struct verify {
     const struct fields *fields;
     struct hintfile *file;
@@ -58,15 +63,10 @@ struct verify {
     char *program; /* identity, as the captures have it */
     char *failure; /* what is wrong, NULL = nothing yet */
     const char *failed_hint;
-    const struct step *step; /* the current one */
-    int status;              /* how its program ended, as of waitpid */
-    size_t capture_count;    /* of it */
-    bool is_damaged;         /* one of them: nothing is decided */
-};
-
-struct step {
-    const char *name; /* also the hints' mode */
-    enum hint_mode mode;
+    struct step step;     /* the current one */
+    int status;           /* how its program ended, as of waitpid */
+    size_t capture_count; /* of it */
+    bool is_damaged;      /* one of them: nothing is decided */
 };
 
 static void fail(struct verify *verify, const char *hint, char *what)
@@ -112,22 +112,16 @@ static void judge_carried(struct verify *verify, const struct load *load, const 
 static void judge_written(struct verify *verify, const struct load *load, const struct step *step,
         const struct load_hint *hint, const char *id)
 {
-    uint64_t count = hint->sums[FORMAT_HINT_LATE_WRITE].count;
+    struct symbols *symbols;
+    char *before;
 
-    if (count == 0)
+    if (hint->sums[FORMAT_HINT_LATE_WRITE].count == 0)
         return;
-    (void)fprintf(stderr,
-            "kedge verify: %s: hint %s: %" PRIu64 " block%s written after the release\n",
-            step->name, hint->id, count, count == 1 ? "" : "s");
-    if (hint->written_block != TRACE_NONE) {
-        struct symbols *symbols = symbols_new(load->trace);
-
-        (void)fprintf(
-                stderr, "  first changed byte %" PRIu64 ", allocated by:\n", hint->written_at);
-        figures_print_stack(
-                stderr, symbols, load->trace->blocks[hint->written_block].stack, "    ", 12);
-        symbols_free(symbols);
-    }
+    symbols = symbols_new(load->trace);
+    before = vec_format("kedge verify: %s: ", step->name);
+    figures_print_written(stderr, before, symbols, load->trace, hint);
+    free(before);
+    symbols_free(symbols);
     fail(verify, id,
             vec_format("%s: its storage is written after the release was due", step->name));
 }
@@ -223,7 +217,7 @@ static void check_program(struct verify *verify, const struct load *load)
 static void judge_capture(void *self, const char *path)
 {
     struct verify *verify = self;
-    const struct step *step = verify->step;
+    const struct step *step = &verify->step;
     struct load load;
 
     if (load_open(path, &load) != 0) {
@@ -272,7 +266,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         launch_done(&launch);
     }
     if (r == 0) {
-        verify->step = step;
+        verify->step = *step;
         verify->status = status;
         verify->capture_count = 0;
         captures_each(capture, judge_capture, verify);
@@ -463,20 +457,21 @@ static int prepare_trap(struct verify *verify)
 
 static int run_steps(struct verify *verify, char **words)
 {
-    static const struct step steps[] = {
-            {"shadow", HINT_SHADOW}, {"poison", HINT_POISON}, {"trap", HINT_TRAP}};
+    static const enum hint_mode modes[] = {HINT_SHADOW, HINT_POISON, HINT_TRAP};
     int r;
 
-    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && !verify->failure; i++) {
-        r = steps[i].mode == HINT_TRAP ? prepare_trap(verify) : CMD_DONE;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes) && !verify->failure; i++) {
+        struct step step = {hintfile_mode_word(modes[i]), modes[i]};
+
+        r = step.mode == HINT_TRAP ? prepare_trap(verify) : CMD_DONE;
         if (r == CMD_DONE)
-            r = run_step(verify, &steps[i], words);
+            r = run_step(verify, &step, words);
         if (r)
             return r;
-        if (steps[i].mode == HINT_SHADOW)
+        if (step.mode == HINT_SHADOW)
             check_matches(verify);
         else
-            check_acted(verify, &steps[i]);
+            check_acted(verify, &step);
     }
     r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)

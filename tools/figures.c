@@ -255,6 +255,24 @@ void figures_print_touch(
     title_done(ways, count);
 }
 
+void figures_print_written(FILE *out, const char *before, struct symbols *symbols,
+        const struct trace *trace, const struct load_hint *hint)
+{
+    struct render_ink ink = render_ink(out);
+    uint64_t count = hint->sums[FORMAT_HINT_LATE_WRITE].count;
+
+    (void)fprintf(out, "%s%shint ", before, ink.red);
+    render_text(out, hint->id);
+    (void)fprintf(out, ": %" PRIu64 " block%s written after the release was due%s\n", count,
+            count == 1 ? " was" : "s were", ink.off);
+    if (hint->written_block == TRACE_NONE)
+        return;
+    const struct trace_block *block = &trace->blocks[hint->written_block];
+    (void)fprintf(out, "    first changed byte %" PRIu64 " of %s allocated by:\n", hint->written_at,
+            render_bytes(block->size).text);
+    figures_print_stack(out, symbols, block->stack, "      ", 8);
+}
+
 void figures_json_touch(struct json *json, struct symbols *symbols, const struct trace *trace,
         const struct load_hint *hint)
 {

@@ -59,6 +59,10 @@ void figures_print_stack(
 void figures_json_stack(
         struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
 
+/* What poison found written after the release was due, behind `before` in its first line: how much, and the first such block. */
+void figures_print_written(FILE *out, const char *before, struct symbols *symbols,
+        const struct trace *trace, const struct load_hint *hint);
+
 /*
  * Who used what a hint had released, and who had allocated that: the way (title.h, Python first), then the stack, of each. As JSON
  * "used_by_title", "used_by", "allocated_by_title", "allocated_by"; without the last two where the block is not known.

@@ -5,12 +5,6 @@
 
 #include "tools/vec.h"
 
-const char *report_mode_name(enum hint_mode mode)
-{
-    static const char *const names[HINT_MODE_COUNT] = {"off", "shadow", "trap", "live", "poison"};
-    return (unsigned)mode < HINT_MODE_COUNT ? names[mode] : "?";
-}
-
 static char *end_by_exit(const struct read_capture *capture)
 {
     const char *more = capture->oom_count ? ", after running out of memory" : "";

@@ -125,6 +125,4 @@ char *report_end_text(const struct read_capture *capture);
 /* Was the anchor entered in the window? */
 bool report_has_anchor(const struct report *report, size_t anchor);
 
-const char *report_mode_name(enum hint_mode mode);
-
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tracker/hintfile.h"
+
 static void json_program(struct json *json, const struct read_capture *capture)
 {
     char *end = report_end_text(capture);
@@ -84,7 +86,7 @@ static void json_hints(struct json *json, const struct report *report)
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->id);
         json_text(json, "do", hintfile_action(hint->action));
-        json_text(json, "mode", report_mode_name(hint->mode));
+        json_text(json, "mode", hintfile_mode_word(hint->mode));
         json_uint(json, "matched_count", hint->sums[FORMAT_HINT_PLANNED].count);
         json_uint(json, "matched_bytes", hint->sums[FORMAT_HINT_PLANNED].bytes);
         json_uint(json, "released_count", hint->sums[FORMAT_HINT_DEAD].count);

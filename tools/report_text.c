@@ -8,6 +8,7 @@
 
 #include "tools/cmd.h"
 #include "tools/vec.h"
+#include "tracker/hintfile.h"
 
 const char *report_setting(const struct read_capture *capture, const char *name)
 {
@@ -145,7 +146,7 @@ static void print_header(const struct report *report)
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);
-        printf(" (%s)\n", report_mode_name(capture->hints_mode));
+        printf(" (%s)\n", hintfile_mode_word(capture->hints_mode));
     }
     print_field("ended", end);
     free(end);
@@ -181,23 +182,6 @@ static void print_hint_touch(const struct report *report, const struct load_hint
                     : "a range was used after its release was due",
             report->ink.off);
     figures_print_touch(stdout, report->symbols, report->load.trace, hint);
-}
-
-static void print_hint_written(const struct report *report, const struct load_hint *hint)
-{
-    const struct trace *trace = report->load.trace;
-    uint64_t count = hint->sums[FORMAT_HINT_LATE_WRITE].count;
-
-    printf("  %shint ", report->ink.red);
-    render_text(stdout, hint->id);
-    printf(": %" PRIu64 " block%s written after the release was due%s\n", count,
-            count == 1 ? " was" : "s were", report->ink.off);
-    if (hint->written_block == TRACE_NONE)
-        return;
-    const struct trace_block *block = &trace->blocks[hint->written_block];
-    printf("    first changed byte %" PRIu64 " of %s allocated by:\n", hint->written_at,
-            render_bytes(block->size).text);
-    figures_print_stack(stdout, report->symbols, block->stack, "      ", 8);
 }
 
 /* What was poisoned and not looked at: never freed, freed at once, or kept for others. */
@@ -302,7 +286,7 @@ static void print_hints(const struct report *report)
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);
         if (i < report->top)
-            print_hint_row(hint, hint->id, report_mode_name(hint->mode));
+            print_hint_row(hint, hint->id, hintfile_mode_word(hint->mode));
     }
     figures_print_more(load->hint_count, report->top, "hint");
     if (load->hint_count > 1)
@@ -320,7 +304,7 @@ static void print_hints(const struct report *report)
         if (load_touches(&load->hints[i]))
             print_hint_touch(report, &load->hints[i]);
         if (load->hints[i].sums[FORMAT_HINT_LATE_WRITE].count)
-            print_hint_written(report, &load->hints[i]);
+            figures_print_written(stdout, "  ", report->symbols, load->trace, &load->hints[i]);
         print_hint_unlooked(&load->hints[i]);
     }
 }

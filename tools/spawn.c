@@ -171,16 +171,15 @@ static int prepare(const char *who, struct launch_request *request, struct launc
     return 0;
 }
 
-/* Is it one of the words, which end with NULL? What is not given, and what has keys alone (mb=512), is for the library. */
-static bool is_word_of(const char *who, const char *option, const char *text,
-        const char *const *words, const char *form)
+/* Is it one of the words of the form, which stand between "|"? What is not given, and what has keys alone (mb=512), is for the library. */
+static bool is_word_of(const char *who, const char *option, const char *text, const char *form)
 {
     size_t length = text ? strcspn(text, ",") : 0;
 
     if (!text || memchr(text, '=', length))
         return true;
-    for (; *words; words++)
-        if (strlen(*words) == length && strncmp(*words, text, length) == 0)
+    for (const char *word = form; word; word = strchr(word, '|') ? strchr(word, '|') + 1 : NULL)
+        if (strcspn(word, "|") == length && strncmp(word, text, length) == 0)
             return true;
     (void)fprintf(stderr, "%s: --%s %s: %s\n", who, option, text, form);
     return false;
@@ -189,14 +188,14 @@ static bool is_word_of(const char *who, const char *option, const char *text,
 static int check_options(
         const char *who, const struct spawn_options *options, enum launch_api *ret_api)
 {
-    static const char *const modes[] = {"pool", "track", "off", NULL};
-    static const char *const hints_modes[] = {"off", "shadow", "poison", "trap", "live", NULL};
-    static const char *const traces[] = {"ring", "full", "agg", "off", NULL};
+    static const char *const forms[] = {
+#define OPTION(id, name, kind, def, form, help) [CONFIG_##id] = form,
+#include "tracker/options.def"
+    };
 
-    if (!is_word_of(who, "mode", options->mode, modes, "pool, track or off")
-            || !is_word_of(who, "hints-mode", options->hints_mode, hints_modes,
-                    "off, shadow, poison, trap or live")
-            || !is_word_of(who, "trace", options->trace, traces, "ring, full, agg or off"))
+    if (!is_word_of(who, "mode", options->mode, forms[CONFIG_MODE])
+            || !is_word_of(who, "hints-mode", options->hints_mode, forms[CONFIG_HINTS_MODE])
+            || !is_word_of(who, "trace", options->trace, forms[CONFIG_TRACE]))
         return CMD_BAD;
     if (!launch_parse_api(options->api, ret_api)) {
         (void)fprintf(stderr, "%s: --api %s: stream, sync or framework\n", who, options->api);

@@ -6,7 +6,7 @@
 
 #include "tools/keytable.h"
 #include "tools/vec.h"
-#include "tracker/apicalls.h"
+#include "tracker/hintfile.h"
 
 /* The ranges that one thread has open, innermost last. */
 struct open_ranges {
@@ -306,26 +306,12 @@ uint32_t trace_add_release(
     return id;
 }
 
-static uint32_t number_of(const char *call)
-{
-    static const char *const names[] = {
-            "",
-#define APICALL(name, ...) #name,
-#include "tracker/apicalls.def"
-    };
-
-    for (uint32_t i = 1; i < APICALL_COUNT; i++)
-        if (strcmp(call, names[i]) == 0)
-            return i;
-    return APICALL_NONE;
-}
-
 void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread)
 {
     struct trace_call *own = &VEC_PUSH(trace->calls, trace->call_count, trace->call_room);
 
     *own = *call;
-    own->number = number_of(call->name);
+    own->number = hintfile_find_call(call->name);
     own->at = add_event(trace,
             (struct trace_event){.kind = TRACE_CALL,
                     .block = TRACE_NONE,

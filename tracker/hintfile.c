@@ -2,7 +2,6 @@
 #include "tracker/hintfile.h"
 
 #include "alloc/wildcard.h"
-#include "tracker/apicalls.h"
 #include "tracker/hinttree.h"
 #include "tracker/ownfile.h"
 #include "tracker/pysite.h"
@@ -457,25 +456,14 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
     return 0;
 }
 
-/* Their numbers less 1. */
-static const char *const calls[] = {
-#define APICALL(name_, ...) #name_,
-#include "tracker/apicalls.def"
-        NULL};
-
-static const char *const buffers[][APICALL_BUFFERS + 1] = {
-#define APICALL(name_, first_, second_) {first_, second_, NULL},
-#include "tracker/apicalls.def"
-};
-
 static int take_call(struct reading *reading, const struct hinttree_node *value)
 {
-    uint32_t number = (uint32_t)(find_word(calls, value->text) + 1);
+    uint32_t number = hintfile_find_call(value->text);
     char known[320] = "";
 
-    for (size_t i = 0; calls[i]; i++)
-        (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "",
-                calls[i]);
+    for (size_t i = 1; i < APICALL_COUNT; i++)
+        (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                i > 1 ? ", " : "", hintfile_calls[i].name);
     if (!number)
         return refuse(reading, value, "unknown call '%.40s', known are %s", value->text, known);
     memcpy(field_of(reading), &number, sizeof number);
@@ -486,14 +474,15 @@ static int take_call(struct reading *reading, const struct hinttree_node *value)
 static int take_arg(
         const struct reading *reading, struct rule_use *use, const struct hinttree_node *value)
 {
-    const char *const *known = buffers[use->call - 1];
-    int arg = value->text[0] ? find_word(known, value->text) : -1;
+    const struct hintfile_call *call = &hintfile_calls[use->call];
 
-    if (arg < 0)
-        return refuse(reading, value, "the buffers of %s are %s%s%s", calls[use->call - 1],
-                known[0], known[1][0] ? " and " : "", known[1]);
-    use->arg = (uint32_t)arg;
-    return 0;
+    for (uint32_t i = 0; i < APICALL_BUFFERS && value->text[0]; i++)
+        if (strcmp(call->buffer[i], value->text) == 0) {
+            use->arg = i;
+            return 0;
+        }
+    return refuse(reading, value, "the buffers of %s are %s%s%s", call->name, call->buffer[0],
+            call->buffer[1][0] ? " and " : "", call->buffer[1]);
 }
 
 static int take_use(struct reading *reading, const struct hinttree_node *value)
@@ -903,7 +892,7 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
 }
 
 /* In the order of enum hint_mode. */
-#define MODE_WORDS .words = LIST("shadow", "trap", "live", "poison"), .first = HINT_SHADOW
+#define MODE_WORDS .words = LIST(HINTFILE_MODES), .first = HINT_SHADOW
 /* Their only built word is the default. */
 #define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event")
 #define TOUCH_WORDS   .words = LIST("fail"), .later = LIST("restore", "ignore")

@@ -29,6 +29,7 @@
 #define KEDGE_TRACKER_HINTFILE_H
 
 #include "alloc/rule.h"
+#include "tracker/apicalls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +42,9 @@
 #define HINTFILE_DEPTH_MAX  6
 #define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
 /* the words of `do`, from ACTION_RELEASE on */
-#define HINTFILE_ACTIONS  "release", "pin", "ignore", "keep-meta", "hold"
+#define HINTFILE_ACTIONS "release", "pin", "ignore", "keep-meta", "hold"
+/* the words of `mode`, from HINT_SHADOW on */
+#define HINTFILE_MODES    "shadow", "trap", "live", "poison"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
 /* What follows a call that was stopped in live. */
@@ -152,5 +155,18 @@ bool hintfile_glob(const char *glob, const char *text);
 
 /* Is this the program that the file is for? argv: the arguments joined by blanks; rank: "" without one. */
 bool hintfile_fits(const struct hintfile *file, const char *argv, const char *rank);
+
+/* A call of apicalls.def and its buffers; "" = there is none. Number 0 is no call. */
+struct hintfile_call {
+    const char *name, *buffer[APICALL_BUFFERS];
+};
+
+extern const struct hintfile_call hintfile_calls[APICALL_COUNT];
+
+/* The number of the call of that name, APICALL_NONE = it is not one of them. */
+uint32_t hintfile_find_call(const char *name);
+
+/* The word of a mode; "?" for a number that is none. */
+const char *hintfile_mode_word(enum hint_mode mode);
 
 #endif

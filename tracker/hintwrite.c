@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hintfile.h"
 
-#include "tracker/apicalls.h"
 #include "tracker/pysite.h"
 #include "tracker/utf8.h"
 
@@ -72,11 +71,26 @@ static void put_comment(FILE *out, const char *indent, const char *text)
     }
 }
 
-static const char *mode_word(enum hint_mode mode)
+const char *hintfile_mode_word(enum hint_mode mode)
 {
-    static const char *const words[HINT_MODE_COUNT] = {"off", "shadow", "trap", "live", "poison"};
+    static const char *const words[HINT_MODE_COUNT] = {"off", HINTFILE_MODES};
 
-    return words[mode];
+    return (unsigned)mode < HINT_MODE_COUNT ? words[mode] : "?";
+}
+
+const struct hintfile_call hintfile_calls[APICALL_COUNT] = {
+        {"", {"", ""}},
+#define APICALL(name_, first_, second_) {#name_, {first_, second_}},
+#include "tracker/apicalls.def"
+};
+
+uint32_t hintfile_find_call(const char *name)
+{
+    uint32_t number = APICALL_COUNT - 1;
+
+    while (number > 0 && strcmp(hintfile_calls[number].name, name) != 0)
+        number--;
+    return number;
 }
 
 /* `before`: "text", where there is a text. */
@@ -190,34 +204,11 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
     (void)fputs("]", out);
 }
 
-static const char *call_name(uint32_t call)
-{
-    static const char *const names[] = {
-            "",
-#define APICALL(name_, ...) #name_,
-#include "tracker/apicalls.def"
-    };
-
-    return names[call < APICALL_COUNT ? call : 0];
-}
-
-static const char *arg_name(const struct rule_use *use)
-{
-    static const char *const names[][APICALL_BUFFERS] = {
-            {"", ""},
-#define APICALL(name_, first_, second_) {first_, second_},
-#include "tracker/apicalls.def"
-    };
-
-    return use->call < APICALL_COUNT && use->arg < APICALL_BUFFERS ? names[use->call][use->arg]
-                                                                   : "";
-}
-
 /* A call in an anchor, in a mapping that is open. */
 static void put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
 {
     put_key(out, io_comma, "call");
-    (void)fputs(call_name(call), out);
+    (void)fputs(hintfile_calls[call].name, out);
     if (inside[0]) {
         put_key(out, io_comma, "inside");
         put_quoted(out, inside, true);
@@ -234,7 +225,7 @@ static void put_use(FILE *out, const char **io_comma, const struct rule_use *use
     (void)fputs("{", out);
     put_call(out, &comma, use->call, use->inside);
     put_key(out, &comma, "arg");
-    (void)fprintf(out, "%s}", arg_name(use));
+    (void)fprintf(out, "%s}", hintfile_calls[use->call].buffer[use->arg]);
 }
 
 static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintfile_words *words)
@@ -360,7 +351,7 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
     if (rule->wait == RULE_WAIT_EVENT)
         (void)fputs("    wait: event\n", out);
     if (rule->mode != file->mode)
-        (void)fprintf(out, "    mode: %s\n", mode_word(rule->mode));
+        (void)fprintf(out, "    mode: %s\n", hintfile_mode_word(rule->mode));
     if (rule->min_size != file->min_size && action_releases(rule->action))
         (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
     if (rule->canary != file->canary)
@@ -407,7 +398,7 @@ static bool is_when(const struct rule *rule, const struct rule_when *when)
     if (when->count == 0)
         return when->anchor[0] && when->kind < EDGE_MARK;
     return (when->from == RULE_FROM_FREE) == (rule->action == ACTION_HOLD)
-            && (when->kind == EDGE_CALL ? call_name(when->call)[0] != '\0'
+            && (when->kind == EDGE_CALL ? when->call > 0 && when->call < APICALL_COUNT
                                         : when->anchor[0] != '\0');
 }
 
@@ -420,7 +411,9 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
             && (!rule_waits(rule) || is_when(rule, &rule->when))
             && (!rule_is_set(&rule->otherwise) || is_when(rule, &rule->otherwise))
             && (rule->wait != RULE_WAIT_EVENT || (rule->when.kind == EDGE_CALL && words->proof))
-            && (pick->use.call == 0 || arg_name(&pick->use)[0])
+            && (pick->use.call == 0
+                    || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
+                            && hintfile_calls[pick->use.call].buffer[pick->use.arg][0]))
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && rule->expect.count.lo <= rule->expect.count.hi
@@ -458,8 +451,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     put_made(out, file);
     put_predicted(out, file);
     put_program(out, file);
-    (void)fprintf(
-            out, "defaults: {mode: %s, min-size: %" PRIu64, mode_word(file->mode), file->min_size);
+    (void)fprintf(out, "defaults: {mode: %s, min-size: %" PRIu64, hintfile_mode_word(file->mode),
+            file->min_size);
     if (file->canary > 1)
         (void)fprintf(out, ", canary: 1/%u", file->canary);
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");

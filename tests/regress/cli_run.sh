@@ -57,9 +57,9 @@ run)
     has err "no simulated device in /nowhere"
     expect 2 "$kedge" run --mode fast -- true
     expect 2 "$kedge" run --hints-mode foo -- true
-    has err "--hints-mode foo: off, shadow, poison, trap or live"
+    has err "--hints-mode foo: off|shadow|poison|trap|live"
     expect 2 "$kedge" run --trace foo -- true
-    has err "--trace foo: ring, full, agg or off"
+    has err "--trace foo: agg|ring|full|off"
     expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
     expect 2 "$kedge" run --entrance async -- true
     expect 2 "$kedge" run --hints nowhere.yaml -- true
