@@ -39,6 +39,9 @@ struct holder {
     int rule;
     struct hint_wait wait;
     uint64_t due; /* seq of the edge that has found it due, 0 = none */
+
+    /* calls that name the block and are still to be made: once DEAD, it waits for them */
+    uint32_t collected;
     uint32_t prev,
             next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
     enum holder_state state;

@@ -145,6 +145,19 @@ int pool_edge(
 bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg,
         struct outcome *ret_picked);
 
+/* A block that a call names which is made later, at the end of its group. */
+struct pool_collected {
+    devptr_t base;
+    uint64_t alloc_seq;
+};
+
+/*
+ * The call names the block at ptr, or releases it: its storage does not go before pool_call_made was told of the same. In the reader
+ * section in which the call has looked at it, or was its edge. False: no hint would take the storage. No driver call.
+ */
+bool pool_collect(struct pool *pool, devptr_t ptr, struct pool_collected *ret);
+void pool_call_made(struct pool *pool, const struct pool_collected *collected);
+
 /* A released range that something touches. */
 struct pool_hit {
     devptr_t base; /* of the block */

@@ -325,6 +325,41 @@ bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t
     return walk.count > 0;
 }
 
+bool pool_collect(struct pool *pool, devptr_t ptr, struct pool_collected *ret)
+{
+    const struct block *block;
+    struct holder *holder;
+
+    if (!pool_is_armed(pool) || is_foreign(pool, ptr, 1))
+        return false;
+    lock_take(&pool->lock);
+    block = block_at(pool, block_find(pool, ptr));
+    holder = block->holder ? holder_at(pool, block->holder) : NULL;
+    if (holder) {
+        *ret = (struct pool_collected){.base = block->node.base, .alloc_seq = block->seq};
+        holder->collected++;
+    }
+    lock_drop(&pool->lock);
+    return holder != NULL;
+}
+
+void pool_call_made(struct pool *pool, const struct pool_collected *collected)
+{
+    const struct block *block;
+    struct holder *holder;
+
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
+        return;
+    lock_take(&pool->lock);
+    block = block_at(pool, block_find(pool, collected->base));
+    holder = block->holder && block->seq == collected->alloc_seq ? holder_at(pool, block->holder)
+                                                                 : NULL;
+    if (holder && --holder->collected == 0)
+        for (struct grace *grace = pool->grace_first; grace; grace = grace->next)
+            grace->is_held_up = false;
+    lock_drop(&pool->lock);
+}
+
 static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
 {
     *ret = (struct pool_hit){

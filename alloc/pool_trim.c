@@ -50,7 +50,7 @@ bool pool_waits_for_readers(struct pool *pool)
     bool waits;
 
     lock_take(&pool->lock);
-    waits = pool->grace_first != NULL;
+    waits = reclaim_grace(pool) != NULL;
     lock_drop(&pool->lock);
     return waits;
 }

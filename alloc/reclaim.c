@@ -294,18 +294,37 @@ static void record_event(struct pool *pool, struct fence_mark *mark, uint64_t st
     put_all(pool, &puts);
 }
 
-/* Its holders wait for a fence from now on. The mark of that which is to be recorded, NULL = an epoch's. */
-static struct fence_mark *wait_for_fence(struct pool *pool, const struct grace *grace) POOL_LOCKED
+struct grace *reclaim_grace(struct pool *pool)
+{
+    struct grace *grace = pool->grace_first;
+
+    while (grace && grace->is_held_up)
+        grace = grace->next;
+    return grace;
+}
+
+/*
+ * Its holders wait for a fence from now on, but for those of blocks that calls name which are still to be made. The mark of the
+ * fence that is to be recorded, NULL = an epoch's.
+ */
+static struct fence_mark *wait_for_fence(struct pool *pool, struct grace *grace) POOL_LOCKED
 {
     struct fence_chain chain = {.head = 0};
     struct fence_mark *mark;
     uint32_t index = grace->holders;
 
+    grace->holders = 0;
     while (index) {
         struct holder *holder = holder_at(pool, index);
         uint32_t next = holder->next;
 
         holder->next = 0;
+        if (holder->collected > 0) {
+            holder->next = grace->holders;
+            grace->holders = index;
+            index = next;
+            continue;
+        }
         (void)holder_step(holder, HOLDER_EVENT_QUIET);
         /* poison waits for all streams on the device, everything else on the host */
         block_chain(pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : &chain,
@@ -320,26 +339,45 @@ static struct fence_mark *wait_for_fence(struct pool *pool, const struct grace *
     return mark;
 }
 
+static void unlink_grace(struct pool *pool, struct grace *grace) POOL_LOCKED
+{
+    struct grace *before = NULL;
+
+    for (struct grace *at = pool->grace_first; at != grace; at = at->next)
+        before = at;
+    if (before)
+        before->next = grace->next;
+    else
+        pool->grace_first = grace->next;
+    if (!grace->next)
+        pool->grace_last = before;
+}
+
 /* The readers of the first grace have ended. */
 static void end_grace(struct pool *pool, const struct grace *which, uint64_t snapshot)
 {
     struct fence_mark *mark;
     struct grace *grace;
+    uint64_t stream;
+    bool is_over;
 
     lock_take(&pool->lock);
-    grace = pool->grace_first;
+    grace = reclaim_grace(pool);
     if (!grace || grace != which || grace->snapshot != snapshot) {
         lock_drop(&pool->lock);
         return; /* another thread was here first */
     }
-    pool->grace_first = grace->next;
-    if (!grace->next)
-        pool->grace_last = NULL;
+    stream = grace->stream;
     mark = wait_for_fence(pool, grace);
+    is_over = grace->holders == 0;
+    grace->is_held_up = !is_over;
+    if (is_over)
+        unlink_grace(pool, grace);
     lock_drop(&pool->lock);
     if (mark)
-        record_event(pool, mark, grace->stream);
-    meta_put(grace, sizeof(*grace));
+        record_event(pool, mark, stream);
+    if (is_over)
+        meta_put(grace, sizeof(*grace));
 }
 
 /* 0 = a grace has ended, -ENOENT = there is none, -EAGAIN = not yet. */
@@ -350,7 +388,7 @@ static int poll_grace(struct pool *pool)
     bool is_asked = false;
 
     lock_take(&pool->lock);
-    grace = pool->grace_first;
+    grace = reclaim_grace(pool);
     if (grace) {
         snapshot = grace->snapshot;
         is_asked = grace->is_asked;

@@ -62,6 +62,9 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;
 void reclaim_begin_grace(
         struct pool *pool, struct grace *grace, uint32_t holders, uint64_t stream) POOL_LOCKED;
 
+/* The first one that waits for readers, NULL = there is none. */
+struct grace *reclaim_grace(struct pool *pool) POOL_LOCKED;
+
 /* Then, [driver]: the submissions that are under way now are those that the grace waits for. It cannot end before this call. */
 void reclaim_ask_readers(struct pool *pool, struct grace *grace);
 

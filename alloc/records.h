@@ -220,6 +220,7 @@ struct grace {
     struct grace *next;
     uint64_t snapshot; /* of the submissions under way, once is_asked */
     bool is_asked;
+    bool is_held_up;  /* calls that are still to be made name all that is left of it */
     uint32_t holders; /* chain through holder.next */
     uint64_t stream;  /* they wait for what was given to this one alone; 0 = to all */
 };

@@ -144,6 +144,7 @@ static void purge_graces(struct pool *pool) POOL_LOCKED
             else
                 link = &holder->next;
         }
+        grace->is_held_up &= grace->holders != 0;
     }
 }
 

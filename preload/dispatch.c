@@ -613,7 +613,7 @@ static void tell_freed(const struct outcome *freed)
             .instance = place.instance,
             .path = place.path,
             .rule = freed->rule};
-    dispatch_event(&event, NULL, 0);
+    dispatch_event(&event, NULL, 0, NULL);
 }
 
 /* 0, -ENOENT (not ours), or the code for the program. */
@@ -699,7 +699,7 @@ void dispatch_label(const struct edge *edge)
 }
 
 /* What is due by it; how much that was. */
-static size_t pass(const struct edge *passed)
+static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
 {
     struct edge edge = *passed;
     struct outcome due[OUTCOMES];
@@ -710,8 +710,11 @@ static size_t pass(const struct edge *passed)
     do {
         n = 0;
         r = pool_edge(pool, &edge, due, OUTCOMES, &n);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            if (each_dead && due[i].kind == OUTCOME_RELEASE)
+                each_dead(due[i].ptr);
             tell_due(&due[i], &edge);
+        }
         all += n;
     } while (r == 0 && n == OUTCOMES);
     return all;
@@ -722,7 +725,7 @@ void dispatch_edge(const struct edge *edge, bool may_call)
     dispatch_told(capture_edge(edge, dispatch_seq()));
     if (!sidecar_decides())
         return;
-    (void)pass(edge);
+    (void)pass(edge, NULL);
     if (may_call)
         tell_news();
     else
@@ -734,7 +737,8 @@ void dispatch_go_on_later(void)
     atomic_store(&release_waits, true);
 }
 
-void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count)
+void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
+        void (*each_dead)(devptr_t ptr))
 {
     struct outcome picked;
 
@@ -743,7 +747,7 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         if (pool_use(pool, used[i], event, i, &picked))
             tell_hint(&picked, FORMAT_HINT_PLANNED, NULL, 0);
-    if (pass(event) > 0)
+    if (pass(event, each_dead) > 0)
         dispatch_go_on_later();
 }
 

@@ -10,8 +10,9 @@
  * Each of them is an event that hints may wait for, and a use of its buffers (tracker/apicalls.def), told before it is made: in
  * order with the others, wherever the group ends.
  *
- * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd: the reader section that
- * the first of them began lasts until then (R66).
+ * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd: the storage of what they
+ * name, and of what they release as events, waits for that (R66). No other storage does, since a group may never end: a
+ * program that throws between the two leaves its thread inside of it.
  *
  * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
  * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
@@ -26,6 +27,8 @@
 #include "preload/source.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
+
+#include "alloc/meta.h"
 #include "tracker/apicalls.h"
 #include "tracker/capture.h"
 
@@ -130,9 +133,16 @@ void *export_nccl(void *handle, const char *name)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
+/* A block that a collected call names or releases. */
+struct collected {
+    struct collected *next;
+    struct pool_collected block;
+};
+
 static __thread struct {
     unsigned depth;
-    bool reads; /* a section that lasts until the group's end */
+    bool reads; /* a section that lasts until the group's end: there was no memory to note what it is about */
+    struct collected *first;
 } group __attribute__((tls_model("initial-exec")));
 
 /* From here to the end of the call no hint's storage goes (R66), if there are hints. */
@@ -142,21 +152,50 @@ static bool begin_reading(void)
             || guard_depth() > 0)
         return false;
     guard_read_begin();
-    if (group.depth > 0 && !group.reads) {
-        group.reads = true;
-        guard_read_begin();
-    }
     return true;
 }
 
-/* The call was given to the device, or collected for the end of its group: what has waited for that goes on now. */
-static void end_reading(void)
+/* Inside the call's section, and inside kedge. */
+static void collect(devptr_t ptr)
 {
-    guard_read_end();
+    struct pool_collected block;
+    struct collected *entry;
+
+    if (group.reads || !pool_collect(dispatch_pool(), ptr, &block))
+        return;
+    entry = meta_get(sizeof *entry);
+    if (entry) {
+        *entry = (struct collected){.next = group.first, .block = block};
+        group.first = entry;
+        return;
+    }
+    pool_call_made(dispatch_pool(), &block);
+    guard_read_begin();
+    group.reads = true;
+}
+
+static void collect_buffers(const void *first, const void *second)
+{
+    if (group.depth == 0 || !life_begin_edge())
+        return;
+    collect((devptr_t)(uintptr_t)first);
+    collect((devptr_t)(uintptr_t)second);
+    life_leave();
+}
+
+static void go_on(void)
+{
     if (!life_begin_edge())
         return;
     dispatch_go_on();
     life_leave();
+}
+
+/* The call was given to the device, or collected: what has waited for that goes on now. */
+static void end_reading(void)
+{
+    guard_read_end();
+    go_on();
 }
 
 int ncclGroupStart(void)
@@ -169,12 +208,31 @@ int ncclGroupStart(void)
     return result;
 }
 
+/* Its calls were given to the device. */
+static void let_collected_go(void)
+{
+    if (!group.first || !life_begin_edge())
+        return;
+    while (group.first) {
+        struct collected *entry = group.first;
+
+        group.first = entry->next;
+        pool_call_made(dispatch_pool(), &entry->block);
+        meta_put(entry, sizeof *entry);
+    }
+    dispatch_go_on_later();
+    life_leave();
+}
+
 static void end_group(void)
 {
-    if (group.depth > 0 && --group.depth == 0 && group.reads) {
-        group.reads = false;
-        end_reading();
-    }
+    if (group.depth == 0 || --group.depth > 0)
+        return;
+    if (group.reads)
+        guard_read_end();
+    group.reads = false;
+    let_collected_go();
+    go_on();
 }
 
 int ncclGroupEnd(void)
@@ -419,7 +477,7 @@ static void tell_event(
     event->call = call;
     if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
         event->stream = stream.identity;
-    dispatch_event(event, used, APICALL_BUFFERS);
+    dispatch_event(event, used, APICALL_BUFFERS, group.depth > 0 ? collect : NULL);
     life_leave();
 }
 
@@ -445,8 +503,10 @@ static void tell_event(
             tell_event(&event, APICALL_##name, send, receive, stream);                       \
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
-        if (reads)                                                                           \
+        if (reads) {                                                                         \
+            collect_buffers(send, receive);                                                  \
             end_reading();                                                                   \
+        }                                                                                    \
         if (said)                                                                            \
             source_pop("NCCL");                                                              \
         return result;                                                                       \

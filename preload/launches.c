@@ -266,7 +266,7 @@ static void tell(const char *name)
     if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
         return;
     event.name = name;
-    dispatch_event(&event, NULL, 0);
+    dispatch_event(&event, NULL, 0, NULL);
     life_leave();
 }
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 #define PICK "{size: \">=8MiB\", used-by: {call: ncclSend, arg: sendbuff, inside: \"*backward\"}}"
 
@@ -236,7 +237,7 @@ static void *give_work_and_event(void *unused)
     return NULL;
 }
 
-/* The fence of the event is recorded as this group ends, on whichever thread and device that is. */
+/* The fence of the event is recorded as this group ends, which names the block, on whichever thread and device that is. */
 static void start_behind(const char *tail)
 {
     REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
@@ -246,7 +247,7 @@ static void start_behind(const char *tail)
     sent_block = kit_alloc(KIT_BYTES);
     call(send_to, "backward", sent_block);
     CHECK_EQ(group_start(), 0);
-    call(receive_from, "other", room);
+    call(send_to, "other", sent_block);
 }
 
 /* However often kedge looks, with this context current: the storage is there until the device has done the work. */
@@ -329,6 +330,58 @@ TEST(r66_a_release_goes_on_as_soon_as_its_event_was_given_to_the_device)
         CHECK_EQ(receive_from((void *)(uintptr_t)buffer, 8, 7, 0, &host, NULL), 0);
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, sent), 1);
     CHECK_EQ(client_calls("cuCtxRecordEvent"), 1); /* with no other call of the program */
+    kit_clean_up();
+}
+
+static sem_t is_named, may_end;
+static CUdeviceptr named_block, room_of_group;
+
+/* A group that names a block, and whose event releases another one; it does not end before the test does. */
+static void *never_end_a_group(void *unused)
+{
+    (void)unused;
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    CHECK_EQ(group_start(), 0);
+    call(send_to, "other", named_block);
+    call(receive_from, "forward", room_of_group);
+    sem_post(&is_named);
+    while (sem_wait(&may_end) != 0)
+        ;
+    CHECK_EQ(group_end(), 0);
+    return NULL;
+}
+
+/* What the calls of an open group name, and what their events release, waits for that group; nothing else does. */
+TEST(r66_a_group_that_does_not_end_holds_up_what_it_is_about_alone)
+{
+    CUdeviceptr by_event, other, buffer;
+    pthread_t thread;
+
+    begin("open-group", "trap", "");
+    REQUIRE(sem_init(&is_named, 0, 0) == 0 && sem_init(&may_end, 0, 0) == 0);
+    buffer = kit_alloc(1 * MB);
+    room_of_group = kit_alloc(1 * MB);
+    by_event = kit_alloc(KIT_BYTES);
+    named_block = kit_alloc(KIT_BYTES);
+    other = kit_alloc(KIT_BYTES);
+    call(send_to, "backward", by_event);
+    call(receive_from, "forward", buffer);
+    call(send_to, "backward", named_block);
+    call(send_to, "backward", other);
+    REQUIRE(pthread_create(&thread, NULL, never_end_a_group, NULL) == 0);
+    while (sem_wait(&is_named) != 0)
+        ;
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, by_event), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 1);
+    update();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 3);
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, other), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, 0), 1);
+    sem_post(&may_end);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, 0), 3);
     kit_clean_up();
 }
 

@@ -133,6 +133,56 @@ TEST(r66_a_submission_between_its_guard_and_the_driver_is_waited_for)
     bench_end(b);
 }
 
+TEST(r66_what_a_call_names_that_is_still_to_be_made_waits_for_it_and_nothing_else_does)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t other = hinted(b, 4 * MiB);
+    struct pool_collected twice[2], stale;
+
+    CHECK(!pool_collect(b->pool, bench_alloc(b, 4 * MiB), &stale)); /* no hint's */
+    CHECK(pool_collect(b->pool, a + 512, &twice[0]));
+    CHECK(pool_collect(b->pool, a, &twice[1]));
+    CHECK_EQ(pass_edge(b), 2);
+    CHECK(!pool_waits_for_readers(b->pool)); /* the grace of `other` is over */
+    fake_drain(b->fake);
+    CHECK_EQ(poll_husks(b), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_DEAD);
+    CHECK_EQ(state_of(b, other), HOLDER_HUSK);
+    CHECK_EQ(bench_free(b, a), 0); /* noted */
+    pool_call_made(b->pool, &twice[0]);
+    CHECK(!pool_waits_for_readers(b->pool));
+    stale = twice[1];
+    stale.alloc_seq++;
+    pool_call_made(b->pool, &stale); /* of a block that was there before */
+    fake_submit(b->fake, 3, a, 4 * MiB);
+    CHECK(!pool_waits_for_readers(b->pool));
+    pool_call_made(b->pool, &twice[1]);
+    CHECK(pool_waits_for_readers(b->pool));
+    (void)poll_husks(b);
+    CHECK_EQ(bench_stats(b).limbo, 4 * MiB); /* the device is not past the call */
+    fake_drain(b->fake);
+    (void)poll_husks(b);
+    CHECK_EQ(bench_stats(b).limbo, 0);
+    bench_end(b);
+}
+
+TEST(r30_a_context_may_end_before_the_call_that_its_block_waits_for)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    struct pool_collected collected;
+    devptr_t a = hinted(b, 4 * MiB);
+
+    CHECK(pool_collect(b->pool, a, &collected));
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK(!pool_waits_for_readers(b->pool));
+    pool_context_gone(b->pool, BENCH_CONTEXT);
+    pool_call_made(b->pool, &collected);
+    (void)poll_husks(b);
+    CHECK(!pool_waits_for_readers(b->pool));
+    bench_end(b);
+}
+
 TEST(r58_the_programs_free_may_come_at_any_moment)
 {
     for (int moment = 0; moment < 4; moment++) {
