@@ -5,9 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "tools/builds.h"
+#include "tools/captures.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
 #include "tools/keytable.h"
@@ -50,8 +52,11 @@ static const struct args_option options[] = {
 
 struct suggestion {
     const struct fields *fields;
-    struct load good, bad;  /* of one capture: bad */
-    bool is_mining;         /* there is only one */
+    struct load good, bad;       /* of one run: bad, the rank that has its hints made */
+    bool is_mining;              /* there is only one */
+    struct load *ranks;          /* of one run: the captures of its ranks, as they were named */
+    const struct trace **traces; /* of them */
+    size_t rank_count, rank_room;
     struct growers growers; /* of one run: what piles up within its steps */
     struct compare compare;
     struct model_window window; /* of the bad run */
@@ -285,10 +290,13 @@ static char *make_head(const struct suggestion *s)
             : vec_format("left out: %" PRIu64 " late free%s (%s) that the run still used after the "
                          "anchor's exit\n",
                     used->count, render_s(used->count), render_bytes(used->bytes).text);
+    char *others = s->rank_count > 1
+            ? vec_format("; those of %zu more do not speak against it", s->rank_count - 1)
+            : vec_text(" alone: others may use such memory, so verify them with all ranks");
     char *head = vec_format("%s%s%s%s", left, is_of_rank ? "made from the capture of rank " : "",
-            is_of_rank ? rank : "",
-            is_of_rank ? " alone: others may use such memory, so verify them with all ranks" : "");
+            is_of_rank ? rank : "", is_of_rank ? others : "");
 
+    free(others);
     free(left);
     return head;
 }
@@ -306,10 +314,14 @@ static struct hintfile *make_file(struct suggestion *s)
     file->comment = make_head(s);
     file->predicted_max = s->whole_max;
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
-    file->made_from = vec_new(2, sizeof(*file->made_from));
+    file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));
     if (!s->is_mining)
         file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->good.path));
     file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->bad.path));
+    for (size_t i = 0; i < s->rank_count; i++)
+        if (s->traces[i] != s->bad.trace)
+            file->made_from[file->made_from_count++] =
+                    vec_text(symbols_base_name(s->ranks[i].path));
     file->rule_count = s->mine.hint_count;
     file->rule = vec_new(file->rule_count, sizeof(*file->rule));
     file->words = vec_new(file->rule_count, sizeof(*file->words));
@@ -430,6 +442,9 @@ static void suggest_print_text(struct suggestion *s)
                 render_bytes(s->compare.never_bytes).text);
     looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
     print_growth(s);
+    if (s->rank_count > 1)
+        printf("made from %s; the captures of %zu other rank%s do not speak against it\n",
+                s->bad.path, s->rank_count - 1, render_s(s->rank_count - 1));
     printf("Max memory: %s, predicted with the hints %s\n", render_bytes(mine->max_before).text,
             render_bytes(mine->max_after).text);
     if (s->reserved != UINT64_MAX)
@@ -499,6 +514,7 @@ static void suggest_print_json(struct suggestion *s)
 
     json_begin(&json, NULL, '{');
     json_text(&json, "output", s->mine.hint_count ? s->fields->output : NULL);
+    json_text(&json, "made_from", s->bad.path);
     json_uint(&json, "late_frees", s->compare.late_count);
     json_uint(&json, "late_bytes", s->compare.late_bytes);
     json_uint(&json, "max_bytes", s->mine.max_before);
@@ -546,7 +562,7 @@ static void say_none(const struct suggestion *s)
     (void)fprintf(stderr, "kedge suggest: no hint to write: %s\n", why);
 }
 
-static int mine_and_save(struct suggestion *s)
+static int mine(struct suggestion *s)
 {
     struct mine_job job = {
             .trace = s->bad.trace,
@@ -555,6 +571,8 @@ static int mine_and_save(struct suggestion *s)
             .late = s->compare.late,
             .late_count = s->compare.late_count,
             .growers = &s->growers,
+            .ranks = s->traces,
+            .rank_count = s->rank_count,
             .min_size = s->fields->min_size,
             .only_effective = s->is_mining,
     };
@@ -562,10 +580,17 @@ static int mine_and_save(struct suggestion *s)
     int r = mine_hints(&job, &s->mine);
 
     progress_end();
-    if (r < 0) {
+    if (r < 0)
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
-        return CMD_BAD;
-    }
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int mine_and_save(struct suggestion *s)
+{
+    int r = mine(s);
+
+    if (r != CMD_DONE)
+        return r;
     s->symbols = symbols_new(s->bad.trace);
     give_titles(s);
     progress_begin("predicting");
@@ -619,32 +644,127 @@ static int compare_and_mine(struct suggestion *s)
     return r;
 }
 
-/* What one run holds beyond its own last use of it (lastuse.h). */
-static int mine_one(struct suggestion *s)
+/* Can hints be made from this run alone? */
+static int check_uses(struct suggestion *s, const struct load *load)
 {
-    int r = load_refuses("kedge suggest", &s->bad)
+    int r = load_refuses("kedge suggest", load)
             ? CMD_BAD
-            : figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+            : figures_window(load, s->fields->from, s->fields->to, &s->window);
 
     if (r)
         return r;
-    if (s->bad.complete_from > s->window.first || !s->bad.capture->unseen.is_on) {
-        (void)fputs(s->bad.capture->unseen.is_on ? "kedge suggest: events are missing in the "
-                                                   "capture (KEDGE_TRACE=full keeps "
-                                                   "all): no hint can be made from it\n"
-                                                 : "kedge suggest: the capture has no uses "
-                                                   "(KEDGE_TRACE=full,uses=on records "
-                                                   "them): no hint can be made from it\n",
-                stderr);
+    if (load->complete_from > s->window.first || !load->capture->unseen.is_on) {
+        (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be made from it\n", load->path,
+                load->capture->unseen.is_on
+                        ? "events are missing in the capture (KEDGE_TRACE=full keeps all)"
+                        : "the capture has no uses (KEDGE_TRACE=full,uses=on records them)");
         return CMD_BAD;
     }
+    return CMD_DONE;
+}
+
+/* What one run holds beyond its own last use of it (lastuse.h), and what piles up in it; forget_late in any case. */
+static void find_late(struct suggestion *s)
+{
     lastuse_late(s->bad.trace, s->window, &s->compare);
-    measure_growers(&s->bad, s->window, &s->growth);
     grower_find(s->bad.trace, s->window, s->fields->min_size, &s->growers);
-    r = mine_and_save(s);
+}
+
+static void forget_late(struct suggestion *s)
+{
     grower_done(&s->growers);
-    stepview_done(&s->growth);
     compare_done(&s->compare);
+}
+
+/* Of several ranks the one whose peak is lowered most by hints that no other speaks against. */
+static int choose_rank(struct suggestion *s)
+{
+    uint64_t most = 0;
+    size_t chosen = 0;
+    int r = CMD_DONE;
+
+    for (size_t i = 0; i < s->rank_count && s->rank_count > 1 && r == CMD_DONE; i++) {
+        s->bad = s->ranks[i];
+        (void)figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+        find_late(s);
+        r = mine(s);
+        if (r == CMD_DONE && s->mine.max_before - s->mine.max_after > most) {
+            most = s->mine.max_before - s->mine.max_after;
+            chosen = i;
+        }
+        mine_done(&s->mine);
+        forget_late(s);
+    }
+    s->bad = s->ranks[chosen];
+    (void)figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+    return r;
+}
+
+/* Two of one rank are two runs, not one. */
+static int check_ranks(const struct suggestion *s)
+{
+    for (size_t i = 0; i < s->rank_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(s->ranks[i].capture->rank, s->ranks[k].capture->rank) == 0) {
+                (void)fprintf(stderr,
+                        "kedge suggest: %s and %s are of one rank: --good and --bad compare two "
+                        "runs\n",
+                        s->ranks[k].path, s->ranks[i].path);
+                return CMD_BAD;
+            }
+    return CMD_DONE;
+}
+
+static int mine_ranks(struct suggestion *s)
+{
+    int r = check_ranks(s);
+
+    s->traces = vec_new(s->rank_count, sizeof(const struct trace *));
+    for (size_t i = 0; i < s->rank_count && r == CMD_DONE; i++) {
+        s->traces[i] = s->ranks[i].trace;
+        r = check_uses(s, &s->ranks[i]);
+    }
+    if (r == CMD_DONE)
+        r = choose_rank(s);
+    if (r != CMD_DONE)
+        return r;
+    find_late(s);
+    measure_growers(&s->bad, s->window, &s->growth);
+    r = mine_and_save(s);
+    stepview_done(&s->growth);
+    forget_late(s);
+    return r;
+}
+
+static int add_rank(struct suggestion *s, const char *path)
+{
+    struct load load = {0};
+    int r = load_open(path, &load);
+
+    if (r == CMD_DONE)
+        VEC_PUSH(s->ranks, s->rank_count, s->rank_room) = load;
+    else
+        load_close(&load);
+    return r;
+}
+
+/* A capture, or a folder with those of all ranks. */
+static int add_word(struct suggestion *s, const char *word)
+{
+    struct captures found = {0};
+    struct stat about;
+    int r = CMD_DONE;
+
+    if (stat(word, &about) < 0 || !S_ISDIR(about.st_mode))
+        return add_rank(s, word);
+    captures_find_any(word, &found);
+    if (found.count == 0) {
+        (void)fprintf(stderr, "kedge suggest: %s: no captures in this folder\n", word);
+        r = CMD_BAD;
+    }
+    for (size_t i = 0; i < found.count && r == CMD_DONE; i++)
+        r = add_rank(s, found.file[i].path);
+    captures_done(&found);
     return r;
 }
 
@@ -677,24 +797,31 @@ static int suggest_command(const void *parsed, char **words)
     if (fields.min_size == 0)
         fields.min_size = HINTFILE_MIN_SIZE;
     s.is_mining = words[0] != NULL;
+    for (size_t i = 0; words[i] && r == CMD_DONE; i++)
+        r = add_word(&s, words[i]);
     if (!s.is_mining)
         r = load_open(fields.good, &s.good);
-    if (r == 0)
-        r = load_open(s.is_mining ? words[0] : fields.bad, &s.bad);
-    if (r == 0)
-        r = s.is_mining ? mine_one(&s) : compare_and_mine(&s);
+    if (!s.is_mining && r == CMD_DONE)
+        r = load_open(fields.bad, &s.bad);
+    if (r == CMD_DONE)
+        r = s.is_mining ? mine_ranks(&s) : compare_and_mine(&s);
     load_close(&s.good);
-    load_close(&s.bad);
+    if (!s.is_mining) /* else it is one of the ranks' */
+        load_close(&s.bad);
+    for (size_t i = 0; i < s.rank_count; i++)
+        load_close(&s.ranks[i]);
+    free(s.ranks);
+    free((void *)s.traces);
     return r;
 }
 
 const struct cmd cmd_suggest = {
         .name = "suggest",
-        .usage = "suggest (CAPTURE | --good CAPTURE --bad CAPTURE) -o FILE [options]",
+        .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE) -o FILE [options]",
         .summary = "Writes hints for memory that the bad run frees later than the good one, or one "
                    "run after its last use.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
-        .words_max = 1,
+        .words_max = -1,
         .run = suggest_command,
 };

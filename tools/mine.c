@@ -315,24 +315,49 @@ static bool find_inexact(
     return any;
 }
 
-/* Likewise to something that lives past that exit in the good run. */
-static int find_inexact_in_good(const struct work *work, bool *io_wrong, bool *io_any)
-{
-    const struct trace *good = work->job->good;
-    struct predict_match *matches;
-    int r = 0;
+/* Must a block of another run stay past this event? */
+typedef bool (*stays)(const struct trace *trace, const struct trace_block *block, uint32_t at);
 
-    if (!good)
-        return 0;
-    matches = vec_new(good->block_count, sizeof(*matches));
-    r = match(good, work->out, matches);
-    for (size_t i = 0; r == 0 && i < good->block_count; i++) {
+/* Of the good run: what lives. */
+static bool is_alive(const struct trace *trace, const struct trace_block *block, uint32_t at)
+{
+    (void)trace;
+    return block->died > at;
+}
+
+/* Of another rank: what it still uses, or may use. */
+static bool is_needed(const struct trace *trace, const struct trace_block *block, uint32_t at)
+{
+    return block->died > at
+            && (block->shared || patterns_doubt_of(block) != PATTERNS_DOUBTS
+                    || block->uses.last >= trace->events[at].time_ns);
+}
+
+/* The hints that the acting code would apply to something that must stay in this run. */
+static int find_wrong(const struct work *work, const struct trace *trace, stays must_stay,
+        bool *io_wrong, bool *io_any)
+{
+    struct predict_match *matches = vec_new(trace->block_count, sizeof(*matches));
+    int r = match(trace, work->out, matches);
+
+    for (size_t i = 0; r == 0 && i < trace->block_count; i++) {
         if (matches[i].rule == TRACE_NONE || matches[i].at == TRACE_NEVER
-                || good->blocks[i].died <= matches[i].at)
+                || !must_stay(trace, &trace->blocks[i], matches[i].at))
             continue;
         io_wrong[matches[i].rule] = *io_any = true;
     }
     free(matches);
+    return r;
+}
+
+static int find_wrong_elsewhere(const struct work *work, bool *io_wrong, bool *io_any)
+{
+    const struct mine_job *job = work->job;
+    int r = job->good ? find_wrong(work, job->good, is_alive, io_wrong, io_any) : 0;
+
+    for (size_t i = 0; r == 0 && i < job->rank_count; i++)
+        if (job->ranks[i] != job->trace)
+            r = find_wrong(work, job->ranks[i], is_needed, io_wrong, io_any);
     return r;
 }
 
@@ -349,7 +374,7 @@ static int check_hints(struct work *work, struct predict_match *matches)
         r = match(work->job->trace, out, matches);
         any = r == 0 && find_inexact(work, matches, wrong);
         if (r == 0)
-            r = find_inexact_in_good(work, wrong, &any);
+            r = find_wrong_elsewhere(work, wrong, &any);
         for (size_t i = 0; any && i < out->hint_count; i++)
             if (!wrong[i])
                 out->hints[kept++] = out->hints[i];
@@ -361,10 +386,10 @@ static int check_hints(struct work *work, struct predict_match *matches)
 }
 
 /* Does one of the hints act on this block, at an exit or at the end of the run? */
-static bool is_hinted(const struct work *work, const struct predict_match *matches, size_t id)
+static bool is_hinted(const struct mine *out, const struct trace *trace,
+        const struct predict_match *matches, size_t id)
 {
-    return matches[id].rule < work->out->hint_count && !matches[id].small
-            && !work->job->trace->blocks[id].native;
+    return matches[id].rule < out->hint_count && !matches[id].small && !trace->blocks[id].native;
 }
 
 static bool is_unused(const struct trace_block *block)
@@ -378,7 +403,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
         uint64_t size = work->job->trace->blocks[i].size;
-        if (is_hinted(work, matches, i) && matches[i].at != TRACE_NEVER) {
+        if (is_hinted(out, work->job->trace, matches, i) && matches[i].at != TRACE_NEVER) {
             struct mine_hint *hint = &out->hints[matches[i].rule];
             hint->least = hint->count ? min_of(hint->least, size) : size;
             hint->most = max_of(hint->most, size);
@@ -404,9 +429,9 @@ static void widen(struct rule_range *range, uint64_t number)
  * What each hint matches in the instances of its anchor: all that is due at one event is one instance, as in the run. One that
  * the run did not finish says nothing.
  */
-static void set_expectations(struct work *work, const struct predict_match *matches)
+static void expect_matches(
+        struct mine *out, const struct trace *trace, const struct predict_match *matches)
 {
-    const struct trace *trace = work->job->trace;
     struct {
         uint32_t hint;
         struct rule_seen seen;
@@ -415,11 +440,10 @@ static void set_expectations(struct work *work, const struct predict_match *matc
     struct keytable numbers = {0};
 
     for (size_t i = 0; i < trace->block_count; i++) {
-        if (!is_hinted(work, matches, i) || matches[i].at == TRACE_NEVER)
+        if (!is_hinted(out, trace, matches, i) || matches[i].at == TRACE_NEVER)
             continue;
         /* events count what the program holds then, anchors what was made in them */
-        if (rule_counts(&work->out->hints[matches[i].rule].rule)
-                && trace->blocks[i].died < matches[i].at)
+        if (rule_counts(&out->hints[matches[i].rule].rule) && trace->blocks[i].died < matches[i].at)
             continue;
         struct key key = {matches[i].rule, matches[i].at, 0};
         uint32_t number = keytable_number(&numbers, key);
@@ -431,12 +455,31 @@ static void set_expectations(struct work *work, const struct predict_match *matc
         instances[number].seen.bytes += trace->blocks[i].size;
     }
     for (size_t i = 0; i < count; i++) {
-        struct rule_expect *expect = &work->out->hints[instances[i].hint].rule.expect;
+        struct rule_expect *expect = &out->hints[instances[i].hint].rule.expect;
         widen(&expect->count, instances[i].seen.count);
         widen(&expect->bytes, instances[i].seen.bytes);
     }
     keytable_done(&numbers);
     free(instances);
+}
+
+static int set_expectations(struct work *work, const struct predict_match *matches)
+{
+    const struct mine_job *job = work->job;
+    int r = 0;
+
+    expect_matches(work->out, job->trace, matches);
+    for (size_t i = 0; r == 0 && i < job->rank_count; i++) {
+        const struct trace *trace = job->ranks[i];
+        if (trace == job->trace)
+            continue;
+        struct predict_match *found = vec_new(trace->block_count, sizeof(*found));
+        r = match(trace, work->out, found);
+        if (r == 0)
+            expect_matches(work->out, trace, found);
+        free(found);
+    }
+    return r;
 }
 
 /* Max of the window if only the releases of the hints with use[hint] happened; NULL: of all. */
@@ -574,11 +617,12 @@ int mine_hints(const struct mine_job *job, struct mine *ret_mine)
     } while (r == 0 && refuse_dropped(&work));
     if (r == 0) {
         count_matches(&work, matches);
-        set_expectations(&work, matches);
-        *ret_mine = out;
-    } else {
-        mine_done(&out);
+        r = set_expectations(&work, matches);
     }
+    if (r == 0)
+        *ret_mine = out;
+    else
+        mine_done(&out);
     free(work.late_exit);
     free(work.late_anchor);
     free(work.idle);

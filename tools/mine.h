@@ -10,6 +10,9 @@
  * Send buffers that pile up (grower.h) come first: their hints release them at a counted receive. They are written in mode trap,
  * since what a receive proves is for a person to say. If the hint of one is dropped, its blocks are late frees like others.
  *
+ * Of several ranks one has its hints made, and the others speak against what would take memory that they still use, may use unseen, or
+ * share. What a hint expects is what it matches in all of them.
+ *
  * Counted, and given no hint: what no candidate covers, blocks below min_size, and what the bad run was seen to use after the
  * exit. The hints are checked together with the code that acts in the run (predict.h).
  *
@@ -32,9 +35,10 @@ enum mine_effect {
 
 struct mine_hint {
     struct rule rule;
-    struct sitekey key;    /* that of the rule's site */
-    uint64_t count, bytes; /* late frees; rule.expect: in the instances that have ended */
-    uint64_t unused;       /* of them, those of which a use would have been seen, and none was */
+    struct sitekey key; /* that of the rule's site */
+    uint64_t count,
+            bytes;   /* late frees; rule.expect: in the instances that have ended, of all ranks */
+    uint64_t unused; /* of them, those of which a use would have been seen, and none was */
     /* the job's: then count and bytes are of its blocks; NULL: the hint is for late frees */
     const struct grower *grower;
     uint64_t least, most; /* their sizes */
@@ -66,6 +70,9 @@ struct mine_job {
     const struct compare_late *late;
     size_t late_count;
     const struct growers *growers; /* get a hint each, before all others; NULL: none */
+    /* Runs of other ranks with the same hints (`trace` may be among them): no hint takes what one of them still uses. */
+    const struct trace *const *ranks;
+    size_t rank_count;
     uint64_t min_size;
     /*
      * Only hints that lower the peak: late frees of one run by its own uses prove less than another run does. Two that lower it

@@ -2,8 +2,8 @@
 """What a pipeline sends backward and keeps to the end of the step: PaddlePaddle #34230 as a PyTorch script over NCCL.
 
 The script holds too much, --mended is the same script mended by hand; neither knows of kedge. Its ranks come from torchrun, its ranges
-from NVTX. Of rank 1's capture suggest makes one hint, by Python call site and by what the memory is given to, which waits for the
-second forward receive. Nobody edits the file:
+from NVTX. Of the captures of all ranks suggest makes one hint, by Python call site and by what the memory is given to, which waits
+for the second forward receive. Nobody edits the file:
 
     mended, plain ─► suggest ─► verify ─► live: the mended script's peak in each rank, whatever the number of micro-batches
                                 └─► a device between the peaks (R88); the twin that copies what was sent is stopped (R86)
@@ -76,10 +76,12 @@ class Row(loop.Row):
         same("losses of the plain form", plain.stdout, done.stdout)
         if full:
             same("losses without kedge", self.command(*self.form()).stdout, plain.stdout)
-        suggested = self.told("suggest", "plain.1.kcap", "-o", "hints.yaml")
+        suggested = self.told("suggest", *(f"plain.{rank}.kcap" for rank in range(self.stages)), "-o", "hints.yaml")
         same("suggest: hints", [(h["id"], h["key"], h["when"], h["receives"], h["else"]) for h in suggested["hints"]],
              [(HINT, "p:torch_pipeline.py:Stage.backward", "*/receive-forward", 2, "*/update")])
-        same("suggest: predicted peak of rank 1", suggested["predicted_max_bytes"], mended[1]["peak_live_bytes"])
+        last = self.stages - 1 # which has the most to gain
+        same("suggest: made from", suggested["made_from"], f"plain.{last}.kcap")
+        same("suggest: predicted peak", suggested["predicted_max_bytes"], mended[last]["peak_live_bytes"])
         checked = json.loads(self.command("kedge", "verify", "--sim", "--json", "--hints", "hints.yaml", "--", *self.form()).stdout)
         same("verify: releases in the trap run", checked["hints"][0]["trapped_count"], STEPS * 8 * (self.stages - 1))
         done, after = self.ranks("live", hints=live)

@@ -1295,6 +1295,82 @@ TEST(one_hint_is_for_what_piles_up_in_anchors_of_one_ending)
     }
 }
 
+/* The hint for the gradients of a run, in which another rank has its say; false: there is none. */
+static bool mined_with(struct story *s, const struct story *other, struct rule *ret_rule)
+{
+    struct model_window window = model_whole(s->trace);
+    const struct trace *const ranks[] = {s->trace, other->trace};
+    struct growers growers;
+    struct compare late;
+    struct mine m;
+    bool is_found = false;
+
+    pipestory_times(s);
+    pipestory_times(other);
+    grower_find(s->trace, window, 2 * MB, &growers);
+    lastuse_late(s->trace, window, &late);
+    struct mine_job job = {.trace = s->trace,
+            .ranks = ranks,
+            .rank_count = 2,
+            .window = window,
+            .late = late.late,
+            .late_count = late.late_count,
+            .growers = &growers,
+            .min_size = 2 * MB,
+            .only_effective = true};
+    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    for (size_t i = 0; i < m.hint_count; i++)
+        if (m.hints[i].rule.pick.site[0] == PIPESTORY_GRADIENT) {
+            *ret_rule = m.hints[i].rule;
+            is_found = true;
+        }
+    mine_done(&m);
+    compare_done(&late);
+    grower_done(&growers);
+    return is_found;
+}
+
+/* One that receives nothing gives them back at the update, all at once. */
+TEST(a_hint_expects_what_it_matches_in_each_rank)
+{
+    static const struct pipestory others[] = {
+            {.micro_batches = 12}, {.micro_batches = 9, .is_silent = true, .is_behind = true}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct story s = story_begin(), other = story_begin();
+        struct rule rule;
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
+        pipestory_step(&other, 0, &others[i]);
+        REQUIRE(mined_with(&s, &other, &rule));
+        CHECK_EQ(rule.expect.count.lo, 1);
+        CHECK_EQ(rule.expect.count.hi, i ? 9 : 3);
+        CHECK_EQ(rule.expect.bytes.hi, (i ? 9 : 3) * UINT64_C(16) * MB);
+        story_end(&s);
+        story_end(&other);
+    }
+}
+
+/* It reads them once more, may do so unseen, or gave them to somebody: nothing at that site is written, at another anchor neither. */
+TEST(no_hint_takes_what_another_rank_still_uses)
+{
+    static const struct pipestory others[] = {{.micro_batches = 12, .read_after = 3},
+            {.micro_batches = 12, .is_doubtful = true}, {.micro_batches = 12}};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct story s = story_begin(), other = story_begin();
+        struct rule rule;
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
+        pipestory_step(&other, 0, &others[i]);
+        for (size_t k = 0; k < other.trace->block_count; k++)
+            other.trace->blocks[k].shared = i == 2;
+        CHECK(!mined_with(&s, &other, &rule));
+        story_end(&s);
+        story_end(&other);
+    }
+}
+
 enum wanted {
     WANTED_NONE,
     WANTED_ORDINARY,

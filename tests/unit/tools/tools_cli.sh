@@ -460,6 +460,23 @@ suggest)
     expect 0 "$kedge" suggest used.kcap -o used.yaml --force --json
     json "[(g['bytes_per_step'] >> 20, g['steps'], g['since']) for g in j['growth']] == [(8, 19, 'SOT_CALL_1'), (3, 19, 'SOT_CALL_1'), (1, 19, 'SOT_CALL_1')]"
     json "sorted(h['unused_count'] for h in j['hints']) == [0, 20]"
+    # Ranks, by name or by folder: what is made of one holds for all.
+    mkdir ranks none
+    for rank in 1 0; do "$make" used ranks/run.kcap $rank; done
+    expect 0 "$kedge" suggest ranks/run.kcap ranks/run.kcap.1 -o ranks.yaml
+    has out "made from ranks/run.kcap; the captures of 1 other rank do not speak against it"
+    has ranks.yaml "# made from the capture of rank 0; those of 1 more do not speak against it"
+    has ranks.yaml 'from: ["run.kcap", "run.kcap.1"]'
+    diff <(sed -n '/^hints:/,$p' used.yaml) <(sed -n '/^hints:/,$p' ranks.yaml) >&2 || fail "other hints of two ranks alike"
+    expect 0 "$kedge" suggest ranks -o ranks.yaml --force --json
+    json "j['made_from'] == 'ranks/run.kcap' and len(j['hints']) == 2"
+    expect 2 "$kedge" suggest used.kcap ranks/run.kcap.1 used.kcap -o ranks.yaml --force
+    [ "$(cat err)" = "kedge suggest: used.kcap and used.kcap are of one rank: --good and --bad compare two runs" ] || fail "$(cat err)"
+    expect 2 "$kedge" suggest none -o ranks.yaml --force
+    has err "kedge suggest: none: no captures in this folder"
+    "$make" bad ranks/last.kcap 2 # without uses
+    expect 2 "$kedge" suggest ranks -o ranks.yaml --force
+    has err "kedge suggest: ranks/last.kcap.2: the capture has no uses (KEDGE_TRACE=full,uses=on records them): no hint can be made from it"
     expect 1 "$kedge" suggest --good bad.kcap --bad good.kcap -o none.yaml
     has err "no hint to write"
     [ ! -e none.yaml ] || fail "none.yaml was written"
