@@ -85,7 +85,7 @@ static void read_graph(struct node **at, CUgraph graph)
 
     if (REAL(cuGraphGetNodes)(graph, NULL, &count) != CUDA_SUCCESS || count == 0)
         return;
-    bytes = count * sizeof *handles;
+    bytes = count * sizeof(CUgraphNode);
     handles = meta_get(bytes);
     if (!handles)
         lack_memory();

@@ -28,9 +28,9 @@ void graphkernels_updated(CUgraphExec exec, CUgraph graph);
 void graphkernels_gone(CUgraphExec exec);
 
 /* After a node of an instance was given another kernel (NULL: not one), another graph, or was switched. */
-void graphkernels_set(CUgraphExec exec, CUgraphNode node, CUfunction function);
-void graphkernels_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
-void graphkernels_switched(CUgraphExec exec, CUgraphNode node, bool is_on);
+void graphkernels_set(CUgraphExec exec, CUgraphNode handle, CUfunction function);
+void graphkernels_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child);
+void graphkernels_switched(CUgraphExec exec, CUgraphNode handle, bool is_on);
 
 /* String numbers of up to `max` names, after the first `skip`; how many there were. */
 size_t graphkernels_names(CUgraphExec exec, size_t skip, uint32_t *ret_names, size_t max);

@@ -256,6 +256,18 @@ bool launches_names_kernels(void)
     return *kernel_patterns || (sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName));
 }
 
+/* For predictions of what hints would do that wait for it. */
+static void note(const char *name)
+{
+    struct capture_call_info info = {.is_launch = true, .name = name, .peer = -1};
+
+    if (!life_begin_edge())
+        return;
+    info.seq = dispatch_seq();
+    dispatch_told(capture_call(&info));
+    life_leave();
+}
+
 /* It is launched next. */
 static void tell(const char *name)
 {
@@ -263,6 +275,7 @@ static void tell(const char *name)
 
     if (!sidecar_waits(EDGE_LAUNCH) || is_wanted(name))
         label(name);
+    note(name);
     if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
         return;
     event.name = name;

@@ -12,6 +12,7 @@
  * which the capture says.
  *
  * What is captured is not launched: neither label nor event comes of it, but of each launch of the graph (graphkernels.h).
+ * A launch that is a label or an event is on record as a launch, too, so that predictions have it (capture_call).
  *
  * A kernel's name is asked once per handle, and again after a module or a context went. It is the name of the binary, mangled where
  * the compiler does so. Below driver 12.3 there is none, and one line says so.

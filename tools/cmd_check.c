@@ -8,6 +8,7 @@
 
 #include "tools/measure.h"
 #include "tools/outfile.h"
+#include "tools/predict.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
@@ -85,6 +86,36 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     (void)add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
 }
 
+static const char *launch_glob(const struct rule *rule)
+{
+    return rule->when.kind == EDGE_LAUNCH ? rule->when.anchor : rule->otherwise.anchor;
+}
+
+/* What the hints do to the very run, where suggest has not written it down. 0, or an exit code after one line. */
+static int foresee(const struct check *check, struct hintfile *file)
+{
+    const struct trace *trace = check->load.trace;
+    int lacking = predict_lacks_launch(trace, file->rule, file->rule_count);
+    int r = lacking >= 0 ? -ENODATA
+                         : predict_max(trace, file->rule, file->rule_count, &file->predicted_max);
+
+    if (r == 0)
+        r = predict_reserved(trace, file->rule, file->rule_count, &file->predicted_reserved);
+    if (r == 0)
+        return CMD_DONE;
+    (void)fputs("kedge check: ", stderr);
+    render_text(stderr, check->fields->predicted);
+    if (lacking >= 0)
+        (void)fprintf(stderr,
+                ": hint %s waits for launches of kernels \"%s\", of which the capture has none: "
+                "make "
+                "the run with KEDGE_TRACE=full and driver 12.3 or later\n",
+                file->rule[lacking].id, launch_glob(&file->rule[lacking]));
+    else
+        (void)fprintf(stderr, ": %s\n", strerror(-r));
+    return CMD_BAD;
+}
+
 /* 0, or an exit code after one line. */
 static int read_predictions(struct check *check)
 {
@@ -102,18 +133,21 @@ static int read_predictions(struct check *check)
         (void)fputc('\n', stderr);
         return CMD_BAD;
     }
-    if (file->predicted_max == 0)
-        trouble = "has no prediction (kedge suggest writes one)";
-    else if (check->load.capture->hints_hash == 0)
+    if (check->load.capture->hints_hash == 0)
         trouble = "the run had no hints";
     else if (check->load.capture->hints_hash != file->hash)
-        trouble = "the run had other hints, or the file was changed since";
+        trouble = file->predicted_max
+                ? "the run had other hints, or the file was changed since"
+                : "has no prediction (kedge suggest writes one), and the run had other hints";
+    r = trouble ? CMD_BAD : CMD_DONE;
     if (trouble)
         (void)fprintf(stderr, "kedge check: %s: %s\n", path, trouble);
-    else
+    else if (file->predicted_max == 0)
+        r = foresee(check, file);
+    if (r == CMD_DONE)
         add_predictions(check, file);
     hintfile_free(file);
-    return trouble ? CMD_BAD : CMD_DONE;
+    return r;
 }
 
 /* ---- how the answers are said --------------------------------------------------------------- */

@@ -380,6 +380,12 @@ static void add_call(struct translation *tr, const struct read_event *event)
     trace_add_call(tr->trace, &call, thread_of(tr, event->thread));
 }
 
+static void add_launch(struct translation *tr, const struct read_event *event)
+{
+    trace_add_launch(tr->trace, read_string(tr->capture, event->call),
+            anchor_of(tr, event->path_number, event->instance), thread_of(tr, event->thread));
+}
+
 static void add_event(struct translation *tr, const struct read_event *event)
 {
     static void (*const adders[FORMAT_EVENT_KIND_COUNT])(
@@ -393,6 +399,7 @@ static void add_event(struct translation *tr, const struct read_event *event)
             [FORMAT_EVENT_OTHER_ALLOC] = add_other,
             [FORMAT_EVENT_OTHER_FREE] = end_other,
             [FORMAT_EVENT_CALL] = add_call,
+            [FORMAT_EVENT_LAUNCH] = add_launch,
     };
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])

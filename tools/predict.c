@@ -59,6 +59,17 @@ static struct edge make_call(const struct trace *trace, uint64_t number)
             .call = call->number};
 }
 
+static struct edge make_launch(const struct trace *trace, const struct trace_event *event)
+{
+    const struct trace_anchor *anchor = &trace->anchors[event->anchor];
+
+    return (struct edge){.kind = EDGE_LAUNCH,
+            .anchor = event->anchor,
+            .instance = anchor->instance,
+            .path = anchor->path,
+            .name = trace->launches[event->value]};
+}
+
 /* ---- when a block is due ---- */
 
 /* What can be the `when` or the `else` of a rule, in order, and how many there were up to it. */
@@ -139,6 +150,8 @@ static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edg
         return waits->matches && event->block != TRACE_NONE && is_free_of(waits, event, ret_edge);
     if (event->kind == TRACE_CALL)
         *ret_edge = make_call(trace, event->value);
+    else if (event->kind == TRACE_LAUNCH)
+        *ret_edge = make_launch(trace, event);
     else if (is_edge(event))
         *ret_edge = make_edge(trace, event);
     else
@@ -322,6 +335,24 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
     return 0;
 }
 
+static bool has_launch(const struct trace *trace, const struct rule_when *when)
+{
+    bool has = when->kind != EDGE_LAUNCH || !rule_is_set(when);
+
+    for (size_t i = 0; i < trace->launch_count && !has; i++)
+        has = hint_edge_matches(
+                when, &(struct edge){.kind = EDGE_LAUNCH, .name = trace->launches[i]});
+    return has;
+}
+
+int predict_lacks_launch(const struct trace *trace, const struct rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!has_launch(trace, &rules[i].when) || !has_launch(trace, &rules[i].otherwise))
+            return (int)i;
+    return -1;
+}
+
 int predict_max(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
 {
@@ -427,6 +458,8 @@ static int replay_all(struct replay *replay)
             r = replay_free(replay, event);
         else if (event->kind == TRACE_CALL)
             r = replay_call(replay, event->value);
+        else if (event->kind == TRACE_LAUNCH)
+            r = replay_edge(replay, make_launch(trace, event));
         else if (is_edge(event))
             r = replay_edge(replay, make_edge(trace, event));
     }

@@ -32,6 +32,12 @@ struct predict_match {
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches);
 
+/*
+ * The first rule that waits for launches of kernels of which the trace has none; -1 = no rule does. A capture has launches if hints of
+ * its run waited for them, or KEDGE_ANCHORS named the kernels.
+ */
+int predict_lacks_launch(const struct trace *trace, const struct rule *rules, size_t count);
+
 /* Max of the whole run if these rules were live. 0, or -errno of hint_new. */
 int predict_max(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);

@@ -75,6 +75,7 @@ void trace_free(struct trace *trace)
     free(trace->pyframes);
     free(trace->modules);
     free(trace->calls);
+    free(trace->launches);
     free(trace);
 }
 
@@ -426,6 +427,17 @@ void trace_place_calls(struct trace *trace)
     free(living.by_address);
     free(living.rank_of);
     free(living.counts);
+}
+
+void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread)
+{
+    (void)add_event(trace,
+            (struct trace_event){.kind = TRACE_LAUNCH,
+                    .block = TRACE_NONE,
+                    .anchor = anchor,
+                    .thread = thread,
+                    .value = trace->launch_count});
+    VEC_PUSH(trace->launches, trace->launch_count, trace->launch_room) = name;
 }
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes)

@@ -39,6 +39,7 @@ enum trace_kind {
     TRACE_RELEASE,  /* block: a hint's storage release is due (value: enum hint_mode) */
     TRACE_RESERVED, /* value: bytes held from the driver from here on */
     TRACE_CALL,     /* value: index in `calls` */
+    TRACE_LAUNCH,   /* anchor; value: index in `launches` */
     TRACE_OTHER,    /* counted elsewhere (touches, refusals) */
 };
 
@@ -141,8 +142,9 @@ struct trace {
     struct trace_pyframe *pyframes;
     struct trace_module *modules;
     struct trace_call *calls;
+    const char **launches; /* names of kernels; they live as long as the capture */
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
-            module_count, call_count;
+            module_count, call_count, launch_count;
 
     const char *rank;                      /* of the process, the load's; NULL = none */
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
@@ -150,7 +152,7 @@ struct trace {
 
     /* build time: */
     size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room,
-            call_room;
+            call_room, launch_room;
     struct trace_index *index;
 };
 
@@ -199,6 +201,9 @@ uint32_t trace_add_release(
 /* A call of `thread`; `at` and blocks are found here, those of addresses inside of a block by trace_place_calls, once, at the end. */
 void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread);
 void trace_place_calls(struct trace *trace);
+
+/* A kernel of this name was launched by `thread`. */
+void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread);
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes);
 uint32_t trace_add_other(struct trace *trace, uint32_t thread); /* the event */

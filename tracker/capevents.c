@@ -327,7 +327,7 @@ int capture_call(const struct capture_call_info *info)
     if (!header || !capture_has_log())
         return r;
     struct format_event event = {
-            .head = FORMAT_EVENT_CALL | 0xffff0000u,
+            .head = (info->is_launch ? FORMAT_EVENT_LAUNCH : FORMAT_EVENT_CALL) | 0xffff0000u,
             .seq = take_seq(header, info->seq),
             .time_ns = capture_time(),
     };

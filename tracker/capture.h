@@ -91,8 +91,9 @@ struct capture_hint_info {
     const struct edge *edge; /* the anchor edge that did it, NULL = none */
 };
 
-/* A call of a library between ranks, before it is forwarded. */
+/* A call of a library between ranks, or the launch of a kernel, which has a name alone; before it is forwarded. */
 struct capture_call_info {
+    bool is_launch;
     const char *name; /* of the function; it and the names of its arguments are not copied */
     struct {
         const char *arg; /* as the library's header calls it, NULL = no such buffer */

@@ -109,6 +109,7 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     K(HINT, HINT)         \
     K(RESERVED, RESERVED) \
     K(OOM, OOM)           \
+    K(LAUNCH, CALL)       \
     K(OTHER_ALLOC, ALLOC) \
     K(OTHER_FREE, FREE)   \
     K(CALL, CALL)

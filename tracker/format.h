@@ -375,7 +375,8 @@ enum format_event_kind {
     FORMAT_EVENT_OOM,
     FORMAT_EVENT_OTHER_ALLOC, /* as ALLOC and FREE, of memory that is not this process's device memory */
     FORMAT_EVENT_OTHER_FREE,
-    FORMAT_EVENT_CALL, /* a call of a library between ranks, and the buffers that it was given */
+    FORMAT_EVENT_CALL,   /* a call of a library between ranks, and the buffers that it was given */
+    FORMAT_EVENT_LAUNCH, /* of a kernel: a call of its name that has no buffers */
     FORMAT_EVENT_KIND_COUNT,
 };
 

@@ -101,7 +101,7 @@ struct read_event {
     uint64_t largest_free; /* oom */
     int result;            /* oom, hint */
 
-    uint32_t call; /* call: the function, and the buffers that it was given; strings, 0 = none */
+    uint32_t call; /* launch: the kernel; call: the function, its buffers; strings, 0 = none */
     uint32_t arg[FORMAT_CALL_BUFFERS];
     uint64_t arg_addr[FORMAT_CALL_BUFFERS];
     uint64_t comm; /* call: the communicator's handle */

@@ -121,6 +121,7 @@ static bool decode(const struct format_event *from, struct read_event *to)
         set_oom(to, from);
         return true;
     case FORMAT_EVENT_CALL:
+    case FORMAT_EVENT_LAUNCH:
         set_call(to, from);
         return true;
     default:

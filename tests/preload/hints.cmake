@@ -11,7 +11,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     kedge_preload_test(hints_picks SOURCES hints_picks_test.c ROUTES dlsym LIBS kedge_tools kedge_read kedge_track)
     kedge_preload_test(hints_events SOURCES hints_events_test.c ROUTES dlsym LIBS kedge_read kedge_track
         DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
-    add_dependencies(hints_events_dlsym_test touches_nccl)
+    add_dependencies(hints_events_dlsym_test touches_nccl kedge_cli)
     kedge_preload_test(hints_wrong SOURCES hints_wrong_test.c ROUTES dlsym LIBS kedge_read kedge_track
         DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
     add_dependencies(hints_wrong_dlsym_test touches_nccl)

@@ -608,6 +608,89 @@ TEST(r57_kernels_of_graphs_without_a_name_are_told_once)
     kit_clean_up();
 }
 
+/* Blocks of 8 MiB, each due at the second launch after it, or when the block of 4 MiB is freed. */
+static void pass_through(size_t size)
+{
+    CU_OK(cu->cuMemFree_v2(kit_alloc(size)));
+}
+
+/* The peak is that of a first launch, when the block is there still; it would be higher after the second one if it was. */
+static void launch_and_free(void)
+{
+    CUgraphExec exec;
+    CUdeviceptr other;
+
+    client_init();
+    CU_OK(cu->cuStreamCreate(&recorder, CU_STREAM_NON_BLOCKING));
+    sum = client_sum_kernel();
+    data = kit_alloc(1 * MB);
+    exec = instance_of(captured_sums());
+    for (int i = 0; i < 9; i++) {
+        (void)kit_alloc(KIT_BYTES);
+        other = kit_alloc(4 * MB);
+        CU_OK(client_sum(sum, data, data + 64, 64, NULL));
+        pass_through(2 * MB);
+        if (i % 3 == 0)
+            CU_OK(client_sum(sum, data, data + 64, 64, NULL));
+        if (i % 3 == 1)
+            CU_OK(cu->cuGraphLaunch(exec, recorder));
+        if (i % 3 < 2)
+            pass_through(5 * MB);
+        CU_OK(cu->cuMemFree_v2(other));
+    }
+    CU_OK(cu->cuCtxSynchronize());
+}
+
+/* What the command says of the run: 0 if what the hints would do to the record of it is what they did. */
+static int predicted(const char *more)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text,
+            "LD_PRELOAD= KEDGE_HINTS= KEDGE_CAPTURE= %s/kedge check %s --predicted %s %s",
+            getenv("TEST_BUILD"), kit_capture, kit_hints, more);
+    return WEXITSTATUS(system(text)); /* NOLINT(cert-env33-c): a shell, as its users have */
+}
+
+TEST(launches_are_foreseen_as_they_come)
+{
+    static const char *const modes[] = {"shadow", "live"};
+
+    kit_files("foreseen");
+    kit_write("kedge-hints: 1\n"
+              "hints:\n"
+              "  - {id: first, do: release, pick: {size: 8MiB}, when: {launch: \"*sum*\", count: "
+              "2},\n"
+              "     else: {free-of: other}}\n"
+              "  - {id: other, do: release, pick: {size: 4MiB}, when: {launch: \"*sum*\", count: "
+              "9}}\n");
+    kit_allow_live();
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(setenv("KEDGE_HINTS_MODE", modes[i], 1) == 0);
+        (void)unlink(kit_capture);
+        REQUIRE_EQ(run_child(launch_and_free), 0);
+        CHECK_EQ(predicted(i == 0 ? "'peak_if_live==15MiB' 'peak>72MiB'"
+                                  : "'peak_with_hints==15MiB'"),
+                0);
+    }
+    kit_clean_up();
+}
+
+TEST(a_run_without_launches_is_not_foreseen)
+{
+    kit_files("unforeseen");
+    kit_write("kedge-hints: 1\n"
+              "hints:\n"
+              "  - {id: first, do: release, pick: {size: 8MiB}, when: {launch: \"*none*\", count: "
+              "2}}\n");
+    REQUIRE(setenv("KEDGE_HINTS_MODE", "shadow", 1) == 0);
+    REQUIRE_EQ(run_child(launch_and_free), 0);
+    CHECK_EQ(
+            predicted("2>&1 | grep -qF 'first waits for launches of kernels \"*none*\", of which'"),
+            0);
+    kit_clean_up();
+}
+
 TEST(r55_names_of_kernels_are_asked_for_only_where_a_hint_has_one)
 {
     CUgraphNode node;

@@ -219,6 +219,24 @@ TEST(kernels_that_are_named_are_marks)
     CHECK_STR_EQ(told(), "!kedge_sum#2");
 }
 
+/* Launches on record, by which predictions go; all of this kernel. */
+static unsigned recorded_launches(void)
+{
+    struct read_capture *capture;
+    unsigned count = 0;
+
+    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    for (size_t i = 0; i < capture->event_count; i++) {
+        if (capture->event[i].kind != FORMAT_EVENT_LAUNCH)
+            continue;
+        CHECK_STR_EQ(read_string(capture, capture->event[i].call), "kedge_sum");
+        CHECK_STR_EQ(capture->event[i].path, "step");
+        count++;
+    }
+    read_close(capture);
+    return count;
+}
+
 TEST(kernels_that_are_captured_are_marks_when_the_graph_is_launched)
 {
     CUgraph graph = NULL;
@@ -232,8 +250,12 @@ TEST(kernels_that_are_captured_are_marks_when_the_graph_is_launched)
     REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
     CHECK_STR_EQ(told(), "+capture:0 -capture:0");
+    CHECK_EQ(recorded_launches(), 0);
+    KEDGE_PUSH("step");
     CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-    CHECK_STR_EQ(told(), "!kedge_sum !graph:0");
+    KEDGE_POP();
+    CHECK_STR_EQ(told(), "+step !step/kedge_sum !step/graph:0 -step");
+    CHECK_EQ(recorded_launches(), 1);
     REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     CHECK_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);

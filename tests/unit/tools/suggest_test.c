@@ -976,6 +976,38 @@ TEST(frees_of_another_hints_blocks_are_foreseen)
     story_end(&s);
 }
 
+/* Each block is dead at the second launch after it of a kernel that the hint names. */
+TEST(launches_are_foreseen_by_the_names_of_kernels)
+{
+    struct story s = story_begin();
+    struct rule rule = rule_for(1);
+    struct predict_match matches[4];
+    uint64_t max = 0;
+
+    rule.when = (struct rule_when){.kind = EDGE_LAUNCH, .count = 2, .anchor = "*sum"};
+    CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), 0);
+    trace_add_launch(s.trace, "a_sum", 0, 0);
+    CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), -1);
+    for (int i = 0; i < 4; i++) {
+        (void)story_alloc(&s, 1, 8 * MB);
+        trace_add_launch(s.trace, "a_sum", 0, 0);
+        trace_add_launch(s.trace, "summary", 0, 0);
+    }
+    REQUIRE_EQ(predict_matches(s.trace, &rule, 1, matches), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(matches[i].at, s.trace->blocks[i + 1].born + 1);
+    CHECK_EQ(matches[3].at, TRACE_NEVER);
+    REQUIRE_EQ(predict_max(s.trace, &rule, 1, &max), 0);
+    CHECK_EQ(max, 16 * MB);
+    REQUIRE_EQ(predict_reserved(s.trace, &rule, 1, &max), 0);
+    CHECK_LT(max, 32 * MB);
+    rule.when.kind = EDGE_EXIT;
+    rule.when.count = 0;
+    rule.otherwise = (struct rule_when){.kind = EDGE_LAUNCH, .count = 1, .anchor = "product"};
+    CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), 0);
+    story_end(&s);
+}
+
 /* Where the run could not count (its table was full), only a hint for all numbers can match. */
 TEST(blocks_without_a_number_are_not_picked_by_number)
 {

@@ -119,6 +119,7 @@ static void fill(struct format_event *event, uint32_t kind)
         event->u.reserved.bytes = any_number();
         break;
     case FORMAT_EVENT_CALL:
+    case FORMAT_EVENT_LAUNCH:
         event->u.call.name = (uint32_t)any_number();
         event->u.call.path = (uint32_t)any_number();
         event->u.call.instance = (uint32_t)any_number();
