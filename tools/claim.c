@@ -17,7 +17,8 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
         [CLAIM_PEAK_WITH_HINTS] = {"peak_with_hints",
                 "the same where a block that a hint released counts as freed", .is_bytes = true},
         [CLAIM_PEAK_IF_LIVE] = {"peak_if_live",
-                "the same if the hints in shadow and trap had released, too", .is_bytes = true},
+                "the same if the hints in other modes than live had released, too",
+                .is_bytes = true},
         [CLAIM_RESERVED] = {"reserved",
                 "the most bytes that were held from the driver; of an anchor, while it was open",
                 .is_bytes = true, .has_anchors = true},
@@ -38,8 +39,8 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
                 "how many blocks are live at the end; of an anchor, of its own at its exit",
                 .has_anchors = true, .is_final = true},
         [CLAIM_GROWTH] = {"growth",
-                "the bytes by which places grew that hold more from step to step, of the steps "
-                "that the program states",
+                "how many bytes call sites gained that hold more with each step that the program "
+                "states",
                 .is_bytes = true, .is_final = true},
         [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released",
                 .is_bytes = false},

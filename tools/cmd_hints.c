@@ -220,8 +220,8 @@ static int hints_command(const void *parsed, char **words)
 const struct cmd cmd_hints = {
         .name = "hints",
         .usage = "hints (lint FILE | keys) [options]",
-        .summary = "Checks a hint file: prints file:line:column of the first fault, or of what a "
-                   "reviewer would ask. Or lists the keys of the format.",
+        .summary = "Checks a hint file as the library does, and asks what a reviewer would ask; or "
+                   "lists the keys of the format.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 2,

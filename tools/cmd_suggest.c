@@ -818,8 +818,8 @@ static int suggest_command(const void *parsed, char **words)
 const struct cmd cmd_suggest = {
         .name = "suggest",
         .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE) -o FILE [options]",
-        .summary = "Writes hints for memory that the bad run frees later than the good one, or one "
-                   "run after its last use.",
+        .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
+                   "after the last use.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = -1,

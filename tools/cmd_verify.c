@@ -564,8 +564,8 @@ static int verify_command(const void *parsed, char **words)
 const struct cmd cmd_verify = {
         .name = "verify",
         .usage = "verify --hints FILE [options] -- PROGRAM [ARGUMENT...]",
-        .summary = "Runs a program in shadow, poison and trap mode; writes the receipt that live "
-                   "mode needs.",
+        .summary = "Runs a program with hints in the modes shadow, poison and trap, and writes the "
+                   "receipt that mode live needs.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = -1,
