@@ -75,19 +75,25 @@ static const struct hintfile_build *other_build(const struct hintfile *file)
     return NULL;
 }
 
-/* The words of KEDGE_HINTS_MODE, from what does least to what does most. */
+/* The words of KEDGE_HINTS_MODE, from what does least to what does most; trial comes after them. */
 static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_POISON, HINT_TRAP, HINT_LIVE};
-
-static enum hint_mode mode_of_word(unsigned word)
-{
-    return modes[word < sizeof modes / sizeof modes[0] ? word : 0];
-}
 
 static void replace_modes(struct hintfile *file, enum hint_mode mode, enum hint_mode only)
 {
     for (size_t i = 0; i < file->rule_count; i++)
         if (only == HINT_MODE_COUNT || file->rule[i].mode == only)
             file->rule[i].mode = mode;
+}
+
+/* As `word` says. A trial releases nothing, but a program may be wrong without its holds. */
+static void set_modes(struct hintfile *file, unsigned word)
+{
+    bool is_trial = word >= sizeof modes / sizeof modes[0];
+
+    replace_modes(file, is_trial ? HINT_SHADOW : modes[word], HINT_MODE_COUNT);
+    for (size_t i = 0; is_trial && i < file->rule_count; i++)
+        if (file->rule[i].action == ACTION_HOLD)
+            file->rule[i].mode = HINT_TRAP;
 }
 
 static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
@@ -127,21 +133,32 @@ static void keep_meta(struct hintfile *file, const struct receipt *receipt)
     }
 }
 
+/* How many hints would release in live; they do no more than in shadow from here on. The others take nothing from the program. */
+static size_t refuse_live(struct hintfile *file)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < file->rule_count; i++) {
+        struct rule *rule = &file->rule[i];
+
+        if (rule->mode != HINT_LIVE || !action_releases(rule->action))
+            continue;
+        rule->mode = HINT_SHADOW;
+        count++;
+    }
+    return count;
+}
+
 /* What may not be live falls to shadow, and one line says why. */
 static void judge_live(struct hintfile *file, const char *path, enum receipt_verdict verdict)
 {
-    if (count_mode(file, HINT_LIVE) == 0)
-        return;
-    if (verdict != RECEIPT_GOOD) {
+    if (verdict != RECEIPT_GOOD && refuse_live(file))
         msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
                 receipt_verdict_text(verdict));
-        replace_modes(file, HINT_SHADOW, HINT_LIVE);
-    } else if (!tells_parameters()) {
+    else if (!tells_parameters() && refuse_live(file))
         msg_warn("%s: live is refused below driver 12.4, which cannot tell kernel parameters; "
                  "hints stay in shadow",
                 path);
-        replace_modes(file, HINT_SHADOW, HINT_LIVE);
-    }
 }
 
 static void judge_acting(struct hintfile *file, const char *path)
@@ -181,7 +198,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
         return false;
     }
     if (config_is_set(config, CONFIG_HINTS_MODE))
-        replace_modes(file, mode_of_word(config_word(config, CONFIG_HINTS_MODE)), HINT_MODE_COUNT);
+        set_modes(file, config_word(config, CONFIG_HINTS_MODE));
     leave_out(file, rank);
     if (other) {
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);

@@ -14,6 +14,7 @@
 #include "alloc/hint.h"
 #include "tools/captures.h"
 #include "tools/figures.h"
+#include "tools/lint.h"
 #include "tools/outfile.h"
 #include "tools/spawn.h"
 #include "tools/tree.h"
@@ -51,7 +52,7 @@ struct verdict {
 };
 
 struct step {
-    const char *name; /* also the hints' mode */
+    const char *name; /* the word of `mode` */
     enum hint_mode mode;
 };
 
@@ -166,9 +167,8 @@ static void add_hint(
     if (step->mode == HINT_SHADOW) {
         verdict->matched += sums[FORMAT_HINT_PLANNED].count;
         verdict->matched_bytes += sums[FORMAT_HINT_PLANNED].bytes;
-        verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count + sums[FORMAT_HINT_WOULD_HOLD].count;
-        verdict->due_bytes +=
-                sums[FORMAT_HINT_WOULD_RELEASE].bytes + sums[FORMAT_HINT_WOULD_HOLD].bytes;
+        verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count + sums[FORMAT_HINT_HELD].count;
+        verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes + sums[FORMAT_HINT_HELD].bytes;
         verdict->keeps_meta |=
                 hint->action == ACTION_RELEASE && sums[FORMAT_HINT_CARRIED].count > 0;
     } else if (step->mode == HINT_POISON) {
@@ -178,6 +178,12 @@ static void add_hint(
     } else {
         verdict->trapped += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
     }
+}
+
+/* Of hints that hold, too, without which the program may be wrong: in a trial they do. */
+static enum hint_mode mode_in(const struct step *step, const struct rule *rule)
+{
+    return rule->action == ACTION_HOLD && step->mode == HINT_SHADOW ? HINT_TRAP : step->mode;
 }
 
 /* Was this file in force in this run, in this mode? */
@@ -193,10 +199,12 @@ static bool check_force(struct verify *verify, const struct load *load, const st
     }
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
-        enum hint_mode mode = hint_is_for(rule, capture->rank) ? step->mode : HINT_OFF;
+        enum hint_mode wanted = mode_in(step, rule);
+        enum hint_mode mode = hint_is_for(rule, capture->rank) ? wanted : HINT_OFF;
 
         if (rule->mode != HINT_OFF && load->hints[i].mode != mode) {
-            fail(verify, rule->id, vec_format("was not in %s mode in that run", step->name));
+            fail(verify, rule->id,
+                    vec_format("was not in force as it has to be in the %s run", step->name));
             return false;
         }
     }
@@ -255,7 +263,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     struct launch launch;
     int status = 0;
 
-    how.hints_mode = step->name;
+    how.hints_mode = step->mode == HINT_SHADOW ? "trial" : step->name;
     how.capture = capture;
     how.trace = "full";
     how.mode = "pool";
@@ -296,6 +304,18 @@ static int run_step(struct verify *verify, const struct step *step, char **words
                 vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
                         step->name));
     return 0;
+}
+
+/* Where one stream alone is waited for, the proof is all that speaks for the others. */
+static void check_proofs(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct rule *rule = &verify->file->rule[i];
+
+        if (rule->wait == RULE_WAIT_EVENT && !lint_is_proof(verify->file->words[i].proof))
+            fail(verify, rule->id,
+                    vec_text("its proof is still to be answered, and wait: event relies on it"));
+    }
 }
 
 /* After the shadow run: does each hint match anything at all? What it matches in an instance, the run itself has judged. */
@@ -460,6 +480,7 @@ static int run_steps(struct verify *verify, char **words)
     static const enum hint_mode modes[] = {HINT_SHADOW, HINT_POISON, HINT_TRAP};
     int r;
 
+    check_proofs(verify);
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes) && !verify->failure; i++) {
         struct step step = {hintfile_mode_word(modes[i]), modes[i]};
 

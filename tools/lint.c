@@ -106,11 +106,14 @@ static bool can_meet(const char *a, const char *b)
 
 /* ---- one hint ---- */
 
+bool lint_is_proof(const char *proof)
+{
+    return proof && strncmp(proof, LINT_PROOF_OPEN, strlen(LINT_PROOF_OPEN)) != 0;
+}
+
 static bool has_proof(const struct look *look)
 {
-    const char *proof = look->file->words[look->rule - look->file->rule].proof;
-
-    return proof && strncmp(proof, LINT_PROOF_OPEN, strlen(LINT_PROOF_OPEN)) != 0;
+    return lint_is_proof(look->file->words[look->rule - look->file->rule].proof);
 }
 
 static void look_at_live(const struct look *look, const char *key, const struct rule_when *when)

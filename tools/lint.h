@@ -18,6 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* `proof` of a hint, NULL without one: does it say anything? */
+bool lint_is_proof(const char *proof);
+
 /* How a proof begins that `kedge suggest` left to be written: there is none yet. */
 #define LINT_PROOF_OPEN "to be answered:"
 

@@ -30,7 +30,7 @@ struct spawn_options {
     {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct spawn_options, sim)}, \
     {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT, offsetof(struct spawn_options, capture)}, \
     {"hints", "FILE", "liveness hints, or off", ARGS_TEXT, offsetof(struct spawn_options, hints)}, \
-    {"hints-mode", "MODE", "off, shadow, poison, trap or live, instead of the file's", ARGS_TEXT, offsetof(struct spawn_options, hints_mode)}, \
+    {"hints-mode", "MODE", "off, shadow, poison, trap, live or trial, instead of the file's", ARGS_TEXT, offsetof(struct spawn_options, hints_mode)}, \
     {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct spawn_options, mode)}
 /* clang-format on */
 

@@ -168,6 +168,44 @@ TEST(r55_in_shadow_a_free_is_a_free)
     kit_clean_up();
 }
 
+/* A hold takes nothing from the program, so that nothing has to be tried first. */
+TEST(r87_a_hold_needs_no_receipt)
+{
+    CUdeviceptr a;
+
+    kit_hint_to("hold", "heldunproved", "live");
+    start(true);
+    a = make();
+    CHECK_EQ(give(a), CUDA_SUCCESS);
+    CHECK_EQ(kit_told(FORMAT_HINT_HELD, a), 1);
+    pass_edge();
+    CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, a), 1);
+    kit_clean_up();
+}
+
+/* Whoever tries hints of a program that is wrong without its holds. */
+TEST(a_trial_holds_and_releases_nothing)
+{
+    CUdeviceptr a;
+
+    kit_files("trial");
+    kit_write("kedge-hints: 1\nhints:\n"
+              "  - {id: held, do: hold, pick: {size: 8MiB}, when: {anchor: PHASE_1, edge: exit}}\n"
+              "  - {id: late, do: release, pick: {size: 16MiB}, when: {anchor: PHASE_1, edge: "
+              "exit}}\n");
+    REQUIRE(setenv("KEDGE_HINTS_MODE", "trial", 1) == 0);
+    start(true);
+    a = make();
+    (void)kit_alloc(2 * KIT_BYTES);
+    CHECK_EQ(give(a), CUDA_SUCCESS);
+    CHECK_EQ(kit_told(FORMAT_HINT_HELD, a), 1);
+    pass_edge();
+    CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, a), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_WOULD_RELEASE, 0), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, 0), 0);
+    kit_clean_up();
+}
+
 /* ---- the free ------------------------------------------------------------------------------- */
 
 static void freed_once(bool on_streams)

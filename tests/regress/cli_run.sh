@@ -57,7 +57,7 @@ run)
     has err "no simulated device in /nowhere"
     expect 2 "$kedge" run --mode fast -- true
     expect 2 "$kedge" run --hints-mode foo -- true
-    has err "--hints-mode foo: off|shadow|poison|trap|live"
+    has err "--hints-mode foo: off|shadow|poison|trap|live|trial"
     expect 2 "$kedge" run --trace foo -- true
     has err "--trace foo: agg|ring|full|off"
     expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
@@ -277,6 +277,21 @@ verify)
     sed 's/, bytes: [0-9]*}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
     expect 1 "$kedge" verify --sim --hints bytes.yaml -- "$sot" --form pir --graph small
     has out "matched 3538944 bytes in SOT_CALL_0, 4096..8192 expected"
+    # A proof that nobody has written yet is none. Nothing is run.
+    cat >open.yaml <<'YAML'
+kedge-hints: 1
+hints:
+  - id: sent
+    do: release
+    pick: {size: 16MiB, used-by: {call: ncclSend, arg: sendbuff}}
+    when: {event: {call: ncclRecv}}
+    wait: event
+    proof: "to be answered: why has the peer read the whole buffer?"
+YAML
+    touch open.yaml.receipt
+    expect 1 "$kedge" verify --sim --hints open.yaml -- touch ran
+    has out "not verified: hint sent: its proof is still to be answered, and wait: event relies on it"
+    [ ! -e ran ] && [ ! -e open.yaml.receipt ] || fail "it was tried, or an old receipt is left"
     # The program fails by itself.
     expect 1 "$kedge" verify --sim --hints h.yaml -- "$build/trainers/sot" --form nonsense
     has out "exit code 2"

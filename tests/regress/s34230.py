@@ -234,8 +234,9 @@ def outputs_that_the_program_frees_at_once_are_held():
     done, _ = captured("early", *early, rc=None)
     check(done.returncode != 0 and "\nchecksum 0x" not in done.stdout, "the early free did no harm: nothing is shown")
     write_hints(OUTPUTS, do="hold", when=AFTER_ITS_BACKWARD)
-    verify(*program(16, "--recompute")) # in shadow nothing is held, so the receipt is that of a run that needs no hint
+    verify(*early) # which is right only as long as it is held: it is, in all three runs
     for mode, order in (("trap", "eager"), ("live", "eager"), ("live", "lazy")):
+        pathlib.Path("hints.yaml.receipt").unlink(missing_ok=True) # a hold needs none
         done, rows = captured(f"held-{mode}-{order}", *early, mode=mode, SIMCUDA_SCHED=order)
         same(f"{mode}, {order}: checksum", checksum(done.stdout), right)
     # Nothing is held for ever: as much is live with 64 micro-batches, but the gradients, which the program keeps.
