@@ -97,7 +97,7 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
         expect(pool, serve, index, mode);
     if (plan && plan->action == ACTION_PIN)
         (void)pin_add(
-                pool, index, POOL_PIN_LIVE); /* without it, no hint after it takes the block */
+                pool, index, POOL_PIN_HINT); /* without it, no hint after it takes the block */
     tally_birth(pool, heap, block, request->size);
     if (!(serve->how & OUTCOME_HIT))
         heap->misses++;

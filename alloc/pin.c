@@ -86,7 +86,7 @@ void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
         return;
     if (pin->kept)
         (void)let_go(pool, pin);
-    else if (pin->count[POOL_PIN_LIVE] == 0)
+    else if (pin->count[POOL_PIN_LIVE] == 0 && pin->count[POOL_PIN_HINT] == 0)
         (void)forget(pool, pin);
 }
 

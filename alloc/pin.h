@@ -7,6 +7,7 @@
  *
  *     kind          while the program holds it    after its free
  *     LIVE          no release                    as any block (a descriptor of freed memory is nobody's)
+ *     HINT          no release                    as any block: it was nobody's but a hint's (do: pin)
  *     GRAPH         no release                    kept until the graph is gone, or the device is full
  *     SHOWN         no release                    kept until the last such pin is gone (R12, R24)
  *     HELD          (no hint but its own)         kept until the hint that holds it lets go

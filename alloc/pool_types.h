@@ -91,6 +91,7 @@ struct pool_given {
 /* How long somebody's reliance on a block lasts (pin.h). */
 enum pool_pin {
     POOL_PIN_LIVE,  /* as long as the program holds the block */
+    POOL_PIN_HINT,  /* the same: a hint that pins */
     POOL_PIN_GRAPH, /* a freed block is kept too, unless the device is full */
     POOL_PIN_SHOWN, /* a freed block is kept too */
     POOL_PIN_HELD,  /* a freed block is kept too: a hint that holds */

@@ -365,6 +365,26 @@ TEST(a_pin_and_an_ignore_keep_blocks_from_the_hints_after_them_in_every_mode)
         }
 }
 
+TEST(r80_the_first_of_the_programs_pins_is_told_where_a_hint_pins_too)
+{
+    struct bench *b = spared_bench(ACTION_PIN, HINT_LIVE);
+    devptr_t a = hinted(b, 3 * MiB);
+    struct pool_pinned pinned;
+    struct pool_hit hit;
+
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(pool_pin(b->pool, a, 1, POOL_PIN_LIVE, &pinned, &hit), 0);
+        CHECK_EQ(pinned.first, i == 0); /* by which it is on record as shared */
+    }
+    for (int i = 0; i < 3; i++)
+        pool_unpin(b->pool, a, pinned.alloc_seq, POOL_PIN_LIVE);
+    CHECK_EQ(pool_repin(b->pool, a, pinned.alloc_seq, POOL_PIN_LIVE), 0); /* the hint's stays */
+    BENCH_CHECK(b);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_EQ(bench_stats(b).quarantined, 0);
+    bench_end(b);
+}
+
 TEST(another_instance_of_the_anchor_does_not_release)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
