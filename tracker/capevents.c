@@ -298,7 +298,8 @@ int capture_hint(const struct capture_hint_info *info)
         return r;
     struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
 
-    caplive_hint(info->ptr, (unsigned)info->what, info->rule, releases, &size, &is_first, &device);
+    caplive_hint(info->ptr, event.seq, (unsigned)info->what, info->rule, releases, &size, &is_first,
+            &device);
     if (is_first)
         captotal_released(header, device, size);
     event.head = make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);

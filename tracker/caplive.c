@@ -330,8 +330,8 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
     return r;
 }
 
-void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
-        bool *ret_first_release, int *ret_device)
+void caplive_hint(uint64_t addr, uint64_t seq, unsigned what, int rule, bool counts_release,
+        uint64_t *ret_size, bool *ret_first_release, int *ret_device)
 {
     struct shard *shard = shard_of(addr);
     struct entry *entry;
@@ -341,7 +341,7 @@ void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, u
     *ret_device = -1;
     lock_take(&shard->lock);
     entry = table_find(&shard->index, addr);
-    if (entry && entry->is_live) {
+    if (entry && entry->is_live && entry->seq <= seq) {
         *ret_size = entry->size;
         *ret_device = entry->device;
         if (counts_release && !entry->is_released) {

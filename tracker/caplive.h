@@ -60,11 +60,11 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
 int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change);
 
 /*
- * Notes on a live block what a hint did to it. *ret_size is the block's size, 0 if none lives there; *ret_first_release
+ * Notes on a block that lives since before `seq` what a hint did to it. *ret_size is its size, 0 if none lives there; *ret_first_release
  * is true when this is the first record that releases it (counts_release).
  */
-void caplive_hint(uint64_t addr, unsigned what, int rule, bool counts_release, uint64_t *ret_size,
-        bool *ret_first_release, int *ret_device);
+void caplive_hint(uint64_t addr, uint64_t seq, unsigned what, int rule, bool counts_release,
+        uint64_t *ret_size, bool *ret_first_release, int *ret_device);
 
 /* The Python stack of what begins at `addr`, 0 = none, or nothing with a slot lives there. */
 uint32_t caplive_pystack(uint64_t addr);

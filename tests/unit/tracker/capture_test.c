@@ -269,6 +269,34 @@ TEST(released_storage_is_counted_once)
     read_close(capture);
 }
 
+/* What became of a block may be told when its address has another tenant: the order of events says whose it is. */
+TEST(a_hint_that_is_told_late_is_not_the_next_tenants)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    struct capture_hint_info hint = {.what = FORMAT_HINT_CLEAN,
+            .mode = HINT_POISON,
+            .rule = 0,
+            .ptr = 0x1000,
+            .size = 4096,
+            .seq = 3};
+
+    track_path(file, track_scratch(), "late.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(0x1000, 4096, 1), 0);
+    CHECK_EQ(track_free(0x1000, 2), 0);
+    CHECK_EQ(track_alloc(0x1000, 4096, 4), 0);
+    CHECK_EQ(capture_hint(&hint), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    REQUIRE_EQ(capture->live_count, 1);
+    CHECK_EQ(capture->live[0].hint, FORMAT_HINT_NONE);
+    CHECK_EQ(capture->live[0].rule, -1);
+    REQUIRE(first_event(capture, FORMAT_EVENT_HINT) != NULL);
+    CHECK_EQ(first_event(capture, FORMAT_EVENT_HINT)->size, 4096);
+    read_close(capture);
+}
+
 /* In shadow and trap nothing is saved, so nothing may be counted as saved. */
 TEST(only_live_hints_count_as_freed)
 {
