@@ -117,7 +117,7 @@ static bool tells_parameters(void)
 /* Hints that may let launches carry addresses, as was seen to be necessary (R86). */
 static void keep_meta(struct hintfile *file, const struct receipt *receipt)
 {
-    for (size_t i = 0; receipt->keep_meta && i < file->rule_count; i++) {
+    for (size_t i = 0; receipt->keep_count > 0 && i < file->rule_count; i++) {
         struct rule *rule = &file->rule[i];
         char text[160];
 

@@ -36,34 +36,43 @@ int receipt_format(const struct receipt *receipt, char ret_text[static RECEIPT_T
     return length < 0 || length >= RECEIPT_TEXT_MAX ? -EINVAL : 0;
 }
 
-/* Nothing but lines `keep-meta WORD`. */
-static bool are_keeps(const char *text)
+static int by_text(const void *one, const void *other)
 {
-    int used = 0;
+    return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
 
-    for (; *text; text += used) {
-        char word[96];
+/* Nothing but lines `keep-meta WORD`: one pass over them, since there may be many. */
+static bool take_keeps(const char *text, struct receipt *ret_receipt)
+{
+    size_t length = strlen(text);
+    size_t lines = 0;
+    char *line, *end;
 
-        used = 0;
-        if (sscanf(text, KEEP_META "%95[!-~]%n", word, &used) != 1 || text[used++] != '\n')
+    if (length == 0)
+        return true;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    ret_receipt->keep_meta = malloc(lines * sizeof(const char *) + length + 1);
+    if (!ret_receipt->keep_meta)
+        return false;
+    line = memcpy(ret_receipt->keep_meta + lines, text, length + 1);
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        if (strncmp(line, KEEP_META, sizeof KEEP_META - 1) != 0)
             return false;
+        line += sizeof KEEP_META - 1;
+        if (!is_word(line))
+            return false;
+        ret_receipt->keep_meta[ret_receipt->keep_count++] = line;
     }
-    return true;
+    qsort(ret_receipt->keep_meta, lines, sizeof(const char *), by_text);
+    return *line == '\0';
 }
 
 bool receipt_keeps_meta(const struct receipt *receipt, const char *id)
 {
-    const char *at = receipt->keep_meta;
-
-    for (; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
-        size_t length = strcspn(at, "\n");
-        size_t before = sizeof KEEP_META - 1;
-
-        if (length > before && strlen(id) == length - before
-                && memcmp(at + before, id, length - before) == 0)
-            return true;
-    }
-    return false;
+    return receipt->keep_count > 0
+            && bsearch(&id, receipt->keep_meta, receipt->keep_count, sizeof(const char *), by_text);
 }
 
 /* As receipt_format writes it, with or without a date. */
@@ -86,10 +95,7 @@ static bool parse(const char *text, struct receipt *ret_receipt)
     ret_receipt->poison_clean = (uint32_t)strtoul(poison, NULL, 10);
     ret_receipt->trap_clean = (uint32_t)strtoul(trap, NULL, 10);
     text += used + date;
-    if (*text++ != '\n' || !are_keeps(text))
-        return false;
-    ret_receipt->keep_meta = *text ? strdup(text) : NULL;
-    return !*text || ret_receipt->keep_meta;
+    return *text == '\n' && take_keeps(text + 1, ret_receipt);
 }
 
 enum receipt_verdict receipt_check(
@@ -115,12 +121,12 @@ enum receipt_verdict receipt_check(
         return RECEIPT_UNREADABLE;
     is_good = strlen(text) == length && parse(text, &found);
     free(text);
-    if (!is_good)
-        return RECEIPT_UNREADABLE;
-    if (ret_found)
+    if (is_good && ret_found)
         *ret_found = found;
     else
         free(found.keep_meta);
+    if (!is_good)
+        return RECEIPT_UNREADABLE;
     if (found.hints_hash != hints_hash)
         return RECEIPT_OTHER_HINTS;
     if (strcmp(found.program, program) != 0)

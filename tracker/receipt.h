@@ -21,6 +21,7 @@
 #define KEDGE_TRACKER_RECEIPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct receipt {
@@ -30,7 +31,9 @@ struct receipt {
     uint32_t poison_clean; /* runs without a late use or write */
     uint32_t trap_clean;   /* runs without a violation */
     char date[32];         /* ISO 8601, informative */
-    char *keep_meta;       /* of receipt_check: its lines `keep-meta ID`, malloc'd; NULL = none */
+    /* of receipt_check: the hints of its lines `keep-meta ID`, sorted, in one piece of malloc's; NULL = none */
+    const char **keep_meta;
+    size_t keep_count;
 };
 
 enum receipt_verdict {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Every key that this kedge acts upon. */
 static const char full_text[] =
@@ -1121,6 +1122,37 @@ TEST(r86_a_receipt_says_which_hints_keep_meta)
         CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_UNREADABLE);
         CHECK(found.keep_meta == NULL);
     }
+}
+
+/* As many lines as there may be. */
+TEST(a_receipt_is_read_in_time_that_rises_with_its_length)
+{
+    enum {
+        KEEPS = 100000,
+        HINTS = 16384
+    };
+    static char text[KEEPS * 20 + 200];
+    char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16], id[16];
+    struct receipt found;
+    clock_t start;
+    size_t used;
+
+    track_path(path, track_scratch(), "h.yaml");
+    (void)snprintf(twin, sizeof twin, "%s.receipt", path);
+    used = (size_t)snprintf(text, sizeof text,
+            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
+            "trap clean 1\n");
+    for (int i = 0; i < KEEPS; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "keep-meta %x\n", 2 * i);
+    put_file(twin, text, 0644);
+    start = clock();
+    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_GOOD);
+    for (int i = 0; i < HINTS; i++) {
+        (void)snprintf(id, sizeof id, "%x", i);
+        CHECK_EQ(receipt_keeps_meta(&found, id), i % 2 == 0);
+    }
+    CHECK_GT(CLOCKS_PER_SEC, clock() - start); /* 10 ms; 9 s if each line reads on to the end */
+    free(found.keep_meta);
 }
 
 TEST(a_damaged_receipt_is_none)
