@@ -785,16 +785,20 @@ static int find_freed(const struct reading *reading, const struct hinttree_node 
         const char *key, struct rule_when *when)
 {
     const struct hintfile *file = reading->file;
+    const struct hinttree_node *value;
+    size_t i = 0;
 
     if (when->kind != EDGE_FREE)
         return 0;
-    for (size_t i = 0; i < file->rule_count; i++)
-        if (strcmp(file->rule[i].id, when->anchor) == 0) {
-            when->rule = (int)i;
-            return 0;
-        }
-    return refuse(reading, find_key(find_key(item, key)->child, "free-of")->child,
-            "there is no hint '%s'", when->anchor);
+    value = find_key(find_key(item, key)->child, "free-of")->child;
+    while (i < file->rule_count && strcmp(file->rule[i].id, when->anchor) != 0)
+        i++;
+    if (i == file->rule_count)
+        return refuse(reading, value, "there is no hint '%s'", when->anchor);
+    if (!rule_waits(&file->rule[i]))
+        return refuse(reading, value, "hint '%s' follows no block to its free", when->anchor);
+    when->rule = (int)i;
+    return 0;
 }
 
 static int find_all_freed(const struct reading *reading, const struct hinttree_node *hints)
