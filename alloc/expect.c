@@ -3,7 +3,7 @@
 
 struct expect_entry {
     uint64_t key;
-    struct rule_seen seen;
+    struct expect_seen sums;
 };
 
 static uint64_t key_of(int rule, uint32_t anchor)
@@ -29,44 +29,75 @@ static struct expect_entry *begin(struct pool *pool, const struct plan *plan) PO
     return entry;
 }
 
-void expect_count(struct pool *pool, const struct plan *plan, uint64_t size)
+static void add(struct rule_seen *io_seen, struct rule_seen more)
+{
+    io_seen->count += more.count;
+    io_seen->bytes += more.bytes;
+}
+
+/* NULL: nothing is counted. */
+static struct expect_entry *entry_of(struct pool *pool, const struct plan *plan) POOL_LOCKED
 {
     const struct rule *rule = hint_rule(pool->hints, plan->rule);
     struct expect_entry *entry;
 
     if (!rule_expects(rule) || rule_counts(rule))
-        return;
+        return NULL;
     entry = table_find(&pool->matched, key_of(plan->rule, plan->due_anchor));
-    if (!entry)
-        entry = begin(pool, plan);
-    if (!entry)
-        return;
-    entry->seen.count++;
-    entry->seen.bytes += size;
+    return entry ? entry : begin(pool, plan);
+}
+
+void expect_count(struct pool *pool, const struct plan *plan, uint64_t size)
+{
+    struct expect_entry *entry = entry_of(pool, plan);
+
+    if (entry)
+        add(&entry->sums.seen, (struct rule_seen){1, size});
+}
+
+void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t size)
+{
+    struct expect_entry *entry = entry_of(pool, plan);
+
+    if (entry)
+        add(&entry->sums.forwarded, (struct rule_seen){1, size});
+    else if (rule_counts(hint_rule(pool->hints, plan->rule)))
+        add(&pool->due[plan->rule].forwarded, (struct rule_seen){1, size});
 }
 
 static void take_one(
-        struct pool *pool, int rule, uint32_t anchor, struct rule_seen *io_seen) POOL_LOCKED
+        struct pool *pool, int rule, uint32_t anchor, struct expect_seen *io_seen) POOL_LOCKED
 {
     struct expect_entry *entry = table_find(&pool->matched, key_of(rule, anchor));
 
     if (!entry)
         return;
-    io_seen->count += entry->seen.count;
-    io_seen->bytes += entry->seen.bytes;
+    add(&io_seen->seen, entry->sums.seen);
+    add(&io_seen->forwarded, entry->sums.forwarded);
     (void)table_remove(&pool->matched, entry);
     pool->due[rule].counted--;
 }
 
-struct rule_seen expect_take(struct pool *pool, int rule, const struct edge *edge, bool matches)
+struct expect_seen expect_take(struct pool *pool, int rule, const struct edge *edge, bool matches)
 {
-    struct rule_seen seen = {0, 0};
+    struct expect_seen seen = {.seen.count = 0};
 
     if (matches)
         take_one(pool, rule, 0, &seen);
     if (edge->anchor)
         take_one(pool, rule, edge->anchor, &seen);
-    if (seen.count)
+    if (seen.seen.count)
         pool->due[rule].judged = edge->anchor;
     return seen;
+}
+
+static bool is_met(const struct rule_range *range, uint64_t seen, uint64_t forwarded)
+{
+    return range->hi == 0 || (seen <= range->hi && seen + forwarded >= range->lo);
+}
+
+bool expect_is_met(const struct rule_expect *expect, const struct expect_seen *seen)
+{
+    return is_met(&expect->count, seen->seen.count, seen->forwarded.count)
+            && is_met(&expect->bytes, seen->seen.bytes, seen->forwarded.bytes);
 }

@@ -7,6 +7,9 @@
  * The instance is plan.due_anchor, so that two threads inside two instances of one anchor do not mix. Where that is 0, it is
  * all that came since the last edge that matches. A block counts when it is handed out, whatever becomes of it.
  *
+ * What the driver serves has no block here. Of a rule that counts (rule_counts) it is in rule_due.forwarded: as nobody knows when it
+ * would be due, it excuses what is missing from then on.
+ *
  * Only rules that expect something are counted. The counts of each are bounded: a rule for which there is no room is in shadow from
  * then on, and the next edge tells so (HINT_LEARNT_UNCOUNTED). An instance that ends without an edge, as with a thread that
  * ends inside of it, keeps its room.
@@ -18,12 +21,23 @@
 
 #include "alloc/records.h"
 
-#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, of each rule: 3 MiB */
+struct expect_seen {
+    struct rule_seen seen;
+    struct rule_seen forwarded; /* those that the driver has served */
+};
+
+#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, of each rule: 5 MiB */
 
 void expect_count(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
 
-/* What ends at this edge, which is not counted any more; `matches`: hint_edge_matches. count 0: nothing. */
-struct rule_seen expect_take(
+/* One that the driver has served itself: what the program asked for is as expected, but nothing of it can be due. */
+void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
+
+/* What ends at this edge, which is not counted any more; `matches`: hint_edge_matches. seen.count 0: nothing. */
+struct expect_seen expect_take(
         struct pool *pool, int rule, const struct edge *edge, bool matches) POOL_LOCKED;
+
+/* Is it so? A block that the driver has served may count or not: it counts where there are too few without it. */
+bool expect_is_met(const struct rule_expect *expect, const struct expect_seen *seen);
 
 #endif

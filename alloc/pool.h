@@ -296,6 +296,9 @@ void pool_context_gone(struct pool *pool, uint64_t context);
  */
 void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size);
 
+/* The driver has served a request of this plan: its hint has matched a block that is not ours. Any thread, no driver call. */
+void pool_forwarded(struct pool *pool, const struct plan *plan, uint64_t size);
+
 /* [driver] A memory pool is destroyed: its heap is given back. Blocks that are still live keep it until the last of them
  * is freed, as documented for cuMemPoolDestroy. 0, or -ENOENT. */
 int pool_heap_gone(struct pool *pool, uint64_t owner);

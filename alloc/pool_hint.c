@@ -115,20 +115,18 @@ static bool is_due(
 
 /* Is what ends here what the hint expects? */
 static bool is_expected(
-        struct pool *pool, int rule, struct rule_seen *io_seen, bool matches) POOL_LOCKED
+        struct pool *pool, int rule, struct expect_seen *io_seen, bool matches) POOL_LOCKED
 {
-    const struct rule_expect *expect = &hint_rule(pool->hints, rule)->expect;
     enum hint_learnt learnt = hint_learnt(pool->hints, rule);
 
     if (POOL_IS_WITHOUT(EXPECT) || learnt == HINT_LEARNT_OFF)
         return true;
     if (learnt == HINT_LEARNT_UNCOUNTED && matches) {
-        *io_seen = (struct rule_seen){0, 0};
+        *io_seen = (struct expect_seen){.seen.count = 0};
         return false;
     }
-    return io_seen->count == 0
-            || (rule_has(&expect->count, io_seen->count)
-                    && rule_has(&expect->bytes, io_seen->bytes));
+    return io_seen->seen.count == 0
+            || expect_is_met(&hint_rule(pool->hints, rule)->expect, io_seen);
 }
 
 /* What is due at the edge, and at none before it, whose caller is still being told of it. */
@@ -152,7 +150,7 @@ static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int
 }
 
 /* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
-static void judge(struct pool *pool, const struct edge *edge, int number, struct rule_seen seen,
+static void judge(struct pool *pool, const struct edge *edge, int number, struct expect_seen seen,
         bool matches) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[number];
@@ -164,7 +162,7 @@ static void judge(struct pool *pool, const struct edge *edge, int number, struct
         holder = holder_at(pool, at);
         holder->drifted |= holder->due == edge->seq;
     }
-    due->drift = seen;
+    due->drift = seen.seen;
     due->drift_seq = edge->seq;
     due->is_first_drift |= hint_learn(pool->hints, number, HINT_LEARNT_DRIFT);
 }
@@ -185,17 +183,17 @@ static void find_due(struct pool *pool, const struct edge *edge) POOL_LOCKED
     for (int number = 0; (size_t)number < hint_count(pool->hints); number++) {
         const struct rule *rule = hint_rule(pool->hints, number);
         bool matches = hint_edge_matches(&rule->when, edge);
-        struct rule_seen seen;
+        struct expect_seen seen = {.forwarded = pool->due[number].forwarded};
         bool fired;
 
         if (!waits_for(pool, number, edge->kind))
             continue;
         fired = hint_count_edge(rule, edge, &pool->due[number].passed);
-        seen = note_due(pool, edge, number);
+        seen.seen = note_due(pool, edge, number);
         if (!rule_counts(rule))
             seen = expect_take(pool, number, edge, matches);
         else if (!fired)
-            seen = (struct rule_seen){0, 0};
+            seen.seen = (struct rule_seen){0, 0};
         judge(pool, edge, number, seen, matches);
     }
 }
@@ -289,6 +287,19 @@ int pool_edge(
     end_edge(pool, grace, begun);
     end_edge(pool, by_call, begun_by_call);
     return 0;
+}
+
+void pool_forwarded(struct pool *pool, const struct plan *plan, uint64_t size)
+{
+    if (plan->rule < 0 || plan->small || !action_releases(plan->action))
+        return;
+    lock_take(&pool->lock);
+    if (pool->due && (size_t)plan->rule < hint_count(pool->hints)) {
+        /* An edge must end what is counted here. */
+        atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
+        expect_count_forwarded(pool, plan, size);
+    }
+    lock_drop(&pool->lock);
 }
 
 /* Most addresses that are asked about lie in memory that is not ours: no lock for them. */

@@ -232,10 +232,11 @@ struct news {
 
 /* What waits for the edges of a rule. */
 struct rule_due {
-    uint32_t first;            /* list of the holders that are not due yet */
-    uint32_t counted;          /* instances of its anchor that are being counted (expect.h) */
-    uint32_t judged;           /* the instance that was judged last, 0 = none */
-    struct hint_counts passed; /* of its events; they stand still while nobody waits */
+    uint32_t first;             /* list of the holders that are not due yet */
+    uint32_t counted;           /* instances of its anchor that are being counted (expect.h) */
+    uint32_t judged;            /* the instance that was judged last, 0 = none */
+    struct rule_seen forwarded; /* of a rule that counts: what the driver has served (expect.h) */
+    struct hint_counts passed;  /* of its events; they stand still while nobody waits */
     /* what the last edge has found that is not what the rule expects, until it is told */
     struct rule_seen drift;
     uint64_t drift_seq;  /* of that edge, 0 = all is told */

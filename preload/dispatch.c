@@ -504,6 +504,8 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     if (info.memclass == MEMCLASS_GRAPH)
         gauge_graph_memory();
     dispatch_told(capture_alloc(&info));
+    if (pool && info.memclass == MEMCLASS_DRIVER)
+        pool_forwarded(pool, &request->plan, size);
     if (hint_acts(&request->plan)
             || (request->plan.action == ACTION_HOLD && request->plan.mode > HINT_SHADOW)) {
         struct outcome outcome = {.ptr = ptr,

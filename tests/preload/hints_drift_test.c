@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a hint expects in each instance of its anchor, and what happens when it matches something else: R57 in whole programs. */
 #include "tests/preload/hints_kit.h"
+#include "tests/sim/simcuda.h"
 
 #include <pthread.h>
 
@@ -120,6 +121,26 @@ TEST(r57_what_is_freed_before_the_edge_counts_too)
     CU_OK(cu->cuMemFree_v2(kit_alloc(KIT_BYTES)));
     KEDGE_POP(); /* nothing is left that could be released, and still it is another program */
     CHECK(has_drifted());
+    kit_clean_up();
+}
+
+/* The pool has no handle for one of them, and the driver serves it. */
+TEST(r57_what_the_driver_serves_is_no_drift)
+{
+    CUdeviceptr served, forwarded;
+
+    expect("forwarded", "trap", "count: 2");
+    __typeof__(&simcuda_fail_next) fail = (__typeof__(fail))client_sim("simcuda_fail_next");
+    KEDGE_PUSH("PHASE_0");
+    served = kit_alloc(KIT_BYTES);
+    fail("cuMemCreate", 100, CUDA_ERROR_UNKNOWN);
+    CU_OK(cu->cuMemAllocAsync(&forwarded, KIT_BYTES, NULL));
+    ((__typeof__(&simcuda_fail_clear))client_sim("simcuda_fail_clear"))();
+    KEDGE_POP();
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_REFUSED, forwarded), 1);
+    CHECK(!has_drifted());
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, served), 1);
     kit_clean_up();
 }
 

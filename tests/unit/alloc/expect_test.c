@@ -168,6 +168,64 @@ TEST(a_drift_is_told_before_what_it_refuses_however_little_room_there_is)
     bench_end(b);
 }
 
+static void forwarded_in(struct bench *b, uint32_t anchor, const char *path)
+{
+    struct tag tag = {.size = 4 * KiB, .anchor = anchor, .path = path};
+    struct plan plan;
+
+    hint_plan(b->hints, &tag, &plan);
+    pool_forwarded(b->pool, &plan, tag.size);
+}
+
+/* `served` blocks from the pool and others from the driver, of 2 that the hint expects: is there a drift? */
+static bool drifts(const char *when, int served, int forwarded)
+{
+    struct bench *b = expecting(when, 2, HINT_SHADOW);
+    struct outcome told[8];
+    size_t count;
+    bool drift;
+
+    for (int i = 0; i < forwarded; i++)
+        forwarded_in(b, 1, "step");
+    for (int i = 0; i < served; i++)
+        (void)made_in(b, 1, "step");
+    count = leave(b, 1, when, told, 8);
+    drift = hint_learnt(b->hints, 0) == HINT_LEARNT_DRIFT;
+    CHECK_EQ(count, (size_t)served + drift);
+    CHECK_EQ(b->pool->matched.count, 0); /* it ends at the edge, whoever has served it */
+    bench_end(b);
+    return drift;
+}
+
+TEST(what_the_driver_serves_is_not_missed)
+{
+    static const char *const edges[] = {"step", "end"}; /* its own instance, and any */
+
+    for (int i = 0; i < 2; i++) {
+        CHECK(drifts(edges[i], 1, 0));
+        CHECK(!drifts(edges[i], 1, 1));
+        CHECK(!drifts(edges[i], 1,
+                2)); /* the second may be none that was counted when the hint was made */
+        CHECK(!drifts(edges[i], 2, 1));
+        CHECK(drifts(edges[i], 3, 1));  /* too many without it */
+        CHECK(!drifts(edges[i], 0, 1)); /* nothing can be due */
+    }
+}
+
+TEST(what_the_driver_served_in_one_instance_excuses_nothing_in_the_next)
+{
+    struct bench *b = expecting("step", 2, HINT_SHADOW);
+    struct outcome told[8];
+
+    forwarded_in(b, 1, "step");
+    (void)made_in(b, 1, "step");
+    CHECK_EQ(leave(b, 1, "step", told, 8), 1);
+    (void)made_in(b, 2, "step");
+    CHECK_EQ(leave(b, 2, "step", told, 8), 2);
+    CHECK_EQ(told[0].kind, OUTCOME_DRIFT);
+    bench_end(b);
+}
+
 TEST(a_rule_that_is_off_is_not_judged)
 {
     struct bench *b = expecting("step", 2, HINT_SHADOW);
