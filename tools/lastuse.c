@@ -4,8 +4,7 @@
 #include "tools/patterns.h"
 #include "tools/vec.h"
 
-/* The innermost anchor by whose exit the block was not used any more, or not at all, and not freed either; TRACE_NONE: none. */
-static uint32_t late_by(const struct trace *trace, const struct trace_block *block)
+uint32_t lastuse_late_by(const struct trace *trace, const struct trace_block *block)
 {
     for (uint32_t a = block->anchor; a != TRACE_NONE && a != 0; a = trace->anchors[a].parent) {
         uint32_t exit = trace->anchors[a].exit;
@@ -45,7 +44,7 @@ void lastuse_late(const struct trace *trace, struct model_window window, struct 
         if (block->born < window.first || block->born >= window.last
                 || !look_at(trace, block, ret_late))
             continue;
-        anchor = late_by(trace, block);
+        anchor = lastuse_late_by(trace, block);
         if (anchor == TRACE_NONE)
             continue;
         VEC_PUSH(ret_late->late, ret_late->late_count, ret_late->late_room) =

@@ -16,6 +16,12 @@
 
 #include "tools/compare.h"
 
+/*
+ * The innermost anchor around its birth by whose exit the block was not used any more, or not at all, and not freed either;
+ * TRACE_NONE: none. Whether all its uses were seen is for the caller to ask (patterns.h).
+ */
+uint32_t lastuse_late_by(const struct trace *trace, const struct trace_block *block);
+
 /* Late blocks of the window as compare_runs would list them (`good` is TRACE_NONE); compare_done gives the memory back. */
 void lastuse_late(const struct trace *trace, struct model_window window, struct compare *ret_late);
 

@@ -8,6 +8,7 @@
 #include "tools/candidates.h"
 #include "tools/cover.h"
 #include "tools/keytable.h"
+#include "tools/lastuse.h"
 #include "tools/patterns.h"
 #include "tools/predict.h"
 #include "tools/render.h"
@@ -233,6 +234,20 @@ static bool is_used_after(const struct work *work, const struct compare_late *la
     return exit_ns && block_at(work, late->bad)->uses.last >= exit_ns;
 }
 
+/*
+ * By whose exit it may go: the one that the good run names, or, if it is still used behind that, the next one around it behind all
+ * its uses; TRACE_NONE: there is none, or not all uses may have been seen.
+ */
+static uint32_t anchor_of(const struct work *work, const struct compare_late *late)
+{
+    const struct trace_block *block = block_at(work, late->bad);
+
+    if (!is_used_after(work, late))
+        return late->anchor;
+    return patterns_doubt_of(block) == PATTERNS_DOUBTS ? lastuse_late_by(work->job->trace, block)
+                                                       : TRACE_NONE;
+}
+
 /* The late frees that can have hints; the others are counted. */
 static void sort_out_late(struct work *work)
 {
@@ -248,20 +263,21 @@ static void sort_out_late(struct work *work)
         struct trace_sum *other = NULL;
         if (work->grower[late->bad])
             continue;
+        uint32_t anchor = anchor_of(work, late);
         if (block->size < job->min_size)
             other = &work->out->small;
         else if (!is_placed(job->trace, block))
             other = &work->out->unplaced;
         else if (keytable_find(&shared, block_place(job->trace, block)))
             other = &work->out->shared;
-        else if (is_used_after(work, late))
+        else if (anchor == TRACE_NONE)
             other = &work->out->used;
         if (other) {
             trace_sum_add(other, block->size);
             continue;
         }
-        work->late_exit[late->bad] = job->trace->anchors[late->anchor].exit;
-        work->late_anchor[late->bad] = late->anchor;
+        work->late_exit[late->bad] = job->trace->anchors[anchor].exit;
+        work->late_anchor[late->bad] = anchor;
     }
     keytable_done(&shared);
 }

@@ -13,7 +13,8 @@
  * Of several ranks one has its hints made, and the others speak against what would take memory that they still use, may use unseen, or
  * share. What a hint expects is what it matches in all of them.
  *
- * Counted, and given no hint: what no candidate covers, blocks below min_size, and what the bad run was seen to use after the
+ * A late free that the bad run still uses after its exit is late by the exit of the next anchor around it that lies behind all its
+ * uses. Counted, and given no hint: what no candidate covers, blocks below min_size, and what is used after every such
  * exit. The hints are checked together with the code that acts in the run (predict.h).
  *
  * Does not read, write or print. Threads: none. Memory: vec.h.

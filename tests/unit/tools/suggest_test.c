@@ -694,6 +694,44 @@ TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
     pair_end(p);
 }
 
+/* The anchor around it ends behind that use; unless there may be uses that nobody saw. */
+TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
+{
+    for (int is_doubtful = 0; is_doubtful < 2; is_doubtful++) {
+        struct pair *p = pair_begin();
+        uint32_t block[3];
+        char name[32];
+
+        for (int i = 0; i < 3; i++) {
+            numbered(name, "step_", i);
+            enter(p, name);
+            enter(p, "forward");
+            block[i] = late(p, 1, 4 * MB);
+            leave(p);
+            story_free(&p->good, story_alloc(&p->good, 2, MB));
+            story_free(&p->bad, story_alloc(&p->bad, 2, MB));
+            leave(p);
+        }
+        pipestory_times(&p->bad);
+        for (int i = 0; i < 3; i++) {
+            struct trace_block *b = &p->bad.trace->blocks[block[i]];
+            uint32_t exit = p->bad.trace->anchors[b->anchor].exit;
+            use_at(p->bad.trace, block[i], p->bad.trace->events[exit].time_ns + 1);
+            b->uses.flags = FORMAT_USE_WATCHED | (is_doubtful ? FORMAT_USE_SHOWN : 0);
+        }
+        struct mine m = mined(p);
+        CHECK_EQ(m.used.count, is_doubtful ? 3 : 0);
+        CHECK_EQ(m.covered.count, is_doubtful ? 0 : 3);
+        REQUIRE_EQ(m.hint_count, is_doubtful ? 0 : 1);
+        if (!is_doubtful) {
+            CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
+            CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
+        }
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
 /* One of two that no hint can tell apart is still used: the other one gets none either. */
 TEST(a_block_that_is_still_used_is_matched_by_no_hint_for_others)
 {
