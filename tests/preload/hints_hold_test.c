@@ -206,6 +206,33 @@ TEST(a_trial_holds_and_releases_nothing)
     kit_clean_up();
 }
 
+/* Its edge comes before the last use, which is then the program's own, as without the hint. */
+static void used_after_its_edge(void)
+{
+    unsigned char byte;
+    CUdeviceptr a;
+
+    start(true);
+    a = make();
+    CHECK_EQ(give(a), CUDA_SUCCESS);
+    pass_edge();
+    CU_OK(cu->cuMemcpyDtoH_v2(&byte, a, 1));
+    CHECK_EQ(byte, 0x11);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, 0) + kit_told(FORMAT_HINT_VIOLATION, 0), 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_WRITE, 0), 0);
+}
+
+TEST(no_mode_sees_that_a_hold_ends_too_early)
+{
+    static const char *const modes[] = {"shadow", "poison", "trap", "live"};
+
+    for (size_t i = 0; i < 4; i++) {
+        kit_hint_to("hold", "heldearly", modes[i]);
+        CHECK_EQ(run_child(used_after_its_edge), 0);
+        kit_clean_up();
+    }
+}
+
 /* ---- the free ------------------------------------------------------------------------------- */
 
 static void freed_once(bool on_streams)

@@ -20,6 +20,7 @@ enum {
     FAULT = 4,    /* the device has stopped the kernel */
     WRITTEN = 8,  /* the late write is told after the free */
     CHANGED = 16, /* what was read is not what was written: the results are others */
+    CARRIED = 32, /* the capture names the hint and a launch that was made */
 };
 
 enum use {
@@ -33,6 +34,8 @@ enum use {
     USE_MEMORY_WRITE,
     USE_QUEUED_WRITE, /* by one that is queued still when the program frees the block */
     USE_WRITE_POISON, /* by an address that nobody sees, of what poison writes itself */
+    USE_VIEW,         /* a pointer inside a larger parameter, through which the kernel writes */
+    USE_SENT,         /* a pointer in the parameters of a launch, after a send before the edge */
     USE_EARLY_WRITE,  /* after the edge, done before the work that the release waits for */
     USE_COUNT,
 };
@@ -41,7 +44,9 @@ static const char *const modes[] = {"shadow", "poison", "trap", "live"};
 
 struct wrong {
     const char *name;
-    const char *action, *pick, *when, *more, *file;
+    const char *action, *pick;
+    const char *when; /* NULL: there is none */
+    const char *more, *file;
     bool is_harmless; /* whatever the mode */
 };
 
@@ -53,7 +58,7 @@ static unsigned expected;
 static uint64_t used_site;
 
 static CUstream stream, busy;
-static CUfunction sum, sum_at, fill_at;
+static CUfunction sum, sum_at, fill_at, fill_view;
 static CUdeviceptr out, at, used, other;
 static CUgraphExec node;
 
@@ -80,6 +85,8 @@ static void start(void)
             "kedge_sum_at");
     fill_at = kernel(
             PTX "kedge_fill_at(.param .u64 a, .param .u64 b)\n{\n    ret;\n}\n", "kedge_fill_at");
+    fill_view = kernel(PTX "kedge_fill_view(.param .align 8 .b8 view[16])\n{\n    ret;\n}\n",
+            "kedge_fill_view");
     out = kit_alloc(512);
     at = kit_alloc(512);
     CU_OK(cu->cuMemsetD8_v2(out, 0, 512));
@@ -134,16 +141,16 @@ static void make_node(CUresult *ret_result)
         CU_OK(cu->cuGraphInstantiateWithFlags(&node, graph, 0));
 }
 
-static CUresult send(void)
+static CUresult peer(const char *name, CUdeviceptr buffer, CUstream on)
 {
     void *library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
     int (*call)(const void *, size_t, int, int, void *, CUstream) = NULL;
 
     REQUIRE(library != NULL);
-    *(void **)&call = dlsym(library, "ncclSend");
+    *(void **)&call = dlsym(library, name);
     REQUIRE(call != NULL);
-    return call((void *)(uintptr_t)used, 64, 0, 1, NULL, stream) ? CUDA_ERROR_INVALID_VALUE
-                                                                 : CUDA_SUCCESS;
+    return call((void *)(uintptr_t)buffer, 64, 0, 1, NULL, on) ? CUDA_ERROR_INVALID_VALUE
+                                                               : CUDA_SUCCESS;
 }
 
 static CUresult launch(CUfunction function, void **params)
@@ -167,17 +174,20 @@ static CUresult use_it(void)
     uint64_t size = 64;
     void *read_params[] = {&out, &at, &size};
     void *write_params[] = {&at, &size};
+    uint64_t view[2] = {used, size};
+    void *view_params[] = {view};
     CUresult r = CUDA_SUCCESS;
 
     switch (use) {
     case USE_KERNEL:
+    case USE_SENT:
         return client_sum(sum, out, used, 64, stream);
     case USE_COPY:
         return cu->cuMemcpyDtoH_v2(&copied, used, 1);
     case USE_SET:
         return cu->cuMemsetD8_v2(used, 0x55, 4096);
     case USE_NCCL:
-        return send();
+        return peer("ncclSend", used, stream);
     case USE_LATE_NODE:
         make_node(&r);
         return r == CUDA_SUCCESS ? cu->cuGraphLaunch(node, stream) : r;
@@ -188,6 +198,8 @@ static CUresult use_it(void)
     case USE_MEMORY_WRITE:
     case USE_QUEUED_WRITE:
         return launch(fill_at, write_params);
+    case USE_VIEW:
+        return launch(fill_view, view_params);
     case USE_WRITE_POISON:
         return set_unseen(0xff);
     default:
@@ -199,8 +211,8 @@ static CUresult use_it(void)
 
 static bool reads(void)
 {
-    return use == USE_KERNEL || use == USE_COPY || use == USE_NODE || use == USE_LATE_NODE
-            || use == USE_MEMORY_READ;
+    return use == USE_KERNEL || use == USE_SENT || use == USE_COPY || use == USE_NODE
+            || use == USE_LATE_NODE || use == USE_MEMORY_READ;
 }
 
 /* 64 bytes of 0x33, as kedge_sum adds words. */
@@ -234,6 +246,10 @@ static void begin_use(void)
     CU_OK(cu->cuMemcpyHtoD_v2(at, &used, sizeof used));
     if (use == USE_NODE)
         make_node(&r);
+    if (use == USE_SENT) {
+        CU_OK(peer("ncclSend", used, stream));
+        CU_OK(peer("ncclRecv", at, stream));
+    }
     CU_OK(cu->cuCtxSynchronize());
     if (use == USE_EARLY_WRITE) /* the release waits for it */
         CU_OK(cu->cuMemsetD8Async(out, 0, 8, busy));
@@ -265,6 +281,7 @@ __attribute__((noinline)) static void run(void)
     }
     KEDGE_PUSH("LATER");
     CU_OK(client_sum(sum, at + 256, at + 128, 64, NULL)); /* a first launch */
+    CU_OK(cu->cuMemFree_v2(dead));
     settle();
     other = kit_alloc(USED_BYTES);
     CU_OK(cu->cuMemsetD8_v2(other, 0x44, USED_BYTES));
@@ -274,6 +291,7 @@ __attribute__((noinline)) static void run(void)
     KEDGE_POP();
     seen |= r == CUDA_ERROR_INVALID_VALUE && told(FORMAT_HINT_VIOLATION) ? STOPPED : 0;
     seen |= told(FORMAT_HINT_LATE_TOUCH) ? TOLD : 0;
+    seen |= told(FORMAT_HINT_CARRIED) ? CARRIED : 0;
     if (r == CUDA_SUCCESS && done == CUDA_SUCCESS && reads() && !is_right())
         seen |= CHANGED;
     (void)cu->cuMemFree_v2(used);
@@ -294,14 +312,16 @@ __attribute__((noinline)) static void run(void)
 
 static void write_hint(void)
 {
-    char tail[80], text[1024], pick[256];
+    char tail[80], text[1024], pick[256], when[256] = "";
 
     snprintf(tail, sizeof tail, "wrong-%s-%d", modes[mode], (int)getpid());
     snprintf(pick, sizeof pick, wrong->pick, (unsigned long)used_site);
+    if (wrong->when)
+        snprintf(when, sizeof when, "    when: %s\n", wrong->when);
     kit_files(tail);
     snprintf(text, sizeof text,
-            "kedge-hints: 1\n%shints:\n  - id: wrong\n    do: %s\n    pick: %s\n    when: %s\n%s",
-            wrong->file, wrong->action, pick, wrong->when, wrong->more);
+            "kedge-hints: 1\n%shints:\n  - id: wrong\n    do: %s\n    pick: %s\n%s%s", wrong->file,
+            wrong->action, pick, when, wrong->more);
     kit_write(text);
     REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
     REQUIRE(setenv("KEDGE_HINTS_MODE", modes[mode], 1) == 0);
@@ -329,6 +349,7 @@ static void try(const struct wrong *row, enum use how, unsigned which, unsigned 
 }
 
 #define INSIDE  "inside: \"PHASE_*\""
+#define SEND    "{call: ncclSend, arg: sendbuff}"
 #define AT_EXIT "{anchor: \"PHASE_*\", edge: exit}"
 
 static const struct wrong by_size = {
@@ -369,6 +390,25 @@ static const struct wrong wrongs[] = {
                 true},
         {"a launch too early", "release", "{size: 8388608, " INSIDE "}",
                 "{launch: \"kedge_sum\", count: 1}", "", "", false},
+        {"an event too early", "release", "{size: 8388608, " INSIDE "}",
+                "{event: {mark: \"*poll\", edge: point}}", "", "", false},
+        {"an event that does not come as often", "release", "{size: 8388608, " INSIDE "}",
+                "{event: {mark: \"*poll\", edge: point}, count: 1000}", "", "", true},
+        {"a free of another block", "release", "{size: 8388608, " INSIDE "}", "{free-of: gone}",
+                "  - {id: gone, do: release, pick: {size: 16777216}, when: {anchor: NEVER, edge: "
+                "exit}}\n",
+                "", false},
+        {"else", "release", "{size: 8388608, " INSIDE "}", "{anchor: \"NEVER\", edge: exit}",
+                "    else: " AT_EXIT "\n", "", false},
+        {"a use that there is not", "release", "{size: 8388608, used-by: " SEND "}", AT_EXIT, "",
+                "", true},
+        {"the rank of a hint", "release", "{size: 8388608, rank: \"5\"}", AT_EXIT, "", "", true},
+        {"a hold of what is freed in time", "hold", "{size: 8388608, " INSIDE "}", AT_EXIT, "", "",
+                true},
+        {"a hold that never ends", "hold", "{size: 8388608, " INSIDE "}",
+                "{anchor: \"NEVER\", edge: exit}", "", "", true},
+        {"a pin", "pin", "{size: 8388608, " INSIDE "}", NULL, "", "", true},
+        {"ignore", "ignore", "{size: 8388608, " INSIDE "}", NULL, "", "", true},
         {"expect count", "release", "{size: 8388608, " INSIDE "}", AT_EXIT,
                 "    expect: {count: 7}\n", "", true},
         {"expect bytes", "release", "{size: 8388608, " INSIDE "}", AT_EXIT,
@@ -422,6 +462,9 @@ static const struct {
         {USE_NCCL, {TOLD, TOLD, STOPPED, STOPPED}},
         {USE_LATE_NODE, {TOLD, TOLD | CHANGED, STOPPED, STOPPED}},
         {USE_NODE, {0, 0, 0, 0}}, /* pinned: it keeps its storage */
+        {USE_SENT, {TOLD, TOLD | CHANGED, STOPPED, STOPPED}},
+        /* the word may be another number: live only notes it, and the device finds the write */
+        {USE_VIEW, {CARRIED, CARRIED | WRITTEN, STOPPED, TOLD | FAULT}},
         /* no argument has the address: not seen in shadow, where it does no harm; a read is not seen in poison */
         {USE_MEMORY_READ, {0, CHANGED, FAULT, FAULT}},
         {USE_MEMORY_WRITE, {0, WRITTEN, FAULT, FAULT}},
@@ -473,8 +516,73 @@ TEST(keep_meta_of_a_block_that_is_read_faults_in_trap_and_live)
 {
     static const struct wrong meta = {
             "keep-meta", "keep-meta", "{size: 8388608, " INSIDE "}", AT_EXIT, "", "", false};
-    static const unsigned seen[] = {0, CHANGED, FAULT, FAULT};
+    static const unsigned seen[] = {CARRIED, CARRIED | CHANGED, CARRIED | FAULT, CARRIED | FAULT};
 
     for (unsigned i = 0; i < 4; i++)
         try(&meta, USE_KERNEL, i, seen[i]);
+}
+
+/* By the call that it is given to, and at a call that comes before its last use. */
+TEST(r57_a_block_that_is_used_after_its_send_is_found_in_each_mode)
+{
+    static const struct wrong sent[] = {
+            {"used-by", "release", "{size: 8388608, used-by: " SEND "}", AT_EXIT, "", "", false},
+            {"wait", "release", "{size: 8388608, " INSIDE "}", "{event: {call: ncclRecv}}",
+                    "    wait: event\n    proof: none, since it is wrong\n", "", false},
+    };
+    static const unsigned seen[] = {TOLD, TOLD | CHANGED, STOPPED, STOPPED};
+
+    for (size_t k = 0; k < sizeof sent / sizeof sent[0]; k++)
+        for (unsigned i = 0; i < 4; i++)
+            try(&sent[k], USE_SENT, i, seen[i]);
+}
+
+/* Of these two blocks none is one of four. */
+TEST(r57_what_a_canary_leaves_out_is_as_in_shadow)
+{
+    static const struct wrong canary = {"canary", "release", "{size: 8388608, " INSIDE "}", AT_EXIT,
+            "    canary: 1/4\n", "", false};
+    static const unsigned seen[] = {TOLD, TOLD | CHANGED, STOPPED, TOLD};
+
+    for (unsigned i = 0; i < 4; i++)
+        try(&canary, USE_KERNEL, i, seen[i]);
+}
+
+/* ---- work of other streams ------------------------------------------------------------------ */
+
+/* A kernel that reads the block stands in another stream when the call comes that the hint takes for its end. */
+static void read_beside_the_call(void)
+{
+    write_hint();
+    start();
+    KEDGE_PUSH("PHASE_0");
+    used = alloc_used();
+    CU_OK(cu->cuMemsetD8_v2(used, 0x33, USED_BYTES));
+    CU_OK(cu->cuCtxSynchronize());
+    CU_OK(client_sum(sum, out, used, 64, stream));
+    CU_OK(peer("ncclRecv", at, busy));
+    KEDGE_POP();
+    CU_OK(cu->cuStreamSynchronize(busy));
+    for (int i = 0; i < 8; i++)
+        KEDGE_MARK("poll");
+    CHECK_EQ(cu->cuCtxSynchronize(), expected & FAULT ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS);
+    CHECK_EQ(told(FORMAT_HINT_LATE_TOUCH) + told(FORMAT_HINT_VIOLATION), 0);
+    CHECK(mode != 0 || is_right());
+    kit_clean_up();
+}
+
+TEST(r57_a_call_that_another_stream_does_not_wait_for_is_found_by_the_device_alone)
+{
+    static const struct wrong beside = {"wait", "release", "{size: 8388608, " INSIDE "}",
+            "{event: {call: ncclRecv}}", "    wait: event\n    proof: none, since it is wrong\n",
+            "", false};
+    static const unsigned seen[] = {0, 0, FAULT, FAULT};
+
+    wrong = &beside;
+    use = USE_KERNEL;
+    for (mode = 0; mode < 4; mode++) {
+        expected = seen[mode];
+        if (run_child(read_beside_the_call) != 0)
+            check_that(false, __FILE__, __LINE__, modes[mode]);
+    }
 }
