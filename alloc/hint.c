@@ -239,6 +239,7 @@ static bool matches(
     return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
             && tag->nth <= pick->nth_hi && has_site(pick, site, of_python)
             && (pick->device < 0 || pick->device == tag->device)
+            && (pick->stream == 0 || pick->stream == tag->stream)
             && (pick->thread == RULE_THREAD_ANY || tag->is_main)
             && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }

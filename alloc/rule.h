@@ -40,6 +40,7 @@ struct rule_pick {
     uint32_t nth_lo;     /* inclusive */
     uint32_t nth_hi;     /* inclusive; UINT32_MAX = all */
     int device;          /* -1 = any */
+    uint32_t stream;     /* as tag.stream; 0 = any, or none */
     enum rule_thread thread;
     char inside[RULE_GLOB_MAX]; /* anchor path glob; "" = anywhere */
     char rank[RULE_GLOB_MAX];   /* of the process's rank, "" = all; see hint_is_for */

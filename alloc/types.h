@@ -75,7 +75,9 @@ struct tag {
     const char *path;
     uint32_t instance; /* which time `path` was entered when `anchor` was, 0 = the first */
     int device;        /* device ordinal, -1 = unknown */
-    bool is_main;      /* asked for by the process's first thread */
+    /* 1 and the number of its stream in the order of creation on the device; 0 = none, or not known */
+    uint16_t stream;
+    bool is_main; /* asked for by the process's first thread */
 };
 
 /* What a passed anchor is. */

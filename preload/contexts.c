@@ -608,7 +608,20 @@ static void remember(const struct stream *stream)
         memo->handle[at] = stream->handle;
         memo->identity[at] = stream->identity;
         memo->device_of[at] = stream->device;
+        memo->number_of[at] = stream->number;
     }
+}
+
+/* Guarded by contexts_lock. How many were numbered; the default streams all have the first number. */
+static uint16_t numbered[DEVICES_MAX];
+
+static uint16_t next_number(CUstream handle, int device)
+{
+    if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return 1;
+    if (device < 0 || device >= DEVICES_MAX || numbered[device] >= UINT16_MAX - 1)
+        return 0;
+    return (uint16_t)(++numbered[device] + 1);
 }
 
 int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
@@ -643,6 +656,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
         entry->stream.handle = handle;
         entry->stream.context = owner.generation;
         entry->stream.device = owner.device;
+        entry->stream.number = next_number(handle, owner.device);
         entry->stream.per_thread = handle == CU_STREAM_PER_THREAD;
         entry->owner = entry->stream.per_thread ? thread_number() : 0;
     }

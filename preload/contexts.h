@@ -23,6 +23,7 @@
 
 #include "preload/cuda_abi.h"
 #include "preload/resolve.h"
+#include "tracker/format.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -97,8 +98,15 @@ struct stream {
     CUstream handle;   /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a real handle */
     uint64_t context;  /* generation */
     int device;
+    uint16_t number; /* as tag.stream */
     bool per_thread; /* nobody else can record on it */
 };
+
+/* What a capture calls it; NULL is fine. */
+static inline uint64_t stream_told(const struct stream *stream)
+{
+    return stream ? format_stream((uintptr_t)stream->handle, stream->number) : 0;
+}
 
 /*
  * ---- where blocking streams meet (R69) ----
@@ -185,6 +193,7 @@ struct context_memo {
     CUstream handle[STREAM_MEMOS];
     uint64_t identity[STREAM_MEMOS];
     int device_of[STREAM_MEMOS];
+    uint16_t number_of[STREAM_MEMOS];
     unsigned left; /* short allocations until the next long one */
     int device;    /* of the memory pool that was used last */
     struct caller_memo caller[CALLER_MEMOS];

@@ -297,6 +297,7 @@ static void make_plan(struct dispatch_request *request)
         return;
     dispatch_go_on();
     request->tag.pysites = pynamed_of(request->tag.pystack);
+    request->tag.stream = request->api == API_STREAM ? request->stream.number : 0;
     hint_plan(sidecar.hints, &request->tag, &request->plan);
     hint_canary(sidecar.hints, &request->plan);
 }
@@ -327,7 +328,7 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
             .tag = &request->tag,
             .ptr = outcome->ptr,
             .seq = outcome->seq,
-            .stream = (uintptr_t)request->stream.handle,
+            .stream = stream_told(&request->stream),
             .api = request->api,
             .rule = request->plan.rule,
     };
@@ -481,7 +482,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     struct capture_alloc_info info = {
             .tag = &request->tag,
             .ptr = ptr,
-            .stream = (uintptr_t)request->stream.handle,
+            .stream = stream_told(&request->stream),
             .api = request->api,
             .memclass = class_of(request),
             .native = true,
@@ -644,7 +645,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
         return r;
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
-    record_free(&outcome, api, stream ? (uintptr_t)stream->handle : 0);
+    record_free(&outcome, api, stream_told(stream));
     if (outcome.mode == HINT_POISON)
         atomic_store(&release_waits, true);
     tell_freed(&outcome);
@@ -663,7 +664,7 @@ int dispatch_free(
     if (r == -ENOENT) {
         *ret_end = dispatch_end(ptr);
         ret_end->api = api;
-        ret_end->stream = stream ? (uintptr_t)stream->handle : 0;
+        ret_end->stream = stream_told(stream);
     }
     return r;
 }

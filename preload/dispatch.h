@@ -69,7 +69,7 @@ void dispatch_refused(int result, uint64_t size, int device, const struct pool_l
 struct dispatch_end {
     uint64_t key; /* 0 = nothing is to be written */
     uint64_t seq;
-    uint64_t stream; /* the program's handle */
+    uint64_t stream; /* as stream_told says it */
     enum api api;
 };
 

@@ -10,6 +10,7 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 #include "preload/submit.h"
 
 /* ---- capture -------------------------------------------------------------------------------- */
@@ -114,12 +115,20 @@ END(cuStreamEndCapture_ptsz, true)
 
 /* ---- beginnings, and ties ------------------------------------------------------------------- */
 
-/* One that the program cannot use yet, so that what it may meet is seen to in time. */
-static void made(CUresult result, const CUstream *ret_stream, unsigned flags)
+/*
+ * One that the program cannot use yet, so that what it may meet is seen to in time. Where somebody may ask for its number
+ * (`is_told`: a capture, or hints), it gets that now.
+ */
+static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bool is_told)
 {
-    if (result == CUDA_SUCCESS && ret_stream && !(flags & CU_STREAM_NON_BLOCKING)
-            && dispatch_pool())
+    struct stream stream;
+
+    if (result != CUDA_SUCCESS || !ret_stream)
+        return;
+    if (!(flags & CU_STREAM_NON_BLOCKING) && dispatch_pool())
         stream_made(*ret_stream);
+    if (is_told)
+        (void)stream_here(*ret_stream, false, &stream);
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -129,7 +138,8 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags)
     {                                                          \
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
         bool entered = life_enter(SLOT_##symbol);              \
-        made(result, ret_stream, flags);                       \
+        made(result, ret_stream, flags,                        \
+                entered && (dispatch_records || sidecar.hints)); \
         if (entered)                                           \
             life_leave();                                      \
         return result;                                         \

@@ -148,7 +148,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
             .total_bytes = UINT64_MAX,
             .call = entry >= 0 && entry < SLOT_HOOKS ? resolve_row((enum resolve_slot)entry)->symbol
                                                      : NULL,
-            .stream = (uintptr_t)request->stream.handle,
+            .stream = stream_told(&request->stream),
             .flags = (request->api == API_STREAM ? FORMAT_OOM_STREAM : 0)
                     | (native ? FORMAT_OOM_NATIVE : 0)
                     | (request->capturing ? FORMAT_OOM_CAPTURE : 0),

@@ -50,11 +50,15 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
 
 /* ---- what is told --------------------------------------------------------------------------- */
 
-static CUstream named(struct quick_call call)
+/* As stream_told says it; what the memo has of a stream was looked at when the call was served. */
+static uint64_t told(struct quick_call call)
 {
     if (call.api == API_SYNC)
-        return NULL;
-    return quick_is_default(call.stream) ? CU_STREAM_LEGACY : call.stream;
+        return 0;
+    return quick_is_default(call.stream)
+            ? format_stream((uintptr_t)CU_STREAM_LEGACY, 1)
+            : format_stream(
+                    (uintptr_t)call.stream, context_memo.number_of[stream_memo_at(call.stream)]);
 }
 
 /* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation point. */
@@ -80,7 +84,7 @@ CUresult quick_record_alloc(
             .tag = &tag,
             .ptr = given.ptr,
             .seq = given.seq,
-            .stream = (uintptr_t)named(call),
+            .stream = told(call),
             .api = call.api,
             .rule = -1,
     };
@@ -105,7 +109,7 @@ void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quic
             .ptr = ptr,
             .seq = taken->seq,
             .size = taken->size,
-            .stream = (uintptr_t)named(call),
+            .stream = told(call),
             .device = taken->device,
             .api = call.api,
     };

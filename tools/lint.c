@@ -239,6 +239,7 @@ static bool covers_numbers(const struct rule_pick *wide, const struct rule_pick 
     return wide->size_lo <= narrow->size_lo && wide->size_hi >= narrow->size_hi
             && wide->nth_lo <= narrow->nth_lo && wide->nth_hi >= narrow->nth_hi
             && (wide->device < 0 || wide->device == narrow->device)
+            && (wide->stream == 0 || wide->stream == narrow->stream)
             && (wide->thread == RULE_THREAD_ANY || wide->thread == narrow->thread);
 }
 

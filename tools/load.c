@@ -141,6 +141,7 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0,
+            .stream_number = format_stream_number(event->stream),
             .is_main = event->thread && event->thread == tr->main_thread};
 
     (void)trace_add_alloc(tr->trace, &birth);

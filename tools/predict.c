@@ -25,6 +25,7 @@ static void make_tag(const struct trace *trace, const struct sitekey_named *name
             .path = anchor->path,
             .instance = anchor->instance,
             .device = block->device,
+            .stream = block->stream_number,
             .is_main = block->is_main,
     };
 }

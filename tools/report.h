@@ -29,6 +29,7 @@ enum view {
     VIEW_LEAKS,
     VIEW_TEMPORARY,
     VIEW_USES,
+    VIEW_STREAMS,
     VIEW_COUNT,
 };
 
@@ -72,6 +73,10 @@ void report_json_figures(struct json *json, const struct sources_figures *figure
 /* Who is never used, allocated early, freed late, idle (report_uses.c). */
 void report_uses_print(const struct report *report);
 void report_uses_json(struct json *json, const struct report *report);
+
+/* On which streams memory is asked for, and by whom (report_streams.c). */
+void report_streams_print(const struct report *report);
+void report_streams_json(struct json *json, const struct report *report);
 
 /* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
 void report_steps_print(const struct report *report);

@@ -243,6 +243,7 @@ void report_json_print(const struct report *report)
     report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
     report_uses_json(&json, report);
+    report_streams_json(&json, report);
     json_anchors(&json, report);
     figures_json_trouble(&json, report->symbols);
     if (report->view == VIEW_STEPS)

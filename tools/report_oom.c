@@ -80,8 +80,8 @@ static void print_request(const struct report *report, const struct load_oom *oo
         render_text(stdout, why->call);
     }
     printf(" on device %d", oom->device);
-    if (why && why->what.flags & FORMAT_OOM_STREAM)
-        printf(", stream 0x%" PRIx64, why->what.stream);
+    if (why && format_stream_number(why->what.stream))
+        printf(", stream %u", format_stream_number(why->what.stream) - 1u);
     if (why && why->what.flags & FORMAT_OOM_CAPTURE)
         printf(", while capturing");
     putchar('\n');
@@ -281,7 +281,9 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_text(json, "entrance", what->flags & FORMAT_OOM_STREAM ? "stream" : "sync");
     json_bool(json, "native", (what->flags & FORMAT_OOM_NATIVE) != 0);
     json_bool(json, "capturing", (what->flags & FORMAT_OOM_CAPTURE) != 0);
-    json_uint(json, "stream", what->stream);
+    json_known(json, "stream",
+            format_stream_number(what->stream) ? format_stream_number(what->stream) - 1u
+                                               : UINT64_MAX);
     json_known(json, "total_bytes", what->total_bytes);
     json_uint(json, "native_bytes", what->native_bytes);
     if (what->flags & FORMAT_OOM_HEAPS)

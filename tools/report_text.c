@@ -428,7 +428,7 @@ static void print_record_note(const struct report *report)
 {
     enum view view = report->view;
     bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_USES || view == VIEW_STEPS
-            || (view == VIEW_LIBRARIES && !report_has_high(report))
+            || view == VIEW_STREAMS || (view == VIEW_LIBRARIES && !report_has_high(report))
             || (view == VIEW_ALL && report->by_anchor);
 
     if (counts_blocks && report_lacks_events(report))
@@ -481,6 +481,8 @@ void report_text_print(const struct report *report)
         report_sources_print(report);
     if (view == VIEW_USES)
         report_uses_print(report);
+    if (view == VIEW_STREAMS)
+        report_streams_print(report);
     if (view == VIEW_STEPS)
         report_steps_print(report);
     if (view == VIEW_ALL)

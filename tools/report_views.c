@@ -23,6 +23,7 @@ static const struct {
         [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
         [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
         [VIEW_USES] = {"uses", "what is never used, freed late, allocated early or idle?"},
+        [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
 };
 
 enum view report_view_named(const char *name)

@@ -127,6 +127,7 @@ struct trace_block {
     int32_t rule;        /* the hint that matched it, -1 none */
     int device;
     enum memclass memclass;
+    uint16_t stream_number; /* as tag.stream */
     bool native;  /* made by the driver itself, not from the pool: no hint can act on it */
     bool stream;  /* by the stream API */
     bool is_main; /* by the process's first thread */

@@ -54,7 +54,7 @@ struct capture_alloc_info {
     const struct tag *tag; /* from where_am_i */
     devptr_t ptr;
     uint64_t seq;
-    uint64_t stream; /* handle, or 0 */
+    uint64_t stream; /* as format.h has it, or 0 */
     enum api api;
     enum memclass memclass; /* what is not of this process's device is recorded apart */
     bool native;            /* by the driver itself, not from the pool */
@@ -67,7 +67,7 @@ struct capture_free_info {
     devptr_t ptr;
     uint64_t seq;
     uint64_t size;   /* 0 = look it up in the live table */
-    uint64_t stream; /* handle, or 0 */
+    uint64_t stream; /* as format.h has it, or 0 */
     uint32_t stack;  /* of the free, 0 = not recorded */
     uint32_t pystack;
     const struct format_uses *uses; /* NULL = what the live table has */
@@ -110,7 +110,7 @@ struct capture_oom_info {
     uint64_t seq;
     uint64_t free_bytes, total_bytes; /* as the driver says, UINT64_MAX = not asked */
     const char *call;                 /* the driver's entry, NULL = not known */
-    uint64_t stream;                  /* handle, or 0 */
+    uint64_t stream;                  /* as format.h has it, or 0 */
     uint32_t flags;                   /* FORMAT_OOM_* */
     struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
     uint64_t free_elsewhere;          /* of heaps.free, in heaps of the other API */

@@ -159,6 +159,23 @@ struct format_header {
     uint64_t sum; /* of what never changes in the header */
 };
 
+/*
+ * `stream` of allocations, frees and failures: the program's handle, which is an address and has no more bits than that, and above it
+ * struct tag's number of the stream (0 = not known). All of it tells streams apart: a handle may come back as another stream.
+ */
+#define FORMAT_STREAM_NUMBER_SHIFT 48u
+
+static inline uint64_t format_stream(uint64_t handle, uint16_t number)
+{
+    return (handle & ((UINT64_C(1) << FORMAT_STREAM_NUMBER_SHIFT) - 1))
+            | (uint64_t)number << FORMAT_STREAM_NUMBER_SHIFT;
+}
+
+static inline uint16_t format_stream_number(uint64_t stream)
+{
+    return (uint16_t)(stream >> FORMAT_STREAM_NUMBER_SHIFT);
+}
+
 /* Flags of allocations (live slot, alloc and free events). */
 #define FORMAT_ALLOC_STREAM 0x01u /* stream-ordered API */
 #define FORMAT_ALLOC_NATIVE \

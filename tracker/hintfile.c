@@ -456,6 +456,17 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
     return 0;
 }
 
+static int take_pick_stream(struct reading *reading, const struct hinttree_node *value)
+{
+    const char *at = value->text;
+    uint64_t stream = 0;
+
+    if (!scan_number(&at, &stream) || *at != '\0' || stream >= UINT16_MAX)
+        return refuse(reading, value, "stream must be a stream number");
+    reading->rule->pick.stream = (uint32_t)stream + 1;
+    return 0;
+}
+
 static int take_call(struct reading *reading, const struct hinttree_node *value)
 {
     uint32_t number = hintfile_find_call(value->text);

@@ -258,6 +258,8 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         (void)fprintf(out, "\"%u..%u\"", pick->nth_lo, pick->nth_hi);
     if (pick->device >= 0)
         (void)fprintf(out, ", device: %d", pick->device);
+    if (pick->stream)
+        (void)fprintf(out, ", stream: %" PRIu32, pick->stream - 1);
     if (pick->thread == RULE_THREAD_MAIN)
         (void)fputs(", thread: main", out);
     if (pick->rank[0]) {
@@ -415,7 +417,8 @@ static bool is_writable(const struct rule *rule, const struct hintfile_words *wo
                     || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
                             && hintfile_calls[pick->use.call].buffer[pick->use.arg][0]))
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
-            && pick->nth_lo <= pick->nth_hi && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
+            && pick->stream <= UINT16_MAX && pick->nth_lo <= pick->nth_hi
+            && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && rule->expect.count.lo <= rule->expect.count.hi
             && rule->expect.bytes.lo <= rule->expect.bytes.hi
             && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX

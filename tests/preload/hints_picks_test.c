@@ -146,3 +146,87 @@ TEST(no_rank)
 {
     in_rank(NULL, "1?", false);
 }
+
+/* Blocks on streams, which stay: what is taken of each. */
+enum {
+    ON_FIRST,
+    ON_SECOND,
+    ON_DEFAULT,
+    ON_OWN,
+    ON_NONE,
+    STREAMS,
+};
+
+static void phase_on_streams(bool taken[static STREAMS])
+{
+    CUdeviceptr blocks[STREAMS];
+    CUstream streams[3];
+
+    CU_OK(cu->cuStreamCreate(&streams[0], CU_STREAM_DEFAULT));
+    CU_OK(cu->cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+    CU_OK(cu->cuStreamDestroy_v2(streams[1])); /* numbers do not come back, handles do */
+    CU_OK(cu->cuStreamCreate(&streams[2], CU_STREAM_NON_BLOCKING));
+    KEDGE_PUSH("PHASE_0");
+    CU_OK(cu->cuMemAllocAsync(&blocks[ON_SECOND], KIT_BYTES, streams[2]));
+    CU_OK(cu->cuMemAllocAsync(&blocks[ON_DEFAULT], KIT_BYTES, NULL));
+    CU_OK(cu->cuMemAllocAsync(&blocks[ON_FIRST], KIT_BYTES, streams[0]));
+    CU_OK(cu->cuMemAllocAsync_ptsz(&blocks[ON_OWN], KIT_BYTES, NULL));
+    blocks[ON_NONE] = kit_alloc(KIT_BYTES);
+    KEDGE_POP();
+    settle();
+    for (int i = 0; i < STREAMS; i++)
+        taken[i] = is_taken(blocks[i]);
+    check_foreseen();
+    kit_clean_up();
+}
+
+TEST(only_what_is_asked_for_on_the_third_stream)
+{
+    bool taken[STREAMS];
+
+    begin(NULL, "stream: 3");
+    phase_on_streams(taken);
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_EQ(taken[i], i == ON_SECOND);
+}
+
+TEST(only_what_is_asked_for_on_a_default_stream)
+{
+    bool taken[STREAMS];
+
+    begin(NULL, "stream: 0");
+    phase_on_streams(taken);
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_EQ(taken[i], i == ON_DEFAULT || i == ON_OWN);
+}
+
+/* Without hints nearly all goes the short way (quick.h), which tells the same streams. */
+TEST(a_capture_knows_the_stream_of_each_allocation_and_free)
+{
+    CUstream streams[3] = {NULL};
+    size_t told[3] = {0};
+
+    kit_files("streams");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&streams[1], CU_STREAM_DEFAULT));
+    CU_OK(cu->cuStreamCreate(&streams[2], CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 300; i++) {
+        CUdeviceptr block;
+
+        CU_OK(cu->cuMemAllocAsync(&block, (size_t)(1 + i % 3) * MB, streams[i % 3]));
+        CU_OK(cu->cuMemFreeAsync(block, streams[i % 3]));
+    }
+    struct read_capture *capture = kit_read();
+    for (size_t i = 0; i < capture->event_count; i++) {
+        const struct read_event *event = &capture->event[i];
+
+        if (event->kind != FORMAT_EVENT_ALLOC && event->kind != FORMAT_EVENT_FREE)
+            continue;
+        CHECK_EQ(format_stream_number(event->stream), event->size / MB);
+        told[event->size / MB - 1]++;
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(told[i], 200u);
+    read_close(capture);
+    kit_clean_up();
+}

@@ -11,6 +11,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import subprocess
 
 from regresskit import KEDGE, SOURCE, check, environment, main, run, same, skip, tool_json
@@ -276,9 +277,22 @@ def words_and_faults():
     check("no steps: nothing repeats" in found, f"steps in threads.csv: {found}")
 
 
+def asked_by_stream(path):
+    """[(number, bytes, blocks)] of a csv: kedge-replay makes its streams in the order in which they are named, but for the default one."""
+    numbers, asked = {"0": 0}, {}
+    with open(path, newline="", encoding="utf-8") as f:
+        for row in csv.DictReader(f):
+            number = numbers.setdefault(row["stream"], len(numbers))
+            if row["op"] == "a":
+                count, size = asked.get(number, (0, 0))
+                asked[number] = (count + 1, size + int(row["size"]))
+    return [(number, size, count) for number, (count, size) in sorted(asked.items())]
+
+
 def a_capture_is_played_with_its_streams():
     """The same program, as a csv and recorded as a capture, pooled or only tracked, has the same peak of live bytes."""
     from_csv = whatif(own("streams"), "--policy", "kedge,torch")
+    asked = asked_by_stream(own("streams"))
     for mode in ("pool", "track"):
         capture = f"{mode}.kcap"
         run(KEDGE, "replay", own("streams"), "--sim", "--mode", mode, "--streams", "--entrance", "stream", "--capture",
@@ -287,6 +301,11 @@ def a_capture_is_played_with_its_streams():
             for key in ("peak_live_bytes", "peak_live_512_bytes"):
                 same(f"{mode}, {name}: {key}", answer[key], from_csv[name][key])
             check(0 < answer["e"] <= 1, f"{mode}, {name}: utilisation {answer['e']}")
+        told = tool_json("report", capture)["streams"]
+        same(f"{mode}: by stream", [(s["stream"], s["allocated_bytes"], s["allocated_count"]) for s in told], asked)
+        text = run(KEDGE, "report", capture, "--view", "streams", rc=0).stdout
+        for number, _, count in asked:
+            check(re.search(rf"^Stream {number} of device 0: .* in {count} blocks$", text, re.M), f"{mode}: stream {number}: {text}")
         text = run(KEDGE, "whatif", capture, "--policy", "kedge", rc=0).stdout
         check("721 allocations" in text and " on 1 stream;" not in text, f"{mode}: {text}")
         done = run(KEDGE, "whatif", capture, "--from", "nowhere", rc=2)

@@ -135,6 +135,14 @@ TEST(everything_that_a_pick_states_must_hold)
     CHECK_EQ(picks(&rule, 1, &tag), -1);
 
     rule = any_rule();
+    rule.pick.stream = 3;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+    tag.stream = 3;
+    CHECK_EQ(picks(&rule, 1, &tag), 0);
+    rule.pick.stream = 1;
+    CHECK_EQ(picks(&rule, 1, &tag), -1);
+
+    rule = any_rule();
     rule.pick.thread = RULE_THREAD_MAIN;
     CHECK_EQ(picks(&rule, 1, &tag), -1);
     tag.is_main = true;

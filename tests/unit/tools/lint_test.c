@@ -133,15 +133,17 @@ static void write_pick(unsigned *io_seed, char *ret_text, size_t size)
     static const char *const nths[] = {"", ", nth: 0", ", nth: 1", ", nth: 0..1"};
     static const char *const devices[] = {"", "", ", device: 1"};
     static const char *const threads[] = {"", "", ", thread: main"};
+    static const char *const streams[] = {"", "", ", stream: 0", ", stream: 1"};
     const char *site = CHOOSE(sites);
     const char *bytes = CHOOSE(sizes);
     const char *inside = CHOOSE(insides);
     const char *nth = CHOOSE(nths);
     const char *device = CHOOSE(devices);
     const char *thread = CHOOSE(threads);
+    const char *stream = CHOOSE(streams);
 
-    (void)snprintf(ret_text, size, "%ssize: %s, inside: \"%s\"%s%s%s", site, bytes, inside, nth,
-            device, thread);
+    (void)snprintf(ret_text, size, "%ssize: %s, inside: \"%s\"%s%s%s%s", site, bytes, inside, nth,
+            device, thread, stream);
 }
 
 /* The n-th of all allocations out of few parts; `ret_python` has room for the frame's two keys. */
@@ -158,10 +160,11 @@ static struct tag tag_at(size_t n, struct pysite *ret_python)
     ret_python[1] = (struct pysite){pysite_key("a.py", "f", 7 + n / 720 % 2), &ret_python[0]};
     tag.pysites = n / 360 % 2 ? &ret_python[1] : NULL;
     tag.is_main = n / 1440 % 2;
+    tag.stream = (uint16_t)(n / 2880 % 3);
     return tag;
 }
 
-#define TAGS 2880
+#define TAGS 8640
 
 /* How many allocations each of two hints takes. */
 static void count_taken(const char *text, size_t ret_taken[2])

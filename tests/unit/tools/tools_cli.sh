@@ -105,7 +105,7 @@ first)
     expect 0 "$kedge" report oom.kcap
     order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
     expect 0 "$kedge" report --help
-    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps; do
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
@@ -115,7 +115,7 @@ width)
     python3 - "$kedge" <<'PY' || fail "lines are too wide"
 import fcntl, os, pty, re, struct, subprocess, sys, termios
 kedge = sys.argv[1]
-views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses steps".split()
+views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps".split()
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
@@ -245,7 +245,7 @@ for name in ("touched", "oom", "good", "bad", "used"):
     pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
 PY
     evil=$'\033[31m\007\033]0'
-    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses steps; do
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps; do
         for name in touched oom; do
             expect 0 "$kedge" report $name.kcap --view $view
             cat out err >>said

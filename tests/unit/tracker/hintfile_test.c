@@ -45,7 +45,8 @@ static const char full_text[] =
         "    proof: \"the good run freed it\"\n"
         "  - id: third\n"
         "    do: release\n"
-        "    pick: {size: 1KiB..2GiB, inside: a, nth: 2..5, device: 3, thread: main, "
+        "    pick: {size: 1KiB..2GiB, inside: a, nth: 2..5, device: 3, stream: 65534, thread: "
+        "main, "
         "rank: \"1?\"}\n"
         "    when: {anchor: a, edge: exit}\n"
         "    note: \"by hand\"\n";
@@ -95,6 +96,7 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(rule->pick.nth_lo, 0);
     CHECK_EQ(rule->pick.nth_hi, 0);
     CHECK_EQ(rule->pick.device, -1);
+    CHECK_EQ(rule->pick.stream, 0);
     CHECK_EQ(rule->pick.thread, RULE_THREAD_ANY);
     CHECK_STR_EQ(rule->pick.rank, "");
     CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
@@ -131,6 +133,7 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(rule->pick.nth_lo, 2);
     CHECK_EQ(rule->pick.nth_hi, 5);
     CHECK_EQ(rule->pick.device, 3);
+    CHECK_EQ(rule->pick.stream, 65535);
     CHECK_EQ(rule->pick.thread, RULE_THREAD_MAIN);
     CHECK_STR_EQ(rule->pick.rank, "1?");
     CHECK_STR_EQ(file->words[2].note, "by hand");
@@ -331,6 +334,9 @@ static const struct {
                 "t.yaml:5:26: nth must be a number, \"a..b\" or all"},
         {HINT("{size: 5, nth: 5..2}", WHEN, ""), "t.yaml:5:26: the range of nth is empty"},
         {HINT("{size: 5, device: gpu}", WHEN, ""), "t.yaml:5:29: device must be a device number"},
+        {HINT("{size: 5, stream: legacy}", WHEN, ""),
+                "t.yaml:5:29: stream must be a stream number"},
+        {HINT("{size: 5, stream: 65535}", WHEN, ""), "t.yaml:5:29: stream must be a stream number"},
         {HINT("{size: 5, thread: worker}", WHEN, ""), "t.yaml:5:29: thread must be any or main"},
         {HINT("{thread: main, rank: 3}", WHEN, ""),
                 "t.yaml:5:11: pick names no site, size or anchor: it would match every allocation"},
