@@ -16,6 +16,7 @@ enum hint_part {
     PART_PATH = 1 << 3,
     PART_PYSITE = 1 << 4, /* never with PART_SITE: sites of both kinds make entries of two shapes */
     SHAPE_NAMED = 1 << 5, /* no shape: that a rule names a Python call site at all */
+    SHAPE_SIZED = 1 << 6, /* nor this: that a rule states a size exactly */
 };
 
 /* As bits of hints.shapes: PART_PYSITE is the highest part. */
@@ -31,7 +32,9 @@ struct hints {
     const struct rule *rules;
     size_t count;
     uint32_t shapes; /* bit per shape in use */
-    uint32_t mask;   /* buckets - 1 */
+    /* bit per power of two: rules without an exact size match some between it and the next */
+    uint64_t ranges;
+    uint32_t mask; /* buckets - 1 */
     uint32_t *buckets;
     struct entry *entries; /* [0] is not used */
     uint32_t entry_count;
@@ -130,11 +133,29 @@ static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint6
     *bucket = hints->entry_count;
 }
 
+/* Of 0 as of 1. */
+static unsigned power_of(uint64_t size)
+{
+    return 63 - (unsigned)__builtin_clzll(size | 1);
+}
+
+static void add_size(struct hints *hints, uint32_t index)
+{
+    const struct rule_pick *pick = &hints->rules[index].pick;
+
+    if (pick->size_lo == pick->size_hi)
+        add_entry(hints, index, SHAPE_SIZED, pick->size_lo);
+    else if (pick->size_lo < pick->size_hi)
+        hints->ranges |= UINT64_MAX << power_of(pick->size_lo)
+                & UINT64_MAX >> (63 - power_of(pick->size_hi));
+}
+
 static void add_rule(struct hints *hints, uint32_t index)
 {
     const struct rule_pick *pick = &hints->rules[index].pick;
     uint32_t rest = shape_of(&hints->rules[index]);
 
+    add_size(hints, index);
     if (pick->site_count == 0) {
         hints->shapes |= 1u << rest;
         add_entry(hints, index, rest, 0);
@@ -169,7 +190,7 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     for (size_t i = 0; i < n; i++) {
         if (!is_whole(&rules[i]))
             return -EINVAL;
-        entries += rules[i].pick.site_count ? 2 * rules[i].pick.site_count : 1;
+        entries += 1 + (rules[i].pick.site_count ? 2 * rules[i].pick.site_count : 1);
     }
     while (buckets < entries * 2)
         buckets *= 2;
@@ -355,6 +376,12 @@ const struct pysite *hint_pysite(
     }
     *room = (struct pysite){key, outer};
     return room;
+}
+
+bool hint_has_size(const struct hints *hints, uint64_t size)
+{
+    return hints->ranges >> power_of(size) & 1
+            || find(hints, mix(hash_of(SHAPE_SIZED, 0, 0, 0), size)) != 0;
 }
 
 /* The instance whose edge is meant, 0 = the first that matches. */

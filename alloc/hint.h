@@ -47,6 +47,9 @@ bool hint_has_pysites(const struct hints *hints);
 const struct pysite *hint_pysite(
         const struct hints *hints, const struct pysite *outer, uint64_t key, struct pysite *room);
 
+/* Whether a rule can match a request of this size at all, whatever else it is. */
+bool hint_has_size(const struct hints *hints, uint64_t size);
+
 /* The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. */
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);
 

@@ -251,12 +251,17 @@ static void tell_news(void)
         dispatch_go_on_later();
 }
 
+bool dispatch_must_go_on(void)
+{
+    return atomic_load_explicit(&release_waits, memory_order_relaxed);
+}
+
 void dispatch_go_on(void)
 {
     int cancel, unused;
 
-    if (__builtin_expect(!atomic_load_explicit(&release_waits, memory_order_relaxed), 1)
-            || !dispatch_may_fence() || !atomic_exchange(&release_waits, false))
+    if (__builtin_expect(!dispatch_must_go_on(), 1) || !dispatch_may_fence()
+            || !atomic_exchange(&release_waits, false))
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tell_news();
@@ -296,6 +301,8 @@ static void make_plan(struct dispatch_request *request)
     if (!sidecar_decides())
         return;
     dispatch_go_on();
+    if (!hint_has_size(sidecar.hints, request->size))
+        return;
     request->tag.pysites = pynamed_of(request->tag.pystack);
     request->tag.stream = request->api == API_STREAM ? request->stream.number : 0;
     hint_plan(sidecar.hints, &request->tag, &request->plan);
@@ -394,7 +401,9 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
-    if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
+    if (request->counted)
+        request->tag = *request->counted;
+    else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
         dispatch_tell_python();
     make_plan(request);
     if (!is_ours(request)

@@ -35,14 +35,15 @@ int dispatch_start(void);
 struct dispatch_request {
     uint64_t size;
     enum api api;
-    struct context context; /* of the calling thread */
-    struct stream stream;   /* stream-ordered API */
-    uint64_t mempool;       /* stream-ordered API: id of the pool that serves it, 0 = forward */
-    CUmemoryPool named;     /* the one that the program named, NULL = none */
-    const void *caller;     /* return address of the hook */
-    enum memclass memclass; /* if the driver serves it: MEMCLASS_POOLED = find out */
-    bool forward;           /* never pooled: managed, pitched, imported, exportable ... */
-    bool capturing;         /* its stream is being captured */
+    struct context context;    /* of the calling thread */
+    struct stream stream;      /* stream-ordered API */
+    uint64_t mempool;          /* stream-ordered API: id of the pool that serves it, 0 = forward */
+    CUmemoryPool named;        /* the one that the program named, NULL = none */
+    const void *caller;        /* return address of the hook */
+    enum memclass memclass;    /* if the driver serves it: MEMCLASS_POOLED = find out */
+    bool forward;              /* never pooled: managed, pitched, imported, exportable ... */
+    bool capturing;            /* its stream is being captured */
+    const struct tag *counted; /* its place, where the short way has counted it; NULL = not yet */
     /* filled by dispatch_alloc, read by dispatch_forwarded: */
     struct tag tag;
     struct plan plan;
@@ -110,6 +111,9 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
 
 /* At the next request or submission (dispatch_go_on). */
 void dispatch_go_on_later(void);
+
+/* Whether there is something to go on with. */
+bool dispatch_must_go_on(void);
 
 /* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
 void dispatch_go_on(void);

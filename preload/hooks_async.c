@@ -173,8 +173,8 @@ void async_look_again(void)
 }
 
 /* Inlined: each frame of ours is one more to unwind. */
-__attribute__((always_inline)) static inline CUresult alloc(
-        const struct call *call, CUdeviceptr *ret_ptr, size_t size, const void *caller)
+__attribute__((always_inline)) static inline CUresult alloc(const struct call *call,
+        CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     struct dispatch_request request;
     CUresult result;
@@ -183,6 +183,7 @@ __attribute__((always_inline)) static inline CUresult alloc(
 
     if (!ret_ptr || !prepare(call, &request, size, caller))
         return forward(call, ret_ptr, size);
+    request.counted = counted;
     r = dispatch_alloc(&request, &ptr);
     if (r == 0)
         *ret_ptr = ptr;
@@ -202,7 +203,7 @@ __attribute__((always_inline)) static inline CUresult alloc(
 }
 
 static __attribute__((noinline)) CUresult alloc_fully(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, unsigned form, const void *caller)
+        struct call call, const void *caller, const struct tag *counted)
 {
     static const int slots[] = {
             [0] = SLOT_cuMemAllocAsync,
@@ -210,30 +211,57 @@ static __attribute__((noinline)) CUresult alloc_fully(CUdeviceptr *ret_ptr, size
             [FROM_POOL] = SLOT_cuMemAllocFromPoolAsync,
             [FROM_POOL | PER_THREAD] = SLOT_cuMemAllocFromPoolAsync_ptsz,
     };
-    struct call call = {mempool, stream, form};
     CUresult result;
 
-    if (!life_enter(slots[form]))
+    if (!life_enter(slots[call.form]))
         return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, caller);
+    result = alloc(&call, ret_ptr, size, caller, counted);
     life_leave();
     return result;
 }
 
-/* The short path while requests are recorded (quick.h), else the long one. `mempool` NULL: the current one. */
+/* `mempool` NULL: the current one. */
+static struct quick_call quick_call_of(CUmemoryPool mempool, CUstream stream)
+{
+    return (struct quick_call){
+            stream, API_STREAM, mempool ? SLOT_cuMemAllocFromPoolAsync : SLOT_cuMemAllocAsync};
+}
+
+static struct call call_of(CUmemoryPool mempool, CUstream stream)
+{
+    return (struct call){mempool, stream, mempool ? FROM_POOL : 0};
+}
+
+/* The short path where hints are asked (quick.h), else the long one. */
+static __attribute__((noinline)) CUresult alloc_decided(CUdeviceptr *ret_ptr, size_t size,
+        CUmemoryPool mempool, CUstream stream, const void *caller)
+{
+    struct tag tag;
+    struct pool_given given =
+            quick_alloc_decided(size, mempool, quick_call_of(mempool, stream), caller, &tag);
+
+    if (!given.ptr)
+        return alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, tag.path ? &tag : NULL);
+    *ret_ptr = given.ptr;
+    return CUDA_SUCCESS;
+}
+
+/* The short path while requests are recorded or there are hints, else the long one. */
 static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, size_t size,
         CUmemoryPool mempool, CUstream stream, const void *caller)
 {
-    struct quick_call call = {
-            stream, API_STREAM, mempool ? SLOT_cuMemAllocFromPoolAsync : SLOT_cuMemAllocAsync};
     struct pool_given given = {0, 0};
 
-    if (ret_ptr && quick_records() && coverage_is_quiet())
-        given = quick_alloc_on(QUICK_RECORDS, size, mempool, stream, caller);
+    if (ret_ptr && quick_asks(size))
+        return alloc_decided(ret_ptr, size, mempool, stream, caller);
+    if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
+        given = quick_alloc_on(QUICK_RECORDS | QUICK_DECIDED, size, mempool, stream, caller);
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, mempool, stream, mempool ? FROM_POOL : 0, caller);
+        return alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, NULL);
     *ret_ptr = given.ptr;
-    return quick_record_alloc(given, size, call, caller);
+    if (!quick_records())
+        return CUDA_SUCCESS;
+    return quick_record_alloc(given, size, quick_call_of(mempool, stream), caller);
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
@@ -250,7 +278,8 @@ CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
 {
-    return alloc_fully(ret_ptr, size, NULL, stream, PER_THREAD, __builtin_return_address(0));
+    return alloc_fully(ret_ptr, size, (struct call){NULL, stream, PER_THREAD},
+            __builtin_return_address(0), NULL);
 }
 
 CUresult cuMemAllocFromPoolAsync(
@@ -259,7 +288,8 @@ CUresult cuMemAllocFromPoolAsync(
     struct pool_given given = {0, 0};
 
     if (!mempool)
-        return alloc_fully(ret_ptr, size, NULL, stream, FROM_POOL, __builtin_return_address(0));
+        return alloc_fully(ret_ptr, size, (struct call){NULL, stream, FROM_POOL},
+                __builtin_return_address(0), NULL);
     if (ret_ptr)
         given = quick_alloc_on(0, size, mempool, stream, __builtin_return_address(0));
     if (!given.ptr)
@@ -271,8 +301,8 @@ CUresult cuMemAllocFromPoolAsync(
 CUresult cuMemAllocFromPoolAsync_ptsz(
         CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
 {
-    return alloc_fully(
-            ret_ptr, size, mempool, stream, FROM_POOL | PER_THREAD, __builtin_return_address(0));
+    return alloc_fully(ret_ptr, size, (struct call){mempool, stream, FROM_POOL | PER_THREAD},
+            __builtin_return_address(0), NULL);
 }
 
 /* ---- free ----------------------------------------------------------------------------------- */

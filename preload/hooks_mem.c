@@ -18,7 +18,8 @@ static bool prepare(struct dispatch_request *request, uint64_t size, const void 
     return size > 0 && !guard_in_callback() && context_here(&request->context) == 0;
 }
 
-static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
+static CUresult alloc(
+        CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     struct dispatch_request request;
     CUresult result;
@@ -27,6 +28,7 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
 
     if (!ret_ptr || !prepare(&request, size, caller))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
+    request.counted = counted;
     r = dispatch_alloc(&request, &ptr);
     if (r == 0)
         *ret_ptr = ptr;
@@ -40,28 +42,46 @@ static CUresult alloc(CUdeviceptr *ret_ptr, size_t size, const void *caller)
 }
 
 static __attribute__((noinline)) CUresult alloc_fully(
-        CUdeviceptr *ret_ptr, size_t size, const void *caller)
+        CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     CUresult result;
 
     if (!life_enter(SLOT_cuMemAlloc_v2))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
-    result = alloc(ret_ptr, size, caller);
+    result = alloc(ret_ptr, size, caller, counted);
     life_leave();
     return result;
 }
 
-/* The short path while requests are recorded (quick.h), else the long one. */
+/* The short path where hints are asked (quick.h), else the long one. */
+static __attribute__((noinline)) CUresult alloc_decided(
+        CUdeviceptr *ret_ptr, size_t size, const void *caller)
+{
+    struct quick_call call = {NULL, API_SYNC, SLOT_cuMemAlloc_v2};
+    struct tag tag;
+    struct pool_given given = quick_alloc_decided(size, NULL, call, caller, &tag);
+
+    if (!given.ptr)
+        return alloc_fully(ret_ptr, size, caller, tag.path ? &tag : NULL);
+    *ret_ptr = given.ptr;
+    return CUDA_SUCCESS;
+}
+
+/* The short path while requests are recorded or there are hints, else the long one. */
 static __attribute__((noinline)) CUresult alloc_recorded(
         CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     struct pool_given given = {0, 0};
 
-    if (ret_ptr && quick_records() && coverage_is_quiet())
-        given = quick_alloc(QUICK_RECORDS, size, caller);
+    if (ret_ptr && quick_asks(size))
+        return alloc_decided(ret_ptr, size, caller);
+    if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
+        given = quick_alloc(QUICK_RECORDS | QUICK_DECIDED, size, caller);
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, caller);
+        return alloc_fully(ret_ptr, size, caller, NULL);
     *ret_ptr = given.ptr;
+    if (!quick_records())
+        return CUDA_SUCCESS;
     return quick_record_alloc(
             given, size, (struct quick_call){NULL, API_SYNC, SLOT_cuMemAlloc_v2}, caller);
 }

@@ -3,6 +3,7 @@
 
 #include "preload/bypass.h"
 #include "preload/mempools.h"
+#include "preload/pynamed.h"
 #include "tracker/capture.h"
 #include "tracker/where.h"
 
@@ -39,7 +40,7 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
                 : (struct caller_memo){NULL, NULL};
     if (!mempool_id
             || (atomic_load_explicit(&quick_closed, memory_order_relaxed)
-                       & ~(unsigned)QUICK_RECORDS)
+                       & ~(unsigned)(QUICK_RECORDS | QUICK_DECIDED))
                     != 0)
         return;
     memo->mempool = mempool;
@@ -74,33 +75,87 @@ static __attribute__((noinline)) void tell_news(int r)
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
-CUresult quick_record_alloc(
-        struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
+static int device_of(struct quick_call call)
 {
-    int device = call.api == API_SYNC ? context_memo.context.device : context_memo.device;
-    struct where_walk walk;
-    struct tag tag;
+    return call.api == API_SYNC ? context_memo.context.device : context_memo.device;
+}
+
+static void record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag)
+{
     struct capture_alloc_info info = {
-            .tag = &tag,
+            .tag = tag,
             .ptr = given.ptr,
             .seq = given.seq,
             .stream = told(call),
             .api = call.api,
             .rule = -1,
     };
+    int r = capture_alloc(&info);
+
+    if (r < 0)
+        tell_news(r);
+}
+
+CUresult quick_record_alloc(
+        struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
+{
+    struct where_walk walk;
+    struct tag tag;
     int r;
 
     guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
     where_go(size, caller, &walk);
-    r = where_end(&walk, size, device, &tag);
+    r = where_end(&walk, size, device_of(call), &tag);
     if (r > 0)
         tell_news(r);
-    r = capture_alloc(&info);
-    if (r < 0)
-        tell_news(r);
+    record_alloc(given, call, &tag);
     guard_pop();
     return CUDA_SUCCESS;
+}
+
+/* ---- hints ---------------------------------------------------------------------------------- */
+
+/* Does a hint match what is asked for here? The long way makes the plan (dispatch.c). */
+static bool is_wanted(struct tag *io_tag)
+{
+    struct plan plan;
+
+    io_tag->pysites = pynamed_of(io_tag->pystack);
+    hint_plan(sidecar.hints, io_tag, &plan);
+    return plan.rule >= 0;
+}
+
+struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
+        const void *caller, struct tag *ret_tag)
+{
+    const unsigned why = QUICK_DECIDED | QUICK_RECORDS;
+    struct pool_given given = {0, 0};
+    struct where_walk walk;
+    uint64_t stream = 0;
+    int r;
+
+    ret_tag->path = NULL;
+    if (!quick_is_calm(true))
+        return given;
+    if (call.api == API_SYNC ? !quick_may_alloc(why, caller)
+                             : !(stream = quick_stream_of_alloc(why, mempool, call.stream, caller)))
+        return given;
+    guard_push();
+    where_go(size, caller, &walk);
+    r = where_end(&walk, size, device_of(call), ret_tag);
+    if (r > 0)
+        tell_news(r);
+    if (!is_wanted(ret_tag))
+        given = call.api == API_SYNC
+                ? pool_alloc_quickly(quick_pool, context_memo.context.generation, size)
+                : pool_alloc_on_quickly(quick_pool, context_memo.mempool_id, stream, size);
+    if (given.ptr && quick_records()) {
+        resolve_note(call.slot, ROUTE_CALLED);
+        record_alloc(given, call, ret_tag);
+    }
+    guard_pop();
+    return given;
 }
 
 void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)

@@ -10,14 +10,17 @@
  *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► quick_record_... if a capture is written
  *                                                         └─ 0, false: nothing has happened ─► life_enter ─► dispatch_...
  *
- * It is open while kedge serves, no hint is there (quick_closed), no stream is being captured (guard_word), and the
- * thread is neither inside kedge nor in a host function; while something is recorded, as long as there is also nothing new to
- * be looked at or told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the
- * runtime's export), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have come, and once in QUICK_ROUNDS calls
- * in any case.
+ * It is open while kedge serves (quick_closed), no stream is being captured (guard_word), and the thread is neither inside kedge
+ * nor in a host function; while something is recorded or hints are asked, as long as there is also nothing new to be looked at or
+ * told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the runtime's
+ * export), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have
+ * come, and once in QUICK_ROUNDS calls in any case.
  *
  * Both paths record the same. The short path asks the pool before it takes the stack, because a request that finds no block
- * must be counted (nth) only once, on the long path.
+ * must be counted (nth) only once, on the long path. Hints are asked before the pool, which a request that one of them matches must
+ * not find: there the stack comes first, and the long path is given the place that was counted (quick_alloc_decided). Of a
+ * size that no hint speaks of nothing is asked, and no stack is taken for the hints. A free asks no hint: a block that one has
+ * matched has a holder, and the short path passes it over.
  *
  * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default stream, cuStreamGetId: both
  * read a word of the thread's or the handle's, and both decide about safety (R69). Nothing is allocated, no system call made,
@@ -34,6 +37,7 @@
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 
 #include "alloc/pool.h"
 
@@ -47,7 +51,7 @@ enum {
 /* Why the short path is closed. */
 enum quick_reason {
     QUICK_ASLEEP = 1,  /* not started, or not serving */
-    QUICK_DECIDED = 2, /* hints were read, which have a say in each request */
+    QUICK_DECIDED = 2, /* hints were read: open to those who ask them */
     QUICK_ENDED = 4,   /* degraded, a forked child, a device that failed */
     QUICK_RECORDS = 8, /* a capture is written: open to those who record what they are served */
 };
@@ -55,9 +59,9 @@ enum quick_reason {
 extern atomic_uint quick_closed;
 
 /* The bits of guard_word that matter for requests too. */
-#define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_ACTING | GUARD_CAPTURING))
+#define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_CAPTURING))
 
-/* `why`: QUICK_RECORDS if the caller records what it is served, else 0. */
+/* `why`: QUICK_RECORDS if the caller records what it is served, QUICK_DECIDED if it asks the hints, else 0. */
 static inline bool quick_is_open(unsigned why)
 {
     return ((atomic_load_explicit(&quick_closed, memory_order_acquire) & ~why)
@@ -77,10 +81,15 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
 
 extern struct pool *quick_pool; /* fixed by quick_start */
 
-/* Settled before the short path opens for the first time, and never changed. */
+/* Both are settled before the short path opens for the first time, and never changed. */
 static inline bool quick_records(void)
 {
     return atomic_load_explicit(&quick_closed, memory_order_relaxed) & QUICK_RECORDS;
+}
+
+static inline bool quick_decides(void)
+{
+    return atomic_load_explicit(&quick_closed, memory_order_acquire) & QUICK_DECIDED;
 }
 
 static inline struct caller_memo *quick_caller(const void *caller, const void *asker)
@@ -93,6 +102,19 @@ static inline bool quick_is_noted(const void *caller)
     const struct caller_memo *memo = quick_caller(caller, export_asker);
 
     return memo->caller == caller && memo->asker == export_asker;
+}
+
+/* Whether hints have to be asked about a request of this size, wherever it is made. */
+static inline bool quick_asks(uint64_t size)
+{
+    return quick_decides() && hint_has_size(sidecar.hints, size);
+}
+
+/* Whether nothing has to be looked at, told or gone on with first: where requests are recorded or there are hints. */
+static inline bool quick_is_calm(bool looks)
+{
+    return (!looks || coverage_is_quiet())
+            && (!quick_decides() || (!dispatch_must_go_on() && !pool_has_news(quick_pool)));
 }
 
 /* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
@@ -140,12 +162,17 @@ static inline uint64_t quick_stream(CUstream stream)
 
 /* ---- the short way, all of it: no address, or false = go the long one ---- */
 
+static inline __attribute__((always_inline)) bool quick_may_alloc(unsigned why, const void *caller)
+{
+    return quick_is_open(why) && quick_is_spared(caller) && quick_is_here();
+}
+
 static inline __attribute__((always_inline)) struct pool_given quick_alloc(
         unsigned why, uint64_t size, const void *caller)
 {
     struct pool_given given = {0, 0};
 
-    if (!quick_is_open(why) || !quick_is_spared(caller) || !quick_is_here())
+    if (!quick_may_alloc(why, caller))
         return given;
     guard_push();
     given = pool_alloc_quickly(quick_pool, context_memo.context.generation, size);
@@ -153,15 +180,15 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc(
     return given;
 }
 
-static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
-        unsigned why, uint64_t size, CUmemoryPool mempool, CUstream stream, const void *caller)
+/* The number of the stream that a request names, if the pool that it names serves it; else 0. */
+static inline __attribute__((always_inline)) uint64_t quick_stream_of_alloc(
+        unsigned why, CUmemoryPool mempool, CUstream stream, const void *caller)
 {
-    struct pool_given given = {0, 0};
     uint64_t identity = 0;
     int device = 0;
 
     if (!quick_is_open(why) || !quick_is_spared(caller) || context_memo.mempool != mempool)
-        return given;
+        return 0;
     if (!quick_is_default(stream)) {
         if (context_memo.epoch == atomic_load(&context_epoch))
             identity = quick_stream(stream);
@@ -170,7 +197,16 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
         identity = context_memo.legacy.identity;
         device = context_memo.legacy.device;
     }
-    if (!identity || device != context_memo.device)
+    return device == context_memo.device ? identity : 0;
+}
+
+static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
+        unsigned why, uint64_t size, CUmemoryPool mempool, CUstream stream, const void *caller)
+{
+    uint64_t identity = quick_stream_of_alloc(why, mempool, stream, caller);
+    struct pool_given given = {0, 0};
+
+    if (!identity)
         return given;
     guard_push();
     given = pool_alloc_on_quickly(quick_pool, context_memo.mempool_id, identity, size);
@@ -184,7 +220,7 @@ static inline __attribute__((always_inline)) bool quick_free(
 {
     bool done;
 
-    if (!quick_is_open(why) || !dispatch_frees_without_wait())
+    if (!quick_is_open(why | QUICK_DECIDED) || !dispatch_frees_without_wait())
         return false;
     guard_push();
     done = ret_taken ? pool_free_told(quick_pool, ptr, ret_taken)
@@ -206,7 +242,7 @@ static inline uint64_t quick_stream_of_free(CUstream stream)
 static inline __attribute__((always_inline)) bool quick_free_on(
         unsigned why, devptr_t ptr, CUstream stream, struct pool_taken *ret_taken)
 {
-    uint64_t identity = quick_is_open(why) ? quick_stream_of_free(stream) : 0;
+    uint64_t identity = quick_is_open(why | QUICK_DECIDED) ? quick_stream_of_free(stream) : 0;
     bool done;
 
     if (!identity)
@@ -228,6 +264,13 @@ struct quick_call {
     enum api api;
     enum resolve_slot slot; /* of the hook */
 };
+
+/*
+ * The short way where hints are asked (quick_asks), and the record of it. No address: go the long one, with *ret_tag if it has a path, since
+ * the request was counted.
+ */
+struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
+        const void *caller, struct tag *ret_tag);
 
 /* Records what quick_alloc gave. Always CUDA_SUCCESS: a hook that ends with this call has one frame less in the walk. */
 CUresult quick_record_alloc(

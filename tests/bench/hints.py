@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What a thousand hints by Python call site add to an allocation below 33 Python frames, in instructions.
 
-`stack` is what it costs to take the stacks, native and Python, which were taken before (where_am_i with them less where_am_i without).
+`stack` is what it costs to take the stacks, native and Python, which were taken before (what it costs to know where a request is made, with them less without).
 `hints` is what it costs to ask the hints: which call sites of this Python stack they name, and whether one of them matches. It stays
 below `stack`, whatever they name: call sites that are not on the stack, some that are, or all 33 functions, each of them without a
 line and with it, by thirty hints that differ in size. Hints by native call site are there to compare with, and must not ask for Python.
@@ -23,6 +23,8 @@ HINTS = 1000
 PAIRS = 1024
 NONE_LIMIT = 60 # a stack that no hint names: to look that up, and no probe
 BIG = 1 << 30 # a size that nobody asks for
+SIZES = (512, 1024, 2048, 5000, 10000, 20000, 40000, 60000) # of record_pair.c
+WHERE = ("where_am_i", "where_begin", "where_end")
 
 
 def line_of(level):
@@ -42,15 +44,18 @@ def names(kind, i):
 
 def write_hints(kind):
     path = pathlib.Path(f"{kind}.yaml").absolute()
-    rows = [f'  - {{id: h{i}, do: release, pick: {{site: ["{names(kind, i)}"], size: {BIG + i}}}, '
-            'when: {anchor: x, edge: exit}}\n' for i in range(HINTS)]
+    picks = [(names(kind, i), BIG + i) for i in range(HINTS)]
+    # hints that are elsewhere too speak of the sizes of record_pair, so that no request is passed over for its size alone
+    picks += [("c:ffffffffffffffff" if kind == "native" else "p:elsewhere.py:last", size) for size in SIZES]
+    rows = [f'  - {{id: h{i}, do: release, pick: {{site: ["{site}"], size: {size}}}, when: {{anchor: x, edge: exit}}}}\n'
+            for i, (site, size) in enumerate(picks)]
     path.write_text("kedge-hints: 1\nhints:\n" + "".join(rows), encoding="utf-8")
     path.chmod(0o644)
     return path
 
 
 def cost(kind, stacks="auto"):
-    """Instructions of a pair: of where_am_i, of what the hints are asked; how often Python's part was asked."""
+    """Instructions of a pair: of where it is made, of what the hints are asked; how often Python's part was asked."""
     path = pathlib.Path("callgrind.out").absolute()
     capture = pathlib.Path("hints.kcap").absolute()
     capture.unlink(missing_ok=True)
@@ -60,11 +65,12 @@ def cost(kind, stacks="auto"):
     out, _, calls = callgrind.count(command, path, env)
     path.unlink()
     check(f"pairs {PAIRS}" in out, f"{kind}: {out}")
-    to = {name: sum(n for (ob, fn, _, callee), n in calls.items() if "libkedge.so" in ob and callee == name and fn != name)
-          for name in ("where_am_i", "hint_plan", "pynamed_find")}
-    check(to["where_am_i"] and to["hint_plan"], f"{kind}: the hints were not asked: {to}")
+    to = {name: sum(n for (ob, fn, _, callee), n in calls.items() if "libkedge.so" in ob and callee == name and fn not in WHERE)
+          for name in (*WHERE, "hint_plan", "pynamed_find")}
+    stack = sum(to[name] for name in WHERE)
+    check(to["where_begin"] and to["hint_plan"], f"{kind}: the hints were not asked: {to}")
     check((to["pynamed_find"] > 0) == (kind != "native"), f"{kind}: {to['pynamed_find']} instructions for call sites of Python")
-    return to["where_am_i"] / PAIRS, (to["hint_plan"] + to["pynamed_find"]) / PAIRS
+    return stack / PAIRS, (to["hint_plan"] + to["pynamed_find"]) / PAIRS
 
 
 def main():

@@ -50,13 +50,13 @@ CASES = [("stream", 1, "full,uses=off"), ("python", 1, "full,uses=off"), ("pyc",
          ("python", 1, "full"), ("python", 64, "full"), ("pyc", 1, "full"), ("pyc", 64, "full")]
 
 
-def cost(entrance, stacks, trace):
+def cost(entrance, stacks, trace, **more):
     """Instructions: of a bare unwinding, of a pair's record, of its unwinding, of the whole pair."""
     path = pathlib.Path("callgrind.out").absolute()
     capture = pathlib.Path("record.kcap")
     capture.unlink(missing_ok=True)
     env = environment(LD_LIBRARY_PATH=SIM, LD_PRELOAD=LIBRARY, KEDGE_TRACE=trace, KEDGE_STACKS="auto",
-                      KEDGE_CAPTURE=capture.absolute(), KEDGE_SYNC_FREE=0)
+                      KEDGE_CAPTURE=capture.absolute(), KEDGE_SYNC_FREE=0, **more)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         source = pathlib.Path(folder, "d" * (FILE_NAME - len(folder) - len("//deep.py")), "deep.py")
         source.parent.mkdir()
@@ -78,7 +78,8 @@ def cost(entrance, stacks, trace):
     walked = sum(n for (_, _, _, to), n in calls.items() if to == "pystack_here")
     check((walked > 100 * PAIRS) == (entrance in SCRIPTS), f"{entrance}: {walked / PAIRS:.0f} instructions for Python's frames")
     begun = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "where_begin"}
-    check(begun.get("quick_record_alloc", 0) > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
+    short = sum(begun.get(name, 0) for name in ("quick_record_alloc", "quick_alloc_decided"))
+    check(short > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
     check(capture.exists() and capture.stat().st_size > 0, "nothing was recorded")
     return bare / PAIRS, record / PAIRS, unwound / PAIRS, whole / PAIRS
 

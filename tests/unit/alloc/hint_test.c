@@ -364,6 +364,47 @@ TEST(a_thousand_rules_of_python_call_sites_are_told_apart)
     hint_free(hints);
 }
 
+/* A size is passed over only if no rule can match it; those far from all that rules state are. */
+TEST(sizes_that_no_rule_speaks_of_are_known)
+{
+    static const struct {
+        uint64_t lo, hi;
+        enum hint_mode mode;
+    } rows[] = {{512, 512, HINT_LIVE}, {5000, 5000, HINT_SHADOW}, {40000, 70000, HINT_LIVE},
+            {UINT64_C(1) << 40, UINT64_MAX, HINT_LIVE}, {900, 900, HINT_OFF}, {90, 80, HINT_LIVE}};
+    static const uint64_t sizes[] = {0, 1, 2, 80, 85, 90, 511, 512, 513, 900, 4999, 5000, 5001,
+            20000, 39999, 40000, 65535, 65536, 70000, 70001, 200000, UINT64_C(1) << 39,
+            UINT64_C(1) << 40, UINT64_MAX};
+    static const uint64_t passed_over[] = {0, 1, 85, 511, 513, 900, 4999, 20000, 200000, 1 << 30};
+    struct rule rules[sizeof rows / sizeof *rows];
+    struct hints *hints = NULL;
+    struct tag tag = any_tag();
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rules[i] = any_rule();
+        rules[i].pick.size_lo = rows[i].lo;
+        rules[i].pick.size_hi = rows[i].hi;
+        rules[i].mode = rows[i].mode;
+    }
+    REQUIRE_EQ(hint_new(rules, sizeof rows / sizeof *rows, &hints), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tag.size = sizes[i];
+        CHECK(hint_has_size(hints, sizes[i])
+                || picks(rules, sizeof rows / sizeof *rows, &tag) == -1);
+    }
+    for (size_t i = 0; i < sizeof passed_over / sizeof *passed_over; i++)
+        CHECK(!hint_has_size(hints, passed_over[i]));
+    CHECK(hint_has_size(hints, 5000));
+    CHECK(hint_has_size(hints, 65536));
+    hint_free(hints);
+
+    rules[0] = any_rule();
+    REQUIRE_EQ(hint_new(rules, 1, &hints), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        CHECK(hint_has_size(hints, sizes[i]));
+    hint_free(hints);
+}
+
 TEST(small_blocks_are_matched_but_left_alone)
 {
     struct rule rule = any_rule();
