@@ -831,7 +831,10 @@ static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_
     return r;
 }
 
-/* A part of it; nothing is before it on its stream, so that takes no longer than the copy. */
+/*
+ * A part of it. Outside of the gate, since it takes as long as the copy and those before it on the device do (R96): it is on a
+ * stream of ours and makes no fence, so a capture that begins meanwhile does not mind. -EBUSY: one runs already (R10).
+ */
 static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t ptr, uint64_t size,
         unsigned char *ret_bytes)
 {
@@ -839,7 +842,7 @@ static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t p
     struct quiet quiet;
     int r;
 
-    if (!gate_fence_enter())
+    if (gate_captures() > 0)
         return -EBUSY;
     quiet = quiet_begin();
     r = enter_side(heap, owner, device, SIDE_READ, &quiet, &stream);
@@ -847,9 +850,7 @@ static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t p
         r = (int)REAL(cuMemcpyDtoHAsync_v2)(ret_bytes, ptr, size, stream);
     if (r == 0)
         r = (int)REAL(cuStreamSynchronize)(stream);
-    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
-    gate_fence_leave();
-    return r;
+    return quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
 }
 
 static uint64_t count_intact(const unsigned char *bytes, uint64_t size)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode poison in whole programs: what it finds, what it tells, what it leaves alone. */
 #include "tests/preload/hints_kit.h"
+#include "tests/sim/simcuda.h"
+
+#include <pthread.h>
+#include <time.h>
 
 static CUstream stream;
 static CUfunction fill_at;
@@ -104,6 +108,51 @@ TEST(a_write_by_a_kernel_that_nobody_sees_is_found_at_the_free)
             size = capture->event[i].size;
     CHECK_EQ(size, KIT_BYTES - 4 * MB);
     read_close(capture);
+    kit_clean_up();
+}
+
+static void *look_at_poison(void *unused)
+{
+    (void)unused;
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    settle();
+    return NULL;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    REQUIRE(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The reading stands in the driver until the capture has ended, which began meanwhile. */
+TEST(r96_a_begin_does_not_wait_for_the_reading_of_poison)
+{
+    struct simcuda_stats figures = {.size = sizeof figures};
+    CUdeviceptr ptr;
+    CUgraph graph = NULL;
+    pthread_t thread;
+    int64_t start_ms;
+
+    REQUIRE(setenv("SIMCUDA_PARK", "cuStreamSynchronize:1:cuStreamEndCapture", 1) == 0);
+    start("beside");
+    ptr = phase();
+    settle();
+    CU_OK(cu->cuMemFree_v2(ptr));
+    REQUIRE(pthread_create(&thread, NULL, look_at_poison, NULL) == 0);
+    REQUIRE(((__typeof__(&simcuda_wait_parked))client_sim("simcuda_wait_parked"))(1));
+    start_ms = now_ms();
+    CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK_GT(400, now_ms() - start_ms); /* for what stands in the gate it waits 500 ms */
+    CU_OK(cu->cuStreamEndCapture(stream, &graph));
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    ((__typeof__(&simcuda_stats))client_sim("simcuda_stats"))(&figures);
+    CHECK_EQ(figures.parks, 1);
+    CHECK_EQ(figures.park_timeouts, 0);
+    CHECK_EQ(figures.captures_invalidated, 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_CLEAN, ptr), 1);
     kit_clean_up();
 }
 
