@@ -14,8 +14,11 @@
 #include "tools/vec.h"
 #include "tracker/format.h"
 
+/* Is the entry of a folder made of the name up to its end or a slash? A file may have .N behind. */
 static bool is_made_of(const char *name, const char *entry)
 {
+    if (*name == '/')
+        return *entry == '\0';
     if (*name == '\0')
         return *entry == '\0'
                 || (*entry == '.' && entry[1 + strspn(entry + 1, "0123456789.")] == '\0');
@@ -43,15 +46,21 @@ char *captures_quote(const char *path)
     return quoted;
 }
 
-char *captures_folder(const char *name)
+char *captures_folder(const char *name, const char **ret_rest)
 {
-    const char *slash = strrchr(name, '/');
-    char *folder = vec_new((size_t)(slash ? slash - name + 2 : 1), 1);
+    char *folder = vec_new(strlen(name) + 1, 1);
+    size_t length = 0, n = 0;
 
-    for (size_t n = 0; slash && name <= slash; name++) {
+    *ret_rest = name;
+    for (; *name && (*name != '%' || name[1] == '%'); name++) {
         folder[n++] = *name;
-        name += *name == '%' && name[1] == '%';
+        if (*name == '/') {
+            length = n;
+            *ret_rest = name + 1;
+        }
+        name += *name == '%';
     }
+    folder[length] = '\0';
     return folder;
 }
 
@@ -76,22 +85,35 @@ bool captures_read_header(const char *path, struct format_header *ret_header)
             && ret_header->version == FORMAT_VERSION;
 }
 
-void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
+/* All of that name in a folder, which ends with a slash or is "". */
+static void each_below(const char *folder, const char *name,
+        void (*each)(void *self, const char *path), void *self)
 {
-    const char *slash = strrchr(name, '/');
-    char *folder = captures_folder(name);
+    const char *slash = strchr(name, '/');
     DIR *entries = opendir(*folder ? folder : ".");
     const struct dirent *entry;
 
     while (entries && (entry = readdir(entries)) != NULL) {
-        if (!is_made_of(slash ? slash + 1 : name, entry->d_name))
+        bool is_dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if ((is_dots && *name == '%') || !is_made_of(name, entry->d_name))
             continue;
-        char *path = vec_format("%s%s", folder, entry->d_name);
-        each(self, path);
+        char *path = vec_format("%s%s%s", folder, entry->d_name, slash ? "/" : "");
+        if (slash)
+            each_below(path, slash + strspn(slash, "/"), each, self);
+        else
+            each(self, path);
         free(path);
     }
     if (entries)
         (void)closedir(entries);
+}
+
+void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
+{
+    const char *rest;
+    char *folder = captures_folder(name, &rest);
+
+    each_below(folder, rest, each, self);
     free(folder);
 }
 

@@ -29,12 +29,15 @@ struct captures {
 /* A path in which each % is one, as KEDGE_CAPTURE has it: "%%". The caller frees it. */
 char *captures_quote(const char *path);
 
-/* The folder of a value of KEDGE_CAPTURE as it is called, with its last slash; "" is the current one. The caller frees it. */
-char *captures_folder(const char *name);
+/*
+ * The folder of a value of KEDGE_CAPTURE up to its first pattern, as it is called, with its last slash; "" is the current one. The caller
+ * frees it. *ret_rest is what stands behind it in `name`.
+ */
+char *captures_folder(const char *name, const char **ret_rest);
 
 /*
- * `name` is a value of KEDGE_CAPTURE: a pattern with %h, %r and %p in its last part, or a name, which other ranks and processes
- * make FILE.N and FILE.N.M of. A % of its folder is quoted. Only captures that were begun at `since` (CLOCK_REALTIME, ns) or later; of this rank alone where
+ * `name` is a value of KEDGE_CAPTURE: a pattern with %h, %r and %p, also in its folders, or a name, which other ranks and processes
+ * make FILE.N and FILE.N.M of. Only captures that were begun at `since` (CLOCK_REALTIME, ns) or later; of this rank alone where
  * `rank` is not NULL.
  */
 void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);

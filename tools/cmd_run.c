@@ -44,10 +44,12 @@ static const char *from_here(const char *path, const char *directory)
 /* Why no file can be made there, NULL if one can. What the library met was at the time; this is now. */
 static const char *why_not(const char *name)
 {
-    char *folder = captures_folder(name);
+    const char *rest;
+    char *folder = captures_folder(name, &rest);
     char *probe = vec_format("%s.kedge-%d", folder, getpid());
-    int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int error = fd < 0 ? errno : posix_fallocate(fd, 0, 4096);
+    bool is_known = strchr(rest, '/') == NULL; /* a pattern is another folder for each process */
+    int fd = is_known ? open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    int error = fd >= 0 ? posix_fallocate(fd, 0, 4096) : is_known ? errno : 0;
 
     if (fd >= 0) {
         (void)close(fd);

@@ -76,6 +76,50 @@ TEST(an_old_capture_is_removed_and_a_pattern_left_alone)
     CHECK_EQ(spawn_remove_old("test", "/tmp"), 2);
 }
 
+static void note_path(void *self, const char *path)
+{
+    char *all = self;
+
+    (void)snprintf(all + strlen(all), 200 - strlen(all), "%s ", strchr(path + 5, '/'));
+}
+
+TEST(captures_are_found_in_folders_that_are_patterns)
+{
+    static const char *const folders[] = {"d-7", "d-7/a", "d-7x", "d-7x/a", "e%p", "e%p/a"};
+    static const char *const files[] = {"run", "d-7/run", "d-7/a/run", "d-7x/a/run", "e%p/a/run"};
+    static const struct {
+        const char *name, *found;
+    } cases[] = {{"%s/d-%%p/a//run", "/d-7/a/run "}, {"%s/e%%%%p/a/%%h", "/e%p/a/run "},
+            {"%s/%%r/run", "/d-7/run "}, {"%s/d-7/%%r/run", "/d-7/a/run "}};
+    char root[] = "/tmp/kedge-spawn-XXXXXX";
+    char path[64], found[200];
+
+    REQUIRE(mkdtemp(root) != NULL);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", root, folders[i]);
+        REQUIRE_EQ(mkdir(path, 0700), 0);
+    }
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", root, files[i]);
+        REQUIRE_EQ(mknod(path, S_IFREG | 0600, 0), 0);
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        (void)snprintf(path, sizeof(path), cases[i].name, root);
+        found[0] = '\0';
+        captures_each(path, note_path, found);
+        CHECK_STR_EQ(found, cases[i].found);
+    }
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", root, files[i]);
+        (void)unlink(path);
+    }
+    for (size_t i = sizeof(folders) / sizeof(*folders); i > 0; i--) {
+        (void)snprintf(path, sizeof(path), "%s/%s", root, folders[i - 1]);
+        (void)rmdir(path);
+    }
+    CHECK_EQ(rmdir(root), 0);
+}
+
 TEST(a_pipe_that_nobody_writes_has_no_header_of_a_capture)
 {
     char folder[] = "/tmp/kedge-spawn-XXXXXX";
