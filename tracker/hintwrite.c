@@ -110,6 +110,32 @@ static void put_key(FILE *out, const char **io_comma, const char *key)
     *io_comma = ", ";
 }
 
+#define SIZE_TEXT_MAX 64
+
+/* Exactly, in the largest unit in which three digits behind the point are enough. */
+static const char *format_size(uint64_t bytes, char ret_text[static SIZE_TEXT_MAX])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    int digits = 3;
+
+    for (int i = 2; i >= 0; i--) {
+        uint64_t unit = UINT64_C(1) << (10 * (i + 1)), part = bytes % unit * 1000 / unit;
+
+        if (bytes < unit || bytes % unit * 1000 % unit != 0)
+            continue;
+        for (; digits > 1 && part % 10 == 0; digits--)
+            part /= 10;
+        if (part == 0)
+            (void)snprintf(ret_text, SIZE_TEXT_MAX, "%" PRIu64 "%s", bytes / unit, units[i]);
+        else
+            (void)snprintf(ret_text, SIZE_TEXT_MAX, "%" PRIu64 ".%0*" PRIu64 "%s", bytes / unit,
+                    digits, part, units[i]);
+        return ret_text;
+    }
+    (void)snprintf(ret_text, SIZE_TEXT_MAX, "%" PRIu64, bytes);
+    return ret_text;
+}
+
 static int format_range(const struct rule_range *range, char ret_text[static HINTFILE_RANGE_MAX])
 {
     return range->lo == range->hi
@@ -133,6 +159,21 @@ static void put_range(
 static void put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
 {
     put_range(out, io_comma, key, &(struct rule_range){number, number});
+}
+
+/* One size, a range, or ">=" where it has no end. */
+static void put_sizes(FILE *out, const char **io_comma, const char *key, uint64_t lo, uint64_t hi)
+{
+    char first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
+
+    put_key(out, io_comma, key);
+    (void)format_size(lo, first);
+    if (lo == hi)
+        (void)fputs(first, out);
+    else if (hi == UINT64_MAX)
+        (void)fprintf(out, "\">=%s\"", first);
+    else
+        (void)fprintf(out, "\"%s..%s\"", first, format_size(hi, last));
 }
 
 static void put_made(FILE *out, const struct hintfile *file)
@@ -238,13 +279,7 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         put_sites(out, pick, words);
     }
     if (pick->size_lo > 0 || pick->size_hi != UINT64_MAX)
-        put_key(out, &comma, "size");
-    if (pick->size_lo == pick->size_hi)
-        (void)fprintf(out, "%" PRIu64, pick->size_lo);
-    else if (pick->size_hi != UINT64_MAX)
-        (void)fprintf(out, "\"%" PRIu64 "..%" PRIu64 "\"", pick->size_lo, pick->size_hi);
-    else if (pick->size_lo > 0)
-        (void)fprintf(out, "\">=%" PRIu64 "\"", pick->size_lo);
+        put_sizes(out, &comma, "size", pick->size_lo, pick->size_hi);
     if (pick->inside[0]) {
         put_key(out, &comma, "inside");
         put_quoted(out, pick->inside, true);
@@ -318,7 +353,8 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
         return;
     (void)fputs("    expect: {", out);
     put_range(out, &comma, "count", &rule->expect.count);
-    put_range(out, &comma, "bytes", &rule->expect.bytes);
+    if (rule->expect.bytes.hi)
+        put_sizes(out, &comma, "bytes", rule->expect.bytes.lo, rule->expect.bytes.hi);
     put_number(out, &comma, "saves", saves);
     (void)fputs("}\n", out);
 }
@@ -348,6 +384,8 @@ void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, siz
 static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
+    char size[SIZE_TEXT_MAX];
+
     put_when(out, "when", &rule->when);
     put_when(out, "else", &rule->otherwise);
     if (rule->wait == RULE_WAIT_EVENT)
@@ -355,7 +393,7 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
     if (rule->mode != file->mode)
         (void)fprintf(out, "    mode: %s\n", hintfile_mode_word(rule->mode));
     if (rule->min_size != file->min_size && action_releases(rule->action))
-        (void)fprintf(out, "    min-size: %" PRIu64 "\n", rule->min_size);
+        (void)fprintf(out, "    min-size: %s\n", format_size(rule->min_size, size));
     if (rule->canary != file->canary)
         (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
     put_expect(out, rule, words->saves);
@@ -436,6 +474,7 @@ static const struct hintfile_words *words_of(const struct hintfile *file, size_t
 
 int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length)
 {
+    char size[SIZE_TEXT_MAX];
     FILE *out;
 
     if (file->rule_count > HINTFILE_HINTS_MAX)
@@ -454,8 +493,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     put_made(out, file);
     put_predicted(out, file);
     put_program(out, file);
-    (void)fprintf(out, "defaults: {mode: %s, min-size: %" PRIu64, hintfile_mode_word(file->mode),
-            file->min_size);
+    (void)fprintf(out, "defaults: {mode: %s, min-size: %s", hintfile_mode_word(file->mode),
+            format_size(file->min_size, size));
     if (file->canary > 1)
         (void)fprintf(out, ", canary: 1/%u", file->canary);
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");

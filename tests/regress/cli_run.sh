@@ -274,7 +274,7 @@ verify)
     sed 's/{count: 1,/{count: 2,/' h.yaml >two.yaml
     expect 1 "$kedge" verify --sim --hints two.yaml -- "$sot" --form pir --graph small
     has out "hint contiguous-copy: shadow: matched 1 allocation in SOT_CALL_0, 2 expected"
-    sed 's/, bytes: [0-9]*}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
+    sed 's/, bytes: [0-9.]*MiB}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
     expect 1 "$kedge" verify --sim --hints bytes.yaml -- "$sot" --form pir --graph small
     has out "matched 3538944 bytes in SOT_CALL_0, 4096..8192 expected"
     # A proof that nobody has written yet is none. Nothing is run.

@@ -20,7 +20,7 @@ def suggest():
     j = tool_json("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml", "--force")
     same("hints", [(h["count"], h["bytes"], h["when"]) for h in j["hints"]], [(12, 4 * GRADIENTS, "step/backward")])
     with open("hints.yaml", encoding="utf-8") as f:
-        check(f"expect: {{count: 3, bytes: {GRADIENTS}}}" in f.read(), "the file does not say what a step matches")
+        check(f"expect: {{count: 3, bytes: {GRADIENTS // 1024}KiB}}" in f.read(), "the file does not say what a step matches")
     return j["hints"][0]["id"]
 
 

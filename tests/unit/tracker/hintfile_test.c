@@ -562,6 +562,35 @@ TEST(events_are_written_in_place)
     free(text);
 }
 
+TEST(sizes_are_written_exactly_in_the_unit_that_is_read_best)
+{
+    struct hintfile *file = parse("kedge-hints: 1\ndefaults: {min-size: 65536}\nhints:\n"
+                                  "  - {id: a, do: release, pick: {size: 2359296..3538944}, when: "
+                                  "{anchor: a, edge: exit}, expect: {bytes: 1073741825}}\n"
+                                  "  - {id: b, do: release, pick: {size: '>=3298534883328'}, when: "
+                                  "{anchor: a, edge: exit}, expect: {bytes: 1023..11010048}}\n"
+                                  "  - {id: c, do: release, pick: {size: 1073741824}, when: "
+                                  "{anchor: a, edge: exit}, min-size: 1030}\n");
+    static const char *const written[] = {"min-size: 64KiB}", "size: \"2.25MiB..3.375MiB\"",
+            "bytes: 1073741825}", "size: \">=3072GiB\"", "bytes: \"1023..10.5MiB\"", "size: 1GiB,",
+            "min-size: 1030\n"};
+    struct hintfile *again;
+    char *text = NULL;
+    size_t length;
+
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (!strstr(text, written[i]))
+            CHECK_STR_EQ(text, written[i]);
+    again = parse(text);
+    REQUIRE(again != NULL);
+    check_same(file, again);
+    hintfile_free(again);
+    hintfile_free(file);
+    free(text);
+}
+
 TEST(what_is_written_is_read_back_equal)
 {
     struct hintfile *file = parse(full_text);
