@@ -234,15 +234,12 @@ int capture_free(const struct capture_free_info *info)
     event.u.free.addr = info->ptr;
     event.u.free.size = info->size ? info->size : change.gone_size;
     event.u.free.stream = info->stream;
-    event.u.free.stack = info->stack;
     event.u.free.path = place.anchor ? intern_number(place.path) : 0;
     event.u.free.instance = place.instance;
-    event.u.free.pystack = info->pystack;
     event.u.free.uses = info->uses ? *info->uses : change.gone_uses.times;
     event.u.free.use_count = change.gone_uses.count;
     event.u.free.use_flags = change.gone_uses.flags;
-    (void)capture_degraded(capdefs_sync_python(info->pystack));
-    put_event(&event, event.u.free.path, info->stack);
+    put_event(&event, event.u.free.path, 0);
     return trouble_or(r);
 }
 

@@ -66,10 +66,8 @@ struct capture_alloc_info {
 struct capture_free_info {
     devptr_t ptr;
     uint64_t seq;
-    uint64_t size;   /* 0 = look it up in the live table */
-    uint64_t stream; /* as format.h has it, or 0 */
-    uint32_t stack;  /* of the free, 0 = not recorded */
-    uint32_t pystack;
+    uint64_t size;                  /* 0 = look it up in the live table */
+    uint64_t stream;                /* as format.h has it, or 0 */
     const struct format_uses *uses; /* NULL = what the live table has */
     int device;                     /* -1 = that of the allocation */
     enum api api;

@@ -249,8 +249,6 @@ static void odd_free(uint64_t seq)
             .seq = seq,
             .size = number(64),
             .stream = number(64),
-            .stack = (uint32_t)below(9),
-            .pystack = odd_pystack(),
             .uses = below(2) ? &uses : NULL,
             .device = (int)below(40) - 1,
             .api = below(2) ? API_STREAM : API_SYNC,
