@@ -146,6 +146,7 @@ struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struc
     r = where_end(&walk, size, device_of(call), ret_tag);
     if (r > 0)
         tell_news(r);
+    ret_tag->stream = format_stream_number(told(call));
     if (!is_wanted(ret_tag))
         given = call.api == API_SYNC
                 ? pool_alloc_quickly(quick_pool, context_memo.context.generation, size)

@@ -230,3 +230,35 @@ TEST(a_capture_knows_the_stream_of_each_allocation_and_free)
     read_close(capture);
     kit_clean_up();
 }
+
+static CUdeviceptr alloc_on(CUstream stream)
+{
+    CUdeviceptr ptr = 0;
+
+    CU_OK(cu->cuMemAllocAsync(&ptr, KIT_BYTES, stream));
+    return ptr;
+}
+
+/* The pool has a block for what is picked, so that nothing but the stream sends it the long way. */
+TEST(the_short_way_knows_the_stream_that_is_picked)
+{
+    CUdeviceptr ptr;
+    CUstream stream;
+
+    kit_files("short");
+    kit_write("kedge-hints: 1\n"
+              "hints:\n"
+              "  - {id: tested, do: release, pick: {size: 8MiB, inside: \"PHASE_*\", stream: 1},\n"
+              "     when: {anchor: \"PHASE_*\", edge: exit}}\n");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 20; i++) {
+        CU_OK(cu->cuMemFreeAsync(alloc_on(stream), stream));
+        KEDGE_PUSH("PHASE_0");
+        ptr = alloc_on(stream);
+        KEDGE_POP();
+        CU_OK(cu->cuMemFreeAsync(ptr, stream));
+    }
+    CHECK_EQ(kit_told(FORMAT_HINT_PLANNED, 0), 20);
+    kit_clean_up();
+}
