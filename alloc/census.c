@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/census.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/heap.h"
 #include "alloc/holder.h"
@@ -203,6 +204,8 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
     case BLOCK_BUSY:
         count->busy = true;
         return NULL;
+    case BLOCK_MARGIN:
+        return NULL;
     default:
         return "a block has no state";
     }
@@ -339,6 +342,26 @@ static const char *compare(const struct heap *heap, const struct count *count)
     return is->reserved != should->reserved + is->cached ? "held bytes are miscounted" : NULL;
 }
 
+/* Each part of a handle that blocks share is of one of them, and the handle itself is held. */
+static const char *check_aliases(
+        struct pool *pool, const struct heap *heap, struct count *count) POOL_LOCKED
+{
+    uint64_t used = 0;
+    uint64_t parts = 0;
+
+    for (const struct alias_handle *at = table_next(&heap->alias_handles, NULL); at;
+            at = table_next(&heap->alias_handles, at)) {
+        used += alias_count(at->used);
+        count->tally.reserved += segment_at(pool, heap->hint)->slot;
+        if (at->mark)
+            return "a walk over shared handles has left its mark";
+    }
+    for (const struct alias *at = table_next(&heap->aliases, NULL); at;
+            at = table_next(&heap->aliases, at))
+        parts += alias_count(at->parts);
+    return used != parts ? "parts of shared handles are miscounted" : NULL;
+}
+
 static const char *check_heap(struct pool *pool, struct heap *heap, struct count *sum) POOL_LOCKED
 {
     struct count count = {.busy = heap->busy > 0};
@@ -352,6 +375,8 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf;
             shelf = table_next(&heap->shelves, shelf))
         cached += shelf->size * shelf->count;
+    if (!what)
+        what = check_aliases(pool, heap, &count);
     if (!what && cached != heap->tally.cached)
         what = "the shelf is miscounted";
     if (!what)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/grow.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/drive.h"
 #include "alloc/freelist.h"
@@ -497,6 +498,21 @@ static int grow_arena(struct pool *pool, struct serve *serve)
 
 /* ── hinted blocks ── */
 
+/* A BUSY block of addresses without storage; 0 = there is none, or no memory for its record. */
+static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
+{
+    uint32_t index = slab_prepare(&pool->blocks, 2) == 0
+            ? bestfit_lower_bound(&heap->hint_decommitted, size, 0)
+            : 0;
+
+    if (!index)
+        return segment_extend(pool, heap->hint, size);
+    freelist_pull(pool, index);
+    if (block_at(pool, index)->node.size > size)
+        freelist_put_decommitted(pool, block_cut(pool, index, size));
+    return index;
+}
+
 static int grow_hinted(struct pool *pool, struct serve *serve)
 {
     struct heap *heap = serve->heap;
@@ -510,16 +526,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     segment = segment_at(pool, heap->hint);
-    index = slab_prepare(&pool->blocks, 2) == 0
-            ? bestfit_lower_bound(&heap->hint_decommitted, serve->want.size, 0)
-            : 0;
-    if (index) {
-        freelist_pull(pool, index);
-        if (block_at(pool, index)->node.size > serve->want.size)
-            freelist_put_decommitted(pool, block_cut(pool, index, serve->want.size));
-    } else {
-        index = segment_extend(pool, heap->hint, serve->want.size);
-    }
+    index = take_addresses(pool, heap, serve->want.size);
     if (!index) {
         lock_drop(&pool->lock);
         return -ENOSPC;
@@ -549,6 +556,111 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     return r;
 }
 
+/* ── small hinted blocks, on handles that they share ── */
+
+/* Parts of a handle for a range, where one has them; else of a handle that is got now. *ret_handle: the one. */
+static int get_parts(struct pool *pool, const struct serve *serve, devptr_t range, uint64_t unit,
+        uint64_t *ret_handle)
+{
+    struct source source = {.lack = unit};
+    struct heap *heap = serve->heap;
+    int r;
+
+    lock_take(&pool->lock);
+    r = alias_begin(heap, range, serve->want.size, unit);
+    if (r == 0)
+        *ret_handle = alias_find(heap, range)->handle;
+    lock_drop(&pool->lock);
+    if (r != -ENOENT)
+        return r;
+    r = get_handle(pool, heap, unit, &source, ret_handle);
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    r = alias_open(heap, range, serve->want.size, unit, *ret_handle);
+    lock_drop(&pool->lock);
+    if (r != 0)
+        trim_put_handle(pool, heap, unit, *ret_handle);
+    return r;
+}
+
+/* Maps a handle that may be mapped elsewhere too. *ret_is_mapped: it is, and could not be unmapped again. */
+static int map_alias(struct pool *pool, const struct heap *heap, devptr_t range, uint64_t unit,
+        uint64_t handle, bool *ret_is_mapped)
+{
+    int r = DRIVE(pool, map, range, unit, handle);
+
+    if (r != 0)
+        return r;
+    r = drive_set_access(pool, heap, range, unit, DRIVER_ACCESS_RW);
+    if (r != 0)
+        *ret_is_mapped = DRIVE(pool, unmap, range, unit) != 0;
+    return r;
+}
+
+/* The block that the program gets, if its heap is still there. */
+static int settle_alias(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED
+{
+    if (block_segment(pool, block_at(pool, index))->dead || serve->heap->leaving)
+        return -EAGAIN;
+    if (slab_prepare(&pool->blocks, 2) != 0)
+        return -ENOMEM;
+    handout_block(pool, serve, alias_cut(pool, index, serve->want.size));
+    return 0;
+}
+
+/* Nothing came of it. */
+static void undo_alias(struct pool *pool, struct heap *heap, uint32_t index, devptr_t range,
+        uint64_t unit, bool is_mapped)
+{
+    uint64_t handle = 0;
+
+    lock_take(&pool->lock);
+    if (!is_mapped)
+        handle = alias_end(heap, range);
+    trim_settle(pool, index, is_mapped);
+    lock_drop(&pool->lock);
+    if (handle)
+        trim_put_handle(pool, heap, unit, handle);
+}
+
+static int grow_alias(struct pool *pool, struct serve *serve)
+{
+    struct heap *heap = serve->heap;
+    bool is_mapped = false;
+    uint64_t unit, handle;
+    devptr_t range = 0;
+    uint32_t index;
+    int r;
+
+    lock_take(&pool->lock);
+    unit = grow_unit(heap);
+    index = take_addresses(pool, heap, unit);
+    if (index) {
+        range = block_at(pool, index)->node.base;
+        heap->busy++;
+    }
+    lock_drop(&pool->lock);
+    if (!index)
+        return -ENOSPC;
+    r = get_parts(pool, serve, range, unit, &handle);
+    if (r == 0)
+        r = map_alias(pool, heap, range, unit, handle, &is_mapped);
+    if (r == 0) {
+        lock_take(&pool->lock);
+        r = settle_alias(pool, serve, index);
+        lock_drop(&pool->lock);
+        if (r != 0)
+            is_mapped = DRIVE(pool, unmap, range, unit) != 0;
+    }
+    if (r != 0)
+        undo_alias(pool, heap, index, range, unit, is_mapped);
+    lock_take(&pool->lock);
+    heap->busy--;
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* ── the door ── */
 
 uint64_t grow_need(struct pool *pool, const struct serve *serve)
@@ -559,6 +671,8 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
 
     if (!serve->hinted && is_plain(serve))
         return plain_size(pool, serve);
+    if (serve->shares)
+        need = alias_fits(heap, need, grow_unit(heap)) ? 0 : grow_unit(heap);
     if (serve->hinted || !heap->arena)
         return need - min_of(need, handles_count(heap, need) * need);
     if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
@@ -678,7 +792,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
     serve->how |= OUTCOME_GROWN;
     if (serve->hinted)
-        return grow_hinted(pool, serve);
+        return serve->shares ? grow_alias(pool, serve) : grow_hinted(pool, serve);
     if (is_plain(serve))
         return grow_plain(pool, serve);
     r = grow_arena(pool, serve);

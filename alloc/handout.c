@@ -90,7 +90,7 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
 
     give_birth(pool, heap, request, block, serve->stream);
     if (serve->hinted) {
-        block->flags |= BLOCK_HINTED;
+        block->flags |= serve->shares ? BLOCK_HINTED | BLOCK_SHARED : BLOCK_HINTED;
         serve->how |= OUTCOME_HINTED;
     }
     if (mode != HINT_OFF)

@@ -15,7 +15,8 @@ struct serve {
     struct heap *heap;
     struct want want;
     uint32_t stream; /* index of the request's stream */
-    bool hinted;     /* a handle of its own */
+    bool hinted;     /* a mapping of its own, */
+    bool shares;     /* of a handle that others have, too */
     bool full;       /* the device is: all that is free moves before more is asked for */
     bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;    /* enum outcome_how */

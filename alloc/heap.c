@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/heap.h"
 
+#include "alloc/alias.h"
 #include "alloc/meta.h"
 #include "alloc/streams.h"
 
@@ -15,6 +16,8 @@ static struct heap *new_heap(
     heap->owner = owner;
     heap->device = &pool->devices[device];
     heap->shelves = (struct table)TABLE_OF(struct shelf);
+    heap->aliases = (struct table)TABLE_OF(struct alias);
+    heap->alias_handles = (struct table)TABLE_OF(struct alias_handle);
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);
@@ -129,5 +132,7 @@ void heap_free(struct pool *pool, struct heap *heap)
             at = table_next(&heap->shelves, at))
         meta_put(at->handles, at->room * sizeof(*at->handles));
     table_clear(&heap->shelves);
+    table_clear(&heap->aliases);
+    table_clear(&heap->alias_handles);
     meta_put(heap, sizeof(*heap));
 }

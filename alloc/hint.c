@@ -429,6 +429,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
         return; /* what it waits for comes after the free, in whichever instance */
     ret_plan->small = tag->size < rule->min_size;
     ret_plan->unused = rule->pick.use.call > 0;
+    ret_plan->shares = rule->backend == RULE_ALIAS;
     ret_plan->due_anchor = instance_of(&rule->when, tag);
     ret_plan->else_anchor = instance_of(&rule->otherwise, tag);
 }

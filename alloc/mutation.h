@@ -22,6 +22,7 @@ enum pool_mutation {
     POOL_MUTATE_PIN = 1u << 6,    /* a freed block is free whatever relies on it (R80) */
     POOL_MUTATE_EXPECT = 1u << 7, /* whatever a hint matches is what it expects */
     POOL_MUTATE_HOLD = 1u << 8,   /* what a hint would hold goes at once */
+    POOL_MUTATE_PARTS = 1u << 9,  /* parts of a shared handle stay free when a block gets them */
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -216,8 +216,8 @@ static void fill_segment(struct pool *pool, const struct block *block, devptr_t 
         ret->segment_size = segment->slot;
         break;
     case SEGMENT_HINT:
-        ret->segment_base = block->node.base;
-        ret->segment_size = block->node.size;
+        ret->segment_base = block->node.base & ~(segment->slot - 1);
+        ret->segment_size = max_of(block->node.size, segment->slot);
         break;
     }
 }

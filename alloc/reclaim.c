@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/reclaim.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/drive.h"
 #include "alloc/freecache.h"
@@ -47,6 +48,14 @@ static void put_all(struct pool *pool, struct puts *puts)
 
 /* ── what has passed ── */
 
+/* The addresses of a hinted block that nobody knows any more, and that nothing is mapped at. */
+static void put_addresses(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    if (block_at(pool, index)->flags & BLOCK_SHARED)
+        index = alias_join(pool, index);
+    freelist_put_decommitted(pool, index);
+}
+
 /* A freed block on a handle of its own can serve again. */
 static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
 {
@@ -69,13 +78,14 @@ static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
     if (holder)
         holder->waited = true;
     if ((holder && holder->state == HOLDER_LIMBO)
-            || (!(block->flags & BLOCK_GONE) && block->flags & (BLOCK_TRAPPED | BLOCK_POISONED))) {
+            || (!(block->flags & BLOCK_GONE)
+                    && block->flags & (BLOCK_TRAPPED | BLOCK_POISONED | BLOCK_SHARED))) {
         block_chain(pool, &pool->removals, index);
         return true;
     }
     holder_drop(pool, block);
     if (block->flags & BLOCK_GONE) {
-        freelist_put_decommitted(pool, index);
+        put_addresses(pool, index);
         return true;
     }
     if (!(block->flags & BLOCK_HINTED))
@@ -464,6 +474,8 @@ struct removal {
     struct heap *heap;
     devptr_t base;
     uint64_t size, requested;
+    devptr_t range; /* what is mapped by one call */
+    uint64_t range_size;
     uint64_t intact; /* REMOVE_POISON: so much of it is as it was */
     bool waited;     /* the fence that the release waits for has passed */
     enum removal_kind kind;
@@ -520,7 +532,29 @@ static void looked_at(struct pool *pool, const struct removal *removal, int r) P
         tell(pool, &outcome);
     block->flags &= (uint8_t)~BLOCK_POISONED;
     holder_drop(pool, block);
-    rest(pool, removal->index);
+    if (block->flags & BLOCK_SHARED)
+        block_chain(pool, &pool->removals, removal->index);
+    else
+        rest(pool, removal->index);
+}
+
+/* Its release is over, or never came, and the program has freed it: only its mapping is left. */
+static bool is_freed(const struct block *block)
+{
+    return block->flags & BLOCK_TRAPPED || (block->flags & BLOCK_SHARED && !block->holder);
+}
+
+/* The handle that nothing stands on any more, since the block is not mapped; 0 = others do. */
+static uint64_t take_handle(const struct segment *segment, const struct block *block)
+{
+    uint64_t *at, handle;
+
+    if (block->flags & BLOCK_SHARED)
+        return alias_end(segment->heap, alias_range(segment, block));
+    at = &segment->handles[(block->node.base - segment->base) / segment->slot];
+    handle = *at;
+    *at = 0;
+    return handle;
 }
 
 /* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
@@ -529,27 +563,24 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     struct block *block = block_at(pool, removal->index);
     struct segment *segment = block_segment(pool, block);
     struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
-    bool was_trapped = block->flags & BLOCK_TRAPPED;
+    bool was_freed = is_freed(block);
     uint64_t handle = 0;
 
     if (removal->kind == REMOVE_STORAGE) {
-        uint64_t *at = &segment->handles[(block->node.base - segment->base) / segment->slot];
-
-        handle = *at;
-        *at = 0;
-        if (handles_put(removal->heap, removal->size, handle) == 0)
+        handle = take_handle(segment, block);
+        if (!handle || handles_put(removal->heap, removal->range_size, handle) == 0)
             handle = 0;
         else
-            tally_reserved(removal->heap, -(int64_t)removal->size);
+            tally_reserved(removal->heap, -(int64_t)removal->range_size);
     } else if (removal->kind == REMOVE_ACCESS) {
         block->flags |= BLOCK_TRAPPED;
     }
     if (segment->dead)
         return handle; /* its books are closed */
-    if (was_trapped) {
+    if (was_freed) {
         removal->heap->tally.pending -= removal->size;
         holder_drop(pool, block);
-        freelist_put_decommitted(pool, removal->index);
+        put_addresses(pool, removal->index);
         return handle;
     }
     removal->heap->tally.limbo -= removal->size;
@@ -577,7 +608,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
 
     if (block_segment(pool, block)->dead || block->state != BLOCK_PENDING)
         return;
-    if (block->flags & BLOCK_TRAPPED)
+    if (is_freed(block))
         removal->heap->tally.pending -= removal->size;
     else
         removal->heap->tally.limbo -= removal->size;
@@ -588,6 +619,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
 /* The first that waits, busy for the caller. */
 static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
 {
+    const struct segment *segment;
     const struct holder *holder;
     const struct block *block;
 
@@ -601,9 +633,12 @@ static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
         pool->removals.tail = 0;
     pool->removals.count--;
     pool->removals.bytes -= block->node.size;
-    ret->heap = block_segment(pool, block)->heap;
+    segment = block_segment(pool, block);
+    ret->heap = segment->heap;
     ret->base = block->node.base;
     ret->size = block->node.size;
+    ret->range = alias_range(segment, block);
+    ret->range_size = max_of(ret->size, segment->slot);
     ret->requested = ret->size - block->slack;
     ret->kind = REMOVE_STORAGE;
     ret->waited = holder && holder->waited;
@@ -639,9 +674,10 @@ static int remove_from(struct pool *pool, struct removal *removal)
 
     switch (removal->kind) {
     case REMOVE_STORAGE:
-        return DRIVE(pool, unmap, removal->base, removal->size);
+        return DRIVE(pool, unmap, removal->range, removal->range_size);
     case REMOVE_ACCESS:
-        return drive_set_access(pool, heap, removal->base, removal->size, DRIVER_ACCESS_NONE);
+        return drive_set_access(
+                pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_NONE);
     case REMOVE_CONTENT:
         return put_poison(pool, removal);
     case REMOVE_POISON:

@@ -7,7 +7,7 @@
  *                       └─► free blocks by (size, address), one struct bestfit per class of free block (freelist.h)
  *
  * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, storage by handles of one size from the
- * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own. All begin and end on 2 MiB.
+ * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own, or shares one (alias.h). All begin and end on 2 MiB.
  *
  * States of a block (who holds it, what it waits for):
  *
@@ -54,6 +54,7 @@ enum block_state {
     BLOCK_DECOMMITTED, /* no storage; in `decommitted` */
     BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
     BLOCK_KEPT,        /* freed during a capture, or stuck: never handed out again */
+    BLOCK_MARGIN,      /* HINT: addresses beside a block with BLOCK_SHARED (alias.h) */
     BLOCK_STATE_COUNT,
 };
 
@@ -67,6 +68,7 @@ enum block_flag {
     BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
     /* LIVE: poison was put into it; PENDING: its holder stays until the content was looked at */
     BLOCK_POISONED = 1 << 6,
+    BLOCK_SHARED = 1 << 7, /* HINTED, but its handle has other blocks too (alias.h) */
 };
 
 /* 64 bytes, one line. */
@@ -199,8 +201,9 @@ struct heap {
     uint64_t recent_bytes;
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
-    uint32_t looked_at;   /* the stream whose fences were asked last (reclaim.c) */
-    struct table shelves; /* of struct shelf */
+    uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
+    struct table shelves;                /* of struct shelf */
+    struct table aliases, alias_handles; /* of alias.h */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, misses, grows;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/room.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/census.h"
 #include "alloc/freecache.h"
@@ -172,6 +173,32 @@ struct sums {
     uint64_t live; /* the program holds it */
 };
 
+/* A block on a handle that others share, which goes back only as a whole: end_shared. */
+static void add_shared(struct pool *pool, const struct segment *segment, uint32_t index,
+        struct sums *sums) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, index);
+    const struct alias *alias = alias_find(segment->heap, alias_range(segment, block));
+
+    if (block->state == BLOCK_LIVE && !alias)
+        sums->owed += block->node.size;
+    else if (alias && is_coming(pool, index))
+        alias_mark(segment->heap, alias);
+}
+
+/* Those handles all of whose parts are coming. */
+static void end_shared(const struct segment *segment, struct sums *sums)
+{
+    const struct heap *heap = segment->heap;
+
+    for (struct alias_handle *at = table_next(&heap->alias_handles, NULL); at;
+            at = table_next(&heap->alias_handles, at)) {
+        if (!(at->used & ~at->mark))
+            sums->back += segment->slot;
+        at->mark = 0;
+    }
+}
+
 /* Blocks on handles of their own. The slot of one that is BUSY belongs to whoever makes it so, outside of the lock. */
 static void add_hinted(
         struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
@@ -182,12 +209,17 @@ static void add_hinted(
 
         if (block->state == BLOCK_BUSY)
             continue;
+        if (block->flags & BLOCK_SHARED) {
+            add_shared(pool, segment, at, sums);
+            continue;
+        }
         is_stored = segment->handles[(block->node.base - segment->base) / segment->slot] != 0;
         if (block->state == BLOCK_LIVE && !is_stored)
             sums->owed += block->node.size;
         else if (is_stored && (block->state == BLOCK_IDLE || is_coming(pool, at)))
             sums->back += block->node.size;
     }
+    end_shared(segment, sums);
 }
 
 static void add_segment(

@@ -79,6 +79,12 @@ struct rule_range {
     uint64_t lo, hi;
 };
 
+/* What a block stands on that is to be released. */
+enum rule_backend {
+    RULE_UNMAP, /* a physical handle of its own */
+    RULE_ALIAS, /* of less than a handle: parts of one (alias.h) */
+};
+
 /*
  * expect: what the hint matches in one instance of the `when` anchor: what is due at one edge, freed before or not.
  * Judged in each instance in which it matches something. Of a rule that counts (rule_counts): what the program holds then.
@@ -101,6 +107,7 @@ struct rule {
     struct rule_when when;
     struct rule_when otherwise; /* else: whichever comes first; see rule_is_set */
     enum rule_wait wait;
+    enum rule_backend backend;
     uint32_t canary;   /* LIVE: at first one of so many acts, see hint_canary; 0 and 1: all */
     uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;

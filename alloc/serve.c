@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/choice.h"
 #include "alloc/drive.h"
@@ -68,7 +69,8 @@ static uint64_t need_of(struct pool *pool, const struct serve *serve)
 
 static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    uint32_t index = bestfit_lower_bound(&serve->heap->idle, serve->want.size, 0);
+    uint32_t index =
+            serve->shares ? 0 : bestfit_lower_bound(&serve->heap->idle, serve->want.size, 0);
 
     /* Only the very size: what a block is larger would be held for nothing. */
     if (!index || block_at(pool, index)->node.size != serve->want.size)
@@ -616,7 +618,9 @@ static int measure(const struct pool *pool, struct serve *serve)
 
     if (size > UINT64_MAX / 4)
         return -EOVERFLOW;
-    serve->want.size = round_up(size, unit);
+    serve->shares = serve->hinted && serve->request->plan->shares
+            && round_up(size, alias_part(unit)) < unit;
+    serve->want.size = round_up(size, serve->shares ? alias_part(unit) : unit);
     if (serve->want.size - size > UINT32_MAX)
         return -EOVERFLOW;
     serve->want.align = opts->quantum;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/trim.h"
 
+#include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/drive.h"
 #include "alloc/freecache.h"
@@ -402,17 +403,40 @@ static bool give_back_handle(struct pool *pool, devptr_t base, uint64_t size, ui
     return true;
 }
 
+/* What is mapped of the handles that blocks share; false where the driver does not unmap something. */
+static bool give_back_aliases(struct pool *pool, const struct heap *heap, uint64_t unit)
+{
+    struct alias_handle *of;
+    bool is_empty = true;
+
+    for (const struct alias *at = table_next(&heap->aliases, NULL); at;
+            at = table_next(&heap->aliases, at)) {
+        of = table_find(&heap->alias_handles, at->handle);
+        if (!of || DRIVE(pool, unmap, at->range, unit) != 0)
+            is_empty = false;
+        else
+            of->used &= ~at->parts;
+    }
+    for (of = table_next(&heap->alias_handles, NULL); of;
+            of = table_next(&heap->alias_handles, of)) {
+        if (!of->used)
+            (void)DRIVE(pool, handle_release, of->handle);
+    }
+    return is_empty;
+}
+
 /* `was_dead`: its context took the memory with it. */
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number, bool was_dead)
 {
     struct segment *segment = segment_at(pool, number);
-    bool is_empty = true;
+    bool is_empty;
 
     if (segment->kind == SEGMENT_PLAIN) {
         if (!heap->dropped && !was_dead)
             (void)DRIVE(pool, mem_free, segment->context, segment->raw_base);
         return;
     }
+    is_empty = segment->kind != SEGMENT_HINT || give_back_aliases(pool, heap, segment->slot);
     for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
         const struct block *block = block_at(pool, at);
         uint64_t each = segment->kind == SEGMENT_HINT ? block->node.size : segment->slot;

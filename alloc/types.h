@@ -157,6 +157,7 @@ struct plan {
     uint32_t else_anchor; /* the same of its `else` */
     bool small;           /* matched, but below the rule's min_size: left alone and counted */
     bool unused;          /* the rest of the pick fits; the use that it names comes later */
+    bool shares;          /* its handle may have other blocks too (backend: alias) */
 };
 
 /* State of the storage behind an address that the program holds (alloc/holder.h). */

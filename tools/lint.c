@@ -165,12 +165,19 @@ static void look_at_size(const struct look *look)
                 vec_format("releases nothing, since its sizes are below min-size (%s): lower "
                            "min-size, or remove the hint",
                         render_bytes(rule->min_size).text));
-    else if (rule->min_size < HINTFILE_MIN_SIZE && rule->pick.size_lo < HINTFILE_MIN_SIZE)
+    else if (rule->backend == RULE_ALIAS
+            && (rule->min_size >= HINTFILE_MIN_SIZE || rule->pick.size_lo >= HINTFILE_MIN_SIZE))
+        (void)warn_at(look,
+                value_of(look->item, "backend") ? value_of(look->item, "backend") : look->item,
+                vec_format("backend: alias is for blocks below %s, and takes none: lower min-size",
+                        render_bytes(HINTFILE_MIN_SIZE).text));
+    else if (rule->backend == RULE_UNMAP && rule->min_size < HINTFILE_MIN_SIZE
+            && rule->pick.size_lo < HINTFILE_MIN_SIZE)
         (void)warn_at(look,
                 value_of(look->item, "min-size") ? value_of(look->item, "min-size") : place,
                 vec_format("takes blocks below %s, each of which then holds a physical handle of "
-                           "its own until it is released: leave min-size at %s, or pick larger "
-                           "sizes",
+                           "its own until it is released: leave min-size at %s, pick larger "
+                           "sizes, or state backend: alias",
                         render_bytes(HINTFILE_MIN_SIZE).text,
                         render_bytes(HINTFILE_MIN_SIZE).text));
 }

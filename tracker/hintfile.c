@@ -736,6 +736,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
             .mode = file->mode,
             .min_size = file->min_size,
             .canary = file->canary,
+            .backend = file->backend,
             .line = item->line,
             .column = item->column,
             .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
@@ -906,12 +907,12 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
     return 0;
 }
 
-/* In the order of enum hint_mode. */
-#define MODE_WORDS .words = LIST(HINTFILE_MODES), .first = HINT_SHADOW
+/* In the order of enum rule_backend; of enum hint_mode. */
+#define BACKEND_WORDS .words = LIST("unmap", "alias"), .later = LIST("managed"), .first = RULE_UNMAP
+#define MODE_WORDS    .words = LIST(HINTFILE_MODES), .first = HINT_SHADOW
 /* Their only built word is the default. */
-#define WAIT_WORDS    .words = LIST("all-streams"), .later = LIST("touched", "event")
-#define TOUCH_WORDS   .words = LIST("fail"), .later = LIST("restore", "ignore")
-#define BACKEND_WORDS .words = LIST("unmap"), .later = LIST("alias", "managed")
+#define WAIT_WORDS  .words = LIST("all-streams"), .later = LIST("touched", "event")
+#define TOUCH_WORDS .words = LIST("fail"), .later = LIST("restore", "ignore")
 
 /* Without the sentences for people. */
 static const struct key keys[] = {

@@ -80,9 +80,10 @@ struct hintfile {
     size_t build_count;
     enum hintfile_mismatch on_mismatch;
 
-    enum hint_mode mode; /* defaults.mode, HINT_SHADOW if not stated */
-    uint64_t min_size;   /* defaults.min-size */
-    uint32_t canary;     /* defaults.canary, 0 = not stated */
+    enum hint_mode mode;       /* defaults.mode, HINT_SHADOW if not stated */
+    uint64_t min_size;         /* defaults.min-size */
+    uint32_t canary;           /* defaults.canary, 0 = not stated */
+    enum rule_backend backend; /* defaults.backend */
     enum hintfile_fallback fallback;
 
     struct rule *rule;            /* mode and min_size of each are filled, defaults applied */

@@ -380,6 +380,11 @@ void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, siz
                 expected);
 }
 
+static const char *backend_word(enum rule_backend backend)
+{
+    return backend == RULE_ALIAS ? "alias" : "unmap";
+}
+
 /* What says when, and what goes with it. */
 static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
@@ -396,6 +401,8 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
         (void)fprintf(out, "    min-size: %s\n", format_size(rule->min_size, size));
     if (rule->canary != file->canary)
         (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
+    if (rule->backend != file->backend)
+        (void)fprintf(out, "    backend: %s\n", backend_word(rule->backend));
     put_expect(out, rule, words->saves);
 }
 
@@ -497,6 +504,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
             format_size(file->min_size, size));
     if (file->canary > 1)
         (void)fprintf(out, ", canary: 1/%u", file->canary);
+    if (file->backend != RULE_UNMAP)
+        (void)fprintf(out, ", backend: %s", backend_word(file->backend));
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)

@@ -64,6 +64,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_PIN] = POOL_MUTATE_PIN,
         [MUTANT_EXPECT] = POOL_MUTATE_EXPECT,
         [MUTANT_HOLD] = POOL_MUTATE_HOLD,
+        [MUTANT_PARTS] = POOL_MUTATE_PARTS,
 };
 static char figures_path[256];
 

@@ -160,6 +160,10 @@ PROGRAMS = {
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
                        "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
     "held": Program([str(UNIT / "hints_hold_dlsym_test"), "r57_a_held_block_outlives_late_work_on_the_stream_api"], ()),
+    "shared": Program([str(UNIT / "hints_alias_dlsym_test"),
+                       "r57_a_small_released_block_faults_while_its_storage_serves_others"], ()),
+    "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
+                            "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -203,6 +207,8 @@ MUTATIONS = {
     "expect": (RED, ["drift"]),
     "poison": (RED, ["poison"]),
     "hold": (ORACLE, ["held"]),
+    "parts": (RED, ["shared"]),
+    "limbo-alias": (((1, 86), RED[1] + "|" + ORACLE[1]), ["shared_late"]), # the words epoch and fence, for backend: alias
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
     "default-stream": (RED, ["default_stream"]),
@@ -236,7 +242,7 @@ IN_SEEDS = {
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.
-WORDS = {"limbo": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-old": ("drain",), "limbo-event": ("point",),
+WORDS = {"limbo": ("epoch", "fence"), "limbo-alias": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-old": ("drain",), "limbo-event": ("point",),
          "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
 
 

@@ -238,7 +238,7 @@ static int handle_release(void *self, uint64_t handle)
     int r = enter(fake, "handle_release");
     struct fake_piece *piece = find_piece(fake, FAKE_HANDLE, handle);
 
-    if (!piece || piece->flag) {
+    if (!piece || piece->maps) {
         misuse(fake, "handle_release of what is not there or mapped");
         return leave(fake, 1);
     }
@@ -270,14 +270,14 @@ static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
     int r = enter(fake, "map");
     struct fake_piece *piece = find_piece(fake, FAKE_HANDLE, handle);
 
-    if (!piece || piece->flag || piece->size != size || ptr % GRANULE
-            || !is_reserved(fake, ptr, size) || overlaps(fake, FAKE_MAPPING, ptr, size)) {
+    if (!piece || piece->size != size || ptr % GRANULE || !is_reserved(fake, ptr, size)
+            || overlaps(fake, FAKE_MAPPING, ptr, size)) {
         misuse(fake, "map of what cannot be mapped there");
         return leave(fake, 1);
     }
     if (r != 0)
         return leave(fake, r);
-    piece->flag = true;
+    piece->maps++;
     (void)add_piece(fake, FAKE_MAPPING, ptr, size, handle);
     fake->mappings++;
     fake->maps++;
@@ -298,7 +298,7 @@ static int unmap(void *self, devptr_t ptr, uint64_t size)
         fake->lost++;
         return leave(fake, r);
     }
-    find_piece(fake, FAKE_HANDLE, piece->owner)->flag = false;
+    find_piece(fake, FAKE_HANDLE, piece->owner)->maps--;
     piece->kind = FAKE_NOTHING;
     fake->mappings--;
     fake->unmaps++;
@@ -426,12 +426,12 @@ static int fence_query(void *self, uint64_t fence)
 /* The device does this work on a piece. */
 static void work_on(struct fake_piece *piece, const struct fake_item *item)
 {
-    uint64_t at = item->base > piece->base ? item->base - piece->base : 0;
+    uint64_t at = item->base > piece->poisoned ? item->base - piece->poisoned : 0;
 
     if (item->poisons) {
-        piece->poisoned = true;
-        piece->intact = piece->size;
-    } else if (piece->poisoned && at < piece->intact) {
+        piece->poisoned = item->base;
+        piece->intact = item->size;
+    } else if (piece->poisoned && at < piece->intact && item->base + item->size > piece->poisoned) {
         piece->intact = at;
     }
 }
@@ -532,6 +532,29 @@ static void fence_put(void *self, uint64_t fence)
 
 /* ── poison ── */
 
+static const struct fake_piece *find_mapping(const struct fake_driver *fake, devptr_t ptr)
+{
+    for (int i = 0; i < fake->piece_top; i++) {
+        const struct fake_piece *piece = &fake->pieces[i];
+
+        if (piece->kind == FAKE_MAPPING && ptr - piece->base < piece->size)
+            return piece;
+    }
+    return NULL;
+}
+
+uint64_t fake_storage(struct fake_driver *fake, devptr_t ptr)
+{
+    const struct fake_piece *piece;
+    uint64_t byte;
+
+    pthread_mutex_lock(&fake->mutex);
+    piece = find_mapping(fake, ptr);
+    byte = piece ? (piece->owner << 40) + (ptr - piece->base) : 0;
+    pthread_mutex_unlock(&fake->mutex);
+    return byte;
+}
+
 static int poison(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
         uint64_t size, uint64_t fence)
 {
@@ -555,11 +578,11 @@ static int poison_read(void *self, enum heap_kind heap, uint64_t owner, int devi
 {
     struct fake_driver *fake = self;
     int r = fence_guard(fake, enter(fake, "poison_read"), 0);
-    const struct fake_piece *piece = find_piece(fake, FAKE_MAPPING, ptr);
+    const struct fake_piece *piece = find_mapping(fake, ptr);
 
     (void)heap;
     (void)device;
-    if (owner == 0 || !piece || !piece->flag || !piece->poisoned)
+    if (owner == 0 || !piece || !piece->flag || piece->poisoned != ptr)
         misuse(fake, "poison is looked for where none has come to");
     else if (r == 0)
         *ret_intact = piece->intact < size ? piece->intact : size;

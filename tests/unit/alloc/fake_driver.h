@@ -45,9 +45,10 @@ struct fake_piece {
     devptr_t base;
     uint64_t size;
     uint64_t owner; /* PLAIN: context; MAPPING: handle */
-    bool flag;      /* HANDLE: mapped; MAPPING: accessible */
-    /* MAPPING: poison has come, and so many bytes of it are as it left them */
-    bool poisoned;
+    bool flag;      /* MAPPING: accessible */
+    uint32_t maps;  /* HANDLE: so many mappings */
+    /* MAPPING: where poison has come to, and how many bytes of it are as it left them */
+    devptr_t poisoned;
     uint64_t intact;
 };
 
@@ -133,6 +134,8 @@ void fake_drain(struct fake_driver *fake);
 bool fake_is_ordered(struct fake_driver *fake, uint64_t from, uint64_t at, uint64_t to);
 /* Has the device done everything up to these positions? */
 bool fake_is_done(struct fake_driver *fake, const struct fake_clock *clock);
+/* Which byte of the device an address stands for, 0 = none: of mappings of one handle the same. */
+uint64_t fake_storage(struct fake_driver *fake, devptr_t ptr);
 /* Can the device use this range now? */
 bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size);
 

@@ -85,8 +85,10 @@ picks)
     ;;
 sizes)
     says 's/mode: shadow/mode: shadow, min-size: 8MiB/; s/>=2MiB/>=9MiB/' "h.yaml:9:48: warning: hint first: releases nothing, since its sizes are below min-size (8.00 MiB): lower min-size, or remove the hint"
-    says 's/mode: shadow/mode: shadow, min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:14:54: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, or pick larger sizes"
-    says '/forward", edge/s/$/\n    min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:16:15: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, or pick larger sizes"
+    says 's/mode: shadow/mode: shadow, min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:14:54: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, pick larger sizes, or state backend: alias"
+    says '/forward", edge/s/$/\n    min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:16:15: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, pick larger sizes, or state backend: alias"
+    quiet '/forward", edge/s/$/\n    min-size: 64KiB\n    backend: alias/; s/>=2MiB/>=1MiB/'
+    says '/forward", edge/s/$/\n    backend: alias/' "h.yaml:16:14: warning: hint second: backend: alias is for blocks below 2.00 MiB, and takes none: lower min-size"
     quiet 's/mode: shadow/mode: shadow, min-size: 64KiB/'
     ;;
 expect)

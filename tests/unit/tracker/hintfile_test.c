@@ -254,8 +254,10 @@ static const struct {
                 "t.yaml:2:18: wait: event is not supported yet"},
         {"kedge-hints: 1\ndefaults: {on-touch: restore}\n",
                 "t.yaml:2:22: on-touch: restore is not supported yet"},
-        {"kedge-hints: 1\ndefaults: {backend: alias}\n",
-                "t.yaml:2:21: backend: alias is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {backend: managed}\n",
+                "t.yaml:2:21: backend: managed is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {backend: map}\n",
+                "t.yaml:2:21: backend must be unmap or alias"},
         {"kedge-hints: 1\ndefaults: {host-budget: 8GiB}\n",
                 "t.yaml:2:12: 'host-budget' in defaults is not supported yet"},
         {"kedge-hints: 1\ndefaults: {min-size: 2 MiB}\n",
@@ -669,6 +671,30 @@ TEST(canary_and_fallback_are_written_as_they_were_read)
     free(text);
 }
 
+TEST(a_backend_is_written_as_it_was_read)
+{
+    struct hintfile *file =
+            parse("kedge-hints: 1\ndefaults: {min-size: 64KiB, backend: alias}\nhints:\n"
+                  "  - {id: a, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}}\n"
+                  "  - {id: b, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}, "
+                  "backend: unmap}\n");
+    char *text = NULL;
+    size_t length = 0;
+
+    for (int turn = 0; turn < 2; turn++) {
+        REQUIRE(file != NULL);
+        CHECK_EQ(file->backend, RULE_ALIAS);
+        CHECK_EQ(file->rule[0].backend, RULE_ALIAS);
+        CHECK_EQ(file->rule[1].backend, RULE_UNMAP);
+        free(text);
+        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        hintfile_free(file);
+        file = parse(text);
+    }
+    hintfile_free(file);
+    free(text);
+}
+
 TEST(a_hold_counts_from_the_free_and_is_written_so)
 {
     struct hintfile *file =
@@ -741,7 +767,7 @@ TEST(a_key_that_states_its_default_changes_nothing)
         free(with);
         count++;
     }
-    CHECK_EQ(count, 13u);
+    CHECK_EQ(count, 12u);
     free(without);
 }
 
