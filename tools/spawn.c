@@ -189,7 +189,7 @@ static int check_options(
         const char *who, const struct spawn_options *options, enum launch_api *ret_api)
 {
     static const char *const forms[] = {
-#define OPTION(id, name, kind, def, form, help) [CONFIG_##id] = form,
+#define OPTION(id, name, kind, def, form, help) [CONFIG_##id] = (form),
 #include "tracker/options.def"
     };
 
