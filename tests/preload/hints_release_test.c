@@ -80,6 +80,48 @@ TEST(r57_storage_goes_only_behind_the_work_before_the_edge)
     kit_clean_up();
 }
 
+/* A kernel of another device may use the block, too: its streams are asked as those of the block's own device. */
+TEST(r57_storage_goes_only_behind_the_work_of_a_peer)
+{
+    CUdeviceptr ptr, out;
+    CUcontext second;
+    CUfunction sum;
+    uint64_t unmaps;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    kit_hint("peer", "live");
+    kit_allow_live();
+    start();
+    CU_OK(cu->cuDevicePrimaryCtxRetain(&second, 1));
+    CU_OK(cu->cuCtxSetCurrent(second));
+    CU_OK(KIT_CU(cuCtxEnablePeerAccess)(cu->context, 0));
+    sum = client_sum_kernel();
+    out = kit_alloc(512);
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    CU_OK(cu->cuMemsetD8_v2(ptr, 1, KIT_BYTES));
+    CU_OK(cu->cuCtxSynchronize());
+    CU_OK(cu->cuCtxSetCurrent(second));
+    CU_OK(client_sum(sum, out, ptr, 64, NULL));
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    unmaps = client_calls("cuMemUnmap");
+    KEDGE_POP();
+    for (int i = 0; i < 8; i++) {
+        KEDGE_MARK("poll");
+        (void)kit_alloc(512);
+    }
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(client_calls("cuMemUnmap"), unmaps);
+    CU_OK(cu->cuCtxSetCurrent(second));
+    CU_OK(cu->cuCtxSynchronize()); /* no fault */
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    settle();
+    CHECK_EQ(client_calls("cuMemUnmap"), unmaps + 1);
+    kit_clean_up();
+}
+
 TEST(r57_less_than_a_granule_is_left_alone)
 {
     CUdeviceptr ptr;
