@@ -830,7 +830,7 @@ lint)
     ;;
 words)
     expect 0 "$kedge" verify --help
-    has out "poison and trap mode"
+    has out "in the modes shadow, poison and trap"
     expect 0 "$kedge" --help
     for c in run report diff suggest verify check ranks replay whatif plan bundle hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
