@@ -234,6 +234,7 @@ int capture_free(const struct capture_free_info *info)
     event.u.free.addr = info->ptr;
     event.u.free.size = info->size ? info->size : change.gone_size;
     event.u.free.stream = info->stream;
+    event.u.free.stack = event.u.free.pystack = 0; /* nobody takes one */
     event.u.free.path = place.anchor ? intern_number(place.path) : 0;
     event.u.free.instance = place.instance;
     event.u.free.uses = info->uses ? *info->uses : change.gone_uses.times;

@@ -357,14 +357,16 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
 void __real_quick_start(struct pool *pool, bool decides, bool records);
 void __wrap_quick_start(struct pool *pool, bool decides, bool records);
 
-/* What is switched off lies on the long way, but for what is about the short one. */
+/* What is switched off lies on the long way, but for what is about the short one: that way stays closed. */
 void __wrap_quick_start(struct pool *pool, bool decides, bool records)
 {
+    bool goes_long = false;
+
     for (int i = 0; i < MUTANT_COUNT; i++)
-        decides = decides
-                || (is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET
-                        && i != MUTANT_QUICK_STREAM);
-    __real_quick_start(pool, decides, records);
+        goes_long |=
+                is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET && i != MUTANT_QUICK_STREAM;
+    if (!goes_long)
+        __real_quick_start(pool, decides, records);
 }
 
 struct pool_given __real_pool_alloc_on_quickly(

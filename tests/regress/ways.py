@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What is recorded does not depend on the way that requests took through the hooks (preload/quick.h).
 
-The same program twice: as it is, where most requests go the short way, and with a hint that matches nothing, which sends them
-all the long one. Everything in the two captures that is no time and no setting must be equal: events with their numbers, stacks
-and counts, the live table, totals, places, calls of hooks. That the ways were two shows in what the driver was asked: on a
-stream the short way asks one question a call.
+The same program three times: as it is, where most requests go the short way; with a hint that has to be asked about each request
+and matches none, so that the stack comes before the pool; and with a library whose short way stays closed, which is
+libkedge_mutant.so without a safety device that this program does not use. Everything in the captures that is no time and no
+setting must be equal: events with their numbers, stacks and counts, the live table, totals, places, calls of hooks. That the
+ways differ shows in what the driver was asked: on a stream the short way asks one question a call.
 """
 import functools
 import pathlib
@@ -18,13 +19,14 @@ import kcap # pylint: disable=wrong-import-position
 from regresskit import BUILD, LIBRARY, SIM, check, main, needs, run, same # pylint: disable=wrong-import-position
 
 PROGRAM = BUILD / "tests" / "bench" / "hot_pair"
+MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
 PAIRS = 3000 # several turns of the long way that each thread takes now and then
 ENTRANCES = ("sync", "stream", "pool", "side")
 HINT = """kedge-hints: 1
 hints:
   - id: matches-nothing
     do: release
-    pick: {size: 987654321, inside: "NOWHERE", nth: all}
+    pick: {size: ">=1", inside: "NOWHERE", nth: all}
     when: {anchor: "NOWHERE", edge: exit}
 """
 # Lines to compare, and the places in them of the time, and of a stream, whose handle is another one in each process.
@@ -47,29 +49,31 @@ def facts(path):
     return kept
 
 
-def recorded(name, entrance, **settings):
+def recorded(name, entrance, library=LIBRARY, **settings):
     """(what the capture of a run says, questions that the driver was asked in its loop)."""
     path = pathlib.Path(f"{name}.kcap").absolute()
     path.unlink(missing_ok=True)
-    out = run(PROGRAM, entrance, 100, "mixed", PAIRS, LD_LIBRARY_PATH=SIM, LD_PRELOAD=LIBRARY, KEDGE_CAPTURE=path,
+    out = run(PROGRAM, entrance, 100, "mixed", PAIRS, LD_LIBRARY_PATH=SIM, LD_PRELOAD=library, KEDGE_CAPTURE=path,
               KEDGE_TRACE="full", KEDGE_SYNC_FREE=0, KEDGE_POOL="handle=64M,chunk=64M,small-chunk=64M", **settings).stdout
     return facts(path), sum(map(int, re.findall(r"\bcu(?:CtxGetCurrent|StreamGetId)=(\d+)", out)))
 
 
 def the_record_is_the_same(entrance):
-    needs(PROGRAM, LIBRARY)
+    needs(PROGRAM, LIBRARY, MUTANT)
     hints = pathlib.Path("nothing.yaml").absolute()
     hints.write_text(HINT, encoding="utf-8")
     short, few = recorded("short", entrance)
-    long, many = recorded("long", entrance, KEDGE_HINTS=hints)
+    asked, _ = recorded("asked", entrance, KEDGE_HINTS=hints)
+    long, many = recorded("long", entrance, library=MUTANT, TEST_KEDGE_MUTATE="poison")
     print(f"{entrance}: {len(short)} facts; questions in {PAIRS} pairs: {few} on the short way, {many} on the long one")
     check(sum(line.startswith("event 1 ") for line in short) >= PAIRS, "the loop is not in the capture")
     if entrance in ("stream", "pool", "side"):
         check(few <= 2.1 * PAIRS < 4 * PAIRS <= many, f"the ways were not two: {few} and {many} questions")
-    for one, other in zip(short, long):
-        if not same("short and long", one, other):
-            break
-    same("facts", len(short), len(long))
+    for name, other in (("asked", asked), ("long", long)):
+        for pair in zip(short, other):
+            if not same(f"short and {name}", *pair):
+                break
+        same("facts", len(short), len(other))
 
 
 CASES = {f"on_{entrance}": functools.partial(the_record_is_the_same, entrance) for entrance in ENTRANCES}
