@@ -546,7 +546,10 @@ static void find_effects(struct work *work, const struct predict_match *matches)
     free(use);
 }
 
-/* Leaves out the hints without an effect, if the others do as much without them. */
+/*
+ * Leaves out the hints without an effect, if the others do as much without them and take nothing else: the first hint that matches
+ * a block takes it, so a block of one that is left out may fall to a later one, in this run or in another.
+ */
 static int drop_idle(struct work *work, struct predict_match *matches)
 {
     struct mine *out = work->out;
@@ -558,8 +561,14 @@ static int drop_idle(struct work *work, struct predict_match *matches)
     for (size_t i = 0; i < all.hint_count; i++)
         if (all.hints[i].effect != MINE_EFFECT_NONE)
             out->hints[out->hint_count++] = all.hints[i];
+    bool *wrong = vec_new(all.hint_count, sizeof(*wrong));
     int r = match(work->job->trace, out, kept);
-    bool worse = r < 0 || max_with(work, kept, NULL) > all.max_after;
+    bool worse =
+            r < 0 || max_with(work, kept, NULL) > all.max_after || find_inexact(work, kept, wrong);
+    if (!worse)
+        r = find_wrong_elsewhere(work, wrong, &worse);
+    worse = worse || r < 0;
+    free(wrong);
     free(worse ? out->hints : all.hints);
     if (worse)
         *out = all;

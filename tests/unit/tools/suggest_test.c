@@ -1441,6 +1441,109 @@ TEST(no_hint_takes_what_another_rank_still_uses)
     }
 }
 
+/* With a Python stack of one function besides the native site. */
+static uint32_t alloc_called(struct story *s, uint64_t site, uint64_t size, struct trace_pyframe by)
+{
+    struct trace_frame frame = {.module = TRACE_NONE, .offset = site};
+    uint32_t stack = trace_add_stack(s->trace, &frame, 1, false);
+    uint32_t block = story_alloc(s, site, size);
+
+    trace_set_python(s->trace, stack, &by, 1, false);
+    s->trace->blocks[block].stack = stack;
+    return block;
+}
+
+/* Time passes. */
+static void alloc_and_free(struct story *s, uint64_t size)
+{
+    story_free(s, story_alloc(s, 99, size));
+}
+
+/*
+ * Blocks of `attend`, from two native sites, are late by "o" and without an effect on the peak; two of native site 7 are late by
+ * "i". So that a function cannot pick the latter, a third one of `norm` is used to the end.
+ */
+static void add_idle_and_late(struct story *s)
+{
+    uint32_t late[2], idle[6], kept;
+
+    (void)story_enter(s, "o");
+    (void)story_enter(s, "i");
+    for (int i = 0; i < 2; i++)
+        late[i] = alloc_called(s, 7, 16 * MB, norm);
+    kept = alloc_called(s, 8, 16 * MB, norm);
+    for (int i = 0; i < 6; i++)
+        idle[i] = alloc_called(s, 1 + (uint64_t)i % 2, 2 * MB, attend);
+    story_exit(s);
+    for (int i = 0; i < 6; i++)
+        pipestory_use(s, idle[i]);
+    pipestory_use(s, kept);
+    alloc_and_free(s, 100 * MB);
+    story_exit(s);
+    pipestory_use(s, kept);
+    alloc_and_free(s, MB);
+    for (int i = 0; i < 6; i++)
+        story_free(s, idle[i]);
+    for (int i = 0; i < 2; i++)
+        story_free(s, late[i]);
+    story_free(s, kept);
+    pipestory_times(s);
+}
+
+/* One of `attend` through native site 7, used after "i" and not after "o". */
+static uint32_t add_used_after(struct story *s)
+{
+    uint32_t block;
+
+    (void)story_enter(s, "o");
+    (void)story_enter(s, "i");
+    block = alloc_called(s, 7, 16 * MB, attend);
+    story_exit(s);
+    alloc_and_free(s, MB);
+    pipestory_use(s, block);
+    alloc_and_free(s, MB);
+    story_exit(s);
+    alloc_and_free(s, MB);
+    story_free(s, block);
+    pipestory_times(s);
+    return block;
+}
+
+/* The hint that has no effect takes the block of the other rank at the right exit; without it another one would take it too soon. */
+TEST(what_another_rank_still_uses_is_not_taken_when_idle_hints_are_left_out)
+{
+    struct story s = story_begin(), other = story_begin();
+    const struct trace *const ranks[] = {s.trace, other.trace};
+    struct compare late;
+    struct mine m;
+
+    add_idle_and_late(&s);
+    uint32_t used = add_used_after(&other);
+    struct model_window window = model_whole(s.trace);
+    lastuse_late(s.trace, window, &late);
+    struct mine_job job = {.trace = s.trace,
+            .ranks = ranks,
+            .rank_count = 2,
+            .window = window,
+            .late = late.late,
+            .late_count = late.late_count,
+            .min_size = 2 * MB,
+            .only_effective = true};
+    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    REQUIRE(m.hint_count > 0);
+    struct rule *rules = mine_rules(&m);
+    struct predict_match matches[8];
+    REQUIRE_EQ(predict_matches(other.trace, rules, m.hint_count, matches), 0);
+    uint32_t at = matches[used].at;
+    CHECK(at == TRACE_NEVER
+            || other.trace->events[at].time_ns > other.trace->blocks[used].uses.last);
+    free(rules);
+    mine_done(&m);
+    compare_done(&late);
+    story_end(&s);
+    story_end(&other);
+}
+
 enum wanted {
     WANTED_NONE,
     WANTED_ORDINARY,
