@@ -159,16 +159,20 @@ static void look_at_size(const struct look *look)
 {
     const struct rule *rule = look->rule;
     const struct hinttree_node *place = place_of(look->item, "pick", "size");
+    const struct hinttree_node *backend = value_of(look->item, "backend");
 
     if (rule->pick.size_hi < rule->min_size)
         (void)warn_at(look, place,
                 vec_format("releases nothing, since its sizes are below min-size (%s): lower "
                            "min-size, or remove the hint",
                         render_bytes(rule->min_size).text));
-    else if (rule->backend == RULE_ALIAS
-            && (rule->min_size >= HINTFILE_MIN_SIZE || rule->pick.size_lo >= HINTFILE_MIN_SIZE))
-        (void)warn_at(look,
-                value_of(look->item, "backend") ? value_of(look->item, "backend") : look->item,
+    else if (rule->backend == RULE_ALIAS && rule->pick.size_lo >= HINTFILE_MIN_SIZE) {
+        if (backend) /* a default is for the hints that it helps */
+            (void)warn_at(look, backend,
+                    vec_format("backend: alias has no effect: its sizes are %s or more",
+                            render_bytes(HINTFILE_MIN_SIZE).text));
+    } else if (rule->backend == RULE_ALIAS && rule->min_size >= HINTFILE_MIN_SIZE)
+        (void)warn_at(look, backend ? backend : look->item,
                 vec_format("backend: alias is for blocks below %s, and takes none: lower min-size",
                         render_bytes(HINTFILE_MIN_SIZE).text));
     else if (rule->backend == RULE_UNMAP && rule->min_size < HINTFILE_MIN_SIZE

@@ -88,7 +88,10 @@ sizes)
     says 's/mode: shadow/mode: shadow, min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:14:54: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, pick larger sizes, or state backend: alias"
     says '/forward", edge/s/$/\n    min-size: 64KiB/; s/>=2MiB/>=1MiB/' "h.yaml:16:15: warning: hint second: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own until it is released: leave min-size at 2.00 MiB, pick larger sizes, or state backend: alias"
     quiet '/forward", edge/s/$/\n    min-size: 64KiB\n    backend: alias/; s/>=2MiB/>=1MiB/'
-    says '/forward", edge/s/$/\n    backend: alias/' "h.yaml:16:14: warning: hint second: backend: alias is for blocks below 2.00 MiB, and takes none: lower min-size"
+    says '/forward", edge/s/$/\n    backend: alias/; s/>=2MiB/>=1MiB/' "h.yaml:16:14: warning: hint second: backend: alias is for blocks below 2.00 MiB, and takes none: lower min-size"
+    says '/forward", edge/s/$/\n    backend: alias/' "h.yaml:16:14: warning: hint second: backend: alias has no effect: its sizes are 2.00 MiB or more"
+    # A default is for those hints of the file that it helps.
+    quiet 's/mode: shadow/mode: shadow, min-size: 64KiB, backend: alias/'
     quiet 's/mode: shadow/mode: shadow, min-size: 64KiB/'
     ;;
 expect)
