@@ -406,6 +406,18 @@ static void print_sum(const char *why, const struct trace_sum *sum)
                 render_bytes(sum->bytes).text, why);
 }
 
+static void print_written(const struct suggestion *s)
+{
+    char *word = render_word(s->fields->output);
+    bool shadow = true;
+
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        shadow = shadow && s->mine.hints[i].rule.mode == HINT_SHADOW;
+    printf("written to %s%s; next: kedge verify --hints %s -- PROGRAM...\n", s->fields->output,
+            shadow ? ", mode shadow" : "", word);
+    free(word);
+}
+
 static void suggest_print_text(struct suggestion *s)
 {
     const struct mine *mine = &s->mine;
@@ -443,20 +455,16 @@ static void suggest_print_text(struct suggestion *s)
     looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
     print_growth(s);
     if (s->rank_count > 1)
-        printf("made from %s; the captures of %zu other rank%s do not speak against it\n",
-                s->bad.path, s->rank_count - 1, render_s(s->rank_count - 1));
+        printf("made from %s; no hint takes what %zu other rank%s may still use\n", s->bad.path,
+                s->rank_count - 1, render_s(s->rank_count - 1));
     printf("Max memory: %s, predicted with the hints %s\n", render_bytes(mine->max_before).text,
             render_bytes(mine->max_after).text);
     if (s->reserved != UINT64_MAX)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(s->reserved).text);
     if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
         builds_print(stdout, s->good.trace, s->bad.trace);
-    if (mine->hint_count && strcmp(s->fields->output, "-") != 0) {
-        char *word = render_word(s->fields->output);
-        printf("written to %s, mode shadow; next: kedge verify --hints %s -- PROGRAM...\n",
-                s->fields->output, word);
-        free(word);
-    }
+    if (mine->hint_count && strcmp(s->fields->output, "-") != 0)
+        print_written(s);
 }
 
 static void json_hint(struct json *json, struct suggestion *s, size_t number)
@@ -819,7 +827,7 @@ const struct cmd cmd_suggest = {
         .name = "suggest",
         .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE) -o FILE [options]",
         .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
-                   "after the last use.",
+                   "long after its last use.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = -1,

@@ -45,7 +45,7 @@ static const struct args_option options[] = {
 struct verdict {
     uint64_t matched, matched_bytes;
     uint64_t due, due_bytes;  /* shadow: would have been released */
-    uint64_t poisoned, clean; /* poison: content was overwritten; and not written since */
+    uint64_t poisoned, clean; /* poison: overwritten or held; overwritten, and not written since */
     uint64_t unlooked;        /* poison: nobody has looked at the content since */
     uint64_t trapped;         /* trap: access was taken away */
     bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
@@ -430,13 +430,19 @@ static void verify_print_json(const struct verify *verify, bool verified)
 
 static void verify_print_text(const struct verify *verify, bool verified)
 {
+    uint64_t holds = 0;
     uint64_t count = 0;
     uint64_t bytes = 0;
+    const char *what = "release";
 
     for (size_t i = 0; i < verify->file->rule_count; i++) {
+        if (verify->file->rule[i].action == ACTION_HOLD)
+            holds += verify->verdicts[i].due;
         count += verify->verdicts[i].due;
         bytes += verify->verdicts[i].due_bytes;
     }
+    if (holds > 0)
+        what = holds == count ? "hold" : "releases or hold";
     (void)fflush(stderr);
     for (size_t i = 0; i < verify->file->rule_count; i++)
         if (verify->verdicts[i].unlooked)
@@ -445,9 +451,8 @@ static void verify_print_text(const struct verify *verify, bool verified)
                     verify->file->rule[i].id, verify->verdicts[i].unlooked,
                     verify->verdicts[i].poisoned);
     if (verified) {
-        printf("kedge verify: %zu hint%s verified, %" PRIu64
-               " release%s, %s; receipt: %s.receipt\n",
-                verify->file->rule_count, render_s(verify->file->rule_count), count,
+        printf("kedge verify: %zu hint%s verified, %" PRIu64 " %s%s, %s; receipt: %s.receipt\n",
+                verify->file->rule_count, render_s(verify->file->rule_count), count, what,
                 render_s(count), render_bytes(bytes).text, verify->fields->spawn.hints);
         return;
     }

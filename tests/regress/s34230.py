@@ -177,9 +177,12 @@ def suggest_finds_the_hint_in_the_captures_of_all_ranks():
     check("# made from the capture of rank 1 alone: " in text, text)
     check("hint alloc-output: shadow: its storage is used after" in run(
         KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *program(10), rc=1, **CARD).stdout, "verify lets the outputs pass")
-    j, text = suggested(*sorted(pathlib.Path().glob("found.kcap*")))
+    found = sorted(pathlib.Path().glob("found.kcap*"))
+    j, text = suggested(*found)
     same("hints", [h["id"] for h in j["hints"]], ["alloc-gradient"])
     check("# made from the capture of rank 7; those of 7 more do not speak against it\n" in text, text)
+    said = tool("suggest", *found, "-o", "hints.yaml", "--force")
+    check("\nwritten to hints.yaml; next: kedge verify " in said, f"its one hint is in mode trap, and suggest says: {said[-300:]}")
     same("lowers the peak of stage 7 by", j["hints"][0]["gain_bytes"], (16 - (startup(7) + 2)) * SEND)
     verify(*program(10))
     is_flat({m: with_hints(m) for m in (8, 64)}, {m: without_hints(m) for m in (8, 64)})
@@ -234,7 +237,8 @@ def outputs_that_the_program_frees_at_once_are_held():
     done, _ = captured("early", *early, rc=None)
     check(done.returncode != 0 and "\nchecksum 0x" not in done.stdout, "the early free did no harm: nothing is shown")
     write_hints(OUTPUTS, do="hold", when=AFTER_ITS_BACKWARD)
-    verify(*early) # which is right only as long as it is held: it is, in all three runs
+    said = verify(*early) # which is right only as long as it is held: it is, in all three runs
+    check(re.search(r"1 hint verified, \d+ holds, ", said), f"verify says: {said[-300:]}")
     for mode, order in (("trap", "eager"), ("live", "eager"), ("live", "lazy")):
         pathlib.Path("hints.yaml.receipt").unlink(missing_ok=True) # a hold needs none
         done, rows = captured(f"held-{mode}-{order}", *early, mode=mode, SIMCUDA_SCHED=order)

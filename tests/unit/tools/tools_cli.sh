@@ -464,7 +464,8 @@ suggest)
     mkdir ranks none
     for rank in 1 0; do "$make" used ranks/run.kcap $rank; done
     expect 0 "$kedge" suggest ranks/run.kcap ranks/run.kcap.1 -o ranks.yaml
-    has out "made from ranks/run.kcap; the captures of 1 other rank do not speak against it"
+    has out "made from ranks/run.kcap; no hint takes what 1 other rank may still use"
+    has out "written to ranks.yaml, mode shadow; next: kedge verify --hints ranks.yaml -- PROGRAM..."
     has ranks.yaml "# made from the capture of rank 0; those of 1 more do not speak against it"
     has ranks.yaml 'from: ["run.kcap", "run.kcap.1"]'
     diff <(sed -n '/^hints:/,$p' used.yaml) <(sed -n '/^hints:/,$p' ranks.yaml) >&2 || fail "other hints of two ranks alike"
