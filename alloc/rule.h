@@ -112,6 +112,7 @@ struct rule {
     uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */
+    bool inside_only;      /* KEEP_META by a receipt: only inside of larger parameters (R86) */
 };
 
 static inline bool rule_has(const struct rule_range *range, uint64_t number)

@@ -125,6 +125,7 @@ static void keep_meta(struct hintfile *file, const struct receipt *receipt)
                 || !receipt_keeps_meta(receipt, rule->id))
             continue;
         rule->action = ACTION_KEEP_META;
+        rule->inside_only = true; /* what may be no address; by itself nothing was given */
         (void)snprintf(text, sizeof text,
                 "hint %s is keep-meta by the receipt: launches carry its address inside a larger "
                 "parameter",

@@ -101,10 +101,11 @@ static void tell_touch(
 /* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge verify` to decide (R86). */
 static bool may_carry(const struct pool_hit *hit, enum touch how)
 {
-    if (how == TOUCH_POINTER)
-        return false;
-    return hint_rule(sidecar.hints, hit->rule)->action == ACTION_KEEP_META
-            || (how == TOUCH_INSIDE && !hint_mode_stops(hit->mode));
+    const struct rule *rule = hint_rule(sidecar.hints, hit->rule);
+
+    if (how == TOUCH_INSIDE)
+        return rule->action == ACTION_KEEP_META || !hint_mode_stops(hit->mode);
+    return how != TOUCH_POINTER && rule->action == ACTION_KEEP_META && !rule->inside_only;
 }
 
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)

@@ -209,6 +209,21 @@ TEST(r86_live_obeys_the_receipt)
     receipt_keeps_meta_of("keep-meta other\nkeep-meta unused\n", "live", true);
 }
 
+/* In the runs that were verified none did: a program that does is another one. */
+TEST(r86_a_receipt_lets_no_kernel_have_the_address_by_itself)
+{
+    CUdeviceptr ptr;
+
+    kit_hint("itself", "live");
+    kit_receive(1, "keep-meta unused\n");
+    start();
+    ptr = husk();
+    CHECK_EQ(client_sum(sum, out, ptr, 64, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, ptr), 1);
+    CHECK_EQ(client_calls("cuLaunchKernel"), 0);
+    kit_clean_up();
+}
+
 TEST(r86_a_receipt_that_names_other_hints_changes_nothing)
 {
     receipt_keeps_meta_of("keep-meta unuse\nkeep-meta unused2\n", "trap", false);
