@@ -145,16 +145,6 @@ static __thread struct {
     struct collected *first;
 } group __attribute__((tls_model("initial-exec")));
 
-/* From here to the end of the call no hint's storage goes (R66), if there are hints. */
-static bool begin_reading(void)
-{
-    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_ACTING)
-            || guard_depth() > 0)
-        return false;
-    guard_read_begin();
-    return true;
-}
-
 /* Inside the call's section, and inside kedge. */
 static void collect(devptr_t ptr)
 {
@@ -181,21 +171,6 @@ static void collect_buffers(const void *first, const void *second)
     collect((devptr_t)(uintptr_t)first);
     collect((devptr_t)(uintptr_t)second);
     life_leave();
-}
-
-static void go_on(void)
-{
-    if (!life_begin_edge())
-        return;
-    dispatch_go_on();
-    life_leave();
-}
-
-/* The call was given to the device, or collected: what has waited for that goes on now. */
-static void end_reading(void)
-{
-    guard_read_end();
-    go_on();
 }
 
 int ncclGroupStart(void)
@@ -232,7 +207,7 @@ static void end_group(void)
         guard_read_end();
     group.reads = false;
     let_collected_go();
-    go_on();
+    submit_go_on();
 }
 
 int ncclGroupEnd(void)
@@ -498,14 +473,14 @@ static void tell_event(
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \
-        reads = begin_reading();                                                             \
+        reads = submit_event_begin();                                                        \
         if (waits)                                                                           \
             tell_event(&event, APICALL_##name, send, receive, stream);                       \
         if (!touches(&all, stream, #name))                                                   \
             result = real args;                                                              \
         if (reads) {                                                                         \
             collect_buffers(send, receive);                                                  \
-            end_reading();                                                                   \
+            submit_event_end();                                                              \
         }                                                                                    \
         if (said)                                                                            \
             source_pop("NCCL");                                                              \

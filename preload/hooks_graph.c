@@ -462,16 +462,19 @@ static bool launched(CUgraphExec exec)
     {                                                                           \
         CUresult result;                                                        \
         struct submit submit;                                                   \
+        bool is_event;                                                          \
         submit_notice(stream, per_thread);                                      \
         if (guard_is_idle())                                                    \
             return REAL(symbol)(exec, stream);                                  \
-        launches_graph_begins(exec, stream, per_thread);                        \
+        is_event = launches_graph_begins(exec, stream, per_thread);             \
         if (!submit_begin(&submit, stream, per_thread)) {                       \
             result = REAL(symbol)(exec, stream);                                \
         } else {                                                                \
             (void)launched(exec);                                               \
             result = submit_end(&submit, REAL(symbol)(exec, stream));           \
         }                                                                       \
+        if (is_event)                                                           \
+            submit_event_end();                                                 \
         if (result == CUDA_SUCCESS) {                                           \
             launches_graph(exec, stream, per_thread);                           \
             graphmem_launched(key(exec));                                       \

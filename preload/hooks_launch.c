@@ -45,10 +45,19 @@ static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const ch
     return false;
 }
 
-static void launches_all(const CUDA_LAUNCH_PARAMS *list, unsigned count)
+/* One section for all. */
+static bool launches_all(const CUDA_LAUNCH_PARAMS *list, unsigned count)
 {
-    for (unsigned i = 0; list && i < count; i++)
-        launches_kernel(list[i].function, list[i].hStream, false);
+    bool is_event = false;
+
+    for (unsigned i = 0; list && i < count; i++) {
+        bool begun = launches_kernel(list[i].function, list[i].hStream, false);
+
+        if (begun && is_event)
+            guard_read_end();
+        is_event |= begun;
+    }
+    return is_event;
 }
 
 SUBMIT_FIRST(cuLaunchCooperativeKernelMultiDevice,

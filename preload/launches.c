@@ -283,40 +283,51 @@ static void tell(const char *name)
     life_leave();
 }
 
-/* Somebody asks for the kernel's name. Kept apart, so that a launch of which nobody asks saves no registers. */
-__attribute__((noinline)) static void name_launch(
+/* Somebody asks for names of kernels. Kept apart, so that a launch of which nobody asks saves no registers. */
+__attribute__((noinline)) static bool name_launch(
         CUfunction function, CUstream stream, bool per_thread)
 {
-    bool unused;
+    bool is_event, unused;
     uint32_t name;
 
     if (!launches_names_kernels() || guard_depth() > 0 || !function)
-        return;
+        return false;
     name = launches_name(function, &unused);
-    if (name && !is_captured(stream, per_thread))
-        tell(intern_text(name));
+    if (!name || is_captured(stream, per_thread))
+        return false;
+    is_event = submit_event_begin();
+    tell(intern_text(name));
+    return is_event;
 }
 
-void launches_kernel(CUfunction function, CUstream stream, bool per_thread)
+bool launches_kernel(CUfunction function, CUstream stream, bool per_thread)
 {
-    if (*kernel_patterns || sidecar_waits(EDGE_LAUNCH))
-        name_launch(function, stream, per_thread);
+    return (*kernel_patterns || sidecar_waits(EDGE_LAUNCH))
+            && name_launch(function, stream, per_thread);
 }
 
-void launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread)
+__attribute__((noinline)) static bool name_graph(CUgraphExec exec, CUstream stream, bool per_thread)
 {
     uint32_t names[BATCH];
     size_t all = 0;
     size_t count;
+    bool is_event;
 
     if (!launches_names_kernels() || guard_depth() > 0 || is_captured(stream, per_thread))
-        return;
+        return false;
+    is_event = submit_event_begin();
     do {
         count = graphkernels_names(exec, all, names, BATCH);
         for (size_t i = 0; i < count; i++)
             tell(intern_text(names[i]));
         all += count;
     } while (count == BATCH);
+    return is_event;
+}
+
+bool launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread)
+{
+    return (*kernel_patterns || sidecar_waits(EDGE_LAUNCH)) && name_graph(exec, stream, per_thread);
 }
 
 void launches_forget(void)

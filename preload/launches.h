@@ -41,12 +41,13 @@ void launches_capture_ends(uint64_t stream);
 void launches_made(uint64_t exec);
 void launches_gone(uint64_t exec);
 
-/* It is about to be launched on a stream, and so are its kernels; it was. */
-void launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread);
+/* It is about to be launched on a stream, and so are its kernels; it was. True: submit_event_end follows the launch. */
+bool launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread);
 void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread);
 
-/* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. Where GUARD_LAUNCHES is set, or hints are there. */
-void launches_kernel(CUfunction function, CUstream stream, bool per_thread);
+/* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. Where GUARD_LAUNCHES is set, or hints are there.
+ * True: submit_event_end follows the launch. */
+bool launches_kernel(CUfunction function, CUstream stream, bool per_thread);
 
 /* Whether any kernel's name is asked for; its string number, 0 = nobody asks for this one, or the driver has none. */
 bool launches_names_kernels(void);

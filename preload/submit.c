@@ -35,6 +35,29 @@ static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
     return (uint64_t)(uintptr_t)graph;
 }
 
+bool submit_event_begin(void)
+{
+    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_ACTING)
+            || guard_depth() > 0)
+        return false;
+    guard_read_begin();
+    return true;
+}
+
+void submit_go_on(void)
+{
+    if (!dispatch_must_go_on() || !life_begin_edge())
+        return;
+    dispatch_go_on();
+    life_leave();
+}
+
+void submit_event_end(void)
+{
+    guard_read_end();
+    submit_go_on();
+}
+
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
 {
     unsigned word;

@@ -14,7 +14,7 @@
  *
  * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ that of the per-thread form too. `check` says true if the call must
  * not be made. _PTSZ takes the stream from a parameter of that name. SUBMIT_FIRST has something to do where it is not idle,
- * outside of kedge still.
+ * outside of kedge still: `first` says true if it has begun what submit_event_end ends.
  */
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
@@ -55,6 +55,15 @@ CUresult submit_end(struct submit *submit, CUresult result);
 /* For a call that is not the driver's own: what it pinned belongs to the graph, and to no node of it. */
 void submit_end_whole(struct submit *submit, bool is_made);
 
+/*
+ * Around the telling of an event, and the call that it is: what hints release or let go by it keeps its storage until the driver
+ * has the call (R66), and goes on then. False: there are no hints, and nothing has begun. Outside of kedge.
+ */
+bool submit_event_begin(void);
+void submit_event_end(void);
+/* What has waited for a call goes on now. */
+void submit_go_on(void);
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define SUBMIT_FIRST(symbol, params, args, first, check, on_stream, per_thread)    \
@@ -62,18 +71,24 @@ void submit_end_whole(struct submit *submit, bool is_made);
     {                                                                              \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
         struct submit submit;                                                      \
+        bool is_event;                                                             \
         submit_notice(on_stream, per_thread);                                      \
         if (guard_is_idle())                                                       \
             return REAL(symbol) args;                                              \
-        first;                                                                     \
-        if (!submit_begin(&submit, on_stream, per_thread))                         \
-            return REAL(symbol) args;                                              \
-        if (!(check))                                                              \
+        is_event = first;                                                          \
+        if (!submit_begin(&submit, on_stream, per_thread)) {                       \
             result = REAL(symbol) args;                                            \
-        return submit_end(&submit, result);                                        \
+        } else {                                                                   \
+            if (!(check))                                                          \
+                result = REAL(symbol) args;                                        \
+            result = submit_end(&submit, result);                                  \
+        }                                                                          \
+        if (is_event)                                                              \
+            submit_event_end();                                                    \
+        return result;                                                             \
     }
 #define SUBMIT_ON(symbol, params, args, check, on_stream, per_thread)              \
-    SUBMIT_FIRST(symbol, params, args, (void)0, check, on_stream, per_thread)
+    SUBMIT_FIRST(symbol, params, args, false, check, on_stream, per_thread)
 #define SUBMIT(symbol, params, args, check)                                        \
     SUBMIT_ON(symbol, params, args, check, SUBMIT_NO_STREAM, false)
 #define SUBMIT_PTDS(symbol, params, args, check)                                   \

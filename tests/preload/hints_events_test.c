@@ -27,6 +27,15 @@ static void *nccl(const char *name)
     return found;
 }
 
+static void find_nccl(void)
+{
+    client_init();
+    send_to = (peer_fn)nccl("ncclSend");
+    receive_from = (peer_fn)nccl("ncclRecv");
+    group_start = (int (*)(void))nccl("ncclGroupStart");
+    group_end = (int (*)(void))nccl("ncclGroupEnd");
+}
+
 /* Blocks of 8 MiB and more that were sent in backward, due at the second receive in forward; at the end of update those that
  * are left. */
 static void begin(const char *tail, const char *mode, const char *more)
@@ -48,11 +57,7 @@ static void begin(const char *tail, const char *mode, const char *more)
     REQUIRE(setenv("KEDGE_HINTS_MODE", mode, 1) == 0);
     if (strcmp(mode, "live") == 0)
         kit_allow_live();
-    client_init();
-    send_to = (peer_fn)nccl("ncclSend");
-    receive_from = (peer_fn)nccl("ncclRecv");
-    group_start = (int (*)(void))nccl("ncclGroupStart");
-    group_end = (int (*)(void))nccl("ncclGroupEnd");
+    find_nccl();
 }
 
 static void call(peer_fn function, const char *anchor, CUdeviceptr ptr)
@@ -421,6 +426,67 @@ TEST(r57_storage_goes_at_the_second_launch_of_a_kernel)
     kit_clean_up();
 }
 
+static char below[220]; /* the log of what the driver is asked for, below kedge */
+
+/* Before the first call of the driver. */
+static void log_calls(const char *tail)
+{
+    const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+
+    snprintf(below, sizeof below, "%s/kedge-calls-%d-%s.log", dir, (int)getpid(), tail);
+    REQUIRE(setenv("SIMCUDA_LOG", below, 1) == 0);
+}
+
+/* Of the log since `from`: the place of a call, -1 = it was not made. *ret_end is where the log ends now. */
+static long place_of(const char *call, long from, long *ret_end)
+{
+    static char text[1 << 20];
+    int fd = open(below, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+    char *at;
+
+    REQUIRE(fd >= 0);
+    length = pread(fd, text, sizeof text - 1, from);
+    REQUIRE(length >= 0 && close(fd) == 0);
+    text[length] = '\0';
+    *ret_end = from + (long)length;
+    at = strstr(text, call);
+    return at ? (long)(at - text) : -1;
+}
+
+/* The block goes by the launch that `call` is: it has its storage, and there is no fence yet, when the driver gets that. */
+static void goes_behind(const char *call, long from)
+{
+    long end;
+    long launch = place_of(call, from, &end);
+    long fence = place_of(" cuCtxRecordEvent", from, &end);
+    long access = place_of(" cuMemSetAccess", from, &end);
+
+    CHECK_GE(launch, 0);
+    CHECK_GT(fence, launch); /* at once: with no other call of the program */
+    CHECK_GT(access, launch);
+    (void)unlink(below);
+}
+
+TEST(r66_storage_goes_behind_the_launch_that_is_the_event)
+{
+    CUfunction kernel;
+    CUdeviceptr ptr, other;
+    long from;
+
+    log_calls("launch");
+    begin_with("launch-order", "{launch: \"*sum*\", count: 1}");
+    kernel = client_sum_kernel();
+    other = kit_alloc(1 * MB);
+    ptr = kit_alloc(KIT_BYTES);
+    (void)place_of("", 0, &from);
+    CU_OK(client_sum(kernel, other, other + 64, 64, NULL));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
+    goes_behind(" cuLaunchKernel", from);
+    kit_clean_up();
+}
+
 static CUstream recorder;
 static CUfunction sum, fill;
 static CUdeviceptr data; /* what kernels in graphs are given */
@@ -515,6 +581,24 @@ TEST(r57_a_launch_of_a_graph_is_launches_of_its_kernels)
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
     CHECK_EQ(client_calls("cuFuncGetName"), 1);
     CHECK_EQ(client_calls("cuGraphKernelNodeGetParams"), 2); /* when the instance was made */
+    kit_clean_up();
+}
+
+TEST(r66_storage_goes_behind_the_launch_of_a_graph_that_is_the_event)
+{
+    CUgraphExec exec;
+    CUdeviceptr ptr;
+    long from;
+
+    log_calls("graph");
+    begin_graphs("graph-order", "{launch: \"*sum*\", count: 2}");
+    exec = instance_of(captured_sums());
+    ptr = kit_alloc(KIT_BYTES);
+    (void)place_of("", 0, &from);
+    CU_OK(cu->cuGraphLaunch(exec, recorder));
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 1);
+    goes_behind(" cuGraphLaunch", from);
     kit_clean_up();
 }
 
