@@ -110,7 +110,8 @@ static const char *check_holder(struct pool *pool, uint32_t index, struct count 
         return "a holder is gone without a free";
     if (block->state == BLOCK_LIVE && holder->freed)
         return "a live block is freed in its holder";
-    if ((holder->state == HOLDER_HELD) != (block->state == BLOCK_KEPT))
+    if ((holder->state == HOLDER_HELD || holder->state == HOLDER_LET_GO)
+            != (block->state == BLOCK_KEPT))
         return "a block is held, or kept, alone";
     if (holder->state == HOLDER_HELD) {
         count->tally.held += block->node.size;
@@ -477,7 +478,8 @@ static const char *check_graces(struct pool *pool) POOL_LOCKED
         for (uint32_t at = grace->holders; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
-            if (holder->state != HOLDER_DEAD || block_at(pool, holder->block)->holder != at)
+            if (holder->state != (holder->hold ? HOLDER_LET_GO : HOLDER_DEAD)
+                    || block_at(pool, holder->block)->holder != at)
                 return "a grace names a holder that is not dead";
         }
     }

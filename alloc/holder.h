@@ -11,7 +11,8 @@
  *       │                     │                     │                     │
  *       └──── program's free ─┴─────────────────────┴─────────────────────┴──► GONE
  *
- * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► dropped; its block is KEPT meanwhile by a pin (pin.h).
+ * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► LET_GO ── readers ended ──► dropped; its block is KEPT
+ * meanwhile by a pin (pin.h).
  *
  * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only noted: the release goes its
  * way, and GONE comes with the removal. The address is handed out again only after GONE and a fence that was recorded
@@ -40,10 +41,10 @@ struct holder {
     struct hint_wait wait;
     uint64_t due; /* seq of the edge that has found it due, 0 = none */
 
-    /* calls that name the block and are still to be made: once DEAD, it waits for them */
+    /* calls that name the block and are still to be made: once DEAD or LET_GO, it waits for them */
     uint32_t collected;
     uint32_t prev,
-            next; /* list of the rule's holders that are not due yet; `next` also links those that are dead */
+            next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
     enum holder_state state;
     enum hint_mode mode;
     bool hold;    /* it waits for nothing before the free: `due` lists it from then on */

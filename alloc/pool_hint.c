@@ -22,7 +22,7 @@ struct edge_walk {
     struct outcome *ret;
     size_t max;
     size_t count;
-    uint32_t dead;         /* chain of holders marked dead, */
+    uint32_t dead;         /* chain of holders marked dead, or let go, */
     uint32_t dead_by_call; /* and of those that wait for the call alone that the edge is */
 };
 
@@ -52,15 +52,18 @@ static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index
     return true;
 }
 
-/* What a block was held for has come. */
+/* What a block was held for has come. It may be a call that names the block and is made only now. */
 static void let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
-    const struct holder *holder = holder_at(pool, index);
-    uint32_t block = holder->block;
+    struct holder *holder = holder_at(pool, index);
+    const struct block *block = block_at(pool, holder->block);
 
     note_edge(pool, walk, holder, OUTCOME_LET_GO, 0);
-    holder_drop(pool, block_at(pool, block));
-    pin_remove(pool, block, POOL_PIN_HELD);
+    holder_unexpect(pool, index);
+    tally_held(block_segment(pool, block)->heap, -(int64_t)block->node.size);
+    (void)holder_step(holder, HOLDER_EVENT_DUE);
+    holder->next = walk->dead;
+    walk->dead = index;
 }
 
 /* Is the edge the very call after which the hint says that nothing uses the block? `else`, and the count of a call before, are not. */

@@ -11,6 +11,7 @@
 #include "alloc/holder.h"
 #include "alloc/meta.h"
 #include "alloc/mutation.h"
+#include "alloc/pin.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
@@ -313,6 +314,24 @@ struct grace *reclaim_grace(struct pool *pool)
     return grace;
 }
 
+/* Its readers have ended, and no call names it that is still to be made: what was held is free, the rest waits for a fence. */
+static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t index,
+        struct fence_chain *chain) POOL_LOCKED
+{
+    struct holder *holder = holder_at(pool, index);
+    uint32_t block = holder->block;
+
+    if (holder->state == HOLDER_LET_GO) {
+        holder_drop(pool, block_at(pool, block));
+        pin_remove(pool, block, POOL_PIN_HELD);
+        return;
+    }
+    (void)holder_step(holder, HOLDER_EVENT_QUIET);
+    /* poison waits for all streams on the device, everything else on the host */
+    block_chain(
+            pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : chain, block);
+}
+
 /*
  * Its holders wait for a fence from now on, but for those of blocks that calls name which are still to be made. The mark of the
  * fence that is to be recorded, NULL = an epoch's.
@@ -332,13 +351,9 @@ static struct fence_mark *wait_for_fence(struct pool *pool, struct grace *grace)
         if (holder->collected > 0) {
             holder->next = grace->holders;
             grace->holders = index;
-            index = next;
-            continue;
+        } else {
+            pass_grace(pool, grace, index, &chain);
         }
-        (void)holder_step(holder, HOLDER_EVENT_QUIET);
-        /* poison waits for all streams on the device, everything else on the host */
-        block_chain(pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : &chain,
-                holder->block);
         index = next;
     }
     mark = grace->stream && chain.head ? fence_begin(&pool->events, &chain) : NULL;
@@ -1070,6 +1085,21 @@ void reclaim_wait_device_points(struct pool *pool, int device)
 
 /* ── heaps whose owner is gone ── */
 
+/* Is a block of the heap let go, while a call may be on its way that uses it? */
+static bool lets_go(struct pool *pool, const struct heap *heap) POOL_LOCKED
+{
+    for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {
+        for (uint32_t at = grace->holders; at; at = holder_at(pool, at)->next) {
+            const struct holder *holder = holder_at(pool, at);
+
+            if (holder->state == HOLDER_LET_GO
+                    && block_segment(pool, block_at(pool, holder->block))->heap == heap)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* True if nothing on the device or in the program can touch the heap's memory any more. */
 static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
@@ -1084,7 +1114,8 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         if (heap_class_count(at))
             return false;
     }
-    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0 && tally->held == 0;
+    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0 && tally->held == 0
+            && !lets_go(pool, heap);
 }
 
 /* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */

@@ -218,7 +218,7 @@ struct stream {
     struct fence_timeline timeline;
 };
 
-/* Ranges that were marked dead together and wait for the submissions under way (R66). */
+/* Ranges that were marked dead, or let go, together and wait for the submissions under way (R66). */
 struct grace {
     struct grace *next;
     uint64_t snapshot; /* of the submissions under way, once is_asked */

@@ -167,6 +167,7 @@ enum holder_state {
     HOLDER_LIMBO, /* a fence is recorded, the GPU may still be before the last use */
     HOLDER_HUSK, /* no storage (live), no access (trap), or its content overwritten (poison); the address is reserved */
     HOLDER_HELD, /* the program freed it, and a hint keeps it as it is for a while */
+    HOLDER_LET_GO, /* its edge has come since: kept while submissions that began before are on their way (R66) */
     HOLDER_GONE, /* the program freed it */
     HOLDER_STATE_COUNT,
 };

@@ -723,7 +723,7 @@ static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
         n = 0;
         r = pool_edge(pool, &edge, due, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++) {
-            if (each_dead && due[i].kind == OUTCOME_RELEASE)
+            if (each_dead && (due[i].kind == OUTCOME_RELEASE || due[i].kind == OUTCOME_LET_GO))
                 each_dead(due[i].ptr);
             tell_due(&due[i], &edge);
         }

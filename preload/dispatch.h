@@ -103,8 +103,8 @@ void dispatch_edge(const struct edge *edge, bool may_call);
 
 /*
  * Something else that hints wait for (sidecar_waits), and the buffers that it is given: uses of them. The driver is not called.
- * Made inside the reader section of a call that follows, it lets storage wait for the end of that call. `each_dead`, if any, is
- * told of each block that it releases.
+ * Made inside the reader section of a call that follows, it lets storage wait for the end of that call, and what was held.
+ * `each_dead`, if any, is told of each block that it releases or lets go.
  */
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
         void (*each_dead)(devptr_t ptr));

@@ -390,6 +390,44 @@ TEST(r66_a_group_that_does_not_end_holds_up_what_it_is_about_alone)
     kit_clean_up();
 }
 
+static bool is_one_of(CUdeviceptr ptr, const CUdeviceptr held[2])
+{
+    return ptr == held[0] || ptr == held[1];
+}
+
+/* do: hold: the event is the last use of one block, which the group's end makes, and lets both go. */
+TEST(r66_what_a_group_lets_go_is_nobodys_before_its_end)
+{
+    CUdeviceptr held[2], again[2], buffer;
+
+    kit_files("group-hold");
+    kit_write("kedge-hints: 1\nhints:\n"
+              "  - {id: held, do: hold, pick: {size: 8MiB}, when: {event: {call: ncclSend}, count: "
+              "1}}\n");
+    REQUIRE(setenv("KEDGE_HINTS_MODE", "trap", 1) == 0);
+    find_nccl();
+    buffer = kit_alloc(1 * MB);
+    for (int i = 0; i < 2; i++)
+        held[i] = kit_alloc(KIT_BYTES);
+    for (int i = 0; i < 2; i++)
+        CU_OK(cu->cuMemFree_v2(held[i]));
+    CHECK_EQ(kit_told(FORMAT_HINT_HELD, 0), 2);
+    CHECK_EQ(group_start(), 0);
+    call(send_to, "backward", held[0]);
+    call(receive_from, "forward", buffer);
+    CHECK_EQ(kit_told(FORMAT_HINT_LET_GO, 0), 2);
+    settle();
+    for (int i = 0; i < 2; i++)
+        CHECK(!is_one_of(kit_alloc(KIT_BYTES), held));
+    CHECK_EQ(group_end(), 0);
+    settle();
+    for (int i = 0; i < 2; i++)
+        again[i] = kit_alloc(KIT_BYTES);
+    CHECK(is_one_of(again[0], held));
+    CHECK(is_one_of(again[1], held));
+    kit_clean_up();
+}
+
 /* `when` of one hint for 8 MiB, beside one for 4 MiB that releases at no moment of the test. */
 static void begin_with(const char *tail, const char *when)
 {

@@ -21,6 +21,8 @@ TEST(every_event_in_every_state)
             {HOLDER_LIMBO, false, {-1, -1, HOLDER_HUSK, HOLDER_LIMBO}},
             {HOLDER_LIMBO, true, {-1, -1, HOLDER_GONE, -1}},
             {HOLDER_HUSK, false, {-1, -1, -1, HOLDER_GONE}},
+            {HOLDER_HELD, true, {HOLDER_LET_GO, -1, -1, -1}},
+            {HOLDER_LET_GO, true, {-1, -1, -1, -1}},
             {HOLDER_GONE, true, {-1, -1, -1, -1}},
     };
 

@@ -116,6 +116,56 @@ TEST(r57_what_is_let_go_is_handed_out_behind_the_work_before_the_edge)
     }
 }
 
+/* What is let go at an edge is kept while a call is on its way that began before: the edge may be that call. */
+TEST(r66_what_is_let_go_waits_for_calls_that_are_on_their_way)
+{
+    for (uint64_t stream = 0; stream < STREAMS; stream++) {
+        struct bench *b = holding_bench(64 * MiB, HINT_LIVE);
+        devptr_t a = hinted_on(b, 40 * MiB, stream);
+        size_t count;
+
+        CHECK_EQ(bench_free_on(b, a, stream), 0);
+        fake_reader_enter(b->fake, 4);
+        CHECK_EQ(pass_edge(b), 1);
+        CHECK_EQ(b->last.kind, OUTCOME_LET_GO);
+        CHECK(pool_waits_for_readers(b->pool));
+        CHECK_EQ(bench_alloc_on(b, 40 * MiB, stream), 0);
+        CHECK_EQ(bench_stats(b).held, 0);
+        CHECK_EQ(bench_stats(b).quarantined, 40 * MiB);
+        CHECK_EQ(bench_free_on(b, a, stream), -EINVAL);
+        BENCH_CHECK(b);
+        CHECK_EQ(pass_edge(b), 0); /* once */
+        fake_submit(b->fake, 3, a, 40 * MiB);
+        fake_reader_leave(b->fake, 4);
+        CHECK_EQ(pool_poll(b->pool, true, NULL, 0, &count), 0);
+        CHECK(!pool_waits_for_readers(b->pool));
+        CHECK_EQ(bench_stats(b).held + bench_stats(b).quarantined, 0);
+        BENCH_CHECK(b);
+        CHECK_NE(bench_alloc_on(b, 40 * MiB, stream), 0); /* else the device sees two tenants */
+        CHECK(b->last.how & OUTCOME_WAITED);
+        bench_end(b);
+    }
+}
+
+TEST(r66_what_is_let_go_waits_for_calls_that_name_it_and_are_still_to_be_made)
+{
+    struct bench *b = holding_bench(64 * MiB, HINT_LIVE);
+    devptr_t a = hinted(b, 40 * MiB);
+    struct pool_collected call;
+
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK(pool_collect(b->pool, a, &call));
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK(!pool_waits_for_readers(b->pool));
+    CHECK_EQ(bench_alloc(b, 40 * MiB), 0);
+    CHECK_EQ(bench_stats(b).quarantined, 40 * MiB);
+    BENCH_CHECK(b);
+    pool_call_made(b->pool, &call);
+    CHECK(pool_waits_for_readers(b->pool));
+    CHECK_NE(bench_alloc(b, 40 * MiB), 0);
+    bench_end(b);
+}
+
 TEST(r55_in_shadow_nothing_is_held)
 {
     struct bench *with = holding_bench(256 * MiB, HINT_SHADOW);
@@ -268,6 +318,26 @@ TEST(r26_held_blocks_go_with_their_context)
     bench_end(b);
 }
 
+TEST(r26_blocks_that_are_being_let_go_go_with_their_context)
+{
+    struct bench *b = holding_bench(64 * MiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    size_t count;
+
+    CHECK_EQ(bench_free(b, a), 0);
+    fake_reader_enter(b->fake, 4);
+    CHECK_EQ(pass_edge(b), 1);
+    fake_context_gone(b->fake, BENCH_CONTEXT);
+    pool_context_gone(b->pool, BENCH_CONTEXT);
+    BENCH_CHECK(b);
+    CHECK_EQ(bench_stats(b).held + bench_stats(b).quarantined + bench_stats(b).stored, 0);
+    fake_reader_leave(b->fake, 4);
+    CHECK_EQ(pool_poll(b->pool, true, NULL, 0, &count), 0);
+    CHECK(!pool_waits_for_readers(b->pool));
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
 TEST(a_memory_pool_that_is_destroyed_goes_with_its_last_held_block)
 {
     struct bench *b = holding_bench(64 * MiB, HINT_LIVE);
@@ -279,6 +349,24 @@ TEST(a_memory_pool_that_is_destroyed_goes_with_its_last_held_block)
     give_back(b);
     CHECK_EQ(b->fake->held, 4 * MiB);
     CHECK_EQ(pass_edge(b), 1);
+    give_back(b);
+    CHECK_EQ(b->fake->held, 0);
+    bench_end(b);
+}
+
+TEST(r66_a_memory_pool_that_is_destroyed_stays_for_a_call_that_is_on_its_way)
+{
+    struct bench *b = holding_bench(64 * MiB, HINT_LIVE);
+    devptr_t a = hinted_on(b, 4 * MiB, 1);
+    struct pool_request request = bench_request(4 * MiB, 1);
+
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    CHECK_EQ(pool_heap_gone(b->pool, request.owner), 0);
+    fake_reader_enter(b->fake, 4);
+    CHECK_EQ(pass_edge(b), 1);
+    give_back(b);
+    CHECK_EQ(b->fake->held, 4 * MiB);
+    fake_reader_leave(b->fake, 4);
     give_back(b);
     CHECK_EQ(b->fake->held, 0);
     bench_end(b);

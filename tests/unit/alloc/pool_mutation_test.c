@@ -76,3 +76,28 @@ TEST(without_the_fence_of_an_event_the_device_faults)
         bench_end(b);
     }
 }
+
+/* do: hold: what the edge lets go is handed out while the call that is the edge is still on its way. */
+TEST(without_the_grace_period_what_is_let_go_is_another_tenants_at_once)
+{
+    struct rule rule = {.action = ACTION_HOLD,
+            .mode = HINT_LIVE,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.anchor = "step", .kind = EDGE_EXIT}};
+
+    for (int graced = 0; graced < 2; graced++) {
+        struct bench *b = bench_new(64 * MiB);
+        devptr_t block;
+
+        pool_mutations = graced ? 0 : POOL_MUTATE_GRACE;
+        bench_rules(b, &rule, 1);
+        block = hinted(b, 40 * MiB);
+        CHECK_EQ(bench_free(b, block), 0);
+        fake_reader_enter(b->fake, 4);
+        CHECK_EQ(pass_edge(b), 1);
+        CHECK_EQ(bench_alloc(b, 40 * MiB), graced ? 0 : block);
+        fake_reader_leave(b->fake, 4);
+        pool_mutations = 0;
+        bench_end(b);
+    }
+}
