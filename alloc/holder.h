@@ -14,6 +14,8 @@
  * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► LET_GO ── readers ended ──► dropped; its block is KEPT
  * meanwhile by a pin (pin.h).
  *
+ * A removal that the driver refuses ends in LIMBO: the holder is dropped, and the block is the program's as before.
+ *
  * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only noted: the release goes its
  * way, and GONE comes with the removal. The address is handed out again only after GONE and a fence that was recorded
  * after the free.

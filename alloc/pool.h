@@ -228,7 +228,7 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 /*
  * [driver] Moves everything that can move without waiting: closes an epoch if due, asks fences, removes storage whose
  * limbo is over. Tells (at most `max`) OUTCOME_HUSKs: storage that has really gone since the last call, wherever that
- * happened. may_fence as in pool_request. Cheap when pool_has_news and the timelines are empty.
+ * happened; OUTCOME_REFUSED if the driver did not take it. may_fence as in pool_request. Cheap when pool_has_news and the timelines are empty.
  */
 int pool_poll(
         struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count);

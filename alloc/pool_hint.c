@@ -99,8 +99,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
         pool->counters.shadow_bytes += requested;
         return;
     }
-    heap->tally.stored -= block->node.size;
-    heap->device->stored -= block->node.size;
+    tally_stored(heap, -(int64_t)block->node.size);
     heap->tally.limbo += block->node.size;
     pool->counters.released_count++;
     pool->counters.released_bytes += requested;

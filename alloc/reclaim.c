@@ -616,19 +616,40 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     return handle;
 }
 
-/* The driver refused: the block stays as it is for good. */
+/* Then it was not the driver that refused: it was not called. */
+static bool is_frozen(const struct pool *pool)
+{
+    return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
+}
+
+/*
+ * The driver refused, and all is mapped as it was: the release is undone. The program has its block as if no hint spoke of it,
+ * or has freed it meanwhile, and it goes the way of all others. What was freed before that stays as it is for good.
+ */
 static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
 {
     struct block *block = block_at(pool, removal->index);
+    struct outcome refused;
 
-    if (block_segment(pool, block)->dead || block->state != BLOCK_PENDING)
+    if (block_segment(pool, block)->dead)
         return;
-    if (is_freed(block))
+    if (is_freed(block)) {
         removal->heap->tally.pending -= removal->size;
-    else
-        removal->heap->tally.limbo -= removal->size;
-    holder_drop(pool, block);
-    tally_keep(pool, block);
+        holder_drop(pool, block);
+        tally_keep(pool, block);
+        return;
+    }
+    removal->heap->tally.limbo -= removal->size;
+    if (block->state == BLOCK_LIVE) {
+        refused = outcome_of(pool, removal->index, OUTCOME_REFUSED);
+        if (!is_frozen(pool))
+            tell(pool, &refused);
+        tally_stored(removal->heap, (int64_t)removal->size);
+        holder_drop(pool, block);
+    } else {
+        holder_drop(pool, block);
+        block_push_open(pool, removal->index);
+    }
 }
 
 /* The first that waits, busy for the caller. */
@@ -683,6 +704,20 @@ static int put_poison(struct pool *pool, const struct removal *removal)
     return r;
 }
 
+/* A refusal may come when a peer has lost its access, so all get it back: the block is still the program's. If that fails, too,
+ * nobody knows what is left of it, and it counts as taken: the guard says so, and the program's free unmaps the block. */
+static int take_access(struct pool *pool, const struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+    int r = drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_NONE);
+
+    if (r == 0 || is_frozen(pool))
+        return r;
+    return drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_RW) == 0
+            ? r
+            : 0;
+}
+
 static int remove_from(struct pool *pool, struct removal *removal)
 {
     const struct heap *heap = removal->heap;
@@ -691,8 +726,7 @@ static int remove_from(struct pool *pool, struct removal *removal)
     case REMOVE_STORAGE:
         return DRIVE(pool, unmap, removal->range, removal->range_size);
     case REMOVE_ACCESS:
-        return drive_set_access(
-                pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_NONE);
+        return take_access(pool, removal);
     case REMOVE_CONTENT:
         return put_poison(pool, removal);
     case REMOVE_POISON:

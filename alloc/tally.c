@@ -15,11 +15,18 @@ void tally_kept(struct heap *heap, int64_t by)
     tally_raise(&heap->tally.kept_high, heap->tally.kept);
 }
 
+void tally_stored(struct heap *heap, int64_t by)
+{
+    heap->tally.stored += (uint64_t)by;
+    heap->device->stored += (uint64_t)by;
+    tally_raise(&heap->tally.stored_high, heap->tally.stored);
+    tally_raise(&heap->device->stored_high, heap->device->stored);
+}
+
 void tally_held(struct heap *heap, int64_t by)
 {
     heap->tally.held += (uint64_t)by;
-    heap->tally.stored += (uint64_t)by;
-    heap->device->stored += (uint64_t)by;
+    tally_stored(heap, by);
 }
 
 void tally_keep(struct pool *pool, struct block *block)

@@ -21,6 +21,9 @@ static inline void tally_raise(uint64_t *high, uint64_t value)
 void tally_reserved(struct heap *heap, int64_t by);
 void tally_kept(struct heap *heap, int64_t by);
 
+/* Bytes that need storage. */
+void tally_stored(struct heap *heap, int64_t by);
+
 /* Bytes that hints hold: they need storage, although the program does not hold them. */
 void tally_held(struct heap *heap, int64_t by);
 

@@ -214,7 +214,9 @@ enum outcome_kind {
     OUTCOME_HUSK, /* the storage (live) or the access (trap) is really gone; poison is on its way into it */
     OUTCOME_CLEAN,   /* after the program's free: all of it is as poison left it */
     OUTCOME_WRITTEN, /* after the program's free: some of it is not */
-    OUTCOME_REFUSED, /* an edge passed, and the storage stays: pinned, or the hint may not act any more */
+    /* an edge passed, and the storage stays: pinned, or the hint may not act any more; or told later, as HUSK is: the driver
+     * refused to take it */
+    OUTCOME_REFUSED,
     OUTCOME_PICKED, /* a call that the pick of its hint names was given the block for the first time */
     OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
     OUTCOME_LET_GO, /* an edge passed that a block was held for: it goes the way of all that is freed */

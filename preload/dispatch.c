@@ -228,6 +228,18 @@ static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
 
 static atomic_bool release_waits; /* for a call to the driver */
 
+static void tell_gone(const struct outcome *news)
+{
+    if (news->kind == OUTCOME_WRITTEN)
+        touch_written(news);
+    else if (news->kind == OUTCOME_REFUSED)
+        tell_hint(news, FORMAT_HINT_REFUSED, NULL, EIO);
+    else
+        tell_hint(news, news->kind == OUTCOME_CLEAN ? FORMAT_HINT_CLEAN : FORMAT_HINT_UNMAPPED,
+                NULL, 0);
+    tell_reserved(news);
+}
+
 /* Storage that has gone since the last call; limbo moves on the way. */
 static void tell_news(void)
 {
@@ -237,15 +249,8 @@ static void tell_news(void)
     do {
         n = 0;
         (void)pool_poll(pool, dispatch_may_fence(), news, OUTCOMES, &n);
-        for (size_t i = 0; i < n; i++) {
-            if (news[i].kind == OUTCOME_WRITTEN)
-                touch_written(&news[i]);
-            else
-                tell_hint(&news[i],
-                        news[i].kind == OUTCOME_CLEAN ? FORMAT_HINT_CLEAN : FORMAT_HINT_UNMAPPED,
-                        NULL, 0);
-            tell_reserved(&news[i]);
-        }
+        for (size_t i = 0; i < n; i++)
+            tell_gone(&news[i]);
     } while (n == OUTCOMES);
     if (sidecar_decides() && pool_waits_for_readers(pool))
         dispatch_go_on_later();

@@ -290,9 +290,11 @@ static int map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
 static int unmap(SELF, devptr_t ptr, uint64_t size)
 {
     struct quiet quiet = quiet_begin();
+    int r = (int)REAL(cuMemUnmap)(ptr, size);
 
-    range_forget(ptr);
-    return quiet_end(&quiet, (int)REAL(cuMemUnmap)(ptr, size));
+    if (r == 0)
+        range_forget(ptr); /* what stays mapped goes on to get the access that peers are given */
+    return quiet_end(&quiet, r);
 }
 
 static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,

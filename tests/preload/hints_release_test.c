@@ -169,6 +169,44 @@ TEST(r57_a_released_address_faults_and_is_nobody_elses)
 
 /* ---- R58 ------------------------------------------------------------------------------------ */
 
+/* The driver refuses the removal, and the program frees the block later: its memory is there again for others. */
+static void refuse_removal(const char *mode, const char *fault)
+{
+    size_t free_before, free_now, total;
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("SIMCUDA_MEMORY", "64M", 1) == 0);
+    kit_hint("refused", mode);
+    if (strcmp(mode, "live") == 0)
+        kit_allow_live();
+    REQUIRE(setenv("SIMCUDA_FAIL", fault, 1) == 0);
+    start();
+    CU_OK(cu->cuMemGetInfo_v2(&free_before, &total));
+    ptr = phase();
+    settle();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, ptr), 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_REFUSED, ptr), 1);
+    CHECK_EQ(cu->cuMemsetD8_v2(ptr, 0x33, KIT_BYTES), CUDA_SUCCESS);
+    looked_at = ptr;
+    CHECK_EQ(run_child(look), 0);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    CU_OK(cu->cuMemGetInfo_v2(&free_now, &total));
+    CHECK_EQ(free_now, free_before);
+    CHECK_NE(kit_alloc(free_now), 0); /* what is said to be free can be had */
+    kit_clean_up();
+}
+
+TEST(r84_memory_whose_unmapping_is_refused_is_free_again_after_the_free)
+{
+    refuse_removal("live", "cuMemUnmap:1:999");
+}
+
+TEST(r84_memory_whose_access_cannot_be_taken_is_free_again_after_the_free)
+{
+    refuse_removal("trap", "cuMemSetAccess:2:999");
+}
+
 static void free_once(CUdeviceptr ptr)
 {
     CHECK_EQ(cu->cuMemFree_v2(ptr + 512), CUDA_ERROR_INVALID_VALUE);

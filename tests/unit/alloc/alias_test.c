@@ -233,6 +233,37 @@ TEST(r57_a_trap_takes_the_access_of_one_block_alone)
     bench_end(b);
 }
 
+TEST(a_removal_that_the_driver_refuses_leaves_the_block_its_parts)
+{
+    static const enum hint_mode modes[] = {HINT_LIVE, HINT_TRAP};
+    static const char *const calls[] = {"unmap", "set_access"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct bench *b = sharing_bench(modes[i]);
+        devptr_t a = hinted(b, 512 * KiB);
+        devptr_t other;
+        uint64_t storage = fake_storage(b->fake, a);
+
+        b->fake->fail_name = calls[i];
+        b->fake->fail_at = 1;
+        CHECK_EQ(pass_edge(b), 1);
+        CHECK(b->fake->fired);
+        CHECK_EQ(told(b, OUTCOME_REFUSED), 1);
+        CHECK_EQ(b->last.ptr, a);
+        CHECK(fake_is_accessible(b->fake, a, 512 * KiB));
+        CHECK_EQ(bench_stats(b).limbo, 0);
+        other = hinted(b, 512 * KiB);
+        CHECK_NE(fake_storage(b->fake, other), storage);
+        BENCH_CHECK(b);
+        CHECK_EQ(bench_free(b, a), 0);
+        give_back(b);
+        CHECK_EQ(b->fake->mappings, 1);
+        CHECK_EQ(fake_storage(b->fake, hinted(b, 512 * KiB)), storage);
+        CHECK_EQ(bench_free(b, other), 0);
+        bench_end(b);
+    }
+}
+
 TEST(poison_is_put_into_one_block_alone)
 {
     for (int written = 0; written < 2; written++) {

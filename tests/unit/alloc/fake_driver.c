@@ -37,6 +37,7 @@ static int enter(struct fake_driver *fake, const char *name)
     if (fake->fail_at > 0 && (!fake->fail_name || strcmp(fake->fail_name, name) == 0)
             && --fake->fail_at == 0) {
         fake->fired = true;
+        fake->fail_at = fake->fail_all;
         return fake->fail_code;
     }
     return 0;

@@ -75,6 +75,7 @@ struct fake_driver {
     uint64_t memory;       /* of the device */
     uint64_t skew;         /* added to the base of plain segments, to be misaligned */
     int fail_at;           /* the n-th call from now fails (1 = the next); 0 = none */
+    bool fail_all;         /* and so do those after it */
     int fail_code;         /* with this */
     const char *fail_name; /* only calls of this name count; NULL = all */
     bool no_vmm;

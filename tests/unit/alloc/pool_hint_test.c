@@ -622,22 +622,103 @@ TEST(a_hinted_block_whose_mapping_fails_is_not_kept_for_later)
     }
 }
 
+static size_t poll_refused(struct bench *b)
+{
+    struct outcome told[8];
+    size_t count = 0;
+
+    REQUIRE_EQ(pool_poll(b->pool, true, told, 8, &count), 0);
+    for (size_t i = 0; i < count; i++)
+        CHECK_EQ(told[i].kind, OUTCOME_REFUSED);
+    if (count)
+        b->last = told[0];
+    return count;
+}
+
+/* The release is undone: the block is the program's as without a hint, and its free goes the way of all others. */
 TEST(a_removal_that_the_driver_refuses_harms_nothing)
+{
+    static const enum hint_mode modes[] = {HINT_LIVE, HINT_TRAP};
+    static const char *const calls[] = {"unmap", "set_access"};
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct pool_memory memory = {
+                .driver_free = 1 * GiB - 4 * MiB, .total = 1 * GiB, .may_wait = true};
+        struct bench *b = hinted_bench(1 * GiB, modes[i]);
+        devptr_t a = hinted(b, 4 * MiB);
+        struct pool_hit hit;
+
+        b->fake->fail_name = calls[i];
+        b->fake->fail_at = 1;
+        CHECK_EQ(pass_edge(b), 1);
+        CHECK(b->fake->fired);
+        CHECK_EQ(poll_refused(b), 1);
+        CHECK_EQ(b->last.ptr, a);
+        CHECK_EQ(b->last.rule, 0);
+        CHECK_EQ(b->last.mode, modes[i]);
+        CHECK_EQ(poll_refused(b), 0);
+        CHECK_EQ(state_of(b, a), HOLDER_LIVE); /* the storage stays */
+        CHECK_EQ(pool_touch(b->pool, a, 1, &hit), 0);
+        CHECK(fake_is_accessible(b->fake, a, 4 * MiB));
+        CHECK_EQ(bench_stats(b).limbo, 0);
+        CHECK_EQ(bench_stats(b).stored, 4 * MiB);
+        BENCH_CHECK(b);
+        CHECK_EQ(bench_free(b, a), 0);
+        CHECK_EQ(bench_free(b, a), -EINVAL);
+        BENCH_CHECK(b);
+        CHECK_EQ(pool_available(b->pool, 0, &memory), 1 * GiB);
+        bench_pass(b);
+        CHECK_EQ(pool_trim_device(b->pool, 0, true), 4 * MiB); /* what is said to be free is */
+        CHECK_EQ(b->fake->held, 0);
+        BENCH_CHECK(b);
+        bench_end(b);
+    }
+}
+
+/* Neither taken nor given back: whether all of the device and its peers have access, nobody knows. The guard says it has gone. */
+TEST(access_that_the_driver_neither_takes_nor_gives_counts_as_taken)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_TRAP);
+    devptr_t a = hinted(b, 4 * MiB);
+    struct pool_hit hit;
+
+    b->fake->fail_name = "set_access";
+    b->fake->fail_at = 1;
+    b->fake->fail_all = true;
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK(b->fake->fired);
+    b->fake->fail_all = false;
+    b->fake->fail_at = 0;
+    CHECK_EQ(poll_husks(b), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    CHECK_EQ(pool_touch(b->pool, a, 1, &hit), 1);
+    CHECK_EQ(bench_free(b, a), 0);
+    fake_drain(b->fake);
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), 4 * MiB);
+    CHECK_EQ(b->fake->held, 0);
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
+/* Freed while it was on its way, and the driver refuses: it serves again, as what is freed without a hint does. */
+TEST(a_removal_that_the_driver_refuses_after_the_free_loses_nothing)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     devptr_t a = hinted(b, 4 * MiB);
 
+    fake_submit(b->fake, 2, a, 4 * MiB);
+    CHECK_EQ(pass_edge(b), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
+    CHECK_EQ(bench_free(b, a), 0);
     b->fake->fail_name = "unmap";
     b->fake->fail_at = 1;
-    CHECK_EQ(pass_edge(b), 1);
+    bench_pass(b);
     CHECK(b->fake->fired);
-    CHECK_EQ(poll_husks(b), 0);
-    CHECK_EQ(state_of(b, a), HOLDER_LIMBO); /* the storage stays */
+    CHECK_EQ(bench_stats(b).limbo, 0);
+    BENCH_CHECK(b);
+    CHECK_NE(bench_alloc(b, 64 * MiB), 0); /* a miss closes the epoch */
+    CHECK_EQ(hinted(b, 4 * MiB), a);
     CHECK(fake_is_accessible(b->fake, a, 4 * MiB));
-    BENCH_CHECK(b);
-    CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(bench_free(b, a), -EINVAL);
-    BENCH_CHECK(b);
     bench_end(b);
 }
 
