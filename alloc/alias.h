@@ -16,7 +16,8 @@
  * streams, so it does not matter which stream uses what; a device need not order two users of one handle (R95). Parts are
  * no smaller than 32 KiB: two users never share a line of a cache.
  *
- * It has to be asked for (backend: alias): each such block costs a mapping at its allocation and an unmapping at its end.
+ * It has to be asked for (backend: alias): each such block costs a mapping at its allocation and an unmapping at its end, and
+ * a look at each shared handle of its heap, under the pool's lock, to find the fullest that has room.
  *
  * Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.
  */

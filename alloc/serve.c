@@ -160,6 +160,14 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
 
 /* ── a full device (R31) ── */
 
+/* Parts of a shared handle have become free, or a whole one: a mapping is all that the request needs. */
+static int share(struct pool *pool, struct serve *serve)
+{
+    int r = serve->shares && need_of(pool, serve) == 0 ? grow(pool, serve) : NEXT;
+
+    return is_refused(r) ? NEXT : r;
+}
+
 static int wait_and_hit(struct pool *pool, struct serve *serve)
 {
     bool streams = serve->request->api == API_STREAM && !serve->hinted;
@@ -175,8 +183,8 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
             break;
         note_wait(serve);
         r = hit(pool, serve);
-        if (r == NEXT && streams)
-            r = hit_run(pool, serve);
+        if (r == NEXT)
+            r = streams ? hit_run(pool, serve) : share(pool, serve);
         if (r != NEXT)
             return r;
         r = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* backend: alias. Small hinted blocks share handles, each at an address of its own; what is released there faults there. */
+#include "alloc/reclaim.h"
 #include "tests/unit/alloc/hinted.h"
 
 #define UNIT (2 * MiB)
@@ -262,6 +263,41 @@ TEST(a_removal_that_the_driver_refuses_leaves_the_block_its_parts)
         CHECK_EQ(bench_free(b, other), 0);
         bench_end(b);
     }
+}
+
+TEST(r31_on_a_full_device_parts_serve_after_the_first_epoch_that_frees_them)
+{
+    struct bench *b = bench_new(8 * UNIT);
+    struct pool_ladder ladder = {0};
+    struct tag tag = {.size = 512 * KiB, .anchor = 1, .path = "step"};
+    struct pool_request request = bench_request(tag.size, 0);
+    struct plan plan;
+    devptr_t p[4], idle;
+    uint64_t storage;
+
+    share(b, HINT_LIVE);
+    for (int i = 0; i < 4; i++)
+        p[i] = hinted(b, 512 * KiB);
+    storage = fake_storage(b->fake, p[0]);
+    idle = bench_alloc(b, 3 * UNIT);
+    REQUIRE(bench_alloc(b, b->fake->memory - b->fake->held) != 0);
+    CHECK_EQ(bench_free(b, idle), 0); /* there is something to be trimmed */
+    fake_drain(b->fake);
+    REQUIRE_EQ(reclaim_poll(b->pool, true), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_submit(b->fake, 1 + i, p[i], 512 * KiB);
+        CHECK_EQ(bench_free(b, p[i]), 0);
+        REQUIRE_EQ(reclaim_poll(b->pool, true), 0); /* an epoch for each */
+    }
+    hint_plan(b->hints, &tag, &plan);
+    request.plan = &plan;
+    request.ladder = &ladder;
+    CHECK_EQ(fake_storage(b->fake, bench_ask(b, &request)), storage);
+    CHECK_EQ(ladder.waits, 1);
+    CHECK_EQ(ladder.trims, 0);
+    CHECK_EQ(b->fake->handles, 1);
+    BENCH_CHECK(b);
+    bench_end(b);
 }
 
 TEST(poison_is_put_into_one_block_alone)
