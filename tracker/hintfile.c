@@ -342,6 +342,16 @@ static bool scan_range(const char *at, bool (*scan)(const char **at, uint64_t *r
     return *at == '\0';
 }
 
+/* size | "lo..hi" | ">=n" */
+static bool scan_sizes(const char *text, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+    if (strncmp(text, ">=", 2) != 0)
+        return scan_range(text, scan_size, ret_lo, ret_hi);
+    text += 2;
+    *ret_hi = UINT64_MAX;
+    return scan_size(&text, ret_lo) && *text == '\0';
+}
+
 /* ---- pick ---- */
 
 static int take_pysite(struct reading *reading, const struct hinttree_node *item)
@@ -393,16 +403,11 @@ static int take_pick_site(struct reading *reading, const struct hinttree_node *v
     return 0;
 }
 
-/* size | "lo..hi" | ">=n" */
 static int take_pick_size(struct reading *reading, const struct hinttree_node *value)
 {
     struct rule_pick *pick = &reading->rule->pick;
-    bool is_open = strncmp(value->text, ">=", 2) == 0;
-    const char *at = value->text + (is_open ? 2 : 0);
-    bool fits = is_open ? scan_size(&at, &pick->size_lo) && *at == '\0'
-                        : scan_range(at, scan_size, &pick->size_lo, &pick->size_hi);
 
-    if (!fits)
+    if (!scan_sizes(value->text, &pick->size_lo, &pick->size_hi))
         return refuse(reading, value, "size must be a size, \"low..high\" or \">=size\"");
     if (pick->size_lo > pick->size_hi)
         return refuse(reading, value, "the range of sizes is empty");
@@ -659,13 +664,13 @@ static int take_count_range(struct reading *reading, const struct hinttree_node 
     return check_range(reading, value, range);
 }
 
-/* size | "lo..hi" */
 static int take_size_range(struct reading *reading, const struct hinttree_node *value)
 {
     struct rule_range *range = field_of(reading);
 
-    if (!scan_range(value->text, scan_size, &range->lo, &range->hi))
-        return refuse(reading, value, "%s must be a size or \"low..high\"", reading->key->name);
+    if (!scan_sizes(value->text, &range->lo, &range->hi))
+        return refuse(reading, value, "%s must be a size, \"low..high\" or \">=size\"",
+                reading->key->name);
     return check_range(reading, value, range);
 }
 

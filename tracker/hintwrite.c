@@ -362,13 +362,17 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
 void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, size_t size)
 {
     bool is_count = !rule_has(&drift->expect.count, drift->seen.count);
+    const struct rule_range *range = is_count ? &drift->expect.count : &drift->expect.bytes;
     uint64_t number = is_count ? drift->seen.count : drift->seen.bytes;
     char expected[HINTFILE_RANGE_MAX];
     char instance[16] = "";
 
     if (drift->instance)
         (void)snprintf(instance, sizeof instance, " (%" PRIu64 ")", (uint64_t)drift->instance + 1);
-    (void)format_range(is_count ? &drift->expect.count : &drift->expect.bytes, expected);
+    if (range->hi == UINT64_MAX)
+        (void)snprintf(expected, sizeof expected, ">=%" PRIu64, range->lo);
+    else
+        (void)format_range(range, expected);
     if (drift->seen.count == 0)
         (void)snprintf(ret_text, size,
                 "its matches could not be counted at %s%s: too many instances of its anchor never "

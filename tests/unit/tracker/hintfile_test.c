@@ -396,7 +396,7 @@ static const struct {
                 "t.yaml:7:21: the range of count is empty"},
         {HINT(PICK, WHEN, "    expect: {count: 0}\n"), "t.yaml:7:21: count must not be 0"},
         {HINT(PICK, WHEN, "    expect: {bytes: [1, 2]}\n"),
-                "t.yaml:7:21: bytes must be a size or \"low..high\""},
+                "t.yaml:7:21: bytes must be a size, \"low..high\" or \">=size\""},
         {HINT(PICK, WHEN, "    expect: {bytes: 1MiB..1KiB}\n"),
                 "t.yaml:7:21: the range of bytes is empty"},
         {HINT(PICK, WHEN, "  - id: a\n    do: release\n    pick: " PICK "\n    when: " WHEN "\n"),
@@ -572,10 +572,11 @@ TEST(sizes_are_written_exactly_in_the_unit_that_is_read_best)
                                   "  - {id: b, do: release, pick: {size: '>=3298534883328'}, when: "
                                   "{anchor: a, edge: exit}, expect: {bytes: 1023..11010048}}\n"
                                   "  - {id: c, do: release, pick: {size: 1073741824}, when: "
-                                  "{anchor: a, edge: exit}, min-size: 1030}\n");
+                                  "{anchor: a, edge: exit}, min-size: 1030, "
+                                  "expect: {bytes: '>=1536KiB'}}\n");
     static const char *const written[] = {"min-size: 64KiB}", "size: \"2.25MiB..3.375MiB\"",
             "bytes: 1073741825}", "size: \">=3072GiB\"", "bytes: \"1023..10.5MiB\"", "size: 1GiB,",
-            "min-size: 1030\n"};
+            "min-size: 1030\n", "bytes: \">=1.5MiB\"}"};
     struct hintfile *again;
     char *text = NULL;
     size_t length;
@@ -1260,6 +1261,9 @@ TEST(a_drift_is_told_with_what_was_expected_and_what_was_seen)
     drift.instance = 0;
     hintfile_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text, "matched 1024 bytes in SOT_CALL_0, 1000 expected");
+    drift.expect.bytes = (struct rule_range){2048, UINT64_MAX};
+    hintfile_tell_drift(&drift, text, sizeof text);
+    CHECK_STR_EQ(text, "matched 1024 bytes in SOT_CALL_0, >=2048 expected");
     drift.seen = (struct rule_seen){0, 0};
     hintfile_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text,
