@@ -64,7 +64,7 @@ static bool add_row(struct check *check, char *text)
 static bool are_live(const struct load *load)
 {
     for (size_t i = 0; i < load->hint_count; i++)
-        if (load->hints[i].mode != HINT_LIVE)
+        if (load->hints[i].mode != HINT_LIVE && load->hints[i].mode != HINT_OFF)
             return false;
     return true;
 }
@@ -95,25 +95,42 @@ static const char *launch_glob(const struct rule *rule)
 static int foresee(const struct check *check, struct hintfile *file)
 {
     const struct trace *trace = check->load.trace;
+    bool is_live = are_live(&check->load);
+    bool is_whole = check->load.complete_from == 0 && check->load.capture->has_all_events;
     int lacking = predict_lacks_launch(trace, file->rule, file->rule_count);
-    int r = lacking >= 0 ? -ENODATA
-                         : predict_max(trace, file->rule, file->rule_count, &file->predicted_max);
+    int r = lacking >= 0 || !is_whole ? -ENODATA : 0;
 
+    for (size_t i = 0; i < file->rule_count;
+            i++) /* as the run had them: of canary only live knows */
+        if (file->rule[i].mode != HINT_OFF)
+            file->rule[i].mode = is_live ? HINT_LIVE : HINT_SHADOW;
+    if (r == 0)
+        r = predict_max(trace, file->rule, file->rule_count, &file->predicted_max);
     if (r == 0)
         r = predict_reserved(trace, file->rule, file->rule_count, &file->predicted_reserved);
     if (r == 0)
         return CMD_DONE;
     (void)fputs("kedge check: ", stderr);
     render_text(stderr, check->fields->predicted);
-    if (lacking >= 0)
+    if (!is_whole)
+        (void)fputs(": events are missing in the capture (KEDGE_TRACE=full keeps all): nothing can "
+                    "be predicted\n",
+                stderr);
+    else if (lacking >= 0)
         (void)fprintf(stderr,
                 ": hint %s waits for launches of kernels \"%s\", of which the capture has none: "
-                "make "
-                "the run with KEDGE_TRACE=full and driver 12.3 or later\n",
+                "the run launched none, or it was not made with KEDGE_TRACE=full and driver 12.3 "
+                "or later\n",
                 file->rule[lacking].id, launch_glob(&file->rule[lacking]));
     else
         (void)fprintf(stderr, ": %s\n", strerror(-r));
     return CMD_BAD;
+}
+
+/* Is what suggest predicted of another rank than the run? */
+static bool is_of_another(const struct check *check, const struct hintfile *file)
+{
+    return file->predicted_rank && strcmp(file->predicted_rank, check->load.capture->rank) != 0;
 }
 
 /* 0, or an exit code after one line. */
@@ -142,7 +159,7 @@ static int read_predictions(struct check *check)
     r = trouble ? CMD_BAD : CMD_DONE;
     if (trouble)
         (void)fprintf(stderr, "kedge check: %s: %s\n", path, trouble);
-    else if (file->predicted_max == 0)
+    else if (file->predicted_max == 0 || is_of_another(check, file))
         r = foresee(check, file);
     if (r == CMD_DONE)
         add_predictions(check, file);

@@ -312,6 +312,8 @@ static struct hintfile *make_file(struct suggestion *s)
     file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
     file->made_on = today();
     file->comment = make_head(s);
+    if (s->bad.capture->rank && *s->bad.capture->rank)
+        file->predicted_rank = vec_text(s->bad.capture->rank);
     file->predicted_max = s->whole_max;
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
     file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));

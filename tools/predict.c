@@ -289,6 +289,11 @@ static bool is_any_free(const struct rule *rules, size_t count)
     return is_free;
 }
 
+static bool is_here(const struct trace *trace, const struct rule *rule)
+{
+    return rule->mode != HINT_OFF && hint_is_for(rule, trace->rank ? trace->rank : "");
+}
+
 /* The rules as this process has them: those for other ranks are off. */
 static struct rule *rules_here(const struct trace *trace, const struct rule *rules, size_t count)
 {
@@ -296,10 +301,19 @@ static struct rule *rules_here(const struct trace *trace, const struct rule *rul
 
     for (size_t i = 0; i < count; i++) {
         here[i] = rules[i];
-        if (!hint_is_for(&rules[i], trace->rank ? trace->rank : ""))
+        if (!is_here(trace, &rules[i]))
             here[i].mode = HINT_OFF;
     }
     return here;
+}
+
+/* A block of a hint in live that its canary leaves in shadow. To be asked once for each block, in order. */
+static bool is_left_out(struct hints *hints, struct plan *io_plan)
+{
+    enum hint_mode mode = io_plan->mode;
+
+    hint_canary(hints, io_plan);
+    return io_plan->mode != mode;
 }
 
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
@@ -325,8 +339,9 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         struct predict_match *match = &ret_matches[i];
 
         match_block(hints, trace, &named, i, &plan, match);
-        if (plan.rule >= 0 && action_releases(plan.action) && !plan.small
-                && !trace->blocks[i].native)
+        if (trace->blocks[i].native || is_left_out(hints, &plan))
+            continue;
+        if (plan.rule >= 0 && action_releases(plan.action) && !plan.small)
             match->at = due_at(&waits, &plan, i);
     }
     waits_end(&waits);
@@ -349,7 +364,8 @@ static bool has_launch(const struct trace *trace, const struct rule_when *when)
 int predict_lacks_launch(const struct trace *trace, const struct rule *rules, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!has_launch(trace, &rules[i].when) || !has_launch(trace, &rules[i].otherwise))
+        if (is_here(trace, &rules[i])
+                && (!has_launch(trace, &rules[i].when) || !has_launch(trace, &rules[i].otherwise)))
             return (int)i;
     return -1;
 }
@@ -392,6 +408,7 @@ static int replay_alloc(struct replay *replay, const struct trace_event *event)
         return 0;
     make_tag(replay->trace, &replay->named, block, &tag);
     hint_plan(replay->hints, &tag, &plan);
+    hint_canary(replay->hints, &plan);
     struct playback_ask ask = {.size = block->size,
             .stream = block->stream ? REPLAY_STREAM : 0,
             .plan = &plan,
@@ -475,9 +492,12 @@ int predict_reserved(
     struct counting counting;
     struct pool_opts opts;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (live[i].mode != HINT_LIVE)
+            live[i].canary = 0;
         if (live[i].mode != HINT_OFF)
             live[i].mode = HINT_LIVE;
+    }
     int r = hint_new(live, count, &replay.hints);
     if (r < 0)
         goto free_rules;

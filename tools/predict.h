@@ -26,14 +26,14 @@ struct predict_match {
 };
 
 /*
- * For each block of the trace what the rules say. The modes of the rules do not matter, off ones excepted. 0, or -errno of
- * hint_new.
+ * For each block of the trace what the rules say. The modes of the rules do not matter, off ones excepted, but only in live a canary
+ * leaves blocks out. 0, or -errno of hint_new.
  */
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches);
 
 /*
- * The first rule that waits for launches of kernels of which the trace has none; -1 = no rule does. A capture has launches if hints of
+ * The first rule of this rank that waits for launches of kernels of which the trace has none; -1 = no rule does. A capture has launches if hints of
  * its run waited for them, or KEDGE_ANCHORS named the kernels.
  */
 int predict_lacks_launch(const struct trace *trace, const struct rule *rules, size_t count);

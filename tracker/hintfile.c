@@ -1056,6 +1056,7 @@ void hintfile_free(struct hintfile *file)
     free(file->made_from);
     free(file->made_by);
     free(file->made_on);
+    free(file->predicted_rank);
     free(file->comment);
     free(file->rule);
     free(file->words);

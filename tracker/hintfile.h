@@ -92,6 +92,7 @@ struct hintfile {
 
     /* what the whole run that it was made from would have with it, 0 = not stated: Max with hints, peak reserved */
     uint64_t predicted_max, predicted_reserved;
+    char *predicted_rank; /* that run's, NULL = of every rank */
 
     char *made_by, *made_on;
     char **made_from; /* made_from_count of them */

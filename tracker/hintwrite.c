@@ -209,6 +209,10 @@ static void put_predicted(FILE *out, const struct hintfile *file)
     if (file->predicted_max == 0 && file->predicted_reserved == 0)
         return;
     (void)fputs("predicted: {", out);
+    if (file->predicted_rank) {
+        put_key(out, &comma, "rank");
+        put_quoted(out, file->predicted_rank, false);
+    }
     put_number(out, &comma, "max-bytes", file->predicted_max);
     put_number(out, &comma, "reserved-bytes", file->predicted_reserved);
     (void)fputs("}\n", out);

@@ -798,6 +798,76 @@ TEST(launches_are_foreseen_as_they_come)
     kit_clean_up();
 }
 
+/* 20 blocks of 8 MiB that the program keeps, each dead at a mark behind it; then one to know the peak by. */
+static void mark_each(void)
+{
+    client_init();
+    for (int i = 0; i < 20; i++) {
+        (void)kit_alloc(KIT_BYTES);
+        KEDGE_MARK("done");
+    }
+    (void)kit_alloc(1 * MB);
+}
+
+#define MARKED                                                                         \
+    "hints:\n"                                                                         \
+    "  - {id: first, do: release, pick: {size: 8MiB}, when: {event: {mark: \"done\", " \
+    "edge: point}, count: 1}"
+
+TEST(what_a_canary_leaves_out_is_foreseen)
+{
+    kit_files("foreseen-canary");
+    kit_write("kedge-hints: 1\n" MARKED ", canary: 1/4}\n");
+    kit_allow_live();
+    REQUIRE(setenv("KEDGE_HINTS_MODE", "live", 1) == 0);
+    REQUIRE_EQ(run_child(mark_each), 0);
+    CHECK_EQ(predicted("'peak_with_hints==128MiB'"), 0);
+    kit_clean_up();
+}
+
+/* What suggest predicted of one rank says nothing of another; without a rank it is of all. */
+TEST(what_was_predicted_of_another_rank_is_not_asked_for)
+{
+    static const char *const figures[] = {"rank: \"3\", ", "rank: \"\", ", ""};
+
+    for (int i = 0; i < 3; i++) {
+        char text[512];
+
+        snprintf(text, sizeof text, "kedge-hints: 1\npredicted: {%smax-bytes: 7MiB}\n" MARKED "}\n",
+                figures[i]);
+        kit_files("foreseen-rank");
+        kit_write(text);
+        REQUIRE(setenv("KEDGE_HINTS_MODE", "shadow", 1) == 0);
+        REQUIRE_EQ(run_child(mark_each), 0);
+        CHECK_EQ(predicted(""), i == 0 ? 0 : 1);
+        kit_clean_up();
+    }
+}
+
+/* More events than a small ring keeps. */
+static void mark_and_pass(void)
+{
+    mark_each();
+    for (int i = 0; i < 200000; i++)
+        pass_through(1 * MB);
+}
+
+TEST(a_run_of_which_events_are_missing_is_not_foreseen)
+{
+    static const char *const traces[] = {"agg", "ring,mb=1"};
+
+    for (int i = 0; i < 2; i++) {
+        kit_files("unforeseen-events");
+        kit_write("kedge-hints: 1\n" MARKED "}\n");
+        REQUIRE(setenv("KEDGE_HINTS_MODE", "shadow", 1) == 0);
+        REQUIRE(setenv("KEDGE_TRACE", traces[i], 1) == 0);
+        REQUIRE_EQ(run_child(mark_and_pass), 0);
+        CHECK_EQ(predicted(""), 2);
+        CHECK_EQ(predicted("2>&1 | grep -qF ': events are missing in the capture'"), 0);
+        kit_clean_up();
+    }
+}
+
 TEST(a_run_without_launches_is_not_foreseen)
 {
     kit_files("unforeseen");

@@ -1024,6 +1024,9 @@ TEST(launches_are_foreseen_by_the_names_of_kernels)
 
     rule.when = (struct rule_when){.kind = EDGE_LAUNCH, .count = 2, .anchor = "*sum"};
     CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), 0);
+    memcpy(rule.pick.rank, "7", 2); /* off in this rank */
+    CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), -1);
+    rule.pick.rank[0] = '\0';
     trace_add_launch(s.trace, "a_sum", 0, 0);
     CHECK_EQ(predict_lacks_launch(s.trace, &rule, 1), -1);
     for (int i = 0; i < 4; i++) {

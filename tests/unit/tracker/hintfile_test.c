@@ -15,7 +15,7 @@
 static const char full_text[] =
         "kedge-hints: 1                     # format version\n"
         "made: {by: kedge-suggest 0.1, from: [pt.kcap, pir.kcap], on: 2026-11-21}\n"
-        "predicted: {max-bytes: 9.37GiB, reserved-bytes: 10141827072}\n"
+        "predicted: {rank: \"0\", max-bytes: 9.37GiB, reserved-bytes: 10141827072}\n"
         "program:\n"
         "  argv: \"*tools/train.py*\"\n"
         "  rank: \"*\"\n"
@@ -78,6 +78,7 @@ TEST(every_supported_key_is_read)
     CHECK_EQ(file->min_size, 4u << 20);
     CHECK_EQ(file->predicted_max, (UINT64_C(937) << 30) / 100);
     CHECK_EQ(file->predicted_reserved, 10141827072);
+    CHECK_STR_EQ(file->predicted_rank, "0");
     CHECK_STR_EQ(file->made_by, "kedge-suggest 0.1");
     CHECK_STR_EQ(file->made_on, "2026-11-21");
     REQUIRE_EQ(file->made_from_count, 2);
@@ -447,6 +448,9 @@ static void check_same(const struct hintfile *a, const struct hintfile *b)
     CHECK_EQ(a->min_size, b->min_size);
     CHECK_EQ(a->predicted_max, b->predicted_max);
     CHECK_EQ(a->predicted_reserved, b->predicted_reserved);
+    CHECK_EQ(!a->predicted_rank, !b->predicted_rank);
+    if (a->predicted_rank && b->predicted_rank)
+        CHECK_STR_EQ(a->predicted_rank, b->predicted_rank);
     CHECK_EQ(a->made_from_count, b->made_from_count);
     for (size_t i = 0; i < a->rule_count; i++) {
         struct rule left = a->rule[i];
