@@ -62,6 +62,11 @@ static inline bool guard_is_idle(void)
     return __builtin_expect(atomic_load_explicit(&guard_word, memory_order_relaxed) == 0, 1);
 }
 
+static inline bool guard_has(enum guard_bit bit)
+{
+    return atomic_load_explicit(&guard_word, memory_order_relaxed) & (unsigned)bit;
+}
+
 void guard_set(enum guard_bit bit);
 void guard_clear(enum guard_bit bit);
 

@@ -462,11 +462,12 @@ static bool launched(CUgraphExec exec)
     {                                                                           \
         CUresult result;                                                        \
         struct submit submit;                                                   \
-        bool is_event;                                                          \
+        bool is_event = false;                                                  \
         submit_notice(stream, per_thread);                                      \
         if (guard_is_idle())                                                    \
             return REAL(symbol)(exec, stream);                                  \
-        is_event = launches_graph_begins(exec, stream, per_thread);             \
+        if (guard_has(GUARD_LAUNCHES))                                          \
+            is_event = launches_graph_begins(exec, stream, per_thread);         \
         if (!submit_begin(&submit, stream, per_thread)) {                       \
             result = REAL(symbol)(exec, stream);                                \
         } else {                                                                \
@@ -475,7 +476,7 @@ static bool launched(CUgraphExec exec)
         }                                                                       \
         if (is_event)                                                           \
             submit_event_end();                                                 \
-        if (result == CUDA_SUCCESS) {                                           \
+        if (result == CUDA_SUCCESS && guard_has(GUARD_LAUNCHES)) {              \
             launches_graph(exec, stream, per_thread);                           \
             graphmem_launched(key(exec));                                       \
         }                                                                       \
