@@ -291,7 +291,8 @@ static char *make_head(const struct suggestion *s)
                          "anchor's exit\n",
                     used->count, render_s(used->count), render_bytes(used->bytes).text);
     char *others = s->rank_count > 1
-            ? vec_format("; those of %zu more do not speak against it", s->rank_count - 1)
+            ? vec_format("; no hint takes what %zu other rank%s may still use", s->rank_count - 1,
+                    s->rank_count > 2 ? "s" : "")
             : vec_text(" alone: others may use such memory, so verify them with all ranks");
     char *head = vec_format("%s%s%s%s", left, is_of_rank ? "made from the capture of rank " : "",
             is_of_rank ? rank : "", is_of_rank ? others : "");
@@ -710,18 +711,21 @@ static int choose_rank(struct suggestion *s)
     return r;
 }
 
-/* Two of one rank are two runs, not one. */
+/* Two of one rank, or without one, are two runs, not one. */
 static int check_ranks(const struct suggestion *s)
 {
     for (size_t i = 0; i < s->rank_count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(s->ranks[i].capture->rank, s->ranks[k].capture->rank) == 0) {
-                (void)fprintf(stderr,
-                        "kedge suggest: %s and %s are of one rank: --good and --bad compare two "
-                        "runs\n",
-                        s->ranks[k].path, s->ranks[i].path);
-                return CMD_BAD;
-            }
+        for (size_t k = 0; k < i; k++) {
+            const char *rank = s->ranks[i].capture->rank;
+
+            if (strcmp(rank, s->ranks[k].capture->rank) != 0)
+                continue;
+            (void)fprintf(stderr,
+                    "kedge suggest: %s and %s are %s: name one of them, or compare two runs with "
+                    "--good and --bad\n",
+                    s->ranks[k].path, s->ranks[i].path, *rank ? "of one rank" : "without a rank");
+            return CMD_BAD;
+        }
     return CMD_DONE;
 }
 

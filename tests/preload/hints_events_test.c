@@ -2,7 +2,6 @@
 /* Hints that wait for NCCL's calls, in whole programs: R55, R57, R66. The libnccl moves nothing and counts its calls. */
 #include "tests/preload/hints_kit.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -14,26 +13,13 @@ static peer_fn send_to, receive_from;
 static int (*group_start)(void), (*group_end)(void);
 static int host;
 
-static void *nccl(const char *name)
-{
-    static void *library;
-    void *found;
-
-    if (!library)
-        library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
-    REQUIRE(library != NULL);
-    found = dlsym(library, name);
-    REQUIRE(found != NULL);
-    return found;
-}
-
 static void find_nccl(void)
 {
     client_init();
-    send_to = (peer_fn)nccl("ncclSend");
-    receive_from = (peer_fn)nccl("ncclRecv");
-    group_start = (int (*)(void))nccl("ncclGroupStart");
-    group_end = (int (*)(void))nccl("ncclGroupEnd");
+    send_to = (peer_fn)kit_nccl("ncclSend");
+    receive_from = (peer_fn)kit_nccl("ncclRecv");
+    group_start = (int (*)(void))kit_nccl("ncclGroupStart");
+    group_end = (int (*)(void))kit_nccl("ncclGroupEnd");
 }
 
 /* Blocks of 8 MiB and more that were sent in backward, due at the second receive in forward; at the end of update those that

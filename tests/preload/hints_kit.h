@@ -15,6 +15,7 @@
 #include "tracker/read.h"
 #include "tracker/receipt.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,6 +27,22 @@
 /* A function of the driver as the program gets it, for what client.h does not list. */
 #define KIT_CU(symbol) ((__typeof__(&symbol))client_sim(#symbol))
 #define CU_OK(call)    REQUIRE_EQ(call, CUDA_SUCCESS)
+
+#ifdef NCCL_PATH
+/* A function of the NCCL that the test is given. */
+static inline void *kit_nccl(const char *name)
+{
+    static void *library;
+    void *found;
+
+    if (!library)
+        library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != NULL);
+    found = dlsym(library, name);
+    REQUIRE(found != NULL);
+    return found;
+}
+#endif
 
 static char kit_capture[200], kit_hints[240], kit_receipt[260];
 

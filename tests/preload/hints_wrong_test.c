@@ -8,8 +8,6 @@
  */
 #include "tests/preload/hints_kit.h"
 
-#include <dlfcn.h>
-
 #define USED_BYTES KIT_BYTES
 #define DEAD_BYTES (16 * MB)
 
@@ -143,12 +141,9 @@ static void make_node(CUresult *ret_result)
 
 static CUresult peer(const char *name, CUdeviceptr buffer, CUstream on)
 {
-    void *library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
     int (*call)(const void *, size_t, int, int, void *, CUstream) = NULL;
 
-    REQUIRE(library != NULL);
-    *(void **)&call = dlsym(library, name);
-    REQUIRE(call != NULL);
+    *(void **)&call = kit_nccl(name);
     return call((void *)(uintptr_t)buffer, 64, 0, 1, NULL, on) ? CUDA_ERROR_INVALID_VALUE
                                                                : CUDA_SUCCESS;
 }

@@ -10,7 +10,6 @@
 
 #include "preload/resolve.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 static CUstream stream;
@@ -901,19 +900,6 @@ typedef int (*root_fn)(const void *, void *, size_t, int, int, void *, void *);
 typedef int (*gather_fn)(const void *, void *, size_t, int, void *, void *);
 typedef int (*peer_fn)(void *, size_t, int, int, void *, void *);
 
-static void *nccl(const char *name)
-{
-    static void *library;
-    void *found;
-
-    if (!library)
-        library = dlopen(NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
-    REQUIRE(library != NULL);
-    found = dlsym(library, name);
-    REQUIRE(found != NULL);
-    return found;
-}
-
 static void *at(CUdeviceptr ptr)
 {
     return (void *)(uintptr_t)ptr;
@@ -927,27 +913,29 @@ TEST(r66_buffers_of_every_nccl_call_are_uses)
 
     start("nccl");
     new_blocks();
-    calls = nccl("nccl_calls");
+    calls = kit_nccl("nccl_calls");
     CHECK_EQ(
-            ((all_reduce_fn)nccl("ncclAllReduce"))(at(block), at(other), 8, 7, 0, host, stream), 0);
-    CHECK_EQ(
-            ((all_reduce_fn)nccl("ncclReduceScatter"))(at(block), at(other), 8, 7, 0, host, stream),
+            ((all_reduce_fn)kit_nccl("ncclAllReduce"))(at(block), at(other), 8, 7, 0, host, stream),
             0);
-    CHECK_EQ(((rooted_fn)nccl("ncclReduce"))(at(block + 64), at(other), 8, 7, 0, 0, host, stream),
+    CHECK_EQ(((all_reduce_fn)kit_nccl("ncclReduceScatter"))(
+                     at(block), at(other), 8, 7, 0, host, stream),
             0);
-    CHECK_EQ(((root_fn)nccl("ncclBroadcast"))(at(block), at(other), 8, 7, 0, host, stream), 0);
-    CHECK_EQ(((gather_fn)nccl("ncclAllGather"))(at(block), at(other), 8, 7, host, stream), 0);
+    CHECK_EQ(((rooted_fn)kit_nccl("ncclReduce"))(
+                     at(block + 64), at(other), 8, 7, 0, 0, host, stream),
+            0);
+    CHECK_EQ(((root_fn)kit_nccl("ncclBroadcast"))(at(block), at(other), 8, 7, 0, host, stream), 0);
+    CHECK_EQ(((gather_fn)kit_nccl("ncclAllGather"))(at(block), at(other), 8, 7, host, stream), 0);
     CHECK_EQ(look(block).use_count, 5);
     CHECK_EQ(look(other).use_count, 5);
-    CHECK_EQ(((peer_fn)nccl("ncclBcast"))(at(block), 8, 7, 0, host, stream), 0);
-    CHECK_EQ(((peer_fn)nccl("ncclSend"))(at(block), 8, 7, 0, host, stream), 0);
-    CHECK_EQ(((peer_fn)nccl("ncclRecv"))(at(block), 8, 7, 0, host, stream), 0);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclBcast"))(at(block), 8, 7, 0, host, stream), 0);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclSend"))(at(block), 8, 7, 0, host, stream), 0);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclRecv"))(at(block), 8, 7, 0, host, stream), 0);
     CHECK_EQ(look(block).use_count, 8);
     CHECK_EQ(look(other).use_count, 5);
     CHECK_EQ(*calls, 8);
     /* captured, it is the graph's */
     CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    CHECK_EQ(((peer_fn)nccl("ncclSend"))(at(block), 8, 7, 0, host, stream), 0);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclSend"))(at(block), 8, 7, 0, host, stream), 0);
     CU_OK(cu->cuMemsetD8Async(other, 1, 64, stream));
     CU_OK(cu->cuStreamEndCapture(stream, &graph));
     exec = instance_of(graph);
@@ -987,15 +975,15 @@ TEST(r66_as_much_of_a_buffer_as_its_rank_uses_is_used)
     int *rank;
 
     start("sizes");
-    rank = nccl("nccl_rank");
-    all_reduce = (all_reduce_fn)nccl("ncclAllReduce");
-    scatter_sum = (all_reduce_fn)nccl("ncclReduceScatter");
-    all_gather = (gather_fn)nccl("ncclAllGather");
-    all_to_all = (gather_fn)nccl("ncclAlltoAll");
-    broadcast = (root_fn)nccl("ncclBroadcast");
-    gather = (root_fn)nccl("ncclGather");
-    scatter = (root_fn)nccl("ncclScatter");
-    reduce = (rooted_fn)nccl("ncclReduce");
+    rank = kit_nccl("nccl_rank");
+    all_reduce = (all_reduce_fn)kit_nccl("ncclAllReduce");
+    scatter_sum = (all_reduce_fn)kit_nccl("ncclReduceScatter");
+    all_gather = (gather_fn)kit_nccl("ncclAllGather");
+    all_to_all = (gather_fn)kit_nccl("ncclAlltoAll");
+    broadcast = (root_fn)kit_nccl("ncclBroadcast");
+    gather = (root_fn)kit_nccl("ncclGather");
+    scatter = (root_fn)kit_nccl("ncclScatter");
+    reduce = (rooted_fn)kit_nccl("ncclReduce");
     first = kit_alloc(1 * MB);
     second = kit_alloc(1 * MB);
     REQUIRE_EQ(second, first + 1 * MB);
@@ -1054,10 +1042,10 @@ TEST(r66_a_groups_buffers_stay_until_its_end)
 
     kit_hint("nccl-group", "trap");
     client_init();
-    group_start = (int (*)(void))nccl("ncclGroupStart");
-    group_end = (int (*)(void))nccl("ncclGroupEnd");
-    simulate_end = (int (*)(void *))nccl("ncclGroupSimulateEnd");
-    send = (peer_fn)nccl("ncclSend");
+    group_start = (int (*)(void))kit_nccl("ncclGroupStart");
+    group_end = (int (*)(void))kit_nccl("ncclGroupEnd");
+    simulate_end = (int (*)(void *))kit_nccl("ncclGroupSimulateEnd");
+    send = (peer_fn)kit_nccl("ncclSend");
     KEDGE_PUSH("PHASE_0");
     ptr = kit_alloc(KIT_BYTES);
     CHECK_EQ(group_start(), 0);
@@ -1093,13 +1081,13 @@ TEST(r66_an_nccl_call_does_not_touch_released_storage)
 
     kit_hint("nccl-released", "trap");
     client_init();
-    calls = nccl("nccl_calls");
+    calls = kit_nccl("nccl_calls");
     KEDGE_PUSH("PHASE_0");
     ptr = kit_alloc(KIT_BYTES);
-    CHECK_EQ(((peer_fn)nccl("ncclSend"))(at(ptr), 8, 7, 0, host, NULL), 0);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclSend"))(at(ptr), 8, 7, 0, host, NULL), 0);
     KEDGE_POP();
     CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
-    CHECK_EQ(((peer_fn)nccl("ncclSend"))(at(ptr), 8, 7, 0, host, NULL), 4);
+    CHECK_EQ(((peer_fn)kit_nccl("ncclSend"))(at(ptr), 8, 7, 0, host, NULL), 4);
     CHECK_EQ(*calls, 1);
     CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, ptr), 1);
     kit_clean_up();

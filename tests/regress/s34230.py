@@ -180,7 +180,7 @@ def suggest_finds_the_hint_in_the_captures_of_all_ranks():
     found = sorted(pathlib.Path().glob("found.kcap*"))
     j, text = suggested(*found)
     same("hints", [h["id"] for h in j["hints"]], ["alloc-gradient"])
-    check("# made from the capture of rank 7; those of 7 more do not speak against it\n" in text, text)
+    check("# made from the capture of rank 7; no hint takes what 7 other ranks may still use\n" in text, text)
     said = tool("suggest", *found, "-o", "hints.yaml", "--force")
     check("\nwritten to hints.yaml; next: kedge verify " in said, f"its one hint is in mode trap, and suggest says: {said[-300:]}")
     same("lowers the peak of stage 7 by", j["hints"][0]["gain_bytes"], (16 - (startup(7) + 2)) * SEND)

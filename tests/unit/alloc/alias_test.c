@@ -29,24 +29,6 @@ static struct bench *sharing_bench(enum hint_mode mode)
     return b;
 }
 
-static unsigned told(struct bench *b, enum outcome_kind kind)
-{
-    struct outcome news[8];
-    unsigned n = 0;
-    size_t count;
-
-    do {
-        REQUIRE_EQ(pool_poll(b->pool, true, news, 8, &count), 0);
-        for (size_t i = 0; i < count; i++) {
-            if (news[i].kind != kind)
-                continue;
-            b->last = news[i];
-            n++;
-        }
-    } while (count == 8);
-    return n;
-}
-
 /* All that is free goes back to the driver. */
 static void give_back(struct bench *b)
 {
@@ -122,7 +104,7 @@ TEST(r57_a_released_block_faults_while_its_parts_are_the_next_blocks)
 
     CHECK_EQ(pass_edge(b), 1);
     other = hinted(b, 512 * KiB); /* holds the handle */
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     CHECK_EQ(state_of(b, a), HOLDER_HUSK);
     CHECK(!fake_is_accessible(b->fake, a, 1));
     CHECK(fake_is_accessible(b->fake, other, 512 * KiB));
@@ -191,7 +173,7 @@ TEST(r58_owner_and_tenant_are_freed_in_any_order_at_any_moment)
                 CHECK_EQ(pass_edge(b), 1);
             if (moment == 3) {
                 fake_drain(b->fake);
-                CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+                CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
             }
             CHECK_EQ(state_of(b, p[0]), (enum holder_state)moment); /* LIVE DEAD LIMBO HUSK */
             p[1] = hinted(b, 300 * KiB);
@@ -221,7 +203,7 @@ TEST(r57_a_trap_takes_the_access_of_one_block_alone)
     uint64_t storage = fake_storage(b->fake, a);
 
     CHECK_EQ(pass_edge(b), 1);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     other = hinted(b, 512 * KiB);
     CHECK_EQ(b->fake->handles, 1);
     CHECK_NE(fake_storage(b->fake, other), storage); /* it is kept */
@@ -249,7 +231,7 @@ TEST(a_removal_that_the_driver_refuses_leaves_the_block_its_parts)
         b->fake->fail_at = 1;
         CHECK_EQ(pass_edge(b), 1);
         CHECK(b->fake->fired);
-        CHECK_EQ(told(b, OUTCOME_REFUSED), 1);
+        CHECK_EQ(count_told(b, OUTCOME_REFUSED), 1);
         CHECK_EQ(b->last.ptr, a);
         CHECK(fake_is_accessible(b->fake, a, 512 * KiB));
         CHECK_EQ(bench_stats(b).limbo, 0);
@@ -311,19 +293,19 @@ TEST(poison_is_put_into_one_block_alone)
         first = hinted(b, 512 * KiB); /* an offset for the next */
         a = hinted(b, 400 * KiB);
         CHECK_EQ(pass_edge(b), 2);
-        CHECK_EQ(told(b, OUTCOME_HUSK), 2);
+        CHECK_EQ(count_told(b, OUTCOME_HUSK), 2);
         fake_drain(b->fake);
         if (written)
             fake_submit(b->fake, 2, a + 100 * KiB, 512);
         CHECK_EQ(bench_free(b, a), 0);
         fake_drain(b->fake);
-        CHECK_EQ(told(b, written ? OUTCOME_WRITTEN : OUTCOME_CLEAN), 1);
+        CHECK_EQ(count_told(b, written ? OUTCOME_WRITTEN : OUTCOME_CLEAN), 1);
         CHECK_EQ(b->last.ptr, a);
         if (written)
             CHECK_EQ(b->last.rounded, 100 * KiB);
         CHECK_EQ(bench_free(b, first), 0);
         give_back(b);
-        CHECK_EQ(told(b, OUTCOME_CLEAN), 1);
+        CHECK_EQ(count_told(b, OUTCOME_CLEAN), 1);
         CHECK_EQ(b->fake->held, 0);
         bench_end(b);
     }
@@ -359,7 +341,7 @@ TEST(r84_no_answer_depends_on_what_is_released)
     before = pool_available(b->pool, 0, &memory);
     stats = bench_stats(b);
     CHECK_EQ(pass_edge(b), 4);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 4);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 4);
     CHECK_EQ(pool_available(b->pool, 0, &memory),
             before); /* the shelf would give it back: not free */
     CHECK_EQ(bench_stats(b).live_requested, stats.live_requested);
@@ -421,7 +403,7 @@ TEST(r30_a_dead_context_takes_shared_handles_along)
             CHECK_EQ(bench_free(b, a), 0);
         fake_drain(b->fake);
         if (moment == 3)
-            CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+            CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
         die(b);
         CHECK_EQ(bench_free(b, a), -ENOENT);
         CHECK_EQ(bench_stats(b).limbo + bench_stats(b).husk + bench_stats(b).reserved, 0);

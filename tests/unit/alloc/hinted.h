@@ -77,4 +77,23 @@ static inline enum holder_state state_of(struct bench *b, devptr_t ptr)
     return info.state;
 }
 
+/* What was told since the last call: how often this kind, and the last of it in b->last. */
+static inline unsigned count_told(struct bench *b, enum outcome_kind kind)
+{
+    struct outcome news[8];
+    unsigned n = 0;
+    size_t count;
+
+    do {
+        REQUIRE_EQ(pool_poll(b->pool, true, news, 8, &count), 0);
+        for (size_t i = 0; i < count; i++) {
+            if (news[i].kind != kind)
+                continue;
+            b->last = news[i];
+            n++;
+        }
+    } while (count == 8);
+    return n;
+}
+
 #endif

@@ -2,31 +2,12 @@
 /* Hints in poison: the content goes behind the work before the edge, and is looked at behind the program's free. */
 #include "tests/unit/alloc/hinted.h"
 
-/* What was told since the last call: how often this kind, and the last of it in b->last. */
-static unsigned told(struct bench *b, enum outcome_kind kind)
-{
-    struct outcome news[8];
-    unsigned n = 0;
-    size_t count;
-
-    do {
-        REQUIRE_EQ(pool_poll(b->pool, true, news, 8, &count), 0);
-        for (size_t i = 0; i < count; i++) {
-            if (news[i].kind != kind)
-                continue;
-            b->last = news[i];
-            n++;
-        }
-    } while (count == 8);
-    return n;
-}
-
 static devptr_t poisoned(struct bench *b, uint64_t size)
 {
     devptr_t a = hinted(b, size);
 
     CHECK_EQ(pass_edge(b), 1);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     CHECK_EQ(state_of(b, a), HOLDER_HUSK);
     fake_drain(b->fake);
     return a;
@@ -41,20 +22,20 @@ TEST(what_nobody_writes_is_clean_and_serves_again)
     CHECK(b->last.how & OUTCOME_HINTED); /* placed as in trap and live */
     CHECK_EQ(pass_edge(b), 1);
     CHECK_EQ(b->last.kind, OUTCOME_RELEASE);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     CHECK_EQ(b->fake->poisons, 1);
     CHECK_EQ(b->fake->unmaps, 0);
     CHECK_EQ(bench_stats(b).husk, 4 * MiB);
     CHECK_EQ(bench_free(b, a), 0);
     CHECK_EQ(b->last.rule, 0);
     CHECK_EQ(bench_stats(b).husk, 0);
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 0); /* the poison itself is under way still */
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 0); /* the poison itself is under way still */
     CHECK_EQ(b->fake->poison_reads, 0);
     b->fake->hangs = true;
     CHECK_NE(hinted(b, 3 * MiB), a);
     b->fake->hangs = false;
     fake_drain(b->fake);
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 1);
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 1);
     CHECK_EQ(b->last.ptr, a);
     CHECK_EQ(b->last.size, 3 * MiB);
     CHECK_EQ(b->last.rule, 0);
@@ -73,9 +54,9 @@ TEST(a_late_write_is_told_with_its_first_byte)
     fake_submit(b->fake, 2, a + 2 * MiB, 512);
     fake_submit(b->fake, 2, a + 1 * MiB, 512);
     CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(told(b, OUTCOME_WRITTEN), 0); /* the kernels are queued still */
+    CHECK_EQ(count_told(b, OUTCOME_WRITTEN), 0); /* the kernels are queued still */
     fake_drain(b->fake);
-    CHECK_EQ(told(b, OUTCOME_WRITTEN), 1);
+    CHECK_EQ(count_told(b, OUTCOME_WRITTEN), 1);
     CHECK_EQ(b->last.ptr, a);
     CHECK_EQ(b->last.size, 3 * MiB);
     CHECK_EQ(b->last.rounded, 1 * MiB);
@@ -92,7 +73,7 @@ TEST(a_write_behind_what_was_requested_is_none_of_the_blocks)
     fake_submit(b->fake, 2, a + 3 * MiB, 512);
     CHECK_EQ(bench_free(b, a), 0);
     fake_drain(b->fake);
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 1);
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 1);
     bench_end(b);
 }
 
@@ -107,17 +88,17 @@ TEST(a_write_from_before_the_edge_is_not_late_however_late_it_runs)
         else
             fake_submit(b->fake, 2, a, 4 * MiB);
         CHECK_EQ(pass_edge(b), 1);
-        CHECK_EQ(told(b, OUTCOME_HUSK), reader ? 0 : 1);
+        CHECK_EQ(count_told(b, OUTCOME_HUSK), reader ? 0 : 1);
         if (reader) {
             fake_submit(b->fake, 2, a, 4 * MiB);
             fake_reader_leave(b->fake, 1);
-            CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+            CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
         }
         CHECK(!fake_step(b->fake, 0)); /* it waits */
         fake_drain(b->fake);
         CHECK_EQ(bench_free(b, a), 0);
         fake_drain(b->fake);
-        CHECK_EQ(told(b, OUTCOME_CLEAN), 1);
+        CHECK_EQ(count_told(b, OUTCOME_CLEAN), 1);
         bench_end(b);
     }
 }
@@ -128,16 +109,16 @@ TEST(on_the_stream_api_the_look_comes_behind_the_free_on_its_stream)
     devptr_t a = hinted_on(b, 4 * MiB, 3);
 
     CHECK_EQ(pass_edge(b), 1);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     fake_drain(b->fake);
     fake_submit(b->fake, 3, a + 512, 512); /* before the free in the order of the stream */
     CHECK_EQ(bench_free_on(b, a, 3), 0);
-    CHECK_EQ(told(b, OUTCOME_WRITTEN), 0);
+    CHECK_EQ(count_told(b, OUTCOME_WRITTEN), 0);
     b->fake->hangs = true;
     CHECK_NE(hinted_on(b, 4 * MiB, 3), a);
     b->fake->hangs = false;
     fake_drain(b->fake);
-    CHECK_EQ(told(b, OUTCOME_WRITTEN), 1);
+    CHECK_EQ(count_told(b, OUTCOME_WRITTEN), 1);
     CHECK_EQ(b->last.rounded, 512);
     CHECK_EQ(hinted_on(b, 4 * MiB, 3), a);
     bench_end(b);
@@ -162,7 +143,7 @@ TEST(the_programs_free_may_come_at_any_moment)
         fake_reader_leave(b->fake, 0);
         for (int i = 0; i < 4; i++) {
             fake_drain(b->fake);
-            CHECK_EQ(told(b, OUTCOME_CLEAN), moment == 3 && i == 0 ? 1 : 0);
+            CHECK_EQ(count_told(b, OUTCOME_CLEAN), moment == 3 && i == 0 ? 1 : 0);
         }
         (void)bench_alloc(b, 64 * MiB);                  /* a miss closes the epoch */
         CHECK_EQ(b->fake->poisons, moment == 3 ? 1 : 0); /* what is freed already needs none */
@@ -185,7 +166,7 @@ TEST(what_stays_for_others_is_not_looked_at)
             CHECK_EQ(pool_pin(b->pool, a, 512, POOL_PIN_GRAPH, &told_pin, &hit), 0);
         CHECK_EQ(pool_free(b->pool, a, &request, &ret), 0);
         fake_drain(b->fake);
-        CHECK_EQ(told(b, OUTCOME_CLEAN), 0);
+        CHECK_EQ(count_told(b, OUTCOME_CLEAN), 0);
         CHECK_EQ(b->fake->poison_reads, 0);
         CHECK_NE(hinted(b, 4 * MiB), a);
         BENCH_CHECK(b);
@@ -200,17 +181,17 @@ TEST(in_a_capture_it_waits_and_other_blocks_do_not_wait_for_it)
 
     b->fake->capturing = true;
     CHECK_EQ(pass_edge(b), 1);
-    CHECK_EQ(told(b, OUTCOME_HUSK), 0);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 0);
     CHECK_EQ(state_of(b, a), HOLDER_LIMBO);
     b->fake->capturing = false;
-    CHECK_EQ(told(b, OUTCOME_HUSK), 1);
+    CHECK_EQ(count_told(b, OUTCOME_HUSK), 1);
     CHECK_EQ(bench_free(b, a), 0);
     fake_drain(b->fake);
     b->fake->fail_name = "poison_read";
     b->fake->fail_code = -EBUSY;
     b->fake->fail_at = 1;
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 0);
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 1);
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 0);
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 1);
     bench_end(b);
 }
 
@@ -228,14 +209,14 @@ TEST(r36_a_call_that_fails_leaves_a_block_that_was_not_looked_at)
         b->fake->fail_code = codes[i / 3];
         b->fake->fail_at = 1;
         CHECK_EQ(pass_edge(b), 1);
-        CHECK_EQ(told(b, OUTCOME_HUSK), i % 3 == 2 ? 1 : 0);
+        CHECK_EQ(count_told(b, OUTCOME_HUSK), i % 3 == 2 ? 1 : 0);
         CHECK_EQ(state_of(b, a), HOLDER_HUSK);
         BENCH_CHECK(b);
         fake_drain(b->fake);
         fake_submit(b->fake, 1, a, 512);
         CHECK_EQ(bench_free(b, a), 0);
         fake_drain(b->fake);
-        CHECK_EQ(told(b, OUTCOME_WRITTEN), 0);
+        CHECK_EQ(count_told(b, OUTCOME_WRITTEN), 0);
         (void)bench_alloc(b, 64 * MiB);
         CHECK(b->fake->fired);
         CHECK_EQ(hinted(b, 4 * MiB), a);
@@ -252,7 +233,7 @@ TEST(a_context_that_ends_takes_what_is_poisoned_along)
     CHECK_EQ(bench_free(b, freed), 0);
     pool_context_gone(b->pool, BENCH_CONTEXT);
     fake_drain(b->fake);
-    CHECK_EQ(told(b, OUTCOME_CLEAN), 0);
+    CHECK_EQ(count_told(b, OUTCOME_CLEAN), 0);
     CHECK_EQ(b->fake->held, 0);
     CHECK_EQ(bench_stats(b).husk + bench_stats(b).pending, 0);
     bench_end(b);

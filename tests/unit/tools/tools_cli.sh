@@ -466,13 +466,16 @@ suggest)
     expect 0 "$kedge" suggest ranks/run.kcap ranks/run.kcap.1 -o ranks.yaml
     has out "made from ranks/run.kcap; no hint takes what 1 other rank may still use"
     has out "written to ranks.yaml, mode shadow; next: kedge verify --hints ranks.yaml -- PROGRAM..."
-    has ranks.yaml "# made from the capture of rank 0; those of 1 more do not speak against it"
+    has ranks.yaml "# made from the capture of rank 0; no hint takes what 1 other rank may still use"
     has ranks.yaml 'from: ["run.kcap", "run.kcap.1"]'
     diff <(sed -n '/^hints:/,$p' used.yaml) <(sed -n '/^hints:/,$p' ranks.yaml) >&2 || fail "other hints of two ranks alike"
     expect 0 "$kedge" suggest ranks -o ranks.yaml --force --json
     json "j['made_from'] == 'ranks/run.kcap' and len(j['hints']) == 2"
     expect 2 "$kedge" suggest used.kcap ranks/run.kcap.1 used.kcap -o ranks.yaml --force
-    [ "$(cat err)" = "kedge suggest: used.kcap and used.kcap are of one rank: --good and --bad compare two runs" ] || fail "$(cat err)"
+    [ "$(cat err)" = "kedge suggest: used.kcap and used.kcap are without a rank: name one of them, or compare two runs with --good and --bad" ] ||
+        fail "$(cat err)"
+    expect 2 "$kedge" suggest ranks/run.kcap.1 ranks/run.kcap.1 -o ranks.yaml --force
+    has err "ranks/run.kcap.1 and ranks/run.kcap.1 are of one rank: name one of them"
     expect 2 "$kedge" suggest none -o ranks.yaml --force
     has err "kedge suggest: none: no captures in this folder"
     "$make" bad ranks/last.kcap 2 # without uses
