@@ -128,9 +128,10 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret);
 /* ── hints ── */
 
 /*
- * An anchor edge was passed, or something else that hints wait for: finds the hinted blocks that are due by it and, in trap and live, marks them dead. Makes no
- * driver call, since an edge may come in a host function or a capture: pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW or
- * OUTCOME_RELEASE or OUTCOME_REFUSED, and before those of a hint OUTCOME_DRIFT if it has matched something else than it
+ * An anchor edge was passed, or something else that hints wait for: finds the hinted blocks that are due by it and, in a mode
+ * that acts (hint_mode_acts), marks them dead. Makes no driver call, since an edge may come in a host function or a capture:
+ * pool_poll lets the release go on. Writes one outcome per due block, OUTCOME_SHADOW, OUTCOME_RELEASE, OUTCOME_LET_GO or
+ * OUTCOME_REFUSED, and before those of a hint OUTCOME_DRIFT if it has matched something else than it
  * expects (expect.h), at most `max` of them: *ret_count == max means that there may be more, call again with the same edge,
  * which has a seq by then: what is made between the calls is none of it.
  * 0, or -errno (then nothing was released that is not in the outcomes).
@@ -228,7 +229,8 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 /*
  * [driver] Moves everything that can move without waiting: closes an epoch if due, asks fences, removes storage whose
  * limbo is over. Tells (at most `max`) OUTCOME_HUSKs: storage that has really gone since the last call, wherever that
- * happened; OUTCOME_REFUSED if the driver did not take it. may_fence as in pool_request. Cheap when pool_has_news and the timelines are empty.
+ * happened; OUTCOME_REFUSED if the driver did not take it; OUTCOME_CLEAN or OUTCOME_WRITTEN of poison that was looked at.
+ * may_fence as in pool_request. Cheap when there is no news (pool_has_news) and the timelines are empty.
  */
 int pool_poll(
         struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count);

@@ -474,6 +474,7 @@ static int ask_events(struct pool *pool, bool wait)
     }
     return r;
 }
+
 /* What is done with the storage of a hinted block. */
 enum removal_kind {
     REMOVE_STORAGE,

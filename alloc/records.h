@@ -53,7 +53,7 @@ enum block_state {
     BLOCK_BUSY,
     BLOCK_DECOMMITTED, /* no storage; in `decommitted` */
     BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
-    BLOCK_KEPT,        /* freed during a capture, or stuck: never handed out again */
+    BLOCK_KEPT,        /* freed, and stuck for good, or in a capture or pinned (pin.h) */
     BLOCK_MARGIN,      /* HINT: addresses beside a block with BLOCK_SHARED (alias.h) */
     BLOCK_STATE_COUNT,
 };

@@ -522,7 +522,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     if (pool && info.memclass == MEMCLASS_DRIVER)
         pool_forwarded(pool, &request->plan, size);
     if (hint_acts(&request->plan)
-            || (request->plan.action == ACTION_HOLD && request->plan.mode > HINT_SHADOW)) {
+            || (request->plan.action == ACTION_HOLD && hint_mode_acts(request->plan.mode))) {
         struct outcome outcome = {.ptr = ptr,
                 .size = size,
                 .seq = info.seq,
@@ -661,7 +661,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
         return life_sticky(); /* as the driver would say it */
     record_free(&outcome, api, stream_told(stream));
     if (outcome.mode == HINT_POISON)
-        atomic_store(&release_waits, true);
+        dispatch_go_on_later();
     tell_freed(&outcome);
     if (barrier) {
         r = backend_synchronise(barrier);

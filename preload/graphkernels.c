@@ -198,11 +198,12 @@ static struct node *find_locked(CUgraphExec exec, CUgraphNode handle)
 
 void graphkernels_set(CUgraphExec exec, CUgraphNode handle, CUfunction function)
 {
-    uint32_t name = launches_names_kernels() ? name_of(function) : 0;
     struct node *node;
+    uint32_t name;
 
     if (!launches_names_kernels() || !function)
         return;
+    name = name_of(function);
     lock_take(&lock);
     node = find_locked(exec, handle);
     if (node)

@@ -49,7 +49,7 @@ extern __thread struct guard_thread guard_thread __attribute__((tls_model("initi
 enum guard_bit {
     GUARD_UNBOUND = 1,   /* the driver's entries are not known yet */
     GUARD_ACTING = 2,    /* hints act or watch: arguments are looked at */
-    GUARD_LAUNCHES = 16, /* launches of graphs, or of kernels by name, are anchors (launches.h) */
+    GUARD_LAUNCHES = 16, /* launches are anchors, events or memory (launches.h, graphmem.h) */
     GUARD_CAPTURING = 4, /* a stream is being captured: so are arguments, if it is this one */
     GUARD_USES = 8,      /* uses are recorded: arguments are looked at, but nothing is stopped */
 };

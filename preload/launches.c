@@ -159,8 +159,7 @@ static bool is_captured(CUstream stream, bool per_thread)
 {
     bool is_it;
 
-    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_CAPTURING)
-            || stream == SUBMIT_NO_STREAM)
+    if (!guard_has(GUARD_CAPTURING) || stream == SUBMIT_NO_STREAM)
         return false;
     guard_push();
     is_it = stream_is_captured(stream_named(stream, per_thread));

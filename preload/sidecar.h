@@ -56,7 +56,7 @@ void sidecar_stop(const char *why);
 /* The first instance in which a rule matched something else than it expects: one line, and the capture has it. Any thread. */
 void sidecar_drifted(const struct outcome *drift, const struct edge *edge);
 
-/* A call was stopped in live: with `fallback`, all rules are in shadow from here on, one line. Any thread. */
+/* A call was stopped in live: with `fallback`, all rules that release are in shadow from here on, one line. Any thread. */
 void sidecar_fall_back(void);
 
 /* One rule acts no more in this run, since the program shared a block of it: one line (R85). Any thread. */

@@ -37,8 +37,7 @@ static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
 
 bool submit_event_begin(void)
 {
-    if (!(atomic_load_explicit(&guard_word, memory_order_relaxed) & GUARD_ACTING)
-            || guard_depth() > 0)
+    if (!guard_has(GUARD_ACTING) || guard_depth() > 0)
         return false;
     guard_read_begin();
     return true;

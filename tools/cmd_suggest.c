@@ -398,6 +398,9 @@ static void print_growth(const struct suggestion *s)
         (void)putchar('\n');
         free(text);
     }
+    if (view->grower_count > shown)
+        printf("growth: at %zu more call site%s\n", view->grower_count - shown,
+                render_s(view->grower_count - shown));
     title_done(titles, shown);
 }
 

@@ -389,10 +389,9 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
             look_at_edge(&look, "when", &look.rule->when);
             look_at_edge(&look, "else", &look.rule->otherwise);
             look_at_size(&look);
-        }
-        if (rule_waits(look.rule))
             look_at_expect(&look);
-        else
+        }
+        if (!rule_waits(look.rule))
             look_at_later(&look);
         look_at_earlier(&look);
         look_at_lines(&look);

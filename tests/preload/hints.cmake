@@ -6,7 +6,8 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
         kedge_preload_test(hints_${part} SOURCES hints_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track)
     endforeach()
     if(TARGET hints_hold_dlsym_test)
-        set_target_properties(hints_hold_dlsym_test PROPERTIES ENABLE_EXPORTS ON) # its mmap is the library's
+        # mmap of the one, sched_yield and nanosleep of the other are the library's
+        set_target_properties(hints_hold_dlsym_test hints_poison_dlsym_test PROPERTIES ENABLE_EXPORTS ON)
     endif()
     kedge_preload_test(hints_picks SOURCES hints_picks_test.c ROUTES dlsym LIBS kedge_tools kedge_read kedge_track)
     kedge_preload_test(hints_events SOURCES hints_events_test.c ROUTES dlsym LIBS kedge_read kedge_track

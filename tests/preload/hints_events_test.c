@@ -863,6 +863,7 @@ TEST(a_run_without_launches_is_not_foreseen)
               "2}}\n");
     REQUIRE(setenv("KEDGE_HINTS_MODE", "shadow", 1) == 0);
     REQUIRE_EQ(run_child(launch_and_free), 0);
+    CHECK_EQ(predicted(""), 2);
     CHECK_EQ(
             predicted("2>&1 | grep -qF 'first waits for launches of kernels \"*none*\", of which'"),
             0);

@@ -12,7 +12,6 @@ import dataclasses
 import json
 import re
 
-import harness
 import loop
 
 PACKAGE, TITLE = "torch", "A pipeline over NCCL, on a PyTorch script that states nothing"

@@ -151,7 +151,7 @@ TEST(r57_parts_are_nobodys_before_all_streams_are_past_the_release_or_the_free)
         fake_drain(b->fake); /* bench_end: no fault */
         (void)pool_poll(b->pool, true, NULL, 0, &(size_t){0});
         CHECK_NE(hinted_on(b, 1 * MiB, 3), 0); /* whatever the stream */
-        next = hinted_on(b, 1 * MiB, 3);
+        CHECK_NE(hinted_on(b, 1 * MiB, 3), 0);
         CHECK_EQ(b->fake->handles, 2);
         BENCH_CHECK(b);
         bench_end(b);

@@ -62,6 +62,16 @@ static size_t count_paths(const char *glob, const char *other, size_t *ret_both)
     return count;
 }
 
+/* It cannot have an expectation, so nothing can ask for one. */
+TEST(a_hold_is_asked_for_nothing_that_it_does_not_take)
+{
+    CHECK_EQ(count_remarks("kedge-hints: 1\nprogram: {argv: train}\nhints:\n"
+                           "  - {id: a, do: hold, pick: {site: [\"p:a.py:f\"]}, "
+                           "when: {anchor: x, edge: exit}}\n",
+                     "expect"),
+            0);
+}
+
 TEST(a_hint_is_hidden_by_an_earlier_one_only_if_that_matches_all_its_paths)
 {
     size_t hidden = 0;
