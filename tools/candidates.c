@@ -142,14 +142,6 @@ static void lists_done(struct lists *lists)
     free(lists->at);
 }
 
-static int by_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Where in a rising list the first number above `limit` stands. */
 static size_t first_above(const uint32_t *list, size_t count, uint32_t limit)
 {
@@ -249,7 +241,7 @@ static void find_exits(struct glob *glob, const struct side *side, int which)
     for (size_t i = 0; i < glob->path_count; i++)
         for (uint32_t k = first[glob->paths[i]]; k < first[glob->paths[i] + 1]; k++)
             glob->exits[which][glob->exit_count[which]++] = side->exits.at[k];
-    VEC_SORT(glob->exits[which], count, by_u32);
+    VEC_SORT(glob->exits[which], count, vec_by_u32);
 }
 
 /* The exit at which a hint of this shape would release this block, freed by then or not, as alloc/hint.h says; TRACE_NEVER: none comes. */

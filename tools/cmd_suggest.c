@@ -365,7 +365,7 @@ static int save(struct suggestion *s)
     return r;
 }
 
-/* "the call site holds 1.00 MiB more with each step, since step_3" */
+/* "1.00 MiB more with each step, since step_3" */
 static char *growth_text(const struct suggestion *s, const struct stepview_grower *grower)
 {
     uint32_t anchor = s->growth.rows[grower->since].anchor;

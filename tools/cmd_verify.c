@@ -351,7 +351,7 @@ static char *keep_meta_lines(const struct verify *verify)
         vec_out_of_memory();
     for (size_t i = 0; i < verify->file->rule_count; i++)
         if (verify->verdicts[i].keeps_meta)
-            (void)fprintf(out, "keep-meta %s\n", verify->file->rule[i].id);
+            (void)fprintf(out, RECEIPT_KEEP_META "%s\n", verify->file->rule[i].id);
     (void)fclose(out);
     return lines;
 }

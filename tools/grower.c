@@ -426,14 +426,6 @@ static bool join_globs(char io_glob[static RULE_GLOB_MAX], const char *other)
     return true;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void add_blocks(struct grower *io, const struct grower *other)
 {
     uint32_t *blocks = vec_new(io->count + other->count, sizeof(*blocks));
@@ -445,7 +437,7 @@ static void add_blocks(struct grower *io, const struct grower *other)
     io->blocks = blocks;
     io->count += other->count;
     io->bytes += other->bytes;
-    VEC_SORT(io->blocks, io->count, by_number);
+    VEC_SORT(io->blocks, io->count, vec_by_u32);
 }
 
 /* Also for the other's blocks, where names can say that; false: they cannot. */

@@ -15,7 +15,7 @@
  *
  * Hints. A release counts from the edge that caused it, not from the moment when the GPU let the storage go. `hinted_*`
  * counts storage that was really released; the second values of Remaining, Max and Freed count a block as gone at its release or
- * its free, whichever comes first. `would_*` is the same with the releases that shadow and trap only wrote down.
+ * its free, whichever comes first. `would_*` is the same with the releases that modes other than live only wrote down.
  *
  * Does not read files and does not print. Threads: none. Pure apart from memory.
  */
@@ -49,7 +49,7 @@ struct model_figures {
     /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
     uint32_t max_at;
     struct model_second hinted; /* releases that were made (live) */
-    struct model_second would;  /* those and the ones that shadow and trap wrote down */
+    struct model_second would;  /* those and the ones that other modes than live wrote down */
 };
 
 struct model_window model_whole(const struct trace *trace);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/report.h"
 
-#include <string.h>
-
 #include "tools/vec.h"
 
 static char *end_by_exit(const struct read_capture *capture)

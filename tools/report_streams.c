@@ -116,7 +116,7 @@ void report_streams_json(struct json *json, const struct report *report)
     for (size_t i = 0; i < rows.count; i += count) {
         count = count_of(&rows, i, &sum);
         json_begin(json, NULL, '{');
-        json_uint(json, "device", (uint64_t)(rows.at[i].device < 0 ? 0 : rows.at[i].device));
+        json_int(json, "device", rows.at[i].device);
         json_known(json, "stream", rows.at[i].stream ? rows.at[i].stream - 1u : UINT64_MAX);
         json_uint(json, "allocated_bytes", sum.bytes);
         json_uint(json, "allocated_count", sum.count);

@@ -51,6 +51,14 @@ int vec_by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+int vec_by_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 int vec_by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

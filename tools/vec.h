@@ -47,8 +47,9 @@ char *vec_add_text(struct vec_texts *texts, char *text);
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
-/* For vec_sort: uint64_t, rising; what begins with a char *, by the text. */
+/* For vec_sort: uint64_t and uint32_t, rising; what begins with a char *, by the text. */
 int vec_by_number(const void *a, const void *b);
+int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);
 
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))

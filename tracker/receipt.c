@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define RECEIPT_BYTES_MAX (2u << 20) /* a line for each of the most hints of a file */
-#define KEEP_META         "keep-meta "
 #define RECEIPT_PATH_MAX  4200u
 
 /* A word of the receipt: no blanks, no control characters, so that a line is a line. */
@@ -58,9 +57,9 @@ static bool take_keeps(const char *text, struct receipt *ret_receipt)
     line = memcpy(ret_receipt->keep_meta + lines, text, length + 1);
     for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
-        if (strncmp(line, KEEP_META, sizeof KEEP_META - 1) != 0)
+        if (strncmp(line, RECEIPT_KEEP_META, sizeof RECEIPT_KEEP_META - 1) != 0)
             return false;
-        line += sizeof KEEP_META - 1;
+        line += sizeof RECEIPT_KEEP_META - 1;
         if (!is_word(line))
             return false;
         ret_receipt->keep_meta[ret_receipt->keep_count++] = line;

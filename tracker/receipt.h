@@ -24,6 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A line of the receipt: this, and the id of a hint. */
+#define RECEIPT_KEEP_META "keep-meta "
+
 struct receipt {
     uint64_t hints_hash;   /* struct hintfile.hash */
     char program[96];      /* where_program() of the run, read_capture.program in a tool */
