@@ -38,6 +38,12 @@ enum driver_access {
 /* A byte of poison: four, or two, or eight of them are no number in any format of floating point. */
 #define DRIVER_POISON 0xffu
 
+/* Which way content goes. */
+enum driver_way {
+    DRIVER_OUT, /* from the device to the host */
+    DRIVER_IN,
+};
+
 struct driver {
     void *self; /* first argument of every call */
 
@@ -98,6 +104,21 @@ struct driver {
      * are. Waits for the reading alone. -EBUSY: not now. */
     int (*poison_read)(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
             uint64_t size, uint64_t *ret_intact);
+
+    /*
+     * Where the content of blocks is while their storage is somebody else's: memory of the host, whole pages. `pinned`: devices
+     * read and write it by themselves, so that copies run beside the host. It outlives every context.
+     */
+    int (*host_take)(void *self, uint64_t size, bool pinned, void **ret_host);
+    void (*host_give)(void *self, void *host, uint64_t size, bool pinned);
+
+    /*
+     * Copies content between mapped memory and the host, on a stream of ours for each way and device, behind the `count` fences
+     * `after`, which stay the caller's. Does not wait. *ret_fence passes behind the copy. -EBUSY: not now, as with fence_record.
+     */
+    int (*content)(void *self, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
+            devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
+            uint64_t *ret_fence);
 
     /*
      * Reader sections (R66). The snapshot names all submissions that are between their guard and the driver's return

@@ -8,6 +8,7 @@
 #define KEDGE_ALLOC_POOL_TYPES_H
 
 #include "alloc/driver.h"
+#include "alloc/evict.h"
 #include "alloc/hint.h"
 
 #include <stdatomic.h>
@@ -103,6 +104,8 @@ struct pool_gate {
     _Atomic uint32_t armed;    /* a hinted block exists or has existed */
     _Atomic uint32_t released; /* ranges that are released now, on paper (shadow) ones too */
     _Atomic uint32_t news;     /* outcomes that pool_poll has to tell */
+    _Atomic uint32_t evicts;   /* a block exists or has existed that may go out */
+    _Atomic uint32_t ahead;    /* moves have begun, or may begin, ahead of calls */
 };
 
 /* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. Of the third way to

@@ -98,14 +98,50 @@ struct rule_seen {
     uint64_t count, bytes;
 };
 
+/* Which block goes out first. */
+enum rule_victim {
+    RULE_VICTIM_FARTHEST, /* whose next use is farthest away */
+    RULE_VICTIM_LRU,      /* whose last use is longest ago */
+    RULE_VICTIM_FIFO,     /* that came in first */
+};
+
+/* Which blocks stand on the device, in the words of ColossalAI's placement policies. */
+enum rule_policy {
+    RULE_POLICY_AUTO, /* as many as the cap allows */
+    RULE_POLICY_CPU,  /* those of the call that runs */
+    RULE_POLICY_CUDA, /* all */
+};
+
+/* Where the content of a block is while its storage is somebody else's. */
+enum rule_backing {
+    RULE_BACKING_PINNED, /* memory of the host that devices read and write by themselves */
+    RULE_BACKING_MMAP,   /* any memory of the host */
+};
+
+/* EVICT: how much of the hint's blocks a device holds at once. */
+struct rule_evict {
+    uint64_t cap;            /* bytes; 0: cap_percent is stated */
+    uint32_t cap_percent;    /* of the device's memory */
+    bool less_other;         /* less what else is on the device in the next step, at its most */
+    uint32_t warmup_percent; /* of the cap, while the order of use is not known */
+    uint32_t prefetch;       /* uses ahead */
+    uint64_t host_budget;    /* bytes of the host; 0 = as many as it takes */
+    enum rule_policy policy;
+    enum rule_victim victim;
+    enum rule_backing backing;
+    bool cyclic; /* the next use of a block may be in the next step */
+    bool clean; /* kernels only read it: what no copy and no set has written since it came in is not copied out */
+};
+
 struct rule {
     char id[RULE_ID_MAX];
     enum action action;
     /* after file, KEDGE_HINTS_MODE and receipt had their say (preload/config, R87) */
     enum hint_mode mode;
     struct rule_pick pick;
-    struct rule_when when;
+    struct rule_when when;      /* EVICT: where a step begins */
     struct rule_when otherwise; /* else: whichever comes first; see rule_is_set */
+    struct rule_evict evict;
     enum rule_wait wait;
     enum rule_backend backend;
     uint32_t canary;   /* LIVE: at first one of so many acts, see hint_canary; 0 and 1: all */
