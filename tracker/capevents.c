@@ -351,7 +351,7 @@ uint32_t capture_pystack(devptr_t ptr)
 {
     int r;
 
-    return capture_begin(false, &r) ? caplive_pystack(ptr) : 0;
+    return capture_begin(false, &r) ? caplive_origin(ptr).pystack : 0;
 }
 
 /* The record of area E; the event stands beside it in the log. */

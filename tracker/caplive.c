@@ -356,18 +356,19 @@ void caplive_hint(uint64_t addr, uint64_t seq, unsigned what, int rule, bool cou
     lock_drop(&shard->lock);
 }
 
-uint32_t caplive_pystack(uint64_t addr)
+struct caplive_origin caplive_origin(uint64_t addr)
 {
     struct shard *shard = shard_of(addr);
+    struct caplive_origin origin = {0};
     const struct entry *entry;
-    uint32_t pystack = 0;
 
     lock_take(&shard->lock);
     entry = table_find(&shard->index, addr);
     if (entry && entry->is_live && entry->slot)
-        pystack = entry->slot->pystack;
+        origin = (struct caplive_origin){
+                entry->slot->stack, entry->slot->pystack, entry->slot->path};
     lock_drop(&shard->lock);
-    return pystack;
+    return origin;
 }
 
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)

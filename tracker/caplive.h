@@ -66,8 +66,11 @@ int caplive_free(uint64_t addr, uint64_t seq, struct caplive_change *ret_change)
 void caplive_hint(uint64_t addr, uint64_t seq, unsigned what, int rule, bool counts_release,
         uint64_t *ret_size, bool *ret_first_release, int *ret_device);
 
-/* The Python stack of what begins at `addr`, 0 = none, or nothing with a slot lives there. */
-uint32_t caplive_pystack(uint64_t addr);
+/* Where what begins at `addr` was allocated, all 0 = nothing with a slot lives there. */
+struct caplive_origin {
+    uint32_t stack, pystack, path;
+};
+struct caplive_origin caplive_origin(uint64_t addr);
 
 /* What lives under `key` is mapped at an address; size 0: no more. */
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);

@@ -4,6 +4,7 @@
  *
  *     capture.c    options, names, opening, identity, state
  *     capevents.c  allocations, frees, edges, hints, failures: live table and log
+ *     capevict.c   what eviction did
  *     captotal.c   the figures in the header
  *
  * Not for others. Threads: as capture.h.

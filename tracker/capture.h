@@ -49,6 +49,12 @@ struct capture_opts {
     uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */
 };
 
+/* What an evict hint's blocks on a device have done in a step. */
+struct capture_evict {
+    int rule;
+    struct format_evict what;
+};
+
 /* What is known about an allocation that was made. */
 struct capture_alloc_info {
     const struct tag *tag; /* from where_am_i */
@@ -174,6 +180,15 @@ int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t 
 int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
 int capture_rule(uint32_t index, const struct rule *rule);
 int capture_drift(uint32_t index, const struct hintfile_drift *drift); /* once per rule */
+
+/* A step of a managed set has ended, or runs (FORMAT_EVICT_RUNNING). Of very many steps not all are written. */
+int capture_evict(const struct capture_evict *info);
+/* The block at `ptr`, live and made as `seq`, does not go out. Once for each block and reason. */
+int capture_evict_kept(
+        int rule, devptr_t ptr, uint64_t size, int device, enum format_kept_why why, uint64_t seq);
+/* A call of this thread was not made, since its blocks need `needed` bytes at once and `room` could be had under `cap`. */
+int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, uint64_t cap);
+
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 

@@ -264,6 +264,9 @@ enum format_def_kind {
     FORMAT_DEF_PYCODE, /* id; struct format_def_pycode; bytes of its line table */
     FORMAT_DEF_PYNODE, /* id; struct format_def_pynode */
     FORMAT_DEF_DRIFT,  /* id = index of the rule; struct format_def_drift */
+    FORMAT_DEF_EVICT,  /* id = index of the rule; struct format_def_evict */
+    FORMAT_DEF_KEPT,   /* id = index of the rule; struct format_def_kept */
+    FORMAT_DEF_SHORT,  /* id = index of the rule; struct format_def_short */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -314,6 +317,76 @@ struct format_def_drift {
     uint32_t path, instance; /* of the edge */
     uint64_t count, bytes;   /* what it matched; count 0 = it could not be counted */
     uint64_t count_lo, count_hi, bytes_lo, bytes_hi; /* what it expects; hi 0 = nothing */
+};
+
+#define FORMAT_EVICT_STATES 5u /* free, compute, hold, hold after forward, hold after backward */
+
+#define FORMAT_EVICT_PLANNED  0x01u /* the order of use was known */
+#define FORMAT_EVICT_REPLAYED 0x02u /* all went by the plan of the step before */
+#define FORMAT_EVICT_PAPER    0x04u /* decided only: nothing was moved */
+#define FORMAT_EVICT_RUNNING  0x08u /* the step had not ended: the figures are as they were then */
+
+/* What a managed set, an evict hint's blocks on a device, has done in a step. Bytes, but where something else is said. */
+struct format_evict {
+    uint64_t step;                /* 0 = before the first edge */
+    uint64_t cap, bytes, units;   /* all of the set's blocks: how large, how many */
+    uint64_t in_bytes_high;       /* in at once, at most */
+    uint64_t moved_in, moved_out; /* copied */
+    uint64_t count_in, count_out;
+    uint64_t dropped;     /* went out without a copy */
+    uint64_t late;        /* calls that had to wait for what comes in */
+    uint64_t uses, looks; /* counts */
+    uint64_t bound;       /* no order of moves can bring in less in such a step; 0 = not known */
+    uint64_t layout_ns, evict_ns, stall_ns;    /* spent deciding, moving, waiting */
+    uint64_t state_bytes[FORMAT_EVICT_STATES]; /* at the end of the step */
+    int32_t device;
+    uint32_t flags; /* FORMAT_EVICT_* */
+};
+
+/* All of the first 1024 steps are kept, then one in 2 of as many, one in 4 of twice as many, and so on. */
+#define FORMAT_EVICT_STEPS_ALL 1024u
+
+struct format_def_evict {
+    struct format_def def;
+    uint64_t time_ns;
+    struct format_evict what;
+};
+
+/* Why a block of a managed set does not go out. */
+enum format_kept_why {
+    FORMAT_KEPT_NONE,
+    FORMAT_KEPT_GRAPH,      /* a graph names it */
+    FORMAT_KEPT_SHOWN,      /* shown to another process or library, which uses it unseen */
+    FORMAT_KEPT_REGISTERED, /* registered with a library between ranks */
+    FORMAT_KEPT_POINTER,    /* data that was copied to the device has a pointer to it */
+    FORMAT_KEPT_UNTOLD,     /* the driver does not tell the parameters of a launch */
+    FORMAT_KEPT_HINT,       /* a pin hint holds it */
+    FORMAT_KEPT_HOST,       /* the host has no memory for its content */
+    FORMAT_KEPT_DRIVER,     /* the driver refused to move it */
+    FORMAT_KEPT_COUNT,
+};
+
+#define FORMAT_KEPT_MAX  4096u /* records that are kept of each kind; the others count as lost */
+#define FORMAT_SHORT_MAX 256u
+
+struct format_def_kept {
+    struct format_def def;
+    uint64_t addr, size;
+    uint64_t seq; /* of the allocation, 0 = not known */
+    int32_t device;
+    uint32_t why;                  /* enum format_kept_why */
+    uint32_t stack, pystack, path; /* of the allocation */
+    uint32_t spare;
+};
+
+/* A call was not made: its blocks do not fit under the cap together. */
+struct format_def_short {
+    struct format_def def;
+    uint64_t time_ns;
+    uint64_t needed, room, cap;
+    uint32_t path, instance; /* where the program was */
+    int32_t device;
+    uint32_t spare;
 };
 
 struct format_def_pair {

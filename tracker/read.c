@@ -402,6 +402,9 @@ void read_close(struct read_capture *capture)
     free(capture->place);
     free(capture->module);
     free(capture->rule);
+    free(capture->evict);
+    free(capture->kept);
+    free(capture->shorts);
     free(capture->setting);
     free(capture->device);
     free(capture->coverage);

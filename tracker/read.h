@@ -152,6 +152,30 @@ struct read_rule {
     struct hintfile_drift drift; /* the first one */
 };
 
+/* What a managed set has done in a step (format.h). By hint, device and step. */
+struct read_evict {
+    int rule;
+    uint64_t time_ns;
+    struct format_evict what;
+};
+
+/* A block of a managed set that does not go out. */
+struct read_kept {
+    int rule, device;
+    enum format_kept_why why; /* FORMAT_KEPT_NONE: a reason that is not known here */
+    uint64_t addr, size, seq;
+    uint32_t stack, pystack;
+    const char *path; /* anchor path of the allocation, never NULL */
+};
+
+/* A call that was not made, since its blocks did not fit under the cap together. */
+struct read_short {
+    int rule, device;
+    uint64_t time_ns, needed, room, cap;
+    const char *path; /* anchor path of the call, never NULL */
+    uint32_t instance;
+};
+
 struct read_pair {
     const char *name;
     const char *value;
@@ -232,6 +256,12 @@ struct read_capture {
     size_t module_count;
     struct read_rule *rule; /* index = rule number */
     size_t rule_count;
+    struct read_evict *evict;
+    size_t evict_count;
+    struct read_kept *kept;
+    size_t kept_count;
+    struct read_short *shorts;
+    size_t short_count;
     struct read_pair *setting;
     size_t setting_count;
     struct read_device *device;

@@ -117,6 +117,60 @@ static int take_drift(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_evict(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_evict *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    if (def->id >= capture->rule_count)
+        return read_pass_over(reader);
+    capture->evict[capture->evict_count++] =
+            (struct read_evict){(int)def->id, from->time_ns, from->what};
+    return 0;
+}
+
+static int take_kept(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_kept *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    if (def->id >= capture->rule_count)
+        return read_pass_over(reader);
+    capture->kept[capture->kept_count++] = (struct read_kept){
+            .rule = (int)def->id,
+            .device = from->device,
+            .why = from->why < FORMAT_KEPT_COUNT ? (enum format_kept_why)from->why
+                                                 : FORMAT_KEPT_NONE,
+            .addr = from->addr,
+            .size = from->size,
+            .seq = from->seq,
+            .stack = from->stack,
+            .pystack = from->pystack,
+            .path = read_string(capture, from->path),
+    };
+    return 0;
+}
+
+static int take_short(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_short *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+
+    if (def->id >= capture->rule_count)
+        return read_pass_over(reader);
+    capture->shorts[capture->short_count++] = (struct read_short){
+            .rule = (int)def->id,
+            .device = from->device,
+            .time_ns = from->time_ns,
+            .needed = from->needed,
+            .room = from->room,
+            .cap = from->cap,
+            .path = read_string(capture, from->path),
+            .instance = from->instance,
+    };
+    return 0;
+}
+
 static int take_hints(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_hints *from = (const void *)def;
@@ -201,6 +255,9 @@ static const struct {
         [FORMAT_DEF_PYCODE] = {sizeof(struct format_def_pycode), take_pycode},
         [FORMAT_DEF_PYNODE] = {sizeof(struct format_def_pynode), take_pynode},
         [FORMAT_DEF_DRIFT] = {sizeof(struct format_def_drift), take_drift},
+        [FORMAT_DEF_EVICT] = {sizeof(struct format_def_evict), take_evict},
+        [FORMAT_DEF_KEPT] = {sizeof(struct format_def_kept), take_kept},
+        [FORMAT_DEF_SHORT] = {sizeof(struct format_def_short), take_short},
 };
 
 /* ---- blocks ---- */
@@ -389,6 +446,18 @@ static void merge_coverage(struct read_capture *capture)
     capture->coverage_count = kept;
 }
 
+static int by_step(const void *left, const void *right)
+{
+    const struct read_evict *a = left;
+    const struct read_evict *b = right;
+
+    if (a->rule != b->rule)
+        return a->rule < b->rule ? -1 : 1;
+    if (a->what.device != b->what.device)
+        return a->what.device < b->what.device ? -1 : 1;
+    return a->what.step < b->what.step ? -1 : a->what.step > b->what.step;
+}
+
 /* Zeroes for numbers up to `count`. */
 static void *make(struct reader *reader, uint32_t count, size_t bytes)
 {
@@ -418,6 +487,9 @@ static int make_arrays(struct reader *reader)
     private->pynode = make(reader, private->pynodes, sizeof *private->pynode);
     capture->module = make(reader, private->modules, sizeof *capture->module);
     capture->rule = make(reader, seen[FORMAT_DEF_RULE], sizeof *capture->rule);
+    capture->evict = make(reader, seen[FORMAT_DEF_EVICT], sizeof *capture->evict);
+    capture->kept = make(reader, seen[FORMAT_DEF_KEPT], sizeof *capture->kept);
+    capture->shorts = make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
     capture->setting = make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
     capture->note = make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
     capture->device = make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);
@@ -460,5 +532,8 @@ int read_definitions(struct reader *reader)
         r = take_defs(reader, false);
     if (r == 0)
         merge_coverage(reader->capture);
+    if (r == 0)
+        qsort(reader->capture->evict, reader->capture->evict_count, sizeof *reader->capture->evict,
+                by_step);
     return r;
 }
