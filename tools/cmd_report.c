@@ -81,10 +81,12 @@ static int report_csv(struct report *report, const char *path, const struct fiel
     return CMD_DONE;
 }
 
-/* What area C knows, it knows of the whole run. */
-static int check_places(const struct fields *fields, enum view view)
+/* What area C and the records of eviction know, they know of the whole run. */
+static int check_window(const struct fields *fields, enum view view)
 {
-    if ((view != VIEW_LEAKS && view != VIEW_TEMPORARY) || !(fields->from || fields->to))
+    bool is_whole = view == VIEW_LEAKS || view == VIEW_TEMPORARY || view == VIEW_EVICTION;
+
+    if (!is_whole || !(fields->from || fields->to))
         return CMD_DONE;
     (void)fprintf(stderr, "kedge report: --view %s is of the whole run: not with --from or --to\n",
             fields->view);
@@ -110,7 +112,7 @@ static int report_command(const void *parsed, char **words)
     r = load_open(words[0], &report.load);
     if (r)
         return r;
-    r = check_places(fields, report.view);
+    r = check_window(fields, report.view);
     if (r == CMD_DONE)
         r = figures_window(&report.load, fields->from, fields->to, &report.window);
     if (r == 0) {

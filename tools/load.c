@@ -590,6 +590,15 @@ static void add_places(struct translation *tr)
     }
 }
 
+static void add_kept(struct translation *tr)
+{
+    const struct read_capture *capture = tr->capture;
+
+    tr->load->kept_stacks = vec_new(capture->kept_count, sizeof(*tr->load->kept_stacks));
+    for (size_t i = 0; i < capture->kept_count; i++)
+        tr->load->kept_stacks[i] = stack_of(tr, capture->kept[i].stack, capture->kept[i].pystack);
+}
+
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
 {
     struct load load = {.path = vec_text(path), .capture = capture, .trace = trace_new()};
@@ -603,6 +612,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     translate(&tr);
     add_reasons(&tr);
     add_places(&tr);
+    add_kept(&tr);
     keytable_done(&tr.modules);
     keytable_done(&tr.stacks);
     keytable_done(&tr.anchors);
@@ -671,6 +681,7 @@ void load_close(struct load *load)
     symcache_free(load->names);
     bundle_modules_free(load->modules);
     free(load->places);
+    free(load->kept_stacks);
     free(load->path);
     *load = (struct load){0};
 }

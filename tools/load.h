@@ -84,6 +84,7 @@ struct load {
     size_t other_count, other_room;
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
+    uint32_t *kept_stacks; /* of the capture's `kept`, as the trace numbers them */
     uint64_t failed_count; /* rows of a log that ask for memory in vain */
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;

@@ -30,6 +30,7 @@ enum view {
     VIEW_TEMPORARY,
     VIEW_USES,
     VIEW_STREAMS,
+    VIEW_EVICTION,
     VIEW_COUNT,
 };
 
@@ -77,6 +78,10 @@ void report_uses_json(struct json *json, const struct report *report);
 /* On which streams memory is asked for, and by whom (report_streams.c). */
 void report_streams_print(const struct report *report);
 void report_streams_json(struct json *json, const struct report *report);
+
+/* What was moved between device and host, and what stays (report_evict.c). Of the whole run, whatever the window. */
+void report_evict_print(const struct report *report);
+void report_evict_json(struct json *json, const struct report *report);
 
 /* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
 void report_steps_print(const struct report *report);

@@ -234,6 +234,7 @@ void report_json_print(const struct report *report)
         json_real(&json, "e",
                 (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
     json_hints(&json, report);
+    report_evict_json(&json, report);
     report_oom_json(&json, report);
     json_live(&json, report, report->window.last, "live");
     json_live(&json, report, report_peak(report), "live_at_max");

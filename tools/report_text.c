@@ -441,6 +441,8 @@ static void print_held(const struct report *report, enum view view)
 {
     if (view == VIEW_ALL || view == VIEW_HINTS)
         print_hints(report);
+    if (view == VIEW_EVICTION || (view == VIEW_ALL && !report->from && !report->to))
+        report_evict_print(report);
     if (view == VIEW_ALL || view == VIEW_OOM)
         report_oom_print(report);
     if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))

@@ -24,6 +24,7 @@ static const struct {
         [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
         [VIEW_USES] = {"uses", "what is never used, freed late, allocated early or idle?"},
         [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
+        [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?"},
 };
 
 enum view report_view_named(const char *name)
@@ -109,6 +110,7 @@ void report_views_print(const struct report *report)
         print_command(report, VIEW_STEPS);
         puts("looks for steps");
     }
+    print_view(report, VIEW_EVICTION, capture->evict_count, "step", " of eviction");
     print_view(report, VIEW_LEAKS, count_places(report, true), "place", " with memory left");
     print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
     print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");

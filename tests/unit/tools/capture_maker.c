@@ -22,6 +22,10 @@
  *     killed           bad, and the process is killed in the middle
  *     held             no anchor; a hint holds blocks of 64, 1 and 1 MiB, and lets the first one go
  *     held-killed held-ring    the same, killed at the end, and in a ring that has lost that the first one was held
+ *     evict            no anchor; an evict hint's three blocks of 128 MiB, of which two fit, in eight steps: two of warm-up, five by the
+ *                      plan, one that has not ended; three more blocks that stay, and three calls that are not made
+ *     evict-shadow     the same on paper, without those
+ *     evict-lru        an evict hint for which no order is learnt, so that all is one step
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -42,7 +46,8 @@ static uint64_t seq;
 static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
-static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring;
+static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
+        evicts, lru;
 static int anchors = ANCHORS;
 
 struct tensor {
@@ -243,20 +248,99 @@ static void hold(int between)
     hint(FORMAT_HINT_LET_GO, &large, NULL);
 }
 
+/* Step by step: MiB in and out, dropped, late calls, stall in ms. */
+static const struct {
+    unsigned in, out, dropped, late, stall_ms;
+} steps[] = {
+        {384, 128, 0, 3, 40},
+        {256, 256, 0, 2, 35},
+        {384, 384, 0, 1, 20},
+        {256, 256, 0, 0, 3},
+        {256, 256, 0, 0, 2},
+        {256, 128, 128, 0, 1},
+        {256, 255, 0, 0, 4},
+        {128, 0, 0, 0, 0},
+};
+
+static void tell_step(unsigned step)
+{
+    bool is_planned = step >= 2 && !lru;
+    bool is_last = step == 7 || lru;
+    bool is_paper = mode == HINT_SHADOW;
+    struct capture_evict info = {
+            .what = {
+                    .step = step,
+                    .cap = (step < 2 && !lru ? 288 : 256) * MB,
+                    .bytes = 384 * MB,
+                    .units = 3,
+                    .in_bytes_high = (step < 2 && !lru ? 272 : 256) * MB,
+                    .moved_in = steps[step].in * MB,
+                    .moved_out = steps[step].out * MB,
+                    .count_in = steps[step].in / 128,
+                    .count_out = steps[step].out / 128,
+                    .dropped = steps[step].dropped * MB,
+                    .late = steps[step].late,
+                    .uses = 5,
+                    .looks = 7,
+                    .bound = is_planned ? 250 * MB : 0,
+                    .layout_ns = 10000,
+                    .evict_ns = is_paper ? 0 : (uint64_t)steps[step].in * 100000,
+                    .stall_ns = is_paper ? 0 : (uint64_t)steps[step].stall_ms * 1000000,
+                    .state_bytes = {128 * MB, 127 * MB, MB, 2 * MB, 126 * MB},
+                    .flags = (is_planned ? FORMAT_EVICT_PLANNED : 0)
+                            | (step > 2 && is_planned ? FORMAT_EVICT_REPLAYED : 0)
+                            | (is_paper ? FORMAT_EVICT_PAPER : 0)
+                            | (is_last ? FORMAT_EVICT_RUNNING : 0),
+            }};
+
+    (void)capture_evict(&info);
+}
+
+static void stays(const struct tensor *t, enum format_kept_why why)
+{
+    (void)capture_evict_kept(0, t->ptr, t->size, 0, why, seq);
+}
+
+static void evict(void)
+{
+    struct tensor shown, named;
+    struct edge edge;
+
+    for (unsigned i = 0; i < 3; i++)
+        (void)unused_output(128 * MB);
+    named = unused_input(2 * MB);
+    stays(&named, FORMAT_KEPT_GRAPH);
+    for (unsigned i = 0; i < 2; i++) {
+        shown = other_tensor(MB);
+        stays(&shown, FORMAT_KEPT_POINTER);
+    }
+    release(&shown); /* what is told of it does not go with it */
+    for (unsigned i = 0; i < (lru ? 1 : 8); i++)
+        tell_step(i);
+    if (lru || mode == HINT_SHADOW)
+        return;
+    (void)anchor_push(NULL, "step", &edge);
+    for (unsigned i = 0; i < 3; i++)
+        (void)capture_evict_short(0, 0, (512 + i) * MB, 254 * MB, 256 * MB);
+    (void)anchor_pop(NULL, &edge);
+}
+
 static void set_form(const char *form)
 {
     leak = strcmp(form, "leak") == 0;
     if (strcmp(form, "short") == 0)
         anchors = 3;
     holds = strncmp(form, "held", 4) == 0;
-    if (holds || strcmp(form, "empty") == 0)
+    evicts = strncmp(form, "evict", 5) == 0;
+    lru = strcmp(form, "evict-lru") == 0;
+    if (holds || evicts || strcmp(form, "empty") == 0)
         anchors = 0;
     bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && anchors == ANCHORS;
     unsaid = strncmp(form, "unsaid", 6) == 0;
     numbered = strcmp(form, "numbered") == 0;
-    if (strcmp(form, "shadow") == 0)
+    if (strcmp(form, "shadow") == 0 || strcmp(form, "evict-shadow") == 0)
         mode = HINT_SHADOW;
-    if (holds || strcmp(form, "live") == 0)
+    else if (holds || evicts || strcmp(form, "live") == 0)
         mode = HINT_LIVE;
     if (strcmp(form, "poison") == 0)
         mode = HINT_POISON;
@@ -294,6 +378,8 @@ static void describe(void)
         rule.mode = mode;
         if (holds)
             rule.action = ACTION_HOLD;
+        if (evicts)
+            rule.action = ACTION_EVICT;
         (void)capture_rule(i, &rule);
     }
 }
@@ -335,6 +421,8 @@ int main(int argc, char **argv)
         one_anchor(i);
     if (holds)
         hold(ring ? 1 << 18 : 0);
+    if (evicts)
+        evict();
     if (holds && killed)
         (void)raise(SIGKILL);
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);

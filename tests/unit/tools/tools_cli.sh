@@ -105,18 +105,18 @@ first)
     expect 0 "$kedge" report oom.kcap
     order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
     expect 0 "$kedge" report --help
-    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps; do
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps eviction; do
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
 width)
     # Nothing but files and fields of the head is wider than the terminal, which has 80 columns where there is none.
-    form bad; form good; form shadow; form oom || true
+    form bad; form good; form shadow; form evict; form oom || true
     python3 - "$kedge" <<'PY' || fail "lines are too wide"
 import fcntl, os, pty, re, struct, subprocess, sys, termios
 kedge = sys.argv[1]
-views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps".split()
-commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "oom") for view in views]
+views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps eviction".split()
+commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "evict", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
              ["ranks", "bad.kcap", "shadow.kcap"],
@@ -268,6 +268,75 @@ PY
     has err "did you mean ?[31m"
     has said "?[31m"
     ! grep -qP '[\x00-\x08\x0b-\x1f]' said || { grep -aP '[\x00-\x08\x0b-\x1f]' said | cat -v | sort -u | head -5 >&2; fail "commands reach the terminal"; }
+    ;;
+eviction)
+    form evict; form evict-shadow; form evict-lru; form bad
+    section() { expect 0 "$kedge" report "$@"; sed -nE '/^Eviction$/,/^$/{s/capture_maker.c:.*/FILE/;/^$/!p}' out >section; }
+    # The median is a step that there was. What had not ended is in the sums, and is no steady step.
+    section evict.kcap
+    cat >want <<'TXT'
+Eviction
+  hint input (live) on device 0: 7 steps
+  3 blocks, 384.00 MiB
+  warm-up: cap 288.00 MiB; the most that was in at once: 272.00 MiB
+  then: cap 256.00 MiB; the most that was in at once: 256.00 MiB
+                   moved in   moved out     dropped in at least  late  stall ms
+  warm-up 0      384.00 MiB  128.00 MiB      0.00 B   not known     3    40.000
+  warm-up 1      256.00 MiB  256.00 MiB      0.00 B   not known     2    35.000
+  median, 3      256.00 MiB  256.00 MiB      0.00 B  250.00 MiB     0     3.000
+  last, 6        256.00 MiB  255.00 MiB      0.00 B  250.00 MiB     0     4.000
+  unfinished 7   128.00 MiB      0.00 B      0.00 B  250.00 MiB     0     0.000
+  all              2.12 GiB    1.62 GiB  128.00 MiB                 6   105.000
+  layout time 0.010 ms, evict time 25.600 ms, stall time 3.000 ms in step 3
+  layout time 0.080 ms, evict time 217.600 ms, stall time 105.000 ms in all
+  at the end, in step 7: free 128.00 MiB, compute 127.00 MiB, hold 1.00 MiB,
+  hold after forward 2.00 MiB, hold after backward 126.00 MiB
+  3 calls failed: out of memory under the cap
+    the largest needed 514.00 MiB at once and 254.00 MiB could be had: in step
+  blocks that stay in:
+       2.00 MiB      1 block   named by a graph: unused_input
+                                FILE
+       2.00 MiB      2 blocks  pointed to from data on the device: other_tensor
+                                FILE
+TXT
+    diff want section >&2 || fail "another section"
+    section evict.kcap --view eviction
+    for line in "step 2         384.00 MiB  384.00 MiB" "step 3" "step 4" "step 5         256.00 MiB  128.00 MiB  128.00 MiB"; do has section "  $line"; done
+    hasnt section median
+    has out "main /"
+    section evict.kcap --view eviction --top 2
+    has section "   ... 4 more (--top, --json)"
+    # On paper; without an order of use; without any of it; of the whole run or not at all.
+    section evict-shadow.kcap
+    has section "on paper only: nothing was moved, and no call waited"
+    has section "median, 3      256.00 MiB"
+    hasnt section failed
+    section evict-lru.kcap
+    has section "on device 0: no step has ended"
+    has section "  cap 256.00 MiB; the most that was in at once: 256.00 MiB"
+    has section "all            384.00 MiB  128.00 MiB      0.00 B                 3    40.000"
+    expect 0 "$kedge" report bad.kcap
+    hasnt out viction
+    expect 0 "$kedge" report bad.kcap --view eviction
+    has out "no block was evicted, or was to be, in this run"
+    expect 2 "$kedge" report evict.kcap --view eviction --from step
+    has err "of the whole run"
+
+    expect 0 "$kedge" report evict.kcap --json
+    ev() { json "(lambda e: $1)(j['eviction'][0])"; }
+    json "len(j['eviction']) == 1"
+    ev "(e['id'], e['mode'], e['device'], e['on_paper'], e['warm_up_count'], e['median_step']) == ('input', 'live', 0, False, 2, 3)"
+    ev "[s['step'] for s in e['steps']] == list(range(8)) and [s['ended'] for s in e['steps']] == [True] * 7 + [False]"
+    ev "[s['planned'] for s in e['steps']] == [False] * 2 + [True] * 6 and [s['replayed'] for s in e['steps']] == [False] * 3 + [True] * 5"
+    ev "[s['in_at_least_bytes'] for s in e['steps']] == [None] * 2 + [250 << 20] * 6"
+    ev "all(e['total'][k] == sum(s[k] for s in e['steps']) for k in e['total'] if k.endswith(('_count', '_bytes')) and k != 'in_at_most_bytes')"
+    ev "all(abs(e['total'][k] - sum(s[k] for s in e['steps'])) < 1e-6 for k in ('layout_ms', 'evict_ms', 'stall_ms'))"
+    ev "[e['steps'][5][f'{k}_bytes'] >> 20 for k in 'moved_in moved_out dropped in_at_most block cap free compute hold hold_after_forward hold_after_backward'.split()] == [256, 128, 128, 256, 384, 256, 128, 127, 1, 2, 126]"
+    ev "(lambda s: [s[k] for k in 'moved_in_count moved_out_count late_count use_count look_count block_count'.split()])(e['steps'][2]) == [3, 3, 1, 5, 7, 3]"
+    ev "[(k['why'], k['count'], k['bytes'] >> 20, k['stack'][0]['function'], k['anchor']) for k in e['kept']] == [('graph', 1, 2, 'allocate', ''), ('pointer', 2, 2, 'allocate', '')]"
+    ev "[(n['needed_bytes'] >> 20, n['room_bytes'] >> 20, n['cap_bytes'] >> 20, n['anchor'], n['instance']) for n in e['not_made']] == [(i, 254, 256, 'step', 0) for i in (512, 513, 514)]"
+    expect 0 "$kedge" report bad.kcap --json
+    json "j['eviction'] == []"
     ;;
 places)
     form bad; form agg
@@ -906,7 +975,9 @@ keys)
         expect $want "$kedge" "$@" --json
         keys_stand_in "$1"
     }
+    form evict
     for name in good bad touched oom live; do keys 0 report $name.kcap --view steps --from SOT_CALL_2; done
+    keys 0 report evict.kcap
     keys 0 ranks good.kcap live.kcap
     keys 0 diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys 0 suggest --good good.kcap --bad bad.kcap -o h.yaml
