@@ -60,10 +60,14 @@ static struct sets find_sets(const struct read_capture *capture)
     return sets;
 }
 
+struct moved {
+    const struct format_evict *what;
+};
+
 static int by_moved(const void *left, const void *right)
 {
-    const struct format_evict *a = &(*(const struct read_evict *const *)left)->what;
-    const struct format_evict *b = &(*(const struct read_evict *const *)right)->what;
+    const struct format_evict *a = ((const struct moved *)left)->what;
+    const struct format_evict *b = ((const struct moved *)right)->what;
     uint64_t moved_a = a->moved_in + a->moved_out;
     uint64_t moved_b = b->moved_in + b->moved_out;
 
@@ -76,12 +80,12 @@ static int by_moved(const void *left, const void *right)
 static const struct format_evict *median_of(const struct set *set)
 {
     size_t count = set->ended > set->warm_up ? set->ended - set->warm_up : 0;
-    const struct read_evict **rows = vec_new(count, sizeof(*rows));
+    struct moved *rows = vec_new(count, sizeof(*rows));
 
     for (size_t i = 0; i < count; i++)
-        rows[i] = &set->step[set->warm_up + i];
+        rows[i].what = &set->step[set->warm_up + i].what;
     VEC_SORT(rows, count, by_moved);
-    const struct format_evict *median = count ? &rows[(count - 1) / 2]->what : NULL;
+    const struct format_evict *median = count ? rows[(count - 1) / 2].what : NULL;
     free(rows);
     return median;
 }

@@ -181,7 +181,7 @@ int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t
 int capture_rule(uint32_t index, const struct rule *rule);
 int capture_drift(uint32_t index, const struct hintfile_drift *drift); /* once per rule */
 
-/* A step of a managed set has ended, or runs (FORMAT_EVICT_RUNNING). Of very many steps not all are written. */
+/* A step of a managed set has ended, or, at the end of the run, has not (FORMAT_EVICT_RUNNING). Of very many not all are written. */
 int capture_evict(const struct capture_evict *info);
 /* The block at `ptr`, live and made as `seq`, does not go out. Once for each block and reason. */
 int capture_evict_kept(
