@@ -127,18 +127,21 @@ static int start_pool(const struct config *config)
  * By itself where a capture was asked for by name: who names one wants to know what is in it, and a run that only happens to
  * be recorded pays nothing for its launches.
  */
-static bool wants_uses(const struct config *config)
+static void start_uses(const struct config *config)
 {
     const struct config_value *uses = config_key(config, CONFIG_TRACE, "uses");
     enum {
         USES_AUTO,
-        USES_ON
+        USES_ON,
+        USES_OFF,
+        USES_ORDER
     };
+    bool wants = dispatch_records && uses
+            && (uses->number == USES_AUTO ? config_is_set(config, CONFIG_CAPTURE)
+                                          : uses->number != USES_OFF);
 
-    if (!dispatch_records || !uses)
-        return false;
-    return uses->number == USES_ON
-            || (uses->number == USES_AUTO && config_is_set(config, CONFIG_CAPTURE));
+    uses_init(wants);
+    uses_keep_order(wants && uses->number == USES_ORDER);
 }
 
 static void start_capture(const struct config *config)
@@ -156,7 +159,7 @@ static void start_capture(const struct config *config)
     int r;
 
     dispatch_records = opts.trace != FORMAT_TRACE_OFF;
-    uses_init(wants_uses(config));
+    start_uses(config);
     r = capture_init(&opts);
     if (r < 0) {
         msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, strerrordesc_np(-r),
@@ -171,7 +174,7 @@ static void start_capture(const struct config *config)
     (void)capture_setting("driver", resolve_driver_path());
     (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
     (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));
-    (void)capture_setting("uses", uses_on() ? "on" : "off");
+    (void)capture_setting("uses", uses_have_order() ? "order" : uses_on() ? "on" : "off");
     if (uses_on())
         guard_set(GUARD_USES); /* before the first block */
 }

@@ -386,28 +386,43 @@ static struct pins_uses *list_uses(const struct pins_entry *first)
     return uses;
 }
 
-static void use_all(const struct pins_uses *uses, uint64_t *moment)
-{
-    if (uses->unseen)
-        uses_unseen(moment);
-    for (uint32_t i = 0; i < uses->count; i++)
-        uses_touch(uses->use[i].base, 1, uses->use[i].is_sure ? USE_SURE : USE_MAY, moment);
-}
+#define USES_AT_ONCE 64u
 
-void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
+/* The uses of an owner from one on, at most USES_AT_ONCE. *io_seen: false once something is not known. */
+static uint32_t uses_from(enum pins_owner owner, uint64_t id, uint32_t from,
+        struct use ret_some[static USES_AT_ONCE], bool *io_seen)
 {
     struct owner *known;
-    bool seen = !atomic_load_explicit(&unknown_graph, memory_order_relaxed);
+    uint32_t count = 0;
 
     lock_take(&pins_lock);
     known = table_find(&owners[owner], id);
     if (known && !known->uses)
         known->uses = list_uses(known->first);
-    if (known && known->uses)
-        use_all(known->uses, moment);
-    else if (known)
-        seen = false;
+    if (known && (!known->uses || known->uses->unseen))
+        *io_seen = false;
+    while (known && known->uses && from + count < known->uses->count && count < USES_AT_ONCE) {
+        ret_some[count] = known->uses->use[from + count];
+        count++;
+    }
     lock_drop(&pins_lock);
+    return count;
+}
+
+/* Under no lock: a use may be an event of the log, which grows. */
+void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
+{
+    bool seen = !atomic_load_explicit(&unknown_graph, memory_order_relaxed);
+    struct use some[USES_AT_ONCE];
+    uint32_t from = 0;
+    uint32_t count;
+
+    do {
+        count = uses_from(owner, id, from, some, &seen);
+        for (uint32_t i = 0; i < count; i++)
+            uses_touch(some[i].base, 1, some[i].is_sure ? USE_SURE : USE_MAY, moment);
+        from += count;
+    } while (count == USES_AT_ONCE);
     if (!seen)
         uses_unseen(moment);
 }

@@ -24,6 +24,7 @@ struct translation {
     struct keytable threads;  /* thread number */
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
     struct keytable dead;     /* address -> index in `limbo` */
+    struct keytable numbers;  /* seq -> block, of those whose uses may be on record */
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
@@ -144,7 +145,9 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .stream_number = format_stream_number(event->stream),
             .is_main = event->thread && event->thread == tr->main_thread};
 
-    (void)trace_add_alloc(tr->trace, &birth);
+    uint32_t block = trace_add_alloc(tr->trace, &birth);
+    if (event->seq && event->size >= FORMAT_USE_BYTES)
+        *keytable_at(&tr->numbers, (struct key){event->seq, 0, 0}, block) = block;
     trace_set_stream(tr->trace, event->stream, birth.stream);
     tr->live += event->size;
 }
@@ -387,6 +390,16 @@ static void add_launch(struct translation *tr, const struct read_event *event)
             anchor_of(tr, event->path_number, event->instance), thread_of(tr, event->thread));
 }
 
+/* What is not on record any more, or not yet, is left out: nobody knows what it was. */
+static void add_use(struct translation *tr, const struct read_event *event)
+{
+    const uint32_t *block = keytable_find(&tr->numbers, (struct key){event->block, 0, 0});
+
+    if (block)
+        trace_add_use(tr->trace, *block, event->time_ns, thread_of(tr, event->thread),
+                (event->use_flags & FORMAT_USE_MAY) != 0);
+}
+
 static void add_event(struct translation *tr, const struct read_event *event)
 {
     static void (*const adders[FORMAT_EVENT_KIND_COUNT])(
@@ -401,6 +414,7 @@ static void add_event(struct translation *tr, const struct read_event *event)
             [FORMAT_EVENT_OTHER_FREE] = end_other,
             [FORMAT_EVENT_CALL] = add_call,
             [FORMAT_EVENT_LAUNCH] = add_launch,
+            [FORMAT_EVENT_USE] = add_use,
     };
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
@@ -416,7 +430,8 @@ static void carry(struct translation *tr, struct keytable *births, const struct 
         if (keytable_find(births, (struct key){at->addr, at->seq, 0}))
             continue;
         add(tr,
-                &(struct read_event){.addr = at->addr,
+                &(struct read_event){.seq = at->seq,
+                        .addr = at->addr,
                         .size = at->size,
                         .stack = at->stack,
                         .pystack = at->pystack,
@@ -620,6 +635,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     keytable_done(&tr.reserved);
     keytable_done(&tr.dead);
     keytable_done(&tr.others);
+    keytable_done(&tr.numbers);
     free(tr.heaps);
     free(tr.limbo);
     *ret_load = load;

@@ -76,6 +76,7 @@ void trace_free(struct trace *trace)
     free(trace->modules);
     free(trace->calls);
     free(trace->launches);
+    free(trace->uses);
     free(trace);
 }
 
@@ -438,6 +439,16 @@ void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, ui
                     .thread = thread,
                     .value = trace->launch_count});
     VEC_PUSH(trace->launches, trace->launch_count, trace->launch_room) = name;
+}
+
+void trace_add_use(struct trace *trace, uint32_t block, uint64_t time_ns, uint32_t thread, bool may)
+{
+    VEC_PUSH(trace->uses, trace->use_count, trace->use_room) =
+            (struct trace_use){.time_ns = time_ns,
+                    .block = block,
+                    .thread = thread,
+                    .at = (uint32_t)trace->event_count,
+                    .may = may};
 }
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes)

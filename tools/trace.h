@@ -115,6 +115,14 @@ struct trace_uses {
     unsigned flags;
 };
 
+/* A call uses a block: of one thread at one time it is one call. Only where the run had the order of uses recorded. */
+struct trace_use {
+    uint64_t time_ns;
+    uint32_t block, thread;
+    uint32_t at; /* index of the next event */
+    bool may;    /* perhaps it is none: a word of a larger parameter */
+};
+
 struct trace_block {
     uint64_t address, size, site;
     uint64_t born_ns, died_ns; /* 0 = not known, died_ns of what is live too */
@@ -143,9 +151,10 @@ struct trace {
     struct trace_pyframe *pyframes;
     struct trace_module *modules;
     struct trace_call *calls;
-    const char **launches; /* names of kernels; they live as long as the capture */
+    const char **launches;  /* names of kernels; they live as long as the capture */
+    struct trace_use *uses; /* in the order of the calls; no events */
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
-            module_count, call_count, launch_count;
+            module_count, call_count, launch_count, use_count;
 
     const char *rank;                      /* of the process, the load's; NULL = none */
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
@@ -153,7 +162,7 @@ struct trace {
 
     /* build time: */
     size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room,
-            call_room, launch_room;
+            call_room, launch_room, use_room;
     struct trace_index *index;
 };
 
@@ -205,6 +214,10 @@ void trace_place_calls(struct trace *trace);
 
 /* A kernel of this name was launched by `thread`. */
 void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread);
+
+/* A call of `thread` uses a block. */
+void trace_add_use(
+        struct trace *trace, uint32_t block, uint64_t time_ns, uint32_t thread, bool may);
 
 void trace_add_reserved(struct trace *trace, uint64_t bytes);
 uint32_t trace_add_other(struct trace *trace, uint32_t thread); /* the event */

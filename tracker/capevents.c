@@ -347,6 +347,30 @@ int capture_call(const struct capture_call_info *info)
     return trouble_or(r);
 }
 
+/* A call names some blocks several times: of such a row the first is told. */
+void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags)
+{
+    struct thread *thread = thread_self();
+    struct format_header *header;
+    int r;
+
+    if (!thread || (thread->use_block == block && thread->use_ns == time_ns))
+        return;
+    header = capture_begin(false, &r);
+    if (!header)
+        return;
+    struct format_event event; /* as in capture_alloc */
+
+    thread->use_block = block;
+    thread->use_ns = time_ns;
+    event.head = FORMAT_EVENT_USE | 0xffff0000u;
+    event.seq = take_seq(header, 0);
+    event.time_ns = time_ns;
+    event.u.use.block = block;
+    event.u.use.flags = flags;
+    put_event(&event, 0, 0);
+}
+
 uint32_t capture_pystack(devptr_t ptr)
 {
     int r;

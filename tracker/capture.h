@@ -167,6 +167,9 @@ int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *r
 /* What is recorded under `key` is mapped at an address, size 0: no more. Uses of that address are its own. Without it, nothing. */
 void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
 
+/* For uses.c: an event of a call that uses the block whose allocation had seq `block`. flags: FORMAT_USE_MAY, or 0. */
+void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags);
+
 /* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);
 

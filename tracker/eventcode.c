@@ -101,6 +101,10 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     F(STEP, u.call.comm, CALL_COMM)         \
     F(LESS, u.call.peer, NONE)
 
+#define FIELDS_OF_USE(F)            \
+    F(STEP, u.use.block, USE_BLOCK) \
+    F(ZERO, u.use.flags, NONE)
+
 /* Every kind with its list: the only place that names them all. */
 #define KINDS(K)          \
     K(ALLOC, ALLOC)       \
@@ -112,7 +116,8 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     K(LAUNCH, CALL)       \
     K(OTHER_ALLOC, ALLOC) \
     K(OTHER_FREE, FREE)   \
-    K(CALL, CALL)
+    K(CALL, CALL)         \
+    K(USE, USE)
 
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): one term of a sum */
 #define COUNT_FIELD(coding, member, slot) +1

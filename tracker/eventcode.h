@@ -79,6 +79,10 @@ struct format_event {
             uint64_t comm; /* handle */
             int32_t peer;  /* rank in it, -1 = the call names none */
         } call;
+        struct {
+            uint64_t block; /* seq of its allocation */
+            uint32_t flags; /* FORMAT_USE_MAY */
+        } use;
     } u;
 };
 
@@ -104,6 +108,7 @@ enum eventcode_slot {
     EVENTCODE_CALL_INSTANCE,
     EVENTCODE_CALL_ADDR,
     EVENTCODE_CALL_COMM,
+    EVENTCODE_USE_BLOCK,
     EVENTCODE_SLOT_COUNT,
 };
 

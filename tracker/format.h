@@ -467,10 +467,14 @@ enum format_event_kind {
     FORMAT_EVENT_OTHER_FREE,
     FORMAT_EVENT_CALL,   /* a call of a library between ranks, and the buffers that it was given */
     FORMAT_EVENT_LAUNCH, /* of a kernel: a call of its name that has no buffers */
+    FORMAT_EVENT_USE,    /* of a block, by a call: uses of one thread and time are of one call */
     FORMAT_EVENT_KIND_COUNT,
 };
 
 #define FORMAT_CALL_BUFFERS 2u /* of one call at most */
+
+/* Uses of smaller blocks have no events: what is moved by itself stands on a physical handle of its own, and is no smaller. */
+#define FORMAT_USE_BYTES (UINT64_C(2) << 20)
 
 /* What happened to a hint's range. */
 enum format_hint_what {

@@ -91,7 +91,8 @@ struct read_event {
     uint32_t nth;            /* alloc */
     struct format_uses uses; /* free: of what was freed, and the two below */
     uint64_t use_count;
-    unsigned use_flags;
+    unsigned use_flags; /* use: FORMAT_USE_MAY */
+    uint64_t block;     /* use: seq of its allocation */
 
     enum edge_kind edge;   /* edge */
     uint32_t anchor;       /* edge: instance id */

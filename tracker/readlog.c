@@ -124,6 +124,10 @@ static bool decode(const struct format_event *from, struct read_event *to)
     case FORMAT_EVENT_LAUNCH:
         set_call(to, from);
         return true;
+    case FORMAT_EVENT_USE:
+        to->block = from->u.use.block;
+        to->use_flags = from->u.use.flags;
+        return true;
     default:
         return false;
     }

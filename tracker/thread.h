@@ -64,6 +64,8 @@ struct thread {
 
     uint32_t blocks; /* capevents.c: device memory that it allocated, counted modulo 2^32 */
 
+    uint64_t use_block, use_ns; /* capevents.c: of its last event of a use */
+
     struct thread *next_free;
 };
 

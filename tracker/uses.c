@@ -2,6 +2,7 @@
 #include "tracker/uses.h"
 
 #include "alloc/types.h"
+#include "tracker/capture.h"
 #include "tracker/counter.h"
 #include "tracker/usemap.h"
 
@@ -10,6 +11,7 @@
 
 atomic_bool uses_recorded;
 
+static atomic_bool order_kept;
 static uint64_t start_ns; /* fixed by uses_open */
 static struct format_unseen *
         unseen_calls; /* of the file's header; fixed by uses_open, before any range is in the map */
@@ -17,6 +19,16 @@ static struct format_unseen *
 void uses_init(bool on)
 {
     atomic_store(&uses_recorded, on);
+}
+
+void uses_keep_order(bool on)
+{
+    atomic_store(&order_kept, on);
+}
+
+bool uses_have_order(void)
+{
+    return atomic_load(&order_kept);
 }
 
 void uses_open(uint64_t start, struct format_unseen *unseen)
@@ -72,6 +84,11 @@ _Static_assert(offsetof(struct format_live, uses.gap_end) % 16 == 0
                         == offsetof(struct format_live, uses.gap_end) + 8,
         "the ends of a gap are changed as one");
 
+static uint64_t load(const uint64_t *from)
+{
+    return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+
 static void set_flags(struct format_live *slot, uint32_t flags)
 {
     if ((__atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED) & flags) != flags)
@@ -101,6 +118,9 @@ void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *momen
     use(slot, *moment ? *moment : now(moment));
     if (how == USE_MAY)
         set_flags(slot, FORMAT_USE_MAY);
+    if (__builtin_expect(atomic_load_explicit(&order_kept, memory_order_relaxed), 0)
+            && load(&slot->size) >= FORMAT_USE_BYTES && load(&slot->state) != 0)
+        capture_use(load(&slot->state) >> 1, *moment, how == USE_MAY ? FORMAT_USE_MAY : 0);
 }
 
 void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)
@@ -175,11 +195,6 @@ void uses_born(struct format_live *slot, struct usemap_range **range)
     __atomic_store_n(&slot->use_flags, flags, __ATOMIC_RELAXED);
     if (uses_has_address(memclass) && usemap_enter(range, slot->addr, slot->size, slot) < 0)
         set_flags(slot, FORMAT_USE_LOST);
-}
-
-static uint64_t load(const uint64_t *from)
-{
-    return __atomic_load_n(from, __ATOMIC_RELAXED);
 }
 
 /*

@@ -17,7 +17,10 @@
  *
  * Figures only grow: two threads may use one block at once. last_use is raised with one exchange, whose winner owns the
  * time between the two values; a gap and its end are written as one.
- * Takes no lock and calls no malloc, except where blocks come, go, and are mapped (usemap.h). Does not decide what is a use.
+ * The order of uses is a part of the event log, on request: what moves between device and host is planned by it (evict.h).
+ *
+ * Takes no lock and calls no malloc, except where blocks come, go, and are mapped (usemap.h), and where the event log grows;
+ * so whoever has the order kept holds no lock around a use. Does not decide what is a use.
  * Threads: any.
  */
 #ifndef KEDGE_TRACKER_USES_H
@@ -52,6 +55,10 @@ static inline bool uses_on(void)
 
 /* Before anything else here. Off by default; then every call below does nothing. */
 void uses_init(bool on);
+
+/* Uses of blocks of FORMAT_USE_BYTES and more are events, too, while uses are on. Off by default. */
+void uses_keep_order(bool on);
+bool uses_have_order(void);
 
 /* The file is there: the time that all others count from, and the header's figures. Empties the map. */
 void uses_open(uint64_t start_ns, struct format_unseen *unseen);

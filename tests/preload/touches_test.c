@@ -684,6 +684,68 @@ TEST(a_launch_of_a_graph_uses_what_its_nodes_name)
     kit_clean_up();
 }
 
+#define ORDER_BLOCKS 70 /* more than are looked at in one go */
+
+/* The allocation's number of each block, in the order of the events of uses; those with another time than the one before begin a call. */
+static size_t read_order(uint64_t ret_block[256], bool ret_begins[256])
+{
+    struct read_capture *capture = kit_read();
+    uint64_t time_ns = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < capture->event_count; i++) {
+        const struct read_event *event = &capture->event[i];
+
+        if (event->kind != FORMAT_EVENT_USE || count == 256)
+            continue;
+        ret_begins[count] = event->time_ns != time_ns;
+        time_ns = event->time_ns;
+        ret_block[count++] = event->block;
+    }
+    read_close(capture);
+    return count;
+}
+
+TEST(with_their_order_uses_are_events_of_their_calls)
+{
+    CUdeviceptr ptr[ORDER_BLOCKS];
+    uint64_t seq[ORDER_BLOCKS], block_of[256];
+    bool begins[256], seen[ORDER_BLOCKS] = {false};
+    CUgraphExec exec;
+    CUgraph graph;
+    size_t count;
+
+    start_with("order", "full,uses=order");
+    new_blocks();
+    for (int i = 0; i < ORDER_BLOCKS; i++) {
+        ptr[i] = kit_alloc(2 * MB);
+        seq[i] = look(ptr[i]).seq;
+    }
+    CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < ORDER_BLOCKS; i++)
+        CU_OK(cu->cuMemsetD8Async(ptr[i], 1, 64, stream));
+    CU_OK(cu->cuStreamEndCapture(stream, &graph));
+    exec = instance_of(graph);
+    CU_OK(client_sum(sum_kernel, ptr[1], ptr[0], 64, stream));
+    CU_OK(cu->cuMemsetD8Async(ptr[0], 1, 64, stream));
+    CU_OK(cu->cuMemsetD8Async(block, 1, 64, stream)); /* too small */
+    launch(exec);
+    count = read_order(block_of, begins);
+    REQUIRE_EQ(count, 3 + ORDER_BLOCKS);
+    CHECK(begins[0] && !begins[1] && begins[2] && begins[3]);
+    CHECK(block_of[0] + block_of[1] == seq[0] + seq[1] && block_of[0] != block_of[1]);
+    CHECK_EQ(block_of[2], seq[0]);
+    for (size_t i = 3; i < count; i++) {
+        CHECK(i == 3 || !begins[i]); /* one launch, one call */
+        for (int k = 0; k < ORDER_BLOCKS; k++)
+            seen[k] |= block_of[i] == seq[k];
+    }
+    for (int k = 0; k < ORDER_BLOCKS; k++)
+        CHECK(seen[k]);
+    CU_OK(KIT_CU(cuGraphExecDestroy)(exec));
+    kit_clean_up();
+}
+
 TEST(a_graph_with_a_kernel_that_nobody_knows_is_not_seen)
 {
     struct read_capture *capture;

@@ -290,6 +290,42 @@ TEST(an_oom_knows_what_was_live_then)
     unwrap(&load);
 }
 
+static void use_event(struct fake *fake, uint64_t block, uint64_t time_ns)
+{
+    struct read_event *event = add(fake, FORMAT_EVENT_USE);
+
+    event->block = block;
+    event->time_ns = time_ns;
+    event->use_flags = block == 102 ? FORMAT_USE_MAY : 0;
+}
+
+/* Uses stand beside the events, and tell blocks apart that had one address. */
+TEST(uses_are_of_the_block_whose_allocation_they_name)
+{
+    static const uint32_t wanted[] = {0, 1, 2};
+    struct fake fake = {.capture.has_all_events = true};
+    struct load load;
+
+    alloc_event(&fake, 0x1000000, 2 << 20);
+    alloc_event(&fake, 0x2000000, 2 << 20);
+    use_event(&fake, 101, 50);
+    use_event(&fake, 102, 50);
+    free_event(&fake, 0x1000000, 2 << 20);
+    alloc_event(&fake, 0x1000000, 4 << 20); /* number 106 */
+    use_event(&fake, 99, 60);               /* of nothing that is on record */
+    use_event(&fake, 106, 70);
+    load_capture("t", wrapped(&fake), &load);
+    REQUIRE_EQ(load.trace->use_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_EQ(load.trace->uses[i].block, wanted[i]);
+        CHECK_EQ(load.trace->uses[i].time_ns, i == 2 ? 70 : 50);
+        CHECK_EQ(load.trace->uses[i].may, i == 1);
+        CHECK_EQ(load.trace->uses[i].at, i == 2 ? 4 : 2);
+    }
+    CHECK_EQ(load.trace->event_count, 4);
+    unwrap(&load);
+}
+
 static void call_event(struct fake *fake, uint64_t address)
 {
     struct read_event *event = add(fake, FORMAT_EVENT_CALL);

@@ -130,6 +130,10 @@ static void fill(struct format_event *event, uint32_t kind)
             event->u.call.addr[i] = any_number();
         }
         break;
+    case FORMAT_EVENT_USE:
+        event->u.use.block = any_number();
+        event->u.use.flags = (uint32_t)any_number();
+        break;
     default:
         fill_oom(event);
         break;

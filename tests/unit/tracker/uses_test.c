@@ -74,6 +74,96 @@ TEST(first_last_and_longest_gap_are_those_of_the_uses)
     track_sweep();
 }
 
+/* The uses of a capture in order: the numbers of their blocks. */
+static size_t order_of(const struct read_capture *capture, const struct read_event *ret_use[16])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < capture->event_count; i++)
+        if (capture->event[i].kind == FORMAT_EVENT_USE && count < 16)
+            ret_use[count++] = &capture->event[i];
+    return count;
+}
+
+TEST(the_order_of_uses_is_that_of_the_calls)
+{
+    static const uint64_t blocks[] = {1, 2, 2, 1, 6, 1};
+    static const uint64_t times[] = {100, 100, 200, 300, 400, 500};
+    const struct read_event *use_event[16];
+    struct read_capture *capture;
+    uint64_t moment = 100;
+
+    uses_keep_order(true);
+    start();
+    REQUIRE_EQ(track_alloc(BASE, 2 * MB, 1), 0);
+    REQUIRE_EQ(track_alloc(BASE + 2 * MB, 2 * MB, 2), 0);
+    REQUIRE_EQ(track_alloc(BASE + 4 * MB, 2 * MB - 1, 4), 0); /* no unit of moves */
+    /* one call: twice the same block, and one that is perhaps none */
+    uses_touch(BASE, 1, USE_SURE, &moment);
+    uses_touch(BASE + 100, 8, USE_SURE, &moment);
+    uses_touch(BASE + 2 * MB, 1, USE_MAY, &moment);
+    use(BASE + 4 * MB, 150);
+    use(BASE + 2 * MB, 200);
+    use(BASE, 300);
+    REQUIRE_EQ(track_free(BASE + 2 * MB, 5), 0);
+    REQUIRE_EQ(track_alloc(BASE + 2 * MB, 2 * MB, 6), 0);
+    use(BASE + 2 * MB, 400);
+    use(BASE, 500);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    REQUIRE_EQ(order_of(capture, use_event), 6);
+    for (size_t i = 0; i < 6; i++) {
+        CHECK_EQ(use_event[i]->block, blocks[i]);
+        CHECK_EQ(use_event[i]->time_ns, times[i]);
+        CHECK_EQ(use_event[i]->use_flags, i == 1 ? FORMAT_USE_MAY : 0);
+        CHECK_EQ(use_event[i]->thread, use_event[0]->thread);
+    }
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(live_at(capture, BASE)->use_count, 4); /* the figures are those without the order */
+    read_close(capture);
+    track_sweep();
+}
+
+TEST(without_the_order_no_use_is_an_event)
+{
+    const struct read_event *use_event[16];
+    struct read_capture *capture;
+
+    start();
+    REQUIRE_EQ(track_alloc(BASE, 2 * MB, 1), 0);
+    use(BASE, 100);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(order_of(capture, use_event), 0);
+    CHECK_EQ(live_at(capture, BASE)->use_count, 1);
+    read_close(capture);
+    track_sweep();
+}
+
+/* A ring that is too small loses the oldest uses, and says from where on they are complete. */
+TEST(a_small_ring_loses_the_oldest_uses)
+{
+    struct read_capture *capture;
+    size_t count = 0;
+
+    uses_init(true);
+    uses_keep_order(true);
+    track_path(file, track_scratch(), "a.kcap");
+    track_start(file, FORMAT_TRACE_RING, 1 << 20);
+    REQUIRE_EQ(track_alloc(BASE, 2 * MB, 1), 0);
+    for (uint64_t i = 0; i < 400000; i++)
+        use(BASE, 1000 * (i + 1));
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    for (size_t i = 0; i < capture->event_count; i++)
+        count += capture->event[i].kind == FORMAT_EVENT_USE;
+    CHECK_GT(count, 1000);
+    CHECK(!capture->has_all_events);
+    CHECK_EQ(count + capture->lost.events_recycled, 400001);
+    read_close(capture);
+    track_sweep();
+}
+
 TEST(a_new_tenant_begins_without_uses)
 {
     struct read_capture *capture;
