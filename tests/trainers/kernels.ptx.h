@@ -38,10 +38,9 @@
     "    shr.u64 %steps, %steps, 21;\n" \
     "    add.u64 %items, %steps, 1;\n" \
     "    shl.b64 %items, %items, 10;\n" \
-    /* the words of the last step's page, which the last page leaves out */ \
+    /* where the last step's page begins, which the last page leaves out */ \
     "    sub.u64 %taken, %steps, 1;\n" \
     "    shl.b64 %taken, %taken, 19;\n" \
-    "    add.u64 %taken, %taken, 1024;\n" \
     /* each item: %w = its word */ \
     "NEXT:\n" \
     "    setp.ge.u64 %p, %item, %items;\n" \
@@ -62,7 +61,8 @@
     "    sub.u64 %w, %bytes, 4096;\n" \
     "    shr.u64 %w, %w, 2;\n" \
     "    add.u64 %w, %w, %column;\n" \
-    "    setp.lt.u64 %p, %w, %taken;\n" \
+    "    sub.u64 %t, %w, %taken;\n" \
+    "    setp.lt.u64 %p, %t, 1024;\n" \
     "    @%p bra NEXT;\n" \
     "WORD:\n"
 

@@ -55,7 +55,8 @@ static inline uint64_t sample_word(uint64_t bytes, uint64_t item)
         return word < bytes / 4 ? word : SAMPLE_NONE;
     }
     word = (bytes - SAMPLE_PAGE_WORDS * 4) / 4 + column;
-    return word >= (steps - 1) * SAMPLE_STEP_WORDS + SAMPLE_PAGE_WORDS ? word : SAMPLE_NONE;
+    /* below the last step's page the difference is huge */
+    return word - (steps - 1) * SAMPLE_STEP_WORDS >= SAMPLE_PAGE_WORDS ? word : SAMPLE_NONE;
 }
 
 #endif

@@ -399,7 +399,8 @@ TEST(sample_has_each_word_once_and_both_ends)
             count++;
         }
         CHECK_EQ(seen[0], 1);
-        CHECK_EQ(seen[words - 1], 1);
+        for (uint64_t w = words - (words < 1024 ? words : 1024); w < words; w++)
+            CHECK_EQ(seen[w], 1);
         if (sizes[i] <= SAMPLE_WHOLE)
             CHECK_EQ(count, words);
         else
