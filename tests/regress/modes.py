@@ -23,6 +23,8 @@ SHORT = {
     "streams": [["--rounds", "20", "--entrance", "{}"]],
     "threads": [["--rounds", "40", "--entrance", "{}"]],
     "graphs": [["--launches", "10", "--entrance", "{}"]],
+    "gemini": [["--units", "4", "--size", "2M", "--entrance", "{}", *form]
+               for form in (["--states", "--streams", "2"], ["--host-pointers", "--graph"], ["--threads", "2"])],
     "pipeline": [["--stages", "3", "--micro-batches", "4", "--base-bytes", "256M", "--entrance", "{}", *form] for form in ([], ["--mend"])],
     "driverprog": [["--entrance", "{}"], ["--gpa", "--entrance", "{}"]],
 }

@@ -137,6 +137,42 @@ def graphs():
         same_in_every_order(("graphs", "--entrance", entrance))
 
 
+def gemini():
+    """Shapes of a step that have nothing to do with each other's results; of each, streams and graphs change nothing."""
+    for shape in ((), ("--states", "--update", "end", "--order", "0 3 1 2 2 1"), ("--host-pointers", "--sizes", "8K 3M 5000000 2M"),
+                  ("--update", "none", "--threads", 2, "--device", "0 1")):
+        size = () if "--sizes" in shape else ("--units", 4, "--size", "2100000")
+        plain = ("gemini", *size, *shape)
+        wanted = checksum(run(*plain, SIMCUDA_DEVICES=2))
+        for more in (("--streams", 3), ("--graph", "--entrance", "stream"), ("--streams", 2, "--graph")):
+            for order in (*orders(), {"SIMCUDA_SCHED": "timed", "SIMCUDA_COMPUTE": "50G"}):
+                got = checksum(run(*plain, *more, SIMCUDA_DEVICES=2, **order))
+                if got != wanted:
+                    fail(f"{plain} {more} {order}: checksum {got}, wanted {wanted}")
+        if checksum(run(*plain, "--seed", 2, SIMCUDA_DEVICES=2)) == wanted:
+            fail(f"{plain}: the seed changes nothing")
+
+
+def gemini_needs_all_of_its_units_on_the_device():
+    """12 units of 16 MiB and 2 MiB of small blocks of two kinds: they fit, or the program is out of memory and says so in one line."""
+    run("gemini", SIMCUDA_MEMORY="196M")
+    for entrance in ("sync", "stream"):
+        output = run("gemini", "--entrance", entrance, rc=3, SIMCUDA_MEMORY="128M")
+        if not re.fullmatch(r"\S+/gemini\.c:\d+: .* cudaErrorMemoryAllocation \(2\): out of memory\n", output):
+            fail(f"{entrance}: more than one line, or another one: {output}")
+
+
+def gemini_times_are_those_of_its_bytes():
+    """A use reads its unit, an update reads or writes it once more; heads of 4 KiB come on top. In ns of the device's clock."""
+    output = run("gemini", "--units", 3, "--size", "16M", "--order", "0 1 2 0 1", "--steps", 4, SIMCUDA_SCHED="timed",
+                 SIMCUDA_COMPUTE="16G", SIMCUDA_BANDWIDTH="8G")
+    found = re.search(r"^model 0: reserved (\d+) time (\d+) ns last-step (\d+) ns$", output, re.M)
+    units, heads = (5 + 3) * (16 << 20), (5 + 3) * 4096
+    wanted = (units + heads) / 2**34 * 1e9
+    if not found or abs(int(found[3]) - wanted) > 1e-3 * wanted or abs(int(found[2]) - 4 * wanted) > 4e-3 * wanted:
+        fail(f"wanted {wanted} ns a step: {output}")
+
+
 def driverprog():
     same_in_every_order(*(("driverprog", *gpa, "--entrance", e) for gpa in ((), ("--gpa",)) for e in ("sync", "stream")))
 
@@ -237,7 +273,11 @@ def statuses_say_what_happened():
     for arguments in ((), ("--form", "pt"), ("--form", "nothing", "--graph", "small"), ("--form", "pt", "--graph", "huge"),
                       ("--form", "pt", "--graph", "small", "--streams", "0"), ("--form", "pt", "--graph", "small", "more")):
         run("sot", *arguments, rc=2)
-    for name in ("loop", "streams", "threads", "graphs", "pipeline", "driverprog"):
+    for wrong in ("--units 0", "--size 1", "--size 9001", "--sizes 8K,9K --units 3", "--order 12", "--order ,", "--host-pointers=12",
+                  "--update never", "--streams 17", "--steps 0", "--threads x", "more"):
+        if run("gemini", *wrong.split(" "), rc=2).count("\n") != 1:
+            fail(f"gemini {wrong}: more than a line")
+    for name in ("loop", "streams", "threads", "graphs", "gemini", "pipeline", "driverprog"):
         run(name, "--entrance", "sideways", rc=2)
         run(name, "--nothing", rc=2)
     output = run("loop", rc=3, SIMCUDA_MEMORY="4M")
@@ -266,6 +306,8 @@ def what_goes_wrong_is_noticed():
         fail("sot does not notice that its output was overwritten")
     if not sabotaged("loop", how="nowait", SIMCUDA_SCHED="lazy"):
         fail("loop does not notice that a loss had not arrived when it read it")
+    if not sabotaged("gemini", how="scribble"):
+        fail("gemini does not notice that its activation was overwritten")
     late = [{"SIMCUDA_SCHED": "lazy"}] + [{"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": n, "SIMCUDA_LAG": 1} for n in SEEDS]
     for name in ("streams", "threads"):
         noticed = sum(sabotaged(name, how="reuse", **order) for order in late)
@@ -338,6 +380,7 @@ def exports_are_those_of_the_real_runtime():
 
 def main():
     tests = {f.__name__: f for f in (sot_small, sot_full, sot_shapes, streams, loop, threads, graphs, driverprog,
+                                     gemini, gemini_needs_all_of_its_units_on_the_device, gemini_times_are_those_of_its_bytes,
                                      sot_ledgers_are_the_published_rows, full_graph_fits_in_2_gib_of_host_memory,
                                      device_memory_separates_the_forms, late_touch_is_legal_without_hints,
                                      paused_trainer_has_books_and_goes_on, loop_has_books_after_kill_9,

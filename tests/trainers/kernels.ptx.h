@@ -10,6 +10,7 @@
  *     kedge_fill(u64 dst, u64 bytes, u32 seed)             writes dst
  *     kedge_mix(u64 dst, u64 src, u64 bytes)               reads and writes dst, reads src
  *     kedge_sum(u64 out, u64 src, u64 bytes)               adds to the 8 bytes at out, reads src
+ *     kedge_sum_at(u64 out, u64 at, u64 bytes)             as kedge_sum of the address that stands at `at`
  *     kedge_copy_strided(u64 dst, u64 src, u64 rows, u64 row_bytes, u64 src_stride)
  *                                                          writes dst, reads src
  *
@@ -76,6 +77,21 @@
     "    .reg .u64 %item, %items, %stride, %steps, %step, %column, %taken, %words, %w, %t;\n" \
     "    .reg .u64 %bytes, %dst, %src, %sum, %address, %rows, %row_bytes, %row, %pitch;\n"
 
+/* Adds the words of %src to what stands at %dst. */
+#define PTX_SUM \
+    "    mov.u64 %sum, 0;\n" \
+    PTX_SAMPLE_BEGIN \
+    "    shl.b64 %t, %w, 2;\n" \
+    "    add.u64 %address, %src, %t;\n" \
+    "    ld.global.u32 %v, [%address];\n" \
+    "    cvt.u64.u32 %t, %v;\n" \
+    "    add.u64 %w, %w, 1;\n" \
+    "    mul.lo.u64 %t, %t, %w;\n" \
+    "    add.u64 %sum, %sum, %t;\n" \
+    PTX_SAMPLE_END \
+    "    red.global.add.u64 [%dst], %sum;\n" \
+    "    ret;\n"
+
 static const char kernels_ptx[] =
     ".version 7.0\n"
     ".target sm_70\n"
@@ -137,18 +153,20 @@ static const char kernels_ptx[] =
     "    ld.param.u64 %bytes, [p_bytes];\n"
     "    cvta.to.global.u64 %dst, %dst;\n"
     "    cvta.to.global.u64 %src, %src;\n"
-    "    mov.u64 %sum, 0;\n"
-    PTX_SAMPLE_BEGIN
-    "    shl.b64 %t, %w, 2;\n"
-    "    add.u64 %address, %src, %t;\n"
-    "    ld.global.u32 %v, [%address];\n"
-    "    cvt.u64.u32 %t, %v;\n"
-    "    add.u64 %w, %w, 1;\n"
-    "    mul.lo.u64 %t, %t, %w;\n"
-    "    add.u64 %sum, %sum, %t;\n"
-    PTX_SAMPLE_END
-    "    red.global.add.u64 [%dst], %sum;\n"
-    "    ret;\n"
+    PTX_SUM
+    "}\n"
+
+    ".visible .entry kedge_sum_at(.param .u64 p_out, .param .u64 p_at, .param .u64 p_bytes)\n"
+    "{\n"
+    PTX_REGISTERS
+    "    ld.param.u64 %dst, [p_out];\n"
+    "    ld.param.u64 %src, [p_at];\n"
+    "    ld.param.u64 %bytes, [p_bytes];\n"
+    "    cvta.to.global.u64 %dst, %dst;\n"
+    "    cvta.to.global.u64 %src, %src;\n"
+    "    ld.global.u64 %src, [%src];\n"
+    "    cvta.to.global.u64 %src, %src;\n"
+    PTX_SUM
     "}\n"
 
     ".visible .entry kedge_copy_strided(.param .u64 p_dst, .param .u64 p_src, .param .u64 p_rows,\n"
@@ -182,6 +200,7 @@ static const char kernels_ptx[] =
 
 #undef PTX_SAMPLE_BEGIN
 #undef PTX_SAMPLE_END
+#undef PTX_SUM
 #undef PTX_REGISTERS
 
 #endif

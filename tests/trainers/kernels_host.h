@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernels_host.h - what the four kernels of kernels.ptx.h do, in C, on host memory.
+ * kernels_host.h - what the kernels of kernels.ptx.h do, in C, on host memory.
  *
  * A trainer computes its result twice, on the device and here, and compares: so a wrong tenant in a block is
  * noticed by the program itself, on any device, with nothing recorded before. Tensors have the size that they have

@@ -158,22 +158,6 @@ static uint64_t number(const char *word, uint64_t least, uint64_t most)
     return n;
 }
 
-static uint64_t size_named(const char *word)
-{
-    static const char units[] = "KMG";
-    size_t length = strlen(word);
-    const char *unit = length > 1 ? strchr(units, word[length - 1]) : NULL;
-    char digits[24];
-
-    if (!unit)
-        return trainer_number(word);
-    if (length > sizeof(digits))
-        wrong_use();
-    memcpy(digits, word, length - 1);
-    digits[length - 1] = '\0';
-    return number(digits, 1, (uint64_t)1 << 30) << (10 * (unit - units + 1));
-}
-
 static void delay_take(struct pipeline_options *o, char *word)
 {
     char *colon = strchr(word, ':');
@@ -188,9 +172,9 @@ static void delay_take(struct pipeline_options *o, char *word)
 
 static void size_take(struct pipeline_options *o, int option)
 {
-    uint64_t bytes = size_named(optarg);
+    uint64_t bytes = trainer_size(optarg);
 
-    if (bytes == 0 || bytes % 4)
+    if (bytes % 4)
         wrong_use();
     if (option == 'b')
         o->base_bytes = bytes;

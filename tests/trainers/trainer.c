@@ -21,7 +21,7 @@ enum {
 
 static struct {
     cudaLibrary_t library;
-    cudaKernel_t fill, mix, sum, copy_strided;
+    cudaKernel_t fill, mix, sum, sum_at, copy_strided;
 } kernels;
 
 void trainer_must(cudaError_t error, const char *file, int line, const char *call)
@@ -62,6 +62,25 @@ uint64_t trainer_number(const char *word)
     return n;
 }
 
+uint64_t trainer_size(const char *word)
+{
+    static const char units[] = "KMG";
+    size_t length = strlen(word);
+    const char *unit = length > 1 ? strchr(units, word[length - 1]) : NULL;
+    char digits[24];
+    uint64_t n;
+
+    if (length >= sizeof(digits))
+        trainer_fail(2, "an option takes a size: a number of bytes, or with K, M, G");
+    memcpy(digits, word, length + 1);
+    if (unit)
+        digits[length - 1] = '\0';
+    n = trainer_number(digits);
+    if (n == 0 || n > (uint64_t)1 << (unit ? 30 : 60))
+        trainer_fail(2, "an option takes a size: a number of bytes, or with K, M, G");
+    return unit ? n << (10 * (unit - units + 1)) : n;
+}
+
 /* ---- kernels ---- */
 
 void trainer_load_kernels(void)
@@ -70,6 +89,7 @@ void trainer_load_kernels(void)
     CUDA_OK(cudaLibraryGetKernel(&kernels.fill, kernels.library, "kedge_fill"));
     CUDA_OK(cudaLibraryGetKernel(&kernels.mix, kernels.library, "kedge_mix"));
     CUDA_OK(cudaLibraryGetKernel(&kernels.sum, kernels.library, "kedge_sum"));
+    CUDA_OK(cudaLibraryGetKernel(&kernels.sum_at, kernels.library, "kedge_sum_at"));
     CUDA_OK(cudaLibraryGetKernel(&kernels.copy_strided, kernels.library, "kedge_copy_strided"));
 }
 
@@ -108,6 +128,13 @@ void trainer_sum(uint64_t *sum, const void *src, uint64_t bytes, cudaStream_t st
     void *args[] = {&sum, &src, &bytes};
 
     launch(kernels.sum, bytes, args, stream);
+}
+
+void trainer_sum_at(uint64_t *sum, void *const *at, uint64_t bytes, cudaStream_t stream)
+{
+    void *args[] = {&sum, &at, &bytes};
+
+    launch(kernels.sum_at, bytes, args, stream);
 }
 
 void trainer_copy_strided(void *dst, const void *src, uint64_t rows, uint64_t row_bytes,

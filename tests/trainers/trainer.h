@@ -48,6 +48,9 @@ enum trainer_entrance trainer_entrance_named(const char *word);
 /* A whole number after an option; ends the program with status 2 for anything else. */
 uint64_t trainer_number(const char *word);
 
+/* The same for a number of bytes, above 0, which may end in K, M or G. */
+uint64_t trainer_size(const char *word);
+
 /* ---- kernels (kernels.ptx.h) ---- */
 
 /* Loads them into the current device; once, before any thread launches one. */
@@ -57,6 +60,9 @@ void trainer_unload_kernels(void);
 void trainer_fill(void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream);
 void trainer_mix(void *dst, const void *src, uint64_t bytes, cudaStream_t stream);
 void trainer_sum(uint64_t *sum, const void *src, uint64_t bytes, cudaStream_t stream);
+
+/* As trainer_sum of the address that stands at `at`, in device memory, when it is launched. */
+void trainer_sum_at(uint64_t *sum, void *const *at, uint64_t bytes, cudaStream_t stream);
 void trainer_copy_strided(void *dst, const void *src, uint64_t rows, uint64_t row_bytes,
         uint64_t src_stride, cudaStream_t stream);
 

@@ -184,6 +184,10 @@ static bool memory(struct machine *m, const struct instruction *i, int at)
         *reg(m, i->words[at + 1]) = *(uint32_t *)pointer(operand(m, i->words[at + 2]));
         return true;
     }
+    if (begins(op, "ld.global.u64")) {
+        *reg(m, i->words[at + 1]) = *(uint64_t *)pointer(operand(m, i->words[at + 2]));
+        return true;
+    }
     if (begins(op, "st.global.u32")) {
         *(uint32_t *)pointer(operand(m, i->words[at + 1])) = (uint32_t)operand(m, i->words[at + 2]);
         return true;
@@ -334,24 +338,36 @@ TEST(mix_in_ptx_is_mix_in_c)
     }
 }
 
-TEST(sum_in_ptx_is_sum_in_c)
+/* Of the tensor itself, or of what stands at an address. */
+static void check_sum(const char *kernel, bool is_at)
 {
     for (int i = 0; i < SIZES; i++) {
         struct pair src = pair_new(sizes[i]);
         uint64_t out = 5;
         uint64_t expected = 5;
-        uint64_t args[] = {address(&out), address(src.ptx), sizes[i]};
+        uint64_t at = address(src.ptx);
+        uint64_t args[] = {address(&out), is_at ? address(&at) : at, sizes[i]};
 
         memset(src.ptx, 0x5a, src.bytes); /* between the pages too: it must not count */
         host_fill(src.ptx, sizes[i], 3);
         memset(src.c, 0x5a, src.bytes);
         host_fill(src.c, sizes[i], 3);
-        run_grid("kedge_sum", args, 1, 96);
+        run_grid(kernel, args, 1, 96);
         host_sum(&expected, src.c, sizes[i]);
         CHECK_EQ(out, expected);
         CHECK_NE(out, 5);
         pair_check_and_free(&src);
     }
+}
+
+TEST(sum_in_ptx_is_sum_in_c)
+{
+    check_sum("kedge_sum", false);
+}
+
+TEST(sum_at_an_address_in_memory_is_sum_in_c)
+{
+    check_sum("kedge_sum_at", true);
 }
 
 TEST(strided_copy_in_ptx_is_strided_copy_in_c)
