@@ -139,7 +139,7 @@ def graphs():
 
 def gemini():
     """Shapes of a step that have nothing to do with each other's results; of each, streams and graphs change nothing."""
-    for shape in ((), ("--states", "--update", "end", "--order", "0 3 1 2 2 1"), ("--host-pointers", "--sizes", "8K 3M 5000000 2M"),
+    for shape in ((), ("--host-pointers=2", "--table", "host"), ("--states", "--update", "end", "--order", "0 3 1 2 2 1"), ("--host-pointers", "--sizes", "8K 3M 5000000 2M"),
                   ("--update", "none", "--threads", 2, "--device", "0 1")):
         size = () if "--sizes" in shape else ("--units", 4, "--size", "2100000")
         plain = ("gemini", *size, *shape)
@@ -274,7 +274,7 @@ def statuses_say_what_happened():
                       ("--form", "pt", "--graph", "small", "--streams", "0"), ("--form", "pt", "--graph", "small", "more")):
         run("sot", *arguments, rc=2)
     for wrong in ("--units 0", "--size 1", "--size 9001", "--sizes 8K,9K --units 3", "--order 12", "--order ,", "--host-pointers=12",
-                  "--update never", "--streams 17", "--steps 0", "--threads x", "more"):
+                  "--update never", "--table x", "--streams 17", "--steps 0", "--threads x", "more"):
         if run("gemini", *wrong.split(" "), rc=2).count("\n") != 1:
             fail(f"gemini {wrong}: more than a line")
     for name in ("loop", "streams", "threads", "graphs", "gemini", "pipeline", "driverprog"):

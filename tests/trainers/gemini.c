@@ -10,8 +10,9 @@
  *                 in the step (--update last), or of all units after the order (end)
  *
  * All uses stand one behind the other on the device, whichever stream they are on (--streams). With --host-pointers a table of
- * addresses lies in device memory, and the end of each step sums the units of the table by what stands there. With --graph the
- * step is captured once and launched. Each model (--threads) has a host thread, streams and units of its own.
+ * addresses lies in device memory, or in pinned memory of the host (--table), and the end of each step sums the units of the
+ * table by what stands there. With --graph the step is captured once and launched. Each model (--threads) has a host thread,
+ * streams and units of its own.
  *
  * All sums, and the contents of all units, which are copied back, are compared with what the host has computed.
  */
@@ -57,7 +58,7 @@ struct options {
     uint64_t steps;
     uint32_t seed;
     int units, streams, models;
-    bool states, graph, log, has_table;
+    bool states, graph, log, has_table, has_host_table;
 };
 
 struct model {
@@ -122,7 +123,7 @@ static void *zeroed(size_t count, size_t size)
     return p;
 }
 
-/* The addresses of all units, where the device finds them and no call names them. */
+/* Addresses of units, where the device finds them and no call names them; in memory of the host no call has seen them either. */
 static void make_table(struct model *m)
 {
     const struct options *o = m->options;
@@ -131,8 +132,11 @@ static void make_table(struct model *m)
 
     for (int i = 0; i < o->table.count; i++)
         addresses[i] = m->units[o->table.number[i]].device;
-    CUDA_OK(cudaMalloc((void **)&m->table, bytes));
-    CUDA_OK(cudaMemcpy(m->table, addresses, bytes, cudaMemcpyHostToDevice));
+    if (o->has_host_table)
+        CUDA_OK(cudaHostAlloc((void **)&m->table, bytes, cudaHostAllocDefault));
+    else
+        CUDA_OK(cudaMalloc((void **)&m->table, bytes));
+    CUDA_OK(cudaMemcpy(m->table, addresses, bytes, cudaMemcpyDefault));
     free(addresses);
 }
 
@@ -174,7 +178,7 @@ static void drop(struct model *m)
     }
     CUDA_OK(cudaFree(m->sums.device));
     if (m->table)
-        CUDA_OK(cudaFree(m->table));
+        CUDA_OK(o->has_host_table ? cudaFreeHost(m->table) : cudaFree(m->table));
     CUDA_OK(cudaEventDestroy(m->passed));
     for (int i = 0; i < o->streams; i++)
         CUDA_OK(cudaStreamDestroy(m->streams[i]));
@@ -432,10 +436,9 @@ static int run(const struct options *o)
 
 static const char usage[] =
         "usage: gemini [--units N] [--size SIZE | --sizes \"SIZE...\"] [--order \"UNIT...\"] "
-        "[--steps N]"
-        " [--update last|end|none] [--states] [--host-pointers[=\"UNIT...\"]] [--graph] [--streams "
-        "N]"
-        " [--threads N] [--device \"DEVICE...\"] [--entrance sync|stream] [--seed N] [--log]";
+        "[--steps N] [--update last|end|none] [--states] [--host-pointers[=\"UNIT...\"]] "
+        "[--table device|host] [--graph] [--streams N] [--threads N] [--device \"DEVICE...\"] "
+        "[--entrance sync|stream] [--seed N] [--log]";
 
 static uint64_t number_up_to(const char *word, uint64_t least, uint64_t most)
 {
@@ -485,6 +488,13 @@ static enum update update_named(const char *word)
     trainer_fail(2, "--update takes last, end or none");
 }
 
+static bool table_named(const char *word)
+{
+    if (strcmp(word, "host") != 0 && strcmp(word, "device") != 0)
+        trainer_fail(2, "--table takes device or host");
+    return strcmp(word, "host") == 0;
+}
+
 static void option_take(struct options *o, int option, uint64_t *io_size)
 {
     switch (option) {
@@ -510,6 +520,9 @@ static void option_take(struct options *o, int option, uint64_t *io_size)
         o->has_table = true;
         if (optarg)
             o->table = list_of(optarg, trainer_number);
+        return;
+    case 'T':
+        o->has_host_table = table_named(optarg);
         return;
     case 's':
         o->streams = (int)number_up_to(optarg, 1, STREAMS_MOST);
@@ -591,6 +604,7 @@ int main(int argc, char **argv)
             {"steps", required_argument, NULL, 'n'},
             {"update", required_argument, NULL, 'U'},
             {"host-pointers", optional_argument, NULL, 'p'},
+            {"table", required_argument, NULL, 'T'},
             {"streams", required_argument, NULL, 's'},
             {"threads", required_argument, NULL, 't'},
             {"device", required_argument, NULL, 'd'},
