@@ -386,43 +386,53 @@ static struct pins_uses *list_uses(const struct pins_entry *first)
     return uses;
 }
 
-#define USES_AT_ONCE 64u
+static inline __attribute__((always_inline)) void use_all(
+        const struct use *uses, uint32_t count, uint64_t *moment)
+{
+    for (uint32_t i = 0; i < count; i++)
+        uses_touch(uses[i].base, 1, uses[i].is_sure ? USE_SURE : USE_MAY, moment);
+}
 
-/* The uses of an owner from one on, at most USES_AT_ONCE. *io_seen: false once something is not known. */
-static uint32_t uses_from(enum pins_owner owner, uint64_t id, uint32_t from,
-        struct use ret_some[static USES_AT_ONCE], bool *io_seen)
+/* Under no lock, some at a time: a use is an event of the log, which may grow. */
+static __attribute__((noinline, cold)) void use_in_order(
+        enum pins_owner owner, uint64_t id, uint64_t *moment)
+{
+    struct use some[64];
+    uint32_t from = 0;
+    uint32_t count;
+
+    do {
+        struct owner *known;
+
+        lock_take(&pins_lock);
+        known = table_find(&owners[owner], id);
+        for (count = 0; known && known->uses && from < known->uses->count && count < 64; from++)
+            some[count++] = known->uses->use[from];
+        lock_drop(&pins_lock);
+        use_all(some, count, moment);
+    } while (count == 64);
+}
+
+void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
 {
     struct owner *known;
-    uint32_t count = 0;
+    bool seen = !atomic_load_explicit(&unknown_graph, memory_order_relaxed);
+    bool in_order = uses_have_order();
 
     lock_take(&pins_lock);
     known = table_find(&owners[owner], id);
     if (known && !known->uses)
         known->uses = list_uses(known->first);
-    if (known && (!known->uses || known->uses->unseen))
-        *io_seen = false;
-    while (known && known->uses && from + count < known->uses->count && count < USES_AT_ONCE) {
-        ret_some[count] = known->uses->use[from + count];
-        count++;
+    if (known && known->uses) {
+        seen &= !known->uses->unseen;
+        if (!in_order)
+            use_all(known->uses->use, known->uses->count, moment);
+    } else if (known) {
+        seen = false;
     }
     lock_drop(&pins_lock);
-    return count;
-}
-
-/* Under no lock: a use may be an event of the log, which grows. */
-void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
-{
-    bool seen = !atomic_load_explicit(&unknown_graph, memory_order_relaxed);
-    struct use some[USES_AT_ONCE];
-    uint32_t from = 0;
-    uint32_t count;
-
-    do {
-        count = uses_from(owner, id, from, some, &seen);
-        for (uint32_t i = 0; i < count; i++)
-            uses_touch(some[i].base, 1, some[i].is_sure ? USE_SURE : USE_MAY, moment);
-        from += count;
-    } while (count == USES_AT_ONCE);
+    if (__builtin_expect(in_order, 0))
+        use_in_order(owner, id, moment);
     if (!seen)
         uses_unseen(moment);
 }

@@ -9,9 +9,8 @@
 #include <stddef.h>
 #include <time.h>
 
-atomic_bool uses_recorded;
+atomic_bool uses_recorded, uses_ordered;
 
-static atomic_bool order_kept;
 static uint64_t start_ns; /* fixed by uses_open */
 static struct format_unseen *
         unseen_calls; /* of the file's header; fixed by uses_open, before any range is in the map */
@@ -23,12 +22,7 @@ void uses_init(bool on)
 
 void uses_keep_order(bool on)
 {
-    atomic_store(&order_kept, on);
-}
-
-bool uses_have_order(void)
-{
-    return atomic_load(&order_kept);
+    atomic_store(&uses_ordered, on);
 }
 
 void uses_open(uint64_t start, struct format_unseen *unseen)
@@ -111,16 +105,24 @@ static void use(struct format_live *slot, uint64_t time)
         raise_gap(slot, last, time);
 }
 
+/* What is to be said of a use besides its time. */
+static __attribute__((noinline)) void say_more(
+        struct format_live *slot, enum use_how how, uint64_t time)
+{
+    uint32_t flags = how == USE_MAY ? FORMAT_USE_MAY : 0;
+
+    set_flags(slot, flags);
+    if (uses_have_order() && load(&slot->size) >= FORMAT_USE_BYTES && load(&slot->state) != 0)
+        capture_use(load(&slot->state) >> 1, time, flags);
+}
+
 void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment)
 {
     struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
 
     use(slot, *moment ? *moment : now(moment));
-    if (how == USE_MAY)
-        set_flags(slot, FORMAT_USE_MAY);
-    if (__builtin_expect(atomic_load_explicit(&order_kept, memory_order_relaxed), 0)
-            && load(&slot->size) >= FORMAT_USE_BYTES && load(&slot->state) != 0)
-        capture_use(load(&slot->state) >> 1, *moment, how == USE_MAY ? FORMAT_USE_MAY : 0);
+    if (((unsigned)how | uses_have_order()) != 0) /* one branch: each use pays for it */
+        say_more(slot, how, *moment);
 }
 
 void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)

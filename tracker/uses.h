@@ -45,7 +45,7 @@ struct use_figures {
     uint32_t flags; /* FORMAT_USE_* */
 };
 
-extern atomic_bool uses_recorded;
+extern atomic_bool uses_recorded, uses_ordered;
 
 /* Are uses recorded in this process? */
 static inline bool uses_on(void)
@@ -58,7 +58,11 @@ void uses_init(bool on);
 
 /* Uses of blocks of FORMAT_USE_BYTES and more are events, too, while uses are on. Off by default. */
 void uses_keep_order(bool on);
-bool uses_have_order(void);
+
+static inline bool uses_have_order(void)
+{
+    return atomic_load_explicit(&uses_ordered, memory_order_relaxed);
+}
 
 /* The file is there: the time that all others count from, and the header's figures. Empties the map. */
 void uses_open(uint64_t start_ns, struct format_unseen *unseen);
