@@ -9,21 +9,25 @@
  *     evict_use (the units of one call) ─► moves that the call needs, then moves that may begin ahead of later calls
  *     evict_step ─► the order of the step that ends is what the next one is planned by
  *
- * Order. Each use is a position of its step; a unit that is used again at once has the position that it has already. While no
- * step has been seen whole, nothing is known of next uses: victims go in the order in which they were made, as in the system
- * that this follows (ColossalAI #878), under the cap of the warm-up. Afterwards the next use of a unit is its next position
- * in the order of the last step, with `cyclic` also beyond its end; ties go by the order in which units were made.
+ * Order. Each unit that a call names is a position of its step; a call whose units have all been named by the last call that has
+ * positions has none. While no step has been seen whole, nothing is known of next uses: victims go in the order in which
+ * they were made, as in the system that this follows (ColossalAI #878), under the cap of the warm-up. Afterwards, if a unit
+ * has been used n times in a step, its next use is its position n + 1 in the order of the last step, with `cyclic` its first
+ * one in the next step if there is none; ties go by the order in which units were made. What comes before the first step has no
+ * order, nor has a step of more than a million positions or without any. The victims of lru and fifo do not depend on it, so
+ * these have no warm-up and no plan.
  *
- * Plan. Decisions are kept per position. They are replayed, at a cost that does not depend on the number of units, in a step
- * that begins with the same units in and the same order as the one before; a use that the order does not have at this
- * place ends the replay, and the rest of the step is decided anew. #878 keeps its decisions per position alone, and fails
- * 214 of 732 short orders.
+ * Plan. Decisions are kept per call. They are replayed, at a cost that does not depend on the number of units, in a step
+ * that begins with the same units in and the same order as the one in which they were made; a call that the order does not
+ * have at this place, or a move that cannot be made, ends the replay, and the rest of the step is decided anew. #878 keeps its
+ * decisions per position alone, and fails 214 of 732 short orders.
  *
  * A unit that is made and freed within a step takes the place of the one that was made as the same number in the step before,
  * if that is gone and had the same size.
  *
- * Ahead. A move of the plan may begin so many uses before its call as `prefetch` says, and one more each time evict_late
- * tells that it came late, but never before the last use of what it takes the room of. So it costs no volume.
+ * Ahead. A move of the plan may begin so many calls before its own as `prefetch` says, and one more each time evict_late
+ * tells that it came late, but in the same step, in the order of the plan, never over the cap, and only behind a call later
+ * than the last use of what it takes the room of. So it costs no volume.
  *
  * Units: bytes. Errors: -ENOMEM, -ENOSPC. Threads: the caller has a lock. Memory: meta.h.
  */
@@ -36,9 +40,9 @@ struct evict;
 
 struct evict_opts {
     uint64_t cap;        /* bytes of units that are in at once, at any moment */
-    uint64_t warmup_cap; /* the same while the order is not known; 0 = cap */
+    uint64_t warmup_cap; /* FARTHEST: the same while the order is not known; 0 = cap */
     enum rule_victim victim;
-    uint32_t prefetch; /* uses ahead */
+    uint32_t prefetch; /* calls ahead */
     bool cyclic;
 };
 
@@ -48,11 +52,11 @@ void evict_free(struct evict *set);
 /* Other caps from now on; what is in beyond them goes out with the next uses. */
 void evict_set_cap(struct evict *set, uint64_t cap, uint64_t warmup_cap);
 
-/* A unit is made. It is out until evict_use brings it in. */
+/* A unit is made; its number is never 0. It is out until evict_use brings it in. 0, or -ENOMEM. */
 int evict_add(struct evict *set, uint64_t size, uint32_t *ret_unit);
 void evict_remove(struct evict *set, uint32_t unit);
 
-/* It stays where it is until it is let go as often: others rely on it, or a call that is on its way. */
+/* It does not go out until it is let go as often: others rely on it, or a call that is on its way. A use may bring it in. */
 void evict_hold(struct evict *set, uint32_t unit);
 void evict_let_go(struct evict *set, uint32_t unit);
 
@@ -93,10 +97,10 @@ bool evict_is_in(const struct evict *set, uint32_t unit);
 
 /* Where the units are, as ColossalAI's manager names it. */
 enum evict_state {
-    EVICT_FREE,                /* out */
-    EVICT_COMPUTE,             /* in, of the last call */
-    EVICT_HOLD,                /* in, not used in this step */
-    EVICT_HOLD_AFTER_FORWARD,  /* in, used in this step, and to be used in it again */
+    EVICT_FREE,               /* out */
+    EVICT_COMPUTE,            /* in, of the last call */
+    EVICT_HOLD,               /* in, not used in this step */
+    EVICT_HOLD_AFTER_FORWARD, /* in, used in this step, and to be used in it again, or nobody knows */
     EVICT_HOLD_AFTER_BACKWARD, /* in, used in this step for the last time */
     EVICT_STATE_COUNT,
 };
@@ -119,7 +123,8 @@ void evict_figures(const struct evict *set, struct evict_figures *ret);
 
 /*
  * What no order of moves can do better than, for steps of the order that was learnt, one like the other, under the cap: bytes in per
- * step, if units could be cut at will and the farthest next use went first (Belady). 0 if no order is known.
+ * step, if units could be cut at will and the farthest next use went first (Belady); a unit that did not outlive the step is made
+ * anew in each. 0 if no order is known, or no memory. Takes long: it plays steps until one begins as one before.
  */
 uint64_t evict_bound(const struct evict *set);
 
