@@ -120,6 +120,9 @@ struct driver {
             devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
             uint64_t *ret_fence);
 
+    /* Nanoseconds of a clock that does not go back, from any beginning. */
+    uint64_t (*clock_ns)(void *self);
+
     /*
      * Reader sections (R66). The snapshot names all submissions that are between their guard and the driver's return
      * now; it begins with a full memory barrier, so that a section that begins later sees every range that was marked

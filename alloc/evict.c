@@ -1038,7 +1038,7 @@ uint64_t evict_bound(const struct evict *set)
     bound.set.in_bytes = 0;
     bound.set.is_heap = true;
     if (is_planned(set) && bound.in && bound.before && array_reserve(unit, count) == 0
-            && array_reserve(heap, count) == 0) {
+            && array_reserve(heap, count) == 0 && unit->at && set->unit.at) {
         memcpy(unit->at, set->unit.at, (size_t)count * unit->record);
         unit->count = count;
         for (uint32_t i = 0; i < count; i++)

@@ -44,6 +44,9 @@ struct evict_opts {
     enum rule_victim victim;
     uint32_t prefetch; /* calls ahead */
     bool cyclic;
+    /* the order of the first step, if it is known: numbers of units, 0 = the one that was made first; one call each. The caller's */
+    const uint32_t *order;
+    uint32_t order_count;
 };
 
 int evict_new(const struct evict_opts *opts, struct evict **ret_set);
@@ -54,11 +57,11 @@ void evict_set_cap(struct evict *set, uint64_t cap, uint64_t warmup_cap);
 
 /* A unit is made; its number is never 0. It is out until evict_use brings it in. 0, or -ENOMEM. */
 int evict_add(struct evict *set, uint64_t size, uint32_t *ret_unit);
-void evict_remove(struct evict *set, uint32_t unit);
+void evict_remove(struct evict *set, uint32_t index);
 
 /* It does not go out until it is let go as often: others rely on it, or a call that is on its way. A use may bring it in. */
-void evict_hold(struct evict *set, uint32_t unit);
-void evict_let_go(struct evict *set, uint32_t unit);
+void evict_hold(struct evict *set, uint32_t index);
+void evict_let_go(struct evict *set, uint32_t index);
 
 /* A step begins. */
 void evict_step(struct evict *set);
@@ -84,14 +87,17 @@ struct evict_moves {
 int evict_use(struct evict *set, const uint32_t *units, uint32_t count, struct evict_moves *ret);
 
 /* A move was not made: the unit is where it was. */
-void evict_undo(struct evict *set, uint32_t unit);
+void evict_undo(struct evict *set, uint32_t index);
 
 /* The call had to wait for this unit. */
-void evict_late(struct evict *set, uint32_t unit);
+void evict_late(struct evict *set, uint32_t index);
 
 /* Bytes out of `want` at least, though the cap does not ask for it, farthest next use first: another part of the device has no
  * room. The moves are as those of evict_use; their bytes. */
 uint64_t evict_make_room(struct evict *set, uint64_t want, struct evict_moves *ret);
+
+/* What is out comes in, earliest next use first, while there is room under the cap; nothing goes out for it. As evict_make_room. */
+uint64_t evict_bring(struct evict *set, struct evict_moves *ret);
 
 bool evict_is_in(const struct evict *set, uint32_t unit);
 

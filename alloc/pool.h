@@ -229,8 +229,8 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 /* A call of the program, and the blocks that it names which may be out. Zero-initialised but for the stream; ended by
  * pool_call_end if pool_call_name was called. */
 struct pool_call {
-    uint64_t
-            stream; /* identity of the stream that it is for; 0 = not known, the host then waits for what comes in */
+    /* identity of the stream that it is for; 0 = not known, the host then waits for what comes in */
+    uint64_t stream;
     uint32_t *unit; /* indices of holders */
     uint32_t count, room;
     bool is_incomplete; /* one of them is not in */
@@ -281,6 +281,12 @@ static inline bool pool_evict_has_more(const struct pool *pool)
 }
 void pool_evict_go_on(struct pool *pool);
 
+/*
+ * The block at ptr is used by something that no call names, from now on: it stays in, or stays once it is (the caller names it in a
+ * call before that something is made). ptr 0: all that may be out. Told as OUTCOME_KEPT with the next pool_poll. No driver call.
+ */
+void pool_evict_keep(struct pool *pool, devptr_t ptr, enum pool_kept why);
+
 /* [driver] Another part of the device has no room: up to `want` bytes go out, after what uses them. Bytes that are free now. */
 uint64_t pool_evict_make_room(struct pool *pool, int device, uint64_t want);
 
@@ -295,9 +301,12 @@ struct pool_evict_step {
     uint64_t dropped; /* bytes that went out without a copy, since nothing had written them */
     uint64_t late;    /* calls that had to wait for a restore */
     uint64_t uses, looks;
-    uint64_t bound;                          /* evict_bound, 0 = not known */
+    uint64_t bound; /* evict_bound, 0 = not known */
+    uint64_t layout_ns, evict_ns,
+            stall_ns; /* spent deciding, moving, waiting; no two of them at once */
     uint64_t state_bytes[EVICT_STATE_COUNT]; /* at the end of the step */
     bool is_planned, is_replayed;
+    bool is_paper; /* the hint is in shadow: decided, nothing moved */
 };
 /* The next one that was not told yet, in order; false: none. Told after pool_edge, which ends steps. */
 bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret);

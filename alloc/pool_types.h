@@ -99,6 +99,16 @@ enum pool_pin {
     POOL_PIN_COUNT,
 };
 
+/* Why a block that its hint would evict stays on the device. Who pins a block (pool_pin) knows it, and is not told. */
+enum pool_kept {
+    POOL_KEPT_POINTER, /* data that was copied to the device has a pointer to it */
+    POOL_KEPT_UNTOLD, /* the driver does not tell the parameters of a launch: it may be one of them */
+    POOL_KEPT_UNUSED, /* no call has named it in the whole step whose order was learnt */
+    POOL_KEPT_HOST,   /* the host has no memory for its content */
+    POOL_KEPT_DRIVER, /* the driver has refused to move it */
+    POOL_KEPT_COUNT,
+};
+
 /* What the inline checks below read; the first member of struct pool. */
 struct pool_gate {
     _Atomic uint32_t armed;    /* a hinted block exists or has existed */

@@ -131,6 +131,9 @@ struct rule_evict {
     enum rule_backing backing;
     bool cyclic; /* the next use of a block may be in the next step */
     bool clean; /* kernels only read it: what no copy and no set has written since it came in is not copied out */
+    /* the order of use in a step, if the file states one: numbers of blocks, 0 = the hint's first on its device. The file's memory */
+    const uint32_t *order;
+    uint32_t order_count; /* 0: it is learnt */
 };
 
 struct rule {
@@ -139,7 +142,7 @@ struct rule {
     /* after file, KEDGE_HINTS_MODE and receipt had their say (preload/config, R87) */
     enum hint_mode mode;
     struct rule_pick pick;
-    struct rule_when when;      /* EVICT: where a step begins */
+    struct rule_when when; /* EVICT: where a step begins; RESTORE: where blocks begin to come in */
     struct rule_when otherwise; /* else: whichever comes first; see rule_is_set */
     struct rule_evict evict;
     enum rule_wait wait;
@@ -149,6 +152,7 @@ struct rule {
     struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */
     bool inside_only;      /* KEEP_META by a receipt: only inside of larger parameters (R86) */
+    int of;                /* RESTORE: index of the hint that evicts, whose blocks come in */
 };
 
 static inline bool rule_has(const struct rule_range *range, uint64_t number)

@@ -220,6 +220,7 @@ enum outcome_kind {
     OUTCOME_PICKED, /* a call that the pick of its hint names was given the block for the first time */
     OUTCOME_DRIFT, /* an edge passed that ends an instance in which a hint matched something else than it expects */
     OUTCOME_LET_GO, /* an edge passed that a block was held for: it goes the way of all that is freed */
+    OUTCOME_KEPT, /* a block that its hint would evict stays on the device from here on */
     OUTCOME_KIND_COUNT,
 };
 
@@ -244,7 +245,7 @@ struct outcome {
     devptr_t ptr;
     uint64_t size; /* bytes that the program requested; DRIFT: all that the hint matched */
     /* bytes that the block takes; DRIFT: how many blocks, 0 = not counted; WRITTEN: how many before the first that is not as
-     * poison left it */
+     * poison left it; KEPT: enum pool_kept */
     uint64_t rounded;
     uint64_t seq;       /* of this event; strictly rising over the process */
     uint64_t alloc_seq; /* of the block's allocation (= seq for OUTCOME_ALLOC) */
