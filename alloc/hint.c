@@ -116,7 +116,7 @@ static bool is_whole(const struct rule *rule)
 
 static bool can_match(const struct rule *rule)
 {
-    return rule->action != ACTION_NONE && rule->mode != HINT_OFF;
+    return rule->action != ACTION_NONE && rule->action != ACTION_RESTORE && rule->mode != HINT_OFF;
 }
 
 static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint64_t site)
@@ -428,6 +428,8 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     if (rule->action == ACTION_HOLD)
         return; /* what it waits for comes after the free, in whichever instance */
     ret_plan->small = tag->size < rule->min_size;
+    if (rule->action == ACTION_EVICT)
+        return; /* a step begins at the edge of any instance */
     ret_plan->unused = rule->pick.use.call > 0;
     ret_plan->shares = rule->backend == RULE_ALIAS;
     ret_plan->due_anchor = instance_of(&rule->when, tag);
@@ -546,7 +548,8 @@ void hint_canary(struct hints *hints, struct plan *io_plan)
     const struct rule *rule = hint_rule(hints, io_plan->rule);
     uint64_t number;
 
-    if (!rule || rule->canary <= 1 || io_plan->mode != HINT_LIVE || !hint_acts(io_plan))
+    if (!rule || rule->canary <= 1 || io_plan->mode != HINT_LIVE || !hint_acts(io_plan)
+            || !action_releases(rule->action))
         return;
     number = atomic_fetch_add_explicit(&hints->tried[io_plan->rule], 1, memory_order_relaxed) + 1;
     if (number <= (uint64_t)HINT_CANARY * rule->canary && number % rule->canary != 0)
@@ -555,6 +558,6 @@ void hint_canary(struct hints *hints, struct plan *io_plan)
 
 bool hint_acts(const struct plan *plan)
 {
-    return plan->rule >= 0 && action_releases(plan->action) && !plan->small
+    return plan->rule >= 0 && action_unmaps(plan->action) && !plan->small
             && hint_mode_acts(plan->mode);
 }

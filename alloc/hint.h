@@ -50,7 +50,10 @@ const struct pysite *hint_pysite(
 /* Whether a rule can match a request of this size at all, whatever else it is. */
 bool hint_has_size(const struct hints *hints, uint64_t size);
 
-/* The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. */
+/*
+ * The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. RESTORE matches
+ * nothing; of EVICT the steps begin at edges of any instance, and due_anchor is 0.
+ */
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);
 
 /* True if the edge can be this `when` or `else` at all, whatever the instance. */
@@ -100,12 +103,12 @@ bool hint_is_due(const struct hints *hints, const struct plan *plan, const struc
 
 /*
  * To be asked once for each plan that is carried out: in live, of the first HINT_CANARY * canary blocks of a rule with canary
- * only each canary-th acts, the others are in shadow.
+ * that releases only each canary-th acts, the others are in shadow.
  */
 #define HINT_CANARY 64
 void hint_canary(struct hints *hints, struct plan *io_plan);
 
-/* True if the plan changes where the block is placed: a mode and an action that act, not below min_size. */
+/* True if the plan changes where the block is placed: a mode that acts, an action that unmaps, not below min_size. */
 bool hint_acts(const struct plan *plan);
 
 /*
@@ -125,7 +128,7 @@ bool hint_learn(struct hints *hints, int rule, enum hint_learnt what);
 enum hint_learnt hint_learnt(const struct hints *hints, int rule);
 bool hint_refuse_live(struct hints *hints);
 
-/* Whether a block that this rule placed in this mode may still be released. */
+/* Whether a block that this rule placed in this mode may still be released, or evicted. */
 bool hint_may(const struct hints *hints, int rule, enum hint_mode mode);
 
 #endif

@@ -104,8 +104,7 @@ struct edge {
     uint64_t seq;      /* pool_edge's: its place in the order once it was told of, 0 = not yet */
 };
 
-/* What a hint can ask for a matched block; the first of the file that matches takes it. Those from EVICT on are refused
- * when a file is read. */
+/* What a hint can ask for a matched block; the first of the file that matches takes it. RESTORE matches none. */
 enum action {
     ACTION_NONE,
     ACTION_RELEASE, /* its storage goes at the edge */
@@ -113,15 +112,21 @@ enum action {
     ACTION_IGNORE,  /* nothing */
     ACTION_KEEP_META, /* as RELEASE, but a kernel may be given the address, which reads nothing there */
     ACTION_HOLD,      /* the program's free is done later: it stays nobody else's until the edge */
-    ACTION_EVICT,
-    ACTION_RESTORE,
+    ACTION_EVICT,     /* its storage goes and comes back as a cap asks for it (struct rule_evict) */
+    ACTION_RESTORE, /* at the edge what another hint has evicted begins to come in */
     ACTION_COUNT,
 };
 
-/* Does storage go by it? */
+/* Does storage go by it for good? */
 static inline bool action_releases(enum action action)
 {
     return action == ACTION_RELEASE || action == ACTION_KEEP_META;
+}
+
+/* Does a block need storage that can be taken from its address? */
+static inline bool action_unmaps(enum action action)
+{
+    return action_releases(action) || action == ACTION_EVICT;
 }
 
 /* How far a hint may go: OFF, SHADOW, POISON, TRAP, LIVE, each further than the one before. LIVE needs a receipt (R87). The numbers

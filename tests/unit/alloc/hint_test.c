@@ -449,7 +449,82 @@ TEST(what_a_pin_or_an_ignore_takes_no_later_hint_does)
     }
 }
 
-TEST(only_release_and_keep_meta_in_poison_trap_and_live_act)
+/* Its step is of no instance, and the file's defaults for releases are not for it. */
+TEST(an_evict_hint_takes_blocks_by_size_and_waits_for_no_instance)
+{
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+    struct hints *hints;
+    struct plan plan;
+
+    rule.action = ACTION_EVICT;
+    rule.mode = HINT_LIVE;
+    rule.when = (struct rule_when){.kind = EDGE_EXIT, .anchor = "*"};
+    rule.min_size = 4096;
+    rule.backend = RULE_ALIAS;
+    rule.canary = 16;
+    tag.anchor = 3;
+    REQUIRE_EQ(hint_new(&rule, 1, &hints), 0);
+    for (int i = 0; i < 2; i++) {
+        tag.size = 4096 - (uint64_t)i;
+        hint_plan(hints, &tag, &plan);
+        CHECK_EQ(plan.rule, 0);
+        CHECK_EQ(plan.action, ACTION_EVICT);
+        CHECK_EQ(plan.small, i == 1);
+        CHECK_EQ(plan.due_anchor, 0);
+        CHECK_EQ(plan.else_anchor, 0);
+        CHECK(!plan.shares);
+        hint_canary(hints, &plan);
+        CHECK_EQ(plan.mode, HINT_LIVE);
+        CHECK_EQ(hint_acts(&plan), i == 0);
+    }
+    hint_free(hints);
+}
+
+TEST(an_evict_hint_that_has_learnt_something_acts_no_more)
+{
+    static const enum hint_learnt learnt[] = {HINT_LEARNT_STOPPED, HINT_LEARNT_OFF};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct rule rule = any_rule();
+        struct tag tag = any_tag();
+        struct hints *hints;
+        struct plan plan;
+
+        rule.action = ACTION_EVICT;
+        rule.mode = HINT_LIVE;
+        REQUIRE_EQ(hint_new(&rule, 1, &hints), 0);
+        CHECK(hint_may(hints, 0, HINT_LIVE));
+        CHECK(hint_learn(hints, 0, learnt[i]));
+        CHECK(!hint_may(hints, 0, HINT_LIVE));
+        hint_plan(hints, &tag, &plan);
+        CHECK_EQ(plan.rule, i == 0 ? 0 : -1);
+        CHECK(!hint_acts(&plan));
+        hint_free(hints);
+    }
+}
+
+TEST(a_restore_takes_no_allocation_from_any_hint)
+{
+    struct rule rules[2] = {any_rule(), any_rule()};
+    struct tag tag = any_tag();
+    struct hints *hints;
+    struct plan plan;
+
+    rules[0].action = ACTION_RESTORE;
+    REQUIRE_EQ(hint_new(rules, 2, &hints), 0);
+    hint_plan(hints, &tag, &plan);
+    CHECK_EQ(plan.rule, 1);
+    CHECK_EQ(hint_count(hints), 2);
+    hint_free(hints);
+    REQUIRE_EQ(hint_new(rules, 1, &hints), 0);
+    hint_plan(hints, &tag, &plan);
+    CHECK_EQ(plan.rule, -1);
+    CHECK(!hint_has_size(hints, tag.size)); /* not even the slow way is taken for it */
+    hint_free(hints);
+}
+
+TEST(only_release_keep_meta_and_evict_in_poison_trap_and_live_act)
 {
     for (int mode = 0; mode < HINT_MODE_COUNT; mode++) {
         for (int action = 0; action < ACTION_COUNT; action++) {
@@ -460,7 +535,8 @@ TEST(only_release_and_keep_meta_in_poison_trap_and_live_act)
             };
 
             CHECK_EQ(hint_acts(&plan),
-                    (action == ACTION_RELEASE || action == ACTION_KEEP_META)
+                    (action == ACTION_RELEASE || action == ACTION_KEEP_META
+                            || action == ACTION_EVICT)
                             && (mode == HINT_POISON || mode == HINT_TRAP || mode == HINT_LIVE));
             plan.rule = -1;
             CHECK(!hint_acts(&plan));
