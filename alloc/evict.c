@@ -8,7 +8,9 @@
 
 enum {
     EVICT_ARRAY_FIRST = 16,
-    EVICT_ORDER_MAX = 1 << 20, /* a step of more positions is not learnt */
+    EVICT_ORDER_MAX =
+            1 << 20, /* a step of more positions is not learnt, and plans have no more together */
+    EVICT_PLANS = 64,
 };
 
 /* In an entry of an order: the last unit of its call. */
@@ -57,6 +59,7 @@ struct move_plan {
     struct array call; /* and one more at the end */
     struct array move;
     uint64_t start; /* what was in when the step began, as a hash */
+    bool is_valid;
 };
 
 struct evict {
@@ -64,11 +67,13 @@ struct evict {
     struct array unit; /* the first record is nobody's */
     struct array heap; /* units that are in and not held */
     struct array named, move;
-    struct array order, position;     /* of the last step: units, and where each unit is in it */
-    struct array recorded;            /* the order of this step */
-    struct array made, made_before;   /* units made in this step, and in the last one */
-    struct move_plan plan, next_plan; /* what is replayed, and what is decided in this step */
-    uint32_t free_head, gone_head;    /* chains of units */
+    struct array order, position;        /* of the last step: units, and where each unit is in it */
+    struct array recorded;               /* the order of this step */
+    struct array made, made_before;      /* units made in this step, and in the last one */
+    struct move_plan plans[EVICT_PLANS]; /* of the order that is known, by how a step begins */
+    struct move_plan *plan;              /* what is replayed */
+    struct move_plan next_plan;          /* what is decided in this step */
+    uint32_t free_head, gone_head;       /* chains of units */
     uint32_t units, in_count;
     uint64_t bytes, in_bytes, held_bytes; /* held ones that are in */
     uint64_t tickets, arrivals, marks, looks;
@@ -78,10 +83,10 @@ struct evict {
     uint64_t hash;  /* of what is in */
     uint64_t start; /* the same when this step began */
     uint32_t head;  /* the next move of the plan */
-    bool is_heap;   /* the heap is in order */
-    bool is_same;   /* this step has the learnt order so far */
-    bool is_lost;   /* and too much, or too little memory, to be learnt */
-    bool is_plan;
+    uint32_t plans_made;
+    bool is_heap; /* the heap is in order */
+    bool is_same; /* this step has the learnt order so far */
+    bool is_lost; /* and too much, or too little memory, to be learnt */
     bool is_replayed;
     bool is_planning; /* this step has been decided anew from its start */
 };
@@ -196,6 +201,8 @@ static uint64_t next_use(
         return numbers(&set->position)[unit->first + uses];
     if (!is_cyclic)
         return length;
+    if (unit->is_passing)
+        return 2 * length;
     return length + (unit->count ? numbers(&set->position)[unit->first] : length);
 }
 
@@ -362,6 +369,18 @@ static void make_move(struct evict *set, uint32_t index, bool in)
 
 /* ---- units that come and go ---- */
 
+static void plan_init(struct move_plan *plan)
+{
+    plan->call.record = sizeof(struct planned_call);
+    plan->move.record = sizeof(struct planned);
+}
+
+static void plan_done(struct move_plan *plan)
+{
+    array_done(&plan->call);
+    array_done(&plan->move);
+}
+
 int evict_new(const struct evict_opts *opts, struct evict **ret_set)
 {
     struct evict *set = meta_get(sizeof(*set));
@@ -371,8 +390,9 @@ int evict_new(const struct evict_opts *opts, struct evict **ret_set)
     set->opts = *opts;
     set->unit.record = sizeof(struct unit);
     set->move.record = sizeof(struct evict_move);
-    set->plan.call.record = set->next_plan.call.record = sizeof(struct planned_call);
-    set->plan.move.record = set->next_plan.move.record = sizeof(struct planned);
+    plan_init(&set->next_plan);
+    for (uint32_t i = 0; i < EVICT_PLANS; i++)
+        plan_init(&set->plans[i]);
     set->heap.record = set->named.record = sizeof(uint32_t);
     set->order.record = set->position.record = set->recorded.record = sizeof(uint32_t);
     set->made.record = set->made_before.record = sizeof(uint32_t);
@@ -398,22 +418,31 @@ void evict_free(struct evict *set)
     array_done(&set->recorded);
     array_done(&set->made);
     array_done(&set->made_before);
-    array_done(&set->plan.call);
-    array_done(&set->plan.move);
-    array_done(&set->next_plan.call);
-    array_done(&set->next_plan.move);
+    plan_done(&set->next_plan);
+    for (uint32_t i = 0; i < EVICT_PLANS; i++)
+        plan_done(&set->plans[i]);
     meta_put(set, sizeof(*set));
 }
 
+/* The one that is replayed, or in the making: something is not as it was. */
 static void forget_plan(struct evict *set)
 {
-    set->is_plan = set->is_replayed = set->is_planning = false;
+    if (set->is_replayed)
+        set->plan->is_valid = false;
+    set->is_replayed = set->is_planning = false;
+}
+
+static void forget_all_plans(struct evict *set)
+{
+    for (uint32_t i = 0; i < EVICT_PLANS; i++)
+        set->plans[i].is_valid = false;
+    forget_plan(set);
 }
 
 void evict_set_cap(struct evict *set, uint64_t cap, uint64_t warmup_cap)
 {
     if (set->opts.cap != cap)
-        forget_plan(set);
+        forget_all_plans(set);
     set->opts.cap = cap;
     set->opts.warmup_cap = warmup_cap;
 }
@@ -427,6 +456,13 @@ static uint32_t place_of_old(const struct evict *set, uint64_t size)
         return 0;
     unit = unit_at(set, numbers(&set->made_before)[set->made.count]);
     return !unit->is_live && unit->size == size ? numbers(&set->made_before)[set->made.count] : 0;
+}
+
+/* This step is not learnt, and no longer compared with the order that is known. */
+static void lose_step(struct evict *set)
+{
+    set->is_lost = true;
+    set->is_same = false;
 }
 
 /* A record for a unit that takes nobody's place. 0 = no memory. */
@@ -459,7 +495,7 @@ int evict_add(struct evict *set, uint64_t size, uint32_t *ret_unit)
         return -ENOMEM;
     if (set->step > 0 && !set->is_lost
             && (set->made.count == EVICT_ORDER_MAX || push_number(&set->made, index) != 0))
-        set->is_lost = true;
+        lose_step(set);
     unit = unit_at(set, index);
     unit->size = size;
     unit->is_live = true;
@@ -568,6 +604,41 @@ static void learn_order(struct evict *set)
     }
 }
 
+/* Units of the stated order by their numbers, in set->named; 0 = there is none of this number. False: no memory. */
+static bool number_units(struct evict *set)
+{
+    uint32_t *numbered;
+
+    if (array_reserve(&set->named, set->tickets) != 0)
+        return false;
+    numbered = numbers(&set->named);
+    memset(numbered, 0, set->tickets * sizeof(*numbered));
+    for (uint32_t i = 1; i < set->unit.count; i++)
+        if (unit_at(set, i)->is_live)
+            numbered[unit_at(set, i)->ticket - 1] = i;
+    return true;
+}
+
+/* As if a step had had the stated order. One that names the same unit twice in a row has it once, as in a step. */
+static void state_order(struct evict *set)
+{
+    uint32_t before = 0;
+
+    if (set->opts.order_count == 0 || set->opts.order_count > EVICT_ORDER_MAX || set->tickets == 0
+            || array_reserve(&set->recorded, set->opts.order_count) != 0 || !number_units(set))
+        return;
+    for (uint32_t at = 0; at < set->opts.order_count; at++) {
+        uint32_t number = set->opts.order[at];
+        uint32_t index = number < set->tickets ? numbers(&set->named)[number] : 0;
+
+        if (index == 0 || index == before)
+            continue;
+        numbers(&set->recorded)[set->recorded.count++] = index | EVICT_CALL_END;
+        before = index;
+    }
+    learn_order(set);
+}
+
 /* The moves of a call that has been decided begin here. False: no memory. */
 static bool plan_call(struct evict *set)
 {
@@ -580,15 +651,38 @@ static bool plan_call(struct evict *set)
     return true;
 }
 
-/* What was decided in the step that ends is the plan, if it had the order that it was decided by. */
+/* For a plan that has been made: one that is no longer valid, else the oldest. */
+static struct move_plan *plan_to_replace(struct evict *set)
+{
+    uint64_t fit = max_of(1, min_of(EVICT_PLANS, EVICT_ORDER_MAX / set->order.count));
+
+    for (uint32_t i = 0; i < fit; i++)
+        if (!set->plans[i].is_valid)
+            return &set->plans[i];
+    return &set->plans[set->plans_made % fit];
+}
+
+/* What was decided in the step that ends is a plan, if it had the order that it was decided by. */
 static void end_plan(struct evict *set)
 {
+    struct move_plan *plan = plan_to_replace(set);
+
     if (!set->is_planning || !plan_call(set))
         return;
-    array_swap(&set->plan.call, &set->next_plan.call);
-    array_swap(&set->plan.move, &set->next_plan.move);
-    set->plan.start = set->start;
-    set->is_plan = true;
+    array_swap(&plan->call, &set->next_plan.call);
+    array_swap(&plan->move, &set->next_plan.move);
+    plan->start = set->start;
+    plan->is_valid = true;
+    set->plans_made++;
+}
+
+/* Of a step that begins as this one. NULL = there is none. */
+static struct move_plan *plan_of_start(struct evict *set)
+{
+    for (uint32_t i = 0; i < EVICT_PLANS; i++)
+        if (set->plans[i].is_valid && set->plans[i].start == set->start)
+            return &set->plans[i];
+    return NULL;
 }
 
 void evict_step(struct evict *set)
@@ -597,7 +691,9 @@ void evict_step(struct evict *set)
         end_plan(set);
     } else if (set->step > 0) {
         learn_order(set);
-        set->is_plan = false;
+        forget_all_plans(set);
+    } else {
+        state_order(set);
     }
     array_swap(&set->made_before, &set->made);
     if (set->is_lost)
@@ -612,7 +708,8 @@ void evict_step(struct evict *set)
     set->head = 0;
     set->is_heap = set->is_lost = false;
     set->is_same = is_planned(set);
-    set->is_replayed = set->is_plan && set->plan.start == set->start;
+    set->plan = plan_of_start(set);
+    set->is_replayed = set->plan != NULL;
     set->is_planning = is_planned(set) && is_farthest(set) && !set->is_replayed;
 }
 
@@ -658,8 +755,7 @@ static void record_call(struct evict *set)
     if (set->step == 0 || set->is_lost)
         return;
     if (to > EVICT_ORDER_MAX || array_reserve(&set->recorded, to) != 0) {
-        set->is_lost = true;
-        set->is_same = false;
+        lose_step(set);
         return;
     }
     set->is_same = set->is_same && to <= set->order.count;
@@ -688,7 +784,7 @@ static bool is_possible(const struct evict *set, const struct planned *planned)
 /* The next move of the plan. */
 static void replay_move(struct evict *set)
 {
-    const struct planned *planned = planned_at(&set->plan, set->head++);
+    const struct planned *planned = planned_at(set->plan, set->head++);
 
     unit_at(set, planned->unit)->moved_for = planned->in ? planned->call + 1 : 0;
     make_move(set, planned->unit, planned->in);
@@ -697,12 +793,12 @@ static void replay_move(struct evict *set)
 /* What the plan says of this call. False: something is not as it was; the moves so far stay good. */
 static bool replay_call(struct evict *set)
 {
-    uint32_t end = call_at(&set->plan, call_now(set) + 1)->first;
+    uint32_t end = call_at(set->plan, call_now(set) + 1)->first;
 
     set->is_heap = false;
     for (; set->head < end; replay_move(set)) {
         set->looks++;
-        if (!is_possible(set, planned_at(&set->plan, set->head)))
+        if (!is_possible(set, planned_at(set->plan, set->head)))
             return false;
     }
     for (uint32_t i = 0; i < set->named.count; i++)
@@ -716,11 +812,11 @@ static void replay_ahead(struct evict *set)
 {
     uint32_t next = call_now(set);
 
-    for (; set->head < set->plan.move.count; replay_move(set)) {
-        const struct planned *planned = planned_at(&set->plan, set->head);
+    for (; set->head < set->plan->move.count; replay_move(set)) {
+        const struct planned *planned = planned_at(set->plan, set->head);
 
         set->looks++;
-        if (planned->call - next >= call_at(&set->plan, planned->call)->ahead
+        if (planned->call - next >= call_at(set->plan, planned->call)->ahead
                 || planned->after >= next || !is_possible(set, planned)
                 || array_reserve(&set->move, (uint64_t)set->move.count + 1) != 0)
             return;
@@ -817,7 +913,7 @@ int evict_use(struct evict *set, const uint32_t *units, uint32_t count, struct e
             || array_reserve(&set->move, (uint64_t)set->in_count + count) != 0)
         return -ENOMEM;
     demand = name_units(set, units, count);
-    room = excess_of(cap_of(set), set->held_bytes - demand.held_bytes);
+    room = excess_of(max_of(cap_of(set), set->opts.cap), set->held_bytes - demand.held_bytes);
     if (demand.bytes > room) {
         *ret = (struct evict_moves){.needed = demand.bytes, .room = room};
         return -ENOSPC;
@@ -864,14 +960,14 @@ void evict_late(struct evict *set, uint32_t index)
     uint32_t call = unit_at(set, index)->moved_for;
     uint32_t begin;
 
-    if (!set->is_replayed || !call || call >= set->plan.call.count)
+    if (!set->is_replayed || !call || call >= set->plan->call.count)
         return;
     call--;
-    if (call_at(&set->plan, call)->ahead >= call)
+    if (call_at(set->plan, call)->ahead >= call)
         return;
-    begin = call - ++call_at(&set->plan, call)->ahead;
-    while (--call > begin && call - min_of(call, call_at(&set->plan, call)->ahead) > begin)
-        call_at(&set->plan, call)->ahead = call - begin;
+    begin = call - ++call_at(set->plan, call)->ahead;
+    while (--call > begin && call - min_of(call, call_at(set->plan, call)->ahead) > begin)
+        call_at(set->plan, call)->ahead = call - begin;
 }
 
 uint64_t evict_make_room(struct evict *set, uint64_t want, struct evict_moves *ret)
@@ -886,6 +982,47 @@ uint64_t evict_make_room(struct evict *set, uint64_t want, struct evict_moves *r
     }
     tell_moves(set, set->move.count, ret);
     return before - set->in_bytes;
+}
+
+/* The heap has what is out, earliest next use on top, until victims are asked for. */
+static void heap_make_of_out(struct evict *set)
+{
+    set->is_heap = false;
+    set->heap.count = 0;
+    for (uint32_t i = 1; i < set->unit.count; i++) {
+        struct unit *unit = unit_at(set, i);
+
+        if (!unit->is_live || unit->is_in)
+            continue;
+        unit->key =
+                ~(is_planned(set) ? next_use(set, unit, uses_of(set, unit), set->opts.cyclic) : 0);
+        heap_put(set, set->heap.count++, i);
+    }
+    set->looks += set->unit.count;
+    for (uint32_t place = set->heap.count / 2; place-- > 0;)
+        heap_sink(set, place);
+}
+
+uint64_t evict_bring(struct evict *set, struct evict_moves *ret)
+{
+    uint64_t before = set->in_bytes;
+
+    set->move.count = 0;
+    if (array_reserve(&set->move, set->units - set->in_count) == 0) {
+        heap_make_of_out(set);
+        while (set->heap.count > 0) {
+            uint32_t index = numbers(&set->heap)[0];
+
+            if (unit_at(set, index)->size > excess_of(cap_of(set), set->in_bytes))
+                break;
+            unit_at(set, index)->moved_for = 0;
+            make_move(set, index, true);
+            heap_put(set, 0, numbers(&set->heap)[--set->heap.count]);
+            heap_sink(set, 0);
+        }
+    }
+    tell_moves(set, set->move.count, ret);
+    return set->in_bytes - before;
 }
 
 /* ---- what it has come to ---- */

@@ -19,8 +19,9 @@
  *
  * Plan. Decisions are kept per call. They are replayed, at a cost that does not depend on the number of units, in a step
  * that begins with the same units in and the same order as the one in which they were made; a call that the order does not
- * have at this place, or a move that cannot be made, ends the replay, and the rest of the step is decided anew. #878 keeps its
- * decisions per position alone, and fails 214 of 732 short orders.
+ * have at this place, or a move that cannot be made, ends the replay, and the rest of the step is decided anew. Steps may begin in
+ * turn with different units in (n units used in a circle: with as many as n - 1), so the last 64 beginnings have a plan each. #878
+ * keeps its decisions per position alone, and fails 214 of 732 short orders.
  *
  * A unit that is made and freed within a step takes the place of the one that was made as the same number in the step before,
  * if that is gone and had the same size.
@@ -39,12 +40,14 @@
 struct evict;
 
 struct evict_opts {
-    uint64_t cap;        /* bytes of units that are in at once, at any moment */
-    uint64_t warmup_cap; /* FARTHEST: the same while the order is not known; 0 = cap */
+    uint64_t cap; /* bytes of units that are in at once, at any moment */
+    uint64_t
+            warmup_cap; /* FARTHEST: the same while the order is not known, but for a call that needs more; 0 = cap */
     enum rule_victim victim;
     uint32_t prefetch; /* calls ahead */
     bool cyclic;
-    /* the order of the first step, if it is known: numbers of units, 0 = the one that was made first; one call each. The caller's */
+    /* the order of the first step, if it is known: numbers of units, 0 = the one that was made first; one call each. The caller's,
+     * until that step begins */
     const uint32_t *order;
     uint32_t order_count;
 };
@@ -96,7 +99,8 @@ void evict_late(struct evict *set, uint32_t index);
  * room. The moves are as those of evict_use; their bytes. */
 uint64_t evict_make_room(struct evict *set, uint64_t want, struct evict_moves *ret);
 
-/* What is out comes in, earliest next use first, while there is room under the cap; nothing goes out for it. As evict_make_room. */
+/* What is out comes in, earliest next use first, until one has no room under the cap; nothing goes out for it. As
+ * evict_make_room. */
 uint64_t evict_bring(struct evict *set, struct evict_moves *ret);
 
 bool evict_is_in(const struct evict *set, uint32_t unit);

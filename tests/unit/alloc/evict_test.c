@@ -413,6 +413,29 @@ TEST(looks_in_steady_state_do_not_depend_on_the_number_of_units)
     }
 }
 
+/* Ten units in a circle, of which six fit: nine steps begin with nine different sets of units in. */
+TEST(steps_that_begin_alike_in_turn_have_a_plan_each)
+{
+    static const unsigned order[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    struct evict_opts opts = {.cap = 6, .cyclic = true};
+    uint64_t moved = 0;
+    uint32_t first;
+
+    play_begin(&opts);
+    first = play_add(1);
+    for (unsigned i = 1; i < 10; i++)
+        (void)play_add(1);
+    for (unsigned step = 0; step < 30; step++)
+        (void)play_step(order, 10, first);
+    for (unsigned step = 0; step < 9; step++) {
+        moved += play_step(order, 10, first);
+        CHECK(figures_now().is_replayed);
+    }
+    CHECK_EQ(moved, 2 * 40);
+    CHECK_EQ(evict_bound(play.set), 40 / 9);
+    play_end();
+}
+
 /* ---- what does not fit ---- */
 
 TEST(what_does_not_fit_is_said_and_changes_nothing)
@@ -439,5 +462,348 @@ TEST(what_does_not_fit_is_said_and_changes_nothing)
     evict_let_go(play.set, pinned);
     play_use(pair, 3);
     CHECK(!evict_is_in(play.set, pinned));
+    play_end();
+}
+
+/* It would be refused for nothing: the cap has room. */
+TEST(a_call_may_exceed_the_cap_of_the_warm_up)
+{
+    struct evict_opts opts = {.cap = 10, .warmup_cap = 4, .cyclic = true};
+    uint32_t units[4];
+
+    play_begin(&opts);
+    for (unsigned i = 0; i < 4; i++)
+        units[i] = play_add(3);
+    play_one(units[0]);
+    play_one(units[1]);
+    CHECK_EQ(play.in_bytes, 3);
+    play_use(units + 1, 3);
+    CHECK_EQ(play.in_bytes, 9);
+    play_one(units[0]);
+    CHECK_EQ(play.in_bytes, 3);
+    CHECK_EQ(evict_use(play.set, units, 4, &play.moves), -ENOSPC);
+    CHECK_EQ(play.moves.room, 10);
+    play_end();
+}
+
+/* ---- what is known before ---- */
+
+static uint64_t volume_of_first_step(const uint32_t *stated, uint32_t count)
+{
+    struct evict_opts opts = {.cap = 256 * MIB,
+            .warmup_cap = 128 * MIB,
+            .cyclic = true,
+            .order = stated,
+            .order_count = count};
+    uint32_t first;
+    uint64_t moved;
+
+    play_begin(&opts);
+    first = play_add(128 * MIB);
+    (void)play_add(128 * MIB);
+    (void)play_add(128 * MIB);
+    moved = play_step(seed_order, 5, first);
+    CHECK_EQ(figures_now().is_planned, count > 0);
+    for (unsigned step = 1; step < 4; step++)
+        (void)play_step(seed_order, 5, first);
+    CHECK_EQ(play_step(seed_order, 5, first), 512 * MIB);
+    play_end();
+    return moved / MIB;
+}
+
+/* 0 and 1 come in, 1 goes for 2 and 2 for 1: out twice, in four times. In the dark, with room for one, all come and go. */
+TEST(a_stated_order_needs_no_warm_up)
+{
+    static const uint32_t stated[] = {0, 1, 2, 0, 1};
+    static const uint32_t with_others[] = {7, 0, 1, 3, 1, 2, 0, 4000000000, 1};
+
+    CHECK_EQ(volume_of_first_step(NULL, 0), 1152);
+    CHECK_EQ(volume_of_first_step(stated, 5), 768);
+    CHECK_EQ(volume_of_first_step(with_others, 9), 768);
+}
+
+TEST(a_stated_order_is_replayed_or_given_up_as_a_learnt_one)
+{
+    static const uint32_t stated[] = {0, 1, 2, 0, 1};
+    static const unsigned other[] = {2, 1, 0, 2, 1};
+    struct evict_opts opts = {.cap = 2, .cyclic = true, .order = stated, .order_count = 5};
+    uint32_t first;
+
+    play_begin(&opts);
+    first = play_add(1);
+    (void)play_add(1);
+    (void)play_add(1);
+    for (unsigned step = 0; step < 5; step++)
+        (void)play_step(seed_order, 5, first);
+    CHECK(figures_now().is_replayed);
+    CHECK_EQ(evict_bound(play.set), 2);
+    (void)play_step(other, 5, first);
+    CHECK(!figures_now().is_replayed);
+    for (unsigned step = 0; step < 5; step++)
+        (void)play_step(other, 5, first);
+    CHECK(figures_now().is_replayed);
+    play_end();
+}
+
+/* A number is that of the unit that was made as such, whether or not others are gone. */
+TEST(a_stated_order_counts_units_that_are_gone)
+{
+    static const uint32_t stated[] = {1, 2, 3, 0};
+    struct evict_opts opts = {.cap = 2, .cyclic = true, .order = stated, .order_count = 4};
+    struct evict_moves moves;
+    uint32_t units[4];
+
+    play_begin(&opts);
+    units[0] = play_add(1);
+    units[1] = play_add(1);
+    evict_remove(play.set, units[1]);
+    units[2] = play_add(1); /* in the record of the one that is gone */
+    units[3] = play_add(1);
+    CHECK_EQ(units[2], units[1]);
+    evict_step(play.set);
+    CHECK(figures_now().is_planned);
+    CHECK_EQ(evict_bring(play.set, &moves), 2);
+    REQUIRE_EQ(moves.count, 2);
+    CHECK_EQ(moves.move[0].unit, units[2]);
+    CHECK_EQ(moves.move[1].unit, units[3]);
+    play_end();
+}
+
+TEST(an_order_over_no_unit_is_none)
+{
+    static const uint32_t stated[] = {0, 1};
+    struct evict_opts opts = {.cap = 2, .cyclic = true, .order = stated, .order_count = 2};
+
+    play_begin(&opts);
+    evict_step(play.set);
+    CHECK(!figures_now().is_planned);
+    play_one(play_add(1));
+    evict_step(play.set);
+    CHECK(figures_now().is_planned);
+    play_end();
+}
+
+TEST(lru_and_fifo_have_no_warm_up)
+{
+    for (unsigned victim = RULE_VICTIM_LRU; victim <= RULE_VICTIM_FIFO; victim++) {
+        struct evict_opts opts = {.cap = 3, .warmup_cap = 1, .victim = (enum rule_victim)victim};
+        uint32_t first;
+
+        play_begin(&opts);
+        first = play_add(1);
+        for (unsigned i = 1; i < 4; i++)
+            (void)play_add(1);
+        for (unsigned step = 0; step < 4; step++) {
+            static const unsigned order[] = {0, 1, 2, 0, 3};
+
+            /* The fourth unit takes the room of the one that was used first, or came first. */
+            CHECK_EQ(play_step(order, 5, first), step == 0 ? 5 : victim == RULE_VICTIM_LRU ? 6 : 8);
+            CHECK(!figures_now().is_replayed);
+        }
+        play_end();
+    }
+}
+
+/* ---- sizes ---- */
+
+enum {
+    SETS = 8, /* of three units that may be in */
+    STEPS_ALIKE =
+            12, /* whatever the period of a set is: it divides the next number or is longer than any that is seen */
+    STEPS_SUMMED = 840,
+};
+
+static unsigned bytes_of(unsigned set)
+{
+    return (set & 1) + (set & 2) + 3 * (set >> 2);
+}
+
+/* Least bytes in, by what is in before and after one step, whole units only. */
+static void least_of_step(
+        const unsigned *order, unsigned length, unsigned cap, unsigned least[SETS][SETS])
+{
+    for (unsigned from = 0; from < SETS; from++) {
+        unsigned now[SETS], next[SETS];
+
+        for (unsigned set = 0; set < SETS; set++)
+            now[set] = set == from && bytes_of(set) <= cap ? 0 : 1000000;
+        for (unsigned at = 0; at < length; at++) {
+            unsigned unit = 1U << order[at];
+
+            for (unsigned set = 0; set < SETS; set++)
+                next[set] = 1000000;
+            for (unsigned set = 0; set < SETS * SETS; set++) {
+                unsigned had = set / SETS, has = (set % SETS) & (had | unit);
+                unsigned cost = now[had] + (had & unit ? 0 : bytes_of(unit));
+
+                if (has & unit && bytes_of(has) <= cap && cost < next[has])
+                    next[has] = cost;
+            }
+            memcpy(now, next, sizeof(now));
+        }
+        memcpy(least[from], now, sizeof(now));
+    }
+}
+
+/* The least that steps without end can cost, as bytes of STEPS_SUMMED steps: over all circles of beginnings. */
+static uint64_t least_volume(const unsigned *order, unsigned length, unsigned cap)
+{
+    unsigned least[SETS][SETS], walk[SETS][SETS];
+    uint64_t best = UINT64_MAX;
+
+    least_of_step(order, length, cap, least);
+    memcpy(walk, least, sizeof(walk));
+    for (unsigned steps = 1; steps <= SETS; steps++) {
+        unsigned longer[SETS][SETS];
+
+        for (unsigned i = 0; i < SETS; i++)
+            if ((uint64_t)walk[i][i] * STEPS_SUMMED / steps < best)
+                best = (uint64_t)walk[i][i] * STEPS_SUMMED / steps;
+        for (unsigned i = 0; i < SETS * SETS; i++) {
+            unsigned from = i / SETS, to = i % SETS;
+
+            longer[from][to] = 1000000;
+            for (unsigned by = 0; by < SETS; by++)
+                if (walk[from][by] + least[by][to] < longer[from][to])
+                    longer[from][to] = walk[from][by] + least[by][to];
+        }
+        memcpy(walk, longer, sizeof(walk));
+    }
+    return best;
+}
+
+/* Bytes in of STEPS_SUMMED steps. The set is still there. */
+static uint64_t steady_volume(const unsigned *order, unsigned length, uint64_t cap)
+{
+    struct evict_opts opts = {.cap = cap, .cyclic = true};
+    uint64_t before = 0;
+    uint32_t first;
+
+    play_begin(&opts);
+    play.is_large = true;
+    first = play_add(1);
+    (void)play_add(2);
+    (void)play_add(3);
+    for (unsigned step = 0; step < STEPS_ALIKE + STEPS_SUMMED; step++) {
+        before = step == STEPS_ALIKE ? play.moved_in : before;
+        (void)play_step(order, length, first);
+    }
+    return play.moved_in - before;
+}
+
+/* Units of 1, 2 and 3. The bound cuts units; where whole ones can do as well, these decisions do. */
+TEST(volumes_of_units_of_three_sizes)
+{
+    unsigned orders = 0, could = 0;
+
+    for (unsigned length = 3; length <= 5; length++) {
+        unsigned order[6] = {0};
+
+        while (next_order(order, length))
+            for (unsigned cap = 3; cap <= 6; cap++) {
+                uint64_t volume = steady_volume(order, length, cap);
+                uint64_t bound = evict_bound(play.set);
+                uint64_t least = least_volume(order, length, cap);
+
+                orders++;
+                CHECK_LE(bound * STEPS_SUMMED, least);
+                CHECK_LE(least, volume);
+                if (least / STEPS_SUMMED == bound) {
+                    could++;
+                    CHECK_EQ(volume / STEPS_SUMMED, bound);
+                }
+                if (cap == 6)
+                    CHECK_EQ(volume, 0);
+                play_end();
+            }
+    }
+    CHECK_EQ(orders, 768);
+    CHECK_EQ(could, 250);
+}
+
+/* ---- moves that fail, and moves that nobody's call needs ---- */
+
+TEST(moves_that_fail_leave_things_as_they_were)
+{
+    uint32_t first = begin_seed(true, RULE_VICTIM_FARTHEST);
+    struct evict_moves moves;
+
+    evict_step(play.set);
+    play_one(first);
+    play_one(first + 1);
+    for (unsigned times = 0; times < 3; times++) {
+        uint32_t unit = first + 2;
+
+        REQUIRE_EQ(evict_use(play.set, &unit, 1, &moves), 0);
+        REQUIRE_EQ(moves.count, 2);
+        CHECK(!moves.move[0].in && moves.move[1].in);
+        for (uint32_t i = moves.count; i-- > 0;)
+            evict_undo(play.set, moves.move[i].unit);
+        CHECK(evict_is_in(play.set, first) && evict_is_in(play.set, first + 1));
+        CHECK(!evict_is_in(play.set, first + 2));
+        CHECK_EQ(figures_now().in_bytes, 256 * MIB);
+        CHECK_EQ(figures_now().moved_in, 256 * MIB);
+        CHECK_EQ(figures_now().moved_out, 0);
+        CHECK_EQ(figures_now().uses, 3); /* the program tries the same call again */
+    }
+    play_one(first + 2);
+    play_end();
+}
+
+/* With what is used next out, it comes first, as far as there is room. */
+TEST(what_is_brought_is_what_is_used_next)
+{
+    uint32_t first = begin_seed(true, RULE_VICTIM_FARTHEST);
+    struct evict_moves moves;
+
+    for (unsigned step = 0; step < 2; step++)
+        (void)play_step(seed_order, 5, first);
+    evict_step(play.set);
+    CHECK_EQ(evict_make_room(play.set, 129 * MIB, &moves), 256 * MIB);
+    CHECK_EQ(moves.count, 2);
+    CHECK_EQ(evict_bring(play.set, &moves), 256 * MIB);
+    REQUIRE_EQ(moves.count, 2);
+    CHECK_EQ(moves.move[0].unit, first);
+    CHECK_EQ(moves.move[1].unit, first + 1);
+    CHECK(moves.move[0].in && moves.move[1].in);
+    CHECK_EQ(evict_bring(play.set, &moves), 0);
+    CHECK_EQ(moves.count, 0);
+    evict_hold(play.set, first);
+    CHECK_EQ(evict_make_room(play.set, 256 * MIB, &moves), 128 * MIB);
+    play_end();
+}
+
+/* So that a call does not wait twice: moves of the plan begin a call earlier each time one came late, as far as its step goes. */
+TEST(what_comes_late_begins_earlier)
+{
+    static const unsigned order[] = {0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 0};
+    struct evict_opts opts = {.cap = 3, .cyclic = true};
+    uint64_t ahead[12] = {0};
+    uint32_t first;
+
+    play_begin(&opts);
+    first = play_add(1);
+    for (unsigned i = 1; i < 6; i++)
+        (void)play_add(1);
+    for (unsigned step = 0; step < 12; step++) {
+        uint64_t before = play.ahead;
+
+        evict_step(play.set);
+        for (unsigned at = 0; at < 11; at++) {
+            play_one(first + order[at]);
+            if (play.moves.count > 0)
+                evict_late(play.set, first + order[at]);
+        }
+        ahead[step] = play.ahead - before;
+    }
+    CHECK(figures_now().is_replayed);
+    CHECK_EQ(ahead[1], 0);
+    CHECK_GT(ahead[11], ahead[3]);
+    for (unsigned times = 0; times < 100; times++)
+        for (unsigned i = 0; i < 6; i++)
+            evict_late(play.set, first + i);
+    for (unsigned step = 0; step < 4; step++)
+        (void)play_step(order, 11, first);
+    CHECK(figures_now().is_replayed);
     play_end();
 }
