@@ -41,8 +41,8 @@ struct evict;
 
 struct evict_opts {
     uint64_t cap; /* bytes of units that are in at once, at any moment */
-    uint64_t
-            warmup_cap; /* FARTHEST: the same while the order is not known, but for a call that needs more; 0 = cap */
+    /* FARTHEST: the same while the order is not known, but for a call that needs more; 0 = cap */
+    uint64_t warmup_cap;
     enum rule_victim victim;
     uint32_t prefetch; /* calls ahead */
     bool cyclic;

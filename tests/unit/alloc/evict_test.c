@@ -608,8 +608,8 @@ TEST(lru_and_fifo_have_no_warm_up)
 
 enum {
     SETS = 8, /* of three units that may be in */
-    STEPS_ALIKE =
-            12, /* whatever the period of a set is: it divides the next number or is longer than any that is seen */
+    STEPS_ALIKE = 12,
+    /* so many are whole periods */
     STEPS_SUMMED = 840,
 };
 
