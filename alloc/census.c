@@ -462,7 +462,7 @@ static const char *check_due(struct pool *pool) POOL_LOCKED
         for (uint32_t at = pool->due[rule].first; at; at = holder_at(pool, at)->next) {
             const struct holder *holder = holder_at(pool, at);
 
-            if (holder->rule != (int)rule || holder->prev != before
+            if (holder->rule != (int)rule || holder->prev != before || holder->swap
                     || holder->state != (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
                 return "a list of expected edges is broken";
             before = at;
@@ -509,7 +509,9 @@ const char *census_check(struct pool *pool)
         return "a holder has no block";
     if (sum.released != atomic_load_explicit(&pool->gate.released, memory_order_relaxed))
         return "released ranges are miscounted";
-    what = check_pins(pool, &sum);
+    what = swapset_check(pool);
+    if (!what)
+        what = check_pins(pool, &sum);
     if (!what)
         what = check_timelines(pool);
     if (!what)

@@ -80,16 +80,25 @@ void granule_clear(struct granules *granules, devptr_t base, uint64_t size, uint
     }
 }
 
-void granule_release(struct granules *granules, devptr_t base, uint64_t size, int by)
-{
-    for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++) {
-        struct granule *granule = granule_at(granules, i << GRANULE_SHIFT);
+/* Of a granule. */
+enum count {
+    COUNT_RELEASED,
+    COUNT_SWAPS,
+};
 
-        atomic_fetch_add_explicit(&granule->released, (uint32_t)by, memory_order_release);
-    }
+static _Atomic uint32_t *count_of(struct granule *granule, enum count count)
+{
+    return count == COUNT_RELEASED ? &granule->released : &granule->swaps;
 }
 
-bool granule_is_released(const struct granules *granules, devptr_t base, uint64_t size)
+static void add(struct granules *granules, devptr_t base, uint64_t size, enum count count, int by)
+{
+    for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++)
+        atomic_fetch_add_explicit(count_of(granule_at(granules, i << GRANULE_SHIFT), count),
+                (uint32_t)by, memory_order_release);
+}
+
+static bool has(const struct granules *granules, devptr_t base, uint64_t size, enum count count)
 {
     for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++) {
         struct granule *granule = granule_at(granules, i << GRANULE_SHIFT);
@@ -99,8 +108,28 @@ bool granule_is_released(const struct granules *granules, devptr_t base, uint64_
             i |= (1u << GRANULE_LEAF_SHIFT) - 1;
             continue;
         }
-        if (atomic_load_explicit(&granule->released, memory_order_acquire))
+        if (atomic_load_explicit(count_of(granule, count), memory_order_acquire))
             return true;
     }
     return false;
+}
+
+void granule_release(struct granules *granules, devptr_t base, uint64_t size, int by)
+{
+    add(granules, base, size, COUNT_RELEASED, by);
+}
+
+bool granule_is_released(const struct granules *granules, devptr_t base, uint64_t size)
+{
+    return has(granules, base, size, COUNT_RELEASED);
+}
+
+void granule_swap(struct granules *granules, devptr_t base, uint64_t size, int by)
+{
+    add(granules, base, size, COUNT_SWAPS, by);
+}
+
+bool granule_has_swaps(const struct granules *granules, devptr_t base, uint64_t size)
+{
+    return has(granules, base, size, COUNT_SWAPS);
 }

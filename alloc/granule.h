@@ -5,10 +5,10 @@
  * Two levels: 2^22 words that point to leaves of 2^14 granules (32 GiB each). What is not ours costs one or two loads.
  * A granule belongs to at most one segment: segments begin and end on granules (grow.c sees to it).
  *
- *     address >> 21 ─► top[ >> 14 ] ─► leaf[ & 0x3fff ] = { segment, released }
+ *     address >> 21 ─► top[ >> 14 ] ─► leaf[ & 0x3fff ] = { segment, released, swaps }
  *
  * `released` counts the ranges on this granule that hints have released, so that a guard without a lock can pass by what
- * is not released (pool_touch).
+ * is not released (pool_touch); `swaps` those of blocks that may go out to the host (pool_call_name).
  * Threads: look-ups any, without a lock; changes under the pool lock. Leaves are never unmapped. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_GRANULE_H
@@ -26,6 +26,7 @@
 struct granule {
     _Atomic uint32_t segment; /* index, 0 = not ours */
     _Atomic uint32_t released;
+    _Atomic uint32_t swaps;
 };
 
 struct granules {
@@ -50,6 +51,10 @@ void granule_release(struct granules *granules, devptr_t base, uint64_t size, in
 
 /* True if a released range may be in [base, base + size). */
 bool granule_is_released(const struct granules *granules, devptr_t base, uint64_t size);
+
+/* The same two of blocks that may go out. */
+void granule_swap(struct granules *granules, devptr_t base, uint64_t size, int by);
+bool granule_has_swaps(const struct granules *granules, devptr_t base, uint64_t size);
 
 static inline struct granule *granule_at(const struct granules *granules, devptr_t ptr)
 {

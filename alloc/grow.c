@@ -11,6 +11,7 @@
 #include "alloc/runs.h"
 #include "alloc/segment.h"
 #include "alloc/spot.h"
+#include "alloc/swapset.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
 
@@ -268,7 +269,7 @@ struct source {
     uint64_t moved, made; /* handles */
 };
 
-static int make_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
+int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
 {
     int r;
 
@@ -304,7 +305,7 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
         source->moved++;
         return 0;
     }
-    r = make_handle(pool, heap, size, ret_handle);
+    r = grow_handle(pool, heap, size, ret_handle);
     if (r == 0)
         source->made++;
     /* what stands by itself is of other sizes than slots */
@@ -552,6 +553,64 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     } else {
         trim_settle(pool, index, is_stuck);
     }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* ── blocks that may go out to the host ── */
+
+static int make_bare(struct pool *pool, struct serve *serve) POOL_LOCKED
+{
+    struct heap *heap = serve->heap;
+    struct swap_set *set;
+    uint32_t index;
+
+    if (slab_prepare(&pool->holders, 1) != 0)
+        return -ENOMEM;
+    set = swapset_get(
+            pool, serve->request->plan->rule, heap->device->number, false, heap->device->total);
+    serve->swap = set ? swapset_add(pool, set, serve->want.size) : 0;
+    if (!serve->swap)
+        return -ENOMEM;
+    index = take_addresses(pool, heap, serve->want.size);
+    if (!index) {
+        swapset_drop(pool, serve->swap);
+        return -ENOSPC;
+    }
+    handout_block(pool, serve, index);
+    return 0;
+}
+
+/* Others may have some of the device already: what they have is not the program's. */
+static int ask_total(struct pool *pool, struct device *device)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+    bool is_known;
+    int r;
+
+    lock_take(&pool->lock);
+    is_known = device->total > 0;
+    lock_drop(&pool->lock);
+    if (is_known)
+        return 0;
+    r = DRIVE(pool, memory, device->number, &total, &available);
+    lock_take(&pool->lock);
+    if (r == 0)
+        device->total = available + device->reserved;
+    lock_drop(&pool->lock);
+    return r;
+}
+
+int grow_bare(struct pool *pool, struct serve *serve)
+{
+    struct heap *heap = serve->heap;
+    int r = ask_total(pool, heap->device);
+
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    r = heap->hint && !heap->leaving && !heap->dropped ? make_bare(pool, serve) : -ENOTSUP;
     lock_drop(&pool->lock);
     return r;
 }

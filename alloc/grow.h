@@ -25,6 +25,12 @@ int grow_serve(struct pool *pool, struct serve *serve);
  * -errno. A mapped heap that gets no range serves nothing and asks again later, unless the device has no VMM. */
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
 
+/* A hinted block that has addresses and, until it is used, no storage (swapset.h). Results as grow_serve. */
+int grow_bare(struct pool *pool, struct serve *serve);
+
+/* [driver] A new physical handle, counted as held. 0, the driver's code, or -errno. */
+int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle);
+
 /* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */
 uint64_t grow_slot(const struct pool *pool, const struct heap *heap);
 uint64_t grow_unit(const struct heap *heap);

@@ -23,11 +23,32 @@ static enum hint_mode mode_of(const struct serve *serve)
     const struct plan *plan = serve->request->plan;
 
     if (!plan || plan->rule < 0 || plan->small
-            || (!action_releases(plan->action) && plan->action != ACTION_HOLD))
+            || (!action_releases(plan->action) && plan->action != ACTION_HOLD
+                    && plan->action != ACTION_EVICT))
         return HINT_OFF;
     if (plan->mode == HINT_SHADOW || (hint_acts(plan) && !serve->hinted))
         return HINT_SHADOW;
     return plan->mode;
+}
+
+/* On paper the block is where all others are, and without a record it is one of them. */
+static void may_go_out(struct pool *pool, const struct serve *serve, uint32_t number) POOL_LOCKED
+{
+    struct block *block = block_at(pool, number);
+    uint32_t swap = serve->swap;
+
+    if (!swap) {
+        struct swap_set *set = swapset_get(pool, serve->request->plan->rule,
+                serve->heap->device->number, true, serve->heap->device->total);
+
+        swap = set ? swapset_add(pool, set, block->node.size) : 0;
+    }
+    if (swap) {
+        swapset_bind(pool, swap, number);
+    } else {
+        slab_put(&pool->holders, block->holder);
+        block->holder = 0;
+    }
 }
 
 static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
@@ -41,7 +62,8 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
         return;
     /* Sticky, and before the program can have the address: see pool_is_armed. */
     atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
-    expect_count(pool, plan, serve->request->size);
+    if (plan->action != ACTION_EVICT)
+        expect_count(pool, plan, serve->request->size);
     index = slab_take(&pool->holders);
     if (!index)
         return; /* the hint does not act on this block */
@@ -58,7 +80,9 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
     holder->mode = mode;
     holder->state = HOLDER_LIVE;
     block_at(pool, block)->holder = index;
-    if (!holder->hold)
+    if (plan->action == ACTION_EVICT)
+        may_go_out(pool, serve, block);
+    else if (!holder->hold)
         holder_expect(pool, index);
 }
 
@@ -98,7 +122,7 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
     if (plan && plan->action == ACTION_PIN)
         (void)pin_add(
                 pool, index, POOL_PIN_HINT); /* without it, no hint after it takes the block */
-    tally_birth(pool, heap, block, request->size);
+    tally_birth(pool, heap, block, request->size, holder_is_stored(pool, block));
     if (!(serve->how & OUTCOME_HIT))
         heap->misses++;
     if (plan && plan->rule >= 0 && plan->small) {

@@ -18,6 +18,7 @@ struct serve {
     bool hinted;     /* a mapping of its own, */
     bool shares;     /* of a handle that others have, too */
     bool full;       /* the device is: all that is free moves before more is asked for */
+    uint32_t swap;   /* the record of a block that is made without storage (swapset.h), 0 = none */
     bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;    /* enum outcome_how */
     uint64_t reserved_before;

@@ -89,7 +89,9 @@ void holder_drop(struct pool *pool, struct block *block)
 
     if (!holder)
         return;
-    if (holder->state == (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
+    if (holder->swap)
+        swapset_forget(pool, holder->swap);
+    else if (holder->state == (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
         holder_unexpect(pool, block->holder);
     if (holder->state == HOLDER_HELD)
         tally_held(block_segment(pool, block)->heap, -(int64_t)block->node.size);

@@ -14,6 +14,8 @@
  * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► LET_GO ── readers ended ──► dropped; its block is KEPT
  * meanwhile by a pin (pin.h).
  *
+ * One whose block goes out and comes in stays LIVE (swapset.h).
+ *
  * A removal that the driver refuses ends in LIMBO: the holder is dropped, and the block is the program's as before.
  *
  * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only noted: the release goes its
@@ -26,7 +28,7 @@
 #ifndef KEDGE_ALLOC_HOLDER_H
 #define KEDGE_ALLOC_HOLDER_H
 
-#include "alloc/records.h"
+#include "alloc/swapset.h"
 
 /* What happens to a holder. */
 enum holder_event {
@@ -35,24 +37,6 @@ enum holder_event {
     HOLDER_EVENT_REMOVED, /* that fence has passed, storage or access is gone */
     HOLDER_EVENT_FREE,    /* the program's own free */
     HOLDER_EVENT_COUNT,
-};
-
-struct holder {
-    uint32_t block; /* index of the block record */
-    int rule;
-    struct hint_wait wait;
-    uint64_t due; /* seq of the edge that has found it due, 0 = none */
-
-    /* calls that name the block and are still to be made: once DEAD or LET_GO, it waits for them */
-    uint32_t collected;
-    uint32_t prev,
-            next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
-    enum holder_state state;
-    enum hint_mode mode;
-    bool hold;    /* it waits for nothing before the free: `due` lists it from then on */
-    bool freed;   /* the program's free has come */
-    bool drifted; /* its instance is not what the hint expects: it is not released */
-    bool waited;  /* a fence that covers its edge has passed */
 };
 
 /* Moves the holder by one event: 0, or -EINVAL if the event cannot happen in this state (a second free, an edge after the
@@ -64,11 +48,6 @@ bool holder_is_released(const struct holder *holder);
 
 /* ── the records of a pool ── */
 
-static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
-{
-    return slab_at(&pool->holders, index);
-}
-
 /* Does the block need storage, as far as the books go? What a hint has marked dead does not, from then on. */
 static inline bool holder_is_stored(const struct pool *pool, const struct block *block)
 {
@@ -77,6 +56,8 @@ static inline bool holder_is_stored(const struct pool *pool, const struct block 
     if (!block->holder)
         return true;
     holder = holder_at(pool, block->holder);
+    if (holder->swap)
+        return swapset_is_stored(swap_at(pool, holder->swap));
     return holder->mode == HINT_SHADOW || holder->state == HOLDER_LIVE;
 }
 

@@ -13,16 +13,20 @@
 #    include <stdint.h>
 
 enum pool_mutation {
-    POOL_MUTATE_FENCE = 1u << 0,  /* freed blocks count as passed without asking a fence */
-    POOL_MUTATE_GRACE = 1u << 1,  /* a dead range does not wait for submissions under way (R66) */
-    POOL_MUTATE_DROP = 1u << 2,   /* merges and waits forget the last entry of a point set (R70) */
-    POOL_MUTATE_LEAST = 1u << 3,  /* two blocks of a stream, joined, keep the lesser point (R70) */
-    POOL_MUTATE_CUT = 1u << 4,    /* what is cut off a block needs no point any more (R70) */
-    POOL_MUTATE_MOVE = 1u << 5,   /* storage moves although the device may not be past it (R73) */
-    POOL_MUTATE_PIN = 1u << 6,    /* a freed block is free whatever relies on it (R80) */
-    POOL_MUTATE_EXPECT = 1u << 7, /* whatever a hint matches is what it expects */
-    POOL_MUTATE_HOLD = 1u << 8,   /* what a hint would hold goes at once */
-    POOL_MUTATE_PARTS = 1u << 9,  /* parts of a shared handle stay free when a block gets them */
+    POOL_MUTATE_FENCE = 1u << 0,   /* freed blocks count as passed without asking a fence */
+    POOL_MUTATE_GRACE = 1u << 1,   /* a dead range does not wait for submissions under way (R66) */
+    POOL_MUTATE_DROP = 1u << 2,    /* merges and waits forget the last entry of a point set (R70) */
+    POOL_MUTATE_LEAST = 1u << 3,   /* two blocks of a stream, joined, keep the lesser point (R70) */
+    POOL_MUTATE_CUT = 1u << 4,     /* what is cut off a block needs no point any more (R70) */
+    POOL_MUTATE_MOVE = 1u << 5,    /* storage moves although the device may not be past it (R73) */
+    POOL_MUTATE_PIN = 1u << 6,     /* a freed block is free whatever relies on it (R80) */
+    POOL_MUTATE_EXPECT = 1u << 7,  /* whatever a hint matches is what it expects */
+    POOL_MUTATE_HOLD = 1u << 8,    /* what a hint would hold goes at once */
+    POOL_MUTATE_PARTS = 1u << 9,   /* parts of a shared handle stay free when a block gets them */
+    POOL_MUTATE_USES = 1u << 10,   /* a block goes out whatever streams still use it */
+    POOL_MUTATE_COPY = 1u << 11,   /* its storage goes before its content was copied */
+    POOL_MUTATE_ARRIVE = 1u << 12, /* a call does not wait for the content of what has come in */
+    POOL_MUTATE_STAY = 1u << 13,   /* what a call names may go out while the call is on its way */
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

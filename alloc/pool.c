@@ -9,11 +9,13 @@
 #include "alloc/heap.h"
 #include "alloc/holder.h"
 #include "alloc/meta.h"
+#include "alloc/news.h"
 #include "alloc/pin.h"
 #include "alloc/records.h"
 #include "alloc/room.h"
 #include "alloc/serve.h"
 #include "alloc/streams.h"
+#include "alloc/swap.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
 
@@ -84,13 +86,15 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     if (r == 0)
         r = slab_init(&pool->holders, sizeof(struct holder), HOLDERS_MAX);
     if (r == 0)
+        r = slab_init(&pool->swaps, sizeof(struct swap), SWAPS_MAX);
+    if (r == 0)
         r = slab_init(&pool->streams, sizeof(struct stream), STREAMS_MAX);
     if (r == 0)
         r = granule_init(&pool->granules);
     /* Record 0 of each is read, never written: it must be there. */
     if (r == 0
             && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
-                    || slab_prepare(&pool->holders, 1) != 0
+                    || slab_prepare(&pool->holders, 1) != 0 || slab_prepare(&pool->swaps, 1) != 0
                     || slab_prepare(&pool->streams, 1) != 0))
         r = -ENOMEM;
     if (r != 0) {
@@ -113,8 +117,10 @@ static void free_timeline(struct pool *pool, struct fence_timeline *timeline)
     }
 }
 
-static void free_lists(struct pool *pool)
+static void free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
 {
+    struct outcome untold;
+
     for (uint32_t i = 1; i < pool->streams.top; i++)
         free_timeline(pool, &((struct stream *)streams_at(pool, i))->timeline);
     free_timeline(pool, &pool->epochs);
@@ -125,12 +131,8 @@ static void free_lists(struct pool *pool)
         pool->grace_first = grace->next;
         meta_put(grace, sizeof(*grace));
     }
-    while (pool->news_first) {
-        struct news *news = pool->news_first;
-
-        pool->news_first = news->next;
-        meta_put(news, sizeof(*news));
-    }
+    while (news_take(pool, &untold))
+        ;
     table_clear(&pool->stream_of);
     table_clear(&pool->pins);
     table_clear(&pool->matched);
@@ -154,11 +156,15 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
         pool->leaving = heap->next;
         trim_whole_heap(pool, heap);
     }
+    swap_give_host(pool);
+    swapset_done(pool);
+    swap_flush(pool);
     if (pool->streams.span.base)
         free_lists(pool);
     slab_done(&pool->blocks);
     slab_done(&pool->segments);
     slab_done(&pool->holders);
+    slab_done(&pool->swaps);
     slab_done(&pool->streams);
     granule_done(&pool->granules);
     meta_unmap(pool, sizeof(*pool));

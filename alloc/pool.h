@@ -226,17 +226,6 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
 
 /* ── blocks that go out and come in (ACTION_EVICT; swap.h) ── */
 
-/* A call of the program, and the blocks that it names which may be out. Zero-initialised but for the stream; ended by
- * pool_call_end if pool_call_name was called. */
-struct pool_call {
-    /* identity of the stream that it is for; 0 = not known, the host then waits for what comes in */
-    uint64_t stream;
-    uint32_t *unit; /* indices of holders */
-    uint32_t count, room;
-    bool is_incomplete; /* one of them is not in */
-    bool is_held;       /* they stay in until the end of the call */
-};
-
 /* True once there is such a block. One load. */
 static inline bool pool_evicts(const struct pool *pool)
 {
@@ -262,11 +251,6 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call);
  * [driver] Brings in what the call names, and takes out what has to make room. Outside of every reader section. 0; DRIVER_OUT_OF_MEMORY:
  * it cannot all be in at once, and *ret_short says why; the call must not be made. Any other code of the driver: the same.
  */
-struct pool_short {
-    uint64_t needed, room; /* bytes that must be in at once, and that could be had for them */
-    uint64_t cap;
-    int rule, device;
-};
 int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short);
 
 /* The call was made, or not: its blocks may go out again. No driver call. */
@@ -290,24 +274,6 @@ void pool_evict_keep(struct pool *pool, devptr_t ptr, enum pool_kept why);
 /* [driver] Another part of the device has no room: up to `want` bytes go out, after what uses them. Bytes that are free now. */
 uint64_t pool_evict_make_room(struct pool *pool, int device, uint64_t want);
 
-/* What one set, a hint's blocks on a device, has done in a step that has ended. */
-struct pool_evict_step {
-    int rule, device;
-    uint64_t step; /* 0 = before the first edge */
-    uint64_t cap, bytes, units;
-    uint64_t in_bytes_high;       /* in at once, at most */
-    uint64_t moved_in, moved_out; /* bytes that were copied */
-    uint64_t count_in, count_out;
-    uint64_t dropped; /* bytes that went out without a copy, since nothing had written them */
-    uint64_t late;    /* calls that had to wait for a restore */
-    uint64_t uses, looks;
-    uint64_t bound; /* evict_bound, 0 = not known */
-    uint64_t layout_ns, evict_ns,
-            stall_ns; /* spent deciding, moving, waiting; no two of them at once */
-    uint64_t state_bytes[EVICT_STATE_COUNT]; /* at the end of the step */
-    bool is_planned, is_replayed;
-    bool is_paper; /* the hint is in shadow: decided, nothing moved */
-};
 /* The next one that was not told yet, in order; false: none. Told after pool_edge, which ends steps. */
 bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret);
 /* The step that runs, as it is now; false: no such set. */

@@ -145,7 +145,8 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     uint32_t stream;
 
     let_go(pool, block, ret);
-    if (is_on_its_way(pool, block) || is_held(pool, index, request, ret))
+    if (is_on_its_way(pool, block) || is_held(pool, index, request, ret)
+            || swapset_free(pool, index, request->quarantine))
         return 0;
     if (block->holder)
         leave_holder(pool, block, request->quarantine || block->flags & BLOCK_PINNED);

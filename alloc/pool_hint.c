@@ -276,6 +276,8 @@ int pool_edge(
         edge->seq = records_next_seq(pool);
         if (pool->due)
             find_due(pool, edge);
+        if (pool->swap_sets)
+            swapset_edge(pool, edge);
     }
     for (int rule = 0; pool->due && (size_t)rule < hint_count(pool->hints); rule++) {
         if (walk.count < max
@@ -435,11 +437,24 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
 
 /* ── pins ── */
 
+/* A block that may go out stays in for all pins but those of graphs, whose launches name what they use. */
+static void stay_for_pins(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, index);
+
+    if (block->holder)
+        swapset_pin(pool, block,
+                pin_count(pool, index, POOL_PIN_LIVE) + pin_count(pool, index, POOL_PIN_SHOWN)
+                                + pin_count(pool, index, POOL_PIN_HINT)
+                        > 0);
+}
+
 static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
         struct pool_pinned *ret, struct pool_hit *ret_hit) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
     const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+    int r;
 
     if (holder && hint_mode_stops(holder->mode) && holder_is_released(holder)) {
         fill_hit(block, holder, ret_hit);
@@ -454,7 +469,9 @@ static int pin_locked(struct pool *pool, uint32_t index, enum pool_pin kind,
             .device = block_segment(pool, block)->heap->device->number,
             .first = pin_count(pool, index, kind) == 0,
     };
-    return pin_add(pool, index, kind);
+    r = pin_add(pool, index, kind);
+    stay_for_pins(pool, index);
+    return r;
 }
 
 int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
@@ -494,8 +511,10 @@ int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_p
         return -ENOENT;
     lock_take(&pool->lock);
     index = find_pinned(pool, base, alloc_seq);
-    if (index)
+    if (index) {
         r = pin_add(pool, index, kind);
+        stay_for_pins(pool, index);
+    }
     lock_drop(&pool->lock);
     return r;
 }
@@ -508,7 +527,9 @@ void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_
         return;
     lock_take(&pool->lock);
     index = find_pinned(pool, base, alloc_seq);
-    if (index)
+    if (index) {
         pin_remove(pool, index, kind);
+        stay_for_pins(pool, index);
+    }
     lock_drop(&pool->lock);
 }

@@ -53,7 +53,7 @@ QUICK struct pool_given give(struct pool *pool, struct heap *heap, struct block 
     block->slack = (uint32_t)(block->node.size - size);
     block->seq = records_next_seq(pool);
     heap->allocs++;
-    tally_birth(pool, heap, block, size);
+    tally_birth(pool, heap, block, size, true);
     return (struct pool_given){block->node.base, block->seq};
 }
 

@@ -3,7 +3,7 @@
 
 #include "alloc/census.h"
 #include "alloc/heap.h"
-#include "alloc/meta.h"
+#include "alloc/news.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/trim.h"
@@ -17,8 +17,8 @@
 
 int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
-    struct news *news;
     size_t count = 0;
+    bool is_told = true;
     int r = 0;
 
     *ret_count = 0;
@@ -26,20 +26,11 @@ int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max
         return 0;
     if (may_fence)
         r = reclaim_poll(pool, false);
-    while (count < max) {
+    while (count < max && is_told) {
         lock_take(&pool->lock);
-        news = pool->news_first;
-        if (news) {
-            pool->news_first = news->next;
-            if (!news->next)
-                pool->news_last = NULL;
-            atomic_fetch_sub_explicit(&pool->gate.news, 1, memory_order_relaxed);
-        }
+        is_told = news_take(pool, &ret[count]);
         lock_drop(&pool->lock);
-        if (!news)
-            break;
-        ret[count++] = news->outcome;
-        meta_put(news, sizeof(*news));
+        count += is_told;
     }
     *ret_count = count;
     return r;

@@ -109,6 +109,57 @@ enum pool_kept {
     POOL_KEPT_COUNT,
 };
 
+/* A block that a call names and that may be out. */
+struct pool_named {
+    uint64_t seq;         /* of its allocation */
+    uint64_t move;        /* of its set's queue: which must be done */
+    uint32_t swap;        /* its record, */
+    struct swap_set *set; /* and its set */
+    bool is_written;
+    bool is_held; /* it stays in until the call ends */
+};
+
+#define POOL_NAMED_MAX 8 /* without memory of their own */
+
+/* A call of the program, and the blocks that it names which may be out. Zero-initialised but for the stream; ended by pool_call_end
+ * if pool_call_name was called. */
+struct pool_call {
+    /* identity of the stream that it is for; 0 = not known, the host then waits for what comes in */
+    uint64_t stream;
+    struct pool_named *more; /* in place of `few` */
+    uint32_t count, room;
+    bool is_late;   /* something of it was not in yet, which has been noted */
+    bool must_wait; /* its stream cannot be made to wait, so the host does */
+    struct pool_named few[POOL_NAMED_MAX];
+};
+
+/* Why a call cannot be made. */
+struct pool_short {
+    uint64_t needed, room; /* bytes that must be in at once, and that could be had for them */
+    uint64_t cap;
+    int rule, device;
+    bool is_waiting; /* other calls that are on their way have some of it */
+};
+
+/* What one set, a hint's blocks on a device, has done in a step that has ended. */
+struct pool_evict_step {
+    int rule, device;
+    uint64_t step; /* 0 = before the first edge */
+    uint64_t cap, bytes, units;
+    uint64_t in_bytes_high;       /* in at once, at most */
+    uint64_t moved_in, moved_out; /* bytes that were copied */
+    uint64_t count_in, count_out;
+    uint64_t dropped; /* bytes that went out without a copy, since nothing had written them */
+    uint64_t late;    /* calls that had to wait for a restore */
+    uint64_t uses, looks;
+    uint64_t bound; /* evict_bound, 0 = not known */
+    uint64_t layout_ns, evict_ns,
+            stall_ns; /* spent deciding, moving, waiting; no two of them at once */
+    uint64_t state_bytes[EVICT_STATE_COUNT]; /* at the end of the step */
+    bool is_planned, is_replayed;
+    bool is_paper; /* the hint is in shadow: decided, nothing moved */
+};
+
 /* What the inline checks below read; the first member of struct pool. */
 struct pool_gate {
     _Atomic uint32_t armed;    /* a hinted block exists or has existed */

@@ -11,6 +11,7 @@
 #include "alloc/holder.h"
 #include "alloc/meta.h"
 #include "alloc/mutation.h"
+#include "alloc/news.h"
 #include "alloc/pin.h"
 #include "alloc/streams.h"
 #include "alloc/tally.h"
@@ -497,21 +498,6 @@ struct removal {
     enum removal_kind kind;
 };
 
-static void tell(struct pool *pool, const struct outcome *outcome) POOL_LOCKED
-{
-    struct news *news = meta_get(sizeof(*news));
-
-    if (!news)
-        return; /* the report lacks one line; it has happened all the same */
-    news->outcome = *outcome;
-    if (pool->news_last)
-        pool->news_last->next = news;
-    else
-        pool->news_first = news;
-    pool->news_last = news;
-    atomic_fetch_add_explicit(&pool->gate.news, 1, memory_order_relaxed);
-}
-
 static struct outcome outcome_of(
         struct pool *pool, uint32_t index, enum outcome_kind kind) POOL_LOCKED
 {
@@ -529,7 +515,7 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct outcome husk = outcome_of(pool, index, OUTCOME_HUSK);
 
-    tell(pool, &husk);
+    news_tell(pool, &husk);
 }
 
 /* The content of a freed block was looked at, or could not be (r). */
@@ -545,7 +531,7 @@ static void looked_at(struct pool *pool, const struct removal *removal, int r) P
     if (is_written)
         outcome.rounded = removal->intact;
     if (r == 0)
-        tell(pool, &outcome);
+        news_tell(pool, &outcome);
     block->flags &= (uint8_t)~BLOCK_POISONED;
     holder_drop(pool, block);
     if (block->flags & BLOCK_SHARED)
@@ -644,7 +630,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     if (block->state == BLOCK_LIVE) {
         refused = outcome_of(pool, removal->index, OUTCOME_REFUSED);
         if (!is_frozen(pool))
-            tell(pool, &refused);
+            news_tell(pool, &refused);
         tally_stored(removal->heap, (int64_t)removal->size);
         holder_drop(pool, block);
     } else {

@@ -20,6 +20,7 @@
  * Only alloc/ includes this. Records only: what is done with each kind is in the file of its name. None of that calls the
  * driver but what includes drive.h, so it may be done in one hold of the pool's lock, and none of it can wait.
  * Threads: all of it needs the pool's lock, unless it says otherwise. Memory: meta.h.
+ * Prefixes: holder_.
  */
 #ifndef KEDGE_ALLOC_RECORDS_H
 #define KEDGE_ALLOC_RECORDS_H
@@ -37,6 +38,9 @@
 #define SEGMENTS_MAX     (1u << 22)
 #define STREAMS_MAX      (1u << 20)
 #define HOLDERS_MAX      (1u << 24)
+
+struct swap_set;
+struct swap_copy;
 
 /* Why nothing is handed out any more. */
 enum frozen {
@@ -62,7 +66,7 @@ enum block_flag {
     BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
     BLOCK_STREAMED = 1 << 1, /* came through the stream-ordered API */
     BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    /* a trap took the access away: to be unmapped, not to be handed out as it is */
+    /* to be unmapped after its free, not to be handed out as it is: a trap took the access away, or it may go out (swapset.h) */
     BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
     BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
@@ -169,7 +173,9 @@ struct device {
     uint64_t reserved, reserved_high;
     uint64_t asked;       /* of the driver at this moment, in calls that add to what is reserved */
     uint64_t granularity; /* 0 = not asked yet */
-    int number;           /* fixed at creation */
+    /* bytes that there are for the program, 0 = not asked yet: only where blocks may go out */
+    uint64_t total;
+    int number; /* fixed at creation */
 };
 
 struct heap {
@@ -206,6 +212,27 @@ struct heap {
     struct table aliases, alias_handles; /* of alias.h */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, misses, grows;
+};
+
+/* What a hint has to do with a block (holder.h). */
+struct holder {
+    uint32_t block; /* index of the block record */
+    int rule;
+    struct hint_wait wait;
+    /* its block goes out and comes in: the record of that (swapset.h), 0 = it does not */
+    uint32_t swap;
+    uint64_t due; /* seq of the edge that has found it due, 0 = none */
+
+    /* calls that name the block and are still to be made: once DEAD or LET_GO, it waits for them */
+    uint32_t collected;
+    uint32_t prev,
+            next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
+    enum holder_state state;
+    enum hint_mode mode;
+    bool hold;    /* it waits for nothing before the free: `due` lists it from then on */
+    bool freed;   /* the program's free has come */
+    bool drifted; /* its instance is not what the hint expects: it is not released */
+    bool waited;  /* a fence that covers its edge has passed */
 };
 
 /* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
@@ -265,6 +292,9 @@ struct pool {
     struct slab segments;
     struct slab holders;
     struct slab streams;
+    struct slab swaps;                     /* of swapset.h */
+    struct swap_set *swap_sets;            /* list */
+    struct swap_copy *swap_spent;          /* whose fences are to be put */
     struct heap *heaps;                    /* list */
     struct table heap_of[HEAP_KIND_COUNT]; /* by owner */
     struct heap *last[HEAP_KIND_COUNT];    /* the one that was asked for last */
@@ -293,6 +323,11 @@ struct pool {
 };
 
 #define POOL_LOCKED TSA(requires_capability(pool->lock))
+
+static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->holders, index);
+}
 
 /* The next number of the order that outcomes carry. */
 static inline uint64_t records_next_seq(struct pool *pool)

@@ -164,7 +164,8 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
         block->state = BLOCK_KEPT;
         return;
     }
-    if (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE) && !dead)
+    if (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE) && !dead
+            && !(holder && holder->swap))
         heap->tally.pending -= block->node.size;
     if (block->state == BLOCK_KEPT)
         tally_kept(heap, -(int64_t)block->node.size);

@@ -16,6 +16,7 @@
 #include "alloc/runs.h"
 #include "alloc/spot.h"
 #include "alloc/streams.h"
+#include "alloc/swap.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
 
@@ -256,6 +257,21 @@ static int regrow(struct pool *pool, struct serve *serve)
     return NEXT;
 }
 
+/* Before an OOM blocks that may go out do. */
+static int evict_and_grow(struct pool *pool, struct serve *serve)
+{
+    int device = serve->request->device;
+    int r;
+
+    if (!serve->request->may_wait || swap_is_idle(pool))
+        return NEXT;
+    r = grow(pool, serve);
+    if (!is_refused(r) || swap_make_room(pool, device, need_of(pool, serve), NULL) == 0)
+        return is_refused(r) ? NEXT : r;
+    note_trim(serve, trim_device(pool, device, UINT64_MAX));
+    return NEXT;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r;
@@ -279,6 +295,8 @@ static int serve_full(struct pool *pool, struct serve *serve)
             r = move_and_grow(pool, serve);
         if (r == NEXT)
             note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
+        if (r == NEXT)
+            r = evict_and_grow(pool, serve);
     }
     if (r != NEXT)
         return r;
@@ -720,6 +738,11 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
         lock_take(&pool->lock);
         r = measure(pool, &serve);
         lock_drop(&pool->lock);
+    }
+    if (r == 0 && request->plan->action == ACTION_EVICT && !serve.shares) {
+        r = request->may_call ? grow_bare(pool, &serve) : -EAGAIN;
+        heap_let_go(pool, serve.heap);
+        return r;
     }
     if (r == 0) {
         serve.how = OUTCOME_HIT;

@@ -30,9 +30,9 @@ void tally_held(struct heap *heap, int64_t by);
 /* A block is KEPT from now on. */
 void tally_keep(struct pool *pool, struct block *block);
 
-/* A block becomes the program's, of which it `requested` so many bytes; or ceases to be. */
-static inline void tally_birth(
-        struct pool *pool, struct heap *heap, const struct block *block, uint64_t requested)
+/* A block becomes the program's, of which it `requested` so many bytes; or ceases to be. `is_stored`: as holder_is_stored says. */
+static inline void tally_birth(struct pool *pool, struct heap *heap, const struct block *block,
+        uint64_t requested, bool is_stored)
 {
     struct tally *tally = &heap->tally;
     struct device *device = heap->device;
@@ -43,16 +43,17 @@ static inline void tally_birth(
     tally->live_rounded += size;
     tally->live_requested += requested;
     tally->used += round_up(requested, 512);
-    tally->stored += size;
     device->live_requested += requested;
-    device->stored += size;
+    if (is_stored) {
+        tally->stored += size;
+        device->stored += size;
+    }
     tally_raise(&tally->used_high, tally->used + tally->native_used);
     tally_raise(&tally->stored_high, tally->stored);
     tally_raise(&device->live_requested_high, device->live_requested);
     tally_raise(&device->stored_high, device->stored);
 }
 
-/* `is_stored`: as holder_is_stored says. */
 static inline void tally_death(
         struct pool *pool, struct heap *heap, const struct block *block, bool is_stored)
 {

@@ -304,6 +304,15 @@ static void empty_shelves(struct pool *pool, struct heap *heap, struct goal *goa
     }
 }
 
+uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes)
+{
+    struct goal goal = {.bytes = bytes};
+
+    empty_shelves(pool, heap, &goal);
+    note_trim(pool, goal.given);
+    return goal.given;
+}
+
 /* Slots of the arena: so many as are needed, or strictly not one more. */
 static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struct goal *goal)
 {

@@ -28,6 +28,9 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
  * what was given back. */
 uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most);
 
+/* Gives back handles of a heap's shelves until that are `bytes`, or there are none. Returns the bytes. */
+uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes);
+
 /* A handle goes to the shelf of its size, or where that has no room back to the driver. */
 void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
 

@@ -17,7 +17,7 @@ static void fill(struct parts *parts, struct pool *pool) POOL_LOCKED
         rest = block_cut(pool, at, PARTS_UNIT);
         if (i == 0) {
             block_at(pool, at)->state = BLOCK_LIVE;
-            tally_birth(pool, parts->heap, block_at(pool, at), PARTS_UNIT);
+            tally_birth(pool, parts->heap, block_at(pool, at), PARTS_UNIT, true);
         } else if (i == 1) {
             (void)freelist_put(pool, at, 0, 0);
         } else if (i == 2) {
@@ -29,7 +29,7 @@ static void fill(struct parts *parts, struct pool *pool) POOL_LOCKED
     }
     block_at(pool, at)->state = BLOCK_LIVE;
     block_at(pool, at)->slack = 100;
-    tally_birth(pool, parts->heap, block_at(pool, at), block_at(pool, at)->node.size - 100);
+    tally_birth(pool, parts->heap, block_at(pool, at), block_at(pool, at)->node.size - 100, true);
     REQUIRE_EQ(handles_put(parts->heap, 2 * MiB, 5), 0);
     tally_reserved(parts->heap, 2 * MiB);
 }

@@ -335,7 +335,7 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int devic
 
 static void join_clock(struct fake_clock *to, const struct fake_clock *from)
 {
-    for (int i = 0; i < FAKE_STREAMS; i++) {
+    for (int i = 0; i < FAKE_QUEUES; i++) {
         if (from->at[i] > to->at[i])
             to->at[i] = from->at[i];
     }
@@ -343,7 +343,7 @@ static void join_clock(struct fake_clock *to, const struct fake_clock *from)
 
 static bool has_passed(struct fake_driver *fake, const struct fake_clock *clock)
 {
-    for (int i = 0; i < FAKE_STREAMS; i++) {
+    for (int i = 0; i < FAKE_QUEUES; i++) {
         if (fake->streams[i].done < clock->at[i])
             return false;
     }
@@ -382,7 +382,7 @@ static int fence_record(void *self, uint64_t *ret_fence)
 
     if (r != 0)
         return leave(fake, r);
-    for (int i = 0; i < FAKE_STREAMS; i++)
+    for (int i = 0; i < FAKE_QUEUES; i++)
         clock.at[i] = fake->streams[i].submitted;
     *ret_fence = new_fence(fake, &clock);
     fake->records++;
@@ -424,8 +424,36 @@ static int fence_query(void *self, uint64_t fence)
 
 /* ── streams ── */
 
+/* Plain pieces have many blocks: nothing is known of their content. */
+static void work_on_content(
+        struct fake_driver *fake, const struct fake_piece *piece, const struct fake_item *item)
+{
+    struct fake_piece *handle;
+
+    if (piece->kind == FAKE_PLAIN)
+        return;
+    handle = find_piece(fake, FAKE_HANDLE, piece->owner);
+    switch (item->work) {
+    case FAKE_USE:
+        break;
+    case FAKE_WRITE:
+        handle->content = item->value;
+        break;
+    case FAKE_CHECK:
+        fake->wrong += handle->content != item->value;
+        break;
+    case FAKE_OUT:
+        *item->host = handle->content;
+        break;
+    case FAKE_IN:
+        handle->content = *item->host;
+        break;
+    }
+}
+
 /* The device does this work on a piece. */
-static void work_on(struct fake_piece *piece, const struct fake_item *item)
+static void work_on(
+        struct fake_driver *fake, struct fake_piece *piece, const struct fake_item *item)
 {
     uint64_t at = item->base > piece->poisoned ? item->base - piece->poisoned : 0;
 
@@ -435,6 +463,8 @@ static void work_on(struct fake_piece *piece, const struct fake_item *item)
     } else if (piece->poisoned && at < piece->intact && item->base + item->size > piece->poisoned) {
         piece->intact = at;
     }
+    if (item->work != FAKE_USE)
+        work_on_content(fake, piece, item);
 }
 
 static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
@@ -456,7 +486,7 @@ static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
 
             if ((piece->kind == FAKE_PLAIN || (piece->kind == FAKE_MAPPING && piece->flag))
                     && at >= piece->base && at < piece->base + piece->size) {
-                work_on(piece, item);
+                work_on(fake, piece, item);
                 at = piece->base + piece->size;
                 ok = true;
             }
@@ -479,7 +509,7 @@ static int fence_wait(void *self, uint64_t fence, uint32_t timeout_ms)
     fake->waits++;
     while (r == 0 && !fake->hangs && moved && !has_passed(fake, &fake->fence_clocks[fence])) {
         moved = false;
-        for (int i = 0; i < FAKE_STREAMS; i++)
+        for (int i = 0; i < FAKE_QUEUES; i++)
             moved |= step_locked(fake, &fake->streams[i]);
     }
     if (r == 0 && !has_passed(fake, &fake->fence_clocks[fence]))
@@ -620,6 +650,82 @@ static int readers_passed(void *self, uint64_t snapshot)
     return r;
 }
 
+/* ── content ── */
+
+static int host_take(void *self, uint64_t size, bool pinned, void **ret_host)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "host_take");
+
+    (void)pinned;
+    if (r == 0 && fake->host_max && fake->host + size > fake->host_max)
+        r = DRIVER_OUT_OF_MEMORY;
+    if (r != 0)
+        return leave(fake, r);
+    *ret_host = calloc(1, sizeof(uint64_t));
+    fake->host += size;
+    if (fake->host > fake->host_high)
+        fake->host_high = fake->host;
+    return leave(fake, 0);
+}
+
+static void host_give(void *self, void *host, uint64_t size, bool pinned)
+{
+    struct fake_driver *fake = self;
+
+    (void)pinned;
+    (void)enter(fake, "host_give");
+    fake->host -= size;
+    free(host);
+    (void)leave(fake, 0);
+}
+
+static int content(void *self, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
+        devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
+        uint64_t *ret_fence)
+{
+    struct fake_driver *fake = self;
+    uint64_t queue = way == DRIVER_OUT ? FAKE_STREAMS : FAKE_STREAMS + 1;
+    const struct fake_piece *piece;
+    struct fake_clock clock;
+    int r = fence_guard(fake, enter(fake, "content"), 0);
+
+    (void)heap;
+    (void)device;
+    piece = find_mapping(fake, ptr);
+    if (owner == 0 || !piece || !piece->flag || piece->base != ptr || piece->size != size)
+        misuse(fake, "content of what is not mapped, or of nobody");
+    if (r != 0)
+        return leave(fake, r);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)submit_locked(fake, queue, (struct fake_item){.fence = after[i]});
+        join_clock(&fake->streams[queue].before, &fake->fence_clocks[after[i]]);
+    }
+    (void)submit_locked(fake, queue,
+            (struct fake_item){.base = ptr,
+                    .size = size,
+                    .work = way == DRIVER_OUT ? FAKE_OUT : FAKE_IN,
+                    .host = host});
+    *(way == DRIVER_OUT ? &fake->outs : &fake->ins) += 1;
+    *(way == DRIVER_OUT ? &fake->out_bytes : &fake->in_bytes) += size;
+    clock = fake->streams[queue].before;
+    clock.at[queue] = fake->streams[queue].submitted;
+    *ret_fence = new_fence(fake, &clock);
+    return leave(fake, 0);
+}
+
+static uint64_t clock_ns(void *self)
+{
+    struct fake_driver *fake = self;
+    uint64_t now;
+
+    pthread_mutex_lock(&fake->mutex);
+    fake->time += 10000000; /* so that patience ends soon */
+    now = fake->time;
+    pthread_mutex_unlock(&fake->mutex);
+    return now;
+}
+
 /* ── the test's side ── */
 
 struct fake_driver *fake_new(uint64_t bytes)
@@ -653,6 +759,10 @@ struct fake_driver *fake_new(uint64_t bytes)
             .fence_put = fence_put,
             .poison = poison,
             .poison_read = poison_read,
+            .host_take = host_take,
+            .host_give = host_give,
+            .content = content,
+            .clock_ns = clock_ns,
             .readers_snapshot = readers_snapshot,
             .readers_passed = readers_passed,
     };
@@ -661,7 +771,7 @@ struct fake_driver *fake_new(uint64_t bytes)
 
 void fake_free(struct fake_driver *fake)
 {
-    for (int i = 0; i < FAKE_STREAMS; i++)
+    for (int i = 0; i < FAKE_QUEUES; i++)
         free(fake->streams[i].items);
     pthread_mutex_destroy(&fake->mutex);
     free(fake);
@@ -677,12 +787,31 @@ uint64_t fake_submit(struct fake_driver *fake, uint64_t stream, devptr_t base, u
     return at;
 }
 
+static void submit_work(struct fake_driver *fake, uint64_t stream, devptr_t base,
+        enum fake_work work, uint64_t value)
+{
+    pthread_mutex_lock(&fake->mutex);
+    (void)submit_locked(fake, stream,
+            (struct fake_item){.base = base, .size = 1, .work = work, .value = value});
+    pthread_mutex_unlock(&fake->mutex);
+}
+
+void fake_write(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t value)
+{
+    submit_work(fake, stream, base, FAKE_WRITE, value);
+}
+
+void fake_check(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t value)
+{
+    submit_work(fake, stream, base, FAKE_CHECK, value);
+}
+
 struct fake_clock fake_clock(struct fake_driver *fake)
 {
     struct fake_clock clock;
 
     pthread_mutex_lock(&fake->mutex);
-    for (int i = 0; i < FAKE_STREAMS; i++)
+    for (int i = 0; i < FAKE_QUEUES; i++)
         clock.at[i] = fake->streams[i].submitted;
     pthread_mutex_unlock(&fake->mutex);
     return clock;
@@ -704,7 +833,7 @@ void fake_drain(struct fake_driver *fake)
 
     while (moved) {
         moved = false;
-        for (uint64_t i = 0; i < FAKE_STREAMS; i++)
+        for (uint64_t i = 0; i < FAKE_QUEUES; i++)
             moved |= fake_step(fake, i);
     }
 }

@@ -10,7 +10,8 @@
  *     program ─fake_submit(stream, range)─► queue ─fake_step─► done: the range must be accessible now, else a fault
  *     pool ─stream_record─► fence = positions of the queues ─► passed when all queues are past them
  *
- * Stream keys are 1 .. FAKE_STREAMS - 1; poison goes through stream 0. Each use of a range that poison has come to changes its first byte
+ * A handle has content: one word, which work on a stream writes or compares (fake_write, fake_check), and which goes to the host
+ * and back. Stream keys are 1 .. FAKE_STREAMS - 1; poison goes through stream 0. Each use of a range that poison has come to changes its first byte
  * there. Threads: any.
  */
 #ifndef KEDGE_TESTS_UNIT_FAKE_DRIVER_H
@@ -21,6 +22,7 @@
 #include <pthread.h>
 
 #define FAKE_STREAMS   12
+#define FAKE_QUEUES    (FAKE_STREAMS + 2) /* and one for content that goes each way */
 #define FAKE_READERS   32
 #define FAKE_PIECES    8192
 #define FAKE_FENCES    65536
@@ -29,7 +31,7 @@
 
 /* Positions of all streams' queues. */
 struct fake_clock {
-    uint64_t at[FAKE_STREAMS];
+    uint64_t at[FAKE_QUEUES];
 };
 
 enum fake_piece_kind {
@@ -44,12 +46,21 @@ struct fake_piece {
     enum fake_piece_kind kind;
     devptr_t base;
     uint64_t size;
-    uint64_t owner; /* PLAIN: context; MAPPING: handle */
-    bool flag;      /* MAPPING: accessible */
-    uint32_t maps;  /* HANDLE: so many mappings */
+    uint64_t owner;   /* PLAIN: context; MAPPING: handle */
+    bool flag;        /* MAPPING: accessible */
+    uint32_t maps;    /* HANDLE: so many mappings */
+    uint64_t content; /* HANDLE */
     /* MAPPING: where poison has come to, and how many bytes of it are as it left them */
     devptr_t poisoned;
     uint64_t intact;
+};
+
+enum fake_work {
+    FAKE_USE,
+    FAKE_WRITE,
+    FAKE_CHECK,
+    FAKE_OUT,
+    FAKE_IN,
 };
 
 struct fake_item {
@@ -57,6 +68,9 @@ struct fake_item {
     uint64_t size;
     uint64_t fence; /* not 0: a wait */
     bool poisons;   /* is no use, but puts poison there */
+    enum fake_work work;
+    uint64_t value; /* that is written, or must be there */
+    uint64_t *host; /* where content goes, or comes from */
 };
 
 struct fake_stream {
@@ -104,11 +118,17 @@ struct fake_driver {
     uint64_t lost; /* calls that give something back and were made to fail: what they name stays */
     uint64_t waits, records, stream_records, stream_waits, creates, maps, unmaps;
     uint64_t poisons, poison_reads;
+    uint64_t wrong;               /* contents that were not what the program had written */
+    uint64_t outs, ins;           /* copies, */
+    uint64_t out_bytes, in_bytes; /* and their bytes */
+    uint64_t host, host_high;     /* bytes of the host that are taken */
+    uint64_t host_max;            /* set by the test: the host has no more, 0 = any */
+    uint64_t time;                /* of the clock, in ns: each look takes 10 ms */
 
     /* inside */
     struct fake_piece pieces[FAKE_PIECES];
     int piece_top; /* those at or above were never used */
-    struct fake_stream streams[FAKE_STREAMS];
+    struct fake_stream streams[FAKE_QUEUES];
     struct fake_clock fence_clocks[FAKE_FENCES];
     uint8_t fence_state[FAKE_FENCES];
     uint64_t next_fence, next_handle;
@@ -124,6 +144,9 @@ void fake_free(struct fake_driver *fake);
 
 /* The program submits work on a stream that uses a range (size 0: none). Returns its position. */
 uint64_t fake_submit(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t size);
+/* The same of a block on a handle of its own: a word is written into it, or must be there. */
+void fake_write(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t value);
+void fake_check(struct fake_driver *fake, uint64_t stream, devptr_t base, uint64_t value);
 /* Positions now. */
 struct fake_clock fake_clock(struct fake_driver *fake);
 /* One item of one stream, if it is not blocked; false if there was none. */

@@ -189,6 +189,8 @@ static inline void bench_end_at(struct bench *b, const char *file, int line)
     hint_free(b->hints);
     if (!check_that(b->fake->misuses == 0, file, line, "the driver is used as it wants"))
         printf("    %s\n", b->fake->misuse);
+    check_compare(file, line, "host memory left", CHECK_OP_EQ, "left",
+            check_unsigned(b->fake->host), "0", check_unsigned(0));
     check_compare(file, line, "fences left", CHECK_OP_EQ, "left", check_unsigned(b->fake->fences),
             "0", check_unsigned(0));
     if (b->fake->lost == 0)

@@ -41,7 +41,7 @@ TEST(births_and_deaths_add_up_and_marks_stay)
         if (lives[i])
             tally_death(pool, parts.heap, at, holder_is_stored(pool, at));
         else
-            tally_birth(pool, parts.heap, at, at->node.size - at->slack);
+            tally_birth(pool, parts.heap, at, at->node.size - at->slack, true);
         lives[i] = !lives[i];
         high.requested = now.requested > high.requested ? now.requested : high.requested;
         high.rounded = now.rounded > high.rounded ? now.rounded : high.rounded;

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/pool.h"
+
+#include "alloc/block.h"
+#include "alloc/drive.h"
+#include "alloc/granule.h"
+#include "alloc/meta.h"
+#include "alloc/mutation.h"
+#include "alloc/swap.h"
+
+enum {
+    FAILURES_MAX = 3, /* of the driver's, before a call gets its code */
+};
+
+static bool is_frozen(const struct pool *pool)
+{
+    return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
+}
+
+/* ── what a call names ── */
+
+int pool_call_name(
+        struct pool *pool, devptr_t lo, uint64_t len, bool is_written, struct pool_call *io_call)
+{
+    int r;
+
+    if (len == 0 || is_frozen(pool)
+            || (len != UINT64_MAX
+                    && (lo + len < lo || !granule_has_swaps(&pool->granules, lo, len))))
+        return 0;
+    lock_take(&pool->lock);
+    r = swapset_name(pool, lo, len, is_written, io_call);
+    lock_drop(&pool->lock);
+    return r;
+}
+
+static const struct pool_named *named_of(const struct pool_call *call)
+{
+    return call->more ? call->more : call->few;
+}
+
+/* The copy of a named block that its user has to wait for, NULL = none. A use of it. */
+static struct swap_copy *coming_copy(
+        struct pool *pool, const struct pool_named *named, uint64_t stream)
+{
+    const struct swap *swap = swap_at(pool, named->swap);
+    struct swap_copy *copy = NULL;
+
+    lock_take(&pool->lock);
+    if (swap->block && swap->seq == named->seq && swap->copy && !swap->copy->is_over
+            && !(stream && swapset_has_stream(swap, stream)) && !POOL_IS_WITHOUT(ARRIVE))
+        copy = swap_copy_use(swap->copy);
+    lock_drop(&pool->lock);
+    return copy;
+}
+
+static void drop_copy(struct pool *pool, struct swap_copy *copy)
+{
+    lock_take(&pool->lock);
+    swap_copy_drop(pool, copy);
+    lock_drop(&pool->lock);
+}
+
+/* The stream of the call waits for what is being copied. 0, or it cannot: then the host has to. */
+static int order_stream(struct pool *pool, const struct pool_call *call)
+{
+    const struct pool_named *named = named_of(call);
+    int r = 0;
+
+    for (uint32_t i = 0; i < call->count && r == 0; i++) {
+        struct swap_copy *copy = coming_copy(pool, &named[i], call->stream);
+
+        for (uint32_t at = 0; copy && at < copy->count && r == 0; at++)
+            r = DRIVE(pool, stream_wait_fence, call->stream, copy->fence[at]);
+        if (copy)
+            drop_copy(pool, copy);
+    }
+    return r;
+}
+
+static int wait_for_copies(struct pool *pool, const struct pool_call *call)
+{
+    const struct pool_named *named = named_of(call);
+    int r = 0;
+
+    for (uint32_t i = 0; i < call->count && r == 0; i++) {
+        struct swap_copy *copy = coming_copy(pool, &named[i], 0);
+
+        if (!copy)
+            continue;
+        r = swap_wait_copy(pool, named[i].set, copy);
+        drop_copy(pool, copy);
+    }
+    return r;
+}
+
+/* Is something of it still being copied, which the stream of the call cannot be told to wait for? */
+static bool must_wait(struct pool *pool, const struct pool_call *call)
+{
+    const struct pool_named *named = named_of(call);
+    bool is_coming = false;
+
+    if (call->stream && !call->must_wait)
+        return false;
+    for (uint32_t i = 0; i < call->count && !is_coming; i++) {
+        struct swap_copy *copy = coming_copy(pool, &named[i], 0);
+
+        is_coming = copy != NULL;
+        if (copy)
+            drop_copy(pool, copy);
+    }
+    return is_coming;
+}
+
+/* What stays in, is in, and can be used: 0. */
+static int settle_call(struct pool *pool, struct pool_call *call, struct pool_short *ret_short)
+{
+    uint64_t begin = pool->driver.clock_ns(pool->driver.self);
+    int r;
+
+    lock_take(&pool->lock);
+    r = swapset_ready(pool, call);
+    if (r == -ESTALE) {
+        swapset_end(pool, call);
+        r = swapset_decide(pool, call, ret_short);
+        if (r == 0)
+            r = swapset_ready(pool, call);
+    }
+    if (r == -EAGAIN)
+        swapset_late(pool, call);
+    lock_drop(&pool->lock);
+    swap_spend(pool, named_of(call)->set, SWAP_LAYOUT,
+            pool->driver.clock_ns(pool->driver.self) - begin);
+    return r;
+}
+
+int pool_call_begin(struct pool *pool, struct pool_call *io_call)
+{
+    struct pool_short not_told;
+    int r;
+
+    if (io_call->count == 0 || is_frozen(pool))
+        return 0;
+    r = settle_call(pool, io_call, &not_told);
+    if (r != 0 || must_wait(pool, io_call))
+        return -EAGAIN;
+    if (io_call->stream && !io_call->must_wait && order_stream(pool, io_call) != 0) {
+        io_call->must_wait = true;
+        return -EAGAIN;
+    }
+    lock_take(&pool->lock);
+    swapset_use(pool, io_call);
+    lock_drop(&pool->lock);
+    return 0;
+}
+
+/* ── bringing it in ── */
+
+/* A call that waits. */
+struct bring {
+    struct pool *pool;
+    struct pool_call *call;
+    struct pool_short *ret_short;
+    uint64_t end; /* of its patience, on the driver's clock */
+    int failures;
+    bool has_asked_others;
+};
+
+static bool is_patient(const struct bring *bring)
+{
+    return bring->pool->driver.clock_ns(bring->pool->driver.self) < bring->end;
+}
+
+/* The sets that the call needs go on. 0, -EAGAIN, or what the first that failed met. */
+static int advance(struct bring *bring, struct swap_set **ret_set)
+{
+    const struct pool_named *named = named_of(bring->call);
+    int all = -EAGAIN;
+
+    for (uint32_t i = 0; i < bring->call->count; i++) {
+        int r;
+
+        if (named[i].set->is_paper || (i > 0 && named[i].set == named[i - 1].set))
+            continue;
+        *ret_set = named[i].set;
+        r = swap_advance(bring->pool, named[i].set, true);
+        if (r != 0 && r != -EAGAIN && r != -ENOENT)
+            return r;
+        all = r == 0 ? 0 : all;
+    }
+    return all;
+}
+
+/* A block could not come in. 0: there is something left to try. */
+static int cope(struct bring *bring, struct swap_set *set, int code)
+{
+    struct pool *pool = bring->pool;
+
+    if (code != DRIVER_OUT_OF_MEMORY)
+        return code < 0 ? DRIVER_OUT_OF_MEMORY : ++bring->failures < FAILURES_MAX ? 0 : code;
+    if (!bring->has_asked_others) {
+        bring->has_asked_others = true;
+        (void)swap_make_room(pool, set->device->number, set->cap, set);
+        return 0;
+    }
+    lock_take(&pool->lock);
+    swapset_limit(set, set->storage);
+    lock_drop(&pool->lock);
+    return ++bring->failures < FAILURES_MAX ? 0 : code;
+}
+
+/* 0: the call may be tried; -EAGAIN: not yet; > 0: it cannot be made. */
+static int bring_more(struct bring *bring)
+{
+    struct pool *pool = bring->pool;
+    struct swap_set *set = named_of(bring->call)->set;
+    int r = settle_call(pool, bring->call, bring->ret_short);
+
+    if (r == 0)
+        return must_wait(pool, bring->call) ? wait_for_copies(pool, bring->call) : 0;
+    if (r == -EAGAIN) {
+        r = advance(bring, &set);
+        if (r == 0)
+            return -EAGAIN;
+        if (r != -EAGAIN)
+            return cope(bring, set, r) == 0 ? -EAGAIN : r < 0 ? DRIVER_OUT_OF_MEMORY : r;
+    } else if (r != -ESTALE && !(r == -ENOSPC && bring->ret_short->is_waiting)) {
+        return DRIVER_OUT_OF_MEMORY;
+    }
+    if (!is_patient(bring))
+        return DRIVER_OUT_OF_MEMORY;
+    swap_pause(pool, set);
+    return -EAGAIN;
+}
+
+int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short)
+{
+    struct bring bring = {.pool = pool,
+            .call = io_call,
+            .ret_short = ret_short,
+            .end = pool->driver.clock_ns(pool->driver.self) + swap_patience(pool)};
+    int r;
+
+    *ret_short = (struct pool_short){.rule = -1};
+    do
+        r = is_frozen(pool) ? 0 : bring_more(&bring);
+    while (r == -EAGAIN);
+    swap_flush(pool);
+    return r;
+}
+
+void pool_call_end(struct pool *pool, struct pool_call *io_call)
+{
+    if (io_call->count == 0)
+        return;
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_CHILD) {
+        lock_take(&pool->lock);
+        swapset_end(pool, io_call);
+        lock_drop(&pool->lock);
+    }
+    meta_put(io_call->more, io_call->room * sizeof(*io_call->more));
+    *io_call = (struct pool_call){.stream = io_call->stream};
+}
+
+/* ── beside calls ── */
+
+void pool_evict_go_on(struct pool *pool)
+{
+    struct swap_set *set;
+
+    if (is_frozen(pool))
+        return;
+    lock_take(&pool->lock);
+    set = pool->swap_sets;
+    lock_drop(&pool->lock);
+    for (; set; set = set->next)
+        while (!set->is_paper && swap_advance(pool, set, false) == 0)
+            ;
+}
+
+void pool_evict_keep(struct pool *pool, devptr_t ptr, enum pool_kept why)
+{
+    if (is_frozen(pool))
+        return;
+    lock_take(&pool->lock);
+    for (uint32_t i = 1; ptr == 0 && i < pool->swaps.top; i++)
+        if (swap_at(pool, i)->block)
+            swapset_keep(pool, swap_at(pool, i), why);
+    if (ptr != 0) {
+        struct swap *swap = swapset_of(pool, block_at(pool, block_find(pool, ptr)));
+
+        if (swap)
+            swapset_keep(pool, swap, why);
+    }
+    lock_drop(&pool->lock);
+}
+
+uint64_t pool_evict_make_room(struct pool *pool, int device, uint64_t want)
+{
+    return is_frozen(pool) ? 0 : swap_make_room(pool, device, want, NULL);
+}
+
+/* ── steps ── */
+
+bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret)
+{
+    struct swap_step *step = NULL;
+
+    lock_take(&pool->lock);
+    for (struct swap_set *set = pool->swap_sets; set && !step; set = set->next) {
+        step = set->step_first;
+        if (!step)
+            continue;
+        set->step_first = step->next;
+        if (!step->next)
+            set->step_last = NULL;
+    }
+    lock_drop(&pool->lock);
+    if (!step)
+        return false;
+    *ret = step->what;
+    meta_put(step, sizeof(*step));
+    return true;
+}
+
+bool pool_evict_now(struct pool *pool, int rule, int device, struct pool_evict_step *ret)
+{
+    struct swap_set *set;
+
+    lock_take(&pool->lock);
+    set = swapset_find(pool, rule, device, false);
+    if (!set)
+        set = swapset_find(pool, rule, device, true);
+    if (set)
+        swapset_fill(set, ret);
+    lock_drop(&pool->lock);
+    return set != NULL;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * swapset.h - the blocks that may go out to the host: who they are, where they are, and what was decided about them.
+ *
+ * A set has the blocks of one hint on one device. Its decisions are evict.h's. What they ask for waits in a queue, in the order in
+ * which it has to be done; swap.h does it.
+ *
+ *     handout ─► swapset_add          a call ─► swapset_decide ─► evict_use ─► queue ─► swap.h
+ *     free    ─► swapset_free         an edge ─► swapset_step ─► evict_step
+ *
+ *     BARE ──used for the first time──► IN ──decided──► LEAVING ──copied, unmapped──► OUT ──mapped, copied──► IN
+ *
+ * A block is BARE when it is made: it has no content, so it needs no storage yet. While LEAVING the storage is still there. A set in
+ * shadow decides on paper: its queue stays empty, and its blocks are where all others are.
+ *
+ * Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.
+ * Prefixes: swap_.
+ */
+#ifndef KEDGE_ALLOC_SWAPSET_H
+#define KEDGE_ALLOC_SWAPSET_H
+
+#include "alloc/records.h"
+
+#define SWAPS_MAX    HOLDERS_MAX
+#define SWAP_STREAMS 4 /* streams that are told apart; more of them are all streams */
+#define SWAP_FENCES  (SWAP_STREAMS + 1) /* and one of a copy */
+
+/* Fences that have all to pass; shared by those that wait. */
+struct swap_copy {
+    struct swap_copy *next; /* of pool->swap_spent */
+    uint64_t fence[SWAP_FENCES];
+    uint32_t count;
+    uint32_t users;
+    bool is_over; /* all have passed */
+};
+
+enum swap_state {
+    SWAP_BARE,
+    SWAP_IN,
+    SWAP_LEAVING,
+    SWAP_OUT,
+};
+
+/* One block. */
+struct swap {
+    uint32_t next_free; /* of the slab's, of a record that is not in use */
+    /* its index; 0: it is gone, and the record waits for the thread that is busy with it */
+    uint32_t block;
+    uint32_t unit;        /* in set->evict */
+    uint64_t seq;         /* of the block's allocation */
+    struct swap_set *set; /* never changes while the record is in use */
+    void *host;           /* room for its content, `size` bytes, NULL = none yet */
+    uint64_t size;
+    uint64_t requested;
+    struct swap_copy *copy; /* into it (IN) or out of it (LEAVING), NULL = none is under way */
+    uint64_t moves;         /* number of the last move of the queue that names it, 0 = none */
+    uint64_t stream[SWAP_STREAMS]; /* that have used it since it came in */
+    uint32_t stream_count;         /* SWAP_STREAMS + 1: more, or one that is not known */
+    uint32_t refusals;             /* how often the driver did not move it */
+    uint64_t used_in;              /* the step in which a call has named it last */
+    uint64_t made_in;              /* the step in which it was made */
+    enum swap_state state;
+    bool has_content;    /* a call has named it */
+    bool is_saved;       /* the host has its content as it is */
+    bool is_mapped;      /* OUT: storage came, but its content did not */
+    bool is_busy;        /* a thread makes a driver call about it */
+    bool is_freed;       /* the program freed it while a thread was busy with it */
+    bool is_quarantined; /* and it is to be kept for good */
+    bool is_kept, is_unused,
+            is_pinned; /* reasons why it does not go out, each counted in evict_hold */
+};
+
+/* A move that was decided and is not done. */
+struct swap_move {
+    uint32_t swap; /* index of the record, 0 = its block is gone */
+    bool in;
+};
+
+/* Room on the host that a block has left behind. */
+struct swap_room {
+    struct swap_room *next;
+    struct swap_copy *copy; /* that still uses it */
+    void *host;
+    uint64_t size;
+};
+
+struct swap_step {
+    struct swap_step *next;
+    struct pool_evict_step what;
+};
+
+struct swap_set {
+    /* fixed at creation */
+    struct swap_set *next; /* of pool->swap_sets; sets stay as long as the pool */
+    const struct rule *rule;
+    int number; /* of the rule */
+    struct device *device;
+    bool is_paper;
+    bool is_alone; /* nothing is in but what a call names */
+    /* guarded by the pool's lock */
+    struct evict *evict;
+    uint64_t total;    /* bytes of the device, less what others had of it when the set was made */
+    uint64_t cap;      /* in force */
+    uint64_t storage;  /* bytes mapped under its blocks */
+    uint64_t in_bytes; /* decided to be in */
+    uint64_t host;     /* bytes taken on the host, rooms included */
+    uint64_t other_high,
+            other_now; /* most that the device held for everything else, in the last step and in this one */
+    uint32_t calls;    /* blocks that calls on their way hold */
+    uint32_t *swap_of; /* by unit */
+    uint32_t swap_of_room;
+    uint32_t *units; /* of the call that is being decided */
+    uint32_t units_room;
+    struct swap_move *queue;        /* a ring */
+    uint32_t queue_room;            /* a power of two, or 0 */
+    uint64_t queued, started, done; /* numbers of moves: done <= started <= queued */
+    bool is_moving;                 /* a thread does the first move of the queue */
+    struct swap_room *rooms;
+    struct swap_step *step_first, *step_last; /* that have ended and are not told */
+    struct pool_evict_step now;
+};
+
+static inline struct swap *swap_at(const struct pool *pool, uint32_t index)
+{
+    return slab_at(&pool->swaps, index);
+}
+
+/* The record of a block, NULL = it does not go out. */
+struct swap *swapset_of(const struct pool *pool, const struct block *block) POOL_LOCKED;
+
+/* The set of a rule on a device, NULL = it was not made. */
+struct swap_set *swapset_find(
+        const struct pool *pool, int rule, int device, bool is_paper) POOL_LOCKED;
+
+/* The same; makes it. `total`: bytes that the device has for the program. NULL = no memory. */
+struct swap_set *swapset_get(
+        struct pool *pool, int rule, int device, bool is_paper, uint64_t total) POOL_LOCKED;
+
+/* A block of so many bytes is about to be made. Its record, 0 = no memory. And: it was not made. */
+uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
+void swapset_drop(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* It was made: from here on calls that name it are noticed. */
+void swapset_bind(struct pool *pool, uint32_t index, uint32_t block) POOL_LOCKED;
+
+/*
+ * The program frees the block, which is not its any more. True: a thread is busy with it, and swapset_settle goes on with the free.
+ * False: its holder is to be dropped, and the block's flags say what its end needs.
+ */
+bool swapset_free(struct pool *pool, uint32_t block, bool is_quarantined) POOL_LOCKED;
+
+/* The block is unknown from here on. Of holder_drop. */
+void swapset_forget(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* A thread was busy with it then and is no more: the record goes. */
+void swapset_leave(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* What a block needs of the device now. */
+static inline bool swapset_is_stored(const struct swap *swap)
+{
+    return swap->set->is_paper || swap->state == SWAP_IN || swap->state == SWAP_LEAVING
+            || swap->is_mapped;
+}
+
+/* Somebody relies on the block, or nobody any more (pin.h). */
+void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned) POOL_LOCKED;
+
+/* It does not go out from here on. Told once. */
+void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why) POOL_LOCKED;
+
+/* ── calls ── */
+
+/* Adds the blocks of [lo, lo + len) to what the call names. 0 or -ENOMEM. */
+int swapset_name(struct pool *pool, devptr_t lo, uint64_t len, bool is_written,
+        struct pool_call *io_call) POOL_LOCKED;
+
+/*
+ * What the call names comes in, and stays in until swapset_end: moves are queued. 0; -ENOSPC and *ret_short: it does not fit, and
+ * nothing stays in for the call; -ENOMEM: as if.
+ */
+int swapset_decide(
+        struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short) POOL_LOCKED;
+
+/* Is all of it in? -EAGAIN: moves are to be done; -ESTALE: it has to be decided again. */
+int swapset_ready(const struct pool *pool, const struct pool_call *call) POOL_LOCKED;
+
+/* Something of it has to be waited for: told once for each call. */
+void swapset_late(struct pool *pool, struct pool_call *io_call) POOL_LOCKED;
+
+/* Has this stream used the block since it came in? Then it has waited for its copy. */
+bool swapset_has_stream(const struct swap *swap, uint64_t stream) POOL_LOCKED;
+
+/* The call is about to be made: its stream uses them, they may be written. */
+void swapset_use(struct pool *pool, const struct pool_call *call) POOL_LOCKED;
+void swapset_end(struct pool *pool, struct pool_call *io_call) POOL_LOCKED;
+
+/* ── edges ── */
+
+void swapset_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED;
+
+/* ── the queue ── */
+
+struct swap_move *swapset_move(const struct swap_set *set, uint64_t number) POOL_LOCKED;
+
+/* What goes out so that up to `want` bytes become free. Bytes that are queued. */
+uint64_t swapset_make_room(struct pool *pool, struct swap_set *set, uint64_t want) POOL_LOCKED;
+
+/* Nothing that is queued and not begun is done: where everything is is decided anew. */
+void swapset_reset(struct pool *pool, struct swap_set *set) POOL_LOCKED;
+
+/* No more than so many bytes in until the next step. */
+void swapset_limit(struct swap_set *set, uint64_t cap) POOL_LOCKED;
+
+/* Some moves wait, in any set: what pool_evict_has_more reads. */
+void swapset_tell_ahead(struct pool *pool) POOL_LOCKED;
+
+/* ── copies ── */
+
+struct swap_copy *swap_copy_use(struct swap_copy *copy) POOL_LOCKED;
+
+/* One user less. After the last one its fences wait to be put (swap_flush). NULL is fine. */
+void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
+
+/* Room of this size that some block has left behind and that no copy uses, NULL = none. */
+void *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
+
+/* A step of the set as it is now. */
+void swapset_fill(struct swap_set *set, struct pool_evict_step *ret) POOL_LOCKED;
+
+/* The pool is being freed: all but host memory, which the caller has given back. */
+void swapset_done(struct pool *pool) POOL_LOCKED;
+
+/* First thing that is wrong, NULL = nothing. */
+const char *swapset_check(struct pool *pool) POOL_LOCKED;
+
+#endif

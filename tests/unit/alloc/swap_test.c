@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that go out to the host and come in: contents, order, the cap on the device's books, and every driver call failing. */
+#include "tests/unit/alloc/swapped.h"
+
+#define BLOCK (16 * MiB)
+
+/* Blocks of one size under a cap of `room` of them. */
+static struct swapped *blocks(int count, uint64_t room)
+{
+    struct rule rule = swapped_rule(room * BLOCK);
+    struct swapped *s = swapped_new(4 * GiB, &rule);
+
+    for (int i = 0; i < count; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    return s;
+}
+
+/* Blocks in this order, on the stream. */
+static void play(struct swapped *s, uint64_t stream, const int *order, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        REQUIRE_EQ(swapped_use(s, stream, order[i]), 0);
+}
+#define PLAY(s, stream, order) play(s, stream, order, sizeof(order) / sizeof((order)[0]))
+
+TEST(a_block_that_nobody_has_used_has_no_storage)
+{
+    struct swapped *s = blocks(3, 2);
+    struct block_info info;
+
+    CHECK_EQ(s->b->fake->held, 0);
+    CHECK_EQ(bench_stats(s->b).live_requested, 3 * BLOCK);
+    CHECK_EQ(bench_stats(s->b).stored, 0);
+    REQUIRE_EQ(pool_find(s->b->pool, s->block[1] + 5, &info), 0);
+    CHECK_EQ(info.size, BLOCK);
+    CHECK_EQ(info.state, HOLDER_LIVE);
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    CHECK_EQ(s->b->fake->held, BLOCK);
+    CHECK_EQ(s->b->fake->ins, 0); /* it has no content yet */
+    BENCH_CHECK(s->b);
+    swapped_free(s, 0);
+    swapped_free(s, 1);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+TEST(what_goes_out_comes_back_as_it_was)
+{
+    static const int order[] = {0, 1, 2, 0, 1, 2, 2, 1, 0};
+    struct swapped *s = blocks(3, 2);
+
+    PLAY(s, 1, order);
+    CHECK(s->b->fake->outs > 0);
+    CHECK(s->b->fake->ins > 0);
+    CHECK_EQ(s->b->fake->held_high, 2 * BLOCK);
+    fake_drain(s->b->fake);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+/* Steps of ColossalAI's test; the volume of the last one, both ways. */
+static uint64_t volume_of_seed(enum rule_victim victim, bool cyclic, struct pool_evict_step *ret)
+{
+    static const int order[] = {0, 1, 2, 0, 1};
+    struct rule rule = swapped_rule(256 * MiB);
+    struct swapped *s;
+
+    rule.evict.victim = victim;
+    rule.evict.cyclic = cyclic;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE(swapped_make(s, i, 128 * MiB, 0));
+        REQUIRE_EQ(swapped_use(s, 0, i), 0); /* filled by a copy */
+    }
+    for (int step = 0; step < 6; step++) {
+        (void)swapped_step(s, NULL);
+        PLAY(s, 1, order);
+    }
+    CHECK(swapped_step(s, ret));
+    CHECK_EQ(ret->cap, 256 * MiB);
+    CHECK_EQ(ret->bytes, 384 * MiB);
+    CHECK_EQ(s->b->fake->held_high, 256 * MiB);
+    fake_drain(s->b->fake);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+    return ret->moved_in + ret->moved_out;
+}
+
+TEST(the_seeds_own_test_moves_what_the_seed_moves_and_512_mib_with_the_next_step_in_view)
+{
+    struct pool_evict_step step = {.step = 0};
+
+    CHECK_EQ(volume_of_seed(RULE_VICTIM_FARTHEST, false, &step), 768 * MiB);
+    CHECK_EQ(volume_of_seed(RULE_VICTIM_LRU, false, &step), 768 * MiB);
+    CHECK_EQ(volume_of_seed(RULE_VICTIM_FARTHEST, true, &step), 512 * MiB);
+    CHECK_EQ(step.bound, 256 * MiB);
+    CHECK_EQ(step.moved_in, step.bound);
+    CHECK(step.is_planned);
+}
+
+/* On the device's own copies, not on the figures. */
+TEST(figures_of_a_step_are_what_the_device_has_copied)
+{
+    static const int order[] = {0, 1, 2, 3, 2, 1};
+    struct swapped *s = blocks(4, 2);
+    struct pool_evict_step step = {.step = 0};
+    uint64_t in = 0;
+    uint64_t out = 0;
+
+    for (int i = 0; i < 5; i++) {
+        bool is_told = swapped_step(s, &step);
+
+        CHECK(is_told || i == 0);
+        if (is_told) {
+            CHECK_EQ(step.moved_in, s->b->fake->in_bytes - in);
+            CHECK_EQ(step.moved_in, step.count_in * BLOCK);
+            CHECK_EQ(step.moved_out, s->b->fake->out_bytes - out);
+        }
+        in = s->b->fake->in_bytes;
+        out = s->b->fake->out_bytes;
+        PLAY(s, 2, order);
+    }
+    CHECK(in > 0 && out > 0);
+    swapped_end(s);
+}
+
+TEST(storage_goes_only_behind_the_work_that_uses_it)
+{
+    struct swapped *s = blocks(2, 1);
+
+    REQUIRE_EQ(swapped_use(s, 3, 0), 0);
+    s->b->fake->hangs = true;
+    CHECK_EQ(
+            swapped_use(s, 1, 1), DRIVER_OUT_OF_MEMORY); /* it waited as long as a fence may take */
+    CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
+    s->b->fake->hangs = false;
+    CHECK_EQ(swapped_use(s, 1, 1), 0);
+    CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
+    fake_drain(s->b->fake);
+    CHECK_EQ(swapped_use(s, 2, 0), 0);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(each_stream_waits_for_what_comes_in)
+{
+    struct swapped *s = blocks(3, 2);
+
+    for (uint64_t stream = 1; stream < FAKE_STREAMS; stream++)
+        for (int n = 0; n < 3; n++)
+            REQUIRE_EQ(swapped_use(s, stream, n), 0);
+    for (uint64_t stream = FAKE_STREAMS - 1; stream > 0; stream--) /* the latest first */
+        while (fake_step(s->b->fake, stream))
+            ;
+    fake_drain(s->b->fake);
+    CHECK_EQ(s->b->fake->wrong, 0);
+    swapped_end(s);
+}
+
+TEST(a_call_whose_stream_is_not_known_waits_on_the_host)
+{
+    struct swapped *s = blocks(2, 1);
+
+    REQUIRE_EQ(swapped_use(s, 0, 0), 0);
+    REQUIRE_EQ(swapped_use(s, 0, 1), 0);
+    REQUIRE_EQ(swapped_use(s, 0, 0), 0);
+    CHECK_EQ(s->b->fake->stream_waits, 0);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(blocks_that_one_call_names_are_in_together_or_it_is_refused_with_the_numbers)
+{
+    static const int both[] = {0, 1};
+    static const int all[] = {0, 1, 2};
+    struct swapped *s = blocks(4, 2);
+
+    CHECK_EQ(swapped_use(s, 1, 3), 0);
+    CHECK_EQ(swapped_use_all(s, 1, both, 2, true), 0);
+    CHECK_EQ(swapped_use_all(s, 1, all, 3, true), DRIVER_OUT_OF_MEMORY);
+    CHECK_EQ(s->why.needed, 3 * BLOCK);
+    CHECK_EQ(s->why.room, 2 * BLOCK);
+    CHECK_EQ(s->why.cap, 2 * BLOCK);
+    CHECK_EQ(s->why.rule, 0);
+    CHECK_EQ(swapped_use_all(s, 1, both, 2, true), 0);
+    CHECK_EQ(swapped_use(s, 1, 3), 0);
+    fake_drain(s->b->fake);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+TEST(a_call_that_is_on_its_way_keeps_its_blocks_in)
+{
+    static const int first = 0;
+    struct swapped *s = blocks(2, 1);
+    struct pool_call call = {.stream = 1};
+
+    CHECK_EQ(swapped_begin(s, &call, &first, 1, false), 0);
+    CHECK_EQ(swapped_use(s, 2, 1), DRIVER_OUT_OF_MEMORY); /* patience ends */
+    CHECK(s->why.is_waiting);
+    CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
+    fake_write(s->b->fake, 1, s->block[0], 77);
+    s->value[0] = 77;
+    swapped_end_call(s, &call);
+    CHECK_EQ(swapped_use(s, 2, 1), 0);
+    CHECK_EQ(swapped_use(s, 2, 0), 0);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(what_nothing_has_written_is_dropped_and_not_copied)
+{
+    static const int order[] = {0, 1, 2, 0, 1, 2};
+    struct rule rule = swapped_rule(2 * BLOCK);
+    struct pool_evict_step step = {.step = 0};
+    struct swapped *s;
+    uint64_t outs;
+
+    rule.evict.clean = true;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 3; i++) {
+        struct pool_call call = {.stream = 1};
+
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+        CHECK_EQ(swapped_begin(s, &call, &i, 1, true), 0); /* a copy */
+        s->value[i] = ++s->next;
+        fake_write(s->b->fake, 1, s->block[i], s->value[i]);
+        swapped_end_call(s, &call);
+    }
+    for (size_t i = 0; i < 6; i++)
+        REQUIRE_EQ(swapped_read(s, 1, order[i]), 0);
+    for (int round = 0; round < 2; round++) {
+        (void)swapped_step(s, NULL);
+        for (size_t i = 0; i < 6; i++)
+            REQUIRE_EQ(swapped_read(s, 1, order[i]), 0);
+    }
+    outs = s->b->fake->outs;
+    CHECK(outs >= 2 && outs <= 3);
+    (void)swapped_step(s, NULL);
+    for (size_t i = 0; i < 6; i++)
+        REQUIRE_EQ(swapped_read(s, 1, order[i]), 0);
+    CHECK_EQ(s->b->fake->outs, outs);
+    CHECK(swapped_step(s, &step));
+    CHECK_EQ(step.moved_out, 0);
+    CHECK(step.dropped > 0);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(policy_cpu_and_trap_leave_in_what_the_call_names_and_nothing_else)
+{
+    for (int trap = 0; trap < 2; trap++) {
+        struct rule rule = swapped_rule(8 * BLOCK);
+        static const int both[] = {0, 1};
+        struct swapped *s;
+
+        rule.evict.policy = trap ? RULE_POLICY_AUTO : RULE_POLICY_CPU;
+        rule.mode = trap ? HINT_TRAP : HINT_LIVE;
+        s = swapped_new(4 * GiB, &rule);
+        for (int i = 0; i < 4; i++)
+            REQUIRE(swapped_make(s, i, BLOCK, 0));
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 4; i++) {
+                REQUIRE_EQ(swapped_use(s, 1, i), 0);
+                fake_drain(s->b->fake);
+                pool_evict_go_on(s->b->pool);
+                for (int other = 0; other < 4; other++)
+                    CHECK_EQ(fake_is_accessible(s->b->fake, s->block[other], 1), other == i);
+            }
+            REQUIRE_EQ(swapped_use_all(s, 1, both, 2, true), 0);
+        }
+        fake_drain(s->b->fake);
+        swapped_end(s);
+    }
+}
+
+TEST(policy_cuda_takes_nothing_out)
+{
+    struct rule rule = swapped_rule(1 * BLOCK);
+    struct swapped *s;
+
+    rule.evict.policy = RULE_POLICY_CUDA;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i % 4), 0);
+    CHECK_EQ(s->b->fake->outs, 0);
+    CHECK_EQ(s->b->fake->held, 4 * BLOCK);
+    swapped_end(s);
+}
+
+TEST(in_shadow_nothing_moves_and_the_figures_are_those_of_a_run_that_does)
+{
+    static const int order[] = {0, 1, 2, 0, 1};
+    struct pool_evict_step live = {.step = 0};
+    struct pool_evict_step paper = {.step = 0};
+
+    for (int shadow = 0; shadow < 2; shadow++) {
+        struct rule rule = swapped_rule(2 * BLOCK);
+        struct swapped *s;
+
+        rule.mode = shadow ? HINT_SHADOW : HINT_LIVE;
+        s = swapped_new(4 * GiB, &rule);
+        for (int i = 0; i < 3; i++)
+            REQUIRE(swapped_make(s, i, BLOCK, 0));
+        for (int step = 0; step < 4; step++) {
+            (void)swapped_step(s, NULL);
+            PLAY(s, 1, order);
+        }
+        CHECK(swapped_step(s, shadow ? &paper : &live));
+        CHECK_EQ(s->b->fake->outs > 0, !shadow);
+        CHECK_EQ(pool_evict_has_more(s->b->pool), false);
+        BENCH_CHECK(s->b);
+        swapped_end(s);
+    }
+    CHECK(paper.is_paper && !live.is_paper);
+    CHECK_EQ(paper.moved_in, live.moved_in);
+    CHECK_EQ(paper.moved_out, live.moved_out);
+    CHECK_EQ(paper.bound, live.bound);
+    CHECK(live.moved_in > 0);
+}
+
+TEST(moves_ahead_are_made_between_calls_and_calls_then_find_all_in)
+{
+    static const int order[] = {0, 1, 2, 3, 1, 0};
+    struct rule rule = swapped_rule(3 * BLOCK);
+    struct pool_evict_step step = {.late = 99};
+    struct swapped *s;
+
+    rule.evict.prefetch = 1;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    for (int round = 0; round < 16; round++) {
+        (void)swapped_step(s, &step);
+        for (size_t i = 0; i < 6; i++) {
+            REQUIRE_EQ(swapped_use(s, 1, order[i]), 0);
+            for (int look = 0; look < 4;
+                    look++) { /* the device keeps up, and the program makes other calls */
+                fake_drain(s->b->fake);
+                pool_evict_go_on(s->b->pool);
+            }
+        }
+    }
+    (void)swapped_step(s, &step);
+    CHECK(step.is_replayed);
+    CHECK(step.moved_in > 0);
+    CHECK_EQ(step.late, 0);
+    CHECK_EQ(s->b->fake->held_high, 3 * BLOCK);
+    swapped_end(s);
+}
+
+TEST(a_restore_edge_brings_in_what_there_is_room_for)
+{
+    static struct rule rules[2];
+    struct swapped *s;
+    struct edge edge = {.kind = EDGE_MARK, .anchor = 2, .path = "wake"};
+    struct outcome told[8];
+    size_t count;
+
+    rules[0] = swapped_rule(4 * BLOCK);
+    rules[1] = (struct rule){.action = ACTION_RESTORE,
+            .mode = HINT_LIVE,
+            .of = 0,
+            .when = {.anchor = "wake", .kind = EDGE_MARK}};
+    s = calloc(1, sizeof(*s));
+    REQUIRE(s != NULL);
+    s->b = bench_new(4 * GiB);
+    bench_rules(s->b, rules, 2);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(s, 1, i), 0);
+    }
+    fake_drain(s->b->fake);
+    CHECK_EQ(pool_evict_make_room(s->b->pool, 0, 3 * BLOCK), 3 * BLOCK);
+    CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
+    REQUIRE_EQ(pool_edge(s->b->pool, &edge, told, 8, &count), 0);
+    CHECK(pool_evict_has_more(s->b->pool));
+    pool_evict_go_on(s->b->pool);
+    fake_drain(s->b->fake);
+    for (int i = 0; i < 3; i++)
+        CHECK(fake_is_accessible(s->b->fake, s->block[i], BLOCK));
+    swapped_end(s);
+}
+
+TEST(freed_blocks_go_in_every_state_and_their_storage_counts_until_it_has_gone)
+{
+    static const int order[] = {0, 1, 2, 3, 0, 1};
+
+    for (int stop = 0; stop <= 6; stop++) {
+        struct swapped *s = blocks(4, 2);
+
+        play(s, 1, order, (size_t)stop);
+        for (int n = 0; n < 4; n++)
+            swapped_free(s, n);
+        BENCH_CHECK(s->b);
+        for (int n = 0; n < 4; n++)
+            REQUIRE(swapped_make(s, n, BLOCK, 0));
+        PLAY(s, 2, order);
+        CHECK_EQ(s->b->fake->held_high, (stop < 2 ? 2 : 2) * BLOCK);
+        fake_drain(s->b->fake);
+        BENCH_CHECK(s->b);
+        swapped_end(s);
+    }
+}
+
+TEST(host_memory_is_taken_within_the_budget_and_used_again)
+{
+    static const int order[] = {0, 1, 2, 3};
+    struct rule rule = swapped_rule(2 * BLOCK);
+    struct swapped *s;
+
+    rule.evict.host_budget = 3 * BLOCK;
+    s = swapped_new(4 * GiB, &rule);
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < 4; i++)
+            REQUIRE(swapped_make(s, i, BLOCK, 0));
+        PLAY(s, 1, order);
+        for (int i = 0; i < 4; i++)
+            swapped_free(s, i);
+        fake_drain(s->b->fake);
+    }
+    CHECK(s->b->fake->host_high <= 3 * BLOCK);
+    CHECK_EQ(s->refused, 0);
+    swapped_end(s);
+}
+
+/* How often this was told of blocks that stay in. */
+static unsigned kept(struct swapped *s, enum pool_kept why)
+{
+    struct outcome news[32];
+    unsigned n = 0;
+    size_t count;
+
+    REQUIRE_EQ(pool_poll(s->b->pool, true, news, 32, &count), 0);
+    for (size_t i = 0; i < count; i++)
+        n += news[i].kind == OUTCOME_KEPT && news[i].rounded == (uint64_t)why;
+    return n;
+}
+
+TEST(without_host_memory_blocks_stay_in_and_it_is_said)
+{
+    struct swapped *s = blocks(3, 2);
+
+    s->b->fake->host_max = 1;
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    CHECK_EQ(swapped_use(s, 1, 2), DRIVER_OUT_OF_MEMORY);
+    CHECK_EQ(kept(s, POOL_KEPT_HOST), 2);
+    CHECK_EQ(swapped_use(s, 1, 0), 0);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+TEST(r80_what_is_pinned_or_kept_stays_in)
+{
+    struct swapped *s = blocks(4, 2);
+    struct pool_pinned pinned;
+    struct pool_hit hit;
+
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+    REQUIRE_EQ(pool_pin(s->b->pool, s->block[0], 8, POOL_PIN_LIVE, &pinned, &hit), 0);
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(swapped_use(s, 1, 1 + i % 3), 0);
+    CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
+    pool_unpin(s->b->pool, pinned.base, pinned.alloc_seq, POOL_PIN_LIVE);
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    REQUIRE_EQ(swapped_use(s, 1, 2), 0);
+    CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
+    pool_evict_keep(s->b->pool, s->block[2], POOL_KEPT_POINTER);
+    CHECK_EQ(kept(s, POOL_KEPT_POINTER), 1);
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i % 2), 0);
+    CHECK(fake_is_accessible(s->b->fake, s->block[2], BLOCK));
+    fake_drain(s->b->fake);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+TEST(what_no_call_has_named_in_the_step_that_was_learnt_stays_in)
+{
+    struct swapped *s = blocks(4, 3);
+
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+    for (int step = 0; step < 4; step++) {
+        (void)swapped_step(s, NULL);
+        for (int n = 1; n < 3; n++)
+            REQUIRE_EQ(swapped_use(s, 1, n), 0);
+    }
+    CHECK_EQ(kept(s, POOL_KEPT_UNUSED), 1);
+    for (int i = 0; i < 9; i++)
+        REQUIRE_EQ(swapped_use(s, 1, 1 + i % 3), 0);
+    CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0); /* so it is named, and as all others */
+    for (int i = 0; i < 9; i++)
+        REQUIRE_EQ(swapped_use(s, 1, 1 + i % 3), 0);
+    CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(r81_before_an_oom_blocks_go_out_for_others)
+{
+    struct rule rule = swapped_rule(8 * BLOCK);
+    struct swapped *s = swapped_new(8 * BLOCK, &rule);
+    devptr_t other;
+
+    for (int i = 0; i < 6; i++) {
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(s, 1, i), 0);
+    }
+    other = bench_alloc_on(s->b, 5 * BLOCK, 2); /* of another heap, matched by no hint */
+    CHECK_NE(other, 0);
+    for (int i = 0; i < 12; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i % 6), 0); /* in what is left */
+    CHECK(s->b->fake->held_high <= 8 * BLOCK);
+    fake_drain(s->b->fake);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}
+
+/* Every driver call fails once: contents are whole, or the call is refused. */
+static void play_with_failure(int at, int code, bool all, bool *ret_fired)
+{
+    static const int order[] = {0, 1, 2, 3, 2, 1, 0, 3};
+    struct rule rule = swapped_rule(2 * BLOCK);
+    struct swapped *s;
+
+    rule.evict.prefetch = 2;
+    s = swapped_new(4 * GiB, &rule);
+    s->b->fake->fail_code = code;
+    s->b->fake->fail_at = at;
+    s->b->fake->fail_all = all;
+    for (int i = 0; i < 4; i++)
+        if (!swapped_make(s, i, BLOCK, 0))
+            s->block[i] = bench_alloc(s->b, BLOCK);
+    for (int step = 0; step < 4; step++) {
+        (void)swapped_step(s, NULL);
+        for (size_t i = 0; i < 8; i++)
+            if (s->block[order[i]])
+                (void)swapped_use(s, 1 + (uint64_t)step % 2, order[i]);
+        fake_drain(s->b->fake); /* the next step is on another stream */
+    }
+    *ret_fired = s->b->fake->fired;
+    s->b->fake->fail_at = 0;
+    s->b->fake->fail_all = false;
+    fake_drain(s->b->fake);
+    if (s->b->fake->wrong || s->b->fake->faults)
+        printf("    call %d failed with %d\n", at, code);
+    CHECK_EQ(s->b->fake->wrong, 0);
+    CHECK_EQ(s->b->fake->faults, 0);
+    BENCH_CHECK(s->b);
+    for (int i = 0; i < 4; i++)
+        if (s->block[i])
+            swapped_free(s, i);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+TEST(each_driver_call_may_fail_and_no_content_is_lost)
+{
+    static const int codes[] = {DRIVER_OUT_OF_MEMORY, FAKE_FAILURE, -EBUSY};
+
+    for (size_t c = 0; c < sizeof codes / sizeof codes[0]; c++) {
+        bool fired = true;
+
+        for (int at = 1; fired && atomic_load(&check_state.failures) == 0; at++)
+            play_with_failure(at, codes[c], false, &fired);
+    }
+}
+
+TEST(blocks_of_a_context_that_ends_are_forgotten_wherever_they_are)
+{
+    static const int order[] = {0, 1, 2, 3, 0};
+    struct swapped *s = blocks(4, 2);
+
+    PLAY(s, 1, order);
+    fake_drain(s->b->fake);
+    pool_context_gone(s->b->pool, BENCH_CONTEXT);
+    fake_context_gone(s->b->fake, BENCH_CONTEXT);
+    BENCH_CHECK(s->b);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 2)); /* on the stream API now */
+    PLAY(s, 2, order);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
