@@ -136,6 +136,10 @@ struct rule_evict {
     uint32_t order_count; /* 0: it is learnt */
 };
 
+/* Of a hint that states none of it: all but the cap. */
+#define RULE_EVICT_DEFAULT \
+    ((struct rule_evict){.warmup_percent = 100, .prefetch = 1, .cyclic = true})
+
 struct rule {
     char id[RULE_ID_MAX];
     enum action action;
@@ -160,7 +164,7 @@ static inline bool rule_has(const struct rule_range *range, uint64_t number)
     return range->hi == 0 || (number >= range->lo && number <= range->hi);
 }
 
-/* Is there a moment that it waits for? Others have no `when`, and are the same in all modes. */
+/* Is there a moment that it waits for, or at which it begins? Others have no `when`, and are the same in all modes. */
 static inline bool rule_waits(const struct rule *rule)
 {
     return rule->action != ACTION_PIN && rule->action != ACTION_IGNORE;

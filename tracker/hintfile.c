@@ -81,6 +81,7 @@ enum map {
     IN_PROGRAM,
     IN_DEFAULTS,
     IN_HINT,
+    IN_CAP,
     IN_PICK,
     IN_USE,
     IN_WHEN,
@@ -102,7 +103,11 @@ struct key {
     size_t at, room;
     const char *const *words; /* take_word: NULL-terminated; the first one stands for `first` */
     const char *const *later;
+    unsigned with; /* of a hint: bits of the actions that it goes with; 0 = all */
 };
+
+#define WITH(action_) (1u << ACTION_##action_)
+#define WITH_RELEASE  (WITH(RELEASE) | WITH(KEEP_META))
 
 #define FIELD(owner_, type, field)                         \
     .owner = (owner_), .at = offsetof(struct type, field), \
@@ -234,6 +239,21 @@ static int take_word(struct reading *reading, const struct hinttree_node *value)
     }
     if (key->owner != OWNER_NONE)
         memcpy(field_of(reading), &number, sizeof number);
+    return 0;
+}
+
+/* A bool: the first word stands for false. */
+static int take_flag(struct reading *reading, const struct hinttree_node *value)
+{
+    const struct key *key = reading->key;
+    int word = find_word(key->words, value->text);
+    bool flag = word == 1;
+    char list[120];
+
+    list_words(key->words, list, sizeof list);
+    if (word < 0)
+        return refuse(reading, value, "%s must be %s", key->name, list);
+    memcpy(field_of(reading), &flag, sizeof flag);
     return 0;
 }
 
@@ -674,6 +694,105 @@ static int take_size_range(struct reading *reading, const struct hinttree_node *
     return check_range(reading, value, range);
 }
 
+/* ---- evict ---- */
+
+/* 1% to 100%. false = none. */
+static bool scan_percent(const char *text, uint32_t *ret_percent)
+{
+    uint64_t percent;
+
+    if (!scan_number(&text, &percent) || strcmp(text, "%") != 0 || percent == 0 || percent > 100)
+        return false;
+    *ret_percent = (uint32_t)percent;
+    return true;
+}
+
+static int take_cap(struct reading *reading, const struct hinttree_node *value)
+{
+    int r = take_map(reading, value);
+
+    return r == 0 && !find_key(value, "device") ? refuse(reading, value, "cap needs device") : r;
+}
+
+static int take_cap_device(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_evict *evict = &reading->rule->evict;
+    const char *at = value->text;
+
+    if (scan_percent(at, &evict->cap_percent))
+        return 0;
+    return scan_size(&at, &evict->cap) && *at == '\0' && evict->cap > 0
+            ? 0
+            : refuse(reading, value,
+                    "device must be a size from 1, or a percentage from 1%% to 100%%");
+}
+
+static int take_warmup(struct reading *reading, const struct hinttree_node *value)
+{
+    return scan_percent(value->text, field_of(reading))
+            ? 0
+            : refuse(reading, value, "%s must be a percentage from 1%% to 100%%",
+                    reading->key->name);
+}
+
+/* 0 would stand for no budget at all. */
+static int take_budget(struct reading *reading, const struct hinttree_node *value)
+{
+    const uint64_t *budget = field_of(reading);
+    int r = take_size(reading, value);
+
+    return r == 0 && *budget == 0 ? refuse(reading, value, "%s must not be 0", reading->key->name)
+                                  : r;
+}
+
+static int take_prefetch(struct reading *reading, const struct hinttree_node *value)
+{
+    const char *at = value->text;
+    uint64_t calls;
+
+    if (!scan_number(&at, &calls) || *at != '\0' || calls > HINTFILE_ORDER_MAX)
+        return refuse(reading, value, "%s must be a number of calls, at most %u",
+                reading->key->name, HINTFILE_ORDER_MAX);
+    reading->rule->evict.prefetch = (uint32_t)calls;
+    return 0;
+}
+
+static int take_use_of(
+        const struct reading *reading, const struct hinttree_node *item, uint32_t *ret_block)
+{
+    const char *at = item->text;
+    uint64_t block;
+
+    if (!scan_number(&at, &block) || *at != '\0' || block >= HINTFILE_ORDER_MAX)
+        return refuse(reading, item, "a block number is 0 for the first block, and below %u",
+                HINTFILE_ORDER_MAX);
+    *ret_block = (uint32_t)block;
+    return 0;
+}
+
+/* learn, or a list. */
+static int take_order(struct reading *reading, const struct hinttree_node *value)
+{
+    struct rule_evict *evict = &reading->rule->evict;
+    uint32_t count = 0;
+    int r = 0;
+
+    if (strcmp(value->text, "learn") == 0)
+        return 0;
+    if (value->kind != HINTTREE_LIST || !value->child)
+        return refuse(reading, value, "order must be learn or a list of block numbers");
+    for (const struct hinttree_node *item = value->child; item; item = item->next)
+        if (++count > HINTFILE_ORDER_MAX)
+            return refuse(reading, item, "more than %u uses in order", HINTFILE_ORDER_MAX);
+    reading->words->order = calloc(count, sizeof *reading->words->order);
+    if (!reading->words->order)
+        return no_memory(reading);
+    evict->order = reading->words->order;
+    for (const struct hinttree_node *item = value->child; r == 0 && item; item = item->next)
+        r = take_use_of(reading, item, &reading->words->order[evict->order_count++]);
+    return r;
+}
+
 /* ---- one hint ---- */
 
 bool hintfile_is_id(const char *text)
@@ -692,25 +811,67 @@ static int take_id(struct reading *reading, const struct hinttree_node *value)
     return r;
 }
 
-/* Keys that say nothing with the hint's action. */
+static bool goes_with(const struct key *key, enum action action)
+{
+    return key->with == 0 || key->with >> action & 1;
+}
+
+/* Keys that are missing, or say nothing, with the hint's action. */
 static int check_keys(const struct reading *reading, const struct hinttree_node *item)
 {
-    /* of the moment; of releasing */
-    static const char *const idle[] = {"when", "else", "mode", "expect", "wait", "canary",
-            "min-size", "on-touch", "backend", NULL};
-    const struct rule *rule = reading->rule;
-    const char *const *at = idle + (rule_waits(rule) ? find_word(idle, "expect") : 0);
+    static const char *const needed[] = {"pick", "when", "of"};
+    enum action action = reading->rule->action;
 
-    if (rule_waits(rule) && !find_key(item, "when"))
-        return refuse(reading, item, "a hint needs 'when'");
-    for (; *at && !action_releases(rule->action); at++)
-        if (find_key(item, *at))
-            return refuse(reading, find_key(item, *at), "'%s' says nothing with do: %s", *at,
-                    hintfile_action(rule->action));
-    return rule_waits(rule) || rule->pick.use.call == 0
-            ? 0
-            : refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
-                    "'used-by' says nothing with do: %s", hintfile_action(rule->action));
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        const struct key *row = find_row(IN_HINT, needed[i]);
+
+        if (goes_with(row, action) && !find_key(item, needed[i]))
+            return refuse(reading, item, "a hint needs '%s'", needed[i]);
+    }
+    for (const struct hinttree_node *key = item->child; key; key = key->next)
+        if (!goes_with(find_row(IN_HINT, key->text), action))
+            return refuse(reading, key, "'%s' says nothing with do: %s", key->text,
+                    hintfile_action(action));
+    return 0;
+}
+
+/* A block can be given to a call only after it was made, which is when an action without a moment, or EVICT, is decided. */
+static int check_use(const struct reading *reading, const struct hinttree_node *item)
+{
+    const struct rule *rule = reading->rule;
+
+    if (rule->pick.use.call == 0 || action_releases(rule->action) || rule->action == ACTION_HOLD)
+        return 0;
+    return refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
+            "'used-by' says nothing with do: %s%s", hintfile_action(rule->action),
+            rule->action == ACTION_EVICT ? ", whose blocks are placed when they are made" : "");
+}
+
+/* Steps begin and blocks come in at edges of anchors, and a point is one for these alone. */
+static int check_edge(
+        const struct reading *reading, const struct hinttree_node *item, const char *name)
+{
+    const struct hinttree_node *value = find_key(item, name);
+    bool moves = reading->rule->action == ACTION_EVICT || reading->rule->action == ACTION_RESTORE;
+
+    if (!value)
+        return 0;
+    if (moves && !find_key(value->child, "anchor"))
+        return refuse(reading, value->child, "with do: %s when needs anchor and edge",
+                hintfile_action(reading->rule->action));
+    if (!moves && reading->when->count == 0 && reading->when->kind == EDGE_MARK)
+        return refuse(reading, find_key(value->child, "edge")->child, "edge must be enter or exit");
+    return 0;
+}
+
+static int check_cap(const struct reading *reading, const struct hinttree_node *item)
+{
+    const struct rule_evict *evict = &reading->rule->evict;
+
+    return reading->rule->action == ACTION_EVICT && evict->policy == RULE_POLICY_AUTO
+                    && !find_key(item, "cap")
+            ? refuse(reading, item, "a hint that evicts needs 'cap', or policy: cpu or cuda")
+            : 0;
 }
 
 /* Storage that waits for less than all streams. */
@@ -728,10 +889,25 @@ static int check_wait(const struct reading *reading, const struct hinttree_node 
                     "wait: event needs proof: why nothing uses the memory once that call is done");
 }
 
+static int check_moments(struct reading *reading, const struct hinttree_node *item)
+{
+    static const char *const names[] = {"when", "else"};
+    struct rule_when *const moments[] = {&reading->rule->when, &reading->rule->otherwise};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof names / sizeof names[0]; i++) {
+        reading->when = moments[i];
+        r = check_edge(reading, item, names[i]);
+        if (r == 0)
+            r = finish_when(reading, item, names[i]);
+    }
+    return r;
+}
+
 static int take_hint(struct reading *reading, const struct hinttree_node *item)
 {
     static const struct key hint = {.name = "hint", .map = IN_HINT};
-    static const char *const needed[] = {"id", "do", "pick"};
+    static const char *const needed[] = {"id", "do"};
     struct hintfile *file = reading->file;
     int r;
 
@@ -745,23 +921,23 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
             .line = item->line,
             .column = item->column,
             .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .evict = RULE_EVICT_DEFAULT,
     };
+    reading->rule->evict.host_budget = file->host_budget;
     file->rule_count++; /* its words are freed from here on */
     reading->key = &hint;
     r = take_map(reading, item);
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
             return refuse(reading, item, "a hint needs '%s'", needed[i]);
-    if (r == 0) {
-        reading->when = &reading->rule->when;
-        r = finish_when(reading, item, "when");
-    }
-    if (r == 0) {
-        reading->when = &reading->rule->otherwise;
-        r = finish_when(reading, item, "else");
-    }
     if (r == 0)
         r = check_keys(reading, item);
+    if (r == 0)
+        r = check_moments(reading, item);
+    if (r == 0)
+        r = check_use(reading, item);
+    if (r == 0)
+        r = check_cap(reading, item);
     return r == 0 ? check_wait(reading, item) : r;
 }
 
@@ -797,28 +973,60 @@ static int check_ids(struct reading *reading)
     return r;
 }
 
-/* free-of names a hint anywhere in the file. `item`: of the hint; `key`: when or else. */
+/* The hint that `value` names, anywhere in the file. */
+static int find_hint(
+        const struct reading *reading, const struct hinttree_node *value, int *ret_rule)
+{
+    const struct hintfile *file = reading->file;
+    size_t i = 0;
+
+    while (i < file->rule_count && strcmp(file->rule[i].id, value->text) != 0)
+        i++;
+    *ret_rule = (int)i;
+    return i < file->rule_count ? 0
+                                : refuse(reading, value, "there is no hint '%.60s'", value->text);
+}
+
+/* Of free-of. `item`: of the hint; `key`: when or else. */
 static int find_freed(const struct reading *reading, const struct hinttree_node *item,
         const char *key, struct rule_when *when)
 {
-    const struct hintfile *file = reading->file;
     const struct hinttree_node *value;
-    size_t i = 0;
+    enum action action;
+    int r;
 
     if (when->kind != EDGE_FREE)
         return 0;
     value = find_key(find_key(item, key)->child, "free-of")->child;
-    while (i < file->rule_count && strcmp(file->rule[i].id, when->anchor) != 0)
-        i++;
-    if (i == file->rule_count)
-        return refuse(reading, value, "there is no hint '%s'", when->anchor);
-    if (!rule_waits(&file->rule[i]))
-        return refuse(reading, value, "hint '%s' follows no block to its free", when->anchor);
-    when->rule = (int)i;
+    r = find_hint(reading, value, &when->rule);
+    if (r < 0)
+        return r;
+    action = reading->file->rule[when->rule].action;
+    return action_releases(action) || action == ACTION_HOLD
+            ? 0
+            : refuse(reading, value, "hint '%s' follows no block to its free", value->text);
+}
+
+/* Of `of`. A restore goes as far as what it restores. */
+static int find_evicted(
+        const struct reading *reading, const struct hinttree_node *item, struct rule *rule)
+{
+    const struct hinttree_node *value;
+    int r;
+
+    if (rule->action != ACTION_RESTORE)
+        return 0;
+    value = find_key(item, "of")->child;
+    r = find_hint(reading, value, &rule->of);
+    if (r < 0)
+        return r;
+    if (reading->file->rule[rule->of].action != ACTION_EVICT)
+        return refuse(reading, value, "hint '%s' evicts nothing", value->text);
+    rule->mode = reading->file->rule[rule->of].mode;
     return 0;
 }
 
-static int find_all_freed(const struct reading *reading, const struct hinttree_node *hints)
+static int find_named(const struct reading *reading, const struct hinttree_node *hints)
 {
     struct rule *rule = reading->file->rule;
     int r = 0;
@@ -827,6 +1035,8 @@ static int find_all_freed(const struct reading *reading, const struct hinttree_n
         r = find_freed(reading, item, "when", &rule->when);
         if (r == 0)
             r = find_freed(reading, item, "else", &rule->otherwise);
+        if (r == 0)
+            r = find_evicted(reading, item, rule);
         rule++;
     }
     return r;
@@ -853,7 +1063,7 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
             return r;
     }
     r = check_ids(reading);
-    return r == 0 ? find_all_freed(reading, value) : r;
+    return r == 0 ? find_named(reading, value) : r;
 }
 
 /* ---- the file ---- */
@@ -1050,6 +1260,7 @@ void hintfile_free(struct hintfile *file)
         free(file->words[i].comment);
         for (uint32_t s = 0; s < RULE_SITES_MAX; s++)
             free(file->words[i].site[s]);
+        free(file->words[i].order);
     }
     for (size_t i = 0; i < file->made_from_count; i++)
         free(file->made_from[i]);

@@ -41,8 +41,10 @@
 #define HINTFILE_BUILDS_MAX 32u
 #define HINTFILE_DEPTH_MAX  6
 #define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
+#define HINTFILE_ORDER_MAX \
+    (1u << 20) /* uses in `order`, and calls of `prefetch`; blocks have lower numbers */
 /* the words of `do`, from ACTION_RELEASE on */
-#define HINTFILE_ACTIONS "release", "pin", "ignore", "keep-meta", "hold"
+#define HINTFILE_ACTIONS "release", "pin", "ignore", "keep-meta", "hold", "evict", "restore"
 /* the words of `mode`, from HINT_SHADOW on */
 #define HINTFILE_MODES    "shadow", "trap", "live", "poison"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
@@ -64,13 +66,14 @@ struct hintfile_build {
     char id[65];      /* hex, lower case */
 };
 
-/* What a hint carries for people. Any may be NULL. */
+/* What a hint carries for people, and memory that its rule points at. Any may be NULL. */
 struct hintfile_words {
     char *proof;
     char *note;
     char *comment;              /* only written: `# text` above the hint */
     uint64_t saves;             /* expect.saves, 0 = not stated */
     char *site[RULE_SITES_MAX]; /* of the Python ones the text as written (pysite.h), else NULL */
+    uint32_t *order;            /* that of rule_evict, if this file owns it */
 };
 
 struct hintfile {
@@ -84,9 +87,10 @@ struct hintfile {
     uint64_t min_size;         /* defaults.min-size */
     uint32_t canary;           /* defaults.canary, 0 = not stated */
     enum rule_backend backend; /* defaults.backend */
+    uint64_t host_budget;      /* defaults.host-budget, 0 = not stated */
     enum hintfile_fallback fallback;
 
-    struct rule *rule;            /* mode and min_size of each are filled, defaults applied */
+    struct rule *rule; /* mode, min_size and evict of each are filled, defaults applied */
     struct hintfile_words *words; /* same index */
     size_t rule_count;
 
@@ -119,7 +123,7 @@ int hintfile_read(const char *path, struct hintfile **ret_file, struct hintfile_
 int hintfile_read_bytes(const void *bytes, size_t length, const char *name,
         struct hintfile **ret_file, struct hintfile_error *ret_error);
 
-/* NULL is fine. Frees the texts of `words` too. */
+/* NULL is fine. Frees what `words` has, too. */
 void hintfile_free(struct hintfile *file);
 
 /*

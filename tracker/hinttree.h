@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HINTTREE_NODES_MAX 600000u
-#define HINTTREE_KEYS_MAX  256u /* of one mapping */
+#define HINTTREE_NODES_MAX 1200000u /* as many uses as `order` may have, and the rest of the file */
+#define HINTTREE_KEYS_MAX  256u     /* of one mapping */
 
 enum hinttree_kind {
     HINTTREE_SCALAR,

@@ -393,6 +393,80 @@ static const char *backend_word(enum rule_backend backend)
     return backend == RULE_ALIAS ? "alias" : "unmap";
 }
 
+/* A line of a hint. */
+static void put_line(FILE *out, const char *key, const char *value)
+{
+    (void)fprintf(out, "    %s: %s\n", key, value);
+}
+
+static void put_cap(FILE *out, const struct rule_evict *evict)
+{
+    char size[SIZE_TEXT_MAX];
+
+    if (evict->cap == 0 && evict->cap_percent == 0)
+        return;
+    if (evict->cap > 0)
+        (void)fprintf(out, "    cap: {device: %s", format_size(evict->cap, size));
+    else
+        (void)fprintf(out, "    cap: {device: %" PRIu32 "%%", evict->cap_percent);
+    (void)fputs(evict->less_other ? ", less: non-managed}\n" : "}\n", out);
+}
+
+static void put_order(FILE *out, const struct rule_evict *evict)
+{
+    if (evict->order_count == 0)
+        return;
+    for (uint32_t i = 0; i < evict->order_count; i++)
+        (void)fprintf(out, "%s%" PRIu32, i ? ", " : "    order: [", evict->order[i]);
+    (void)fputs("]\n", out);
+}
+
+/* In the order of the enums. */
+static const char *const victims[] = {"farthest-next-use", "lru", "fifo"};
+static const char *const backings[] = {"host-pinned", "host-mmap"};
+static const char *const policies[] = {"auto", "cpu", "cuda"};
+
+#define WORDS(list_) (sizeof(list_) / sizeof *(list_))
+
+/* What is not as without the key. */
+static void put_evict(FILE *out, const struct hintfile *file, const struct rule_evict *evict)
+{
+    const struct rule_evict usual = RULE_EVICT_DEFAULT;
+    char size[SIZE_TEXT_MAX];
+
+    put_cap(out, evict);
+    put_order(out, evict);
+    if (evict->victim != usual.victim)
+        put_line(out, "victim", victims[evict->victim]);
+    if (evict->cyclic != usual.cyclic)
+        put_line(out, "cyclic", evict->cyclic ? "yes" : "no");
+    if (evict->prefetch != usual.prefetch)
+        (void)fprintf(out, "    prefetch: %" PRIu32 "\n", evict->prefetch);
+    if (evict->backing != usual.backing)
+        put_line(out, "backing", backings[evict->backing]);
+    if (evict->clean != usual.clean)
+        put_line(out, "clean", evict->clean ? "yes" : "no");
+    if (evict->warmup_percent != usual.warmup_percent)
+        (void)fprintf(out, "    warmup-cap: %" PRIu32 "%%\n", evict->warmup_percent);
+    if (evict->host_budget != file->host_budget)
+        put_line(out, "host-budget", format_size(evict->host_budget, size));
+    if (evict->policy != usual.policy)
+        put_line(out, "policy", policies[evict->policy]);
+}
+
+/* What goes with a moment after which storage may go. */
+static void put_release(FILE *out, const struct hintfile *file, const struct rule *rule,
+        const struct hintfile_words *words)
+{
+    if (rule->wait == RULE_WAIT_EVENT)
+        put_line(out, "wait", "event");
+    if (rule->canary != file->canary)
+        (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
+    if (rule->backend != file->backend)
+        put_line(out, "backend", backend_word(rule->backend));
+    put_expect(out, rule, words->saves);
+}
+
 /* What says when, and what goes with it. */
 static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
@@ -401,17 +475,14 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
 
     put_when(out, "when", &rule->when);
     put_when(out, "else", &rule->otherwise);
-    if (rule->wait == RULE_WAIT_EVENT)
-        (void)fputs("    wait: event\n", out);
-    if (rule->mode != file->mode)
-        (void)fprintf(out, "    mode: %s\n", hintfile_mode_word(rule->mode));
-    if (rule->min_size != file->min_size && action_releases(rule->action))
-        (void)fprintf(out, "    min-size: %s\n", format_size(rule->min_size, size));
-    if (rule->canary != file->canary)
-        (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
-    if (rule->backend != file->backend)
-        (void)fprintf(out, "    backend: %s\n", backend_word(rule->backend));
-    put_expect(out, rule, words->saves);
+    if (rule->mode != file->mode && rule->action != ACTION_RESTORE)
+        put_line(out, "mode", hintfile_mode_word(rule->mode));
+    if (rule->min_size != file->min_size && action_unmaps(rule->action))
+        put_line(out, "min-size", format_size(rule->min_size, size));
+    if (action_releases(rule->action))
+        put_release(out, file, rule, words);
+    else if (rule->action == ACTION_EVICT)
+        put_evict(out, file, &rule->evict);
 }
 
 static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
@@ -419,8 +490,11 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
 {
     put_comment(out, "  ", words->comment);
     put_text(out, "  - id", rule->id, false);
-    (void)fprintf(out, "    do: %s\n", hintfile_action(rule->action));
-    put_pick(out, &rule->pick, words);
+    put_line(out, "do", hintfile_action(rule->action));
+    if (rule->action == ACTION_RESTORE)
+        put_text(out, "    of", file->rule[rule->of].id, false);
+    else
+        put_pick(out, &rule->pick, words);
     if (rule_waits(rule))
         put_moment(out, file, rule, words);
     put_text(out, "    proof", words->proof, false);
@@ -450,33 +524,75 @@ static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words
 /* Has the grammar words for it? */
 static bool is_when(const struct rule *rule, const struct rule_when *when)
 {
+    bool moves = rule->action == ACTION_EVICT || rule->action == ACTION_RESTORE;
+
     if (when->count == 0)
-        return when->anchor[0] && when->kind < EDGE_MARK;
-    return (when->from == RULE_FROM_FREE) == (rule->action == ACTION_HOLD)
+        return when->anchor[0] && (moves ? when->kind <= EDGE_MARK : when->kind < EDGE_MARK);
+    return !moves && (when->from == RULE_FROM_FREE) == (rule->action == ACTION_HOLD)
             && (when->kind == EDGE_CALL ? when->call > 0 && when->call < APICALL_COUNT
                                         : when->anchor[0] != '\0');
 }
 
-static bool is_writable(const struct rule *rule, const struct hintfile_words *words)
+static bool is_order(const struct rule_evict *evict)
 {
-    const struct rule_pick *pick = &rule->pick;
+    if (evict->order_count > HINTFILE_ORDER_MAX || (evict->order_count > 0 && !evict->order))
+        return false;
+    for (uint32_t i = 0; i < evict->order_count; i++)
+        if (evict->order[i] >= HINTFILE_ORDER_MAX)
+            return false;
+    return true;
+}
 
+static bool is_cap(const struct rule_evict *evict)
+{
+    if (evict->cap == 0 && evict->cap_percent == 0)
+        return evict->policy != RULE_POLICY_AUTO && !evict->less_other;
+    return evict->cap == 0 ? evict->cap_percent <= 100 : evict->cap_percent == 0;
+}
+
+static bool is_evict(const struct hintfile *file, const struct rule *rule)
+{
+    const struct rule_evict *evict = &rule->evict;
+
+    return is_cap(evict) && is_order(evict) && evict->warmup_percent > 0
+            && evict->warmup_percent <= 100 && evict->prefetch <= HINTFILE_ORDER_MAX
+            && (evict->host_budget > 0 || file->host_budget == 0) && evict->victim < WORDS(victims)
+            && evict->backing < WORDS(backings) && evict->policy < WORDS(policies)
+            && rule->pick.use.call == 0 && !rule_is_set(&rule->otherwise);
+}
+
+static bool is_restore(const struct hintfile *file, const struct rule *rule)
+{
+    return rule->of >= 0 && (size_t)rule->of < file->rule_count
+            && file->rule[rule->of].action == ACTION_EVICT && !rule_is_set(&rule->otherwise);
+}
+
+static bool is_pick(const struct rule_pick *pick, const struct hintfile_words *words)
+{
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
+    return (pick->use.call == 0
+                   || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
+                           && hintfile_calls[pick->use.call].buffer[pick->use.arg][0]))
+            && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
+            && pick->stream <= UINT16_MAX && pick->nth_lo <= pick->nth_hi
+            && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
+            && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
+                    || pick->inside[0])
+            && is_spelled(pick, words);
+}
+
+static bool is_writable(
+        const struct hintfile *file, const struct rule *rule, const struct hintfile_words *words)
+{
     return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
             && (!rule_waits(rule) || is_when(rule, &rule->when))
             && (!rule_is_set(&rule->otherwise) || is_when(rule, &rule->otherwise))
             && (rule->wait != RULE_WAIT_EVENT || (rule->when.kind == EDGE_CALL && words->proof))
-            && (pick->use.call == 0
-                    || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
-                            && hintfile_calls[pick->use.call].buffer[pick->use.arg][0]))
-            && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
-            && pick->stream <= UINT16_MAX && pick->nth_lo <= pick->nth_hi
-            && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && rule->expect.count.lo <= rule->expect.count.hi
             && rule->expect.bytes.lo <= rule->expect.bytes.hi
-            && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
-                    || pick->inside[0])
-            && is_spelled(pick, words);
+            && (rule->action != ACTION_EVICT || is_evict(file, rule))
+            && (rule->action == ACTION_RESTORE ? is_restore(file, rule)
+                                               : is_pick(&rule->pick, words));
 }
 
 /* What the file says of a hint for people; never NULL. */
@@ -497,7 +613,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     if (file->rule_count == 0 || !is_mode(file->mode))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
-        if (!is_writable(&file->rule[i], words_of(file, i)))
+        if (!is_writable(file, &file->rule[i], words_of(file, i)))
             return -EINVAL;
     *ret_text = NULL;
     out = open_memstream(ret_text, ret_length);
@@ -514,6 +630,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
         (void)fprintf(out, ", canary: 1/%u", file->canary);
     if (file->backend != RULE_UNMAP)
         (void)fprintf(out, ", backend: %s", backend_word(file->backend));
+    if (file->host_budget > 0)
+        (void)fprintf(out, ", host-budget: %s", format_size(file->host_budget, size));
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)

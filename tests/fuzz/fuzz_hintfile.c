@@ -7,6 +7,17 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
 
+static bool is_same_evict(const struct rule_evict *a, const struct rule_evict *b)
+{
+    return a->cap == b->cap && a->cap_percent == b->cap_percent && a->less_other == b->less_other
+            && a->warmup_percent == b->warmup_percent && a->prefetch == b->prefetch
+            && a->host_budget == b->host_budget && a->policy == b->policy && a->victim == b->victim
+            && a->backing == b->backing && a->cyclic == b->cyclic && a->clean == b->clean
+            && a->order_count == b->order_count
+            && (a->order_count == 0
+                    || memcmp(a->order, b->order, a->order_count * sizeof *a->order) == 0);
+}
+
 static bool is_same(const struct hintfile *a, const struct hintfile *b)
 {
     if (a->rule_count != b->rule_count || a->mode != b->mode || a->min_size != b->min_size)
@@ -24,7 +35,9 @@ static bool is_same(const struct hintfile *a, const struct hintfile *b)
                 || left->pick.python != right->pick.python
                 || memcmp(left->pick.site, right->pick.site, sizeof left->pick.site) != 0
                 || left->pick.device != right->pick.device || left->when.kind != right->when.kind
-                || strlen(left->pick.inside) < strlen(right->pick.inside))
+                || strlen(left->pick.inside) < strlen(right->pick.inside)
+                || left->action != right->action || left->of != right->of
+                || !is_same_evict(&left->evict, &right->evict))
             return false;
     }
     return true;

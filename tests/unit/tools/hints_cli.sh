@@ -196,14 +196,21 @@ kedge = sys.argv[1]
 hint = {"id": "a", "do": "release", "pick": {"size": 4194304, "inside": "a"}, "when": {"anchor": "a", "edge": "exit"}, "expect": {}}
 whole = {"kedge-hints": 1, "made": {}, "predicted": {}, "program": {}, "defaults": {}, "hints": [hint]}
 VALUES = {"SIZE": "4MiB", "GLOB": "a*?", "TEXT": "some text", "NUMBER": "3", "SITE": "p:a.py:f", "NAME": "liba.so", "HEX": "0123abcd", "CALL": "ncclRecv",
-          "ARGUMENT": "recvbuff", "USE": {"call": "ncclRecv", "arg": "recvbuff"}, "EVENT": {"call": "ncclRecv"}}
+          "PERCENT": "50%", "ARGUMENT": "recvbuff", "USE": {"call": "ncclRecv", "arg": "recvbuff"}, "EVENT": {"call": "ncclRecv"}}
 # Of these one or the other, or one with the other.
-CHOICE = ("when.anchor", "when.edge", "when.event", "when.launch", "when.free-of", "event.call", "event.mark", "event.edge")
+CHOICE = ("when.anchor", "when.edge", "when.event", "when.launch", "when.free-of", "event.call", "event.mark", "event.edge", "hint.cap", "hint.of")
+EVICT = {"id": "a", "do": "evict", "pick": {"size": 4194304}, "when": {"anchor": "a", "edge": "exit"}, "cap": {"device": "1GiB"}}
+RESTORE = {"id": "b", "do": "restore", "of": "liba.so", "when": {"anchor": "a", "edge": "exit"}}
+EVICTS = [f"hint.{key}" for key in "cap order victim cyclic prefetch backing clean warmup-cap host-budget policy".split()] + ["cap.device", "cap.less", "when.edge"]
 count = 0
 def around(row):
     """A file in which the key may stand."""
     file = copy.deepcopy(whole)
     hint = file["hints"][0]
+    if row["key"] in EVICTS:
+        file["hints"][0] = copy.deepcopy(EVICT)
+    if row["key"] == "hint.of":
+        file["hints"] = [copy.deepcopy(RESTORE), {**EVICT, "id": "liba.so"}]
     file["events"] = {"liba.so": {"mark": "a", "edge": "exit"} if row["key"] in ("event.mark", "event.edge") else {"call": "ncclSend"}}
     if row["key"].startswith("use.") or row["key"] == "when.from":
         hint["pick"]["used-by"] = {"call": "ncclRecv", "arg": "recvbuff"}
@@ -242,6 +249,8 @@ def fails(row, value):
     mapping(file, row["key"])[row["key"].rpartition(".")[2]] = value
     if row["key"] == "hint.do" and value in ("pin", "ignore"):
         file["hints"] = [{key: file["hints"][0][key] for key in ("id", "do", "pick")}]
+    if row["key"] == "hint.do" and value in ("evict", "restore"):
+        file["hints"] = [copy.deepcopy(EVICT if value == "evict" else RESTORE), {**EVICT, "id": "liba.so"}]
     if row["key"] == "when.from" and value == "free":
         file["hints"][0]["do"] = "hold"
     if row["key"] == "when.from" and value == "alloc":

@@ -210,7 +210,7 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: 'a b', do: release}]\n",
                 "t.yaml:2:14: an id is letters, digits, '-', '_' and '.'"},
         {"kedge-hints: 1\nhints: [{id: a, do: destroy}]\n",
-                "t.yaml:2:21: do must be release, pin, ignore, keep-meta or hold"},
+                "t.yaml:2:21: do must be release, pin, ignore, keep-meta, hold, evict or restore"},
         {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, when: {anchor: a, edge: "
          "exit}}]\n",
                 "t.yaml:2:43: 'when' says nothing with do: pin"},
@@ -221,8 +221,7 @@ static const struct {
         {"kedge-hints: 1\nhints: [{id: a, do: release, pick: {size: 5}}]\n",
                 "t.yaml:2:9: a hint needs 'when'"},
         {"kedge-hints: 1\nhints: [{id: a, do: pin}]\n", "t.yaml:2:9: a hint needs 'pick'"},
-        {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n",
-                "t.yaml:2:21: do: evict is not supported yet"},
+        {"kedge-hints: 1\nhints: [{id: a, do: evict}]\n", "t.yaml:2:9: a hint needs 'pick'"},
         {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}}]\n",
                 "t.yaml:2:9: a hint needs 'when'"},
         {"kedge-hints: 1\nhints: [{id: a, do: hold, pick: {size: 5}, when: {anchor: a, edge: "
@@ -259,8 +258,8 @@ static const struct {
                 "t.yaml:2:21: backend: managed is not supported yet"},
         {"kedge-hints: 1\ndefaults: {backend: map}\n",
                 "t.yaml:2:21: backend must be unmap or alias"},
-        {"kedge-hints: 1\ndefaults: {host-budget: 8GiB}\n",
-                "t.yaml:2:12: 'host-budget' in defaults is not supported yet"},
+        {"kedge-hints: 1\ndefaults: {sync-limit: 8}\n",
+                "t.yaml:2:12: 'sync-limit' in defaults is not supported yet"},
         {"kedge-hints: 1\ndefaults: {min-size: 2 MiB}\n",
                 "t.yaml:2:22: min-size must be a size: a number of bytes, or a number with KiB, "
                 "MiB, "
@@ -385,8 +384,8 @@ static const struct {
         {HINT(PICK, WHEN, "    canary: 16\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
         {"kedge-hints: 1\ndefaults: {fallback: maybe}\n",
                 "t.yaml:2:22: fallback must be no or yes"},
-        {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
-                "t.yaml:7:5: 'cap' in hint is not supported yet"},
+        {HINT(PICK, WHEN, "    restore: before-use\n"),
+                "t.yaml:7:5: 'restore' in hint is not supported yet"},
         {HINT(PICK, WHEN, "    expect: {per-step: 1}\n"),
                 "t.yaml:7:14: unknown key 'per-step' in expect"},
         {HINT(PICK, WHEN, "    expect: {count: some}\n"),
@@ -620,23 +619,37 @@ TEST(what_is_written_is_read_back_equal)
     free(text);
 }
 
-/* A file with one key in one of its mappings, written anew. */
-static char *write_with(const char *map, const char *key, const char *value)
+/* Does a release not take it? */
+static bool is_of_evict(const char *map, const char *key)
 {
-    static const char *const maps[] = {"PROGRAM", "DEFAULTS", "PICK", "HINT"};
+    static const char *const keys[] = {
+            "order", "victim", "cyclic", "prefetch", "backing", "clean", "warmup-cap", "policy"};
+    bool is = strcmp(map, "CAP") == 0;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        is |= strcmp(map, "HINT") == 0 && strcmp(key, keys[i]) == 0;
+    return is;
+}
+
+/* A file with one key in one of its mappings, written anew. */
+static char *write_with(const char *map, const char *key, const char *value, bool evicts)
+{
+    static const char *const maps[] = {"PROGRAM", "DEFAULTS", "PICK", "HINT", "CAP"};
     struct hintfile *file;
-    char add[4][64] = {"", "", "", ""};
-    char text[512];
+    char add[5][64] = {"", "", "", "", ""};
+    char text[512], cap[128] = "";
     char *again = NULL;
     size_t length;
 
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         if (strcmp(map, maps[i]) == 0)
             (void)snprintf(add[i], sizeof add[i], "%s%s: %s", i < 2 ? "" : ", ", key, value);
+    if (evicts)
+        (void)snprintf(cap, sizeof cap, ", cap: {device: 1GiB%s}", add[4]);
     (void)snprintf(text, sizeof text,
             "kedge-hints: 1\nprogram: {%s}\ndefaults: {%s}\nhints:\n"
-            "  - {id: a, do: release, pick: {size: 5%s}, when: {anchor: a, edge: exit}%s}\n",
-            add[0], add[1], add[2], add[3]);
+            "  - {id: a, do: %s, pick: {size: 5%s}, when: {anchor: a, edge: exit}%s%s}\n",
+            add[0], add[1], evicts ? "evict" : "release", add[2], add[3], cap);
     file = parse(text);
     REQUIRE(file != NULL);
     REQUIRE_EQ(hintfile_write(file, &again, &length), 0);
@@ -749,6 +762,353 @@ TEST(a_pin_and_an_ignore_are_read_and_written_without_a_moment)
     free(text);
 }
 
+/* ---- evict and restore ---- */
+
+/* #878's, with every key that says something other than its default, and one with none. */
+static const char evict_text[] = "kedge-hints: 1\n"
+                                 "defaults: {mode: trap, host-budget: 8GiB, min-size: 4MiB}\n"
+                                 "hints:\n"
+                                 "  - id: early\n"
+                                 "    do: restore\n"
+                                 "    of: params\n"
+                                 "    when: {anchor: \"step/forward\", edge: point}\n"
+                                 "  - id: params\n"
+                                 "    do: evict\n"
+                                 "    pick: {site: [\"p:model.py:Net.__init__\"], size: 128MiB}\n"
+                                 "    when: {anchor: step, edge: enter}\n"
+                                 "    cap: {device: 256MiB, less: non-managed}\n"
+                                 "    order: [0, 1, 2, 0, 1]\n"
+                                 "    victim: fifo\n"
+                                 "    cyclic: no\n"
+                                 "    prefetch: 3\n"
+                                 "    backing: host-mmap\n"
+                                 "    clean: yes\n"
+                                 "    warmup-cap: 50%\n"
+                                 "    host-budget: 1GiB\n"
+                                 "    policy: cpu\n"
+                                 "    mode: live\n"
+                                 "    min-size: 64KiB\n"
+                                 "  - id: states\n"
+                                 "    do: evict\n"
+                                 "    pick: {size: 8MiB}\n"
+                                 "    when: {anchor: step, edge: exit}\n"
+                                 "    cap: {device: 90%}\n"
+                                 "  - id: late\n"
+                                 "    do: restore\n"
+                                 "    of: states\n"
+                                 "    when: {anchor: update, edge: exit}\n";
+
+static void check_same_evict(const struct rule_evict *a, const struct rule_evict *b)
+{
+    CHECK_EQ(a->cap, b->cap);
+    CHECK_EQ(a->cap_percent, b->cap_percent);
+    CHECK_EQ(a->less_other, b->less_other);
+    CHECK_EQ(a->warmup_percent, b->warmup_percent);
+    CHECK_EQ(a->prefetch, b->prefetch);
+    CHECK_EQ(a->host_budget, b->host_budget);
+    CHECK_EQ(a->policy, b->policy);
+    CHECK_EQ(a->victim, b->victim);
+    CHECK_EQ(a->backing, b->backing);
+    CHECK_EQ(a->cyclic, b->cyclic);
+    CHECK_EQ(a->clean, b->clean);
+    REQUIRE_EQ(a->order_count, b->order_count);
+    for (uint32_t i = 0; i < a->order_count; i++)
+        CHECK_EQ(a->order[i], b->order[i]);
+}
+
+TEST(an_evict_hint_has_the_keys_of_its_policy)
+{
+    static const uint32_t order[] = {0, 1, 2, 0, 1};
+    const struct rule_evict stated = {.cap = 256u << 20,
+            .less_other = true,
+            .warmup_percent = 50,
+            .prefetch = 3,
+            .host_budget = 1u << 30,
+            .policy = RULE_POLICY_CPU,
+            .victim = RULE_VICTIM_FIFO,
+            .backing = RULE_BACKING_MMAP,
+            .clean = true,
+            .order = order,
+            .order_count = 5};
+    const struct rule_evict usual = {.cap_percent = 90,
+            .warmup_percent = 100,
+            .prefetch = 1,
+            .host_budget = UINT64_C(8) << 30,
+            .policy = RULE_POLICY_AUTO,
+            .victim = RULE_VICTIM_FARTHEST,
+            .backing = RULE_BACKING_PINNED,
+            .cyclic = true};
+    struct hintfile *file = parse(evict_text);
+
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(file->rule_count, 4);
+    CHECK_EQ(file->rule[1].action, ACTION_EVICT);
+    CHECK_EQ(file->rule[1].mode, HINT_LIVE);
+    CHECK_EQ(file->rule[1].min_size, 64u << 10);
+    CHECK_EQ(file->rule[1].pick.size_lo, 128u << 20);
+    CHECK_EQ(file->rule[1].when.kind, EDGE_ENTER);
+    CHECK_EQ(file->rule[1].when.count, 0);
+    check_same_evict(&file->rule[1].evict, &stated);
+    CHECK_EQ(file->rule[2].mode, HINT_TRAP);
+    CHECK_EQ(file->rule[2].min_size, 4u << 20);
+    check_same_evict(&file->rule[2].evict, &usual);
+    hintfile_free(file);
+}
+
+TEST(a_restore_names_the_hint_that_evicts_and_has_its_mode)
+{
+    struct hintfile *file = parse(evict_text);
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule[0].action, ACTION_RESTORE);
+    CHECK_EQ(file->rule[0].of, 1); /* which comes later */
+    CHECK_EQ(file->rule[0].mode, HINT_LIVE);
+    CHECK_EQ(file->rule[0].when.kind, EDGE_MARK);
+    CHECK_EQ(file->rule[0].when.count, 0);
+    CHECK_EQ(file->rule[3].of, 2);
+    CHECK_EQ(file->rule[3].mode, HINT_TRAP);
+    CHECK_EQ(file->rule[3].when.kind, EDGE_EXIT);
+    hintfile_free(file);
+}
+
+TEST(evict_and_restore_are_written_with_what_is_not_the_default)
+{
+    static const char *const written[] = {"defaults: {mode: trap, min-size: 4MiB, "
+                                          "host-budget: 8GiB}\n",
+            "    do: restore\n    of: \"params\"\n"
+            "    when: {anchor: \"step/forward\", edge: point}\n  - id: \"params\"\n",
+            "    cap: {device: 256MiB, less: non-managed}\n    order: [0, 1, 2, 0, 1]\n"
+            "    victim: fifo\n    cyclic: no\n    prefetch: 3\n    backing: host-mmap\n"
+            "    clean: yes\n    warmup-cap: 50%\n    host-budget: 1GiB\n    policy: cpu\n"
+            "  - id: \"states\"\n",
+            "    when: {anchor: \"step\", edge: exit}\n    cap: {device: 90%}\n  - id: \"late\"\n"};
+    struct hintfile *file = parse(evict_text);
+    struct hintfile *again;
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (!strstr(text, written[i]))
+            CHECK_STR_EQ(text, written[i]);
+    again = parse(text);
+    REQUIRE(again != NULL);
+    check_same(file, again);
+    CHECK_EQ(again->host_budget, file->host_budget);
+    for (size_t i = 0; i < file->rule_count; i++) {
+        CHECK_EQ(again->rule[i].action, file->rule[i].action);
+        CHECK_EQ(again->rule[i].of, file->rule[i].of);
+        check_same_evict(&again->rule[i].evict, &file->rule[i].evict);
+    }
+    hintfile_free(again);
+    hintfile_free(file);
+    free(text);
+}
+
+/* A file with one hint that evicts 5 bytes, written with another value of one field each. */
+TEST(what_an_evict_hint_cannot_say_is_not_written)
+{
+    static const uint32_t order[] = {0, HINTFILE_ORDER_MAX};
+    struct hintfile *file = parse(evict_text);
+    struct rule good[2];
+    char *text = NULL;
+    size_t length = 0;
+
+    REQUIRE(file != NULL);
+    good[0] = file->rule[0];
+    good[1] = file->rule[1];
+#define REFUSED(number_, field_, value_)                         \
+    do {                                                         \
+        file->rule[number_].field_ = value_;                     \
+        CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL); \
+        file->rule[number_] = good[number_];                     \
+    } while (0)
+    REFUSED(0, of, 0);
+    REFUSED(0, of, 4);
+    REFUSED(0, of, -1);
+    REFUSED(0, when.count, 1);
+    REFUSED(1, when.count, 1);
+    REFUSED(1, when.anchor[0], '\0');
+    REFUSED(1, pick.use.call, APICALL_ncclSend);
+    REFUSED(1, evict.cap_percent, 50);
+    REFUSED(1, evict.cap, 0);
+    REFUSED(1, evict.warmup_percent, 0);
+    REFUSED(1, evict.warmup_percent, 101);
+    REFUSED(1, evict.prefetch, HINTFILE_ORDER_MAX + 1);
+    REFUSED(1, evict.host_budget, 0);
+    REFUSED(1, evict.policy, (enum rule_policy)3);
+    REFUSED(1, evict.victim, (enum rule_victim)3);
+    REFUSED(1, evict.backing, (enum rule_backing)2);
+    REFUSED(1, evict.order, NULL);
+    REFUSED(1, evict.order_count, HINTFILE_ORDER_MAX + 1);
+    file->rule[1].evict.order_count = 2;
+    REFUSED(1, evict.order, order);
+    file->rule[1].evict.cap = 0;
+    file->rule[1].evict.less_other = false;
+    REFUSED(1, evict.policy, RULE_POLICY_AUTO);
+#undef REFUSED
+    CHECK(text == NULL);
+    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    free(text);
+    hintfile_free(file);
+}
+
+/* As long as an order may be, and one use more. */
+TEST(an_order_may_be_long_but_not_endless)
+{
+    size_t size = HINTFILE_BYTES_MAX;
+    char *text = malloc(size);
+    struct hintfile *file = NULL;
+    struct hintfile_error error;
+
+    REQUIRE(text != NULL);
+    for (uint32_t uses = HINTFILE_ORDER_MAX; uses <= HINTFILE_ORDER_MAX + 1; uses++) {
+        size_t used = (size_t)snprintf(text, size,
+                "kedge-hints: 1\nhints:\n- {id: a, do: evict, pick: {size: 5}, when: {anchor: a, "
+                "edge: enter}, cap: {device: 9}, order: [7");
+
+        for (uint32_t i = 1; i < uses; i++)
+            used += (size_t)snprintf(text + used, size - used, ",%u", i % 10);
+        used += (size_t)snprintf(text + used, size - used, "]}\n");
+        CHECK_EQ(hintfile_read_bytes(text, used, "t.yaml", &file, &error),
+                uses > HINTFILE_ORDER_MAX ? -EINVAL : 0);
+        if (!file)
+            continue;
+        CHECK_EQ(file->rule[0].evict.order_count, HINTFILE_ORDER_MAX);
+        CHECK_EQ(file->rule[0].evict.order[0], 7);
+        CHECK_EQ(file->rule[0].evict.order[HINTFILE_ORDER_MAX - 1], (HINTFILE_ORDER_MAX - 1) % 10);
+        hintfile_free(file);
+        file = NULL;
+    }
+    CHECK(strstr(error.text, ": more than 1048576 uses in order") != NULL);
+    free(text);
+}
+
+#define EVICT(more_)                                                                        \
+    "kedge-hints: 1\nhints:\n  - id: a\n    do: evict\n    pick: " PICK "\n    when: " WHEN \
+    "\n" more_
+#define CAPPED(more_) EVICT("    cap: {device: 1GiB}\n" more_)
+#define RESTORE(more_) \
+    CAPPED("  - id: b\n    do: restore\n    when: " WHEN "\n" more_) /* line 11 is `more_` */
+
+static const struct {
+    const char *text;
+    const char *error;
+} bad_evicts[] = {
+        {EVICT(""), "t.yaml:3:5: a hint that evicts needs 'cap', or policy: cpu or cuda"},
+        {EVICT("    cap: 1GiB\n"), "t.yaml:7:10: cap must be a mapping"},
+        {EVICT("    cap: {less: none}\n"), "t.yaml:7:10: cap needs device"},
+        {EVICT("    cap: {device: 1GiB, host: 1}\n"), "t.yaml:7:25: unknown key 'host' in cap"},
+#define CAP_FORMS "device must be a size from 1, or a percentage from 1% to 100%"
+        {EVICT("    cap: {device: 0}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: 0%}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: 101%}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: 50%%}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: 1GiB%}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: [1GiB]}\n"), "t.yaml:7:19: " CAP_FORMS},
+        {EVICT("    cap: {device: 1GiB, less: managed}\n"),
+                "t.yaml:7:31: less must be none or non-managed"},
+#define ORDER_FORMS "order must be learn or a list of block numbers"
+        {CAPPED("    order: known\n"), "t.yaml:8:12: " ORDER_FORMS},
+        {CAPPED("    order: []\n"), "t.yaml:8:12: " ORDER_FORMS},
+        {CAPPED("    order: {learn: 1}\n"), "t.yaml:8:12: " ORDER_FORMS},
+        {CAPPED("    order: [0, -1]\n"),
+                "t.yaml:8:16: a block number is 0 for the first block, and below 1048576"},
+        {CAPPED("    order: [0, [1]]\n"),
+                "t.yaml:8:16: a block number is 0 for the first block, and below 1048576"},
+        {CAPPED("    order: [1048576]\n"),
+                "t.yaml:8:13: a block number is 0 for the first block, and below 1048576"},
+        {CAPPED("    victim: farthest\n"),
+                "t.yaml:8:13: victim must be farthest-next-use, lru or fifo"},
+        {CAPPED("    cyclic: true\n"), "t.yaml:8:13: cyclic must be no or yes"},
+        {CAPPED("    clean: true\n"), "t.yaml:8:12: clean must be no or yes"},
+        {CAPPED("    prefetch: -1\n"),
+                "t.yaml:8:15: prefetch must be a number of calls, at most 1048576"},
+        {CAPPED("    prefetch: 1048577\n"),
+                "t.yaml:8:15: prefetch must be a number of calls, at most 1048576"},
+        {CAPPED("    backing: managed\n"), "t.yaml:8:14: backing: managed is not supported yet"},
+        {CAPPED("    backing: host\n"), "t.yaml:8:14: backing must be host-pinned or host-mmap"},
+        {CAPPED("    warmup-cap: 0%\n"),
+                "t.yaml:8:17: warmup-cap must be a percentage from 1% to 100%"},
+        {CAPPED("    warmup-cap: 50\n"),
+                "t.yaml:8:17: warmup-cap must be a percentage from 1% to 100%"},
+        {CAPPED("    host-budget: 0\n"), "t.yaml:8:18: host-budget must not be 0"},
+        {CAPPED("    host-budget: 8G\n"),
+                "t.yaml:8:18: host-budget must be a size: a number of bytes, or a number with KiB, "
+                "MiB, GiB, MB or GB"},
+        {CAPPED("    policy: static\n"), "t.yaml:8:13: policy must be auto, cpu or cuda"},
+        {CAPPED("    expect: {count: 1}\n"), "t.yaml:8:5: 'expect' says nothing with do: evict"},
+        {CAPPED("    else: {anchor: y, edge: exit}\n"),
+                "t.yaml:8:5: 'else' says nothing with do: evict"},
+        {CAPPED("    wait: all-streams\n"), "t.yaml:8:5: 'wait' says nothing with do: evict"},
+        {CAPPED("    canary: 1/2\n"), "t.yaml:8:5: 'canary' says nothing with do: evict"},
+        {CAPPED("    backend: unmap\n"), "t.yaml:8:5: 'backend' says nothing with do: evict"},
+        {CAPPED("    on-touch: fail\n"), "t.yaml:8:5: 'on-touch' says nothing with do: evict"},
+        {CAPPED("    of: a\n"), "t.yaml:8:5: 'of' says nothing with do: evict"},
+        {"kedge-hints: 1\nhints: [{id: a, do: evict, pick: {size: 5}, cap: {device: 1}}]\n",
+                "t.yaml:2:9: a hint needs 'when'"},
+        {"kedge-hints: 1\nhints: [{id: a, do: evict, pick: {size: 5, used-by: {call: ncclSend, "
+         "arg: sendbuff}}, when: {anchor: a, edge: exit}, cap: {device: 1}}]\n",
+                "t.yaml:2:44: 'used-by' says nothing with do: evict, whose blocks are placed when "
+                "they are made"},
+        {"kedge-hints: 1\nhints: [{id: a, do: evict, pick: {size: 5}, when: {launch: x}, cap: "
+         "{device: 1}}]\n",
+                "t.yaml:2:51: with do: evict when needs anchor and edge"},
+        {HINT(PICK, WHEN, "    cap: {device: 1}\n"),
+                "t.yaml:7:5: 'cap' says nothing with do: release"},
+        {HINT(PICK, WHEN, "    else: {anchor: x, edge: point}\n"),
+                "t.yaml:7:29: edge must be enter or exit"},
+        {HINT(PICK, "{free-of: b}",
+                 "  - {id: b, do: evict, pick: {size: 6}, when: {anchor: a, edge: exit}, policy: "
+                 "cpu}\n"),
+                "t.yaml:6:21: hint 'b' follows no block to its free"},
+        {"kedge-hints: 1\nhints: [{id: a, do: pin, pick: {size: 5}, policy: cpu}]\n",
+                "t.yaml:2:43: 'policy' says nothing with do: pin"},
+        {RESTORE(""), "t.yaml:8:5: a hint needs 'of'"},
+        {RESTORE("    of: c\n"), "t.yaml:11:9: there is no hint 'c'"},
+        {RESTORE("    of: [a]\n"), "t.yaml:11:9: there is no hint ''"},
+        {RESTORE("    of: b\n"), "t.yaml:11:9: hint 'b' evicts nothing"},
+        {RESTORE("    of: a\n    pick: {size: 5}\n"),
+                "t.yaml:12:5: 'pick' says nothing with do: restore"},
+        {RESTORE("    of: a\n    mode: live\n"),
+                "t.yaml:12:5: 'mode' says nothing with do: restore"},
+        {RESTORE("    of: a\n    min-size: 1\n"),
+                "t.yaml:12:5: 'min-size' says nothing with do: restore"},
+        {RESTORE("    of: a\n    cap: {device: 1}\n"),
+                "t.yaml:12:5: 'cap' says nothing with do: restore"},
+        {CAPPED("  - {id: b, do: restore, of: a}\n"), "t.yaml:8:5: a hint needs 'when'"},
+        {CAPPED("  - {id: b, do: restore, of: a, when: {event: {call: ncclRecv}}}\n"),
+                "t.yaml:8:39: with do: restore when needs anchor and edge"},
+        {"kedge-hints: 1\ndefaults: {host-budget: 0}\n", "t.yaml:2:25: host-budget must not be 0"},
+};
+
+TEST(what_evict_and_restore_do_not_take_is_refused_with_its_place)
+{
+    for (size_t i = 0; i < sizeof bad_evicts / sizeof bad_evicts[0]; i++) {
+        struct hintfile *file = NULL;
+        struct hintfile_error error;
+        int r = hintfile_read_bytes(
+                bad_evicts[i].text, strlen(bad_evicts[i].text), "t.yaml", &file, &error);
+
+        CHECK_EQ(r, -EINVAL);
+        CHECK_STR_EQ(error.text, bad_evicts[i].error);
+        hintfile_free(file);
+    }
+}
+
+TEST(an_evict_hint_without_a_cap_states_another_policy)
+{
+    struct hintfile *file = parse(EVICT("    policy: cuda\n"));
+
+    REQUIRE(file != NULL);
+    CHECK_EQ(file->rule[0].evict.policy, RULE_POLICY_CUDA);
+    CHECK_EQ(file->rule[0].evict.cap, 0);
+    CHECK_EQ(file->rule[0].evict.cap_percent, 0);
+    CHECK_EQ(file->rule[0].evict.host_budget, 0);
+    hintfile_free(file);
+}
+
 /* As hintkeys.def has it, but for globs: "" and "*" are the same and written differently. */
 TEST(a_key_that_states_its_default_changes_nothing)
 {
@@ -758,22 +1118,24 @@ TEST(a_key_that_states_its_default_changes_nothing)
 #define HINTKEY(map_, key_, form_, initial_, help_, ...) {#map_, key_, initial_},
 #include "tracker/hintkeys.def"
     };
-    char *without = write_with("", "", "");
+    char *without[] = {write_with("", "", "", false), write_with("", "", "", true)};
     size_t count = 0;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool evicts = is_of_evict(rows[i].map, rows[i].key);
         char *with;
 
         if (strspn(rows[i].initial, "*") == strlen(rows[i].initial)
                 || strcmp(rows[i].initial, "needed") == 0)
             continue;
-        with = write_with(rows[i].map, rows[i].key, rows[i].initial);
-        CHECK_STR_EQ(with, without);
+        with = write_with(rows[i].map, rows[i].key, rows[i].initial, evicts);
+        CHECK_STR_EQ(with, without[evicts]);
         free(with);
         count++;
     }
-    CHECK_EQ(count, 12u);
-    free(without);
+    CHECK_EQ(count, 21u);
+    free(without[0]);
+    free(without[1]);
 }
 
 /* Anchor names are the program's own bytes: quotes, colons, line ends, UTF-8, and what is none. */
@@ -832,7 +1194,7 @@ TEST(what_the_grammar_cannot_say_is_not_written)
 
     REQUIRE(file != NULL);
     good = file->rule[1];
-    file->rule[1].action = ACTION_EVICT;
+    file->rule[1].action = ACTION_COUNT;
     CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule[1].mode = HINT_OFF;
