@@ -78,22 +78,36 @@ static const struct hintfile_build *other_build(const struct hintfile *file)
 /* The words of KEDGE_HINTS_MODE, from what does least to what does most; trial comes after them. */
 static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_POISON, HINT_TRAP, HINT_LIVE};
 
-static void replace_modes(struct hintfile *file, enum hint_mode mode, enum hint_mode only)
+static void replace_mode(struct hintfile *file, enum hint_mode was, enum hint_mode mode)
 {
     for (size_t i = 0; i < file->rule_count; i++)
-        if (only == HINT_MODE_COUNT || file->rule[i].mode == only)
+        if (file->rule[i].mode == was)
             file->rule[i].mode = mode;
 }
 
-/* As `word` says. A trial releases nothing, but a program may be wrong without its holds. */
+/* What a hint does in a trial: releases nothing. But a program may be wrong without its holds, and not fit without its evictions. */
+static enum hint_mode mode_in_trial(enum action action)
+{
+    if (action == ACTION_HOLD)
+        return HINT_TRAP;
+    return action == ACTION_EVICT ? HINT_POISON : HINT_SHADOW;
+}
+
+/* As `word` says. */
 static void set_modes(struct hintfile *file, unsigned word)
 {
     bool is_trial = word >= sizeof modes / sizeof modes[0];
 
-    replace_modes(file, is_trial ? HINT_SHADOW : modes[word], HINT_MODE_COUNT);
-    for (size_t i = 0; is_trial && i < file->rule_count; i++)
-        if (file->rule[i].action == ACTION_HOLD)
-            file->rule[i].mode = HINT_TRAP;
+    for (size_t i = 0; i < file->rule_count; i++)
+        file->rule[i].mode = is_trial ? mode_in_trial(file->rule[i].action) : modes[word];
+}
+
+/* A restore goes as far as the hint whose blocks come in, whatever has had its say on that one. */
+static void follow_evicts(struct hintfile *file)
+{
+    for (size_t i = 0; i < file->rule_count; i++)
+        if (file->rule[i].action == ACTION_RESTORE)
+            file->rule[i].mode = file->rule[file->rule[i].of].mode;
 }
 
 static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
@@ -134,7 +148,8 @@ static void keep_meta(struct hintfile *file, const struct receipt *receipt)
     }
 }
 
-/* How many hints would release in live; they do no more than in shadow from here on. The others take nothing from the program. */
+/* How many hints would release or evict in live; they do no more than in shadow from here on. The others take nothing from the
+ * program. */
 static size_t refuse_live(struct hintfile *file)
 {
     size_t count = 0;
@@ -142,7 +157,7 @@ static size_t refuse_live(struct hintfile *file)
     for (size_t i = 0; i < file->rule_count; i++) {
         struct rule *rule = &file->rule[i];
 
-        if (rule->mode != HINT_LIVE || !action_releases(rule->action))
+        if (rule->mode != HINT_LIVE || !action_unmaps(rule->action))
             continue;
         rule->mode = HINT_SHADOW;
         count++;
@@ -204,9 +219,10 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     if (other) {
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
         for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)
-            replace_modes(file, HINT_SHADOW, modes[i]);
+            replace_mode(file, modes[i], HINT_SHADOW);
     }
     judge_acting(file, path);
+    follow_evicts(file);
     return true;
 }
 
@@ -303,13 +319,13 @@ bool sidecar_waits_for_kernel(const char *name)
     return waits;
 }
 
-/* Holds go on, since they protect. True for the call that changed something. */
+/* Holds go on, since they protect. What is out comes in as before. True for the call that changed something. */
 static bool release_no_more(void)
 {
     bool is_first = false;
 
     for (size_t i = 0; i < hint_count(sidecar.hints); i++)
-        is_first |= action_releases(hint_rule(sidecar.hints, (int)i)->action)
+        is_first |= action_unmaps(hint_rule(sidecar.hints, (int)i)->action)
                 && hint_learn(sidecar.hints, (int)i, HINT_LEARNT_STOPPED);
     return is_first;
 }
@@ -318,7 +334,7 @@ void sidecar_stop(const char *why)
 {
     if (!sidecar.acts || !release_no_more())
         return;
-    msg_warn("%s: hints release nothing more in this run", why);
+    msg_warn("%s: hints release and evict nothing more in this run", why);
     dispatch_told(capture_note(1, why));
 }
 
@@ -342,13 +358,14 @@ void sidecar_fall_back(void)
 {
     if (!falls_back || !release_no_more())
         return;
-    msg_warn("fallback: a call was stopped, nothing more is released");
-    dispatch_told(capture_note(1, "fallback: a call was stopped, nothing more was released"));
+    msg_warn("fallback: a call was stopped, nothing more is released or evicted");
+    dispatch_told(
+            capture_note(1, "fallback: a call was stopped, nothing more was released or evicted"));
 }
 
 void sidecar_rule_off(int rule, const char *call)
 {
-    if (!sidecar.hints || !action_releases(hint_rule(sidecar.hints, rule)->action)
+    if (!sidecar.hints || !action_unmaps(hint_rule(sidecar.hints, rule)->action)
             || !hint_learn(sidecar.hints, rule, HINT_LEARNT_OFF))
         return;
     msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",

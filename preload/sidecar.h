@@ -49,14 +49,14 @@ static inline bool sidecar_waits(unsigned kind)
 /* Whether a rule waits for launches of this kernel. Any thread. */
 bool sidecar_waits_for_kernel(const char *name);
 
-/* Something happened that hints cannot cope with: they release nothing more in this run, one line. What is held still waits for its
- * edge. Any thread. */
+/* Something happened that hints cannot cope with: they release and evict nothing more in this run, one line. What is held still waits
+ * for its edge. Any thread. */
 void sidecar_stop(const char *why);
 
 /* The first instance in which a rule matched something else than it expects: one line, and the capture has it. Any thread. */
 void sidecar_drifted(const struct outcome *drift, const struct edge *edge);
 
-/* A call was stopped in live: with `fallback`, all rules that release are in shadow from here on, one line. Any thread. */
+/* A call was stopped in live: with `fallback`, all rules that release or evict are in shadow from here on, one line. Any thread. */
 void sidecar_fall_back(void);
 
 /* One rule acts no more in this run, since the program shared a block of it: one line (R85). Any thread. */
