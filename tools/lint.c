@@ -222,6 +222,78 @@ static void look_at_edge(const struct look *look, const char *key, const struct 
     look_at_anchors(look, key, when);
 }
 
+/* ---- hints that evict, and what they restore ---- */
+
+/* `what` happens at each edge. */
+static void look_at_step(const struct look *look, const char *what, const char *advice)
+{
+    static const char *const edges[] = {"enter", "exit", "point"};
+    const struct rule_when *when = &look->rule->when;
+
+    if (is_any(when->anchor))
+        (void)warn_at(look, place_of(look->item, "when", "anchor"),
+                vec_format("%s at every anchor's %s: %s", what, edges[when->kind], advice));
+}
+
+static void look_at_evicted_size(const struct look *look)
+{
+    const struct rule *rule = look->rule;
+    const struct hinttree_node *min_size = value_of(look->item, "min-size");
+    const struct hinttree_node *size = place_of(look->item, "pick", "size");
+
+    if (rule->pick.size_hi < rule->min_size)
+        (void)warn_at(look, size,
+                vec_format("evicts nothing, since its sizes are below min-size (%s): lower "
+                           "min-size, or remove the hint",
+                        render_bytes(rule->min_size).text));
+    else if (rule->min_size < HINTFILE_MIN_SIZE && rule->pick.size_lo < HINTFILE_MIN_SIZE)
+        (void)warn_at(look, min_size ? min_size : size,
+                vec_format("takes blocks below %s, each of which then holds a physical handle of "
+                           "its own: leave min-size at %s, or pick larger sizes",
+                        render_bytes(HINTFILE_MIN_SIZE).text,
+                        render_bytes(HINTFILE_MIN_SIZE).text));
+}
+
+static void look_at_cap(const struct look *look)
+{
+    const struct rule_evict *evict = &look->rule->evict;
+    const struct hinttree_node *cap = value_of(look->item, "cap");
+    bool is_cpu = evict->policy == RULE_POLICY_CPU;
+
+    if (!cap)
+        return;
+    if (evict->policy != RULE_POLICY_AUTO)
+        (void)warn_at(look, cap,
+                vec_format("the cap has no effect with policy: %s, which keeps in %s: leave it "
+                           "out, or state policy: auto",
+                        is_cpu ? "cpu" : "cuda",
+                        is_cpu ? "what the running call names" : "all blocks"));
+    else if (evict->cap > 0 && look->rule->pick.size_lo > evict->cap)
+        (void)warn_at(look, value_of(cap, "device"),
+                vec_text("a block of it is larger than the cap, and a call that names one cannot "
+                         "be made: raise the cap, or pick smaller blocks"));
+}
+
+static void look_at_moves(const struct look *look)
+{
+    const struct rule_evict *evict = &look->rule->evict;
+
+    if (evict->prefetch == 0)
+        (void)warn_at(look, place_of(look->item, "prefetch", NULL),
+                vec_text("prefetch: 0 brings nothing in ahead of the call that names it, which has "
+                         "to wait: state 1 or more"));
+    if (evict->order_count > 0 && evict->victim != RULE_VICTIM_FARTHEST)
+        (void)warn_at(look, place_of(look->item, "order", NULL),
+                vec_format("the order has no effect with victim: %s: leave it out, or state "
+                           "victim: farthest-next-use",
+                        evict->victim == RULE_VICTIM_LRU ? "lru" : "fifo"));
+    if (evict->clean && !has_proof(look))
+        warn_at(look, place_of(look->item, "clean", NULL),
+                vec_text("clean: yes loses what a kernel writes to these blocks: say in `proof` "
+                         "why kernels only read them"))
+                ->is_note = true;
+}
+
 /* ---- hints beside each other ---- */
 
 /* Does `wide` name this site of another hint, or its function whatever the line? */
@@ -261,7 +333,7 @@ static void look_at_earlier(const struct look *look)
     size_t number = (size_t)(look->rule - look->file->rule);
 
     for (const struct rule *rule = look->file->rule; rule < look->rule; rule++) {
-        if (!covers_numbers(&rule->pick, pick)
+        if (rule->action == ACTION_RESTORE || !covers_numbers(&rule->pick, pick)
                 || !covers_sites(&rule->pick, pick, &look->functions[number])
                 || !covers_glob(rule->pick.inside, pick->inside)
                 || !covers_glob(rule->pick.rank, pick->rank))
@@ -280,7 +352,7 @@ static void look_at_later(const struct look *look)
     const struct rule *last = look->file->rule + look->file->rule_count;
 
     for (const struct rule *rule = look->rule + 1; rule < last; rule++)
-        if (rule_waits(rule))
+        if (rule_waits(rule) && rule->action != ACTION_RESTORE)
             return;
     (void)warn_at(look, place_of(look->item, "do", NULL),
             vec_text("keeps its blocks from no hint, since no other action comes after it in the "
@@ -308,6 +380,33 @@ static void look_at_lines(const struct look *look)
 }
 
 /* ---- the file ---- */
+
+static void look_at_action(const struct look *look)
+{
+    if (action_releases(look->rule->action)) {
+        look_at_edge(look, "when", &look->rule->when);
+        look_at_edge(look, "else", &look->rule->otherwise);
+        look_at_size(look);
+        look_at_expect(look);
+    } else if (look->rule->action == ACTION_EVICT) {
+        look_at_step(look, "a step begins", "name the anchor of a step");
+        look_at_evicted_size(look);
+        look_at_cap(look);
+        look_at_moves(look);
+    } else if (look->rule->action == ACTION_RESTORE) {
+        look_at_step(
+                look, "blocks begin to come in", "name the anchor before which they are needed");
+    }
+    if (!rule_waits(look->rule))
+        look_at_later(look);
+}
+
+static void look_at_pick(const struct look *look)
+{
+    look_at_sites(look);
+    look_at_earlier(look);
+    look_at_lines(look);
+}
 
 static uint64_t function_of(const char *site, uint64_t key)
 {
@@ -384,17 +483,9 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
     look.item = value_of(root, "hints")->child;
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
-        look_at_sites(&look);
-        if (action_releases(look.rule->action)) {
-            look_at_edge(&look, "when", &look.rule->when);
-            look_at_edge(&look, "else", &look.rule->otherwise);
-            look_at_size(&look);
-            look_at_expect(&look);
-        }
-        if (!rule_waits(look.rule))
-            look_at_later(&look);
-        look_at_earlier(&look);
-        look_at_lines(&look);
+        look_at_action(&look);
+        if (look.rule->action != ACTION_RESTORE)
+            look_at_pick(&look);
     }
     hinttree_free(root);
     keytable_done(&look.lines);

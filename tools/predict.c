@@ -307,6 +307,19 @@ static struct rule *rules_here(const struct trace *trace, const struct rule *rul
     return here;
 }
 
+/* What releases does so. Moves of eviction are not replayed: what such a rule takes is left alone. */
+static void make_live(struct rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rules[i].action == ACTION_EVICT)
+            rules[i].action = ACTION_IGNORE;
+        if (rules[i].mode != HINT_LIVE)
+            rules[i].canary = 0;
+        if (rules[i].mode != HINT_OFF)
+            rules[i].mode = HINT_LIVE;
+    }
+}
+
 /* A block of a hint in live that its canary leaves in shadow. To be asked once for each block, in order. */
 static bool is_left_out(struct hints *hints, struct plan *io_plan)
 {
@@ -492,12 +505,7 @@ int predict_reserved(
     struct counting counting;
     struct pool_opts opts;
 
-    for (size_t i = 0; i < count; i++) {
-        if (live[i].mode != HINT_LIVE)
-            live[i].canary = 0;
-        if (live[i].mode != HINT_OFF)
-            live[i].mode = HINT_LIVE;
-    }
+    make_live(live, count);
     int r = hint_new(live, count, &replay.hints);
     if (r < 0)
         goto free_rules;

@@ -38,7 +38,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
  */
 int predict_lacks_launch(const struct trace *trace, const struct rule *rules, size_t count);
 
-/* Max of the whole run if these rules were live. 0, or -errno of hint_new. */
+/* Max of the whole run if these rules were live, evictions left out. 0, or -errno of hint_new. */
 int predict_max(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);
 

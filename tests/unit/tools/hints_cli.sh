@@ -37,7 +37,7 @@ quiet() {
     sed -E "$1" good.yaml >h.yaml
     ! cmp -s good.yaml h.yaml || fail "no edit: $1"
     expect 0 "$kedge" hints lint h.yaml
-    [[ $(cat out) =~ ^h.yaml:\ [23]\ hints,\ 0\ warnings$ ]] || fail "$1: $(cat out)"
+    [[ $(cat out) =~ ^h.yaml:\ [234]\ hints,\ 0\ warnings$ ]] || fail "$1: $(cat out)"
 }
 
 case "$1" in
@@ -152,6 +152,54 @@ actions)
         "h.yaml:17:19: warning: hint own: keeps its blocks from no hint, since no other action comes after it in the file: put it above the hints that must not take them"
     says '/^hints:/a\  - {id: own, do: pin, pick: {site: ["c:9b1f44d0e2a7c315"]}}' \
         "h.yaml:10:11: warning: hint first: matches nothing, since hint own on line 7 takes all that it picks: put it above that hint, or remove one of them"
+    ;;
+evict)
+    # A file about whose evictions there is nothing to say.
+    cat >good.yaml <<'YAML'
+kedge-hints: 1
+program: {argv: "*train.py*"}
+hints:
+  - id: early
+    do: restore
+    of: params
+    when: {anchor: step, edge: enter}
+  - id: params
+    do: evict
+    pick: {site: ["p:model.py:Net.__init__"], size: 128MiB}
+    when: {anchor: step, edge: enter}
+    cap: {device: 256MiB, less: non-managed}
+  - id: late
+    do: release
+    pick: {site: ["c:9b1f44d0e2a7c315"], size: 4MiB}
+    when: {anchor: step, edge: exit}
+    expect: {bytes: 4MiB}
+YAML
+    quiet '12s/256MiB/128MiB/'
+    quiet '12s/256MiB/1%/'
+    quiet '12s/.*/    policy: cpu/'
+    quiet '12s/$/\n    order: [0, 1, 2, 0, 1]/'
+    # A restore hides no hint, and none hides it; but an evict hint is one as any other.
+    quiet '4,7{H;d}; ${p;x;s/\n//}'
+    hidden="h.yaml:15:11: warning: hint late: matches nothing, since hint params on line 8 takes all that it picks: put it above that hint, or remove one of them"
+    says '10s/site: .*, size: 128MiB/site: ["c:9b1f44d0e2a7c315"], size: ">=4MiB"/' "$hidden"
+    quiet '/^hints:/a\  - {id: own, do: pin, pick: {site: ["c:0000000000000001"]}}'
+    says '$a\  - {id: own, do: ignore, pick: {site: ["c:0000000000000001"]}}\n  - {id: second, do: restore, of: params, when: {anchor: a, edge: exit}}' \
+        "h.yaml:18:19: warning: hint own: keeps its blocks from no hint, since no other action comes after it in the file: put it above the hints that must not take them"
+    says '10s/site: .*, //' "h.yaml:10:11: warning: hint params: picks by size alone, whoever asks for the memory: name its call sites in \`site\`"
+    says '11s/step/"*"/' "h.yaml:11:20: warning: hint params: a step begins at every anchor's enter: name the anchor of a step"
+    says '7s/step/"*"/' "h.yaml:7:20: warning: hint early: blocks begin to come in at every anchor's enter: name the anchor before which they are needed"
+    says '12s/256MiB/127MiB/' "h.yaml:12:19: warning: hint params: a block of it is larger than the cap, and a call that names one cannot be made: raise the cap, or pick smaller blocks"
+    says '10s/128MiB/1MiB/' "h.yaml:10:53: warning: hint params: evicts nothing, since its sizes are below min-size (2.00 MiB): lower min-size, or remove the hint"
+    says '10s/128MiB/1MiB/; 12s/$/\n    min-size: 64KiB/' \
+        "h.yaml:13:15: warning: hint params: takes blocks below 2.00 MiB, each of which then holds a physical handle of its own: leave min-size at 2.00 MiB, or pick larger sizes"
+    says '12s/$/\n    policy: cpu/' "h.yaml:12:10: warning: hint params: the cap has no effect with policy: cpu, which keeps in what the running call names: leave it out, or state policy: auto"
+    says '12s/, less[^}]*//; 12s/$/\n    policy: cuda/' "h.yaml:12:10: warning: hint params: the cap has no effect with policy: cuda, which keeps in all blocks: leave it out, or state policy: auto"
+    says '12s/$/\n    prefetch: 0/' "h.yaml:13:15: warning: hint params: prefetch: 0 brings nothing in ahead of the call that names it, which has to wait: state 1 or more"
+    says '12s/$/\n    victim: lru\n    order: [0, 1]/' "h.yaml:14:12: warning: hint params: the order has no effect with victim: lru: leave it out, or state victim: farthest-next-use"
+    clean='h.yaml:13:12: note: hint params: clean: yes loses what a kernel writes to these blocks: say in `proof` why kernels only read them'
+    says '12s/$/\n    clean: yes/' "$clean"
+    says '12s/$/\n    clean: yes\n    proof: "to be answered: why?"/' "$clean"
+    quiet '12s/$/\n    clean: yes\n    proof: inference alone, the weights are read/'
     ;;
 program)
     everyone='the hints are for every program that is given them, child processes too: name the program in program.argv, as "*train.py*"'

@@ -982,6 +982,41 @@ TEST(held_bytes_are_predicted_by_the_pool_itself)
     story_end(&s);
 }
 
+/* What it takes no hint after it does, and what becomes of it is no release: as if the program had been asked to leave it alone. */
+TEST(evictions_are_no_releases_in_what_is_predicted)
+{
+    struct story s = story_begin();
+    struct rule rules[] = {rule_for(2), rule_for(2), rule_for(2)};
+    struct predict_match matches[20];
+    uint64_t without[2] = {0, 0};
+    uint64_t with[2] = {0, 0};
+
+    rules[0].action = ACTION_RESTORE;
+    rules[0].of = 1;
+    rules[1].action = ACTION_EVICT;
+    rules[1].when.kind = EDGE_ENTER;
+    rules[1].evict = RULE_EVICT_DEFAULT;
+    rules[1].evict.cap = 8 * MB;
+    rules[1].min_size = 0;
+    for (int i = 0; i < 20; i++) {
+        story_enter(&s, "A");
+        (void)story_alloc(&s, 2, MB);
+        story_exit(&s);
+    }
+    REQUIRE_EQ(predict_matches(s.trace, rules, 3, matches), 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(matches[i].rule, 1);
+        CHECK_EQ(matches[i].at, TRACE_NEVER);
+    }
+    REQUIRE_EQ(predict_max(s.trace, NULL, 0, &without[0]), 0);
+    REQUIRE_EQ(predict_max(s.trace, rules, 3, &with[0]), 0);
+    CHECK_EQ(with[0], without[0]);
+    REQUIRE_EQ(predict_reserved(s.trace, NULL, 0, &without[1]), 0);
+    REQUIRE_EQ(predict_reserved(s.trace, rules, 3, &with[1]), 0);
+    CHECK_EQ(with[1], without[1]);
+    story_end(&s);
+}
+
 /* Of hint 0 eight blocks of 8 MiB, each dead when the block of hint 1 that comes with it is freed. */
 TEST(frees_of_another_hints_blocks_are_foreseen)
 {
