@@ -180,10 +180,19 @@ static void add_hint(
     }
 }
 
-/* Of hints that hold, too, without which the program may be wrong: in a trial they do. */
+/* In a trial, hints that hold and hints that evict act, without which the program may be wrong or not fit. */
 static enum hint_mode mode_in(const struct step *step, const struct rule *rule)
 {
-    return rule->action == ACTION_HOLD && step->mode == HINT_SHADOW ? HINT_TRAP : step->mode;
+    if (step->mode == HINT_SHADOW && rule->action == ACTION_HOLD)
+        return HINT_TRAP;
+    return step->mode == HINT_SHADOW && rule->action == ACTION_EVICT ? HINT_POISON : step->mode;
+}
+
+/* A restore goes as far as the hint whose blocks come in. */
+static const struct rule *leader_of(const struct hintfile *file, size_t rule)
+{
+    return &file->rule[file->rule[rule].action == ACTION_RESTORE ? (size_t)file->rule[rule].of
+                                                                 : rule];
 }
 
 /* Was this file in force in this run, in this mode? */
@@ -198,12 +207,12 @@ static bool check_force(struct verify *verify, const struct load *load, const st
         return false;
     }
     for (size_t i = 0; i < load->hint_count; i++) {
-        const struct rule *rule = &verify->file->rule[i];
+        const struct rule *rule = leader_of(verify->file, i);
         enum hint_mode wanted = mode_in(step, rule);
         enum hint_mode mode = hint_is_for(rule, capture->rank) ? wanted : HINT_OFF;
 
         if (rule->mode != HINT_OFF && load->hints[i].mode != mode) {
-            fail(verify, rule->id,
+            fail(verify, verify->file->rule[i].id,
                     vec_format("was not in force as it has to be in the %s run", step->name));
             return false;
         }
@@ -323,7 +332,8 @@ static void check_matches(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
-        if (verify->verdicts[i].matched == 0 && rule->mode != HINT_OFF)
+        if (verify->verdicts[i].matched == 0 && rule->mode != HINT_OFF
+                && rule->action != ACTION_RESTORE)
             fail(verify, rule->id, vec_text("matched nothing"));
     }
 }

@@ -277,6 +277,18 @@ verify)
     sed 's/, bytes: [0-9.]*MiB}/, bytes: "4096..8192"}/' h.yaml >bytes.yaml
     expect 1 "$kedge" verify --sim --hints bytes.yaml -- "$sot" --form pir --graph small
     has out "matched 3538944 bytes in SOT_CALL_0, 4096..8192 expected"
+    # Evictions act in each run, and a restore matches nothing.
+    cat >evict.yaml <<'YAML'
+kedge-hints: 1
+hints:
+  - {id: early, do: restore, of: params, when: {anchor: "SOT_CALL_*", edge: exit}}
+  - {id: params, do: evict, pick: {size: 3538944}, when: {anchor: "SOT_CALL_*", edge: enter}, cap: {device: 1GiB}}
+YAML
+    expect 0 "$kedge" verify --sim --hints evict.yaml -- "$sot" --form pir --graph small
+    has out "2 hints verified"
+    sed -i 's/size: 3538944/size: 3538945/' evict.yaml
+    expect 1 "$kedge" verify --sim --hints evict.yaml -- "$sot" --form pir --graph small
+    has out "not verified: hint params: matched nothing"
     # A proof that nobody has written yet is none. Nothing is run.
     cat >open.yaml <<'YAML'
 kedge-hints: 1
