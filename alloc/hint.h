@@ -113,7 +113,7 @@ bool hint_acts(const struct plan *plan);
 
 /*
  * What a run has learnt against a rule, from any thread, for good, ever worse: in shadow it still matches, and what it placed
- * before is not released any more; off, it matches nothing more either.
+ * before is not released or evicted any more; off, it matches nothing more either.
  */
 enum hint_learnt {
     HINT_LEARNT_NOTHING,
