@@ -10,6 +10,7 @@
 
 struct fields {
     struct spawn_options spawn;
+    const char *steps;
     uint64_t passes;
     bool streams, json;
 };
@@ -21,6 +22,8 @@ static const struct args_option options[] = {
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
+        {"steps", "WHICH", "say START step and END step around each pass, or each N rows",
+                ARGS_TEXT, offsetof(struct fields, steps)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -30,7 +33,7 @@ static int replay_command(const void *parsed, char **words)
     char *program = spawn_beside("kedge-replay");
     char *passes = vec_format("%" PRIu64, fields.passes ? fields.passes : 1);
     const char *api = fields.spawn.api ? fields.spawn.api : "stream";
-    char *command[10] = {
+    char *command[12] = {
             program, words[0], vec_text("--api"), vec_text(api), vec_text("--passes"), passes};
     struct launch launch;
     size_t n = 6;
@@ -38,6 +41,10 @@ static int replay_command(const void *parsed, char **words)
 
     if (fields.streams)
         command[n++] = vec_text("--streams");
+    if (fields.steps) {
+        command[n++] = vec_text("--steps");
+        command[n++] = vec_text(fields.steps);
+    }
     if (fields.json)
         command[n++] = vec_text("--json");
     /* kedge-replay is no framework: nothing is to be switched in one. */

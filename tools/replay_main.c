@@ -28,6 +28,7 @@
 
 struct fields {
     const char *api;
+    const char *steps;
     uint64_t passes;
     bool streams, json;
 };
@@ -38,6 +39,8 @@ static const struct args_option options[] = {
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},
+        {"steps", "WHICH", "say START step and END step around each pass, or each N rows",
+                ARGS_TEXT, offsetof(struct fields, steps)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -60,6 +63,7 @@ struct replay {
     size_t slot_count;
     uint64_t live, peak, allocations, pages, checksum;
     uint32_t pass;
+    uint64_t step_rows; /* rows of the trace that a step has; 0 = steps are not told */
 };
 
 static int fail(const struct replay *replay, const char *call, int error)
@@ -237,18 +241,32 @@ static int death(struct replay *replay, uint32_t index)
     return CMD_DONE;
 }
 
+/* For kedge's KEDGE_ANCHORS=log, or a reader. Standard output has the result alone. */
+static void tell_step(const struct replay *replay, const char *edge)
+{
+    if (replay->step_rows)
+        (void)fprintf(stderr, "%s step\n", edge);
+}
+
 static int run_pass(struct replay *replay)
 {
     int r = CMD_DONE;
 
+    tell_step(replay, "START");
     for (size_t i = 0; i < replay->steps.row_count && r == CMD_DONE; i++) {
         const struct steps_row *row = &replay->steps.rows[i];
+
+        if (i > 0 && replay->step_rows && i % replay->step_rows == 0) {
+            tell_step(replay, "END");
+            tell_step(replay, "START");
+        }
         r = row->is_free ? death(replay, row->block) : birth(replay, row->block);
     }
     for (size_t i = 0; i < replay->steps.block_count && r == CMD_DONE; i++) {
         if (replay->ptrs[i])
             r = death(replay, (uint32_t)i);
     }
+    tell_step(replay, "END");
     return r == CMD_DONE ? judge_all(replay) : r;
 }
 
@@ -335,10 +353,26 @@ static int open_runtime(struct replay *replay)
     return CMD_DONE;
 }
 
+/* "pass", or a number of rows from 1. */
+static int read_steps(const char *text, uint64_t *ret_rows)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *ret_rows = strcmp(text, "pass") == 0 ? UINT64_MAX : strtoull(text, &end, 10);
+    if ((!end || (*end == '\0' && *text >= '1' && *text <= '9')) && errno == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge-replay: --steps %s: pass, or a number of rows\n", text);
+    return CMD_BAD;
+}
+
 static int run(const struct fields *fields, const char *path)
 {
     struct replay replay = {.sync = fields->api && strcmp(fields->api, "sync") == 0};
-    int r;
+    int r = fields->steps ? read_steps(fields->steps, &replay.step_rows) : CMD_DONE;
+
+    if (r != CMD_DONE)
+        return r;
 
     if (fields->api && !replay.sync && strcmp(fields->api, "stream") != 0) {
         (void)fprintf(stderr, "kedge-replay: --api %s: stream or sync\n", fields->api);

@@ -41,6 +41,21 @@ expect 0 "$replay" --json t.csv
 python3 -c "import json; j = json.load(open('out')); assert j['peak_live_bytes'] == $peak and j['allocations'] == 52"
 keys_stand_in replay
 
+# Steps: each pass, or so many rows of it; what they say is not part of the result.
+edges() { grep -c "^$1 step\$" err || true; }
+! grep -q step err || fail "steps are told unasked"
+expect 0 "$replay" --json --passes 3 --steps pass t.csv
+python3 -c "import json; json.load(open('out'))"
+[ "$(edges START) $(edges END)" = "3 3" ] || fail "three passes: $(edges START) steps begin, $(edges END) end"
+rows=$(($(wc -l <t.csv) - 1))
+expect 0 "$replay" --passes 2 --steps 10 t.csv
+[ "$(edges START)" = $((2 * ((rows + 9) / 10))) ] || fail "$(edges START) steps of 10 rows in twice $rows"
+[ "$(edges START)" = "$(edges END)" ] || fail "a step has one edge"
+for steps in "" 0 -1 1x all 99999999999999999999; do
+    expect 2 "$replay" --steps "$steps" t.csv
+    has err "a number of rows"
+done
+
 BROKEN=overlap expect 1 "$replay" t.csv
 has err "should be 0x"
 BROKEN=oom expect 1 "$replay" t.csv
