@@ -64,6 +64,10 @@ static CUresult run_copy(struct sim_op *op)
         for (uint64_t y = 0; y < copy->height; y++)
             copy_row(copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch,
                     src.addr + z * src.slice + y * src.pitch, copy->width);
+    if (op->engine == SIM_ENGINE_IN)
+        sim_stats.copied_in_bytes += copy->width * copy->height * copy->depth;
+    if (op->engine == SIM_ENGINE_OUT)
+        sim_stats.copied_out_bytes += copy->width * copy->height * copy->depth;
     return CUDA_SUCCESS;
 }
 

@@ -172,7 +172,7 @@ int sim_enter(struct sim_call *call, const char *name, unsigned needs)
     if (r)
         return r;
     if (!(needs & SIM_IS_QUERY))
-        me->not_ready = 0;
+        me->calls++;
     sim_queue_entry();
     if ((needs & SIM_NEED_CONTEXT) == SIM_NEED_CONTEXT) {
         r = sim_context_current(&call->ctx);

@@ -88,8 +88,8 @@ struct sim_thread {
     int depth;
     bool in_host_function;
     CUstreamCaptureMode capture_mode;
-    unsigned not_ready; /* "not ready" answers in a row: the thread spins */
-    uint64_t number;    /* of this thread, from 1 */
+    uint64_t calls;  /* that were no questions, nor what a thread does around asking */
+    uint64_t number; /* of this thread, from 1 */
     /* simcuda_fail_next: what this thread asked for */
     char fail_call[64]; /* "": nothing */
     unsigned fail_left; /* calls that will still fail; 0: all until it is cleared */

@@ -310,7 +310,8 @@ CUresult cuEventQuery(CUevent event)
 
     if (r == 0)
         r = usable(event);
-    if (r == 0 && !sim_clock_is_done(&event->points) && !sim_queue_not_ready(&event->points))
+    if (r == 0 && !sim_clock_is_done(&event->points)
+            && !sim_queue_not_ready(&event->points, &event->asked))
         r = CUDA_ERROR_NOT_READY;
     if (r == 0 && sim_handle_is(event, SIM_KIND_EVENT) && !shared_is_done(event))
         r = CUDA_ERROR_NOT_READY;

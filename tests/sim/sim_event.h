@@ -30,6 +30,7 @@ struct CUevent_st {
     struct sim_ipc_event *shared; /* with other processes (sim_ipc.h), NULL: with none */
     int shared_fd;
     uint64_t shared_number; /* of the last record here */
+    struct sim_asked asked;
     struct CUevent_st *next;
 };
 

@@ -22,12 +22,22 @@ static int order(const void *a, const void *b)
     return x->addr >= y->addr + y->size;
 }
 
+static void count_pinned(const struct sim_block *block)
+{
+    if (block->kind != SIM_BLOCK_HOST)
+        return;
+    sim_stats.pinned_bytes += block->size;
+    if (sim_stats.pinned_peak < sim_stats.pinned_bytes)
+        sim_stats.pinned_peak = sim_stats.pinned_bytes;
+}
+
 struct sim_block *sim_ledger_add(struct sim_block block)
 {
     struct sim_block *added = sim_new(sizeof(*added));
 
     *added = block;
     added->id = next_id++;
+    count_pinned(added);
     if (!tsearch(added, &tree, order)) {
         sim_say("out of host memory for the device's own tables");
         abort();
@@ -45,6 +55,8 @@ struct sim_block *sim_ledger_add(struct sim_block block)
 void sim_ledger_remove(struct sim_block *block)
 {
     tdelete(block, &tree, order);
+    if (block->kind == SIM_BLOCK_HOST)
+        sim_stats.pinned_bytes -= block->size;
     if (block->link_of_context) {
         *block->link_of_context = block->next_of_context;
         if (block->next_of_context)

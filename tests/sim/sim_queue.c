@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_QUERIES 16 /* "not ready" answers in a row until the device goes on */
+#define SPIN_QUERIES 16 /* "not ready" answers to the same question until the device goes on */
 #define RANDOM_BURST 6  /* at most so many operations at one call */
 #define HOST_PATIENCE \
     1000 /* ms that a host function is waited for before another operation may run */
@@ -607,6 +607,8 @@ void sim_queue_demand_context(struct CUctx_st *ctx)
 bool sim_queue_go_on(struct sim_queue *queue, uint64_t number)
 {
     sim_time_reach(sim_time_end_of(queue, number));
+    if (sim_config.schedule == SIM_SCHEDULE_TIMED)
+        run_timed(sim_time_host());
     while (queue->done < number) {
         visit++;
         bool awaits_value = false;
@@ -618,15 +620,17 @@ bool sim_queue_go_on(struct sim_queue *queue, uint64_t number)
     return true;
 }
 
-bool sim_queue_not_ready(const struct sim_clock *points)
+bool sim_queue_not_ready(const struct sim_clock *points, struct sim_asked *asked)
 {
-    struct sim_thread *me = sim_self();
+    const struct sim_thread *me = sim_self();
     struct sim_clock wanted = {0}; /* a copy: the object may be gone when the lock comes back */
     bool done;
 
-    if (++me->not_ready < SPIN_QUERIES)
+    if (asked->thread != me->number || asked->calls != me->calls)
+        *asked = (struct sim_asked){.thread = me->number, .calls = me->calls};
+    if (++asked->count < SPIN_QUERIES)
         return false;
-    me->not_ready = 0;
+    asked->count = 0;
     sim_clock_merge(&wanted, points);
     for (unsigned i = 0; i < wanted.count; i++)
         (void)sim_queue_go_on(queues[i], wanted.at[i]);

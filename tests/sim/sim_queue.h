@@ -160,11 +160,18 @@ void sim_queue_demand_context(struct CUctx_st *ctx);
 /* The same as far as that goes without waiting. Returns whether it is done. Lets the lock go. */
 bool sim_queue_go_on(struct sim_queue *queue, uint64_t number);
 
+/* How often a thread has been told that an event, or a stream, is not ready, since it did something else than ask. */
+struct sim_asked {
+    uint64_t thread, calls; /* its number, and its calls so far */
+    unsigned count;
+};
+
 /*
- * The answer would be "not ready". Time passes for a thread that only asks: at its 16th such answer
- * in a row the device does what is asked about, as far as it can. Returns whether it is done now.
+ * The answer would be "not ready". Time passes for a thread that only asks: when it is told so for the 16th time of the same
+ * event or stream, the device does what is asked about, as far as it can. One that looks at many once does not wait for any
+ * of them. Returns whether it is done now.
  */
-bool sim_queue_not_ready(const struct sim_clock *points);
+bool sim_queue_not_ready(const struct sim_clock *points, struct sim_asked *asked);
 
 bool sim_queue_is_done(const struct sim_queue *queue, uint64_t number);
 bool sim_clock_is_done(const struct sim_clock *points);

@@ -299,7 +299,7 @@ static int query(struct CUstream_st *stream)
     if (r)
         return r;
     sim_queue_stream_points(stream->queue, &points);
-    if (!sim_clock_is_done(&points) && !sim_queue_not_ready(&points))
+    if (!sim_clock_is_done(&points) && !sim_queue_not_ready(&points, &stream->asked))
         r = CUDA_ERROR_NOT_READY;
     sim_clock_clear(&points);
     return r;

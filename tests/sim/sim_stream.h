@@ -26,6 +26,7 @@ struct CUstream_st {
     CUstreamAttrValue attributes[11]; /* as they were set, by id */
     struct CUgraphNode_st **frontier; /* what the next captured operation comes behind */
     unsigned frontier_count;
+    struct sim_asked asked;
     struct CUstream_st *next;
 };
 

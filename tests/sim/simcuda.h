@@ -74,6 +74,10 @@ struct simcuda_stats {
     uint64_t devices_used;  /* devices that ever held something */
     uint64_t host_refusals; /* calls that host functions made and were refused (800) */
     uint64_t host_ns; /* the host's virtual clock: what its calls cost and what it waited for */
+    /* that copies which have run took from the host's memory to a device's, and back */
+    uint64_t copied_in_bytes, copied_out_bytes;
+    uint64_t pinned_bytes; /* of the host, that the driver gave or that were registered with it */
+    uint64_t pinned_peak;
 };
 
 #pragma GCC visibility push(default)

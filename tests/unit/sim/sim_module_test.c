@@ -40,9 +40,9 @@ TEST(entries_of_a_text_are_found_listed_or_not)
     CHECK_EQ(cuModuleGetFunction(&f, module, "kedge_fill"), CUDA_ERROR_NOT_FOUND);
     CU(cuLibraryLoadData(&library, sim_ptx, NULL, NULL, 0, NULL, NULL, 0));
     CU(cuLibraryGetKernelCount(&count, library));
-    CHECK_EQ(count, 5);
+    CHECK_EQ(count, 6);
     CU(cuLibraryEnumerateKernels(kernels, 8, library));
-    CU(cuKernelGetName(&name, kernels[3]));
+    CU(cuKernelGetName(&name, kernels[4]));
     CHECK_STR_EQ(name, "kedge_copy_strided");
 }
 

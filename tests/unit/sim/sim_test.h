@@ -24,6 +24,7 @@ static const char sim_ptx[] =
         "// .entry in_a_comment\n/* .entry in_another */\n"
         ".visible .entry kedge_mix(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n"
         ".visible .entry kedge_sum (.param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n"
+        ".visible .entry kedge_sum_at(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n"
         ".visible .entry\n  kedge_copy_strided(.param .u64 a, .param .u64 b, .param .u64 c,\n"
         "    .param .u64 d, .param .u64 e) { ret; }\n"
         ".visible .entry unknown_to_the_device(.param .u64 a) { ret; }\n";

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static CUevent new_event(void)
 {
@@ -203,4 +204,135 @@ TEST(without_speeds_there_is_no_virtual_time)
     CU(cuEventSynchronize(end));
     CHECK(between(start, end) >= 0);
     CHECK_EQ(sim_figures().host_ns, 0);
+}
+
+/* ---- a host that asks ---- */
+
+/* A copy each way beside a set on the device, by turns, as a prefetch is: each takes what its bytes take, and none waits for another. */
+TEST(copies_each_way_run_beside_a_kernel)
+{
+    CUevent start, in, out, end;
+    CUstream compute, a, b;
+    CUdeviceptr ptr;
+    void *host;
+
+    speeds("timed");
+    ptr = sim_alloc(16 * MIB);
+    host = pinned();
+    compute = sim_stream(CU_STREAM_NON_BLOCKING);
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    start = new_event();
+    in = new_event();
+    out = new_event();
+    end = new_event();
+    CU(cuEventRecord(start, compute));
+    for (unsigned i = 0; i < 4; i++) {
+        CU(cuMemsetD8Async(ptr, 1, 4 * MIB, compute)); /* 0.98 ms */
+        CU(cuMemcpyDtoHAsync_v2(host, ptr + 8 * MIB, MIB, a));
+        CU(cuMemcpyHtoDAsync_v2(ptr + 12 * MIB, host, MIB, b));
+    }
+    CU(cuEventRecord(out, a));
+    CU(cuEventRecord(in, b));
+    CU(cuStreamWaitEvent(compute, in, 0));
+    CU(cuStreamWaitEvent(compute, out, 0));
+    CU(cuEventRecord(end, compute));
+    CU(cuEventSynchronize(end));
+    CHECK(between(start, end) >= 4000.0 / 1024);
+    CHECK(between(start, end) < 4000.0 / 1024 + 0.1); /* and what the host's calls cost */
+    CHECK_EQ(sim_figures().copied_in_bytes, 4 * MIB);
+    CHECK_EQ(sim_figures().copied_out_bytes, 4 * MIB);
+    CHECK_EQ(sim_figures().pinned_bytes, 4 * MIB);
+    CU(cuMemFreeHost(host));
+    CHECK_EQ(sim_figures().pinned_bytes, 0);
+    CHECK_EQ(sim_figures().pinned_peak, 4 * MIB);
+}
+
+/* Polls and sleeps, with the calls that a library makes around a question. How often it was told "not ready". */
+static unsigned poll_event(CUevent event)
+{
+    struct timespec pause = {.tv_nsec = 1000};
+    unsigned count = 0;
+    CUcontext ctx;
+
+    CU(cuCtxGetCurrent(&ctx));
+    for (; count < 100000; count++) {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        CUresult r;
+
+        CU(cuCtxPushCurrent_v2(ctx));
+        CU(cuThreadExchangeStreamCaptureMode(&mode));
+        r = cuEventQuery(event);
+        CU(cuThreadExchangeStreamCaptureMode(&mode));
+        CU(cuCtxPopCurrent_v2(&ctx));
+        if (r == CUDA_SUCCESS)
+            break;
+        REQUIRE_EQ(r, CUDA_ERROR_NOT_READY);
+        (void)nanosleep(&pause, NULL);
+    }
+    return count;
+}
+
+/* The clock stands at the end of what was asked about: neither short of it for ever, nor beyond. */
+TEST(a_host_that_polls_sees_time_go_on_to_the_event_and_no_further)
+{
+    CUevent soon, late;
+    CUdeviceptr ptr;
+    CUstream a, b;
+    void *host;
+    uint64_t begin;
+
+    speeds("timed");
+    ptr = sim_alloc(16 * MIB);
+    host = pinned();
+    a = sim_stream(CU_STREAM_NON_BLOCKING);
+    b = sim_stream(CU_STREAM_NON_BLOCKING);
+    soon = new_event();
+    late = new_event();
+    begin = sim_figures().host_ns;
+    CU(cuMemcpyHtoDAsync_v2(ptr, host, 4 * MIB, a)); /* 3.9 ms */
+    CU(cuEventRecord(late, a));
+    CU(cuMemcpyDtoHAsync_v2(host, ptr + 8 * MIB, MIB, b)); /* 0.98 ms */
+    CU(cuEventRecord(soon, b));
+    CHECK_LE(poll_event(soon), 100);
+    CHECK_GT(sim_figures().host_ns - begin, 970000);
+    CHECK_LT(sim_figures().host_ns - begin, 1200000);
+    CHECK_EQ(cuEventQuery(late), CUDA_ERROR_NOT_READY);
+    CHECK_LE(poll_event(late), 100);
+    CHECK_GT(sim_figures().host_ns - begin, 3900000);
+    CHECK_LT(sim_figures().host_ns - begin, 4200000);
+}
+
+/* So many copies are on their way, and the host looks which ones are done, again and again between other calls. */
+TEST(a_host_that_looks_at_many_events_waits_for_none)
+{
+    enum {
+        COUNT = 40,
+    };
+    CUevent event[COUNT];
+    CUdeviceptr ptr;
+    CUstream s;
+    void *host;
+    uint64_t begin;
+
+    speeds("timed");
+    ptr = sim_alloc(16 * MIB);
+    host = pinned();
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    for (unsigned i = 0; i < COUNT; i++) {
+        event[i] = new_event();
+        CU(cuMemcpyHtoDAsync_v2(ptr, host, 4 * MIB, s));
+        CU(cuEventRecord(event[i], s));
+    }
+    begin = sim_figures().host_ns;
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_EQ(cuEventQuery(event[i]), CUDA_ERROR_NOT_READY);
+    CU(cuMemsetD8Async(ptr, 1, 16, s));
+    for (unsigned i = COUNT; i-- > 0;)
+        CHECK_EQ(cuEventQuery(event[i]), CUDA_ERROR_NOT_READY);
+    CHECK_LT(sim_figures().host_ns - begin, 1000000);
+    /* One that waits for all of them in turn gets there. */
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK_LE(poll_event(event[i]), 100);
+    CHECK_GT(sim_figures().host_ns - begin, 150000000);
 }

@@ -144,6 +144,35 @@ TEST(a_kernel_that_touches_an_unmapped_range_breaks_the_context)
     CU(cuMemAlloc_v2(&other, 100));
 }
 
+/* No argument names what is read: the address stands in device memory. */
+TEST(a_kernel_that_reads_by_an_address_in_memory_faults_where_nothing_is_mapped)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va, sum, table;
+    CUstream s;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    sum = sim_alloc(8);
+    table = sim_alloc(8);
+    va = reserve(GRANULE);
+    handle = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, handle, 0));
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    CU(cuMemcpyHtoD_v2(table, &va, sizeof(va)));
+    CU(cuCtxSynchronize());
+    CU(sim_fill(va, GRANULE, 3, s));
+    CU(sim_launch3("kedge_sum_at", sum, table, GRANULE, s));
+    CU(cuStreamSynchronize(s));
+    CHECK_NE(*(volatile uint64_t *)(uintptr_t)sum, 0);
+    /* The storage goes after the launch, and before the device is there. */
+    CU(sim_launch3("kedge_sum_at", sum, table, GRANULE, s));
+    CU(cuMemUnmap(va, GRANULE));
+    CHECK_EQ(cuStreamSynchronize(s), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_EQ(sim_figures().faults, 1);
+}
+
 static void die_where_it_happens(void)
 {
     CUdeviceptr va;
