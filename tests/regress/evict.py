@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Eviction from outside: the trainer `gemini` under a cap, against a model of the rule in 40 lines and the device's own books.
+
+What ColossalAI's pull request 878 counts by hand is counted here three times: by the model, by `kedge report`, and by the
+simulated device, which knows nothing of hints (bytes copied each way, peak of bytes held).
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from regresskit import BUILD, KEDGE, bare, check, checksum, environment, kedge_run, main, run, same, tool, tool_json
+
+GEMINI = BUILD / "trainers" / "gemini"
+SEEDS = int(os.environ.get("REGRESS_SEEDS", "5"))
+MIB = 1 << 20
+GRANULE = 2 * MIB
+HINTS = """kedge-hints: 1
+program: {{argv: "*trainers/gemini*"}}
+hints:
+  - id: units
+    do: evict
+    pick: {{size: ">=2MiB"}}
+    when: {{anchor: {anchor}, edge: enter}}
+    cap: {{device: {cap}}}
+    order: {order}
+    victim: {victim}
+    cyclic: {cyclic}
+    prefetch: {prefetch}
+    warmup-cap: 100%
+{more}"""
+DEFAULTS = {"anchor": "step", "order": "learn", "victim": "farthest-next-use", "cyclic": "yes", "prefetch": 1, "more": ""}
+SEED_ORDER = [0, 1, 2, 0, 1]
+SEED_PROGRAM = (GEMINI, "--units", 3, "--size", "128M", "--order", "0 1 2 0 1")
+UNITS = 12
+TWICE = [*range(UNITS), *reversed(range(UNITS))] # forward and backward
+SMALL = (GEMINI, "--units", UNITS, "--size", "2M", "--steps", 5)
+SMALL_CAP = "12MiB" # six of them
+
+
+def write_hints(cap, **words):
+    path = pathlib.Path("hints.yaml")
+    path.write_text(HINTS.format(cap=cap, **(DEFAULTS | words)), encoding="utf-8")
+    path.chmod(0o644)
+
+
+# ---- the rule ----
+
+class Model:
+    """Units of one size, a cap in units: what each use moves. Next uses are looked for, nothing else is remembered."""
+
+    def __init__(self, order, cap, cyclic=True, victim="farthest-next-use"):
+        # A unit that is used twice in a row is used once: the second call names nothing new.
+        self.order = [unit for at, unit in enumerate(order) if at == 0 or order[at - 1] != unit]
+        self.cap, self.cyclic, self.victim = cap, cyclic, victim
+        self.inside, self.came, self.used, self.clock = set(), {}, {}, 0
+
+    def key(self, unit, at, is_known):
+        """The largest goes first; ties go by the order of making."""
+        if self.victim == "fifo":
+            return -self.came[unit]
+        if self.victim == "lru":
+            return -self.used[unit]
+        if not is_known:
+            return 0
+        later = [i for i in range(at + 1, len(self.order)) if self.order[i] == unit]
+        return later[0] if later else len(self.order) + (self.order.index(unit) if self.cyclic else 0)
+
+    def use(self, unit, at, is_known):
+        """Units that went in and out."""
+        moved = [0, 0]
+        self.clock += 1
+        self.used[unit] = self.clock
+        if unit in self.inside:
+            return moved
+        if len(self.inside) == self.cap:
+            self.inside.remove(max(sorted(self.inside), key=lambda u: self.key(u, at, is_known)))
+            moved[1] = 1
+        self.inside.add(unit)
+        self.came[unit] = self.clock
+        moved[0] = 1
+        return moved
+
+    def step(self, is_known=True):
+        moves = [self.use(unit, at, is_known) for at, unit in enumerate(self.order)]
+        return sum(m[0] for m in moves), sum(m[1] for m in moves)
+
+    def steady(self, steps=8):
+        """Units in and out in the last of some steps, after those in which the order was not known."""
+        for unit in sorted(set(self.order)): # each is filled before the first step
+            self.use(unit, 0, False)
+        self.step(False)
+        return [self.step() for _ in range(steps)][-1]
+
+
+# ---- runs ----
+
+def figures():
+    """What the device has written of the last process that used it."""
+    last = pathlib.Path("stats.txt").read_text(encoding="utf-8").split("process ")[-1]
+    return {name: int(value) for name, value in (line.split() for line in last.splitlines()[1:])}
+
+
+def device_run(how, *command, **options):
+    """A run, and the device's figures of it."""
+    pathlib.Path("stats.txt").unlink(missing_ok=True)
+    done = how(*command, SIMCUDA_STATS="stats.txt", **options)
+    return done, figures()
+
+
+def capped(*command, mode="poison", **options):
+    """A run with hints.yaml; in the modes that move storage they all move it alike, and only live needs a receipt."""
+    return device_run(kedge_run, *command, capture=options.pop("capture", "capped.kcap"), KEDGE_HINTS="hints.yaml",
+                      KEDGE_HINTS_MODE=mode, **options)
+
+
+def sets(capture="capped.kcap"):
+    return tool_json("report", capture)["eviction"]
+
+
+def the_set(capture="capped.kcap"):
+    """The only one; without it there is nothing to look at."""
+    found = sets(capture)
+    if not same(f"{capture}: sets that were managed", len(found), 1):
+        sys.exit(1)
+    return found[0]
+
+
+def last_step(capture="capped.kcap"):
+    """The last one that has ended: what came after it is the program's end."""
+    ended = [s for s in the_set(capture)["steps"] if s["ended"] and s["step"] > 0]
+    if not check(ended, f"{capture}: no step has ended"):
+        sys.exit(1)
+    return ended[-1]
+
+
+def moved(step):
+    return step["moved_in_bytes"] + step["moved_out_bytes"]
+
+
+def is_right(done, *command, **options):
+    """It printed what the program prints with all units in and nothing preloaded."""
+    return same("checksum", checksum(done.stdout), checksum(bare(*command, **options).stdout))
+
+
+def device_step(*command):
+    """Bytes that the device has copied in one more step, each way."""
+    _, fewer = capped(*command, "--steps", 8)
+    _, more = capped(*command, "--steps", 9)
+    return more["copied_in_bytes"] - fewer["copied_in_bytes"], more["copied_out_bytes"] - fewer["copied_out_bytes"]
+
+
+# ---- the seed's units ----
+
+def expect_seed(volume, model_of=None, **words):
+    """The volume of a step: by the report, the model and the device. The device never holds more than the cap and the rest."""
+    write_hints("256MiB", **words)
+    program = (*SEED_PROGRAM, "--steps", 8)
+    _, all_in = device_run(kedge_run, *program)
+    done, books = capped(*program)
+    is_right(done, *program)
+    step = last_step()
+    same("moved in a step", moved(step), volume * MIB)
+    came, went = (model_of or Model(SEED_ORDER, 2)).steady()
+    same("moved in a step, and by the model", (step["moved_in_bytes"], step["moved_out_bytes"]), (came * 128 * MIB, went * 128 * MIB))
+    same("copied by the device in a step", device_step(*SEED_PROGRAM), (step["moved_in_bytes"], step["moved_out_bytes"]))
+    check(step["in_at_most_bytes"] <= 256 * MIB, f"{step['in_at_most_bytes']} bytes in at once")
+    rest = all_in["device_0_peak"] - 3 * 128 * MIB
+    check(books["device_0_peak"] <= 256 * MIB + rest + GRANULE,
+          f"the device held {books['device_0_peak']} bytes under a cap of 256 MiB, beside {rest} of the rest")
+    return step
+
+
+def the_seed_moves_512_mib_in_a_step_which_is_the_bound():
+    step = expect_seed(512)
+    same("moved in, and what no order of moves goes below", step["moved_in_bytes"], step["in_at_least_bytes"])
+    check(step["planned"] and step["replayed"], "the steady step was not replayed")
+
+
+def the_seed_moves_768_mib_where_steps_stand_alone():
+    step = expect_seed(768, Model(SEED_ORDER, 2, cyclic=False), cyclic="no")
+    same("what no order of moves goes below", step["in_at_least_bytes"], 256 * MIB)
+
+
+def the_seed_moves_768_mib_by_lru_and_by_fifo():
+    for victim in ("lru", "fifo"):
+        expect_seed(768, Model(SEED_ORDER, 2, victim=victim), victim=victim)
+
+
+def the_seed_moves_1024_mib_where_no_step_is_told():
+    """Victims in the order of making, as #878 has it without its tracer: an anchor that never comes."""
+    write_hints("256MiB", anchor="never")
+    done, _ = capped(*SEED_PROGRAM, "--steps", 8)
+    is_right(done, *SEED_PROGRAM, "--steps", 8)
+    same("copied by the device in a step", device_step(*SEED_PROGRAM), (512 * MIB, 512 * MIB))
+
+
+def a_stated_order_needs_no_warm_up():
+    write_hints("256MiB", order="[0, 1, 2, 0, 1]")
+    program = (*SEED_PROGRAM, "--steps", 3)
+    done, _ = capped(*program)
+    is_right(done, *program)
+    steps = [s for s in the_set()["steps"] if s["step"] > 0]
+    same("first step", (steps[0]["step"], steps[0]["planned"]), (1, True))
+    same("steps without an order", [s["step"] for s in steps if not s["planned"]], [])
+
+
+def what_is_restored_at_an_edge_is_in_before_the_next_step():
+    """Between steps there is room: the cap grows by nothing, so what comes in is what the cap leaves free."""
+    write_hints("256MiB", more="""  - id: back
+    do: restore
+    of: units
+    when: {anchor: step, edge: exit}
+""")
+    program = (*SEED_PROGRAM, "--steps", 6)
+    done, books = capped(*program)
+    is_right(done, *program)
+    check(last_step()["in_at_most_bytes"] <= 256 * MIB, "over the cap")
+    check(books["copied_in_bytes"] > 0, "nothing came in")
+
+
+# ---- twelve units, room for six ----
+
+def twelve_units_with_room_for_six_are_right_and_move_what_the_model_says():
+    write_hints("96MiB")
+    program = (GEMINI, "--units", UNITS, "--size", "16M", "--steps", 8)
+    done, books = capped(*program)
+    is_right(done, *program)
+    step = last_step()
+    came, went = Model(TWICE, 6).steady()
+    same("moved in a step", (step["moved_in_bytes"], step["moved_out_bytes"]), (came * 16 * MIB, went * 16 * MIB))
+    same("in at least", step["in_at_least_bytes"], came * 16 * MIB)
+    check(books["pinned_peak"] >= 6 * 16 * MIB, f"{books['pinned_peak']} bytes of the host are pinned for six units that are out")
+
+
+def results_are_the_same_whatever_runs_late():
+    write_hints(SMALL_CAP, prefetch=2)
+    for states in ((), ("--states",)):
+        wanted = checksum(bare(*SMALL, *states).stdout)
+        for seed in range(1, SEEDS + 1):
+            done, _ = capped(*SMALL, *states, SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
+            same(f"{states}, seed {seed}: checksum", checksum(done.stdout), wanted)
+
+
+def last_step_ns(output):
+    return int(re.search(r"last-step (\d+) ns", output).group(1))
+
+
+def copies_run_beside_kernels():
+    """Copy engines half as fast as kernels: the last step takes a tenth more than its kernels, or its copies, at the most."""
+    speeds = {"SIMCUDA_SCHED": "timed", "SIMCUDA_BANDWIDTH": "25G", "SIMCUDA_COMPUTE": "50G"}
+    program = (GEMINI, "--units", UNITS, "--size", "64M", "--steps", 8)
+    write_hints("384MiB", prefetch=2)
+    kernels = last_step_ns(bare(*program, **speeds).stdout)
+    done, _ = capped(*program, **speeds)
+    is_right(done, *program)
+    came, went = (bytes_ * 1000000000 // (25 << 30) for bytes_ in
+                  (last_step()["moved_in_bytes"], last_step()["moved_out_bytes"]))
+    least = max(kernels, came, went)
+    took = last_step_ns(done.stdout)
+    print(f"kernels {kernels} ns, in {came} ns, out {went} ns, took {took} ns")
+    check(least <= took <= 1.1 * least, f"the last step took {took} ns, and could have taken {least}")
+
+
+def a_verified_hint_acts_in_mode_live():
+    write_hints(SMALL_CAP)
+    tool("hints", "lint", "hints.yaml")
+    run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *SMALL)
+    done, books = capped(*SMALL, mode="live")
+    is_right(done, *SMALL)
+    same("mode", the_set()["mode"], "live")
+    check(books["copied_out_bytes"] > UNITS * GRANULE, "nothing was moved")
+    done, _ = capped(*SMALL, "--seed", 2, mode="shadow", capture="shadow.kcap")
+    is_right(done, *SMALL, "--seed", 2)
+    check(the_set("shadow.kcap")["on_paper"], "in shadow something was moved")
+
+
+def a_device_that_cannot_hold_them_all_is_enough():
+    """R88: the device's own ledger says it. Half of what the units need, and the program's rest."""
+    write_hints(SMALL_CAP)
+    _, all_in = device_run(kedge_run, *SMALL)
+    memory = all_in["device_0_peak"] - 4 * GRANULE
+    run(KEDGE, "run", "--sim", "--", *SMALL, rc=3, SIMCUDA_MEMORY=memory)
+    done, _ = capped(*SMALL, SIMCUDA_MEMORY=memory)
+    is_right(done, *SMALL)
+
+
+# ---- addresses that no call names ----
+
+def kept_by_reason(capture="capped.kcap"):
+    return {row["why"]: (row["count"], row["bytes"]) for row in the_set(capture)["kept"]}
+
+
+def units_in_a_table_on_the_device_stay_in():
+    write_hints(SMALL_CAP)
+    for mode in ("poison", "trap"):
+        done, _ = capped(*SMALL, "--host-pointers=0 3", mode=mode)
+        is_right(done, *SMALL, "--host-pointers=0 3")
+        same(f"{mode}: kept", kept_by_reason().get("pointer"), (2, 2 * GRANULE))
+        check(moved(last_step()) > 0, f"{mode}: the others do not move")
+    text = tool("report", "capped.kcap", "--view", "eviction")
+    check("pointed to from data on the device" in text, text[-2000:])
+
+
+def a_table_in_memory_of_the_host_is_met_in_trap():
+    """No copy has shown these addresses to anyone: only a run in which everything is out finds the kernel that uses them."""
+    write_hints(SMALL_CAP)
+    done, books = capped(*SMALL, "--host-pointers=0 3", "--table", "host", mode="trap", rc=None)
+    check(done.returncode != 0, "an unseen use went well")
+    check("illegal address" in done.stdout, done.stdout[-2000:])
+    same("faults", books["faults"], 1)
+    run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *SMALL, "--host-pointers=0 3", "--table", "host", rc=1)
+
+
+# ---- shapes of programs ----
+
+def other_shapes_of_the_program_are_right():
+    write_hints(SMALL_CAP, prefetch=2)
+    shapes = (("--streams", 3), ("--entrance", "stream"), ("--entrance", "stream", "--streams", 2), ("--update", "end"),
+              ("--update", "none"), ("--sizes", "2M 6M 4M 2M 6M 4M 2M 2M 2M 2M 2M 2M"), ("--states", "--streams", 2))
+    for shape in shapes:
+        for schedule in ("eager", "lazy"):
+            done, _ = capped(*SMALL, *shape, SIMCUDA_SCHED=schedule)
+            is_right(done, *SMALL, *shape)
+            check(moved(last_step()) > 0, f"{shape}: nothing was moved")
+
+
+def two_models_share_a_cap():
+    write_hints("24MiB", prefetch=2)
+    for seed in range(1, min(SEEDS, 10) + 1):
+        done, books = capped(*SMALL, "--threads", 2, SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
+        is_right(done, *SMALL, "--threads", 2)
+        check(books["copied_out_bytes"] > 2 * UNITS * GRANULE, f"seed {seed}: nothing was moved")
+    same("sets", [s["device"] for s in sets()], [0])
+
+
+def each_device_has_a_set_and_a_cap():
+    write_hints(SMALL_CAP)
+    two = ("--threads", 2, "--device", "0 1")
+    _, all_in = device_run(kedge_run, *SMALL, *two, SIMCUDA_DEVICES=2)
+    done, books = capped(*SMALL, *two, SIMCUDA_DEVICES=2)
+    is_right(done, *SMALL, *two, SIMCUDA_DEVICES=2)
+    same("sets", sorted(s["device"] for s in sets()), [0, 1])
+    for device in (0, 1):
+        peak = f"device_{device}_peak"
+        check(books[peak] <= all_in[peak] - 5 * GRANULE, f"device {device} held {books[peak]} bytes, and {all_in[peak]} without a cap")
+
+
+def what_a_graph_names_stays_in():
+    """With room for all it runs, and they are kept; without, it is out of memory by the program's own words, or right."""
+    write_hints("24MiB")
+    done, _ = capped(*SMALL, "--graph")
+    is_right(done, *SMALL, "--graph")
+    same("kept", kept_by_reason().get("graph"), (UNITS, UNITS * GRANULE))
+    write_hints(SMALL_CAP)
+    done, _ = capped(*SMALL, "--graph", rc=None)
+    check(done.returncode in (0, 3), f"exit {done.returncode}: {done.stdout[-2000:]}")
+    if done.returncode == 0:
+        is_right(done, *SMALL, "--graph")
+
+
+# ---- trouble ----
+
+def a_killed_program_leaves_its_steps():
+    write_hints(SMALL_CAP)
+    command = [str(c) for c in (KEDGE, "run", "--sim", "--capture", "killed.kcap", "--", *SMALL, "--steps", 1000000, "--log")]
+    with subprocess.Popen(command, env=environment(KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="poison"), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as family:
+        begun = 0
+        for line in family.stdout:
+            begun += line == "START step\n"
+            if begun == 20:
+                time.sleep(0.01) # somewhere in a step
+                os.killpg(family.pid, signal.SIGKILL)
+                break
+        family.communicate()
+    same("steps that had begun", begun, 20)
+    steps = the_set("killed.kcap")["steps"]
+    ended = [s["step"] for s in steps if s["ended"]]
+    check(len(ended) >= 19, f"steps that have ended in the capture: {ended}")
+    check(moved(steps[10]) > 0 and steps[10]["planned"], f"step 10: {steps[10]}")
+    check("Eviction" in tool("report", "killed.kcap"), "the report has no section on eviction")
+
+
+MOVERS = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemHostAlloc", "cuMemcpyHtoDAsync",
+          "cuMemcpyDtoHAsync", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventQuery", "cuStreamCreate",
+          "cuStreamCreateWithPriority")
+FAILING = (GEMINI, "--units", 6, "--size", "2M", "--steps", 4)
+
+
+def fails_well(fault, wanted):
+    """Right, or out of memory or a failed call in the program's own words; nothing else."""
+    done, _ = capped(*FAILING, rc=None, timeout=60, SIMCUDA_FAIL=fault)
+    if not check(done.returncode in (0, 3), f"{fault}: exit {done.returncode}: {done.stdout[-1500:]}"):
+        return
+    if done.returncode == 0:
+        same(f"{fault}: checksum", checksum(done.stdout), wanted)
+
+
+def expect_failures(faults):
+    write_hints("6MiB", prefetch=2)
+    wanted = checksum(bare(*FAILING).stdout)
+    done, books = capped(*FAILING)
+    same("no fault: checksum", checksum(done.stdout), wanted)
+    own = device_run(kedge_run, *FAILING)[1]["copied_out_bytes"]
+    check(books["copied_out_bytes"] > own + 6 * GRANULE, "nothing was moved that could fail")
+    for fault in faults:
+        fails_well(fault, wanted)
+
+
+def spread(count, most):
+    """Numbers from 1 to count, at most so many, from end to end."""
+    return sorted({1 + i * (count - 1) // max(1, most - 1) for i in range(most)}) if count > most else range(1, count + 1)
+
+
+def any_call_may_fail():
+    write_hints("6MiB", prefetch=2)
+    _, books = capped(*FAILING)
+    most = 12 * min(SEEDS, 10)
+    expect_failures([f"*:{n}:{code}" for n in spread(books["driver_calls"], most) for code in (2, 999)])
+
+
+def any_call_that_moves_may_fail():
+    expect_failures([f"{call}:{n}:{code}" for call in MOVERS for n in (1, 2, 3, 5, 8, 13, 21) for code in (2, 999)])
+
+
+def calls_that_move_may_fail_from_some_time_on():
+    expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 4, 9, 16)])
+
+
+main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib_where_steps_stand_alone,
+     the_seed_moves_768_mib_by_lru_and_by_fifo, the_seed_moves_1024_mib_where_no_step_is_told, a_stated_order_needs_no_warm_up,
+     what_is_restored_at_an_edge_is_in_before_the_next_step,
+     twelve_units_with_room_for_six_are_right_and_move_what_the_model_says, results_are_the_same_whatever_runs_late,
+     copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, a_device_that_cannot_hold_them_all_is_enough,
+     units_in_a_table_on_the_device_stay_in, a_table_in_memory_of_the_host_is_met_in_trap, other_shapes_of_the_program_are_right,
+     two_models_share_a_cap, each_device_has_a_set_and_a_cap, what_a_graph_names_stays_in, a_killed_program_leaves_its_steps,
+     any_call_may_fail, any_call_that_moves_may_fail, calls_that_move_may_fail_from_some_time_on)
