@@ -141,14 +141,10 @@ static bool is_free_of(
     return match->rule != TRACE_NONE && !match->small && !waits->trace->blocks[event->block].native;
 }
 
-/* True if the event is one that hints are told of. */
-static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edge)
+bool predict_edge(const struct trace *trace, uint32_t at, struct edge *ret_edge)
 {
-    const struct trace *trace = waits->trace;
     const struct trace_event *event = &trace->events[at];
 
-    if (event->kind == TRACE_FREE)
-        return waits->matches && event->block != TRACE_NONE && is_free_of(waits, event, ret_edge);
     if (event->kind == TRACE_CALL)
         *ret_edge = make_call(trace, event->value);
     else if (event->kind == TRACE_LAUNCH)
@@ -158,6 +154,16 @@ static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edg
     else
         return false;
     return true;
+}
+
+/* True if the event is one that hints are told of. */
+static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edge)
+{
+    const struct trace_event *event = &waits->trace->events[at];
+
+    if (event->kind == TRACE_FREE)
+        return waits->matches && event->block != TRACE_NONE && is_free_of(waits, event, ret_edge);
+    return predict_edge(waits->trace, at, ret_edge);
 }
 
 static const struct moments *moments_of(struct waits *waits, int rule)
@@ -301,7 +307,7 @@ static struct rule *rules_here(const struct trace *trace, const struct rule *rul
 
     for (size_t i = 0; i < count; i++) {
         here[i] = rules[i];
-        if (!is_here(trace, &rules[i]))
+        if (!is_here(trace, &rules[i]) || rules[i].action == ACTION_RESTORE) /* it picks nothing */
             here[i].mode = HINT_OFF;
     }
     return here;
@@ -402,6 +408,9 @@ int predict_max(
 /* A run being replayed through the pool. */
 struct replay {
     const struct trace *trace;
+    const struct predict_beside *beside;
+    struct predict_held held;
+    uint64_t native; /* live now */
     struct hints *hints;
     struct sitekey_named named;
     struct playback playback;
@@ -411,12 +420,26 @@ struct replay {
 /* One stream for all: the prediction is of a device that is never late. */
 #define REPLAY_STREAM 1
 
+/* Does the replay leave it out? */
+static bool is_beside(const struct replay *replay, uint32_t id)
+{
+    const struct predict_beside *beside = replay->beside;
+    int device = replay->trace->blocks[id].device;
+
+    return (beside->rule_of && beside->rule_of[id] != TRACE_NONE)
+            || (beside->device >= 0 && device >= 0 && beside->device != device);
+}
+
 static int replay_alloc(struct replay *replay, const struct trace_event *event)
 {
     const struct trace_block *block = &replay->trace->blocks[event->block];
     struct plan plan;
     struct tag tag;
 
+    if (is_beside(replay, event->block))
+        return 0;
+    if (block->native)
+        replay->native += block->size;
     if (block->native || block->size == 0)
         return 0;
     make_tag(replay->trace, &replay->named, block, &tag);
@@ -452,8 +475,10 @@ static int replay_free(struct replay *replay, const struct trace_event *event)
     struct plan plan;
     int r;
 
-    if (event->block == TRACE_NONE)
+    if (event->block == TRACE_NONE || is_beside(replay, event->block))
         return 0;
+    if (replay->trace->blocks[event->block].native)
+        replay->native -= replay->trace->blocks[event->block].size;
     bool stream = replay->trace->blocks[event->block].stream;
     r = playback_give(&replay->playback, event->block, stream ? REPLAY_STREAM : 0);
     if (r != 0 || !replay->tells_frees)
@@ -476,31 +501,45 @@ static int replay_call(struct replay *replay, uint64_t number)
     return replay_edge(replay, edge);
 }
 
+static int replay_event(struct replay *replay, uint32_t at)
+{
+    const struct trace_event *event = &replay->trace->events[at];
+
+    if (event->kind == TRACE_ALLOC)
+        return replay_alloc(replay, event);
+    if (event->kind == TRACE_FREE)
+        return replay_free(replay, event);
+    if (event->kind == TRACE_CALL)
+        return replay_call(replay, event->value);
+    if (event->kind == TRACE_LAUNCH)
+        return replay_edge(replay, make_launch(replay->trace, event));
+    return is_edge(event) ? replay_edge(replay, make_edge(replay->trace, event)) : 0;
+}
+
 static int replay_all(struct replay *replay)
 {
-    const struct trace *trace = replay->trace;
+    struct counting *counting = replay->playback.counting;
+    const uint64_t *in_most = replay->beside->in_most;
+    struct predict_held *held = &replay->held;
     int r = 0;
 
-    for (size_t i = 0; i < trace->event_count && r == 0; i++) {
-        const struct trace_event *event = &trace->events[i];
-        if (event->kind == TRACE_ALLOC)
-            r = replay_alloc(replay, event);
-        else if (event->kind == TRACE_FREE)
-            r = replay_free(replay, event);
-        else if (event->kind == TRACE_CALL)
-            r = replay_call(replay, event->value);
-        else if (event->kind == TRACE_LAUNCH)
-            r = replay_edge(replay, make_launch(trace, event));
-        else if (is_edge(event))
-            r = replay_edge(replay, make_edge(trace, event));
+    for (uint32_t i = 0; i < replay->trace->event_count && r == 0; i++) {
+        uint64_t native = replay->native;
+
+        counting->reserved_high = counting->reserved;
+        r = replay_event(replay, i);
+        held->other = max_of(held->other, counting->reserved_high + max_of(native, replay->native));
+        held->reserved =
+                max_of(held->reserved, counting->reserved_high + (in_most ? in_most[i] : 0));
     }
     return r;
 }
 
-int predict_reserved(
-        const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
+int predict_held(const struct trace *trace, const struct rule *rules, size_t count,
+        const struct predict_beside *beside, struct predict_held *ret_held)
 {
-    struct replay replay = {.trace = trace, .tells_frees = is_any_free(rules, count)};
+    struct replay replay = {
+            .trace = trace, .beside = beside, .tells_frees = is_any_free(rules, count)};
     struct rule *live = rules_here(trace, rules, count);
     struct counting counting;
     struct pool_opts opts;
@@ -514,13 +553,24 @@ int predict_reserved(
     r = playback_open(&replay.playback, &counting, &opts, replay.hints, trace->block_count);
     if (r == 0)
         r = replay_all(&replay);
-    if (r == 0)
-        *ret_bytes = counting.reserved_high;
+    *ret_held = replay.held;
     playback_close(&replay.playback);
     counting_done(&counting);
     sitekey_named_done(&replay.named);
     hint_free(replay.hints);
 free_rules:
     free(live);
+    return r;
+}
+
+int predict_reserved(
+        const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes)
+{
+    struct predict_beside beside = {.device = -1};
+    struct predict_held held;
+    int r = predict_held(trace, rules, count, &beside, &held);
+
+    if (r == 0)
+        *ret_bytes = held.reserved;
     return r;
 }

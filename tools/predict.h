@@ -32,6 +32,9 @@ struct predict_match {
 int predict_matches(const struct trace *trace, const struct rule *rules, size_t count,
         struct predict_match *ret_matches);
 
+/* What hints are told of an event of the trace; false: nothing, or that memory comes and goes. */
+bool predict_edge(const struct trace *trace, uint32_t at, struct edge *ret_edge);
+
 /*
  * The first rule of this rank that waits for launches of kernels of which the trace has none; -1 = no rule does. A capture has launches if hints of
  * its run waited for them, or KEDGE_ANCHORS named the kernels.
@@ -42,8 +45,24 @@ int predict_lacks_launch(const struct trace *trace, const struct rule *rules, si
 int predict_max(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);
 
-/* The most that would be held from the driver if these rules were live (count may be 0). 0, or -errno. */
+/* The most that would be held from the driver if these rules were live (count may be 0), none of which evicts. 0, or -errno. */
 int predict_reserved(
         const struct trace *trace, const struct rule *rules, size_t count, uint64_t *ret_bytes);
+
+/* The same beside blocks that the pool does not serve in the replay (swapsim.h). */
+struct predict_beside {
+    const uint32_t *rule_of; /* per block: TRACE_NONE = it is served; NULL: all are */
+    const uint64_t
+            *in_most; /* what the others hold: the most since the event before; NULL: nothing */
+    int device;       /* of this one alone; -1 = of all */
+};
+
+struct predict_held {
+    uint64_t reserved; /* from the driver for the pool, what blocks beside it hold included */
+    uint64_t other;    /* without those, and with what the driver serves itself */
+};
+
+int predict_held(const struct trace *trace, const struct rule *rules, size_t count,
+        const struct predict_beside *beside, struct predict_held *ret_held);
 
 #endif
