@@ -496,7 +496,10 @@ static void end_sets(struct run *run)
 int swapsim_run(const struct swapsim_job *job, struct swapsim *ret_sim)
 {
     const struct trace *trace = job->trace;
-    struct run run = {.job = job, .out = ret_sim};
+    struct run run = {.job = job,
+            .out = ret_sim,
+            .players = vec_new(1, sizeof(struct player)),
+            .player_room = 1};
 
     *ret_sim = (struct swapsim){.in_most = vec_new(trace->event_count + 1, sizeof(uint64_t)),
             .rule_of = vec_new(trace->block_count, sizeof(uint32_t))};
@@ -534,10 +537,14 @@ void swapsim_done(struct swapsim *sim)
     *sim = (struct swapsim){.count = 0};
 }
 
+struct moved {
+    const struct swapsim_step *step;
+};
+
 static int by_moved(const void *left, const void *right)
 {
-    const struct swapsim_step *a = *(const struct swapsim_step *const *)left;
-    const struct swapsim_step *b = *(const struct swapsim_step *const *)right;
+    const struct swapsim_step *a = ((const struct moved *)left)->step;
+    const struct swapsim_step *b = ((const struct moved *)right)->step;
     uint64_t moved_a = a->moved_in + a->moved_out;
     uint64_t moved_b = b->moved_in + b->moved_out;
 
@@ -548,17 +555,17 @@ static int by_moved(const void *left, const void *right)
 
 const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
 {
-    const struct swapsim_step **rows = vec_new(set->count, sizeof(*rows));
+    struct moved *rows = vec_new(set->count, sizeof(*rows));
     const struct swapsim_step *median = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < set->count; i++)
         if (set->steps[i].is_planned && !set->steps[i].is_running)
-            rows[count++] = &set->steps[i];
+            rows[count++].step = &set->steps[i];
     size_t from = count > 1 ? 1 : 0;
-    vec_sort(rows + from, count - from, sizeof(*rows), by_moved);
+    VEC_SORT(rows + from, count - from, by_moved);
     if (count)
-        median = rows[from + (count - from - 1) / 2];
-    free((void *)rows);
+        median = rows[from + (count - from - 1) / 2].step;
+    free(rows);
     return median;
 }
