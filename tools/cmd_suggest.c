@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "tools/builds.h"
 #include "tools/captures.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
+#include "tools/hintnew.h"
 #include "tools/keytable.h"
 #include "tools/lastuse.h"
 #include "tools/lint.h"
@@ -21,7 +21,6 @@
 #include "tools/outfile.h"
 #include "tools/predict.h"
 #include "tools/stepview.h"
-#include "tools/symfile.h"
 #include "tools/title.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
@@ -67,41 +66,6 @@ struct suggestion {
     /* predicted of the whole run; UINT64_MAX, 0 = not known */
     uint64_t reserved, whole_max;
 };
-
-static bool is_id_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-/* "unused_input" -> "unused-input", of which the second one is "unused-input-2". */
-static void make_id(const char *word, struct keytable *used, char ret_id[static RULE_ID_MAX])
-{
-    char name[RULE_ID_MAX - 12];
-    size_t n = 0;
-
-    for (const char *s = word; *s && n + 1 < sizeof(name); s++) {
-        char c = *s;
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c - 'A' + 'a');
-        if (is_id_char(c))
-            name[n++] = c;
-        else if (n && name[n - 1] != '-')
-            name[n++] = '-';
-    }
-    while (n && name[n - 1] == '-')
-        n--;
-    name[n] = '\0';
-    if (n == 0)
-        memcpy(name, "late", sizeof("late"));
-    uint32_t *number = keytable_at(used, keytable_text(name), 0);
-    (void)snprintf(ret_id, RULE_ID_MAX, "%s", name);
-    if (++*number == 1)
-        return;
-    do {
-        (void)snprintf(ret_id, RULE_ID_MAX, "%s-%" PRIu32, name, *number);
-    } while (keytable_find(used, keytable_text(ret_id)) && ++*number);
-    (void)keytable_at(used, keytable_text(ret_id), 1);
-}
 
 static const char *effect_text(enum mine_effect effect)
 {
@@ -192,24 +156,6 @@ static char *make_proof(const struct mine_hint *hint)
             hint->grower->receives, ordinal_ending(hint->grower->receives), hint->grower->received);
 }
 
-/*
- * A hint that picks by a Python function of the program is called by it and by the first of its lines, whoever was the innermost
- * there. One that picks by a function of a library is called by the line of the program that called it.
- */
-static void name_by_function(const struct sitekey *key, char **io_title, char **io_word)
-{
-    const struct trace_pyframe *frame = key->frame;
-    const char *dot = strrchr(frame->function, '.'); /* of Class.method */
-
-    if (!title_is_program(frame->function, frame->file))
-        return;
-    free(*io_title);
-    free(*io_word);
-    *io_title =
-            vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line);
-    *io_word = vec_text(dot && dot[1] ? dot + 1 : frame->function);
-}
-
 /* Before they are named: the hints are final. */
 static void give_titles(struct suggestion *s)
 {
@@ -219,61 +165,11 @@ static void give_titles(struct suggestion *s)
     s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         if (s->mine.hints[i].key.frame)
-            name_by_function(&s->mine.hints[i].key, &s->titles[i], &words[i]);
-        make_id(words[i], &used, s->mine.hints[i].rule.id);
+            hintnew_name(&s->mine.hints[i].key, &s->titles[i], &words[i]);
+        hintnew_id(words[i], &used, s->mine.hints[i].rule.id);
     }
     keytable_done(&used);
     title_done(words, s->mine.hint_count);
-}
-
-/* The modules that the sites of a hint name, so that a rebuilt one puts the hints to shadow. */
-static void add_builds(struct hintfile *file, const struct trace *trace, uint32_t stack_number)
-{
-    const struct trace_stack *stack = &trace->stacks[stack_number];
-
-    for (uint32_t i = 0; i < stack->count && i < 8; i++) {
-        uint32_t number = trace->frames[stack->first + i].module;
-        if (number == TRACE_NONE || file->build_count == HINTFILE_BUILDS_MAX)
-            continue;
-        const struct trace_module *module = &trace->modules[number];
-        const char *name = symbols_base_name(module->path);
-        bool known = module->build_id_length == 0 || strlen(name) >= sizeof(file->build[0].soname);
-        for (size_t k = 0; k < file->build_count; k++)
-            known = known || strcmp(file->build[k].soname, name) == 0;
-        if (known)
-            continue;
-        struct hintfile_build *build = &file->build[file->build_count++];
-        memcpy(build->soname, name, strlen(name) + 1);
-        symfile_hex(module->build_id, module->build_id_length, build->id);
-    }
-}
-
-/* Which word of the command line names the program: the script of an interpreter, else the program itself. */
-static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
-{
-    const char *name = capture->argc ? symbols_base_name(capture->argv[0]) : "";
-
-    for (size_t i = 1; i < capture->argc && strncmp(name, "python", 6) == 0; i++) {
-        if (capture->argv[i][0] != '-') {
-            name = symbols_base_name(capture->argv[i]);
-            break;
-        }
-    }
-    if (*name && strlen(name) + 3 <= RULE_GLOB_MAX)
-        (void)snprintf(ret_glob, RULE_GLOB_MAX, "*%s*", name);
-    else
-        ret_glob[0] = '\0';
-}
-
-static char *today(void)
-{
-    time_t now = time(NULL);
-    struct tm parts;
-    char text[32] = "";
-
-    if (gmtime_r(&now, &parts))
-        (void)strftime(text, sizeof(text), "%Y-%m-%d", &parts);
-    return vec_text(text);
 }
 
 /* What the reader of the file must know beyond its hints; NULL = nothing. */
@@ -304,17 +200,10 @@ static char *make_head(const struct suggestion *s)
 
 static struct hintfile *make_file(struct suggestion *s)
 {
-    struct hintfile *file = vec_new(1, sizeof(*file));
+    struct hintfile *file = hintnew_file(s->bad.capture, s->fields->min_size);
     char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
 
-    make_argv_glob(s->bad.capture, file->argv);
-    file->mode = HINT_SHADOW;
-    file->min_size = s->fields->min_size;
-    file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
-    file->made_on = today();
     file->comment = make_head(s);
-    if (s->bad.capture->rank && *s->bad.capture->rank)
-        file->predicted_rank = vec_text(s->bad.capture->rank);
     file->predicted_max = s->whole_max;
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
     file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));
@@ -335,7 +224,7 @@ static struct hintfile *make_file(struct suggestion *s)
         file->words[i].saves = s->mine.hints[i].gain;
         file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
         if (!s->mine.hints[i].key.frame) /* a Python function is found in every build */
-            add_builds(file, s->bad.trace, s->mine.hints[i].stack);
+            hintnew_builds(file, s->bad.trace, s->mine.hints[i].stack);
     }
     title_done(ways, s->mine.hint_count);
     return file;
@@ -344,23 +233,8 @@ static struct hintfile *make_file(struct suggestion *s)
 static int save(struct suggestion *s)
 {
     struct hintfile *file = make_file(s);
-    size_t length;
-    char *text;
-    int r = hintfile_write(file, &text, &length);
+    int r = hintnew_save(file, s->fields->output);
 
-    if (r == -E2BIG || r == -EFBIG) {
-        (void)fprintf(stderr,
-                "kedge suggest: %zu hints are more than a hint file may hold (%u, or %s); narrow "
-                "it "
-                "down by --from, --to, --min-size\n",
-                s->mine.hint_count, HINTFILE_HINTS_MAX, render_bytes(HINTFILE_BYTES_MAX).text);
-    } else if (r < 0) {
-        (void)fprintf(
-                stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
-    } else {
-        r = outfile_write("kedge suggest", s->fields->output, OUTFILE_FOR_RUNS, text, length);
-        free(text);
-    }
     hintfile_free(file);
     return r;
 }

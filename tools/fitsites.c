@@ -188,31 +188,48 @@ static bool has_wanted(const struct search *s, size_t origin)
     return false;
 }
 
+static struct key key_of(const struct sitekey *key)
+{
+    return (struct key){key->key, key->frame != NULL, 0};
+}
+
+static void add_call_site(struct search *s, const struct sitekey *key)
+{
+    uint32_t *number = keytable_at(&s->numbers, key_of(key), TRACE_NONE);
+
+    if (*number != TRACE_NONE)
+        return;
+    *number = (uint32_t)s->found_count;
+    VEC_PUSH(s->found, s->found_count, s->found_room) = (struct site){.key = *key};
+}
+
+/* To a call site of wanted blocks. */
+static void add_origin(struct search *s, const struct sitekey *key, size_t origin)
+{
+    const uint32_t *number = keytable_find(&s->numbers, key_of(key));
+    struct site *site = number && s->found ? &s->found[*number] : NULL;
+
+    if (site)
+        VEC_PUSH(site->origins, site->count, site->room) = (uint32_t)origin;
+}
+
+static size_t list_keys(
+        const struct search *s, size_t origin, struct sitekey ret_keys[static SITEKEY_MAX])
+{
+    return sitekey_list(s->job->trace, &s->job->trace->blocks[s->first[origin]], ret_keys);
+}
+
 /* The call sites of wanted blocks, then all origins that come through them. */
 static void find_call_sites(struct search *s)
 {
     struct sitekey keys[SITEKEY_MAX];
 
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < s->origin_count; i++) {
-            const struct trace_block *block = &s->job->trace->blocks[s->first[i]];
-            size_t count =
-                    pass == 1 || has_wanted(s, i) ? sitekey_list(s->job->trace, block, keys) : 0;
-            for (size_t k = 0; k < count; k++) {
-                struct key key = {keys[k].key, keys[k].frame != NULL, 0};
-                const uint32_t *known = keytable_find(&s->numbers, key);
-
-                if (pass == 0 && !known) {
-                    *keytable_at(&s->numbers, key, 0) = (uint32_t)s->found_count;
-                    VEC_PUSH(s->found, s->found_count, s->found_room) =
-                            (struct site){.key = keys[k]};
-                } else if (pass == 1 && known) {
-                    struct site *site = &s->found[*known];
-
-                    VEC_PUSH(site->origins, site->count, site->room) = (uint32_t)i;
-                }
-            }
-        }
+    for (size_t i = 0; i < s->origin_count; i++)
+        for (size_t k = 0, count = has_wanted(s, i) ? list_keys(s, i, keys) : 0; k < count; k++)
+            add_call_site(s, &keys[k]);
+    for (size_t i = 0; i < s->origin_count; i++)
+        for (size_t k = 0, count = list_keys(s, i, keys); k < count; k++)
+            add_origin(s, &keys[k], i);
 }
 
 static int by_size(const void *a, const void *b)
@@ -312,12 +329,14 @@ static int most_first(const void *a, const void *b)
 
 static void choose_picks(struct search *s)
 {
+    struct fitsites *sites = s->sites;
     uint32_t *taken = vec_new(s->pick_count, sizeof(*taken));
     size_t count = cover_choose(s->sets, s->set_count, s->items, s->job->trace->block_count, taken);
 
-    for (size_t i = 0; i < count; i++)
-        VEC_PUSH(s->sites->picks, s->sites->pick_count, s->sites->pick_room) = s->picks[taken[i]];
-    VEC_SORT(s->sites->picks, s->sites->pick_count, most_first);
+    sites->picks = vec_new(count, sizeof(*sites->picks));
+    for (size_t i = 0; i < count && s->picks; i++)
+        sites->picks[sites->pick_count++] = s->picks[taken[i]];
+    VEC_SORT(sites->picks, sites->pick_count, most_first);
     free(taken);
 }
 

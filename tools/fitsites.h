@@ -50,7 +50,7 @@ struct fitsites_pick {
 struct fitsites {
     uint8_t *class_of;           /* per block: enum fitsites_class */
     struct fitsites_pick *picks; /* most bytes first */
-    size_t pick_count, pick_room;
+    size_t pick_count;
     struct trace_sum
             left[FITSITES_CLASSES]; /* of those that stay: what lives through a whole step */
 };

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/hintnew.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/outfile.h"
+#include "tools/render.h"
+#include "tools/symbols.h"
+#include "tools/symfile.h"
+#include "tools/title.h"
+#include "tools/vec.h"
+
+static bool is_id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+void hintnew_id(const char *word, struct keytable *used, char ret_id[static RULE_ID_MAX])
+{
+    char name[RULE_ID_MAX - 12];
+    size_t n = 0;
+
+    for (const char *s = word; *s && n + 1 < sizeof(name); s++) {
+        char c = *s;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (is_id_char(c))
+            name[n++] = c;
+        else if (n && name[n - 1] != '-')
+            name[n++] = '-';
+    }
+    while (n && name[n - 1] == '-')
+        n--;
+    name[n] = '\0';
+    if (n == 0)
+        memcpy(name, "late", sizeof("late"));
+    uint32_t *number = keytable_at(used, keytable_text(name), 0);
+    (void)snprintf(ret_id, RULE_ID_MAX, "%s", name);
+    if (++*number == 1)
+        return;
+    do {
+        (void)snprintf(ret_id, RULE_ID_MAX, "%s-%" PRIu32, name, *number);
+    } while (keytable_find(used, keytable_text(ret_id)) && ++*number);
+    (void)keytable_at(used, keytable_text(ret_id), 1);
+}
+
+void hintnew_name(const struct sitekey *key, char **io_title, char **io_word)
+{
+    const struct trace_pyframe *frame = key->frame;
+    const char *dot = strrchr(frame->function, '.'); /* of Class.method */
+
+    if (!title_is_program(frame->function, frame->file))
+        return;
+    free(*io_title);
+    free(*io_word);
+    *io_title =
+            vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line);
+    *io_word = vec_text(dot && dot[1] ? dot + 1 : frame->function);
+}
+
+void hintnew_builds(struct hintfile *file, const struct trace *trace, uint32_t stack_number)
+{
+    const struct trace_stack *stack = &trace->stacks[stack_number];
+
+    for (uint32_t i = 0; i < stack->count && i < 8; i++) {
+        uint32_t number = trace->frames[stack->first + i].module;
+        if (number == TRACE_NONE || file->build_count == HINTFILE_BUILDS_MAX)
+            continue;
+        const struct trace_module *module = &trace->modules[number];
+        const char *name = symbols_base_name(module->path);
+        bool known = module->build_id_length == 0 || strlen(name) >= sizeof(file->build[0].soname);
+        for (size_t k = 0; k < file->build_count; k++)
+            known = known || strcmp(file->build[k].soname, name) == 0;
+        if (known)
+            continue;
+        struct hintfile_build *build = &file->build[file->build_count++];
+        memcpy(build->soname, name, strlen(name) + 1);
+        symfile_hex(module->build_id, module->build_id_length, build->id);
+    }
+}
+
+/* Which word of the command line names the program: the script of an interpreter, else the program itself. */
+static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
+{
+    const char *name = capture->argc ? symbols_base_name(capture->argv[0]) : "";
+
+    for (size_t i = 1; i < capture->argc && strncmp(name, "python", 6) == 0; i++) {
+        if (capture->argv[i][0] != '-') {
+            name = symbols_base_name(capture->argv[i]);
+            break;
+        }
+    }
+    if (*name && strlen(name) + 3 <= RULE_GLOB_MAX)
+        (void)snprintf(ret_glob, RULE_GLOB_MAX, "*%s*", name);
+    else
+        ret_glob[0] = '\0';
+}
+
+static char *today(void)
+{
+    time_t now = time(NULL);
+    struct tm parts;
+    char text[32] = "";
+
+    if (gmtime_r(&now, &parts))
+        (void)strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+    return vec_text(text);
+}
+
+struct hintfile *hintnew_file(const struct read_capture *capture, uint64_t min_size)
+{
+    struct hintfile *file = vec_new(1, sizeof(*file));
+
+    make_argv_glob(capture, file->argv);
+    file->mode = HINT_SHADOW;
+    file->min_size = min_size;
+    file->made_by = vec_text("kedge suggest " KEDGE_VERSION);
+    file->made_on = today();
+    if (capture->rank && *capture->rank)
+        file->predicted_rank = vec_text(capture->rank);
+    return file;
+}
+
+int hintnew_save(const struct hintfile *file, const char *path)
+{
+    size_t length;
+    char *text;
+    int r = hintfile_write(file, &text, &length);
+
+    if (r == -E2BIG || r == -EFBIG) {
+        (void)fprintf(stderr,
+                "kedge suggest: %zu hints are more than a hint file may hold (%u, or %s); narrow "
+                "it "
+                "down by --from, --to, --min-size\n",
+                file->rule_count, HINTFILE_HINTS_MAX, render_bytes(HINTFILE_BYTES_MAX).text);
+    } else if (r < 0) {
+        (void)fprintf(
+                stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
+    } else {
+        r = outfile_write("kedge suggest", path, OUTFILE_FOR_RUNS, text, length);
+        free(text);
+    }
+    return r;
+}
