@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "tools/builds.h"
+#include "tools/capped.h"
 #include "tools/captures.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
@@ -27,7 +28,7 @@
 
 struct fields {
     const char *good, *bad, *output, *from, *to;
-    uint64_t min_size;
+    uint64_t min_size, cap, bandwidth;
     bool force, json;
 };
 
@@ -43,6 +44,12 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"min-size", "SIZE", "leave smaller blocks alone (default 2M)", ARGS_SIZE,
                 offsetof(struct fields, min_size)},
+        {"cap", "SIZE",
+                "make the program fit into SIZE of a device: what goes out to the host, and when",
+                ARGS_SIZE, offsetof(struct fields, cap)},
+        {"bandwidth", "SIZE",
+                "of copies to and from the host, bytes a second (with --cap; default 24G)",
+                ARGS_SIZE, offsetof(struct fields, bandwidth)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -659,17 +666,25 @@ static int add_word(struct suggestion *s, const char *word)
     return r;
 }
 
-static int check_fields(const struct fields *fields, const char *capture)
+/* --cap looks at one whole run, and may write nothing. */
+static bool is_usage(const struct fields *fields, char **words)
 {
-    bool is_one = capture && !fields->good && !fields->bad;
-    bool is_two = !capture && fields->good && fields->bad;
+    bool is_one = words[0] && !fields->good && !fields->bad;
+    bool is_two = !words[0] && fields->good && fields->bad;
 
-    if (!fields->output || !(is_one || is_two)) {
+    if (fields->cap)
+        return is_one && !words[1] && !fields->from && !fields->to;
+    return fields->output && !fields->bandwidth && (is_one || is_two);
+}
+
+static int check_fields(const struct fields *fields, char **words)
+{
+    if (!is_usage(fields, words)) {
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
         return CMD_BAD;
     }
     /* Somebody may have edited it: hints are reviewed by people. */
-    if (!fields->force && outfile_is_taken(fields->output)) {
+    if (!fields->force && fields->output && outfile_is_taken(fields->output)) {
         (void)fprintf(stderr, "kedge suggest: %s is there already; --force replaces it\n",
                 fields->output);
         return CMD_BAD;
@@ -677,11 +692,28 @@ static int check_fields(const struct fields *fields, const char *capture)
     return CMD_DONE;
 }
 
+static int suggest_cap(struct suggestion *s)
+{
+    struct capped_job job = {.output = s->fields->output,
+            .size = s->fields->cap,
+            .min_size = s->fields->min_size,
+            .bandwidth = s->fields->bandwidth ? s->fields->bandwidth : CAPPED_BANDWIDTH,
+            .json = s->fields->json};
+
+    if (s->rank_count == 1) {
+        job.load = &s->ranks[0];
+        return capped_suggest(&job);
+    }
+    (void)fprintf(stderr, "kedge suggest: --cap looks at one capture, and there are %zu\n",
+            s->rank_count);
+    return CMD_BAD;
+}
+
 static int suggest_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
     struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
-    int r = check_fields(&fields, words[0]);
+    int r = check_fields(&fields, words);
 
     if (r != CMD_DONE)
         return r;
@@ -694,7 +726,9 @@ static int suggest_command(const void *parsed, char **words)
         r = load_open(fields.good, &s.good);
     if (!s.is_mining && r == CMD_DONE)
         r = load_open(fields.bad, &s.bad);
-    if (r == CMD_DONE)
+    if (r == CMD_DONE && fields.cap)
+        r = suggest_cap(&s);
+    else if (r == CMD_DONE)
         r = s.is_mining ? mine_ranks(&s) : compare_and_mine(&s);
     load_close(&s.good);
     if (!s.is_mining) /* else it is one of the ranks' */
@@ -708,9 +742,10 @@ static int suggest_command(const void *parsed, char **words)
 
 const struct cmd cmd_suggest = {
         .name = "suggest",
-        .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE) -o FILE [options]",
+        .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE | CAPTURE --cap SIZE) "
+                 "-o FILE [options]",
         .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
-                   "long after its last use.",
+                   "long after its last use; or for what may go out to the host.",
         CMD_OPTIONS(options, struct fields),
         .words_min = 0,
         .words_max = -1,

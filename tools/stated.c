@@ -18,7 +18,7 @@ struct family {
     char *path;
     struct stated_span *spans;
     size_t count, room;
-    uint64_t allocs;
+    uint64_t work;
     uint32_t depth;
     bool is_named, overlaps;
 };
@@ -27,7 +27,7 @@ struct families {
     struct family *families;
     size_t count, room;
     struct keytable numbers;
-    uint64_t *allocs; /* before each event */
+    uint64_t *work; /* allocations, or uses, before each event */
 };
 
 static char *fold(const char *path)
@@ -78,7 +78,7 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Marks reach to the next one; counts what was allocated. */
+/* Marks reach to the next one; counts what was done. */
 static void finish(struct families *families, struct family *family, uint32_t end)
 {
     VEC_SORT(family->spans, family->count, by_first);
@@ -88,24 +88,31 @@ static void finish(struct families *families, struct family *family, uint32_t en
         if (span->behind == TRACE_NEVER)
             span->behind = next;
         family->overlaps = family->overlaps || span->behind > next;
-        family->allocs += families->allocs[span->behind] - families->allocs[span->first];
+        family->work += families->work[span->behind] - families->work[span->first];
     }
 }
 
 static void count_allocs(struct families *families, const struct trace *trace)
 {
-    families->allocs = vec_new(trace->event_count + 1, sizeof(*families->allocs));
     for (size_t i = 0; i < trace->event_count; i++)
-        families->allocs[i + 1] = families->allocs[i] + (trace->events[i].kind == TRACE_ALLOC);
+        families->work[i + 1] = families->work[i] + (trace->events[i].kind == TRACE_ALLOC);
 }
 
-static bool may_be(const struct family *family, uint64_t allocs)
+static void count_uses(struct families *families, const struct trace *trace)
 {
-    if (family->overlaps || family->allocs == 0)
+    for (size_t i = 0; i < trace->use_count; i++)
+        families->work[trace->uses[i].at]++;
+    for (size_t i = 0; i < trace->event_count; i++)
+        families->work[i + 1] += families->work[i];
+}
+
+static bool may_be(const struct family *family, uint64_t work)
+{
+    if (family->overlaps || family->work == 0)
         return false;
     if (family->is_named)
         return family->count >= NAMED_MIN;
-    return family->count >= ALONE_MIN && family->depth == 0 && 2 * family->allocs >= allocs;
+    return family->count >= ALONE_MIN && family->depth == 0 && 2 * family->work >= work;
 }
 
 static bool is_better(const struct family *one, const struct family *than)
@@ -114,7 +121,7 @@ static bool is_better(const struct family *one, const struct family *than)
         return one->is_named;
     if (one->depth != than->depth)
         return one->depth < than->depth;
-    return one->allocs > than->allocs;
+    return one->work > than->work;
 }
 
 static void find_families(struct families *families, const struct trace *trace)
@@ -135,19 +142,19 @@ static void find_families(struct families *families, const struct trace *trace)
     }
 }
 
-void stated_find(const struct trace *trace, struct stated *ret)
+static void find(const struct trace *trace, void (*count)(struct families *, const struct trace *),
+        struct stated *ret)
 {
-    struct families families = {0};
+    struct families families = {.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
     struct family *best = NULL;
 
     *ret = (struct stated){0};
-    count_allocs(&families, trace);
+    count(&families, trace);
     find_families(&families, trace);
     for (size_t i = 0; i < families.count; i++) {
         struct family *family = &families.families[i];
         finish(&families, family, (uint32_t)trace->event_count);
-        if (may_be(family, families.allocs[trace->event_count])
-                && (!best || is_better(family, best)))
+        if (may_be(family, families.work[trace->event_count]) && (!best || is_better(family, best)))
             best = family;
     }
     if (best) {
@@ -160,8 +167,18 @@ void stated_find(const struct trace *trace, struct stated *ret)
         free(families.families[i].spans);
     }
     free(families.families);
-    free(families.allocs);
+    free(families.work);
     keytable_done(&families.numbers);
+}
+
+void stated_find(const struct trace *trace, struct stated *ret)
+{
+    find(trace, count_allocs, ret);
+}
+
+void stated_find_by_uses(const struct trace *trace, struct stated *ret)
+{
+    find(trace, count_uses, ret);
 }
 
 void stated_done(struct stated *stated)

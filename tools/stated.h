@@ -28,6 +28,9 @@ struct stated {
 };
 
 void stated_find(const struct trace *trace, struct stated *ret);
+
+/* The same by uses of blocks instead of allocations: steps may allocate nothing. */
+void stated_find_by_uses(const struct trace *trace, struct stated *ret);
 void stated_done(struct stated *stated);
 
 #endif

@@ -16,7 +16,7 @@ static struct fit fit_into(const struct swapstory *s, uint64_t size)
     struct stated steps;
     struct fit fit;
 
-    stated_find(s->story.trace, &steps);
+    stated_find_by_uses(s->story.trace, &steps);
     struct fit_job job = {.trace = s->story.trace,
             .steps = &steps,
             .size = size,
@@ -158,7 +158,6 @@ TEST(steps_are_told_apart_from_other_anchors)
         (void)snprintf(name, sizeof(name), "step_%u", step + 8); /* from one digit to two */
         swapstory_enter(&m.s, name);
         swapstory_enter(&m.s, "inner");
-        (void)swapstory_alloc(&m.s, SITE_C, 4096);
         use_in_order(&m.s, m.units, 6);
         swapstory_exit(&m.s);
         swapstory_exit(&m.s);
@@ -178,7 +177,6 @@ TEST(a_number_in_the_name_of_steps_is_a_glob)
 
         (void)snprintf(name, sizeof(name), "step_%u", step + 8);
         swapstory_enter(&m.s, name);
-        (void)swapstory_alloc(&m.s, SITE_C, 4096);
         use_in_order(&m.s, m.units, 6);
         swapstory_exit(&m.s);
     }
