@@ -412,18 +412,44 @@ static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
     return 0;
 }
 
-/* The `when` of an evict hint begins a step of its sets. */
+/* The `when` of a set's hint begins a step. */
+static int begin_steps(struct run *run, uint32_t at, const struct edge *edge)
+{
+    const struct swapsim_job *job = run->job;
+    int r = 0;
+
+    for (uint32_t i = 0; i < run->out->count && r == 0; i++)
+        if (hint_edge_matches(&job->rules[run->out->sets[i].rule].when, edge))
+            r = begin_step(run, i, job->trace->events[at].time_ns);
+    return r;
+}
+
+/* What a restore hint is of comes in. */
+static void bring_in(struct run *run, uint32_t at, const struct rule *rule)
+{
+    uint64_t now_ns = run->job->trace->events[at].time_ns + run->waited_ns;
+    struct evict_moves moves;
+
+    for (uint32_t i = 0; i < run->out->count; i++) {
+        if ((int)run->out->sets[i].rule != rule->of)
+            continue;
+        (void)evict_bring(run->players[i].evict, &moves);
+        make_moves(run, i, &moves, now_ns);
+    }
+}
+
 static int pass_edge(struct run *run, uint32_t at)
 {
     const struct swapsim_job *job = run->job;
     struct edge edge;
-    int r = 0;
 
     if (!predict_edge(job->trace, at, &edge))
         return 0;
-    for (uint32_t i = 0; i < run->out->count && r == 0; i++)
-        if (hint_edge_matches(&job->rules[run->out->sets[i].rule].when, &edge))
-            r = begin_step(run, i, job->trace->events[at].time_ns);
+    int r = begin_steps(run, at, &edge);
+    for (size_t i = 0; i < job->rule_count && r == 0; i++)
+        if (job->rules[i].action == ACTION_RESTORE && job->rules[i].mode != HINT_OFF
+                && hint_edge_matches(&job->rules[i].when, &edge))
+            bring_in(run, at, &job->rules[i]);
     return r;
 }
 

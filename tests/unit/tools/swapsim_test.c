@@ -238,6 +238,47 @@ TEST(caps_may_be_of_each_step)
     swapstory_end(&s);
 }
 
+/* What a step has taken out comes in behind it, as far as there is room. */
+TEST(a_restore_hint_brings_in_while_there_is_room)
+{
+    struct swapstory s = swapstory_begin();
+    struct rule rules[2] = {evict_rule(256 * MIB),
+            {.id = "early",
+                    .action = ACTION_RESTORE,
+                    .mode = HINT_LIVE,
+                    .when = {.kind = EDGE_EXIT, .anchor = "step"}}};
+    uint32_t first = swapstory_alloc(&s, SITE, 128 * MIB);
+    uint32_t other = swapstory_alloc(&s, SITE, 128 * MIB);
+
+    swapstory_use(&s, first);
+    swapstory_use(&s, other);
+    for (unsigned i = 0; i < 4; i++) {
+        swapstory_enter(&s, "step");
+        swapstory_use(&s, first);
+        uint32_t passing = swapstory_alloc(&s, SITE, 128 * MIB);
+        swapstory_use(&s, passing); /* takes the room of one, and leaves it free */
+        swapstory_free(&s, passing);
+        swapstory_exit(&s);
+        swapstory_use(&s, other);
+    }
+    struct swapsim sim = play(&s, rules, 1);
+    uint64_t moved = sim.sets[0].steps[3].moved_in;
+    swapsim_done(&sim);
+    struct swapsim_job job = {
+            .trace = s.story.trace, .rules = rules, .rule_count = 1, .bandwidth = 128 * MIB * 1000};
+    REQUIRE_EQ(swapsim_run(&job, &sim), 0);
+    uint64_t late = sim.sets[0].steps[3].waited_ns;
+    swapsim_done(&sim);
+    job.rule_count = 2;
+    REQUIRE_EQ(swapsim_run(&job, &sim), 0);
+    CHECK_EQ(sim.count, 1);
+    CHECK_EQ(sim.sets[0].steps[3].moved_in, moved);
+    CHECK_GT(moved, 0);
+    CHECK_LT(sim.sets[0].steps[3].waited_ns, late);
+    swapsim_done(&sim);
+    swapstory_end(&s);
+}
+
 TEST(calls_wait_for_copies)
 {
     uint32_t blocks[3];
