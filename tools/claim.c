@@ -48,6 +48,11 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
                 "how many hints matched more or less than they expect, and released nothing from "
                 "there on",
                 .is_bytes = false},
+        [CLAIM_MOVED_IN] = {"moved_in",
+                "the bytes that evict hints copied to devices, on paper in shadow",
+                .is_bytes = true},
+        [CLAIM_MOVED_OUT] = {"moved_out", "the bytes that they copied to the host",
+                .is_bytes = true},
         [CLAIM_LATE] = {"late", "how many blocks were freed later than in the run FILE, or never",
                 .has_file = true},
         [CLAIM_EXTRA] = {"extra",

@@ -94,6 +94,22 @@ static uint64_t drifted_hints(const struct load *load)
     return count;
 }
 
+/* Of the steps that the capture has: of a long run it has some. */
+static struct claim_range moved(const struct load *load, enum claim_figure figure)
+{
+    const struct read_capture *capture = load->capture;
+    uint64_t bytes = 0;
+    bool is_all = true;
+
+    for (size_t i = 0; i < capture->evict_count; i++) {
+        const struct format_evict *what = &capture->evict[i].what;
+
+        bytes += figure == CLAIM_MOVED_IN ? what->moved_in : what->moved_out;
+        is_all = is_all && what->step < FORMAT_EVICT_STEPS_ALL;
+    }
+    return range_of(figure, bytes, is_all && load_has_ended(load));
+}
+
 static void measure_run(
         const struct measure *measure, const struct claim *claim, struct measure_result *result)
 {
@@ -103,6 +119,8 @@ static void measure_run(
             : value_in(&measure->figures, claim->figure);
 
     result->range = range_of(claim->figure, value, has_ended);
+    if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
+        result->range = moved(measure->load, claim->figure);
     /* What shadow would have released the writer does not add up. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && lacks_events(measure->load)) {
         result->range = unknown;

@@ -315,6 +315,8 @@ static int make_unit(struct run *run, uint32_t id)
         player->units[player->unit_count].block = TRACE_NONE;
     player->units[index] = (struct unit){.block = id, .size = size};
     run->unit_of[id] = index;
+    if (run->job->stays && run->job->stays[id])
+        evict_hold(player->evict, index);
     player->now.units++;
     player->now.bytes += size;
     return 0;

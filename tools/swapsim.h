@@ -15,7 +15,7 @@
  * Time is that of the record, and what calls wait for: copies in and out are two queues, one of each for a device, at `bandwidth`. A copy
  * in begins when its call, or the one ahead of which it is made, is due, and the copies out before it are done.
  *
- * Knows nothing of pins, graphs and hosts without memory: blocks that must stay for these are the caller's to leave out.
+ * Knows nothing of pins, graphs and hosts without memory: which blocks stay for these is for the caller to say.
  *
  * Units: bytes, ns. Threads: none. Memory: vec.h, and evict.h's own.
  */
@@ -35,6 +35,7 @@ struct swapsim_job {
     /* The cap in a step; NULL: what the rules state, which has to be bytes and all that there is. */
     uint64_t (*cap)(const void *self, uint32_t rule, int device, uint64_t step);
     const void *self;
+    const bool *stays; /* per block: once in, it does not go out; NULL: all may */
 };
 
 /* Step 0 is what comes before the first edge. */

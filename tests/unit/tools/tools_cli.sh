@@ -632,6 +632,11 @@ PY
         check 1 $name.kcap $(echo "$figures" | sed 's/==/!=/')
         has out "0 of 12 hold"
     done
+    # What was moved between device and host, in all steps that were told.
+    form evict
+    check 0 evict.kcap 'moved_in==2176MiB' 'moved_out==1663MiB'
+    check 1 evict.kcap 'moved_out<1GiB'
+    check 0 good.kcap 'moved_in==0'
     # Other runs, growth and anchors.
     check 0 bad.kcap 'late(good.kcap)==30' 'late(bad.kcap)==0' 'extra(good.kcap)==0' 'growth==228MiB'
     check 0 leak.kcap 'extra(good.kcap)==10' 'late(good.kcap)==0'

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`kedge suggest CAPTURE --cap SIZE`: which blocks go out so that the program fits, and what that moves."""
+import pathlib
+
+from regresskit import BUILD, KEDGE, check, kedge_run, main, run, same, tool, tool_json
+
+GEMINI = BUILD / "trainers" / "gemini"
+MIB = 1 << 20
+SEED = ("--units", 3, "--size", "128M", "--order", "0 1 2 0 1", "--steps", 6, "--update", "none")
+
+
+def record(*arguments, name="run.kcap", trace="full,uses=order"):
+    kedge_run(GEMINI, *arguments, capture=name, KEDGE_TRACE=trace)
+    return name
+
+
+def refused(*arguments, rc):
+    """The one line that says why there is no hint."""
+    lines = run(KEDGE, "suggest", *arguments, rc=rc).stdout.splitlines()
+    same("lines of a refusal", len(lines), 1)
+    return lines[0]
+
+
+def the_seed_moves_as_much_as_predicted_by_hand():
+    """Two of three units fit. What no order of moves can do better than is reached: ../data/s878_volume_per_step_mib.csv."""
+    found = tool_json("suggest", record(*SEED), "--cap", "260M", "-o", "hints.yaml")
+    same("answer", found["answer"], "found")
+    same("cap", found["cap_bytes"], 258 * MIB) # the sums and the activation have 2 MiB of the pool
+    same("beside it", found["other_bytes"], 2 * MIB)
+    same("managed", found["managed"], {"count": 3, "bytes": 384 * MIB})
+    step = found["step"]
+    same("in", step["moved_in_bytes"], 256 * MIB)
+    same("out", step["moved_out_bytes"], 256 * MIB)
+    check(step["in_at_least_bytes"] <= 256 * MIB, "the bound is above what is moved")
+    check(step["times_as_long"] > 1, "copies take no time")
+    text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
+    for line in ('  - id: "alloc-unit"', "    do: evict", '    when: {anchor: "step", edge: enter}', "    cap: {device: 258MiB}",
+                 "predicted of each step: 256.00 MiB in, 256.00 MiB out"):
+        check(line in text, f"no line {line!r} in:\n{text}")
+    check("1 hint, 0 warnings" in tool("hints", "lint", "hints.yaml"), "lint has something to say")
+
+
+def a_slower_host_takes_longer():
+    record(*SEED)
+    slow = [tool_json("suggest", "run.kcap", "--cap", "260M", "--bandwidth", speed)["step"] for speed in ("1G", "16G")]
+    same("what is moved does not depend on it", slow[0]["moved_in_bytes"], slow[1]["moved_in_bytes"])
+    check(slow[0]["waited_ms"] > 15 * slow[1]["waited_ms"] > 0, f"waited {slow[0]['waited_ms']} and {slow[1]['waited_ms']} ms")
+    text = tool("suggest", "run.kcap", "--cap", "260M")
+    check("times as long (at 24.00 GiB/s)" in text, text)
+    check("\nwritten to" not in text, "a file was written, though none was named")
+
+
+def states_go_out_with_units():
+    """Both are of other call sites, and share one cap."""
+    record("--units", 6, "--size", "16M", "--states", "--steps", 5)
+    found = tool_json("suggest", "run.kcap", "--cap", "66M", "-o", "hints.yaml")
+    same("answer", found["answer"], "found")
+    same("managed", found["managed"]["count"], 12)
+    same("picks", sorted(p["title"].split()[0] for p in found["picks"]), ["alloc_state", "alloc_unit"])
+    same("hints", pathlib.Path("hints.yaml").read_text(encoding="utf-8").count("do: evict"), 1)
+
+
+def what_cannot_fit_is_refused_with_its_numbers():
+    record(*SEED)
+    line = refused("run.kcap", "--cap", "100M", rc=1)
+    check("needs 128.00 MiB of them at once" in line and "room for 98.00 MiB" in line, line)
+    line = refused("run.kcap", "--cap", "1M", rc=1)
+    check("2.00 MiB have to stay, and no more than 384.00 MiB of the 386.00 MiB" in line, line)
+    line = refused("run.kcap", "--cap", "1G", "-o", "hints.yaml", rc=1)
+    check("it fits into 1.00 GiB" in line, line)
+    check(not pathlib.Path("hints.yaml").exists(), "a file was written")
+
+
+def a_graph_needs_all_its_blocks_at_once():
+    line = refused(record("--units", 6, "--size", "16M", "--graph", "--steps", 5), "--cap", "66M", rc=1)
+    check("needs 96.00 MiB of them at once" in line, line)
+
+
+def without_the_order_of_uses_there_is_no_answer():
+    line = refused(record(*SEED, trace="full,uses=on"), "--cap", "260M", rc=2)
+    check("has no order of uses (kedge run --trace full,uses=order " in line, line)
+    line = refused(record("--units", 4, "--size", "16M", "--steps", 2), "--cap", "40M", rc=2)
+    check("states 2 steps (step) in this run: 3 at least" in line, line)
+    line = refused("run.kcap", "run.kcap", "--cap", "40M", rc=2)
+    check(line.startswith("usage: kedge suggest "), line)
+
+
+if __name__ == "__main__":
+    main(the_seed_moves_as_much_as_predicted_by_hand, a_slower_host_takes_longer, states_go_out_with_units,
+         what_cannot_fit_is_refused_with_its_numbers, a_graph_needs_all_its_blocks_at_once,
+         without_the_order_of_uses_there_is_no_answer)
