@@ -368,6 +368,7 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
     unsigned int Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
 
+#    define CU_MEMHOSTREGISTER_PORTABLE   0x01
 #    define CUDA_ARRAY3D_LAYERED          0x01
 #    define CUDA_ARRAY3D_CUBEMAP          0x04
 #    define CUDA_ARRAY3D_SPARSE           0x40

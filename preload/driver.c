@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
@@ -749,10 +750,12 @@ enum {
     POISON_CHUNK = 1 << 20, /* bytes that are read at once */
 };
 
-/* Fillings wait for work of the program, readings must not wait for them. */
+/* Fillings wait for work of the program, readings must not wait for them. Content goes both ways at once. */
 enum side {
     SIDE_FILL,
     SIDE_READ,
+    SIDE_OUT,
+    SIDE_IN,
     SIDE_COUNT,
 };
 
@@ -889,6 +892,219 @@ static int poison_read(SELF, enum heap_kind heap, uint64_t owner, int device, de
     return r;
 }
 
+/* ---- content -------------------------------------------------------------------------------- */
+
+/*
+ * Memory of the host that holds content. It is ours, from the kernel, and pinned by registration in one context, for all of them: if that
+ * context ends, the memory and what is in it stay, since blocks of memory pools survive a reset (R76), and it is pageable
+ * from there on. A child of a fork does not have it: the device goes on to write to the parent's pages alone.
+ */
+struct host {
+    uint64_t address;
+    uint64_t size;
+    uint64_t context; /* generation; 0 = pageable */
+};
+
+FORKLOCK(hosts_lock);
+static struct table hosts = TABLE_OF(struct host); /* guarded by hosts_lock */
+
+static bool note_host(void *address, uint64_t size, uint64_t context)
+{
+    struct host *host;
+
+    lock_take(&hosts_lock);
+    host = table_add(&hosts, (uintptr_t)address);
+    if (host) {
+        host->size = size;
+        host->context = context;
+    }
+    lock_drop(&hosts_lock);
+    return host != NULL;
+}
+
+static uint64_t forget_host(void *address)
+{
+    struct host *host;
+    uint64_t context;
+
+    lock_take(&hosts_lock);
+    host = table_find(&hosts, (uintptr_t)address);
+    context = host ? host->context : 0;
+    (void)table_remove(&hosts, host);
+    lock_drop(&hosts_lock);
+    return context;
+}
+
+/* The address may be inside. */
+static bool is_pinned(const void *address)
+{
+    uint64_t at = (uintptr_t)address;
+    const struct host *host;
+    bool pinned;
+
+    lock_take(&hosts_lock);
+    host = table_find(&hosts, at);
+    if (!host)
+        host = table_next(&hosts, NULL);
+    while (host && (at < host->address || at - host->address >= host->size))
+        host = table_next(&hosts, host);
+    pinned = host && host->context;
+    lock_drop(&hosts_lock);
+    return pinned;
+}
+
+static void unpin_hosts_of(uint64_t context)
+{
+    lock_take(&hosts_lock);
+    for (struct host *host = table_next(&hosts, NULL); host; host = table_next(&hosts, host))
+        if (host->context == context)
+            host->context = 0;
+    lock_drop(&hosts_lock);
+}
+
+/* A primary context, which lives longest, or any other. */
+static uint64_t lasting_context(void)
+{
+    struct context list[CONTEXTS_MAX];
+    size_t n = context_list(list, CONTEXTS_MAX);
+
+    for (size_t i = 0; i < n; i++)
+        if (context_primary(list[i].device) == list[i].handle)
+            return list[i].generation;
+    return n ? list[0].generation : 0;
+}
+
+/* *ret_context 0: it is pageable, since the driver registers nothing. */
+static int pin_host(void *host, uint64_t size, uint64_t *ret_context)
+{
+    uint64_t context = lasting_context();
+    struct quiet quiet;
+    int r;
+
+    *ret_context = 0;
+    if (!REAL_HAS(cuMemHostRegister_v2))
+        return 0;
+    quiet = quiet_begin();
+    r = context ? context_enter(context, &quiet.use) : -ENOENT;
+    if (r == 0)
+        r = (int)REAL(cuMemHostRegister_v2)(host, size, CU_MEMHOSTREGISTER_PORTABLE);
+    if (r == 0)
+        *ret_context = context;
+    return quiet_end(&quiet, r == CUDA_ERROR_NOT_SUPPORTED ? 0 : r);
+}
+
+/* False: it is still the driver's. */
+static bool unpin_host(void *host, uint64_t context)
+{
+    struct quiet quiet = quiet_begin();
+    int r = context_enter(context, &quiet.use);
+
+    if (r == 0)
+        r = (int)REAL(cuMemHostUnregister)(host);
+    (void)quiet_end(&quiet, 0);
+    return r == 0 || r == -ENOENT || is_gone(r) || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+static void host_give(SELF, void *host, uint64_t size, bool pinned)
+{
+    uint64_t context = forget_host(host);
+
+    (void)pinned;
+    if (!context || unpin_host(host, context))
+        (void)munmap(host, size);
+}
+
+static int host_take(SELF, uint64_t size, bool pinned, void **ret_host)
+{
+    void *host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t context = 0;
+    int r = 0;
+
+    if (host == MAP_FAILED)
+        return -ENOMEM;
+    (void)madvise(host, size, MADV_HUGEPAGE);
+    if (madvise(host, size, MADV_DONTFORK) < 0)
+        r = -errno;
+    if (r == 0 && pinned)
+        r = pin_host(host, size, &context);
+    if (r == 0 && !note_host(host, size, context)) {
+        r = -ENOMEM;
+        if (context && !unpin_host(host, context))
+            return r;
+    }
+    if (r == 0)
+        *ret_host = host;
+    else
+        (void)munmap(host, size);
+    return r;
+}
+
+static int copy_content(
+        enum driver_way way, devptr_t ptr, void *host, uint64_t size, CUstream stream)
+{
+    if (way == DRIVER_OUT)
+        return (int)REAL(cuMemcpyDtoHAsync_v2)(host, ptr, size, stream);
+    return (int)REAL(cuMemcpyHtoDAsync_v2)(ptr, host, size, stream);
+}
+
+static int wait_on_all(const struct stream *stream, const uint64_t *fences, uint32_t count)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < count && r == 0; i++)
+        r = wait_on(stream, (const struct fence *)(uintptr_t)fences[i]);
+    return r;
+}
+
+/*
+ * Pageable memory is copied outside of the gate, since the driver waits for the copy (R96); so is what could not be recorded
+ * waited for: a fence without events has passed.
+ */
+static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
+        devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
+        uint64_t *ret_fence)
+{
+    enum side side = way == DRIVER_OUT ? SIDE_OUT : SIDE_IN;
+    struct stream stream = {.identity = 0};
+    bool pinned = is_pinned(host);
+    bool waits = !pinned;
+    struct fence *fence;
+    struct quiet quiet;
+    int r;
+
+    if (!gate_fence_enter())
+        return -EBUSY;
+    fence = meta_get(sizeof *fence);
+    quiet = quiet_begin();
+    r = fence ? enter_side(heap, owner, device, side, &quiet, &stream.handle) : -ENOMEM;
+    stream.context = quiet.use.generation;
+    if (r == 0)
+        r = wait_on_all(&stream, after, count);
+    if (r == 0 && pinned)
+        r = copy_content(way, ptr, host, size, stream.handle);
+    if (r == 0 && pinned)
+        waits = record_on(&stream, fence) != 0;
+    gate_fence_leave();
+    if (r == 0 && !pinned)
+        r = copy_content(way, ptr, host, size, stream.handle);
+    if (r == 0 && waits)
+        r = (int)REAL(cuStreamSynchronize)(stream.handle);
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+    if (r == 0)
+        *ret_fence = (uint64_t)(uintptr_t)fence;
+    else if (fence)
+        fence_free(fence);
+    return r;
+}
+
+static uint64_t clock_ns(SELF)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* ---- readers -------------------------------------------------------------------------------- */
 
 static uint64_t readers_snapshot(SELF)
@@ -922,6 +1138,10 @@ const struct driver backend_driver = {
         .fence_put = fence_put,
         .poison = poison,
         .poison_read = poison_read,
+        .host_take = host_take,
+        .host_give = host_give,
+        .content = content,
+        .clock_ns = clock_ns,
         .readers_snapshot = readers_snapshot,
         .readers_passed = readers_passed,
 };
@@ -975,6 +1195,7 @@ void backend_context_gone(uint64_t context)
         meta_put(event, sizeof *event);
     }
     lock_drop(&events_lock);
+    unpin_hosts_of(context);
     lock_take(&sides_lock); /* the streams go with it */
     (void)table_remove(&sides, table_find(&sides, context));
     lock_drop(&sides_lock);

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Content of blocks on its way between device and host, and the memory of the host for it, over a driver that writes down what it is asked. */
+#include "preload/backend.h"
+#include "preload/contexts.h"
+#include "preload/gate.h"
+#include "preload/life.h"
+#include "preload/mempools.h"
+#include "preload/resolve.h"
+#include "tests/check.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    PAGES = 16 << 12,
+    LOG = 256,
+    PRIMARY = 2, /* handle of the context that lives longest */
+    OTHER = 1,
+};
+
+void *resolve_real[SLOT_COUNT];
+static uintptr_t current;
+static uint64_t primary, other; /* generations */
+static char calls[LOG];         /* a letter for each */
+static CUresult says[128];
+static int registered; /* ranges */
+static uintptr_t registered_in;
+
+bool resolve_has(enum resolve_slot slot)
+{
+    return resolve_real[slot] != NULL;
+}
+
+void life_driver_said(int result)
+{
+    (void)result;
+}
+
+size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_t max)
+{
+    (void)id;
+    (void)device;
+    (void)ret_descs;
+    (void)max;
+    return 0;
+}
+
+void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
+{
+    (void)id;
+    (void)descs;
+    (void)count;
+}
+
+void mempool_set_peer(int device, int accessor, bool enabled)
+{
+    (void)device;
+    (void)accessor;
+    (void)enabled;
+}
+
+static CUresult called(char letter)
+{
+    size_t n = strlen(calls);
+
+    REQUIRE(n + 1 < sizeof calls);
+    calls[n] = letter;
+    calls[n + 1] = '\0';
+    return says[(unsigned char)letter];
+}
+
+/* NOLINTBEGIN(performance-no-int-to-ptr): handles are numbers here */
+static CUresult get_current(CUcontext *ret_context)
+{
+    *ret_context = (CUcontext)current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult push(CUcontext context)
+{
+    current = (uintptr_t)context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *ret_context)
+{
+    *ret_context = (CUcontext)current;
+    current = OTHER;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_stream(CUstream *ret_stream, unsigned flags)
+{
+    static uintptr_t last = 0x1000;
+
+    CHECK_EQ(flags, CU_STREAM_NON_BLOCKING);
+    *ret_stream = (CUstream)(last += 0x10);
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_event(CUevent *ret_event, unsigned flags)
+{
+    (void)flags;
+    *ret_event = (CUevent)(uintptr_t)0x2000;
+    return CUDA_SUCCESS;
+}
+/* NOLINTEND(performance-no-int-to-ptr) */
+
+static CUresult get_device(CUdevice *ret_device)
+{
+    *ret_device = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult context_id(CUcontext context, unsigned long long *ret_id)
+{
+    *ret_id = (uintptr_t)context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_host(void *host, size_t size, unsigned flags)
+{
+    (void)host;
+    CHECK_EQ(size, PAGES);
+    CHECK_EQ(flags, CU_MEMHOSTREGISTER_PORTABLE);
+    registered_in = current;
+    registered += says['R'] == CUDA_SUCCESS;
+    return called('R');
+}
+
+static CUresult remove_host(void *host)
+{
+    (void)host;
+    registered -= says['U'] == CUDA_SUCCESS;
+    return called('U');
+}
+
+static CUresult copy_out(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+    (void)dst;
+    (void)src;
+    (void)size;
+    (void)stream;
+    return called('o');
+}
+
+static CUresult copy_in(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+    (void)dst;
+    (void)src;
+    (void)size;
+    (void)stream;
+    return called('i');
+}
+
+static CUresult wait_event(CUstream stream, CUevent event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return called('w');
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+    (void)event;
+    (void)stream;
+    return called('r');
+}
+
+static CUresult record_context(CUcontext context, CUevent event)
+{
+    (void)context;
+    (void)event;
+    return called('c');
+}
+
+static CUresult query(CUevent event)
+{
+    (void)event;
+    return called('q');
+}
+
+static CUresult synchronise(CUstream stream)
+{
+    (void)stream;
+    return called('s');
+}
+
+#define SAYS(symbol, function) resolve_real[SLOT_##symbol] = (void *)(uintptr_t)(function)
+
+static void start(void)
+{
+    struct context context;
+
+    SAYS(cuCtxGetCurrent, get_current);
+    SAYS(cuCtxPushCurrent_v2, push);
+    SAYS(cuCtxPopCurrent_v2, pop);
+    SAYS(cuCtxGetDevice, get_device);
+    SAYS(cuCtxGetId, context_id);
+    SAYS(cuStreamCreate, make_stream);
+    SAYS(cuEventCreate, make_event);
+    SAYS(cuMemHostRegister_v2, add_host);
+    SAYS(cuMemHostUnregister, remove_host);
+    SAYS(cuMemcpyDtoHAsync_v2, copy_out);
+    SAYS(cuMemcpyHtoDAsync_v2, copy_in);
+    SAYS(cuStreamWaitEvent, wait_event);
+    SAYS(cuEventRecord, record);
+    SAYS(cuCtxRecordEvent, record_context);
+    SAYS(cuEventQuery, query);
+    SAYS(cuStreamSynchronize, synchronise);
+    current = PRIMARY;
+    REQUIRE_EQ(context_here(&context), 0);
+    context_note_primary(0, context.handle);
+    primary = context.generation;
+    current = OTHER;
+    REQUIRE_EQ(context_here(&context), 0);
+    other = context.generation;
+    memset(says, 0, sizeof says);
+    registered = 0;
+    calls[0] = '\0';
+}
+
+static void *take(bool pinned)
+{
+    void *host = NULL;
+
+    REQUIRE_EQ(backend_driver.host_take(NULL, PAGES, pinned, &host), 0);
+    memset(host, 7, PAGES);
+    return host;
+}
+
+static int move(
+        enum driver_way way, void *host, const uint64_t *after, uint32_t count, uint64_t *ret_fence)
+{
+    return backend_driver.content(
+            NULL, HEAP_PRIVATE, other, 0, way, 0x100000, host, 4096, after, count, ret_fence);
+}
+
+/* Is there memory at this address? */
+static bool is_mapped(void *host)
+{
+    unsigned char core[PAGES >> 12];
+
+    return mincore(host, PAGES, core) == 0;
+}
+
+TEST(pinned_memory_is_registered_where_it_lasts)
+{
+    void *host;
+
+    start();
+    host = take(true);
+    CHECK_EQ(registered, 1);
+    CHECK_EQ(registered_in, PRIMARY);
+    CHECK_EQ(current, OTHER);
+    backend_driver.host_give(NULL, host, PAGES, true);
+    CHECK_EQ(registered, 0);
+    CHECK(!is_mapped(host));
+}
+
+TEST(other_memory_is_not_registered)
+{
+    void *host;
+
+    start();
+    host = take(false);
+    CHECK_EQ(strlen(calls), 0);
+    backend_driver.host_give(NULL, host, PAGES, false);
+    CHECK_EQ(strlen(calls), 0);
+    CHECK(!is_mapped(host));
+}
+
+TEST(what_cannot_be_registered_is_not_had)
+{
+    void *host = NULL;
+
+    start();
+    says['R'] = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(backend_driver.host_take(NULL, PAGES, true, &host), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(host == NULL);
+    says['R'] = CUDA_ERROR_NOT_SUPPORTED; /* there is no such thing here: pageable memory does */
+    CHECK_EQ(backend_driver.host_take(NULL, PAGES, true, &host), 0);
+    backend_driver.host_give(NULL, host, PAGES, true);
+    CHECK_STR_EQ(calls, "RR");
+}
+
+TEST(what_the_driver_keeps_stays_mapped)
+{
+    void *host;
+
+    start();
+    host = take(true);
+    says['U'] = CUDA_ERROR_UNKNOWN;
+    backend_driver.host_give(NULL, host, PAGES, true);
+    CHECK(is_mapped(host));
+}
+
+TEST(content_goes_behind_its_fences_and_is_not_waited_for)
+{
+    uint64_t after[2], fence;
+    void *host;
+
+    start();
+    host = take(true);
+    CHECK_EQ(backend_driver.fence_record(NULL, &after[0]), 0);
+    CHECK_EQ(backend_driver.fence_record(NULL, &after[1]), 0);
+    calls[0] = '\0';
+    CHECK_EQ(move(DRIVER_OUT, host, after, 1, &fence), 0);
+    CHECK_STR_EQ(calls, "wwor"); /* an event of each context */
+    calls[0] = '\0';
+    says['q'] = CUDA_ERROR_NOT_READY;
+    CHECK_EQ(backend_driver.fence_query(NULL, fence), -EAGAIN);
+    says['q'] = CUDA_SUCCESS;
+    CHECK_EQ(backend_driver.fence_query(NULL, fence), 0);
+    backend_driver.fence_put(NULL, fence);
+    calls[0] = '\0';
+    CHECK_EQ(move(DRIVER_IN, (char *)host + 8192, after, 2, &fence), 0);
+    CHECK_STR_EQ(calls, "wwwwir");
+    backend_driver.fence_put(NULL, fence);
+    calls[0] = '\0';
+    CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), 0);
+    CHECK_STR_EQ(calls, "or");
+}
+
+TEST(content_is_refused_while_a_capture_runs)
+{
+    uint64_t fence;
+    void *host;
+
+    start();
+    host = take(true);
+    calls[0] = '\0';
+    gate_begin_enter();
+    gate_begin_leave(true, 0x40, other, 0x80);
+    CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), -EBUSY);
+    CHECK_STR_EQ(calls, "");
+    CHECK(gate_ended(0x40));
+    says['o'] = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), -EBUSY);
+}
+
+TEST(a_copy_that_cannot_be_recorded_is_waited_for)
+{
+    uint64_t fence;
+    void *host;
+
+    start();
+    host = take(true);
+    calls[0] = '\0';
+    says['r'] = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), 0);
+    CHECK_STR_EQ(calls, "ors");
+    CHECK_EQ(backend_driver.fence_query(NULL, fence), 0);
+    says['s'] = CUDA_ERROR_LAUNCH_FAILED;
+    CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), CUDA_ERROR_LAUNCH_FAILED);
+}
+
+TEST(pageable_memory_is_waited_for)
+{
+    uint64_t fence;
+    void *host;
+
+    start();
+    host = take(false);
+    CHECK_EQ(move(DRIVER_IN, host, NULL, 0, &fence), 0);
+    CHECK_STR_EQ(calls, "is");
+    CHECK_EQ(backend_driver.fence_query(NULL, fence), 0);
+}
+
+TEST(content_outlives_the_context_that_pinned_its_memory)
+{
+    uint64_t fence;
+    char *host;
+
+    start();
+    host = take(true);
+    CHECK_EQ(context_forget(context_primary(0)), primary);
+    backend_context_gone(primary);
+    calls[0] = '\0';
+    CHECK_EQ(host[100], 7);
+    CHECK_EQ(move(DRIVER_IN, host, NULL, 0, &fence), 0);
+    CHECK_STR_EQ(calls, "is"); /* it is pageable from here on */
+    backend_driver.host_give(NULL, host, PAGES, true);
+    CHECK(!is_mapped(host));
+}
+
+TEST(a_clock_does_not_go_back)
+{
+    uint64_t before = backend_driver.clock_ns(NULL);
+
+    (void)usleep(1000);
+    CHECK_GE(backend_driver.clock_ns(NULL), before + 1000000);
+}
