@@ -3,9 +3,11 @@
 
 #include "preload/async.h"
 #include "preload/backend.h"
+#include "preload/bring.h"
 #include "preload/bypass.h"
 #include "preload/coverage.h"
 #include "preload/cuda_abi.h"
+#include "preload/evictlog.h"
 #include "preload/exports.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
@@ -34,6 +36,7 @@
 
 enum {
     OUTCOMES = 32,     /* told at a time */
+    ROOM = 64u << 20,  /* bytes that are made free for a call that does not say how many it needs */
     CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
 };
 
@@ -233,7 +236,9 @@ static atomic_bool release_waits; /* for a call to the driver */
 
 static void tell_gone(const struct outcome *news)
 {
-    if (news->kind == OUTCOME_WRITTEN)
+    if (news->kind == OUTCOME_KEPT)
+        evictlog_kept(news);
+    else if (news->kind == OUTCOME_WRITTEN)
         touch_written(news);
     else if (news->kind == OUTCOME_REFUSED)
         tell_hint(news, FORMAT_HINT_REFUSED, NULL, EIO);
@@ -350,6 +355,8 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
 
     coverage_tell(false);
     gauge_device(request->tag.device);
+    if (request->plan.action == ACTION_EVICT)
+        bring_made(outcome->ptr, outcome->size);
     dispatch_told(capture_alloc(&info));
     tell_reserved(outcome);
     if (request->plan.small)
@@ -458,14 +465,17 @@ static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
             .device = device};
 }
 
-bool dispatch_make_room(int result, int device, struct pool_ladder *ladder)
+bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder)
 {
+    uint64_t want = size ? size : ROOM;
     uint64_t bytes;
 
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !dispatch_may_fence()
             || pool_is_frozen(pool))
         return false;
     bytes = pool_trim_device(pool, device, true);
+    if (bytes < want && bring_is_wanted() && device >= 0)
+        bytes += pool_evict_make_room(pool, device, want - bytes);
     if (bytes == 0)
         return false;
     gauge_reserved(device);
@@ -737,6 +747,8 @@ static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
         }
         all += n;
     } while (r == 0 && n == OUTCOMES);
+    if (bring_is_wanted())
+        evictlog_steps();
     return all;
 }
 
@@ -746,10 +758,12 @@ void dispatch_edge(const struct edge *edge, bool may_call)
     if (!sidecar_decides())
         return;
     (void)pass(edge, NULL);
-    if (may_call)
-        tell_news();
-    else
+    if (!may_call) {
         dispatch_go_on_later();
+        return;
+    }
+    tell_news();
+    bring_go_on();
 }
 
 void dispatch_go_on_later(void)
@@ -826,6 +840,7 @@ void dispatch_synchronised(void)
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(pool) || atomic_exchange(&release_waits, false))
         tell_news();
+    bring_go_on();
 }
 
 void dispatch_context_hide(uint64_t generation, bool hidden)

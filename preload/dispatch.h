@@ -56,9 +56,9 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr);
 /* What the real call said: records a success, an OOM after which nothing is left to try. */
 void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t ptr, uint64_t size);
 
-/* An OOM of a call that we forwarded: gives back what the device's heaps can spare. True = try once more (R81). *ladder
- * is added to, for dispatch_refused or dispatch_forwarded. */
-bool dispatch_make_room(int result, int device, struct pool_ladder *ladder);
+/* An OOM of a call that we forwarded: gives back what the device's heaps can spare, and then what may go out. `size` 0: the call
+ * names none. True = try once more (R81). *ladder is added to, for dispatch_refused or dispatch_forwarded. */
+bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder);
 
 /* What such a call came to in the end, where there is no request: an OOM is recorded. `size` 0: the call names none. */
 void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder);

@@ -241,7 +241,8 @@ bool graphmem_wants_room(
         const CUgraphNodeParams *params, CUresult result, struct pool_ladder *ladder)
 {
     return params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
-            && dispatch_make_room((int)result, graphmem_device(&params->alloc), ladder);
+            && dispatch_make_room(
+                    (int)result, params->alloc.bytesize, graphmem_device(&params->alloc), ladder);
 }
 
 void graphmem_refused(

@@ -130,6 +130,25 @@ void guard_read_end(void)
         atomic_fetch_sub(&guard_crowd, 1);
 }
 
+unsigned guard_read_suspend(void)
+{
+    unsigned suspended = guard_thread.reading;
+
+    if (suspended > 0) {
+        guard_thread.reading = 1;
+        guard_read_end();
+    }
+    return suspended;
+}
+
+void guard_read_resume(unsigned suspended)
+{
+    if (suspended == 0)
+        return;
+    guard_read_begin();
+    guard_thread.reading = suspended;
+}
+
 uint64_t guard_readers_snapshot(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

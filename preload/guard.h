@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct bring;
 struct guard_slot;
 struct pins;
 
@@ -39,8 +40,9 @@ struct guard_thread {
     int cancel;        /* life.c: the program's cancel state, while kedge acts */
     int entry;         /* life.c: slot of the hook that the program has called last */
     struct guard_slot *slot; /* NULL until the first reader section */
-    struct pins *pins; /* what the arguments name is to be pinned for (submit.h), NULL = not */
-    uint64_t moment;   /* of the submission's uses (tracker/uses.h), 0 = none yet */
+    struct pins *pins;   /* what the arguments name is to be pinned for (submit.h), NULL = not */
+    struct bring *bring; /* the same is brought in for (bring.h), NULL = nothing is out */
+    uint64_t moment;     /* of the submission's uses (tracker/uses.h), 0 = none yet */
 };
 
 extern __thread struct guard_thread guard_thread __attribute__((tls_model("initial-exec")));
@@ -94,6 +96,10 @@ static inline bool guard_in_callback(void)
 /* Around the guard's check and the real call. May nest. */
 void guard_read_begin(void);
 void guard_read_end(void);
+
+/* Outside of all sections for a while, however many are open: what was looked at in them has to be looked at again. */
+unsigned guard_read_suspend(void);
+void guard_read_resume(unsigned suspended);
 
 /* Names all sections that are open now; a section that begins later sees what was marked before this call. */
 uint64_t guard_readers_snapshot(void);

@@ -48,7 +48,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
         bool entered = life_enter(SLOT_##symbol);                                  \
         CUresult result = REAL(symbol) args;                                       \
         struct pool_ladder ladder = {.waits = 0};                                  \
-        if (entered && dispatch_make_room((int)result, device, &ladder))            \
+        if (entered && dispatch_make_room((int)result, size, device, &ladder))      \
             result = REAL(symbol) args;                                            \
         if (entered && (device) >= 0)                                              \
             dispatch_refused((int)result, size, device, &ladder);                   \
@@ -76,7 +76,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
 #define HOOKROW_OWNER(symbol, type, owner, then)                                  \
     CUresult symbol(type object)                                                   \
     {                                                                              \
-        struct pins pins = {NULL, POOL_PIN_LIVE};                                  \
+        struct pins pins = PINS_NONE(POOL_PIN_LIVE);                               \
         CUresult result;                                                           \
         if (!life_enter(SLOT_##symbol))                                            \
             return REAL(symbol)(object);                                           \

@@ -191,7 +191,8 @@ __attribute__((always_inline)) static inline CUresult alloc(const struct call *c
         return (CUresult)r;
     result = forward(call, ret_ptr, size);
     if (!request.capturing
-            && dispatch_make_room((int)result, request.stream.device, &request.ladder))
+            && dispatch_make_room(
+                    (int)result, request.size, request.stream.device, &request.ladder))
         result = forward(call, ret_ptr, size);
     dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     if (result == CUDA_SUCCESS)

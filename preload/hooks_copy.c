@@ -15,9 +15,21 @@ static bool touches(const void *host, size_t size, const char *what)
     return touch_range((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
 }
 
-static bool either(devptr_t a, devptr_t b, size_t size, const char *what)
+static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
 {
-    return touch_range(a, size, TOUCH_POINTER, what) || touch_range(b, size, TOUCH_POINTER, what);
+    return touch_range(dst, size, TOUCH_POINTER, what) || touch_range(src, size, TOUCH_READ, what);
+}
+
+/* Where either may be the host's. Only what goes to the device matters: of the host's own copies nobody follows a pointer unseen. */
+static bool either(devptr_t dst, devptr_t src, size_t size, const char *what)
+{
+    return both(dst, src, size, what) || bring_data(dst, (const void *)(uintptr_t)src, size);
+}
+
+static bool from_host(devptr_t dst, const void *src, size_t size, const char *what)
+{
+    return touch_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
+            || touch_range(dst, size, TOUCH_POINTER, what) || bring_data(dst, src, size);
 }
 
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
@@ -93,7 +105,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
         submit_notice(on_stream, per_thread);                                                \
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
             return REAL(symbol) args;                                                        \
-        if (!either(dst, src, size, __func__))                                               \
+        if (!either(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)              \
             result = touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         return submit_end(&submit, result);                                                  \
     }
@@ -117,23 +129,23 @@ SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, , false)
 SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, _ptsz, true)
 SUBMIT_PTDS(cuMemcpyPeer,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size),
-        (dst, dst_ctx, src, src_ctx, size), either(dst, src, size, __func__))
+        (dst, dst_ctx, src, src_ctx, size), both(dst, src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyPeerAsync,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size,
                 CUstream stream),
-        (dst, dst_ctx, src, src_ctx, size, stream), either(dst, src, size, __func__))
+        (dst, dst_ctx, src, src_ctx, size, stream), both(dst, src, size, __func__))
 SUBMIT_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size),
-        touches(src, size, __func__) || touch_range(dst, size, TOUCH_POINTER, __func__))
+        from_host(dst, src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
         (dst, src, size, stream),
-        touches(src, size, __func__) || touch_range(dst, size, TOUCH_POINTER, __func__))
+        from_host(dst, src, size, __func__))
 SUBMIT_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src, size),
-        touches(dst, size, __func__) || touch_range(src, size, TOUCH_POINTER, __func__))
+        touches(dst, size, __func__) || touch_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
         (dst, src, size, stream),
-        touches(dst, size, __func__) || touch_range(src, size, TOUCH_POINTER, __func__))
+        touches(dst, size, __func__) || touch_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
-        (dst, dst_offset, src, size), touch_range(src, size, TOUCH_POINTER, __func__))
+        (dst, dst_offset, src, size), touch_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),
         (dst, src, src_offset, size), touch_range(dst, size, TOUCH_POINTER, __func__))
 SUBMIT_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t dst_offset, const void *src, size_t size),

@@ -118,8 +118,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
-        touch_unseen();
-        return false;
+        return touch_untold();
     default:
         return false;
     }
@@ -340,7 +339,7 @@ static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner
 static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
 {
     return result == CUDA_ERROR_OUT_OF_MEMORY
-            && dispatch_make_room((int)result, dispatch_device(), ladder);
+            && dispatch_make_room((int)result, 0, dispatch_device(), ladder);
 }
 
 static void made(CUgraph graph, CUgraphExec exec)
@@ -452,7 +451,7 @@ static bool launched(CUgraphExec exec)
         pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
     else if (uses_on())
         pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
-    return false;
+    return guard_thread.bring && pins_bring(PINS_OF_EXEC, key(exec));
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -460,7 +459,7 @@ static bool launched(CUgraphExec exec)
 #define LAUNCH(symbol, per_thread)                                              \
     CUresult symbol(CUgraphExec exec, CUstream stream)                          \
     {                                                                           \
-        CUresult result;                                                        \
+        CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct submit submit;                                                   \
         bool is_event = false;                                                  \
         submit_notice(stream, per_thread);                                      \
@@ -471,8 +470,9 @@ static bool launched(CUgraphExec exec)
         if (!submit_begin(&submit, stream, per_thread)) {                       \
             result = REAL(symbol)(exec, stream);                                \
         } else {                                                                \
-            (void)launched(exec);                                               \
-            result = submit_end(&submit, REAL(symbol)(exec, stream));           \
+            if (!launched(exec) && bring_ready() == CUDA_SUCCESS)               \
+                result = REAL(symbol)(exec, stream);                            \
+            result = submit_end(&submit, result);                               \
         }                                                                       \
         if (is_event)                                                           \
             submit_event_end();                                                 \

@@ -178,6 +178,14 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 
 /* ---- handles of mapped memory --------------------------------------------------------------- */
 
+static CUresult refused(struct pins *pins)
+{
+    CUresult result = pins_result(pins, CUDA_ERROR_INVALID_VALUE);
+
+    pins_undo(pins);
+    return result;
+}
+
 /*
  * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
  * it (cuMemRelease); the handles of other mapped memory are ours and may carry other blocks.
@@ -187,17 +195,21 @@ static CUresult retain_of_ours(
 {
     const char *call = "cuMemRetainAllocationHandle";
     struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    struct block_info now;
     CUresult result;
 
     if (is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
     hint_off(info, call);
-    if (info->segment_base != info->base || info->segment_size != info->rounded) {
+    if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
+        return refused(&pins);
+    /* Only now it is in for sure. */
+    if (!is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
+            || now.segment_size != now.rounded) {
+        pins_undo(&pins);
         say_refused(call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
-        return CUDA_ERROR_INVALID_VALUE;
     result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
     pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE,
             result == CUDA_SUCCESS ? *ret_handle : 0, 0);
@@ -239,7 +251,7 @@ static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(&pins);
     result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
     if (result == CUDA_SUCCESS)
         pins_keep(&pins);

@@ -35,7 +35,7 @@ static CUresult alloc(
     if (r >= 0)
         return (CUresult)r;
     result = REAL(cuMemAlloc_v2)(ret_ptr, size);
-    if (dispatch_make_room((int)result, request.context.device, &request.ladder))
+    if (dispatch_make_room((int)result, size, request.context.device, &request.ladder))
         result = REAL(cuMemAlloc_v2)(ret_ptr, size);
     dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
@@ -120,7 +120,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *ret_ptr, size_t *p_pitch, size_t width,
             && prepare_forwarded(&request, size, MEMCLASS_PITCHED, __builtin_return_address(0));
     CUresult result = REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
 
-    if (tells && dispatch_make_room((int)result, request.context.device, &request.ladder))
+    if (tells && dispatch_make_room((int)result, size, request.context.device, &request.ladder))
         result = REAL(cuMemAllocPitch_v2)(ret_ptr, p_pitch, width, height, element_size);
     if (tells && result == CUDA_SUCCESS)
         dispatch_forwarded(&request, 0, *ret_ptr, *p_pitch * height);
@@ -139,7 +139,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
             && prepare_forwarded(&request, size, MEMCLASS_MANAGED, __builtin_return_address(0));
     CUresult result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
 
-    if (tells && dispatch_make_room((int)result, request.context.device, &request.ladder))
+    if (tells && dispatch_make_room((int)result, size, request.context.device, &request.ladder))
         result = REAL(cuMemAllocManaged)(ret_ptr, size, flags);
     if (tells)
         dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);

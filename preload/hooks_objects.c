@@ -38,7 +38,7 @@ static void end(void)
             result = REAL(symbol) args;                                                         \
         then;                                                                                   \
         end();                                                                                  \
-        return result;                                                                          \
+        return pins_result(&pins, result);                                                      \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */

@@ -5,6 +5,7 @@
 #include "preload/contexts.h"
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
+#include "preload/evictlog.h"
 #include "preload/exports.h"
 #include "preload/forklock.h"
 #include "preload/gate.h"
@@ -383,6 +384,7 @@ __attribute__((destructor)) static void unloading(void)
         return;
     guard_push();
     coverage_tell(true);
+    evictlog_end();
     capture_state(FORMAT_STATE_CLEAN, 0);
     guard_pop();
 }

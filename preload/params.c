@@ -213,8 +213,8 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
 static bool launch_touches(
         const struct params *layout, CUfunction func, void **params, void **extra, const char *what)
 {
-    if (params && func && (!layout || !layout->known))
-        touch_unknown_layout(what);
+    if (params && func && (!layout || !layout->known) && touch_unknown_layout(what))
+        return true;
     if (params && layout && list_touches(layout, params, what))
         return true;
     return extra && extra_touches(layout, extra, what);
@@ -246,7 +246,8 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
             continue;
         default: /* of a later driver */
-            touch_unseen();
+            if (touch_untold())
+                return true;
             continue;
         }
         if (touch_range(items[i].writeValue.address, bytes, TOUCH_POINTER, what))

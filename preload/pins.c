@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/pins.h"
 
+#include "preload/bring.h"
 #include "preload/dispatch.h"
+#include "preload/evictlog.h"
 #include "preload/forklock.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
@@ -29,8 +31,9 @@ struct pins_entry {
     enum pool_pin kind;
 };
 
-/* A node names memory that nobody tells. */
+/* A node names memory that nobody tells, or that nobody can name for sure; the former for what may be out. */
 #define BASE_UNSEEN 0
+#define BASE_UNTOLD 1
 
 struct use {
     uint64_t base;
@@ -40,7 +43,7 @@ struct use {
 /* What an owner names, each block once. */
 struct pins_uses {
     uint32_t count;
-    bool unseen; /* and a node names memory that nobody tells */
+    bool unseen, untold; /* and a node names memory that nobody tells */
     struct use use[];
 };
 
@@ -123,7 +126,18 @@ static void note_uses(struct pins *pins, const struct pins_entry *before, devptr
     }
 }
 
-bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
+/* From here on it does not go out, if that is what its hint would do. */
+static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinned)
+{
+    struct block_info info;
+
+    if (pins->kind == POOL_PIN_GRAPH || !pinned->first || !bring_is_wanted())
+        return;
+    if (pool_find(dispatch_pool(), pinned->base, &info) == 0 && bring_is_rule(info.rule))
+        evictlog_pinned(&info, pins->registers ? FORMAT_KEPT_REGISTERED : FORMAT_KEPT_SHOWN);
+}
+
+static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
 {
     const struct pins_entry *before = pins->first;
     devptr_t from = lo;
@@ -141,6 +155,7 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
             break;
         if (!add_entry(pins, &pinned, how == TOUCH_INSIDE))
             r = -ENOMEM; /* the pin itself stays, for good */
+        tell_pinned(pins, &pinned);
         lo = pinned.end;
     }
     if (r == -ENOMEM)
@@ -148,6 +163,19 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
     if (uses_on())
         note_uses(pins, before, from, len, how);
     return false;
+}
+
+bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
+{
+    struct bring bring;
+    bool stops;
+
+    if (pins->kind == POOL_PIN_GRAPH || !bring_is_wanted() || !dispatch_may_fence())
+        return collect(pins, lo, len, how, call);
+    pins->refused = bring_pinned(&bring, lo, len);
+    stops = pins->refused != CUDA_SUCCESS || collect(pins, lo, len, how, call);
+    (void)bring_end(&bring, CUDA_SUCCESS);
+    return stops;
 }
 
 /* A copy of a list, its entries not pinned yet. */
@@ -350,7 +378,7 @@ static atomic_bool unknown_graph;
 
 void pins_unknown_graph(void)
 {
-    if (uses_on())
+    if (uses_on() || sidecar.evicts)
         atomic_store_explicit(&unknown_graph, true, memory_order_relaxed);
 }
 
@@ -359,26 +387,41 @@ void pins_unseen(struct pins *pins)
     note_base(pins, BASE_UNSEEN, false);
 }
 
+void pins_untold(struct pins *pins)
+{
+    note_base(pins, BASE_UNTOLD, false);
+}
+
+/* Not a block, but a mark. */
+static bool is_mark(const struct pins_entry *entry)
+{
+    return entry->base == BASE_UNSEEN || entry->base == BASE_UNTOLD;
+}
+
 /* NULL = no memory. */
 static struct pins_uses *list_uses(const struct pins_entry *first)
 {
     struct table bases = TABLE_OF(struct use);
     struct pins_uses *uses = NULL;
     bool unseen = false;
+    bool untold = false;
     bool full = false;
 
     for (const struct pins_entry *at = first; at && !full; at = at->next) {
-        struct use *use = at->base == BASE_UNSEEN ? NULL : table_add(&bases, uses_base(at->base));
+        struct use *use = is_mark(at) ? NULL : table_add(&bases, uses_base(at->base));
 
         unseen |= at->base == BASE_UNSEEN;
-        full = !use && at->base != BASE_UNSEEN;
+        untold |= at->base == BASE_UNTOLD;
+        full = !use && !is_mark(at);
         if (use)
             use->is_sure |= !at->may;
     }
     if (!full)
         uses = meta_get(sizeof *uses + bases.count * sizeof uses->use[0]);
-    if (uses)
+    if (uses) {
         uses->unseen = unseen;
+        uses->untold = untold;
+    }
     for (const struct use *use = table_next(&bases, NULL); use && uses;
             use = table_next(&bases, use))
         uses->use[uses->count++] = *use;
@@ -435,4 +478,22 @@ void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
         use_in_order(owner, id, moment);
     if (!seen)
         uses_unseen(moment);
+}
+
+bool pins_bring(enum pins_owner owner, uint64_t id)
+{
+    bool untold = atomic_load_explicit(&unknown_graph, memory_order_relaxed);
+    bool stops = false;
+    struct owner *known;
+
+    lock_take(&pins_lock);
+    known = table_find(&owners[owner], id);
+    if (known && !known->uses)
+        known->uses = list_uses(known->first);
+    if (known)
+        untold |= !known->uses || known->uses->untold;
+    for (uint32_t i = 0; known && known->uses && i < known->uses->count && !stops; i++)
+        stops = bring_name(known->uses->use[i].base, 1, false);
+    lock_drop(&pins_lock);
+    return stops || (untold && bring_all());
 }

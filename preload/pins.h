@@ -46,17 +46,21 @@ struct pins_entry;
 struct pins {
     struct pins_entry *first;
     enum pool_pin kind;
+    bool registers;   /* with a library between ranks */
+    CUresult refused; /* why the call must not be made, but for released storage */
 };
 
-#define PINS_NONE(how) \
-    (struct pins)      \
-    {                  \
-        NULL, how      \
+#define PINS_NONE(how)                                                            \
+    (struct pins)                                                                 \
+    {                                                                             \
+        .first = NULL, .kind = (how), .registers = false, .refused = CUDA_SUCCESS \
     }
 
 /*
  * Pins every block of the program's in the range. True: a hint that acts has released one of them, and the call must not be
- * made (told, as touch_range does). Without a call to name nothing is told and the answer is false.
+ * made (told, as touch_range does). Without a call to name nothing is told and the answer is false. What a hint evicts comes in
+ * first, if it is not pinned for a graph, and stays in; where it cannot, the answer is true, and pins->refused says why. That takes
+ * place outside of reader sections, those of the caller too.
  */
 bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call);
 
@@ -101,6 +105,19 @@ uint64_t pins_find_part(enum pins_owner owner, uint64_t part);
 void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment);
 void pins_unseen(struct pins *pins);
 void pins_unknown_graph(void);
+
+/*
+ * For what may be out (bring.h). The call of guard_thread.bring, which is there, names all that the owner names. True as bring_name.
+ * With a node whose memory nobody tells (pins_untold) it is bring_all.
+ */
+bool pins_bring(enum pins_owner owner, uint64_t id);
+void pins_untold(struct pins *pins);
+
+/* What the call comes to that has collected them. */
+static inline CUresult pins_result(const struct pins *pins, CUresult result)
+{
+    return pins->refused != CUDA_SUCCESS ? pins->refused : result;
+}
 
 /*
  * What was collected is shared with somebody: the capture is told, once per block, so that no hint is suggested for its site;

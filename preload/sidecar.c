@@ -251,6 +251,15 @@ static void name_pysites(const char *path)
         msg_warn("%s: hints by Python call site match nothing: %s", path, why);
 }
 
+static bool has_evictions(const struct hintfile *file)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < file->rule_count; i++)
+        has |= file->rule[i].action == ACTION_EVICT && file->rule[i].mode != HINT_OFF;
+    return has;
+}
+
 static unsigned events_of(const struct hintfile *file)
 {
     unsigned events = 0;
@@ -302,6 +311,7 @@ void sidecar_load(const struct config *config, bool serves)
     /* the file stays: the index points into its rules */
     name_pysites(path);
     sidecar.lives = count_mode(file, HINT_LIVE) > 0;
+    sidecar.evicts = has_evictions(file);
     falls_back = file->fallback == HINTFILE_FALLBACK_YES;
     sidecar.waits = events_of(file);
     sidecar.acts =

@@ -22,6 +22,7 @@ struct sidecar {
     struct hints *hints; /* NULL = none */
     bool acts;           /* a rule is in poison, trap or live */
     bool lives;          /* a rule is in live */
+    bool evicts;         /* a rule may take blocks out and bring them in */
     /* bits by enum edge_kind: events that rules wait for, of calls also their uses; and SIDECAR_WAITS_STREAM */
     unsigned waits;
 };

@@ -45,9 +45,10 @@ bool submit_event_begin(void)
 
 void submit_go_on(void)
 {
-    if (!dispatch_must_go_on() || !life_begin_edge())
+    if ((!dispatch_must_go_on() && !bring_has_more()) || !life_begin_edge())
         return;
     dispatch_go_on();
+    bring_go_on();
     life_leave();
 }
 
@@ -85,6 +86,9 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
     if (submit->graph) {
         submit->pins = PINS_NONE(POOL_PIN_GRAPH);
         guard_thread.pins = &submit->pins;
+    } else if (word & GUARD_ACTING && bring_is_wanted() && !guard_in_callback()) {
+        bring_begin(&submit->bring,
+                stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
     }
     return true;
 }
@@ -120,8 +124,12 @@ CUresult submit_end(struct submit *submit, CUresult result)
         else
             pins_undo(&submit->pins);
     }
-    if (submit->is_reader)
+    if (guard_thread.bring)
+        result = bring_end(&submit->bring, result);
+    if (submit->is_reader) {
         guard_read_end();
+        bring_go_on();
+    }
     guard_pop();
     return result;
 }

@@ -3,7 +3,8 @@
  * submit.h - what every hooked submission does around the real call (R66, R80, R86).
  *
  *     idle? ─ yes ─► REAL            one load, one branch
- *       └ no ─► submit_begin ─► the arguments are looked at ─► REAL, unless they touch what is released ─► submit_end
+ *       └ no ─► submit_begin ─► the arguments are looked at ─► bring_ready ─► REAL ─► submit_end
+ *                                  └ they touch what is released, or cannot be brought in: not made ─┘
  *
  * Arguments are looked at while hints act or watch, while uses are recorded, and on a stream that is being captured: what a
  * captured call names is pinned for the graph, because the graph will name it again. touch_range does all three. If uses
@@ -19,6 +20,7 @@
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
 
+#include "preload/bring.h"
 #include "preload/contexts.h"
 #include "preload/cuda_abi.h"
 #include "preload/guard.h"
@@ -30,6 +32,7 @@
 
 struct submit {
     struct pins pins;
+    struct bring bring; /* guard_thread.bring, if that is there */
     CUstream stream;
     uint64_t graph; /* that the stream is captured into, 0 = it is not */
     bool is_reader; /* a hint may release what the call names, or the call pins it */
@@ -79,7 +82,7 @@ void submit_go_on(void);
         if (!submit_begin(&submit, on_stream, per_thread)) {                       \
             result = REAL(symbol) args;                                            \
         } else {                                                                   \
-            if (!(check))                                                          \
+            if (!(check) && bring_ready() == CUDA_SUCCESS)                         \
                 result = REAL(symbol) args;                                        \
             result = submit_end(&submit, result);                                  \
         }                                                                          \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/touch.h"
 
+#include "preload/bring.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
@@ -105,7 +106,7 @@ static bool may_carry(const struct pool_hit *hit, enum touch how)
 
     if (how == TOUCH_INSIDE)
         return rule->action == ACTION_KEEP_META || !hint_mode_stops(hit->mode);
-    return how != TOUCH_POINTER && rule->action == ACTION_KEEP_META && !rule->inside_only;
+    return how == TOUCH_PARAM && rule->action == ACTION_KEEP_META && !rule->inside_only;
 }
 
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
@@ -164,7 +165,7 @@ static __attribute__((noinline)) bool touch_and_stop(
     if (guard_thread.pins)
         return pins_collect(guard_thread.pins, ptr, size, how, what);
     note_use(ptr, size, how);
-    return false;
+    return guard_thread.bring && bring_name(ptr, size, how == TOUCH_POINTER);
 }
 
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
@@ -185,7 +186,7 @@ uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t heig
     return rows * (pitch ? pitch : width) + width;
 }
 
-static bool touch_side(struct touch_side side, CUextent3D size, const char *what)
+static bool touch_side(struct touch_side side, CUextent3D size, enum touch how, const char *what)
 {
     size_t pitch = side.pitch ? side.pitch : size.width;
     size_t rows = side.plane_rows ? side.plane_rows : size.height;
@@ -194,13 +195,29 @@ static bool touch_side(struct touch_side side, CUextent3D size, const char *what
     if (side.type == CU_MEMORYTYPE_ARRAY)
         return false;
     base += (side.z * rows + side.y) * pitch + side.x;
-    return touch_range(base, touch_extent(pitch, rows, size.width, size.height, size.depth),
-            TOUCH_POINTER, what);
+    return touch_range(
+            base, touch_extent(pitch, rows, size.width, size.height, size.depth), how, what);
+}
+
+/* Addresses in what comes from the host: of rows with gaps between them the first one is looked through. */
+static bool touch_rows_of_host(
+        const struct touch_side *src, const struct touch_side *dst, CUextent3D size)
+{
+    size_t pitch = src->pitch ? src->pitch : size.width;
+    size_t rows = src->plane_rows ? src->plane_rows : size.height;
+    bool whole = pitch == size.width && rows == size.height;
+
+    if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST || !src->host)
+        return false;
+    return bring_data(dst->type == CU_MEMORYTYPE_ARRAY ? 0 : dst->device + dst->x,
+            (const char *)src->host + (src->z * rows + src->y) * pitch + src->x,
+            whole ? size.width * size.height * size.depth : size.width);
 }
 
 bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what)
 {
-    return touch_side(src, size, what) || touch_side(dst, size, what);
+    return touch_side(src, size, TOUCH_READ, what) || touch_side(dst, size, TOUCH_POINTER, what)
+            || touch_rows_of_host(&src, &dst, size);
 }
 
 void touch_unseen(void)
@@ -211,6 +228,14 @@ void touch_unseen(void)
         pins_unseen(guard_thread.pins);
     else
         uses_unseen(&guard_thread.moment);
+}
+
+bool touch_untold(void)
+{
+    touch_unseen();
+    if (guard_thread.pins && sidecar.evicts)
+        pins_untold(guard_thread.pins);
+    return bring_all();
 }
 
 /* One side of a copy. */
@@ -282,13 +307,15 @@ void touch_shared(devptr_t base, uint64_t size, int device)
     dispatch_told(capture_hint(&info));
 }
 
-void touch_unknown_layout(const char *call)
+bool touch_unknown_layout(const char *call)
 {
-    touch_unseen();
+    bool stops = touch_untold();
+
     if (!sidecar.acts || !hint_refuse_live(sidecar.hints) || !sidecar.lives)
-        return;
+        return stops;
     msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
              "here on",
             call);
     dispatch_told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
+    return stops;
 }

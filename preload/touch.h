@@ -4,7 +4,7 @@
  *
  *     submit.h ─► touch_range, for each address ─┬─ released by a hint ─► capture_hint, and the call is not made
  *                                                ├─ its stream is captured ─► pins_collect
- *                                                └─ else ─► uses_touch
+ *                                                └─ else ─► bring_name, if it may be out · uses_touch
  *
  * Threads: any, inside life_enter; touch_range inside a reader section (guard.h). Rules: R66 R80 R85 R86.
  */
@@ -21,6 +21,7 @@
 /* How a range came to be looked at. */
 enum touch {
     TOUCH_POINTER, /* an argument that is a pointer, of a call that uses what is there */
+    TOUCH_READ,    /* the same, of a call that does not write there */
     TOUCH_PARAM,   /* a parameter of a kernel: whether that uses what is there, nobody can tell */
     TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
 };
@@ -65,9 +66,12 @@ bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, 
                     TOUCH_SIDE(copy, dst, (copy)->dstZ, (copy)->dstHeight),        \
                     (CUextent3D){(copy)->WidthInBytes, (copy)->Height, (copy)->Depth}, what))
 
-/* The call, or the node of a graph, uses memory that the driver does not tell: blocks that are live now are not judged by their
- * uses. */
+/* The call, or the node of a graph, may use memory that the driver does not tell, or that nobody can name for sure: blocks that are
+ * live now are not judged by their uses. */
 void touch_unseen(void);
+
+/* The same, and nothing of it was looked at: what may be out comes in, and stays. True: that cannot be noted. */
+bool touch_untold(void);
 
 /* What touch_range does with a hit: tells it, and says whether the call must not be made. */
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
@@ -84,7 +88,7 @@ bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_
 /* A block was shared with somebody: the capture is told (R85). */
 void touch_shared(devptr_t base, uint64_t size, int device);
 
-/* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). */
-void touch_unknown_layout(const char *call);
+/* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). True as touch_untold. */
+bool touch_unknown_layout(const char *call);
 
 #endif

@@ -32,9 +32,10 @@ void life_leave(void)
 {
 }
 
-bool dispatch_make_room(int result, int device, struct pool_ladder *ladder)
+bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder)
 {
     (void)result;
+    (void)size;
     (void)device;
     (void)ladder;
     return false;

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/bring.h"
+
+#include "preload/contexts.h"
+#include "preload/evictlog.h"
+#include "preload/resolve.h"
+#include "preload/sidecar.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    WORD = 8,              /* bytes of an address */
+    DATA_MAX = 64u * 1024, /* of a copy that are looked through: what is larger is data */
+};
+
+bool bring_is_rule(int rule)
+{
+    return rule >= 0 && sidecar.hints && hint_rule(sidecar.hints, rule)->action == ACTION_EVICT;
+}
+
+/* ---- where blocks are that may be out ------------------------------------------------------- */
+
+/* Inside of these two is all that was ever made by an evict hint: a word that is not there needs no other look. */
+static _Atomic(uint64_t) lowest = UINT64_MAX;
+static _Atomic(uint64_t) highest;
+
+void bring_made(devptr_t ptr, uint64_t size)
+{
+    uint64_t known = atomic_load_explicit(&lowest, memory_order_relaxed);
+
+    while (ptr < known && !atomic_compare_exchange_weak(&lowest, &known, ptr))
+        ;
+    known = atomic_load_explicit(&highest, memory_order_relaxed);
+    while (ptr + size > known && !atomic_compare_exchange_weak(&highest, &known, ptr + size))
+        ;
+}
+
+/* ---- naming --------------------------------------------------------------------------------- */
+
+void bring_begin(struct bring *bring, CUstream stream)
+{
+    *bring = (struct bring){.stream = stream};
+    guard_thread.bring = bring;
+}
+
+CUresult bring_end(struct bring *bring, CUresult result)
+{
+    guard_thread.bring = NULL;
+    pool_call_end(dispatch_pool(), &bring->call);
+    return bring->refused != CUDA_SUCCESS ? bring->refused : result;
+}
+
+bool bring_name(devptr_t ptr, uint64_t size, bool is_written)
+{
+    struct bring *bring = guard_thread.bring;
+
+    if (size == 0 || pool_call_name(dispatch_pool(), ptr, size, is_written, &bring->call) == 0)
+        return false;
+    bring->refused = CUDA_ERROR_OUT_OF_MEMORY;
+    return true;
+}
+
+bool bring_all(void)
+{
+    if (!guard_thread.bring)
+        return false;
+    pool_evict_keep(dispatch_pool(), 0, POOL_KEPT_UNTOLD);
+    dispatch_go_on_later();
+    return bring_name(0, UINT64_MAX, false);
+}
+
+/* A kernel may follow it, and nobody will see that. */
+static bool name_pointer(devptr_t word)
+{
+    struct block_info info;
+
+    if (pool_find(dispatch_pool(), word, &info) != 0 || !bring_is_rule(info.rule))
+        return false;
+    pool_evict_keep(dispatch_pool(), word, POOL_KEPT_POINTER);
+    dispatch_go_on_later();
+    return bring_name(word, 1, false);
+}
+
+/* May the host read it, and does the driver say that it is the host's? What it does not know is. */
+static bool is_of_host(const void *src)
+{
+    unsigned type = CU_MEMORYTYPE_HOST;
+
+    return REAL(cuPointerGetAttribute)(
+                   &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)src)
+            != CUDA_SUCCESS
+            || type == 0 || type == CU_MEMORYTYPE_HOST;
+}
+
+bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
+{
+    uint64_t lo = atomic_load_explicit(&lowest, memory_order_relaxed);
+    uint64_t span = atomic_load_explicit(&highest, memory_order_relaxed) - lo;
+    const char *bytes = src;
+    devptr_t word;
+
+    if (size > DATA_MAX)
+        size = DATA_MAX;
+    if (!src || size < WORD || !is_of_host(src))
+        return false;
+    for (uint64_t i = -dst % WORD; i + WORD <= size; i += WORD) {
+        memcpy(&word, bytes + i, sizeof word);
+        if (__builtin_expect(word - lo < span, 0) && name_pointer(word))
+            return true;
+    }
+    return false;
+}
+
+/* ---- coming in ------------------------------------------------------------------------------ */
+
+/* What the program is told. Natively nothing would have to be moved, so no code of the driver's is meant for this. */
+static CUresult code_of(int r)
+{
+    if (r >= 0)
+        return (CUresult)r;
+    return r == -EBUSY ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Outside of reader sections. */
+static int bring_in(struct pool_call *call)
+{
+    struct pool_short lacks = {.rule = -1};
+    int cancel, unused;
+    int r;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    r = pool_call_bring(dispatch_pool(), call, &lacks);
+    (void)pthread_setcancelstate(cancel, &unused);
+    if (r == DRIVER_OUT_OF_MEMORY)
+        evictlog_short(&lacks);
+    return r;
+}
+
+static CUresult call_ready(struct pool_call *call)
+{
+    int r = pool_call_begin(dispatch_pool(), call);
+
+    while (r == -EAGAIN) {
+        unsigned suspended = guard_read_suspend();
+
+        r = bring_in(call);
+        guard_read_resume(suspended);
+        if (r == 0)
+            r = pool_call_begin(dispatch_pool(), call);
+    }
+    return code_of(r);
+}
+
+CUresult bring_ready_slowly(struct bring *bring)
+{
+    struct stream stream;
+
+    if (bring->call.count == 0)
+        return CUDA_SUCCESS;
+    if (bring->stream && stream_here(bring->stream, false, &stream) == 0)
+        bring->call.stream = stream.identity;
+    bring->refused = call_ready(&bring->call);
+    return bring->refused;
+}
+
+CUresult bring_pinned(struct bring *bring, devptr_t ptr, uint64_t size)
+{
+    bring_begin(bring, NULL);
+    if (bring_name(ptr, size, true))
+        return bring->refused;
+    return bring_ready_slowly(bring);
+}
+
+void bring_go_on_slowly(void)
+{
+    int cancel, unused;
+
+    if (guard_thread.reading > 0 || !dispatch_may_fence())
+        return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pool_evict_go_on(dispatch_pool());
+    (void)pthread_setcancelstate(cancel, &unused);
+}
