@@ -14,6 +14,9 @@
  * name, and of what they release as events, waits for that (R66). No other storage does, since a group may never end: a
  * program that throws between the two leaves its thread inside of it.
  *
+ * What may be out (bring.h) comes in with the call that names it, and stays until the calls were given to the device: all of it at
+ * once, if they are a group. In a group that never ends it stays for good.
+ *
  * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
  * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
  */
@@ -38,6 +41,7 @@
 /* nccl.h's, in our own words: communicators and windows are pointers, results, types and operations enums. */
 enum {
     NCCL_SUCCESS = 0,
+    NCCL_CUDA_ERROR = 1,
     NCCL_SYSTEM_ERROR = 2, /* what NCCL gives where the system has no such thing */
     NCCL_INVALID_ARGUMENT = 4,
     NCCL_IN_PROGRESS = 7,
@@ -139,10 +143,17 @@ struct collected {
     struct pool_collected block;
 };
 
+/* What a call names that was brought in for it. */
+struct brought {
+    struct brought *next;
+    struct pool_call call;
+};
+
 static __thread struct {
     unsigned depth;
     bool reads; /* a section that lasts until the group's end: there was no memory to note what it is about */
     struct collected *first;
+    struct brought *brought; /* of a group, or of the one call that runs */
 } group __attribute__((tls_model("initial-exec")));
 
 /* Inside the call's section, and inside kedge. */
@@ -199,6 +210,39 @@ static void let_collected_go(void)
     life_leave();
 }
 
+/* The same of what was brought in. */
+static void let_brought_go(void)
+{
+    if (__builtin_expect(!group.brought, 1) || !life_begin_edge())
+        return;
+    while (group.brought) {
+        struct brought *entry = group.brought;
+
+        group.brought = entry->next;
+        pool_call_end(dispatch_pool(), &entry->call);
+        meta_put(entry, sizeof *entry);
+    }
+    life_leave();
+}
+
+/* All is named: it comes in, and stays in beyond this call of ours. */
+static bool bring_buffers(struct bring *bring)
+{
+    struct brought *entry;
+
+    if (bring_ready_slowly(bring) != CUDA_SUCCESS)
+        return false;
+    if (bring->call.count == 0)
+        return true;
+    entry = meta_get(sizeof *entry);
+    if (!entry)
+        return false;
+    *entry = (struct brought){.next = group.brought, .call = bring->call};
+    group.brought = entry;
+    bring->call = (struct pool_call){.count = 0};
+    return true;
+}
+
 static void end_group(void)
 {
     if (group.depth == 0 || --group.depth > 0)
@@ -207,6 +251,7 @@ static void end_group(void)
         guard_read_end();
     group.reads = false;
     let_collected_go();
+    let_brought_go();
     submit_go_on();
 }
 
@@ -240,13 +285,16 @@ static int register_buffer(void *real, const char *call, void *comm, void *buffe
     bool is_named;
     int result;
 
+    pins.registers = true;
     if (entered) {
         guard_read_begin();
         (void)pins_collect(&pins, (devptr_t)(uintptr_t)buffer, size, TOUCH_POINTER, NULL);
         pins_shared(&pins, call, true);
         life_leave(); /* NCCL calls the driver, and our hooks, for memory of its own */
     }
-    if (flags < 0)
+    if (pins.refused != CUDA_SUCCESS)
+        result = NCCL_CUDA_ERROR;
+    else if (flags < 0)
         result = ((int (*)(void *, void *, size_t, void **))real)(comm, buffer, size, ret_handle);
     else
         result = ((int (*)(void *, void *, size_t, void **, int))real)(
@@ -385,29 +433,35 @@ static uint64_t bytes_of(const struct buffers *all, enum extent extent)
     return ranks < 1 || __builtin_mul_overflow(bytes, (unsigned)ranks, &bytes) ? 1 : bytes;
 }
 
-static bool touch(
-        const struct buffers *all, const void *buffer, enum extent extent, const char *what)
+static bool touch(const struct buffers *all, const void *buffer, enum extent extent, enum touch how,
+        const char *what)
 {
     uint64_t bytes = bytes_of(all, extent);
 
-    return bytes != 0 && touch_range((devptr_t)(uintptr_t)buffer, bytes, TOUCH_POINTER, what);
+    return bytes != 0 && touch_range((devptr_t)(uintptr_t)buffer, bytes, how, what);
 }
 
 /*
  * The buffers of a call, looked at like the arguments of a copy. The section of submit.h ends before the call: NCCL calls the
  * driver, and our hooks, for work and memory of its own. On a captured stream the buffers are in none of the driver's calls, so
- * they are the graph's as a whole.
+ * they are the graph's as a whole. NCCL_SUCCESS, or what the program gets instead of the call.
  */
-static bool touches(const struct buffers *all, void *stream, const char *what)
+static int look_at_buffers(const struct buffers *all, void *stream, const char *what)
 {
+    /* one buffer is a receiver's as well as a sender's */
+    enum touch sends = all->received == UNUSED ? TOUCH_POINTER : TOUCH_READ;
     struct submit submit;
-    bool stops;
+    int result = NCCL_SUCCESS;
 
     if (guard_is_idle() || !submit_begin(&submit, (CUstream)stream, false))
-        return false;
-    stops = touch(all, all->send, all->sent, what) || touch(all, all->receive, all->received, what);
-    submit_end_whole(&submit, !stops);
-    return stops;
+        return NCCL_SUCCESS;
+    if (touch(all, all->send, all->sent, sends, what)
+            || touch(all, all->receive, all->received, TOUCH_POINTER, what))
+        result = NCCL_INVALID_ARGUMENT;
+    else if (guard_thread.bring && !bring_buffers(guard_thread.bring))
+        result = NCCL_CUDA_ERROR;
+    submit_end_whole(&submit, result == NCCL_SUCCESS);
+    return result;
 }
 
 /* What nccl.h calls the buffer of a call that has one. */
@@ -463,7 +517,7 @@ static void tell_event(
         __typeof__(&(name)) real = FIND(name);                                               \
         struct buffers all = {send, receive, sent, received, count, type, root, comm, NULL}; \
         struct edge event;                                                                   \
-        int result = NCCL_INVALID_ARGUMENT;                                                  \
+        int result;                                                                          \
         bool said, reads, waits;                                                             \
         if (!real)                                                                           \
             return NCCL_SYSTEM_ERROR;                                                        \
@@ -476,8 +530,11 @@ static void tell_event(
         reads = submit_event_begin();                                                        \
         if (waits)                                                                           \
             tell_event(&event, APICALL_##name, send, receive, stream);                       \
-        if (!touches(&all, stream, #name))                                                   \
+        result = look_at_buffers(&all, stream, #name);                                       \
+        if (result == NCCL_SUCCESS)                                                          \
             result = real args;                                                              \
+        if (group.depth == 0)                                                                \
+            let_brought_go();                                                                \
         if (reads) {                                                                         \
             collect_buffers(send, receive);                                                  \
             submit_event_end();                                                              \
