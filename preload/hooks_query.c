@@ -4,6 +4,7 @@
  * libraries need that export `base` and add `ptr - base` (R21). On the mapped heap the driver knows one handle's mapping,
  * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
  */
+#include "preload/bring.h"
 #include "preload/gauge.h"
 #include "preload/guard.h"
 #include "preload/hookrow.h"
@@ -162,9 +163,10 @@ static bool answer_husk(
     }
 }
 
+/* What may be out is answered for as if it were, so that nobody can tell. */
 static bool is_out_of_reach(const struct block_info *info)
 {
-    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO;
+    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO || bring_is_rule(info->rule);
 }
 
 /* What we know better than the driver. */
