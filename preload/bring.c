@@ -3,6 +3,7 @@
 
 #include "preload/contexts.h"
 #include "preload/evictlog.h"
+#include "preload/gate.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 
@@ -10,10 +11,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum {
     WORD = 8,              /* bytes of an address */
     DATA_MAX = 64u * 1024, /* of a copy that are looked through: what is larger is data */
+    DATA_PART = 4096,      /* at once */
 };
 
 bool bring_is_rule(int rule)
@@ -67,9 +71,16 @@ bool bring_all(void)
 {
     if (!guard_thread.bring)
         return false;
-    pool_evict_keep(dispatch_pool(), 0, POOL_KEPT_UNTOLD);
-    dispatch_go_on_later();
+    guard_thread.bring->is_untold = true;
     return bring_name(0, UINT64_MAX, false);
+}
+
+/* ---- addresses among data ------------------------------------------------------------------- */
+
+static void keep(devptr_t ptr, enum pool_kept why)
+{
+    pool_evict_keep(dispatch_pool(), ptr, why);
+    dispatch_go_on_later(); /* it is told there */
 }
 
 /* A kernel may follow it, and nobody will see that. */
@@ -77,38 +88,67 @@ static bool name_pointer(devptr_t word)
 {
     struct block_info info;
 
+    struct bring *bring = guard_thread.bring;
+
     if (pool_find(dispatch_pool(), word, &info) != 0 || !bring_is_rule(info.rule))
         return false;
-    pool_evict_keep(dispatch_pool(), word, POOL_KEPT_POINTER);
-    dispatch_go_on_later();
+    if (bring->pointers < BRING_POINTERS)
+        bring->pointer[bring->pointers++] = word;
+    else
+        keep(word, POOL_KEPT_POINTER);
     return bring_name(word, 1, false);
 }
 
-/* May the host read it, and does the driver say that it is the host's? What it does not know is. */
-static bool is_of_host(const void *src)
+/* Is it not the device's? What the driver does not know may be any memory of the host, or none. */
+static bool may_be_of_host(const void *src)
 {
     unsigned type = CU_MEMORYTYPE_HOST;
+    devptr_t ptr = (uintptr_t)src;
+    struct block_info info;
 
-    return REAL(cuPointerGetAttribute)(
-                   &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)src)
-            != CUDA_SUCCESS
-            || type == 0 || type == CU_MEMORYTYPE_HOST;
+    return src && pool_find(dispatch_pool(), ptr, &info) != 0
+            && (REAL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr)
+                            != CUDA_SUCCESS
+                    || type == 0 || type == CU_MEMORYTYPE_HOST);
+}
+
+/* The kernel says whether there is memory: a program that names none gets the driver's word on it. */
+static bool read_host(const char *src, char *ret_bytes, size_t size)
+{
+    struct iovec here = {ret_bytes, size};
+    struct iovec there = {(char *)(uintptr_t)src, size};
+
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+static bool name_pointers(const char *bytes, size_t size)
+{
+    uint64_t lo = atomic_load_explicit(&lowest, memory_order_relaxed);
+    uint64_t span = atomic_load_explicit(&highest, memory_order_relaxed) - lo;
+    devptr_t word;
+
+    for (size_t i = 0; i + WORD <= size; i += WORD) {
+        memcpy(&word, bytes + i, sizeof word);
+        if (__builtin_expect(word - lo < span, 0) && name_pointer(word))
+            return true;
+    }
+    return false;
 }
 
 bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
 {
-    uint64_t lo = atomic_load_explicit(&lowest, memory_order_relaxed);
-    uint64_t span = atomic_load_explicit(&highest, memory_order_relaxed) - lo;
-    const char *bytes = src;
-    devptr_t word;
+    uint64_t end = size < DATA_MAX ? size : DATA_MAX;
+    const char *from = src;
+    char bytes[DATA_PART];
 
-    if (size > DATA_MAX)
-        size = DATA_MAX;
-    if (!src || size < WORD || !is_of_host(src))
+    if (end < WORD || !may_be_of_host(src))
         return false;
-    for (uint64_t i = -dst % WORD; i + WORD <= size; i += WORD) {
-        memcpy(&word, bytes + i, sizeof word);
-        if (__builtin_expect(word - lo < span, 0) && name_pointer(word))
+    for (uint64_t at = -dst % WORD; at + WORD <= end; at += DATA_PART) {
+        size_t part = end - at < DATA_PART ? (size_t)(end - at) : DATA_PART;
+
+        if (!read_host(from + at, bytes, part))
+            return false;
+        if (name_pointers(bytes, part))
             return true;
     }
     return false;
@@ -134,6 +174,8 @@ static int bring_in(struct pool_call *call)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     r = pool_call_bring(dispatch_pool(), call, &lacks);
     (void)pthread_setcancelstate(cancel, &unused);
+    if (r == DRIVER_OUT_OF_MEMORY && lacks.rule < 0 && gate_captures() > 0)
+        return -EBUSY; /* it has waited for the end of the capture */
     if (r == DRIVER_OUT_OF_MEMORY)
         evictlog_short(&lacks);
     return r;
@@ -154,6 +196,15 @@ static CUresult call_ready(struct pool_call *call)
     return code_of(r);
 }
 
+/* It is in, and held until the call is made. */
+static void keep_noted(const struct bring *bring)
+{
+    if (bring->is_untold)
+        keep(0, POOL_KEPT_UNTOLD);
+    for (unsigned i = 0; i < bring->pointers; i++)
+        keep(bring->pointer[i], POOL_KEPT_POINTER);
+}
+
 CUresult bring_ready_slowly(struct bring *bring)
 {
     struct stream stream;
@@ -163,6 +214,8 @@ CUresult bring_ready_slowly(struct bring *bring)
     if (bring->stream && stream_here(bring->stream, false, &stream) == 0)
         bring->call.stream = stream.identity;
     bring->refused = call_ready(&bring->call);
+    if (bring->refused == CUDA_SUCCESS)
+        keep_noted(bring);
     return bring->refused;
 }
 

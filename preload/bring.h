@@ -5,8 +5,8 @@
  *
  *     submit_begin ─► bring_begin ─┐ only once a block may be out, and not for a captured call: that uses nothing now
  *     touch_range ──► bring_name ──┤ the block is named
- *     copies ───────► bring_data ──┤ so is one whose address is in bytes that go to the device, and it stays in from then on
- *     graph launch ─► bring_owned ─┘ so is what its instance names
+ *     copies ───────► bring_data ──┤ so is one whose address is in bytes that go to the device; it stays in if they do
+ *     graph launch ─► pins_bring ──┘ so is what its instance names
  *     before REAL ──► bring_ready ─── all of it comes in, or the call is not made
  *     submit_end ───► bring_end, bring_go_on
  *
@@ -32,10 +32,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+    BRING_POINTERS = 8,
+};
+
 struct bring {
     struct pool_call call;
     CUstream stream;  /* as stream_named says it; NULL = no stream that could be waited on */
     CUresult refused; /* why the call must not be made */
+    /* what stays in if the call is made: blocks at these addresses; all */
+    devptr_t pointer[BRING_POINTERS];
+    unsigned pointers;
+    bool is_untold;
 };
 
 /* True once a block may be out. */
@@ -68,7 +76,7 @@ static inline bool bring_data(devptr_t dst, const void *src, uint64_t size)
     return __builtin_expect(guard_thread.bring != NULL, 0) && bring_data_slowly(dst, src, size);
 }
 
-/* The same: of whatever is live, since nobody tells what the call uses. All of it stays in from then on. */
+/* The same: of whatever is live, since nobody tells what the call uses. All of it stays in if the call is made. */
 bool bring_all(void);
 
 /* All is named: it comes in. Anything but CUDA_SUCCESS: the call must not be made. */

@@ -182,11 +182,23 @@ static bool answer(
 static CUresult attribute_of(
         void *value, CUpointer_attribute attribute, devptr_t ptr, const struct block_info *info)
 {
+    struct bring bring;
+    CUresult result;
+
     if (!is_held(info))
         return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
     if (answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
-    return REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    if (!bring_is_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
+            || !dispatch_may_fence())
+        return REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    /* Seldom asked for, and only the driver knows: it has to be in. */
+    guard_read_begin();
+    (void)bring_pinned(&bring, ptr, 1);
+    result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    (void)bring_end(&bring, CUDA_SUCCESS);
+    guard_read_end();
+    return result;
 }
 
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr ptr)

@@ -12,10 +12,11 @@ static unsigned launches;
 static uint64_t wanted[SLOTS];
 static unsigned char fresh = 10; /* no block had this value */
 
-/* What the kernel makes of a block: each byte by its place, from 1. */
+static uint64_t sum_of_ones; /* what the kernel makes of a block of bytes that are 1 */
+
 static uint64_t sum_of(unsigned i)
 {
-    return evict_value[i] * ((uint64_t)EVICT_BYTES * (EVICT_BYTES + 1) / 2);
+    return evict_value[i] * sum_of_ones;
 }
 
 static void launch_on(unsigned i, CUstream stream)
@@ -37,9 +38,17 @@ static void check_sums(void)
 
 static void start_sums(void)
 {
+    CUdeviceptr ones = kit_alloc(EVICT_BYTES);
+
     sum = client_sum_kernel();
     sums = kit_alloc(8 * SLOTS);
     CU_OK(cu->cuMemsetD8_v2(sums, 0, 8 * SLOTS));
+    CU_OK(cu->cuMemsetD8_v2(ones, 1, EVICT_BYTES));
+    CU_OK(client_sum(sum, sums, ones, EVICT_BYTES, NULL));
+    CU_OK(cu->cuMemcpyDtoH_v2(&sum_of_ones, sums, sizeof sum_of_ones));
+    CHECK_NE(sum_of_ones, 0);
+    CU_OK(cu->cuMemsetD8_v2(sums, 0, 8 * SLOTS));
+    CU_OK(cu->cuCtxSynchronize());
 }
 
 /* A few steps in which each block is used so, then all is as it must be. */
@@ -360,6 +369,7 @@ TEST(a_copy_between_devices_names_the_blocks_of_both)
         CU_OK(KIT_CU(cuMemcpyPeerAsync)(
                 far[i], second, evict_block[i], cu->context, EVICT_BYTES, evict_stream));
     evict_check_all();
+    CU_OK(cu->cuCtxSetCurrent(second));
     for (unsigned i = 0; i < EVICT_BLOCKS; i++) {
         memset(evict_copy, 0, sizeof evict_copy);
         CU_OK(cu->cuMemcpyDtoH_v2(evict_copy, far[i], EVICT_BYTES));

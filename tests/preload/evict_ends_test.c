@@ -196,7 +196,7 @@ TEST(r32_no_refusal_loses_content)
         }
 }
 
-/* The driver unmaps nothing: all stays in, and the program has what it has natively. */
+/* The driver unmaps nothing: what is in stays, and there is memory for the others. */
 TEST(r32_what_the_driver_does_not_move_stays_in)
 {
     REQUIRE(setenv("SIMCUDA_FAIL", "cuMemUnmap:1+:999", 1) == 0);

@@ -36,7 +36,7 @@ static inline void evict_hint(const char *tail, const char *mode, const char *mo
             "hints:\n"
             "  - id: params\n"
             "    do: evict\n"
-            "    pick: {size: 2097152, inside: MODEL}\n"
+            "    pick: {size: 2097152, inside: \"*MODEL\"}\n"
             "    when: {anchor: step, edge: enter}\n"
             "    cap: {device: 4MiB}\n%s",
             more);

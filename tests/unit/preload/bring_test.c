@@ -3,11 +3,14 @@
 #include "preload/bring.h"
 #include "preload/contexts.h"
 #include "preload/evictlog.h"
+#include "preload/gate.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tests/check.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     NAMES = 16,
@@ -33,6 +36,8 @@ static struct {
     int name_now;
     uint64_t stream;
     unsigned streams_asked;
+    unsigned captures;
+    int lacking; /* the rule that a call is short of room by */
 } pool;
 static bool may_fence;
 static int memory_type; /* what the driver says of the host's bytes; -1 = nothing */
@@ -49,6 +54,11 @@ bool dispatch_may_fence(void)
 
 void dispatch_go_on_later(void)
 {
+}
+
+unsigned gate_captures(void)
+{
+    return pool.captures;
 }
 
 void evictlog_short(const struct pool_short *lacks)
@@ -103,6 +113,7 @@ int pool_call_bring(struct pool *self, struct pool_call *io_call, struct pool_sh
     pool.brings++;
     pool.reading_at_bring = guard_thread.reading;
     ret_short->needed = 30;
+    ret_short->rule = pool.lacking;
     return pool.bring_now;
 }
 
@@ -238,6 +249,19 @@ TEST(what_does_not_fit_is_no_call_and_is_told)
     refuse(DRIVER_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, 1);
 }
 
+TEST(what_a_capture_keeps_from_being_moved_is_told_apart)
+{
+    begin();
+    pool.out = 1;
+    pool.captures = 1;
+    pool.lacking = -1;
+    pool.bring_now = DRIVER_OUT_OF_MEMORY;
+    CHECK(!bring_name(BLOCK, 8, false));
+    CHECK_EQ(bring_ready(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK_EQ(end(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK_EQ(pool.shorts, 0);
+}
+
 TEST(what_cannot_be_moved_is_no_call)
 {
     refuse(CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
@@ -260,6 +284,8 @@ TEST(what_nobody_tells_is_all_and_stays)
     CHECK_EQ(pool.keeps, 0);
     begin();
     CHECK(!bring_all());
+    CHECK_EQ(pool.keeps, 0);
+    CHECK_EQ(bring_ready(), CUDA_SUCCESS);
     CHECK_EQ(pool.keeps, 1);
     CHECK_EQ(pool.kept, 0);
     CHECK_EQ(pool.why, POOL_KEPT_UNTOLD);
@@ -287,6 +313,8 @@ static unsigned look(devptr_t dst, const void *src, uint64_t size)
 {
     begin();
     CHECK(!bring_data(dst, src, size));
+    CHECK_EQ(pool.keeps, 0);
+    CHECK_EQ(bring_ready(), CUDA_SUCCESS);
     CHECK_EQ(end(), CUDA_SUCCESS);
     CHECK_EQ(pool.keeps, pool.names);
     return pool.names;
@@ -349,6 +377,43 @@ TEST(only_what_the_host_may_read_is_read)
     CHECK_EQ(look_at_type(0, data), 1); /* so later drivers call what they do not know */
     CHECK_EQ(look_at_type(CU_MEMORYTYPE_DEVICE, (void *)8), 0);
     CHECK_EQ(look_at_type(-1, NULL), 0);
+}
+
+TEST(what_is_no_memory_is_the_drivers_to_refuse)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    char *pages = mmap(
+            NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(pages != MAP_FAILED);
+    REQUIRE(munmap(pages + page, (size_t)page) == 0);
+    CHECK_EQ(look_at_type(-1, pages + page), 0);
+    CHECK_EQ(look_at_type(-1, pages + page - 32), 0);
+    CHECK_EQ(look_at_type(-1, (void *)(uintptr_t)(BLOCK + 64)), 0); /* a block, which may be out */
+}
+
+TEST(an_address_in_data_that_is_not_copied_keeps_nothing)
+{
+    begin();
+    pool.out = 1;
+    pool.bring_now = DRIVER_OUT_OF_MEMORY;
+    data[5] = BLOCK;
+    CHECK(!bring_data(0x1000, data, 64));
+    CHECK_EQ(bring_ready(), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(end(), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(pool.keeps, 0);
+}
+
+TEST(many_addresses_are_all_kept)
+{
+    for (unsigned i = 0; i < 32; i++)
+        data[i] = BLOCK + 8 * i;
+    begin();
+    CHECK(!bring_data(0x1000, data, 256));
+    CHECK_EQ(bring_ready(), CUDA_SUCCESS);
+    CHECK_EQ(end(), CUDA_SUCCESS);
+    CHECK_EQ(pool.keeps, 32);
+    memset(data, 0, sizeof data);
 }
 
 /* ---- ahead ---------------------------------------------------------------------------------- */
