@@ -375,7 +375,7 @@ void sidecar_fall_back(void)
 
 void sidecar_rule_off(int rule, const char *call)
 {
-    if (!sidecar.hints || !action_unmaps(hint_rule(sidecar.hints, rule)->action)
+    if (!sidecar.hints || !action_releases(hint_rule(sidecar.hints, rule)->action)
             || !hint_learn(sidecar.hints, rule, HINT_LEARNT_OFF))
         return;
     msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",

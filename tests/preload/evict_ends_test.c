@@ -136,6 +136,35 @@ TEST(r30_r76_what_is_out_goes_with_its_context)
     kit_clean_up();
 }
 
+/* Blocks of the device's memory pool belong to no context, so what is in them must outlive it, wherever it is. */
+TEST(r76_what_is_out_of_a_memory_pool_outlives_a_reset)
+{
+    CUcontext again;
+
+    evict_hint("pool", "poison", "");
+    client_init();
+    KEDGE_PUSH("MODEL");
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        CU_OK(cu->cuMemAllocAsync(&evict_block[i], EVICT_BYTES, NULL));
+    KEDGE_POP();
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        evict_set(i, (unsigned char)(i + 1));
+    evict_check_all();
+    evict_use_others();
+    REQUIRE(!evict_is_in(evict_block[0]));
+    CU_OK(cu->cuDevicePrimaryCtxReset_v2(cu->device));
+    CU_OK(cu->cuDevicePrimaryCtxRetain(&again, cu->device));
+    CU_OK(cu->cuCtxSetCurrent(again));
+    evict_check_all();
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        evict_set(i, (unsigned char)(i + 70));
+    evict_check_all();
+    CHECK_LE(evict_count_in(), EVICT_FIT);
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        CHECK_EQ(cu->cuMemFreeAsync(evict_block[i], NULL), CUDA_SUCCESS);
+    kit_clean_up();
+}
+
 /* ---- refusals of the driver ----------------------------------------------------------------- */
 
 static const char *const ours[] = {"cuMemUnmap", "cuMemMap", "cuMemSetAccess", "cuMemCreate",
@@ -196,17 +225,30 @@ TEST(r32_no_refusal_loses_content)
         }
 }
 
-/* The driver unmaps nothing: what is in stays, and there is memory for the others. */
+/* The driver unmaps nothing: what is in stays, and what there is no room for is no call. */
 TEST(r32_what_the_driver_does_not_move_stays_in)
 {
+    bool is_set[EVICT_BLOCKS];
+    CUresult result;
+
     REQUIRE(setenv("SIMCUDA_FAIL", "cuMemUnmap:1+:999", 1) == 0);
-    evict_start("unmovable");
-    for (int step = 0; step < EVICT_STEPS; step++) {
-        KEDGE_PUSH("step");
-        evict_check_all();
-        KEDGE_POP();
+    evict_hint("unmovable", "poison", "");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&evict_stream, CU_STREAM_NON_BLOCKING));
+    KEDGE_PUSH("MODEL");
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        evict_block[i] = kit_alloc(EVICT_BYTES);
+    KEDGE_POP();
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++) {
+        evict_value[i] = (unsigned char)(i + 1);
+        result = cu->cuMemsetD8Async(evict_block[i], evict_value[i], EVICT_BYTES, evict_stream);
+        CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+        is_set[i] = result == CUDA_SUCCESS;
+        CHECK(is_set[i] || i >= EVICT_FIT);
     }
-    CHECK_EQ(evict_count_in(), EVICT_BLOCKS);
+    for (unsigned i = 0; i < EVICT_BLOCKS; i++)
+        if (is_set[i])
+            evict_check(i);
     kit_clean_up();
 }
 

@@ -31,6 +31,29 @@ TEST(a_snapshot_waits_for_a_section_that_is_open)
     guard_read_end();
 }
 
+TEST(a_suspended_section_is_not_waited_for_however_deep)
+{
+    uint64_t before, after;
+    unsigned suspended;
+
+    CHECK_EQ(guard_read_suspend(), 0);
+    guard_read_resume(0);
+    CHECK_EQ(guard_thread.reading, 0);
+    guard_read_begin();
+    guard_read_begin();
+    before = guard_readers_snapshot();
+    suspended = guard_read_suspend();
+    CHECK_EQ(guard_readers_passed(before), 0);
+    CHECK_EQ(guard_thread.reading, 0);
+    guard_read_resume(suspended);
+    CHECK_EQ(guard_thread.reading, 2);
+    after = guard_readers_snapshot();
+    guard_read_end();
+    CHECK_EQ(guard_readers_passed(after), -EAGAIN);
+    guard_read_end();
+    CHECK_EQ(guard_readers_passed(after), 0);
+}
+
 TEST(sections_nest)
 {
     uint64_t snapshot;
