@@ -300,7 +300,7 @@ def a_verified_hint_acts_in_mode_live():
     check(the_set("shadow.kcap")["on_paper"], "in shadow something was moved")
 
 
-def a_device_that_cannot_hold_them_all_is_enough():
+def r88_a_device_that_cannot_hold_them_all_is_enough():
     """R88: the device's own ledger says it. Half of what the units need, and the program's rest."""
     write_hints(SMALL_CAP)
     _, all_in = device_run(kedge_run, *SMALL)
@@ -457,7 +457,7 @@ main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib
      the_seed_moves_768_mib_by_lru_and_by_fifo, the_seed_moves_1024_mib_where_no_step_is_told, a_stated_order_needs_no_warm_up,
      what_is_restored_at_an_edge_is_in_before_the_next_step,
      twelve_units_with_room_for_six_are_right_and_move_what_the_model_says, results_are_the_same_whatever_runs_late,
-     copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, a_device_that_cannot_hold_them_all_is_enough,
+     copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, r88_a_device_that_cannot_hold_them_all_is_enough,
      units_in_a_table_on_the_device_stay_in, a_table_in_memory_of_the_host_is_met_in_trap, other_shapes_of_the_program_are_right,
      two_models_share_a_cap, each_device_has_a_set_and_a_cap, what_a_graph_names_stays_in, a_killed_program_leaves_its_steps,
      any_call_may_fail, any_call_that_moves_may_fail, calls_that_move_may_fail_from_some_time_on)
