@@ -99,17 +99,16 @@ static bool name_pointer(devptr_t word)
     return bring_name(word, 1, false);
 }
 
-/* Is it not the device's? What the driver does not know may be any memory of the host, or none. */
-static bool may_be_of_host(const void *src)
+/* What the driver does not know may be any memory of the host, or none. */
+static bool is_of_device(devptr_t ptr)
 {
-    unsigned type = CU_MEMORYTYPE_HOST;
-    devptr_t ptr = (uintptr_t)src;
     struct block_info info;
+    unsigned type = 0;
 
-    return src && pool_find(dispatch_pool(), ptr, &info) != 0
-            && (REAL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr)
-                            != CUDA_SUCCESS
-                    || type == 0 || type == CU_MEMORYTYPE_HOST);
+    return pool_find(dispatch_pool(), ptr, &info) == 0
+            || (REAL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr)
+                            == CUDA_SUCCESS
+                    && type != 0 && type != CU_MEMORYTYPE_HOST);
 }
 
 /* The kernel says whether there is memory: a program that names none gets the driver's word on it. */
@@ -141,7 +140,7 @@ bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
     const char *from = src;
     char bytes[DATA_PART];
 
-    if (end < WORD || !may_be_of_host(src))
+    if (end < WORD || !src || is_of_device((uintptr_t)src) || !is_of_device(dst))
         return false;
     for (uint64_t at = -dst % WORD; at + WORD <= end; at += DATA_PART) {
         size_t part = end - at < DATA_PART ? (size_t)(end - at) : DATA_PART;

@@ -20,7 +20,7 @@ static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
     return touch_range(dst, size, TOUCH_POINTER, what) || touch_range(src, size, TOUCH_READ, what);
 }
 
-/* Where either may be the host's. Only what goes to the device matters: of the host's own copies nobody follows a pointer unseen. */
+/* Where either may be the host's. */
 static bool either(devptr_t dst, devptr_t src, size_t size, const char *what)
 {
     return both(dst, src, size, what) || bring_data(dst, (const void *)(uintptr_t)src, size);

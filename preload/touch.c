@@ -207,9 +207,10 @@ static bool touch_rows_of_host(
     size_t rows = src->plane_rows ? src->plane_rows : size.height;
     bool whole = pitch == size.width && rows == size.height;
 
-    if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST || !src->host)
+    if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST
+            || dst->type == CU_MEMORYTYPE_ARRAY)
         return false;
-    return bring_data(dst->type == CU_MEMORYTYPE_ARRAY ? 0 : dst->device + dst->x,
+    return bring_data(dst->device + dst->x,
             (const char *)src->host + (src->z * rows + src->y) * pitch + src->x,
             whole ? size.width * size.height * size.depth : size.width);
 }

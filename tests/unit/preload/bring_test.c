@@ -14,6 +14,7 @@
 
 enum {
     NAMES = 16,
+    DEVICE = 0x1000,    /* its memory, which the pool does not know */
     BLOCK = 0x10000000, /* of the hint that evicts */
     BLOCK_BYTES = 0x200000,
     OTHER = BLOCK + 4 * BLOCK_BYTES, /* made by the same hint, freed since */
@@ -149,11 +150,12 @@ int pool_find(struct pool *self, devptr_t ptr, struct block_info *ret)
 
 static CUresult attribute(void *value, CUpointer_attribute what, CUdeviceptr ptr)
 {
-    (void)ptr;
+    int type = ptr >= DEVICE && ptr < DEVICE + 64 ? CU_MEMORYTYPE_DEVICE : memory_type;
+
     CHECK_EQ(what, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-    if (memory_type < 0)
+    if (type < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    *(unsigned *)value = (unsigned)memory_type;
+    *(unsigned *)value = (unsigned)type;
     return CUDA_SUCCESS;
 }
 
@@ -323,49 +325,58 @@ static unsigned look(devptr_t dst, const void *src, uint64_t size)
 TEST(an_address_among_data_keeps_its_block)
 {
     data[5] = BLOCK + 4096;
-    CHECK_EQ(look(0x1000, data, 64), 1);
+    CHECK_EQ(look(DEVICE, data, 64), 1);
     CHECK_EQ(pool.kept, BLOCK + 4096);
     CHECK_EQ(pool.why, POOL_KEPT_POINTER);
     CHECK_EQ(pool.named[0], BLOCK + 4096);
     CHECK(!pool.written[0]);
-    CHECK_EQ(look(0x1000, data, 40), 0);
-    CHECK_EQ(look(0x1000, data, 47), 0);
-    CHECK_EQ(look(0x1000, data, 48), 1);
+    CHECK_EQ(look(DEVICE, data, 40), 0);
+    CHECK_EQ(look(DEVICE, data, 47), 0);
+    CHECK_EQ(look(DEVICE, data, 48), 1);
 }
 
 TEST(words_are_where_the_device_has_them_aligned)
 {
     data[5] = BLOCK;
-    CHECK_EQ(look(0x1004, data, 64), 0);
-    CHECK_EQ(look(0x1004, (char *)data + 4, 60), 1);
+    CHECK_EQ(look(DEVICE + 4, data, 64), 0);
+    CHECK_EQ(look(DEVICE + 4, (char *)data + 4, 60), 1);
 }
 
 TEST(what_is_no_block_of_the_hint_is_data)
 {
     data[5] = OTHER;
-    CHECK_EQ(look(0x1000, data, 64), 0);
+    CHECK_EQ(look(DEVICE, data, 64), 0);
     data[5] = BLOCK - 1;
-    CHECK_EQ(look(0x1000, data, 64), 0);
+    CHECK_EQ(look(DEVICE, data, 64), 0);
     data[5] = BLOCK + BLOCK_BYTES;
-    CHECK_EQ(look(0x1000, data, 64), 0);
+    CHECK_EQ(look(DEVICE, data, 64), 0);
 }
 
 TEST(large_data_is_looked_at_from_its_beginning)
 {
     data[5] = 0;
     data[8191] = BLOCK;
-    CHECK_EQ(look(0x1000, data, sizeof data), 1);
+    CHECK_EQ(look(DEVICE, data, sizeof data), 1);
     data[8191] = 0;
     data[8192] = BLOCK;
-    CHECK_EQ(look(0x1000, data, sizeof data), 0);
+    CHECK_EQ(look(DEVICE, data, sizeof data), 0);
     data[8192] = 0;
+}
+
+TEST(what_stays_on_the_host_is_not_followed)
+{
+    static uint64_t other[16];
+
+    data[5] = BLOCK;
+    CHECK_EQ(look((uintptr_t)other, data, 64), 0);
+    CHECK_EQ(look(BLOCK, data, 64), 1);
 }
 
 static unsigned look_at_type(int type, const void *src)
 {
     begin();
     memory_type = type;
-    CHECK(!bring_data(0x1000, src, 64));
+    CHECK(!bring_data(DEVICE, src, 64));
     CHECK_EQ(end(), CUDA_SUCCESS);
     return pool.names;
 }
@@ -398,7 +409,7 @@ TEST(an_address_in_data_that_is_not_copied_keeps_nothing)
     pool.out = 1;
     pool.bring_now = DRIVER_OUT_OF_MEMORY;
     data[5] = BLOCK;
-    CHECK(!bring_data(0x1000, data, 64));
+    CHECK(!bring_data(DEVICE, data, 64));
     CHECK_EQ(bring_ready(), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_EQ(end(), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_EQ(pool.keeps, 0);
@@ -409,7 +420,7 @@ TEST(many_addresses_are_all_kept)
     for (unsigned i = 0; i < 32; i++)
         data[i] = BLOCK + 8 * i;
     begin();
-    CHECK(!bring_data(0x1000, data, 256));
+    CHECK(!bring_data(DEVICE, data, 256));
     CHECK_EQ(bring_ready(), CUDA_SUCCESS);
     CHECK_EQ(end(), CUDA_SUCCESS);
     CHECK_EQ(pool.keeps, 32);
