@@ -186,39 +186,45 @@ uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t heig
     return rows * (pitch ? pitch : width) + width;
 }
 
-static bool touch_side(struct touch_side side, CUextent3D size, enum touch how, const char *what)
+/* The first byte that is copied. */
+static devptr_t begin_of(const struct touch_side *side, CUextent3D size)
 {
-    size_t pitch = side.pitch ? side.pitch : size.width;
-    size_t rows = side.plane_rows ? side.plane_rows : size.height;
-    devptr_t base = side.type == CU_MEMORYTYPE_HOST ? (uintptr_t)side.host : side.device;
+    size_t pitch = side->pitch ? side->pitch : size.width;
+    size_t rows = side->plane_rows ? side->plane_rows : size.height;
 
-    if (side.type == CU_MEMORYTYPE_ARRAY)
+    return (side->type == CU_MEMORYTYPE_HOST ? (uintptr_t)side->host : side->device)
+            + (side->z * rows + side->y) * pitch + side->x;
+}
+
+static bool touch_side(
+        const struct touch_side *side, CUextent3D size, enum touch how, const char *what)
+{
+    size_t pitch = side->pitch ? side->pitch : size.width;
+    size_t rows = side->plane_rows ? side->plane_rows : size.height;
+
+    if (side->type == CU_MEMORYTYPE_ARRAY)
         return false;
-    base += (side.z * rows + side.y) * pitch + side.x;
-    return touch_range(
-            base, touch_extent(pitch, rows, size.width, size.height, size.depth), how, what);
+    return touch_range(begin_of(side, size),
+            touch_extent(pitch, rows, size.width, size.height, size.depth), how, what);
 }
 
 /* Addresses in what comes from the host: of rows with gaps between them the first one is looked through. */
-static bool touch_rows_of_host(
-        const struct touch_side *src, const struct touch_side *dst, CUextent3D size)
+static bool touch_data(const struct touch_side *src, const struct touch_side *dst, CUextent3D size)
 {
-    size_t pitch = src->pitch ? src->pitch : size.width;
-    size_t rows = src->plane_rows ? src->plane_rows : size.height;
-    bool whole = pitch == size.width && rows == size.height;
+    bool whole = (!src->pitch || src->pitch == size.width)
+            && (!src->plane_rows || src->plane_rows == size.height);
 
     if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST
             || dst->type == CU_MEMORYTYPE_ARRAY)
         return false;
-    return bring_data(dst->device + dst->x,
-            (const char *)src->host + (src->z * rows + src->y) * pitch + src->x,
+    return bring_data(begin_of(dst, size), (const void *)(uintptr_t)begin_of(src, size),
             whole ? size.width * size.height * size.depth : size.width);
 }
 
 bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what)
 {
-    return touch_side(src, size, TOUCH_READ, what) || touch_side(dst, size, TOUCH_POINTER, what)
-            || touch_rows_of_host(&src, &dst, size);
+    return touch_side(&src, size, TOUCH_READ, what) || touch_side(&dst, size, TOUCH_POINTER, what)
+            || touch_data(&src, &dst, size);
 }
 
 void touch_unseen(void)
