@@ -445,13 +445,24 @@ HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int
 /* ---- launches ------------------------------------------------------------------------------- */
 
 /* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
-static bool launched(CUgraphExec exec)
+static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 {
     if (guard_thread.pins)
         pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
     else if (uses_on())
         pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
-    return guard_thread.bring && pins_bring(PINS_OF_EXEC, key(exec));
+    return guard_thread.bring
+            && (pins_bring(PINS_OF_EXEC, key(exec)) || bring_ready() != CUDA_SUCCESS);
+}
+
+/* True: the launch must not be made. */
+static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
+{
+    if (__builtin_expect(guard_thread.pins || guard_thread.bring, 0))
+        return launched_among_hints(exec);
+    if (uses_on())
+        pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
+    return false;
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -470,7 +481,7 @@ static bool launched(CUgraphExec exec)
         if (!submit_begin(&submit, stream, per_thread)) {                       \
             result = REAL(symbol)(exec, stream);                                \
         } else {                                                                \
-            if (!launched(exec) && bring_ready() == CUDA_SUCCESS)               \
+            if (!launched(exec))                                                \
                 result = REAL(symbol)(exec, stream);                            \
             result = submit_end(&submit, result);                               \
         }                                                                       \

@@ -58,6 +58,20 @@ void submit_event_end(void)
     submit_go_on();
 }
 
+/* Kept apart, so that a call of which uses alone are recorded saves no registers for it; as is end_reading. */
+static __attribute__((noinline)) void begin_reading(
+        struct submit *submit, CUstream stream, bool per_thread)
+{
+    guard_read_begin();
+    if (submit->graph) {
+        submit->pins = PINS_NONE(POOL_PIN_GRAPH);
+        guard_thread.pins = &submit->pins;
+    } else if (bring_is_wanted() && !guard_in_callback()) {
+        bring_begin(&submit->bring,
+                stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
+    }
+}
+
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
 {
     unsigned word;
@@ -82,14 +96,7 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
     guard_thread.moment = 0;
     submit->is_reader = (word & GUARD_ACTING) || submit->graph;
     if (submit->is_reader)
-        guard_read_begin();
-    if (submit->graph) {
-        submit->pins = PINS_NONE(POOL_PIN_GRAPH);
-        guard_thread.pins = &submit->pins;
-    } else if (word & GUARD_ACTING && bring_is_wanted() && !guard_in_callback()) {
-        bring_begin(&submit->bring,
-                stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
-    }
+        begin_reading(submit, stream, per_thread);
     return true;
 }
 
@@ -115,7 +122,7 @@ void submit_end_whole(struct submit *submit, bool is_made)
     (void)submit_end(submit, is_made ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult submit_end(struct submit *submit, CUresult result)
+static __attribute__((noinline)) CUresult end_reading(struct submit *submit, CUresult result)
 {
     if (submit->graph) {
         guard_thread.pins = NULL;
@@ -126,10 +133,15 @@ CUresult submit_end(struct submit *submit, CUresult result)
     }
     if (guard_thread.bring)
         result = bring_end(&submit->bring, result);
-    if (submit->is_reader) {
-        guard_read_end();
-        bring_go_on();
-    }
+    guard_read_end();
+    bring_go_on();
+    return result;
+}
+
+CUresult submit_end(struct submit *submit, CUresult result)
+{
+    if (submit->is_reader)
+        result = end_reading(submit, result);
     guard_pop();
     return result;
 }
