@@ -307,7 +307,7 @@ static struct rule *rules_here(const struct trace *trace, const struct rule *rul
 
     for (size_t i = 0; i < count; i++) {
         here[i] = rules[i];
-        if (!is_here(trace, &rules[i]) || rules[i].action == ACTION_RESTORE) /* it picks nothing */
+        if (!is_here(trace, &rules[i]))
             here[i].mode = HINT_OFF;
     }
     return here;
