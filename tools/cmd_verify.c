@@ -41,6 +41,13 @@ static const struct args_option options[] = {
                 offsetof(struct fields, json)},
 };
 
+/* What an evict hint did in a run. */
+struct evicted {
+    uint64_t steps;              /* that began; of the process that had most */
+    uint64_t in, out, count_out; /* copied */
+    uint64_t dropped;
+};
+
 /* What the runs said about one hint, all processes together. */
 struct verdict {
     uint64_t matched, matched_bytes;
@@ -48,6 +55,8 @@ struct verdict {
     uint64_t poisoned, clean; /* poison: overwritten or held; overwritten, and not written since */
     uint64_t unlooked;        /* poison: nobody has looked at the content since */
     uint64_t trapped;         /* trap: access was taken away */
+    struct evicted evicted[HINT_MODE_COUNT]; /* by the mode of the run */
+    struct trace_sum kept;                   /* blocks of it that never went out, in the trap run */
     bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
 };
 
@@ -68,6 +77,7 @@ struct verify {
     int status;           /* how its program ended, as of waitpid */
     size_t capture_count; /* of it */
     bool is_damaged;      /* one of them: nothing is decided */
+    bool is_faulted;      /* one of them has noted that the device failed */
 };
 
 static void fail(struct verify *verify, const char *hint, char *what)
@@ -195,6 +205,45 @@ static const struct rule *leader_of(const struct hintfile *file, size_t rule)
                                                                  : rule];
 }
 
+static bool evicts(const struct rule *rule)
+{
+    return rule->action == ACTION_EVICT && rule->mode != HINT_OFF;
+}
+
+static void add_evicted(
+        struct verify *verify, const struct step *step, const struct read_capture *capture)
+{
+    for (size_t i = 0; i < capture->evict_count; i++) {
+        const struct format_evict *what = &capture->evict[i].what;
+        struct evicted *evicted = &verify->verdicts[capture->evict[i].rule].evicted[step->mode];
+
+        evicted->steps = max_of(evicted->steps, what->step);
+        evicted->in += what->moved_in;
+        evicted->out += what->moved_out;
+        evicted->count_out += what->count_out;
+        evicted->dropped += what->dropped;
+    }
+    for (size_t i = 0; i < capture->kept_count && step->mode == HINT_TRAP; i++)
+        trace_sum_add(&verify->verdicts[capture->kept[i].rule].kept, capture->kept[i].size);
+}
+
+/* Calls whose blocks did not fit under the cap together. */
+static void judge_shorts(
+        struct verify *verify, const struct step *step, const struct read_capture *capture)
+{
+    const struct read_short *most = NULL;
+
+    for (size_t i = 0; i < capture->short_count; i++)
+        if (!most || capture->shorts[i].needed > most->needed)
+            most = &capture->shorts[i];
+    if (!most)
+        return;
+    fail(verify, verify->file->rule[most->rule].id,
+            vec_format("%s: a call%s%s needed %s at once under the cap, and %s could be had",
+                    step->name, *most->path ? " in " : "", most->path,
+                    render_bytes(most->needed).text, render_bytes(most->room).text));
+}
+
 /* Was this file in force in this run, in this mode? */
 static bool check_force(struct verify *verify, const struct load *load, const struct step *step)
 {
@@ -230,6 +279,15 @@ static void check_program(struct verify *verify, const struct load *load)
         fail(verify, NULL, vec_text("the runs were of different programs, no receipt fits both"));
 }
 
+static bool notes_fault(const struct read_capture *capture)
+{
+    bool is_noted = false;
+
+    for (size_t i = 0; i < capture->note_count; i++)
+        is_noted = is_noted || strcmp(capture->note[i].text, "sticky device error") == 0;
+    return is_noted;
+}
+
 /* One of a step's: each of the program's processes wrote one. */
 static void judge_capture(void *self, const char *path)
 {
@@ -247,12 +305,15 @@ static void judge_capture(void *self, const char *path)
         load_close(&load);
         return;
     }
+    verify->is_faulted |= notes_fault(load.capture);
     check_program(verify, &load);
     if (check_force(verify, &load, step)) {
         for (size_t i = 0; i < load.hint_count; i++) {
             add_hint(verify, step, i, &load.hints[i]);
             judge_hint(verify, &load, step, i);
         }
+        add_evicted(verify, step, load.capture);
+        judge_shorts(verify, step, load.capture);
     }
     load_close(&load);
 }
@@ -262,6 +323,41 @@ static bool is_not_started(const struct verify *verify, int status)
 {
     return verify->capture_count == 0 && WIFEXITED(status)
             && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+}
+
+/* "a, b" of the hints that evict; NULL: none does. */
+static char *evicting_text(const struct verify *verify)
+{
+    char *text = NULL;
+
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct rule *rule = &verify->file->rule[i];
+        char *more;
+
+        if (!evicts(rule))
+            continue;
+        more = vec_format("%s%s%s", text ? text : "", text ? ", " : "", rule->id);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+/* A fault of the device names no block: all that was out is a suspect. */
+static void fail_ended(struct verify *verify, const struct step *step, int status)
+{
+    char *how = status_text(status);
+    char *evicting = evicting_text(verify);
+    const char *why = verify->is_faulted ? "the device has faulted: memory was used"
+                                         : "if the device has faulted, memory was used";
+
+    fail(verify, NULL,
+            evicting ? vec_format("%s: the program %s; %s that no call names, while it was out "
+                                  "(evict hints in force: %s)",
+                    step->name, how, why, evicting)
+                     : vec_format("%s: the program %s", step->name, how));
+    free(evicting);
+    free(how);
 }
 
 static int run_step(struct verify *verify, const struct step *step, char **words)
@@ -303,11 +399,8 @@ static int run_step(struct verify *verify, const struct step *step, char **words
                 step->name, WEXITSTATUS(status));
         return CMD_BAD;
     }
-    if (status != 0) {
-        char *text = status_text(status);
-        fail(verify, NULL, vec_format("%s: the program %s", step->name, text));
-        free(text);
-    }
+    if (status != 0)
+        fail_ended(verify, step, status);
     if (verify->capture_count == 0)
         fail(verify, NULL,
                 vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
@@ -344,7 +437,13 @@ static void check_acted(struct verify *verify, const struct step *step)
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
-        if (v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0)
+        const struct evicted *evicted = &v->evicted[step->mode];
+        bool is_idle = v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0;
+
+        /* In trap all goes out that the call does not name. */
+        if (evicts(rule) && step->mode == HINT_TRAP)
+            is_idle = evicted->count_out == 0 && evicted->dropped == 0;
+        if (is_idle)
             fail(verify, rule->id,
                     vec_format("did nothing in the %s run: nothing is proved", step->name));
     }
@@ -408,6 +507,20 @@ static int withdraw_receipt(const struct verify *verify)
     return CMD_NO;
 }
 
+static void json_evicted(struct json *json, const struct verdict *v)
+{
+    const struct evicted *trial = &v->evicted[HINT_SHADOW];
+    const struct evicted *trap = &v->evicted[HINT_TRAP];
+
+    json_uint(json, "step_count", trial->steps);
+    json_uint(json, "moved_in_bytes", trial->in);
+    json_uint(json, "moved_out_bytes", trial->out);
+    json_uint(json, "trap_moved_in_bytes", trap->in);
+    json_uint(json, "trap_moved_out_bytes", trap->out);
+    json_uint(json, "kept_count", v->kept.count);
+    json_uint(json, "kept_bytes", v->kept.bytes);
+}
+
 static void verify_print_json(const struct verify *verify, bool verified)
 {
     struct json json = {.out = stdout};
@@ -432,13 +545,16 @@ static void verify_print_json(const struct verify *verify, bool verified)
         json_uint(&json, "clean_count", v->clean);
         json_uint(&json, "trapped_count", v->trapped);
         json_bool(&json, "keeps_meta", v->keeps_meta);
+        if (evicts(rule))
+            json_evicted(&json, v);
         json_end(&json, '}');
     }
     json_end(&json, ']');
     json_end(&json, '}');
 }
 
-static void verify_print_text(const struct verify *verify, bool verified)
+/* "20 releases, 300.00 MiB"; NULL: nothing was to be released or held, and something evicted. */
+static char *due_text(const struct verify *verify, bool has_evict)
 {
     uint64_t holds = 0;
     uint64_t count = 0;
@@ -451,25 +567,68 @@ static void verify_print_text(const struct verify *verify, bool verified)
         count += verify->verdicts[i].due;
         bytes += verify->verdicts[i].due_bytes;
     }
+    if (count == 0 && has_evict)
+        return NULL;
     if (holds > 0)
         what = holds == count ? "hold" : "releases or hold";
-    (void)fflush(stderr);
+    return vec_format(
+            "%" PRIu64 " %s%s, %s", count, what, render_s(count), render_bytes(bytes).text);
+}
+
+/* What each evict hint did, whatever the answer. */
+static bool print_evicted(const struct verify *verify)
+{
+    bool has_evict = false;
+
+    for (size_t i = 0; i < verify->file->rule_count; i++) {
+        const struct verdict *v = &verify->verdicts[i];
+        const struct evicted *trial = &v->evicted[HINT_SHADOW];
+        const struct evicted *trap = &v->evicted[HINT_TRAP];
+
+        if (!evicts(&verify->file->rule[i]))
+            continue;
+        has_evict = true;
+        printf("kedge verify: hint %s: %" PRIu64 " block%s, %" PRIu64 " step%s: %s moved in, %s "
+               "out; in trap %s in, %s out\n",
+                verify->file->rule[i].id, v->matched, render_s(v->matched), trial->steps,
+                render_s(trial->steps), render_bytes(trial->in).text, render_bytes(trial->out).text,
+                render_bytes(trap->in).text, render_bytes(trap->out).text);
+        if (v->kept.count)
+            printf("kedge verify: hint %s: %" PRIu64 " block%s (%s) stayed in (kedge report --view "
+                   "eviction)\n",
+                    verify->file->rule[i].id, v->kept.count, render_s(v->kept.count),
+                    render_bytes(v->kept.bytes).text);
+    }
+    return has_evict;
+}
+
+static void print_unlooked(const struct verify *verify)
+{
     for (size_t i = 0; i < verify->file->rule_count; i++)
         if (verify->verdicts[i].unlooked)
             printf("kedge verify: hint %s: %" PRIu64 " of %" PRIu64
                    " blocks were not checked for late writes\n",
                     verify->file->rule[i].id, verify->verdicts[i].unlooked,
                     verify->verdicts[i].poisoned);
+}
+
+static void verify_print_text(const struct verify *verify, bool verified)
+{
+    (void)fflush(stderr);
+    print_unlooked(verify);
+    char *due = due_text(verify, print_evicted(verify));
+
     if (verified) {
-        printf("kedge verify: %zu hint%s verified, %" PRIu64 " %s%s, %s; receipt: %s.receipt\n",
-                verify->file->rule_count, render_s(verify->file->rule_count), count, what,
-                render_s(count), render_bytes(bytes).text, verify->fields->spawn.hints);
-        return;
+        printf("kedge verify: %zu hint%s verified, %s%sreceipt: %s.receipt\n",
+                verify->file->rule_count, render_s(verify->file->rule_count), due ? due : "",
+                due ? "; " : "", verify->fields->spawn.hints);
+    } else {
+        printf("kedge verify: not verified: %s%s%s", verify->failed_hint ? "hint " : "",
+                verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "");
+        render_text(stdout, verify->failure); /* it may name an anchor of the program */
+        printf("\n");
     }
-    printf("kedge verify: not verified: %s%s%s", verify->failed_hint ? "hint " : "",
-            verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "");
-    render_text(stdout, verify->failure); /* it may name an anchor of the program */
-    printf("\n");
+    free(due);
 }
 
 /* What the shadow run has shown to be carried inside of larger parameters, the trap run lets through: if a kernel reads it, the

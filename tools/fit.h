@@ -56,8 +56,8 @@ struct fit {
     size_t pick_count;
     struct trace_sum managed;                /* what the hint matches */
     struct trace_sum left[FITSITES_CLASSES]; /* as fitsites.h */
-    struct trace_sum
-            mixed;     /* lives across steps and could go out, but no pick of the hint has it */
+    /* lives across steps and could go out, but no pick of the hint has it */
+    struct trace_sum mixed;
     uint64_t before;   /* held without the hint, by the fullest device */
     uint64_t other;    /* held by all else */
     uint64_t reserved; /* predicted for the pools of all devices, with the hint */

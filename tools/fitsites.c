@@ -52,7 +52,7 @@ static bool *find_used(const struct fitsites_job *job)
 }
 
 /* Where a block was asked for: its native call site, else its Python stack. */
-static struct key place_of(const struct trace *trace, const struct trace_block *block)
+static struct key asked_at(const struct trace *trace, const struct trace_block *block)
 {
     return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
 }
@@ -80,7 +80,7 @@ static enum fitsites_class classify(const struct fitsites_job *job, const struct
         return FITSITES_SMALL;
     if (sitekey_list(job->trace, block, keys) == 0)
         return FITSITES_UNPLACED;
-    if (keytable_find(shared, place_of(job->trace, block)))
+    if (keytable_find(shared, asked_at(job->trace, block)))
         return FITSITES_SHARED;
     if (patterns_doubt_of(block) != PATTERNS_DOUBTS)
         return FITSITES_UNSEEN;
@@ -95,7 +95,7 @@ static void classify_all(const struct fitsites_job *job, struct fitsites *sites)
 
     for (size_t i = 0; i < trace->block_count; i++)
         if (trace->blocks[i].shared || patterns_doubt_of(&trace->blocks[i]) == PATTERNS_SHOWN)
-            (void)keytable_at(&shared, place_of(trace, &trace->blocks[i]), 0);
+            (void)keytable_at(&shared, asked_at(trace, &trace->blocks[i]), 0);
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         enum fitsites_class what = classify(job, block, &shared, used[i]);
@@ -188,14 +188,14 @@ static bool has_wanted(const struct search *s, size_t origin)
     return false;
 }
 
-static struct key key_of(const struct sitekey *key)
+static struct key site_key(const struct sitekey *key)
 {
     return (struct key){key->key, key->frame != NULL, 0};
 }
 
 static void add_call_site(struct search *s, const struct sitekey *key)
 {
-    uint32_t *number = keytable_at(&s->numbers, key_of(key), TRACE_NONE);
+    uint32_t *number = keytable_at(&s->numbers, site_key(key), TRACE_NONE);
 
     if (*number != TRACE_NONE)
         return;
@@ -206,7 +206,7 @@ static void add_call_site(struct search *s, const struct sitekey *key)
 /* To a call site of wanted blocks. */
 static void add_origin(struct search *s, const struct sitekey *key, size_t origin)
 {
-    const uint32_t *number = keytable_find(&s->numbers, key_of(key));
+    const uint32_t *number = keytable_find(&s->numbers, site_key(key));
     struct site *site = number && s->found ? &s->found[*number] : NULL;
 
     if (site)

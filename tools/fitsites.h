@@ -51,8 +51,8 @@ struct fitsites {
     uint8_t *class_of;           /* per block: enum fitsites_class */
     struct fitsites_pick *picks; /* most bytes first */
     size_t pick_count;
-    struct trace_sum
-            left[FITSITES_CLASSES]; /* of those that stay: what lives through a whole step */
+    /* of those that stay: what lives through a whole step */
+    struct trace_sum left[FITSITES_CLASSES];
 };
 
 void fitsites_find(const struct fitsites_job *job, struct fitsites *ret_sites);

@@ -52,9 +52,9 @@ int predict_reserved(
 /* The same beside blocks that the pool does not serve in the replay (swapsim.h). */
 struct predict_beside {
     const uint32_t *rule_of; /* per block: TRACE_NONE = it is served; NULL: all are */
-    const uint64_t
-            *in_most; /* what the others hold: the most since the event before; NULL: nothing */
-    int device;       /* of this one alone; -1 = of all */
+    /* what the others hold: the most since the event before; NULL: nothing */
+    const uint64_t *in_most;
+    int device; /* of this one alone; -1 = of all */
 };
 
 struct predict_held {

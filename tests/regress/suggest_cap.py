@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """`kedge suggest CAPTURE --cap SIZE`: which blocks go out so that the program fits, and what that moves."""
 import pathlib
+import re
 
-from regresskit import BUILD, KEDGE, check, kedge_run, main, run, same, tool, tool_json
+from regresskit import BUILD, KEDGE, SOURCE, check, kedge_run, main, run, same, tool, tool_json
 
 GEMINI = BUILD / "trainers" / "gemini"
 MIB = 1 << 20
@@ -22,6 +23,13 @@ def refused(*arguments, rc):
     return lines[0]
 
 
+def keys_of(value):
+    """All keys of a JSON value."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
 def the_seed_moves_as_much_as_predicted_by_hand():
     """Two of three units fit. What no order of moves can do better than is reached: ../data/s878_volume_per_step_mib.csv."""
     found = tool_json("suggest", record(*SEED), "--cap", "260M", "-o", "hints.yaml")
@@ -34,6 +42,9 @@ def the_seed_moves_as_much_as_predicted_by_hand():
     same("out", step["moved_out_bytes"], 256 * MIB)
     check(step["in_at_least_bytes"] <= 256 * MIB, "the bound is above what is moved")
     check(step["times_as_long"] > 1, "copies take no time")
+    page = (SOURCE / "tools" / "man" / "kedge-suggest.1").read_text(encoding="utf-8")
+    for key in sorted(keys_of(found)):
+        check(re.search(rf"\b{key}\b", page), f"kedge-suggest(1) does not say what {key} is")
     text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
     for line in ('  - id: "alloc-unit"', "    do: evict", '    when: {anchor: "step", edge: enter}', "    cap: {device: 258MiB}",
                  "predicted of each step: 256.00 MiB in, 256.00 MiB out"):

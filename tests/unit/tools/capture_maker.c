@@ -25,10 +25,13 @@
  *     evict            no anchor; an evict hint's three blocks of 128 MiB, of which two fit, in eight steps: two of warm-up, five by the
  *                      plan, one that has not ended; three more blocks that stay, and three calls that are not made
  *     evict-shadow     the same on paper, without those
+ *     evict-try        a run of `kedge verify` with the file of KEDGE_HINTS, whose first hint evicts; evict-none: and nothing goes out,
+ *                      evict-short: calls are not made, evict-fault: in trap the device fails
  *     evict-lru        an evict hint for which no order is learnt, so that all is one step
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
+#include "tracker/hintfile.h"
 #include "tracker/uses.h"
 #include "tracker/where.h"
 
@@ -48,6 +51,7 @@ static uint64_t held;
 static enum hint_mode mode;
 static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
         evicts, lru;
+static struct hintfile *tried; /* evict-try and the like */
 static int anchors = ANCHORS;
 
 struct tensor {
@@ -325,6 +329,65 @@ static void evict(void)
     (void)anchor_pop(NULL, &edge);
 }
 
+/* Three units and two steps, in the mode of the run; one block stays in. */
+static void try_evict(const char *form)
+{
+    bool is_out = strcmp(form, "evict-none") != 0;
+    struct tensor kept;
+
+    for (unsigned i = 0; i < 3; i++)
+        (void)unused_input(128 * MB);
+    kept = unused_input(2 * MB);
+    stays(&kept, FORMAT_KEPT_GRAPH);
+    for (unsigned step = 0; step < 3; step++) {
+        struct capture_evict info = {.what = {.step = step,
+                                             .moved_in = is_out ? 2 * 128 * MB : 0,
+                                             .moved_out = is_out ? 3 * 128 * MB : 0,
+                                             .count_in = is_out ? 2 : 0,
+                                             .count_out = is_out ? 3 : 0,
+                                             .flags = step == 2 ? FORMAT_EVICT_RUNNING : 0}};
+
+        (void)capture_evict(&info);
+    }
+    if (strcmp(form, "evict-short") == 0)
+        (void)capture_evict_short(0, 0, 512 * MB, 254 * MB, 256 * MB);
+    if (strcmp(form, "evict-fault") != 0 || mode != HINT_TRAP)
+        return;
+    (void)capture_note(1, "sticky device error");
+    _exit(1);
+}
+
+/* As the library has it from the environment: hints that evict act in a trial. */
+static bool take_hints(void)
+{
+    const char *word = getenv("KEDGE_HINTS_MODE");
+    struct hintfile_error error;
+
+    mode = word && strcmp(word, "trap") == 0 ? HINT_TRAP : HINT_POISON;
+    return hintfile_read(getenv("KEDGE_HINTS"), &tried, &error) == 0;
+}
+
+static void describe_tried(void)
+{
+    (void)capture_hints("hints.yaml", tried->hash, mode, (uint32_t)tried->rule_count);
+    for (uint32_t i = 0; i < tried->rule_count; i++) {
+        struct rule rule = tried->rule[i];
+
+        rule.mode = mode;
+        (void)capture_rule(i, &rule);
+    }
+}
+
+static bool is_try(const char *form)
+{
+    static const char *const forms[] = {"evict-try", "evict-none", "evict-short", "evict-fault"};
+    bool is_one = false;
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
+        is_one = is_one || strcmp(form, forms[i]) == 0;
+    return is_one;
+}
+
 static void set_form(const char *form)
 {
     leak = strcmp(form, "leak") == 0;
@@ -372,6 +435,10 @@ static void describe(void)
     (void)capture_note(0, "made by a test");
     if (!mode)
         return;
+    if (tried) {
+        describe_tried();
+        return;
+    }
     (void)capture_hints("hints.yaml", 1234, mode, 2);
     for (unsigned i = 0; i < 2; i++) {
         struct rule rule = rules[i];
@@ -401,6 +468,8 @@ int main(int argc, char **argv)
     if (argc != 3 && argc != 4)
         return 2;
     set_form(argv[1]);
+    if (is_try(argv[1]) && !take_hints())
+        return 1;
     (void)unlink(argv[2]);
     if (where_init(&where) != 0)
         return 1;
@@ -421,7 +490,9 @@ int main(int argc, char **argv)
         one_anchor(i);
     if (holds)
         hold(ring ? 1 << 18 : 0);
-    if (evicts)
+    if (tried)
+        try_evict(argv[1]);
+    else if (evicts)
         evict();
     if (holds && killed)
         (void)raise(SIGKILL);

@@ -269,6 +269,30 @@ PY
     has said "?[31m"
     ! grep -qP '[\x00-\x08\x0b-\x1f]' said || { grep -aP '[\x00-\x08\x0b-\x1f]' said | cat -v | sort -u | head -5 >&2; fail "commands reach the terminal"; }
     ;;
+verify-evict)
+    cat >h.yaml <<'TXT'
+kedge-hints: 1
+hints:
+  - {id: params, do: evict, pick: {size: ">=2MiB"}, when: {anchor: step, edge: enter}, cap: {device: 256MiB}}
+  - {id: early, do: restore, of: params, when: {anchor: step, edge: exit}}
+TXT
+    try() { expect "$1" "$kedge" verify --hints h.yaml -- bash -c "exec '$make' evict-$2 \"\$KEDGE_CAPTURE\"" "${@:3}"; }
+    try 0 try
+    has out "kedge verify: hint params: 4 blocks, 2 steps: 768.00 MiB moved in, 1.12 GiB out; in trap 768.00 MiB in, 1.12 GiB out"
+    has out "kedge verify: hint params: 1 block (2.00 MiB) stayed in (kedge report --view eviction)"
+    has out "kedge verify: 2 hints verified, receipt: h.yaml.receipt"
+    has h.yaml.receipt "trap clean 1"
+    expect 0 "$kedge" verify --hints h.yaml --json -- bash -c "exec '$make' evict-try \"\$KEDGE_CAPTURE\""
+    json "[(h['id'], h.get('step_count'), h.get('moved_out_bytes'), h.get('trap_moved_in_bytes'), h.get('kept_count')) for h in j['hints']] == [('params', 2, 9 * 128 << 20, 6 * 128 << 20, 1), ('early', None, None, None, None)]"
+    # A fault names no block: the hints that were in force are named. There is no receipt.
+    try 1 fault
+    has out "not verified: trap: the program ended with exit code 1; the device has faulted: memory was used that no call names, while it was out (evict hints in force: params)"
+    [ ! -e h.yaml.receipt ] || fail "a receipt is left"
+    try 1 short
+    has out "not verified: hint params: shadow: a call needed 512.00 MiB at once under the cap, and 254.00 MiB could be had"
+    try 1 none
+    has out "not verified: hint params: did nothing in the trap run: nothing is proved"
+    ;;
 eviction)
     form evict; form evict-shadow; form evict-lru; form bad
     section() { expect 0 "$kedge" report "$@"; sed -nE '/^Eviction$/,/^$/{s/capture_maker.c:.*/FILE/;/^$/!p}' out >section; }
@@ -947,7 +971,7 @@ man)
     # The figures of check are explained with the same words.
     tr -s ' \n' ' ' <"$TEST_SOURCE/tools/man/kedge-check.1" >page
     "$kedge" check --help | sed -n '/^  peak \*/,$p' | sed -E 's/^  ([a-z_]+).* {2}/@\1@/' | tr '@\n' '\n ' | tr -s ' ' >help
-    [ "$(grep -cE '^[a-z_]+$' help)" = 16 ] || fail "not 16 figures: $(cat help)"
+    [ "$(grep -cE '^[a-z_]+$' help)" = 18 ] || fail "not 18 figures: $(cat help)"
     while read -r line; do has page "$line"; done <help
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
