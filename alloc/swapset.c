@@ -611,7 +611,8 @@ static void hold_named(struct pool *pool, struct swap_set *set, struct pool_call
         swap->used_in = set->now.step;
         set->calls++;
         named[i].is_held = true;
-        named[i].move = swap->moves;
+        /* where nothing else stays in, the call waits until all of it is out */
+        named[i].move = set->is_alone ? set->queued : swap->moves;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "preload/contexts.h"
 #include "preload/evictlog.h"
 #include "preload/gate.h"
+#include "preload/gauge.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 
@@ -173,6 +174,7 @@ static int bring_in(struct pool_call *call)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     r = pool_call_bring(dispatch_pool(), call, &lacks);
     (void)pthread_setcancelstate(cancel, &unused);
+    gauge_all_reserved();
     if (r == DRIVER_OUT_OF_MEMORY && lacks.rule < 0 && gate_captures() > 0)
         return -EBUSY; /* it has waited for the end of the capture */
     if (r == DRIVER_OUT_OF_MEMORY)
@@ -235,4 +237,6 @@ void bring_go_on_slowly(void)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pool_evict_go_on(dispatch_pool());
     (void)pthread_setcancelstate(cancel, &unused);
+    if (!bring_has_more())
+        gauge_all_reserved();
 }
