@@ -3,6 +3,7 @@
 
 #include "preload/contexts.h"
 #include "preload/evictlog.h"
+#include "preload/forklock.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/resolve.h"
@@ -113,12 +114,11 @@ static bool is_of_device(devptr_t ptr)
 }
 
 /* The kernel says whether there is memory: a program that names none gets the driver's word on it. */
-static bool read_host(const char *src, char *ret_bytes, size_t size)
+static bool read_host(const char *src, struct iovec ret_bytes)
 {
-    struct iovec here = {ret_bytes, size};
-    struct iovec there = {(char *)(uintptr_t)src, size};
+    struct iovec there = {(char *)(uintptr_t)src, ret_bytes.iov_len};
 
-    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+    return process_vm_readv(getpid(), &ret_bytes, 1, &there, 1, 0) == (ssize_t)ret_bytes.iov_len;
 }
 
 static bool name_pointers(const char *bytes, size_t size)
@@ -146,7 +146,7 @@ bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
     for (uint64_t at = -dst % WORD; at + WORD <= end; at += DATA_PART) {
         size_t part = end - at < DATA_PART ? (size_t)(end - at) : DATA_PART;
 
-        if (!read_host(from + at, bytes, part))
+        if (!read_host(from + at, (struct iovec){bytes, part}))
             return false;
         if (name_pointers(bytes, part))
             return true;
@@ -226,6 +226,56 @@ CUresult bring_pinned(struct bring *bring, devptr_t ptr, uint64_t size)
     if (bring_name(ptr, size, true))
         return bring->refused;
     return bring_ready_slowly(bring);
+}
+
+/* ---- what is owed --------------------------------------------------------------------------- */
+
+enum {
+    OWED_MAX = 64,
+};
+
+struct owed {
+    devptr_t ptr;
+    uint64_t size;
+};
+
+FORKLOCK(owed_lock);
+static struct owed owed[OWED_MAX]; /* guarded by owed_lock */
+static unsigned owed_count;
+atomic_bool bring_owes;
+
+void bring_later(devptr_t ptr, uint64_t size)
+{
+    lock_take(&owed_lock);
+    if (owed_count == OWED_MAX) { /* one that holds all */
+        owed_count = 1;
+        owed[0] = (struct owed){0, UINT64_MAX};
+    } else {
+        owed[owed_count++] = (struct owed){ptr, size};
+    }
+    lock_drop(&owed_lock);
+    atomic_store_explicit(&bring_owes, true, memory_order_release);
+}
+
+void bring_owed(void)
+{
+    struct owed some[OWED_MAX];
+    struct bring bring;
+    unsigned count;
+
+    if (!dispatch_may_fence())
+        return;
+    lock_take(&owed_lock);
+    count = owed_count;
+    memcpy(some, owed, count * sizeof some[0]);
+    owed_count = 0;
+    atomic_store_explicit(&bring_owes, false, memory_order_relaxed);
+    lock_drop(&owed_lock);
+    for (unsigned i = 0; i < count; i++) {
+        if (bring_pinned(&bring, some[i].ptr, some[i].size) != CUDA_SUCCESS)
+            bring_later(some[i].ptr, some[i].size);
+        (void)bring_end(&bring, CUDA_SUCCESS);
+    }
 }
 
 void bring_go_on_slowly(void)

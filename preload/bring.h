@@ -29,6 +29,7 @@
 #include "preload/dispatch.h"
 #include "preload/guard.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -89,6 +90,15 @@ static inline CUresult bring_ready(void)
 
 /* Brings in [ptr, ptr + size) to be pinned; bring_end after that, whatever it says. */
 CUresult bring_pinned(struct bring *bring, devptr_t ptr, uint64_t size);
+
+/*
+ * The same where nothing can be moved, since a capture runs: it comes in before the first call after that (bring_owed). Of what a
+ * capture names itself the launch brings in.
+ */
+void bring_later(devptr_t ptr, uint64_t size);
+extern atomic_bool bring_owes;
+/* Inside a reader section. */
+void bring_owed(void);
 
 /* Whether there are moves that may begin ahead of the next calls. */
 static inline bool bring_has_more(void)

@@ -567,6 +567,7 @@ static bool pin_for_captures(devptr_t ptr)
     for (size_t i = 0; i < count && all; i++) {
         struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
 
+        pins.frees = true;
         (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
         pins_give(&pins, PINS_OF_GRAPH, graphs[i], 0);
     }

@@ -170,8 +170,12 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
     struct bring bring;
     bool stops;
 
-    if (pins->kind == POOL_PIN_GRAPH || !bring_is_wanted() || !dispatch_may_fence())
+    if (pins->kind == POOL_PIN_GRAPH || pins->frees || !bring_is_wanted())
         return collect(pins, lo, len, how, call);
+    if (!dispatch_may_fence()) {
+        bring_later(lo, len);
+        return collect(pins, lo, len, how, call);
+    }
     pins->refused = bring_pinned(&bring, lo, len);
     stops = pins->refused != CUDA_SUCCESS || collect(pins, lo, len, how, call);
     (void)bring_end(&bring, CUDA_SUCCESS);

@@ -47,13 +47,14 @@ struct pins {
     struct pins_entry *first;
     enum pool_pin kind;
     bool registers;   /* with a library between ranks */
+    bool frees;       /* the block: nothing will use it but graphs */
     CUresult refused; /* why the call must not be made, but for released storage */
 };
 
-#define PINS_NONE(how)                                                            \
-    (struct pins)                                                                 \
-    {                                                                             \
-        .first = NULL, .kind = (how), .registers = false, .refused = CUDA_SUCCESS \
+#define PINS_NONE(how)                                                                            \
+    (struct pins)                                                                                 \
+    {                                                                                             \
+        .first = NULL, .kind = (how), .registers = false, .frees = false, .refused = CUDA_SUCCESS \
     }
 
 /*

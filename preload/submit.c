@@ -67,6 +67,8 @@ static __attribute__((noinline)) void begin_reading(
         submit->pins = PINS_NONE(POOL_PIN_GRAPH);
         guard_thread.pins = &submit->pins;
     } else if (bring_is_wanted() && !guard_in_callback()) {
+        if (atomic_load_explicit(&bring_owes, memory_order_acquire))
+            bring_owed();
         bring_begin(&submit->bring,
                 stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
     }

@@ -44,19 +44,40 @@ TEST(r80_a_texture_keeps_its_block_in_until_it_is_destroyed)
     kit_clean_up();
 }
 
-TEST(r80_a_tensor_map_keeps_its_block_in)
+static void encode(CUdeviceptr ptr)
 {
     cuuint64_t dim[] = {64, 64}, strides[] = {256};
     cuuint32_t box[] = {16, 16}, steps[] = {1, 1};
     CUtensorMap map;
 
-    start_out("tensormap");
     CU_OK(KIT_CU(cuTensorMapEncodeTiled)(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,
-            (void *)(uintptr_t)evict_block[0], dim, strides, box, steps,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+            (void *)(uintptr_t)ptr, dim, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+            CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+}
+
+TEST(r80_a_tensor_map_keeps_its_block_in)
+{
+    start_out("tensormap");
+    encode(evict_block[0]);
     must_stay();
     CHECK_EQ(evict_told_kept(evict_block[0], FORMAT_KEPT_SHOWN), 1);
+    kit_clean_up();
+}
+
+/* Nothing moves while a capture runs, so it comes in before the first call after that. */
+TEST(r80_a_tensor_map_that_is_made_beside_a_capture_keeps_its_block_in)
+{
+    CUgraph graph;
+
+    start_out("beside");
+    CU_OK(cu->cuStreamBeginCapture_v2(evict_stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    encode(evict_block[0]);
+    CHECK(!evict_is_in(evict_block[0]));
+    CU_OK(cu->cuStreamEndCapture(evict_stream, &graph));
+    CU_OK(cu->cuGraphDestroy(graph));
+    evict_check(1);
+    must_stay();
     kit_clean_up();
 }
 
