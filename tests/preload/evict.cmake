@@ -11,4 +11,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
         kedge_preload_test(evict_${part}_late SOURCES evict_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track
             DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>" ENVIRONMENT "SIMCUDA_SCHED=lazy")
     endforeach()
+    kedge_preload_test(evict_nccl SOURCES evict_nccl_test.c ROUTES dlsym LIBS kedge_read kedge_track
+        DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
+    add_dependencies(evict_nccl_dlsym_test touches_nccl)
 endif()
