@@ -142,6 +142,7 @@ static const char *why_text(enum format_kept_why why)
             [FORMAT_KEPT_HINT] = "held by a pin hint",
             [FORMAT_KEPT_HOST] = "no host memory for the content",
             [FORMAT_KEPT_DRIVER] = "refused by the driver",
+            [FORMAT_KEPT_UNUSED] = "named by no call in the step that was learnt",
     };
 
     return texts[why];
@@ -150,7 +151,7 @@ static const char *why_text(enum format_kept_why why)
 static const char *why_word(enum format_kept_why why)
 {
     static const char *const words[FORMAT_KEPT_COUNT] = {"unknown", "graph", "shown", "registered",
-            "pointer", "untold_launch", "pin", "host_memory", "driver"};
+            "pointer", "untold_launch", "pin", "host_memory", "driver", "unused"};
 
     return words[why];
 }
