@@ -90,7 +90,10 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     check->is_reserved_left_out = !is_live || reserved == 0;
     if (check->is_reserved_left_out)
         return;
-    (void)add_row(check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
+    if (!swapsim_has_evict(
+                file->rule, file->rule_count)) /* a cap is what may be held, not what is */
+        (void)add_row(
+                check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
     (void)add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
 }
 

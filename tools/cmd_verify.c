@@ -17,6 +17,7 @@
 #include "tools/lint.h"
 #include "tools/outfile.h"
 #include "tools/spawn.h"
+#include "tools/swapsim.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
@@ -325,6 +326,11 @@ static bool is_not_started(const struct verify *verify, int status)
             && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
 }
 
+static bool has_evict(const struct verify *verify)
+{
+    return swapsim_has_evict(verify->file->rule, verify->file->rule_count);
+}
+
 /* "a, b" of the hints that evict; NULL: none does. */
 static char *evicting_text(const struct verify *verify)
 {
@@ -370,7 +376,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
 
     how.hints_mode = step->mode == HINT_SHADOW ? "trial" : step->name;
     how.capture = capture;
-    how.trace = "full";
+    how.trace = has_evict(verify) ? "full,uses=order" : "full"; /* for kedge check */
     how.mode = "pool";
     (void)fprintf(stderr, "kedge verify: %s run\n", step->name);
     int r = spawn_prepare("kedge verify", &how, words, &launch);

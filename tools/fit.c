@@ -166,13 +166,16 @@ static struct fit_step step_of(const struct swapsim *sim)
 /* With the room that all else leaves. */
 static int play(const struct work *work, struct trial *trial)
 {
+    struct rule live = trial->rule;
     struct swapsim_job job = {.trace = work->job->trace,
-            .rules = &trial->rule,
+            .rules = &live,
             .rule_count = 1,
             .bandwidth = work->job->bandwidth};
     uint64_t room = work->job->size - trial->other;
 
     trial->rule.evict.cap = room / SWAPSIM_GRANULE * SWAPSIM_GRANULE;
+    live.evict.cap = trial->rule.evict.cap;
+    live.mode = HINT_LIVE;
     int r = swapsim_run(&job, &trial->sim);
     if (r != 0)
         return r;

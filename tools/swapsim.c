@@ -18,11 +18,10 @@ struct unit {
     uint64_t there_ns; /* when its copy in is done */
     uint64_t call;     /* that named it last */
     bool has_content;  /* it was in once */
-    bool is_on_host;   /* and the host has the same */
+    bool is_on_host;   /* the host has the same: nobody has used it since it came in */
     bool is_in;
-    bool is_old;    /* made before this step */
-    bool is_used;   /* in this step */
-    bool is_judged; /* its first whole step is over */
+    bool is_old;  /* made before this step */
+    bool is_used; /* in this step */
 };
 
 /* What plays a set of the result. */
@@ -169,7 +168,7 @@ static void go_out(struct run *run, uint32_t number, struct unit *unit, uint64_t
     player->in_bytes -= unit->size;
     player->out_bytes += unit->size;
     set->host_high = max_of(set->host_high, player->out_bytes);
-    if (run->job->rules[set->rule].evict.clean && unit->is_on_host) {
+    if (unit->is_on_host) {
         player->now.dropped += unit->size;
         return;
     }
@@ -245,6 +244,20 @@ static void note_short(
     shorts->at = at;
 }
 
+/* Everything but what the call names. */
+static void send_others_out(struct run *run, uint32_t number, uint64_t now_ns)
+{
+    struct player *player = &run->players[number];
+    struct evict_moves moves;
+
+    for (size_t i = 0; i < player->named_count; i++)
+        evict_hold(player->evict, player->named[i]);
+    (void)evict_make_room(player->evict, UINT64_MAX, &moves);
+    for (size_t i = 0; i < player->named_count; i++)
+        evict_let_go(player->evict, player->named[i]);
+    make_moves(run, number, &moves, now_ns);
+}
+
 /* What one call names of a set. 0, or -ENOMEM. */
 static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_t at)
 {
@@ -256,7 +269,7 @@ static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_
 
     set->demand_high = max_of(set->demand_high, demand);
     if (run->job->rules[set->rule].evict.policy == RULE_POLICY_CPU)
-        evict_set_cap(player->evict, min_of(demand, player->now.cap), 0);
+        send_others_out(run, number, now_ns);
     int r = evict_use(player->evict, player->named, (uint32_t)player->named_count, &moves);
     if (r == -ENOSPC)
         note_short(run, number, moves.needed, moves.room, at);
@@ -267,6 +280,7 @@ static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_
         struct unit *unit = &player->units[player->named[i]];
 
         unit->is_used = true;
+        unit->is_on_host = unit->is_on_host && run->job->rules[set->rule].evict.clean;
         if (unit->there_ns > time_ns + run->waited_ns)
             run->waited_ns = unit->there_ns - time_ns;
     }
@@ -361,32 +375,26 @@ static void end_step(struct run *run, uint32_t number, uint64_t time_ns, bool is
     VEC_PUSH(set->steps, set->count, set->room) = player->now;
 }
 
-/* What no call has named in the first step that it lived through stays in. */
-static int keep_unused(struct run *run, uint32_t number, uint64_t time_ns)
+/* The first whole step is over: what is in and no call has named in it stays in. What is out has been used by nobody. */
+static void keep_unused(struct run *run, uint32_t number)
 {
     struct player *player = &run->players[number];
-    int r = 0;
 
-    for (size_t i = 0; i < player->unit_count && r == 0; i++) {
-        struct unit *unit = &player->units[i];
-        struct evict_moves moves;
+    for (size_t i = 0; i < player->unit_count; i++) {
+        const struct unit *unit = &player->units[i];
 
-        if (unit->block == TRACE_NONE)
+        if (unit->block == TRACE_NONE || !unit->is_in || !unit->is_old || unit->is_used)
             continue;
-        if (unit->is_old && !unit->is_judged && !unit->is_used) {
-            if (!unit->is_in)
-                r = evict_use(player->evict, &(uint32_t){(uint32_t)i}, 1, &moves);
-            if (r == 0 && !unit->is_in)
-                make_moves(run, number, &moves, time_ns + run->waited_ns);
-            r = r == -ENOSPC ? 0 : r;
-            evict_hold(player->evict, (uint32_t)i);
-            trace_sum_add(&run->out->sets[number].kept, unit->size);
-        }
-        unit->is_judged = unit->is_judged || unit->is_old;
-        unit->is_old = true;
-        unit->is_used = false;
+        evict_hold(player->evict, (uint32_t)i);
+        trace_sum_add(&run->out->sets[number].kept, unit->size);
     }
-    return r;
+}
+
+static bool keeps_unused(const struct run *run, uint32_t number)
+{
+    const struct rule *rule = &run->job->rules[run->out->sets[number].rule];
+
+    return rule->mode != HINT_SHADOW && rule->evict.policy != RULE_POLICY_CPU;
 }
 
 static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
@@ -395,6 +403,8 @@ static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
     struct swapsim_step before = player->now;
 
     end_step(run, number, time_ns, false);
+    if (before.step == 1 && keeps_unused(run, number))
+        keep_unused(run, number);
     evict_step(player->evict);
     player->now = (struct swapsim_step){.step = before.step + 1,
             .units = before.units,
@@ -402,16 +412,11 @@ static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
             .in_bytes_high = player->in_bytes};
     player->begun_ns = time_ns;
     player->waited_before = run->waited_ns;
-    int r = set_cap(run, number);
-    if (r < 0)
-        return r;
-    if (before.step > 0)
-        return keep_unused(run, number, time_ns);
     for (size_t i = 0; i < player->unit_count; i++) {
         player->units[i].is_old = true;
         player->units[i].is_used = false;
     }
-    return 0;
+    return set_cap(run, number);
 }
 
 /* The `when` of a set's hint begins a step. */

@@ -9,8 +9,9 @@
  *     the uses of one call ─► evict_use ─► moves ─► bytes, time           freed ─► evict_remove
  *
  * A block's first coming in moves nothing, since it has no content yet; each later one is a copy in, and each going out a copy
- * out, unless the hint says that kernels only read (clean) and the host has the content: copies and sets that write it are not
- * told apart in a capture. A block that no call has named in its first whole step stays in from then on.
+ * out, unless no call has named it since it came in, or the hint says that kernels only read (clean) and the host has the
+ * content: copies and sets that write it are not told apart in a capture. A block that is in, and that no call has named in
+ * the first whole step, stays in from then on, but in shadow or under policy cpu.
  *
  * Time is that of the record, and what calls wait for: copies in and out are two queues, one of each for a device, at `bandwidth`. A copy
  * in begins when its call, or the one ahead of which it is made, is due, and the copies out before it are done.

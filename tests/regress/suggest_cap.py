@@ -3,8 +3,9 @@
 """`kedge suggest CAPTURE --cap SIZE`: which blocks go out so that the program fits, and what that moves."""
 import pathlib
 import re
+import shutil
 
-from regresskit import BUILD, KEDGE, SOURCE, check, kedge_run, main, run, same, tool, tool_json
+from regresskit import BUILD, KEDGE, SOURCE, check, checksum, kedge_run, main, run, same, tool, tool_json
 
 GEMINI = BUILD / "trainers" / "gemini"
 MIB = 1 << 20
@@ -72,6 +73,38 @@ def states_go_out_with_units():
     same("hints", pathlib.Path("hints.yaml").read_text(encoding="utf-8").count("do: evict"), 1)
 
 
+def moved(capture, rc=0):
+    """What is wanted and what is, of the rows of `check` about moves."""
+    rows = tool_json("check", capture, "--predicted", "hints.yaml", rc=rc)["checks"]
+    return [(r["figure"], r["limit"], r["at_least"]) for r in rows if r["figure"].startswith("moved")]
+
+
+def a_suggested_hint_is_verified_and_moves_to_the_byte_what_is_predicted():
+    """From a capture to a run in live: the same result, under the cap."""
+    program = ("--units", 12, "--size", "4M", "--states", "--steps", 5)
+    record(*program)
+    found = tool_json("suggest", "run.kcap", "--cap", "40M", "-o", "hints.yaml")
+    said = run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--keep", "kept", "--", GEMINI, *program).stdout
+    check("kedge verify: hint alloc-unit: 24 blocks, 5 steps: " in said, said[-600:])
+    check("kedge verify: 1 hint verified, receipt: hints.yaml.receipt" in said, said[-600:])
+    plain = kedge_run(GEMINI, *program).stdout
+    live = kedge_run(GEMINI, *program, capture="live.kcap", KEDGE_TRACE="full,uses=order", KEDGE_HINTS="hints.yaml",
+                     KEDGE_HINTS_MODE="live").stdout
+    same("checksum", checksum(live), checksum(plain))
+    for capture in ("live.kcap", "kept/shadow.kcap", "kept/poison.kcap"):
+        rows = moved(capture)
+        same(f"{capture}: rows", [r[0] for r in rows], ["moved_in", "moved_out"])
+        for figure, limit, value in rows:
+            same(f"{capture}: {figure}", value, limit)
+            check(value > 0, f"{capture}: nothing was moved")
+    shutil.rmtree("kept") # tests begin by removing files
+    eviction, = tool_json("report", "live.kcap", "--view", "eviction")["eviction"]
+    steady = [s for s in eviction["steps"] if s["step"] == eviction["median_step"]][0]
+    same("a step of habit, in", steady["moved_in_bytes"], found["step"]["moved_in_bytes"])
+    same("a step of habit, out", steady["moved_out_bytes"], found["step"]["moved_out_bytes"])
+    check(steady["in_at_most_bytes"] <= found["cap_bytes"], "more was in than the cap allows")
+
+
 def what_cannot_fit_is_refused_with_its_numbers():
     record(*SEED)
     line = refused("run.kcap", "--cap", "100M", rc=1)
@@ -99,5 +132,6 @@ def without_the_order_of_uses_there_is_no_answer():
 
 if __name__ == "__main__":
     main(the_seed_moves_as_much_as_predicted_by_hand, a_slower_host_takes_longer, states_go_out_with_units,
+         a_suggested_hint_is_verified_and_moves_to_the_byte_what_is_predicted,
          what_cannot_fit_is_refused_with_its_numbers, a_graph_needs_all_its_blocks_at_once,
          without_the_order_of_uses_there_is_no_answer)
