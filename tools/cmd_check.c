@@ -90,10 +90,7 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     check->is_reserved_left_out = !is_live || reserved == 0;
     if (check->is_reserved_left_out)
         return;
-    if (!swapsim_has_evict(
-                file->rule, file->rule_count)) /* a cap is what may be held, not what is */
-        (void)add_row(
-                check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
+    (void)add_row(check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
     (void)add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
 }
 

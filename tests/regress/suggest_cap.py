@@ -91,6 +91,7 @@ def a_suggested_hint_is_verified_and_moves_to_the_byte_what_is_predicted():
     live = kedge_run(GEMINI, *program, capture="live.kcap", KEDGE_TRACE="full,uses=order", KEDGE_HINTS="hints.yaml",
                      KEDGE_HINTS_MODE="live").stdout
     same("checksum", checksum(live), checksum(plain))
+    tool("check", "live.kcap", "--predicted", "hints.yaml")
     for capture in ("live.kcap", "kept/shadow.kcap", "kept/poison.kcap"):
         rows = moved(capture)
         same(f"{capture}: rows", [r[0] for r in rows], ["moved_in", "moved_out"])
