@@ -669,7 +669,8 @@ void swapset_late(struct pool *pool, struct pool_call *call)
         if (!is_there(pool, &named[i]) || swap->set->is_paper || swap->set->done >= named[i].move
                 || !swap->has_content)
             continue;
-        evict_late(swap->set->evict, swap->unit);
+        if (!swap->set->is_alone) /* there nothing may come in ahead of its call */
+            evict_late(swap->set->evict, swap->unit);
         swap->set->now.late += swap->set != last;
         last = swap->set;
     }

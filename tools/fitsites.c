@@ -324,6 +324,8 @@ static int most_first(const void *a, const void *b)
 
     if (x->sum.bytes != y->sum.bytes)
         return x->sum.bytes > y->sum.bytes ? -1 : 1;
+    if (x->stack != y->stack) /* in the order in which they came: keys differ from build to build */
+        return x->stack > y->stack ? 1 : -1;
     return (x->key.key > y->key.key) - (x->key.key < y->key.key);
 }
 

@@ -13,14 +13,15 @@ import subprocess
 import sys
 import time
 
-from regresskit import BUILD, KEDGE, bare, check, checksum, environment, kedge_run, main, run, same, tool, tool_json
+from regresskit import (BUILD, KEDGE, bare, check, checksum, environment, foreign_traces, kedge_run, main, own_traces, run, same, tool,
+                        tool_json, trace_facts)
 
 GEMINI = BUILD / "trainers" / "gemini"
 SEEDS = int(os.environ.get("REGRESS_SEEDS", "5"))
 MIB = 1 << 20
 GRANULE = 2 * MIB
 HINTS = """kedge-hints: 1
-program: {{argv: "*trainers/gemini*"}}
+program: {{argv: "*{program}*"}}
 hints:
   - id: units
     do: evict
@@ -33,7 +34,8 @@ hints:
     prefetch: {prefetch}
     warmup-cap: 100%
 {more}"""
-DEFAULTS = {"anchor": "step", "order": "learn", "victim": "farthest-next-use", "cyclic": "yes", "prefetch": 1, "more": ""}
+DEFAULTS = {"program": "trainers/gemini", "anchor": "step", "order": "learn", "victim": "farthest-next-use", "cyclic": "yes",
+            "prefetch": 1, "more": ""}
 SEED_ORDER = [0, 1, 2, 0, 1]
 SEED_PROGRAM = (GEMINI, "--units", 3, "--size", "128M", "--order", "0 1 2 0 1")
 UNITS = 12
@@ -382,6 +384,40 @@ def what_a_graph_names_is_in_at_its_launch():
     check("hint units: a call needs" in done.stdout, f"what was short is not said: {done.stdout[-2000:]}")
 
 
+# ---- traces ----
+
+def replay_under_four_fifths(trace, entrance):
+    """Each tensor is filled after its birth and looked at before its death: real contents, in the order of a real program."""
+    cap = trace_facts(trace)["max_bytes"] * 4 // 5
+    write_hints(cap, program="kedge-replay")
+    done, books = capped(BUILD / "kedge-replay", "--entrance", entrance, "--steps", "pass", "--passes", 2, trace, KEDGE_ANCHORS="log",
+                         timeout=300)
+    check("pages checked" in done.stdout, done.stdout[-800:])
+    ended = [s for s in the_set()["steps"] if s["ended"]]
+    check(all(s["in_at_most_bytes"] <= cap for s in ended), f"{trace.name}: more than the cap of {cap} was in")
+    check(books["copied_out_bytes"] > 0 and books["copied_in_bytes"] > 0, f"{trace.name}: nothing has moved")
+    print(f"{trace.name}, {entrance}: {books['copied_in_bytes']} bytes in, {books['copied_out_bytes']} out, cap {cap}")
+
+
+def own_traces_are_whole_under_four_fifths_of_their_peak():
+    for trace in own_traces():
+        for entrance in ("sync", "stream"):
+            if trace.stat().st_size < 100000: # the larger one is a whole model, and takes a minute
+                replay_under_four_fifths(trace, entrance)
+
+
+def foreign_traces_are_whole_under_four_fifths_of_their_peak():
+    found = sorted(foreign_traces(), key=lambda path: path.stat().st_size)
+    for trace in found[1:5]: # the smallest file has the largest blocks, and takes as long as the others together
+        replay_under_four_fifths(trace, "stream")
+
+
+def all_traces_are_whole_under_four_fifths_of_their_peak():
+    for trace in own_traces() + foreign_traces():
+        for entrance in ("sync", "stream"):
+            replay_under_four_fifths(trace, entrance)
+
+
 # ---- trouble ----
 
 def a_killed_program_leaves_its_steps():
@@ -458,4 +494,5 @@ main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib
      copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, r88_a_device_that_cannot_hold_them_all_is_enough,
      units_in_a_table_on_the_device_stay_in, a_table_in_memory_of_the_host_is_met_in_trap, other_shapes_of_the_program_are_right,
      two_models_share_a_cap, each_device_has_a_set_and_a_cap, what_a_graph_names_is_in_at_its_launch, a_killed_program_leaves_its_steps,
-     any_call_may_fail, any_call_that_moves_may_fail, calls_that_move_may_fail_from_some_time_on)
+     own_traces_are_whole_under_four_fifths_of_their_peak, foreign_traces_are_whole_under_four_fifths_of_their_peak,
+     all_traces_are_whole_under_four_fifths_of_their_peak, any_call_may_fail, any_call_that_moves_may_fail, calls_that_move_may_fail_from_some_time_on)

@@ -185,6 +185,41 @@ def needs(*paths):
             sys.exit(1)
 
 
+# ---- traces ----
+
+def foreign_traces():
+    folder = os.environ.get("KEDGE_TEST_TRACES")
+    if not folder:
+        skip("KEDGE_TEST_TRACES is not set")
+    root = pathlib.Path(folder)
+    found = sorted((root / "csv").glob("*.csv") if (root / "csv").is_dir() else root.glob("*.csv"))
+    if not found:
+        skip(f"no csv file in {folder}")
+    return found
+
+
+def own_traces():
+    found = sorted((SOURCE / "tests" / "traces").glob("*.csv"))
+    check(found, "there is no trace of our own in tests/traces")
+    return found
+
+
+def trace_facts(path):
+    """What a reader of the file alone can say: allocations, frees, peak of live bytes, bytes left."""
+    live, peak, total, sizes, frees = 0, 0, 0, {}, 0
+    with open(path, newline="", encoding="utf-8") as f:
+        for row in csv.DictReader(f):
+            if row["op"] == "a":
+                sizes[row["id"]] = int(row["size"])
+                live += int(row["size"])
+                total += int(row["size"])
+                peak = max(peak, live)
+            else:
+                live -= sizes[row["id"]]
+                frees += 1
+    return {"allocated_count": len(sizes), "freed_count": frees, "max_bytes": peak, "allocated_bytes": total}
+
+
 def main(*tests, **more):
     names = {t.__name__: t for t in tests} | more
     wanted = sys.argv[1:]

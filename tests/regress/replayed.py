@@ -4,51 +4,16 @@
 the byte, every tensor keeps its pattern. Traces of other people's programs lie in $KEDGE_TEST_TRACES (csv/*.csv, or the
 folder itself); our own in tests/traces.
 """
-import csv
-import os
 import pathlib
 import re
 
-from regresskit import KEDGE, SOURCE, check, human, main, run, same, skip, tool, tool_json
+from regresskit import KEDGE, check, foreign_traces, human, main, own_traces, run, same, tool, tool_json, trace_facts
 
 ENTRANCES = ("sync", "stream")
 
 
-def foreign_traces():
-    folder = os.environ.get("KEDGE_TEST_TRACES")
-    if not folder:
-        skip("KEDGE_TEST_TRACES is not set")
-    root = pathlib.Path(folder)
-    found = sorted((root / "csv").glob("*.csv") if (root / "csv").is_dir() else root.glob("*.csv"))
-    if not found:
-        skip(f"no csv file in {folder}")
-    return found
-
-
-def own_traces():
-    found = sorted((SOURCE / "tests" / "traces").glob("*.csv"))
-    check(found, "there is no trace of our own in tests/traces")
-    return found
-
-
-def facts(path):
-    """What a reader of the file alone can say: allocations, frees, peak of live bytes, bytes left."""
-    live, peak, total, sizes, frees = 0, 0, 0, {}, 0
-    with open(path, newline="", encoding="utf-8") as f:
-        for row in csv.DictReader(f):
-            if row["op"] == "a":
-                sizes[row["id"]] = int(row["size"])
-                live += int(row["size"])
-                total += int(row["size"])
-                peak = max(peak, live)
-            else:
-                live -= sizes[row["id"]]
-                frees += 1
-    return {"allocated_count": len(sizes), "freed_count": frees, "max_bytes": peak, "allocated_bytes": total}
-
-
 def replay(path, entrance):
-    wanted = facts(path)
+    wanted = trace_facts(path)
     capture = f"{path.stem}.{entrance}.kcap"
     done = run(KEDGE, "replay", path, "--sim", "--entrance", entrance, "--capture", capture, timeout=300,
                SIMCUDA_SCHED="random", SIMCUDA_SEED=7, SIMCUDA_LAG=1)

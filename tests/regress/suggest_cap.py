@@ -92,7 +92,7 @@ def a_suggested_hint_is_verified_and_moves_to_the_byte_what_is_predicted():
                      KEDGE_HINTS_MODE="live").stdout
     same("checksum", checksum(live), checksum(plain))
     tool("check", "live.kcap", "--predicted", "hints.yaml")
-    for capture in ("live.kcap", "kept/shadow.kcap", "kept/poison.kcap"):
+    for capture in ("live.kcap", "kept/shadow.kcap", "kept/poison.kcap", "kept/trap.kcap"):
         rows = moved(capture)
         same(f"{capture}: rows", [r[0] for r in rows], ["moved_in", "moved_out"])
         for figure, limit, value in rows:

@@ -586,3 +586,82 @@ TEST(blocks_of_a_context_that_ends_are_forgotten_wherever_they_are)
     fake_drain(s->b->fake);
     swapped_end(s);
 }
+
+/* All orders of three blocks with this many uses that name each of them; how many. */
+static unsigned play_orders(int length, unsigned *ret_moves)
+{
+    unsigned count = 0;
+    int all = 1;
+
+    for (int i = 0; i < length; i++)
+        all *= 3;
+    for (int code = 0; code < all; code++) {
+        struct swapped *s;
+        int order[6];
+        unsigned seen = 0;
+
+        for (int i = 0, rest = code; i < length; i++, rest /= 3) {
+            order[i] = rest % 3;
+            seen |= 1u << order[i];
+        }
+        if (seen != 7)
+            continue;
+        s = blocks(3, 2);
+        count++;
+        for (int step = 0; step < 5; step++) {
+            (void)swapped_step(s, NULL);
+            play(s, 1, order, (size_t)length);
+        }
+        fake_drain(s->b->fake);
+        CHECK_EQ(s->b->fake->held_high, 2 * BLOCK);
+        *ret_moves += (unsigned)s->b->fake->ins;
+        swapped_end(s);
+    }
+    return count;
+}
+
+TEST(contents_are_whole_under_the_cap_in_all_732_short_orders_of_three_blocks)
+{
+    unsigned moves = 0;
+    unsigned orders = 0;
+
+    for (int length = 3; length <= 6; length++)
+        orders += play_orders(length, &moves);
+    CHECK_EQ(orders, 732);
+    CHECK(moves > 732);
+}
+
+TEST(a_cap_less_what_others_hold_follows_the_step_before)
+{
+    struct rule rule = swapped_rule(0);
+    struct pool_evict_step step = {.step = 0};
+    struct swapped *s;
+    devptr_t other;
+
+    rule.evict.cap_percent = 100;
+    rule.evict.less_other = true;
+    s = swapped_new(8 * BLOCK, &rule);
+    other = bench_alloc(s->b, 3 * BLOCK);
+    for (int i = 0; i < 6; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    for (int round = 0; round < 4; round++) {
+        (void)swapped_step(s, &step);
+        for (int i = 0; i < 6; i++)
+            REQUIRE_EQ(swapped_use(s, 1, i), 0);
+        fake_drain(s->b->fake);
+    }
+    (void)swapped_step(s, &step);
+    CHECK_EQ(step.cap, 5 * BLOCK);
+    CHECK(step.in_bytes_high <= 5 * BLOCK);
+    CHECK_EQ(bench_free(s->b, other), 0);
+    (void)pool_trim_device(s->b->pool, 0, true);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 6; i++)
+            REQUIRE_EQ(swapped_use(s, 1, i), 0);
+        (void)swapped_step(s, &step);
+    }
+    CHECK_EQ(step.cap, 8 * BLOCK);
+    CHECK_EQ(s->refused, 0);
+    CHECK(s->b->fake->held_high <= 8 * BLOCK);
+    swapped_end(s);
+}
