@@ -391,6 +391,17 @@ static void print_cap(const struct set *set, size_t first, size_t end, const cha
     printf("; the most that was in at once: %s\n", render_bytes(in).text);
 }
 
+/* At whose end most was managed: at the end of the program all of it is freed. */
+static const struct format_evict *step_of_most(const struct set *set)
+{
+    const struct format_evict *most = &set->step[0].what;
+
+    for (size_t i = 1; i < set->count; i++)
+        if (set->step[i].what.bytes > most->bytes)
+            most = &set->step[i].what;
+    return most;
+}
+
 static void print_set_head(const struct report *report, const struct set *set)
 {
     const struct load_hint *hint = &report->load.hints[set->rule];
@@ -405,10 +416,10 @@ static void print_set_head(const struct report *report, const struct set *set)
     free(text);
     free(steps);
     if (set->count) {
-        const struct format_evict *last = &set->step[set->count - 1].what;
+        const struct format_evict *most = step_of_most(set);
 
-        printf("  %" PRIu64 " block%s, %s\n", last->units, render_s(last->units),
-                render_bytes(last->bytes).text);
+        printf("  %" PRIu64 " block%s, %s\n", most->units, render_s(most->units),
+                render_bytes(most->bytes).text);
     }
     if (is_paper(set))
         puts("  on paper only: nothing was moved, and no call waited");
