@@ -216,9 +216,11 @@ static int bring_more(struct bring *bring)
     struct swap_set *set = named_of(bring->call)->set;
     int r = settle_call(pool, bring->call, bring->ret_short);
 
-    if (r == 0)
-        return must_wait(pool, bring->call) ? wait_for_copies(pool, bring->call) : 0;
-    if (r == -EAGAIN) {
+    if (r == 0) {
+        r = must_wait(pool, bring->call) ? wait_for_copies(pool, bring->call) : 0;
+        if (r != -EAGAIN)
+            return r;
+    } else if (r == -EAGAIN) {
         r = advance(bring, &set);
         if (r == 0)
             return -EAGAIN;
