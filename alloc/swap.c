@@ -14,6 +14,7 @@
 #include "alloc/trim.h"
 
 #include <sched.h>
+#include <string.h>
 
 enum {
     REFUSALS_MAX = 2, /* then the block stays in for good */
@@ -101,7 +102,7 @@ struct busy {
     uint64_t *handle; /* where its segment keeps its handle */
     devptr_t base;
     uint64_t size;
-    void *host;
+    struct swap_room *room;
     struct swap_copy *copy;
     uint64_t stream[SWAP_STREAMS];
     uint32_t stream_count;
@@ -123,7 +124,7 @@ static void take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKE
             .handle = &segment->handles[(block->node.base - segment->base) / segment->slot],
             .base = block->node.base,
             .size = swap->size,
-            .host = swap->host,
+            .room = swap->room,
             .copy = swap->copy ? swap_copy_use(swap->copy) : NULL,
             .stream_count = swap->stream_count,
             .index = index,
@@ -245,30 +246,40 @@ static void ask_room(struct pool *pool, const struct swap_set *set, uint64_t siz
     lock_drop(&pool->lock);
 }
 
+/* Host memory that no block has had yet. NULL = there is none. */
+static struct swap_room *new_room(struct pool *pool, const struct swap_set *set, uint64_t size)
+{
+    struct swap_room *room = meta_get(sizeof(*room));
+
+    if (!room)
+        return NULL;
+    room->size = size;
+    if (DRIVE(pool, host_take, size, is_pinned_host(set), &room->host) == 0)
+        return room;
+    meta_put(room, sizeof(*room));
+    return NULL;
+}
+
 /* Room for its content. -ENOMEM: there is none. */
 static int find_host(struct pool *pool, struct busy *busy)
 {
     struct swap_set *set = busy->set;
     uint64_t budget = set->rule->evict.host_budget;
     bool may_take;
-    int r;
 
-    if (busy->host)
+    if (busy->room)
         return 0;
     ask_room(pool, set, busy->size);
     lock_take(&pool->lock);
-    busy->host = swapset_take_room(pool, set, busy->size);
-    may_take = !busy->host && (!budget || set->host + busy->size <= budget);
+    busy->room = swapset_take_room(pool, set, busy->size);
+    may_take = !busy->room && (!budget || set->host + busy->size <= budget);
     set->host += may_take ? busy->size : 0;
     lock_drop(&pool->lock);
-    if (busy->host)
-        return 0;
     if (!may_take)
-        return -ENOMEM;
-    r = DRIVE(pool, host_take, busy->size, is_pinned_host(set), &busy->host);
-    if (r == 0)
+        return busy->room ? 0 : -ENOMEM;
+    busy->room = new_room(pool, set, busy->size);
+    if (busy->room)
         return 0;
-    busy->host = NULL;
     lock_take(&pool->lock);
     set->host -= busy->size;
     lock_drop(&pool->lock);
@@ -289,7 +300,7 @@ static int copy_out(
         all[count++] = busy->copy->fence[i];
     if (r == 0)
         r = DRIVE(pool, content, busy->heap->kind, busy->heap->owner, busy->set->device->number,
-                DRIVER_OUT, busy->base, busy->host, busy->size, all, count, &ret->fence[0]);
+                DRIVER_OUT, busy->base, busy->room->host, busy->size, all, count, &ret->fence[0]);
     ret->count = r == 0;
     return r == -EBUSY ? -EAGAIN : r;
 }
@@ -303,7 +314,8 @@ static int begin_copy(struct pool *pool, struct busy *busy, struct swap_copy *re
     if (r == 0 && busy->has_content && !busy->is_saved) {
         r = copy_out(pool, busy, &uses, ret);
     } else if (r == 0) {
-        *ret = uses;
+        ret->count = uses.count;
+        memcpy(ret->fence, uses.fence, sizeof(uses.fence));
         return 0;
     }
     for (uint32_t i = 0; i < uses.count; i++)
@@ -316,8 +328,7 @@ static void note_begun(
 {
     struct swap *swap = swap_at(pool, busy->index);
 
-    if (!swap->host)
-        swap->host = busy->host;
+    swap->room = busy->room;
     if (r == 0 && (busy->stream_count > 0 || !swap->copy)) {
         swap_copy_drop(pool, swap->copy);
         swap->copy = copy;
@@ -558,7 +569,7 @@ static int fill_in(struct pool *pool, struct busy *busy, bool wait, struct swap_
     if (r != 0 || !busy->has_content)
         return r;
     r = DRIVE(pool, content, busy->heap->kind, busy->heap->owner, busy->set->device->number,
-            DRIVER_IN, busy->base, busy->host, busy->size, NULL, 0, &ret->fence[0]);
+            DRIVER_IN, busy->base, busy->room->host, busy->size, NULL, 0, &ret->fence[0]);
     ret->count = r == 0;
     return r;
 }
@@ -722,15 +733,20 @@ uint64_t swap_make_room(struct pool *pool, int device, uint64_t want, const stru
 
 /* ---- the end ---- */
 
+static void give_room(struct pool *pool, const struct swap_set *set, struct swap_room *room)
+{
+    pool->driver.host_give(pool->driver.self, room->host, room->size, is_pinned_host(set));
+    meta_put(room, sizeof(*room));
+}
+
 void swap_give_host(struct pool *pool) TSA(no_thread_safety_analysis)
 {
     for (uint32_t i = 1; i < pool->swaps.top; i++) {
         struct swap *swap = swap_at(pool, i);
 
-        if (swap->host)
-            pool->driver.host_give(
-                    pool->driver.self, swap->host, swap->size, is_pinned_host(swap->set));
-        swap->host = NULL;
+        if (swap->room)
+            give_room(pool, swap->set, swap->room);
+        swap->room = NULL;
     }
     for (struct swap_set *set = pool->swap_sets; set; set = set->next) {
         while (set->rooms) {
@@ -738,8 +754,7 @@ void swap_give_host(struct pool *pool) TSA(no_thread_safety_analysis)
 
             set->rooms = room->next;
             swap_copy_drop(pool, room->copy);
-            pool->driver.host_give(pool->driver.self, room->host, room->size, is_pinned_host(set));
-            meta_put(room, sizeof(*room));
+            give_room(pool, set, room);
         }
     }
 }

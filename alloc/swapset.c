@@ -233,21 +233,19 @@ void swapset_bind(struct pool *pool, uint32_t index, uint32_t number)
     atomic_store_explicit(&pool->gate.evicts, 1, memory_order_seq_cst);
 }
 
-/* The host memory is another block's from here on, once the copy is over. Without memory for its record it stays taken. */
+/* The host memory is another block's from here on, once the copy is over. */
 static void leave_room(struct pool *pool, struct swap *swap)
 {
-    struct swap_room *room = swap->host ? meta_get(sizeof(*room)) : NULL;
+    struct swap_room *room = swap->room;
 
     if (room) {
-        *room = (struct swap_room){.next = swap->set->rooms,
-                .copy = swap->copy,
-                .host = swap->host,
-                .size = swap->size};
+        room->copy = swap->copy;
+        room->next = swap->set->rooms;
         swap->set->rooms = room;
     } else {
         swap_copy_drop(pool, swap->copy);
     }
-    swap->host = NULL;
+    swap->room = NULL;
     swap->copy = NULL;
 }
 
@@ -301,18 +299,17 @@ bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined)
     return false;
 }
 
-void *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size)
+struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size)
 {
     for (struct swap_room **link = &set->rooms; *link; link = &(*link)->next) {
         struct swap_room *room = *link;
-        void *host = room->host;
 
         if (room->size != size || (room->copy && !room->copy->is_over))
             continue;
         *link = room->next;
         swap_copy_drop(pool, room->copy);
-        meta_put(room, sizeof(*room));
-        return host;
+        room->copy = NULL;
+        return room;
     }
     return NULL;
 }

@@ -49,7 +49,7 @@ struct swap {
     uint32_t unit;        /* in set->evict */
     uint64_t seq;         /* of the block's allocation */
     struct swap_set *set; /* never changes while the record is in use */
-    void *host;           /* room for its content, `size` bytes, NULL = none yet */
+    struct swap_room *room; /* for its content, NULL = none yet */
     uint64_t size;
     uint64_t requested;
     struct swap_copy *copy; /* into it (IN) or out of it (LEAVING), NULL = none is under way */
@@ -76,10 +76,10 @@ struct swap_move {
     bool in;
 };
 
-/* Room on the host that a block has left behind. */
+/* Room on the host for the content of a block, or left behind by one. */
 struct swap_room {
-    struct swap_room *next;
-    struct swap_copy *copy; /* that still uses it */
+    struct swap_room *next; /* of those that were left behind */
+    struct swap_copy *copy; /* that still uses such a one */
     void *host;
     uint64_t size;
 };
@@ -222,7 +222,7 @@ struct swap_copy *swap_copy_use(struct swap_copy *copy) POOL_LOCKED;
 void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */
-void *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
+struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
 
 /* A step of the set as it is now. */
 void swapset_fill(struct swap_set *set, struct pool_evict_step *ret) POOL_LOCKED;
