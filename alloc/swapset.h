@@ -46,9 +46,9 @@ struct swap {
     uint32_t next_free; /* of the slab's, of a record that is not in use */
     /* its index; 0: it is gone, and the record waits for the thread that is busy with it */
     uint32_t block;
-    uint32_t unit;        /* in set->evict */
-    uint64_t seq;         /* of the block's allocation */
-    struct swap_set *set; /* never changes while the record is in use */
+    uint32_t unit;          /* in set->evict */
+    uint64_t seq;           /* of the block's allocation */
+    struct swap_set *set;   /* never changes while the record is in use */
     struct swap_room *room; /* for its content, NULL = none yet */
     uint64_t size;
     uint64_t requested;
@@ -222,7 +222,8 @@ struct swap_copy *swap_copy_use(struct swap_copy *copy) POOL_LOCKED;
 void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */
-struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
+struct swap_room *swapset_take_room(
+        struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
 
 /* A step of the set as it is now. */
 void swapset_fill(struct swap_set *set, struct pool_evict_step *ret) POOL_LOCKED;
