@@ -562,14 +562,13 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 static int make_bare(struct pool *pool, struct serve *serve) POOL_LOCKED
 {
     struct heap *heap = serve->heap;
-    struct swap_set *set;
     uint32_t index;
 
     if (slab_prepare(&pool->holders, 1) != 0)
         return -ENOMEM;
-    set = swapset_get(
+    serve->set = swapset_get(
             pool, serve->request->plan->rule, heap->device->number, false, heap->device->total);
-    serve->swap = set ? swapset_add(pool, set, serve->want.size) : 0;
+    serve->swap = serve->set ? swapset_add(pool, serve->set, serve->want.size) : 0;
     if (!serve->swap)
         return -ENOMEM;
     index = take_addresses(pool, heap, serve->want.size);

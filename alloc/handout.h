@@ -14,13 +14,14 @@ struct serve {
     const struct pool_request *request;
     struct heap *heap;
     struct want want;
-    uint32_t stream; /* index of the request's stream */
-    bool hinted;     /* a mapping of its own, */
-    bool shares;     /* of a handle that others have, too */
-    bool full;       /* the device is: all that is free moves before more is asked for */
-    uint32_t swap;   /* the record of a block that is made without storage (swapset.h), 0 = none */
-    bool last;       /* the last attempt: the reserve is not spared any more, any block is cut */
-    uint32_t how;    /* enum outcome_how */
+    uint32_t stream;      /* index of the request's stream */
+    bool hinted;          /* a mapping of its own, */
+    bool shares;          /* of a handle that others have, too */
+    bool full;            /* the device is: all that is free moves before more is asked for */
+    struct swap_set *set; /* where such a block is, */
+    uint32_t swap; /* the record of a block that is made without storage (swapset.h), 0 = none */
+    bool last;     /* the last attempt: the reserve is not spared any more, any block is cut */
+    uint32_t how;  /* enum outcome_how */
     uint64_t reserved_before;
     uint32_t contexts_gone; /* as the request began */
     struct outcome *ret;

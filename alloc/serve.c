@@ -741,6 +741,8 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     }
     if (r == 0 && request->plan->action == ACTION_EVICT && !serve.shares) {
         r = request->may_call ? grow_bare(pool, &serve) : -EAGAIN;
+        if (r == 0)
+            swap_reserve_host(pool, serve.set, serve.want.size);
         heap_let_go(pool, serve.heap);
         return r;
     }

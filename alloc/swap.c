@@ -260,6 +260,34 @@ static struct swap_room *new_room(struct pool *pool, const struct swap_set *set,
     return NULL;
 }
 
+/* False: no more is wanted, or none is there. */
+static bool reserve_room(struct pool *pool, struct swap_set *set, uint64_t size)
+{
+    struct swap_room *room;
+    bool is_wanted;
+
+    lock_take(&pool->lock);
+    is_wanted = swapset_lacks_room(set, size);
+    set->host += is_wanted ? size : 0;
+    lock_drop(&pool->lock);
+    if (!is_wanted)
+        return false;
+    room = new_room(pool, set, size);
+    lock_take(&pool->lock);
+    if (room)
+        swapset_put_room(set, room);
+    else
+        set->host -= size;
+    lock_drop(&pool->lock);
+    return room != NULL;
+}
+
+void swap_reserve_host(struct pool *pool, struct swap_set *set, uint64_t size)
+{
+    while (reserve_room(pool, set, size))
+        ;
+}
+
 /* Room for its content. -ENOMEM: there is none. */
 static int find_host(struct pool *pool, struct busy *busy)
 {

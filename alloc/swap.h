@@ -43,6 +43,9 @@ int swap_wait_copy(struct pool *pool, struct swap_set *set, struct swap_copy *co
 /* A pause of a thread that waits for another one, or for a capture to end; counted as stall. */
 void swap_pause(struct pool *pool, struct swap_set *set);
 
+/* A block of so many bytes was made: takes memory of the host for what will have to go out. */
+void swap_reserve_host(struct pool *pool, struct swap_set *set, uint64_t size);
+
 /* The fences that nobody waits for any more are put. */
 void swap_flush(struct pool *pool);
 

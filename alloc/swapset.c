@@ -227,25 +227,33 @@ void swapset_bind(struct pool *pool, uint32_t index, uint32_t number)
     swap->block = number;
     swap->seq = block->seq;
     swap->requested = block->node.size - block->slack;
+    swap->set->bytes += swap->size;
     holder_at(pool, block->holder)->swap = index;
     granule_swap(&pool->granules, block->node.base, swap->requested, 1);
     /* The count comes after the marks, and before the program can have the address. */
     atomic_store_explicit(&pool->gate.evicts, 1, memory_order_seq_cst);
 }
 
-/* The host memory is another block's from here on, once the copy is over. */
-static void leave_room(struct pool *pool, struct swap *swap)
+void swapset_put_room(struct swap_set *set, struct swap_room *room)
 {
-    struct swap_room *room = swap->room;
+    room->next = set->rooms;
+    set->rooms = room;
+}
 
-    if (room) {
-        room->copy = swap->copy;
-        room->next = swap->set->rooms;
-        swap->set->rooms = room;
-    } else {
-        swap_copy_drop(pool, swap->copy);
-    }
+/* The host memory is another block's from here on, once the copy is over: the block has written what was in it, or is gone. */
+static void leave_room(struct swap *swap)
+{
+    if (!swap->room)
+        return;
+    swap->room->copy = swap->copy ? swap_copy_use(swap->copy) : NULL;
+    swapset_put_room(swap->set, swap->room);
     swap->room = NULL;
+}
+
+static void leave_host(struct pool *pool, struct swap *swap)
+{
+    leave_room(swap);
+    swap_copy_drop(pool, swap->copy);
     swap->copy = NULL;
 }
 
@@ -267,18 +275,19 @@ void swapset_forget(struct pool *pool, uint32_t index)
     if (evict_is_in(set->evict, swap->unit))
         set->in_bytes -= swap->size;
     evict_remove(set->evict, swap->unit);
+    set->bytes -= swap->size;
     if (!set->is_paper && swapset_is_stored(swap))
         set->storage -= swap->size;
     swap->block = 0;
     if (swap->is_busy)
         return; /* the record goes with the driver call */
-    leave_room(pool, swap);
+    leave_host(pool, swap);
     slab_put(&pool->swaps, index);
 }
 
 void swapset_leave(struct pool *pool, uint32_t index)
 {
-    leave_room(pool, swap_at(pool, index));
+    leave_host(pool, swap_at(pool, index));
     slab_put(&pool->swaps, index);
 }
 
@@ -297,6 +306,14 @@ bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined)
     }
     block->flags |= swapset_is_stored(swap) ? BLOCK_TRAPPED : BLOCK_GONE;
     return false;
+}
+
+bool swapset_lacks_room(const struct swap_set *set, uint64_t size)
+{
+    uint64_t budget = set->rule->evict.host_budget;
+
+    return set->bytes > set->cap && set->host < set->bytes - set->cap + 2 * size
+            && (!budget || set->host + size <= budget);
 }
 
 struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uint64_t size)
@@ -706,8 +723,11 @@ void swapset_use(struct pool *pool, const struct pool_call *call)
         if (!swap->set->is_paper)
             add_stream(swap, call->stream);
         swap->has_content = true;
-        if (named[i].is_written || !swap->set->rule->evict.clean)
-            swap->is_saved = false;
+        if (!named[i].is_written && swap->set->rule->evict.clean)
+            continue;
+        swap->is_saved = false;
+        if (!swap->set->is_paper)
+            leave_room(swap);
     }
 }
 

@@ -102,6 +102,7 @@ struct swap_set {
     uint64_t total;    /* bytes of the device, less what others had of it when the set was made */
     uint64_t cap;      /* in force */
     uint64_t storage;  /* bytes mapped under its blocks */
+    uint64_t bytes;    /* of all its blocks */
     uint64_t in_bytes; /* decided to be in */
     uint64_t host;     /* bytes taken on the host, rooms included */
     uint64_t other_high,
@@ -220,6 +221,13 @@ struct swap_copy *swap_copy_use(struct swap_copy *copy) POOL_LOCKED;
 
 /* One user less. After the last one its fences wait to be put (swap_flush). NULL is fine. */
 void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
+
+/*
+ * Is there to be one more room of this size, since not all blocks fit under the cap? So many bytes of the host as are over it, and a
+ * blocks more, of which one goes out while another one comes in: then a step takes none (R89).
+ */
+bool swapset_lacks_room(const struct swap_set *set, uint64_t size) POOL_LOCKED;
+void swapset_put_room(struct swap_set *set, struct swap_room *room) POOL_LOCKED;
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */
 struct swap_room *swapset_take_room(

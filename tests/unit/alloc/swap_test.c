@@ -426,6 +426,23 @@ TEST(host_memory_is_taken_within_the_budget_and_used_again)
     swapped_end(s);
 }
 
+TEST(r89_host_memory_for_what_is_over_the_cap_is_there_before_the_first_step)
+{
+    static const int order[] = {0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0};
+    struct swapped *s = blocks(6, 4);
+    uint64_t before = s->b->fake->host;
+
+    CHECK_EQ(before, 4 * BLOCK); /* two are over it, and one goes out while another one comes in */
+    for (int step = 0; step < 4; step++) {
+        (void)swapped_step(s, NULL);
+        PLAY(s, 1, order);
+        fake_drain(s->b->fake);
+    }
+    CHECK(s->b->fake->outs > 0);
+    CHECK_EQ(s->b->fake->host_high, before);
+    swapped_end(s);
+}
+
 /* How often this was told of blocks that stay in. */
 static unsigned kept(struct swapped *s, enum pool_kept why)
 {
@@ -441,9 +458,12 @@ static unsigned kept(struct swapped *s, enum pool_kept why)
 
 TEST(without_host_memory_blocks_stay_in_and_it_is_said)
 {
-    struct swapped *s = blocks(3, 2);
+    struct rule rule = swapped_rule(2 * BLOCK);
+    struct swapped *s = swapped_new(4 * GiB, &rule);
 
     s->b->fake->host_max = 1;
+    for (int i = 0; i < 3; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
     REQUIRE_EQ(swapped_use(s, 1, 0), 0);
     REQUIRE_EQ(swapped_use(s, 1, 1), 0);
     CHECK_EQ(swapped_use(s, 1, 2), DRIVER_OUT_OF_MEMORY);
