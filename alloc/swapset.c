@@ -250,7 +250,7 @@ static void leave_room(struct swap *swap)
     swap->room = NULL;
 }
 
-static void leave_host(struct pool *pool, struct swap *swap)
+static void leave_host(struct pool *pool, struct swap *swap) POOL_LOCKED
 {
     leave_room(swap);
     swap_copy_drop(pool, swap->copy);
@@ -774,7 +774,7 @@ void swapset_fill(struct swap_set *set, struct pool_evict_step *ret)
 
 /* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names. What was out
  * all the time has been used by nobody, or the device would have faulted. */
-static void keep_unused(struct pool *pool, struct swap_set *set)
+static void keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
 {
     for (uint32_t i = 1; i < pool->swaps.top; i++) {
         struct swap *swap = swap_at(pool, i);

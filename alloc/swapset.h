@@ -142,13 +142,13 @@ uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size) POO
 void swapset_drop(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* It was made: from here on calls that name it are noticed. */
-void swapset_bind(struct pool *pool, uint32_t index, uint32_t block) POOL_LOCKED;
+void swapset_bind(struct pool *pool, uint32_t index, uint32_t number) POOL_LOCKED;
 
 /*
  * The program frees the block, which is not its any more. True: a thread is busy with it, and swapset_settle goes on with the free.
  * False: its holder is to be dropped, and the block's flags say what its end needs.
  */
-bool swapset_free(struct pool *pool, uint32_t block, bool is_quarantined) POOL_LOCKED;
+bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined) POOL_LOCKED;
 
 /* The block is unknown from here on. Of holder_drop. */
 void swapset_forget(struct pool *pool, uint32_t index) POOL_LOCKED;
@@ -189,7 +189,7 @@ int swapset_ready(const struct pool *pool, const struct pool_call *call) POOL_LO
 void swapset_late(struct pool *pool, struct pool_call *io_call) POOL_LOCKED;
 
 /* Has this stream used the block since it came in? Then it has waited for its copy. */
-bool swapset_has_stream(const struct swap *swap, uint64_t stream) POOL_LOCKED;
+bool swapset_has_stream(const struct swap *swap, uint64_t stream);
 
 /* The call is about to be made: its stream uses them, they may be written. */
 void swapset_use(struct pool *pool, const struct pool_call *call) POOL_LOCKED;
@@ -201,7 +201,7 @@ void swapset_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED;
 
 /* ── the queue ── */
 
-struct swap_move *swapset_move(const struct swap_set *set, uint64_t number) POOL_LOCKED;
+struct swap_move *swapset_move(const struct swap_set *set, uint64_t number);
 
 /* What goes out so that up to `want` bytes become free. Bytes that are queued. */
 uint64_t swapset_make_room(struct pool *pool, struct swap_set *set, uint64_t want) POOL_LOCKED;
@@ -210,14 +210,14 @@ uint64_t swapset_make_room(struct pool *pool, struct swap_set *set, uint64_t wan
 void swapset_reset(struct pool *pool, struct swap_set *set) POOL_LOCKED;
 
 /* No more than so many bytes in until the next step. */
-void swapset_limit(struct swap_set *set, uint64_t cap) POOL_LOCKED;
+void swapset_limit(struct swap_set *set, uint64_t cap);
 
 /* Some moves wait, in any set: what pool_evict_has_more reads. */
 void swapset_tell_ahead(struct pool *pool) POOL_LOCKED;
 
 /* ── copies ── */
 
-struct swap_copy *swap_copy_use(struct swap_copy *copy) POOL_LOCKED;
+struct swap_copy *swap_copy_use(struct swap_copy *copy);
 
 /* One user less. After the last one its fences wait to be put (swap_flush). NULL is fine. */
 void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
@@ -226,15 +226,15 @@ void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
  * Is there to be one more room of this size, since not all blocks fit under the cap? So many bytes of the host as are over it, and a
  * blocks more, of which one goes out while another one comes in: then a step takes none (R89).
  */
-bool swapset_lacks_room(const struct swap_set *set, uint64_t size) POOL_LOCKED;
-void swapset_put_room(struct swap_set *set, struct swap_room *room) POOL_LOCKED;
+bool swapset_lacks_room(const struct swap_set *set, uint64_t size);
+void swapset_put_room(struct swap_set *set, struct swap_room *room);
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */
 struct swap_room *swapset_take_room(
         struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
 
 /* A step of the set as it is now. */
-void swapset_fill(struct swap_set *set, struct pool_evict_step *ret) POOL_LOCKED;
+void swapset_fill(struct swap_set *set, struct pool_evict_step *ret);
 
 /* The pool is being freed: all but host memory, which the caller has given back. */
 void swapset_done(struct pool *pool) POOL_LOCKED;
