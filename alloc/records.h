@@ -158,6 +158,8 @@ struct tally {
     uint64_t limbo;
     uint64_t husk;
     uint64_t cached;
+    uint64_t
+            going; /* handles that are on no shelf any more, and are being given back to the driver */
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;

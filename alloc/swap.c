@@ -506,17 +506,30 @@ static int go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
 
 /* ---- in ---- */
 
-/* By how much the handles of the set's heap would pass the cap with this one. */
-static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool pending_too)
+/* By how much the handles of the set's heap would pass the cap with this one. `waits`: what waits for the device, or for the
+ * driver, has a handle too. */
+static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool waits)
 {
     const struct tally *tally = &busy->heap->tally;
     uint64_t held;
 
     lock_take(&pool->lock);
-    held = busy->set->storage + busy->size + tally->cached + (pending_too ? tally->pending : 0);
+    held = busy->set->storage + busy->size + tally->cached
+            + (waits ? tally->pending + tally->going : 0);
     held = excess_of(held, busy->set->cap);
     lock_drop(&pool->lock);
     return held;
+}
+
+/* Are handles of the heap on their way back to the driver? Other threads' doing. */
+static bool is_giving(struct pool *pool, const struct heap *heap)
+{
+    bool is;
+
+    lock_take(&pool->lock);
+    is = heap->tally.going > 0;
+    lock_drop(&pool->lock);
+    return is;
 }
 
 /* Handles on the shelf of other sizes go back to the driver, and freed blocks are waited for, before there is one more. */
@@ -526,8 +539,13 @@ static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
     if (over_cap(pool, busy, true) == 0)
         return;
     (void)reclaim_poll(pool, true);
-    while (wait && over_cap(pool, busy, true) > 0 && reclaim_wait(pool) == 0)
-        ;
+    while (wait && over_cap(pool, busy, true) > 0) {
+        if (is_giving(pool, busy->heap))
+            swap_pause(pool, busy->set);
+        else if (reclaim_wait(pool) != 0)
+            break;
+        (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
+    }
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
 }
 

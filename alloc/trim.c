@@ -14,6 +14,15 @@
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
+/* One that is in tally.going. */
+static void release_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
+{
+    (void)DRIVE(pool, handle_release, handle);
+    lock_take(&pool->lock);
+    heap->tally.going -= size;
+    lock_drop(&pool->lock);
+}
+
 /* Not one of `but` bytes. */
 static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, uint64_t but)
 {
@@ -28,11 +37,13 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
             handle = handles_take(heap, size);
         }
     }
-    if (handle)
+    if (handle) {
         tally_reserved(heap, -(int64_t)size);
+        heap->tally.going += size;
+    }
     lock_drop(&pool->lock);
     if (handle)
-        (void)DRIVE(pool, handle_release, handle);
+        release_handle(pool, heap, size, handle);
     return size;
 }
 
@@ -42,11 +53,13 @@ void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64
 
     lock_take(&pool->lock);
     r = handles_put(heap, size, handle);
-    if (r != 0)
+    if (r != 0) {
         tally_reserved(heap, -(int64_t)size);
+        heap->tally.going += size;
+    }
     lock_drop(&pool->lock);
     if (r != 0)
-        (void)DRIVE(pool, handle_release, handle);
+        release_handle(pool, heap, size, handle);
 }
 
 bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
