@@ -521,32 +521,32 @@ static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool waits)
     return held;
 }
 
-/* Are handles of the heap on their way back to the driver? Other threads' doing. */
-static bool is_giving(struct pool *pool, const struct heap *heap)
+/* Freed blocks, and handles that other threads give back to the driver, are waited for. */
+static void wait_for_storage(struct pool *pool, const struct busy *busy)
 {
-    bool is;
+    uint64_t end = clock_now(pool) + swap_patience(pool);
+    int r = 0;
 
-    lock_take(&pool->lock);
-    is = heap->tally.going > 0;
-    lock_drop(&pool->lock);
-    return is;
+    while (over_cap(pool, busy, true) > 0 && r == 0) {
+        r = reclaim_wait(pool);
+        if (r == -ENOENT && clock_now(pool) < end) { /* another thread is at it */
+            swap_pause(pool, busy->set);
+            r = 0;
+        }
+        (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
+    }
 }
 
-/* Handles on the shelf of other sizes go back to the driver, and freed blocks are waited for, before there is one more. */
+/* Handles on the shelf of other sizes go back to the driver before there is one more. */
 static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
 {
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
     if (over_cap(pool, busy, true) == 0)
         return;
     (void)reclaim_poll(pool, true);
-    while (wait && over_cap(pool, busy, true) > 0) {
-        if (is_giving(pool, busy->heap))
-            swap_pause(pool, busy->set);
-        else if (reclaim_wait(pool) != 0)
-            break;
-        (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
-    }
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
+    if (wait)
+        wait_for_storage(pool, busy);
 }
 
 /* The device has none: what is free on it goes back first, then what other sets can do without. */

@@ -2,6 +2,7 @@
 #include "tests/check.h"
 #include "tests/unit/alloc/hinted.h"
 #include "tests/unit/alloc/pool_model.h"
+#include "tests/unit/alloc/swapped.h"
 
 #include "alloc/mutation.h"
 
@@ -100,4 +101,106 @@ TEST(without_the_grace_period_what_is_let_go_is_another_tenants_at_once)
         pool_mutations = 0;
         bench_end(b);
     }
+}
+
+/* ---- blocks that go out and come in ---- */
+
+#define BLOCK (16 * MiB)
+
+/* Two blocks of which one may be in; each has content. */
+static struct swapped *two_blocks(void)
+{
+    struct rule rule = swapped_rule(BLOCK);
+    struct swapped *s = swapped_new(4 * GiB, &rule);
+
+    for (int n = 1; n >= 0; n--) {
+        REQUIRE(swapped_make(s, n, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(s, 1, n), 0);
+    }
+    fake_drain(s->b->fake);
+    return s;
+}
+
+/* The one that is in is written late, and goes out. */
+static void write_late(struct swapped *s)
+{
+    for (int i = 0; i < 8; i++)
+        (void)fake_submit(s->b->fake, 3, 0, 0); /* other work before it */
+    REQUIRE_EQ(swapped_use(s, 3, 0), 0);
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+}
+
+/* It goes out while nothing uses it, and is read again. */
+static void come_back(struct swapped *s)
+{
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    fake_drain(s->b->fake);
+    REQUIRE_EQ(swapped_read(s, 1, 0), 0);
+}
+
+/* The stream that reads what has come in is faster than the copy. */
+static void read_early(struct swapped *s)
+{
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    fake_drain(s->b->fake);
+    REQUIRE_EQ(swapped_read(s, 2, 0), 0);
+    while (fake_step(s->b->fake, 2))
+        ;
+}
+
+/* Another call needs the room while a call is on its way. */
+static void stand_before_the_driver(struct swapped *s)
+{
+    static const int first = 0;
+    struct pool_call call = {.stream = 2};
+
+    REQUIRE_EQ(swapped_begin(s, &call, &first, 1, false), 0);
+    (void)swapped_use(s, 1, 1);
+    fake_check(s->b->fake, 2, s->block[0], s->value[0]);
+    swapped_end_call(s, &call);
+    fake_drain(s->b->fake);
+    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+}
+
+/* With the mutation something is seen to break; without it nothing is, and blocks have moved. */
+static void check_eviction(uint32_t mutations, void (*scenario)(struct swapped *s))
+{
+    for (int whole = 0; whole < 2; whole++) {
+        struct swapped *s = two_blocks();
+        struct fake_driver *fake = s->b->fake;
+
+        pool_mutations = whole ? 0 : mutations;
+        scenario(s);
+        fake_drain(fake);
+        printf("%s: outs %llu ins %llu waits %llu: faults %llu wrong %llu\n",
+                whole ? "whole" : "without", (unsigned long long)fake->outs,
+                (unsigned long long)fake->ins,
+                (unsigned long long)(fake->waits + fake->stream_waits),
+                (unsigned long long)fake->faults, (unsigned long long)fake->wrong);
+        CHECK_EQ(fake->faults + fake->wrong > 0, !whole);
+        CHECK(fake->outs > 0 && fake->ins > 0 && fake->waits + fake->stream_waits > 0);
+        fake->faults = fake->wrong = 0;
+        pool_mutations = 0;
+        swapped_end(s);
+    }
+}
+
+TEST(without_the_fences_of_its_streams_a_block_goes_out_under_them)
+{
+    check_eviction(POOL_MUTATE_USES, write_late);
+}
+
+TEST(without_the_wait_for_its_copy_storage_goes_with_the_content)
+{
+    check_eviction(POOL_MUTATE_COPY, come_back);
+}
+
+TEST(without_the_wait_for_what_comes_in_a_stream_reads_what_was_there_before)
+{
+    check_eviction(POOL_MUTATE_ARRIVE, read_early);
+}
+
+TEST(without_a_hold_a_block_goes_out_while_its_call_is_on_its_way)
+{
+    check_eviction(POOL_MUTATE_STAY, stand_before_the_driver);
 }
