@@ -158,8 +158,7 @@ struct tally {
     uint64_t limbo;
     uint64_t husk;
     uint64_t cached;
-    uint64_t
-            going; /* handles that are on no shelf any more, and are being given back to the driver */
+    uint64_t going; /* handles that are off their shelf, on their way back to the driver */
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;

@@ -14,6 +14,7 @@
  *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
  *     shown           a block is freed that another process was shown, and still looks at (R24)
+ *     evict_stay      a thread stands before the driver with a block, and another thread's calls need the room of it
  *
  * Each is legal, or harmless, on a device alone. late_use and limbo* say what kedge did in a last line "anchor passed".
  * Exit status as the trainers'. To stand at a given driver call it asks the simulated device for its hook, so it runs there only.
@@ -456,6 +457,38 @@ static int fence_flight(void)
     return 0;
 }
 
+/* ---- blocks that go out -------------------------------------------------------------------- */
+
+/* Under a cap of one of them. */
+static int evict_stay(void)
+{
+    cudaStream_t stream = new_stream();
+    struct twin first = take(TRAINER_SYNC, HINTED_BYTES, stream);
+    struct twin second = take(TRAINER_SYNC, HINTED_BYTES, stream);
+    int met = 0;
+
+    set_hook(at_call);
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+
+        atomic_store(&standing, 0);
+        if (pthread_create(&thread, NULL, fill_late, &first) != 0)
+            trainer_fail(1, "no thread");
+        for (int ms = 0; ms < 50 && atomic_load(&standing) != 1; ms++)
+            pause_ms(1);
+        met += atomic_load(&standing) == 1;
+        twin_fill(&second, (uint32_t)round, stream); /* waits, until the other one has gone on */
+        (void)pthread_join(thread, NULL);
+        twin_sum(&sums, 0, &second, stream);
+    }
+    set_hook(NULL);
+    CUDA_OK(cudaStreamSynchronize(stream));
+    give(TRAINER_SYNC, &first, stream);
+    give(TRAINER_SYNC, &second, stream);
+    printf("calls that stood with a block: %d\n", met);
+    return met == 0;
+}
+
 /* ---- another process ------------------------------------------------------------------------ */
 
 enum {
@@ -580,6 +613,7 @@ int main(int argc, char **argv)
             {"graph_memory", graph_memory},
             {"fence_flight", fence_flight},
             {"shown", shown},
+            {"evict_stay", evict_stay},
     };
     int wrong;
 

@@ -65,8 +65,13 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_EXPECT] = POOL_MUTATE_EXPECT,
         [MUTANT_HOLD] = POOL_MUTATE_HOLD,
         [MUTANT_PARTS] = POOL_MUTATE_PARTS,
+        [MUTANT_USES] = POOL_MUTATE_USES,
+        [MUTANT_COPY] = POOL_MUTATE_COPY,
+        [MUTANT_ARRIVE] = POOL_MUTATE_ARRIVE,
+        [MUTANT_STAY] = POOL_MUTATE_STAY,
 };
 static char figures_path[256];
+static atomic_ulong outs, ins, brings;
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
@@ -108,12 +113,14 @@ static void write_pool_figures(int fd)
     (void)dprintf(fd,
             "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\ninserted_waits "
             "%lu\n"
-            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\n",
+            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\n"
+            "evict_outs %lu\nevict_ins %lu\nevict_waits %lu\n",
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
             (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
-            (unsigned long)stats.granules_moved);
+            (unsigned long)stats.granules_moved, atomic_load(&outs), atomic_load(&ins),
+            atomic_load(&brings));
 }
 
 static void write_device_figures(int fd)
@@ -209,6 +216,30 @@ static int put_poison(void *self, enum heap_kind heap, uint64_t owner, int devic
     return real.poison(self, heap, owner, device, ptr, size, fence);
 }
 
+/* As many as a block of alloc/swap.c waits for at most. */
+enum {
+    AFTER_MAX = 16
+};
+
+static int content(void *self, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
+        devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
+        uint64_t *ret_fence)
+{
+    uint64_t pending[AFTER_MAX];
+    uint32_t n = 0;
+    int r;
+
+    if (count > AFTER_MAX)
+        abort();
+    for (uint32_t i = 0; i < count; i++)
+        if (!(after[i] & NOTE_PASSED))
+            pending[n++] = after[i] & ~(uint64_t)NOTES;
+    r = real.content(self, heap, owner, device, way, ptr, host, size, pending, n, ret_fence);
+    if (r == 0)
+        atomic_fetch_add(way == DRIVER_OUT ? &outs : &ins, 1);
+    return r;
+}
+
 static void put(void *self, uint64_t fence)
 {
     if (fence & ~(uint64_t)NOTES)
@@ -236,6 +267,7 @@ int __wrap_pool_new(
     table.stream_wait_fence = stream_wait;
     table.fence_put = put;
     table.poison = put_poison;
+    table.content = content;
     for (int i = 0; i < MUTANT_COUNT; i++)
         pool_mutations |= is_off[i] ? pool_bits[i] : 0;
     r = __real_pool_new(&table, opts, ret_pool);
@@ -286,6 +318,19 @@ int __wrap_pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin 
         struct pool_pinned *ret, struct pool_hit *ret_hit)
 {
     return is_off[MUTANT_QUARANTINE] ? -ENOENT : __real_pool_pin(pool, lo, len, kind, ret, ret_hit);
+}
+
+int __real_pool_call_bring(
+        struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short);
+int __wrap_pool_call_bring(
+        struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short);
+
+/* Counted alone. */
+int __wrap_pool_call_bring(
+        struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short)
+{
+    atomic_fetch_add(&brings, 1);
+    return __real_pool_call_bring(pool, io_call, ret_short);
 }
 
 int __real_pool_export(struct pool *pool, devptr_t ptr);

@@ -34,6 +34,12 @@ hints:
 """
 
 
+EVICT = """kedge-hints: 1
+hints:
+  - {{id: blocks, do: evict, pick: {{size: ">=2MiB"}}, when: {{anchor: step, edge: enter}}, cap: {{device: {cap}}}, {more}}}
+"""
+
+
 def trainer(name, *arguments):
     return [str(BUILD / "trainers" / name), *arguments]
 
@@ -43,6 +49,13 @@ def hint_by_hand():
     path.write_text(HINT, encoding="utf-8")
     path.chmod(0o644)
     return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
+
+
+def evict_by_hand(cap, more="prefetch: 1"):
+    path = pathlib.Path(f"evict.{cap}.yaml")
+    path.write_text(EVICT.format(cap=cap, more=more), encoding="utf-8")
+    path.chmod(0o644)
+    return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "poison"}
 
 
 def hint_as_suggested(entrance, mode):
@@ -81,6 +94,8 @@ OLD = {"LD_LIBRARY_PATH": f"{OLD_DRIVER}:{SIM}", "SIMCUDA_VERSION": 12040} # wit
 SYNC_FLOORS = ("hits", "epochs", "host_waits", "reuses", "context_records")
 LIMBO = ["limbo", "limbo_legacy", "limbo_thread", "limbo_device"]
 STREAM_FLOORS = ("hits", "points", "reuses", "cross_stream_reuses", "pool_cross_reuses", "inserted_waits", "event_records")
+EVICT_FLOORS = ("evict_outs", "evict_ins", "evict_waits", "unmaps", "stream_waits")
+GEMINI = ("--units", "8", "--size", "2M", "--steps", "4", "--streams", "3")
 WORKLOADS = {
     "streams_sync": Workload(trainer("streams", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
     "streams_stream": Workload(trainer("streams", "--entrance", "stream"), (*STREAM_FLOORS, "merges", "remaps", "unmaps")),
@@ -109,6 +124,14 @@ WORKLOADS = {
                             {"KEDGE_POOL": "remap=eager"}),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
     "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
+    "evict_sync": Workload(trainer("gemini", *GEMINI, "--entrance", "sync"), EVICT_FLOORS,
+                           prepare=functools.partial(evict_by_hand, "8MiB")),
+    "evict_stream": Workload(trainer("gemini", *GEMINI, "--entrance", "stream"), EVICT_FLOORS,
+                             prepare=functools.partial(evict_by_hand, "8MiB")),
+    "evict_clean": Workload(trainer("gemini", *GEMINI, "--update", "none", "--entrance", "sync"), EVICT_FLOORS,
+                            prepare=functools.partial(evict_by_hand, "8MiB", "clean: yes, prefetch: 2")),
+    "evict_stay": Workload([HAZARDS, "evict_stay"], ("evict_outs", "evict_ins", "evict_waits"),
+                           prepare=functools.partial(evict_by_hand, "8MiB", "prefetch: 0")),
     "fence_flight": Workload([HAZARDS, "fence_flight"], ("captures", "epochs", "context_records"), NO_BARRIER),
 }
 
@@ -172,6 +195,7 @@ ORACLE = (86, r"^.*ORACLE: ")
 FAULT = (3, r"\(700\)")
 SPOILT = (3, r"\(901\)")
 STALE = (1, r"^stale losses: [1-9]")
+SUM = (1, r"^wrong sum ")
 FOREIGN = (1, r"^another tenant's bytes: [1-9]")
 RED = (1, r"^FAILED r\d+_|CHECK.*failed|off differs from no kedge in its calls")
 # word -> how it shows, and where. Every one of these workloads must show it on some seed.
@@ -204,6 +228,10 @@ MUTATIONS = {
     "quarantine": (ORACLE, ["freed_capture"]),
     "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
+    "uses": (FAULT, ["evict_sync", "evict_stream", "evict_clean"]),
+    "copy": (FAULT, ["evict_sync", "evict_stream"]),
+    "arrive": (SUM, ["evict_sync", "evict_stream"]),
+    "stay": (FAULT, ["evict_stay"]),
     "expect": (RED, ["drift"]),
     "poison": (RED, ["poison"]),
     "hold": (ORACLE, ["held"]),
@@ -254,7 +282,7 @@ def shows(done, how):
 def clean(workload, library, order, **more):
     """A run in which nothing goes wrong."""
     done = workload.run(library, order, **more)
-    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE, FOREIGN) if re.search(how[1], done.stdout, re.M)]
+    wrong = [how[1] for how in (ORACLE, FAULT, SPOILT, STALE, SUM, FOREIGN) if re.search(how[1], done.stdout, re.M)]
     if done.returncode != workload.ends or wrong:
         print(done.stdout[-3000:])
         fail(f"{workload.command}, {order}, {library.name}: exit {done.returncode}, wanted {workload.ends} {wrong}")
