@@ -267,6 +267,9 @@ IN_SEEDS = {
     "context-gone": ["plain"],
     "move": ["eager", "moves"],
     "gate-fence": ["plain"],
+    "uses": ["evict"],
+    "copy": ["evict"],
+    "arrive": ["evict"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
 # free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.

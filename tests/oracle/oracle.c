@@ -2,7 +2,7 @@
 /*
  * oracle.c - random legal programs against the simulated device, one process for each seed.
  *
- *     oracle [--late] [--free-running] [--anchors] FIRST COUNT
+ *     oracle [--late] [--free-running] [--anchors] [--uncaptured] FIRST COUNT
  *
  * Runs the seeds FIRST .. FIRST+COUNT-1, each in a child that knows nothing of the others, until one of them fails; prints
  * what they have exercised. The seed also decides how the device schedules, unless SIMCUDA_SCHED and its kin say it.
@@ -11,6 +11,7 @@
  *                     is freed, cuMemFree of stream-ordered blocks in use, cuMemFreeAsync of others. Not legal natively.
  *     --free-running  the actors do not take turns: seeds are not repeatable any more
  *     --anchors       blocks that are not used after a range "P" has ended
+ *     --uncaptured    no captures, beside which nothing could come back to the device
  *     --verbose       says what is born, freed and ended
  *
  * Exit status: 0; 1 stale data; 2 wrong use; 3 a driver call failed; 77 no simulated device; 86 the oracle; 99 a seed that
@@ -203,10 +204,12 @@ int main(int argc, char **argv)
         world.late |= strcmp(argv[at], "--late") == 0;
         world.free_running |= strcmp(argv[at], "--free-running") == 0;
         world.anchors |= strcmp(argv[at], "--anchors") == 0;
+        world.uncaptured |= strcmp(argv[at], "--uncaptured") == 0;
         world.verbose |= strcmp(argv[at], "--verbose") == 0;
     }
     if (argc - at != 2) {
-        (void)fprintf(stderr, "usage: oracle [--late] [--free-running] [--anchors] FIRST COUNT\n");
+        (void)fprintf(stderr,
+                "usage: oracle [--late] [--free-running] [--anchors] [--uncaptured] FIRST COUNT\n");
         return 2;
     }
     first = strtoull(argv[at], NULL, 10);

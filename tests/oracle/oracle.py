@@ -28,6 +28,11 @@ hints:
   - {id: stays, do: release, pick: {size: 6291456}, when: {anchor: "never", edge: exit}}
   - {id: goes, do: release, pick: {size: 8388608}, when: {anchor: "P", edge: exit}}
 """
+EVICT = """kedge-hints: 1
+hints:
+  - {id: others, do: evict, pick: {size: 2MiB..5MiB}, when: {anchor: "P", edge: enter}, cap: {device: 24MiB}, prefetch: 2, warmup-cap: 80%}
+  - {id: large, do: evict, pick: {size: ">=5MiB"}, when: {anchor: "never", edge: exit}, cap: {device: 40MiB}, victim: lru}
+"""
 NO_BARRIER = {"KEDGE_SYNC_FREE": "0"}  # or every free on the sync API would find an idle device
 
 
@@ -39,9 +44,17 @@ def hinted():
     return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "trap"}
 
 
+def evicted():
+    path = pathlib.Path("evict.yaml").absolute()
+    if not path.exists():
+        path.write_text(EVICT, encoding="utf-8")
+        path.chmod(0o644)
+    return {"KEDGE_HINTS": path, "KEDGE_HINTS_MODE": "poison"}
+
+
 def beside(arrangement):
     """Settings that name a file."""
-    return {"hints": hinted}.get(arrangement, dict)()
+    return {"hints": hinted, "evict": evicted}.get(arrangement, dict)()
 
 
 # name -> (arguments, environment, whether CUDA alone allows it)
@@ -51,6 +64,7 @@ ARRANGEMENTS = {
     "moves": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,trim=never"}, True),
     "eager": ((), NO_BARRIER | {"KEDGE_POOL": "remap=eager,trim=never"}, True),
     "hints": (("--anchors",), NO_BARRIER, True),
+    "evict": (("--anchors", "--uncaptured"), NO_BARRIER, True),
     "threads": (("--free-running",), NO_BARRIER, True),
     "late": (("--late",), NO_BARRIER, False),
     "barrier": ((), {}, True),
@@ -128,7 +142,7 @@ def floors(total, names):
 
 
 def natively(number):
-    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "barrier", "old")]
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "evict", "barrier", "old")]
     floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
 
 
@@ -173,6 +187,11 @@ def r03_r68_below_driver_12_5_an_epoch_is_a_drain():
 
 def r56_hints_keep_tenants_apart():
     floors(seeds([("hints", 500, 40, MUTANT)]), ["anchors", "mapped_allocs", "pool.released", "pool.hits", "unmaps"])
+
+
+def r66_r89_blocks_that_go_out_and_come_in_keep_what_they_have():
+    floors(seeds([("evict", 900, 50, MUTANT)]),
+           ["pool.evict_outs", "pool.evict_ins", "pool.evict_waits", "unmaps", "contexts_ended", "thread_uses", "data_checks"])
 
 
 def r09_r64_what_cuda_leaves_open_is_fenced():
@@ -226,5 +245,6 @@ if __name__ == "__main__":
         sys.exit(os.EX_OK)
     main(r91_seeds_are_legal_natively, r91_ten_thousand_seeds_are_legal_natively, r01_r92_two_hundred_seeds,
          r01_r92_ten_thousand_seeds, r01_r92_a_run_that_is_recorded_is_the_same, r03_r68_below_driver_12_5_an_epoch_is_a_drain,
-         r56_hints_keep_tenants_apart, r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
+         r56_hints_keep_tenants_apart, r66_r89_blocks_that_go_out_and_come_in_keep_what_they_have,
+         r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams)

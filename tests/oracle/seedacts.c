@@ -343,7 +343,8 @@ void actor_act(struct actor *actor)
     for (size_t i = 0; i < sizeof(acts) / sizeof(*acts); i++) {
         what -= acts[i].weight;
         if (what < 0) {
-            acts[i].act(actor);
+            if (!world.uncaptured || acts[i].act != actor_capture)
+                acts[i].act(actor);
             return;
         }
     }

@@ -258,6 +258,7 @@ struct seed_world {
     bool free_running; /* actors do not take turns */
     bool late;         /* also what CUDA leaves open and kedge promises: not legal natively */
     bool anchors;
+    bool uncaptured;
     bool verbose;      /* births and deaths are printed */
     struct home first; /* device 0's primary context */
     struct actor actors[SEED_ACTORS];
