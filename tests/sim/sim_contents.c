@@ -6,6 +6,7 @@
 
 #include <search.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct piece {
     uint64_t addr, end;
@@ -98,6 +99,89 @@ void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size)
     sim_contents_forget(dst, size);
     for (; first_piece(at, end, &piece); at = piece.end)
         sim_contents_write(dst + (piece.addr - src), piece.end - piece.addr);
+}
+
+/* ── content in pinned memory ── */
+
+struct kept {
+    uint64_t host, size, sum;
+    struct piece *piece; /* offsets */
+    size_t count;
+};
+
+static void *keeps; /* tsearch, by `host` */
+
+static int order_of_keeps(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+
+    return x->host < y->host ? -1 : x->host > y->host;
+}
+
+static uint64_t sum_of(uint64_t host, uint64_t size)
+{
+    const unsigned char *bytes = (const unsigned char *)(uintptr_t)host;
+    uint64_t sum = size;
+
+    for (uint64_t at = 0; at < size; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+
+        memcpy(&word, bytes + at, size - at < sizeof(word) ? (size_t)(size - at) : sizeof(word));
+        sum = (sum ^ word) * 0x9e3779b97f4a7c15U;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static struct kept *kept_at(uint64_t host)
+{
+    const struct kept key = {.host = host};
+    struct kept *const *found = tfind(&key, &keeps, order_of_keeps);
+
+    return found ? *found : NULL;
+}
+
+static size_t pieces_of(uint64_t src, uint64_t size, struct piece *ret_pieces)
+{
+    struct piece piece;
+    size_t count = 0;
+
+    for (uint64_t at = src; first_piece(at, src + size, &piece); at = piece.end, count++)
+        if (ret_pieces)
+            ret_pieces[count] = (struct piece){piece.addr - src, piece.end - src};
+    return count;
+}
+
+void sim_contents_keep(uint64_t host, uint64_t src, uint64_t size)
+{
+    struct kept *kept = kept_at(host);
+
+    if (!sim_va_has(src))
+        return;
+    if (!kept) {
+        kept = sim_new(sizeof(*kept));
+        kept->host = host;
+        (void)tsearch(kept, &keeps, order_of_keeps);
+    }
+    free(kept->piece);
+    kept->size = size;
+    kept->sum = sum_of(host, size);
+    kept->count = pieces_of(src, size, NULL);
+    kept->piece = sim_new((kept->count + 1) * sizeof(*kept->piece));
+    (void)pieces_of(src, size, kept->piece);
+}
+
+void sim_contents_fetch(uint64_t dst, uint64_t host, uint64_t size)
+{
+    const struct kept *kept = kept_at(host);
+
+    if (!kept || kept->size != size || kept->sum != sum_of(host, size)) {
+        sim_contents_write(dst, size);
+        return;
+    }
+    sim_contents_forget(dst, size);
+    for (size_t i = 0; i < kept->count; i++)
+        sim_contents_write(dst + kept->piece[i].addr, kept->piece[i].end - kept->piece[i].addr);
 }
 
 uint64_t sim_contents_known(uint64_t addr, uint64_t most)

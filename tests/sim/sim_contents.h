@@ -9,10 +9,13 @@
  *
  *     write ─► one piece     copy within the device ─► the pieces of its source     birth of a block ─► no piece
  *
+ * Content that a copy puts into pinned memory and another one fetches from there, the same bytes of the same size, is what it was:
+ * the pieces come back with it. The host may have written there in between without a call, so the bytes are summed up.
+ *
  * A reader keeps to the piece that its address is in: behind the end of a piece may stand what another tensor of the
  * same block left there, when the program has an allocator of its own.
  *
- * Does not read or write memory. Device addresses only, others are ignored. Threads: under the lock.
+ * Reads memory for these sums only, and writes none. Device addresses only, others are ignored. Threads: under the lock.
  */
 #ifndef KEDGE_TESTS_SIM_SIM_CONTENTS_H
 #define KEDGE_TESTS_SIM_SIM_CONTENTS_H
@@ -27,6 +30,12 @@ void sim_contents_forget(uint64_t addr, uint64_t size);
 
 /* What is known of `src` is known of `dst`; the two do not overlap. A source on the host counts as written. */
 void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size);
+
+/* What is known of `src` is remembered for the host's memory to which it was copied. */
+void sim_contents_keep(uint64_t host, uint64_t src, uint64_t size);
+
+/* `dst` was copied from there: what was remembered, if these are the bytes, or else all of it is written. */
+void sim_contents_fetch(uint64_t dst, uint64_t host, uint64_t size);
 
 /* How many bytes from `addr` on one operation wrote, at most `most`; 0: nobody wrote there. */
 uint64_t sim_contents_known(uint64_t addr, uint64_t most);

@@ -71,20 +71,33 @@ static CUresult run_copy(struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+static bool is_pinned(uint64_t addr)
+{
+    const struct sim_block *block = sim_ledger_find(addr);
+
+    return block && block->kind == SIM_BLOCK_HOST;
+}
+
+static void note_row(const struct copy *copy, uint64_t dst, uint64_t src)
+{
+    if (copy->staged)
+        sim_contents_write(dst, copy->width);
+    else if (is_pinned(dst))
+        sim_contents_keep(dst, src, copy->width);
+    else if (is_pinned(src))
+        sim_contents_fetch(dst, src, copy->width);
+    else
+        sim_contents_copy(dst, src, copy->width);
+}
+
 static void note_copy(struct sim_op *op)
 {
     const struct copy *copy = (const struct copy *)op->payload;
 
     for (uint64_t z = 0; z < copy->depth; z++)
-        for (uint64_t y = 0; y < copy->height; y++) {
-            uint64_t dst = copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch;
-
-            if (copy->staged)
-                sim_contents_write(dst, copy->width);
-            else
-                sim_contents_copy(dst, copy->src.addr + z * copy->src.slice + y * copy->src.pitch,
-                        copy->width);
-        }
+        for (uint64_t y = 0; y < copy->height; y++)
+            note_row(copy, copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch,
+                    copy->src.addr + z * copy->src.slice + y * copy->src.pitch);
 }
 
 /* ---- copies ---- */

@@ -122,6 +122,38 @@ TEST(a_copy_within_the_device_takes_what_is_known_along)
     CHECK_EQ(read_back(out), original);
 }
 
+TEST(content_that_was_in_pinned_memory_meanwhile_is_what_it_was)
+{
+    CUdeviceptr in, out;
+    uint64_t original, whole;
+    unsigned char *host, pageable[4096];
+
+    sim_start();
+    in = born(4096);
+    out = born(512);
+    CU(cuMemHostAlloc((void **)&host, 4096, 0));
+    CU(cuMemsetD8_v2(in, 3, 4096));
+    digest(out, 512, in, 4096, 0, 0, 1);
+    whole = read_back(out);
+    CU(cuMemsetD8_v2(in, 3, 100)); /* two pieces of the same bytes */
+    digest(out, 512, in, 4096, 0, 0, 1);
+    original = read_back(out);
+    CHECK(original != whole);
+    CU(cuMemcpyDtoH_v2(host, in, 4096));
+    CU(cuMemsetD8_v2(in, 1, 4096));
+    CU(cuMemcpyHtoD_v2(in, host, 4096));
+    digest(out, 512, in, 4096, 0, 0, 1);
+    CHECK_EQ(read_back(out), original);
+    host[4095] = 4; /* by now it is the host's */
+    memcpy(pageable, host, sizeof(pageable));
+    CU(cuMemcpyHtoD_v2(in, pageable, sizeof(pageable)));
+    digest(out, 512, in, 4096, 0, 0, 1);
+    whole = read_back(out);
+    CU(cuMemcpyHtoD_v2(in, host, 4096));
+    digest(out, 512, in, 4096, 0, 0, 1);
+    CHECK_EQ(read_back(out), whole);
+}
+
 static float from_half(uint16_t half)
 {
     int exponent = half >> 10 & 31;
