@@ -257,7 +257,7 @@ static int regrow(struct pool *pool, struct serve *serve)
     return NEXT;
 }
 
-/* Before an OOM blocks that may go out do. */
+/* Before an OOM blocks that may go out do, but not for the sake of the reserve. */
 static int evict_and_grow(struct pool *pool, struct serve *serve)
 {
     int device = serve->request->device;
@@ -265,6 +265,7 @@ static int evict_and_grow(struct pool *pool, struct serve *serve)
 
     if (!serve->request->may_wait || swap_is_idle(pool))
         return NEXT;
+    serve->last = true;
     r = grow(pool, serve);
     if (!is_refused(r) || swap_make_room(pool, device, need_of(pool, serve), NULL) == 0)
         return is_refused(r) ? NEXT : r;

@@ -540,6 +540,30 @@ TEST(r81_before_an_oom_blocks_go_out_for_others)
     swapped_end(s);
 }
 
+/* The device has room; that growth would rather leave it free is no reason to move content. */
+TEST(r46_r81_nothing_goes_out_for_what_growth_leaves_free)
+{
+    struct rule rule = swapped_rule(8 * BLOCK);
+    struct swapped s = {.rule = rule};
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.reserve = 4 * BLOCK;
+    s.b = bench_new_with(8 * BLOCK, &opts);
+    bench_rules(s.b, &s.rule, 1);
+    for (int i = 0; i < 5; i++) {
+        REQUIRE(swapped_make(&s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(&s, 1, i), 0);
+    }
+    CHECK_NE(bench_alloc_on(s.b, 3 * BLOCK, 2), 0);
+    CHECK_EQ(s.b->fake->outs, 0);
+    CHECK_NE(bench_alloc_on(s.b, BLOCK, 2), 0); /* now it has none */
+    CHECK_EQ(s.b->fake->outs, 1);
+    BENCH_CHECK(s.b);
+    CHECK_EQ(s.b->fake->wrong, 0);
+    bench_end(s.b);
+}
+
 /* Every driver call fails once: contents are whole, or the call is refused. */
 static void play_with_failure(int at, int code, bool all, bool *ret_fired)
 {
