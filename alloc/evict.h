@@ -133,8 +133,9 @@ void evict_figures(const struct evict *set, struct evict_figures *ret);
 
 /*
  * What no order of moves can do better than, for steps of the order that was learnt, one like the other, under the cap: bytes in per
- * step, if units could be cut at will and the farthest next use went first (Belady); a unit that did not outlive the step is made
- * anew in each. 0 if no order is known, or no memory. Takes long: it plays steps until one begins as one before.
+ * step, if units could be cut at will and the farthest next use went first (Belady). A unit that was made or freed in the step is
+ * made anew in each: its first coming is not counted, and after its last use it takes no room. 0 if no order is known, or no
+ * memory. Takes long: it plays steps until one begins as one before.
  */
 uint64_t evict_bound(const struct evict *set);
 

@@ -16,6 +16,12 @@ struct bound {
     uint64_t *before; /* the same, a while ago */
 };
 
+/* Each step may have one of its own, which has no content at first and takes no room after its last use. */
+static bool is_brief(const struct unit *unit)
+{
+    return unit->is_passing || unit->is_new;
+}
+
 /* Parts of what the call does not need go out, farthest next use first. */
 static void bound_make_room(struct bound *bound, uint64_t more)
 {
@@ -32,7 +38,6 @@ static void bound_make_room(struct bound *bound, uint64_t more)
     }
 }
 
-/* What is gone in the next step takes its room with it after its last use. */
 static void bound_use(struct bound *bound, uint32_t index, uint64_t begin)
 {
     struct evict *set = &bound->set;
@@ -44,7 +49,7 @@ static void bound_use(struct bound *bound, uint32_t index, uint64_t begin)
     unit->key = begin + evict_order_next(set, unit, unit->uses, true);
     if (unit->uses == unit->count) {
         unit->uses = 0;
-        if (unit->is_passing) {
+        if (is_brief(unit)) {
             set->in_bytes -= unit->size;
             bound->in[index] = 0;
             return;
@@ -52,6 +57,14 @@ static void bound_use(struct bound *bound, uint32_t index, uint64_t begin)
     }
     evict_turn_put(set, set->heap.count++, index);
     evict_turn_sift(set, set->heap.count - 1);
+}
+
+/* Content that comes in with this use. */
+static uint64_t bound_content(const struct bound *bound, uint32_t index)
+{
+    const struct unit *unit = evict_unit(&bound->set, index);
+
+    return is_brief(unit) && unit->uses == 0 ? 0 : unit->size - bound->in[index];
 }
 
 /* One step, which begins at this position of all. Bytes in. */
@@ -69,10 +82,10 @@ static uint64_t bound_step(struct bound *bound, uint64_t begin)
             uint32_t index = order[end] & ~EVICT_CALL_END;
 
             more += evict_unit(&bound->set, index)->size - bound->in[index];
+            moved += bound_content(bound, index);
             evict_turn_remove(&bound->set, index);
         } while (!(order[end++] & EVICT_CALL_END));
         bound_make_room(bound, more);
-        moved += more;
         for (uint32_t i = at; i < end; i++)
             bound_use(bound, order[i] & ~EVICT_CALL_END, begin);
     }

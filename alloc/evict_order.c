@@ -62,6 +62,7 @@ void evict_order_learn(struct evict *set)
 
         unit->first = first;
         unit->is_passing = !unit->is_live;
+        unit->is_new = set->step > 0 && unit->born == set->step;
         first += unit->count;
     }
     for (uint32_t at = 0; at < set->order.count; at++) {

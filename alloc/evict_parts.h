@@ -55,6 +55,7 @@ struct unit {
     bool is_live, is_in;
     bool is_in_gone; /* the chain of the gone has it */
     bool is_passing; /* it was gone when the step ended whose order is known */
+    bool is_new;     /* it was made in that step */
 };
 
 /* A move of the plan. */
