@@ -25,7 +25,8 @@ class Block(nn.Module):
         return x + F.gelu(self.linear(self.norm(x)))
 
 
-model = nn.Sequential(*(Block() for _ in range(args.depth)), nn.Linear(args.width, 16)).cuda()
+with torch.device("cuda"):
+    model = nn.Sequential(*(Block() for _ in range(args.depth)), nn.Linear(args.width, 16))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=None if args.foreach else False)
 generator = torch.Generator().manual_seed(1)
 for step in range(args.steps):
