@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random programs whose blocks go out and come in, on a device that runs late and a driver that fails: what a block has is what was
- * written last, nothing faults, and the handles on the device's own books are within the caps.
+ * written last, nothing faults, and the handles on the device's own books are within the caps. What another thread could do
+ * while a driver call is made is done inside of it.
  */
 #include "tests/unit/alloc/pool_bench.h"
 
@@ -18,7 +19,7 @@ enum {
 /* What random programs have met. */
 struct floors {
     uint64_t calls, refused, outs, ins, waits, failures, captures, hangs, pins, frees, contexts,
-            edges, rooms, shared, paper, capped;
+            edges, rooms, paper, capped, inside, streams;
 };
 
 static struct floors floors;
@@ -40,7 +41,7 @@ struct open_call {
     uint64_t stream; /* that it runs on */
     int block[CALL_BLOCKS];
     int count;
-    bool is_open, writes;
+    bool is_beginning, is_open, writes;
 };
 
 struct program {
@@ -49,7 +50,12 @@ struct program {
     struct item item[BLOCKS];
     struct open_call open[CALLS];
     uint64_t random, next_value;
-    bool fails, mixes_apis;
+    bool fails, mixes_apis, interferes;
+    bool is_making;
+    devptr_t
+            dead_below; /* addresses of contexts that have ended, which nothing can be copied from or to */
+    bool is_inside;    /* of a driver call */
+    uint32_t gone;     /* streams, by bit */
     bool has_plain;    /* blocks that do not go out */
     bool was_kept;     /* something stays in for good */
     bool is_disturbed; /* a driver call has failed, or waits have */
@@ -82,6 +88,87 @@ void *__wrap_meta_get(size_t size) /* NOLINT(bugprone-reserved-identifier): the 
         return NULL;
     }
     return __real_meta_get(size);
+}
+
+/* ---- what another thread does meanwhile ---- */
+
+static struct program *outer;
+static struct driver real;
+
+static void interfere(struct program *p);
+
+static int after(int r)
+{
+    if (!outer->is_inside && one_in(outer, 6)) {
+        outer->is_inside = true;
+        interfere(outer);
+        outer->is_inside = false;
+    }
+    return r;
+}
+
+static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
+{
+    return after(real.map(self, ptr, size, handle));
+}
+
+static int unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    return after(real.unmap(self, ptr, size));
+}
+
+static int set_access(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, enum driver_access access)
+{
+    return after(real.set_access(self, heap, owner, device, ptr, size, access));
+}
+
+static int content(void *self, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
+        devptr_t ptr, void *host, uint64_t size, const uint64_t *fences, uint32_t count,
+        uint64_t *ret_fence)
+{
+    if (ptr < outer->dead_below)
+        return after(FAKE_FAILURE);
+    return after(real.content(
+            self, heap, owner, device, way, ptr, host, size, fences, count, ret_fence));
+}
+
+static int fence_wait(void *self, uint64_t fence, uint32_t timeout_ms)
+{
+    return after(real.fence_wait(self, fence, timeout_ms));
+}
+
+static int fence_query(void *self, uint64_t fence)
+{
+    return after(real.fence_query(self, fence));
+}
+
+static int stream_record(void *self, uint64_t stream, uint64_t *ret_fence)
+{
+    return after(real.stream_record(self, stream, ret_fence));
+}
+
+static int handle_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
+{
+    return after(real.handle_create(self, device, size, ret_handle));
+}
+
+static int host_take(void *self, uint64_t size, bool pinned, void **ret_host)
+{
+    return after(real.host_take(self, size, pinned, ret_host));
+}
+
+static void interfere_with(struct driver *driver)
+{
+    driver->map = map;
+    driver->unmap = unmap;
+    driver->set_access = set_access;
+    driver->content = content;
+    driver->fence_wait = fence_wait;
+    driver->fence_query = fence_query;
+    driver->stream_record = stream_record;
+    driver->handle_create = handle_create;
+    driver->host_take = host_take;
 }
 
 /* ---- the program ---- */
@@ -117,6 +204,7 @@ static struct rule random_rule(struct program *p, uint64_t site)
 
 static void begin(struct program *p, uint64_t seed)
 {
+    struct fake_driver *fake;
     struct pool_opts opts;
 
     *p = (struct program){.random = seed * 77 + 5};
@@ -126,7 +214,13 @@ static void begin(struct program *p, uint64_t seed)
     pool_opts_init(&opts);
     opts.epoch_count = 1 + (uint32_t)below(p, 8);
     opts.fence_timeout_ms = 400;
-    p->b = bench_new_with(one_in(p, 3) ? 48 * MiB : 4 * GiB, &opts);
+    fake = fake_new(one_in(p, 3) ? 48 * MiB : 4 * GiB);
+    p->interferes = one_in(p, 2);
+    real = fake->driver;
+    outer = p;
+    if (p->interferes)
+        interfere_with(&fake->driver);
+    p->b = bench_over(fake, &opts);
     p->rules[0] = random_rule(p, 1);
     p->rules[1] = random_rule(p, 2);
     p->rules[2] = (struct rule){.action = ACTION_RESTORE,
@@ -137,20 +231,35 @@ static void begin(struct program *p, uint64_t seed)
     refusing = one_in(p, 8) ? p : NULL;
 }
 
+/* One that is there still. */
+static uint64_t stream_of(struct program *p)
+{
+    uint64_t stream;
+
+    do
+        stream = 1 + below(p, STREAMS);
+    while (p->gone >> stream & 1);
+    return stream;
+}
+
 static void make(struct program *p, struct item *item)
 {
     static const uint64_t sizes[] = {2 * MiB, 4 * MiB, 6 * MiB, 16 * MiB};
-    uint64_t stream = p->mixes_apis && one_in(p, 2) ? 1 + below(p, STREAMS) : 0;
+    uint64_t stream = p->mixes_apis && one_in(p, 2) ? stream_of(p) : 0;
     uint64_t site = p->has_plain ? below(p, 3) : 1 + below(p, 2);
     uint64_t size = sizes[below(p, 4)] - (one_in(p, 4) ? 100 : 0);
     struct tag tag = {.site = site, .size = size, .path = ""};
     struct pool_request request = bench_request(size, stream);
     struct plan plan;
+    devptr_t ptr;
 
     hint_plan(p->b->hints, &tag, &plan);
     request.plan = &plan;
     *item = (struct item){.rule = -1};
-    item->ptr = bench_ask(p->b, &request);
+    p->is_making = true;
+    ptr = bench_ask(p->b, &request);
+    p->is_making = false;
+    item->ptr = ptr;
     if (!item->ptr)
         return;
     item->size = size;
@@ -164,13 +273,13 @@ static void make(struct program *p, struct item *item)
 /* The program orders its streams itself. A driver that fails once does not keep it from that. */
 static void wait_for(struct program *p, uint64_t from, uint64_t to)
 {
-    const struct driver *driver = &p->b->fake->driver;
+    const struct driver *driver = &real;
     bool captures = p->b->fake->capturing;
     uint64_t fence;
     int r = -1;
 
-    if (from == to || from == 0)
-        return;
+    if (from == to || from == 0 || p->gone >> from & 1)
+        return; /* all others wait for one that is gone */
     p->b->fake->capturing = false;
     while (driver->stream_record(driver->self, from, &fence) != 0)
         ;
@@ -218,8 +327,9 @@ static bool must_succeed(const struct program *p, const struct pool_short *why)
             return false;
         in_the_way += item->ptr ? item->size : 0;
     }
-    return !p->is_disturbed && !p->was_kept && !(why->rule >= 0 && why->needed > why->room)
-            && p->b->fake->memory > 1 * GiB && in_the_way > 0;
+    return !p->is_disturbed && !p->interferes && !p->was_kept
+            && !(why->rule >= 0 && why->needed > why->room) && p->b->fake->memory > 1 * GiB
+            && in_the_way > 0;
 }
 
 static int bring(struct program *p, struct pool_call *call, struct pool_short *why)
@@ -250,6 +360,8 @@ static void end_call(struct program *p, struct open_call *open)
 
 static void refuse(struct program *p, struct open_call *open, const struct pool_short *why)
 {
+    for (int i = 0; i < open->count; i++)
+        p->item[open->block[i]].open--;
     CHECK(!must_succeed(p, why));
     pool_call_end(p->b->pool, &open->call);
     open->is_open = false;
@@ -261,7 +373,8 @@ static void begin_call(struct program *p, struct open_call *open)
     struct pool_short why = {.rule = -1};
     int r = 0;
 
-    *open = (struct open_call){.stream = 1 + below(p, STREAMS), .writes = one_in(p, 2)};
+    open->stream = stream_of(p);
+    open->writes = one_in(p, 2);
     open->call.stream = one_in(p, 5) ? 0 : open->stream;
     for (int i = 0; i < CALL_BLOCKS && (i == 0 || one_in(p, 3)); i++) {
         int n = (int)below(p, BLOCKS);
@@ -275,6 +388,8 @@ static void begin_call(struct program *p, struct open_call *open)
     if (r == 0 && one_in(p, 60))
         r = pool_call_name(p->b->pool, 0, UINT64_MAX, false, &open->call);
     open->is_open = true;
+    for (int i = 0; i < open->count; i++)
+        p->item[open->block[i]].open++;
     if (r != 0 || bring(p, &open->call, &why) != 0) {
         refuse(p, open, &why);
         return;
@@ -284,7 +399,6 @@ static void begin_call(struct program *p, struct open_call *open)
 
         if (item->is_mine)
             CHECK(fake_is_accessible(p->b->fake, item->ptr, item->size));
-        item->open++;
     }
 }
 
@@ -292,8 +406,13 @@ static void call(struct program *p)
 {
     struct open_call *open = &p->open[below(p, CALLS)];
 
-    if (!open->is_open)
+    if (open->is_beginning)
+        return;
+    if (!open->is_open) {
+        *open = (struct open_call){.is_beginning = true};
         begin_call(p, open);
+        open->is_beginning = false;
+    }
     if (open->is_open && !one_in(p, 4))
         end_call(p, open);
 }
@@ -301,11 +420,12 @@ static void call(struct program *p)
 static void give(struct program *p, struct item *item)
 {
     struct pool_free_request request = {.api = API_SYNC, .may_fence = !p->b->fake->capturing};
+    struct outcome told;
 
     if (!item->ptr || item->open)
         return;
     request.quarantine = one_in(p, 20);
-    CHECK_EQ(pool_free(p->b->pool, item->ptr, &request, &p->b->last), 0);
+    CHECK_EQ(pool_free(p->b->pool, item->ptr, &request, &told), 0);
     p->was_kept |= request.quarantine;
     floors.frees++;
     item->ptr = 0;
@@ -388,22 +508,44 @@ static void disturb(struct program *p)
 
 static void end_context(struct program *p)
 {
-    bool is_open = false;
+    bool is_open = p->is_making;
 
     for (int i = 0; i < CALLS; i++)
-        is_open |= p->open[i].is_open;
+        is_open |= p->open[i].is_open || p->open[i].is_beginning;
     if (is_open || p->mixes_apis || !one_in(p, 6))
         return;
     fake_drain(p->b->fake);
-    pool_context_gone(p->b->pool, BENCH_CONTEXT);
-    fake_context_gone(p->b->fake, BENCH_CONTEXT);
     for (int i = 0; i < BLOCKS; i++)
         p->item[i].ptr = 0;
+    p->dead_below = p->b->fake->next_address;
+    pool_context_gone(p->b->pool, BENCH_CONTEXT);
+    fake_context_gone(p->b->fake, BENCH_CONTEXT);
     floors.contexts++;
+}
+
+/* A stream ends with work on it, for which the others wait. */
+static void end_stream(struct program *p)
+{
+    uint64_t stream = stream_of(p);
+
+    for (int i = 0; i < CALLS; i++)
+        if ((p->open[i].is_open || p->open[i].is_beginning) && p->open[i].stream == stream)
+            return;
+    if (__builtin_popcount(p->gone) >= STREAMS - 2)
+        return;
+    for (uint64_t other = 1; other <= STREAMS; other++)
+        if (!(p->gone >> other & 1))
+            wait_for(p, stream, other);
+    pool_stream_gone(p->b->pool, stream);
+    p->b->fake->streams[stream].gone = true;
+    p->gone |= 1u << stream;
+    floors.streams++;
 }
 
 static void stand_by(struct program *p)
 {
+    if (one_in(p, 40))
+        end_stream(p);
     switch (below(p, 10)) {
     case 0:
         pass_edge(p);
@@ -469,6 +611,35 @@ static void operate(struct program *p)
         pool_evict_go_on(p->b->pool);
 }
 
+static void interfere(struct program *p)
+{
+    floors.inside++;
+    switch (below(p, 8)) {
+    case 0:
+    case 1:
+        give(p, &p->item[below(p, BLOCKS)]);
+        break;
+    case 2:
+        pin(p, &p->item[below(p, BLOCKS)]);
+        break;
+    case 3:
+        pass_edge(p);
+        break;
+    case 4:
+        poll(p);
+        break;
+    case 5:
+        end_context(p);
+        break;
+    case 6:
+        call(p);
+        break;
+    default:
+        pool_evict_go_on(p->b->pool);
+        break;
+    }
+}
+
 /* ---- what must hold ---- */
 
 /* Each heap has a shelf of its own. */
@@ -481,7 +652,7 @@ static uint64_t bound(const struct program *p)
 
 static bool is_bounded(const struct program *p)
 {
-    return !p->has_plain && !p->is_disturbed && !p->was_kept;
+    return !p->has_plain && !p->is_disturbed && !p->interferes && !p->was_kept;
 }
 
 static void check_now(struct program *p, uint64_t seed)
@@ -509,6 +680,7 @@ static void end(struct program *p, uint64_t seed)
     struct fake_driver *fake = p->b->fake;
 
     refusing = NULL;
+    p->is_inside = true;
     fake->capturing = fake->hangs = false;
     fake->fail_at = 0;
     fake->host_max = 0;
@@ -549,7 +721,8 @@ TEST(contents_outlive_whatever_happens_to_their_blocks)
         run(seed);
     printf("calls %llu refused %llu outs %llu ins %llu waits %llu failures %llu refusals %llu "
            "captures %llu hangs %llu "
-           "pins %llu frees %llu contexts %llu steps %llu rooms %llu paper %llu capped %llu\n",
+           "pins %llu frees %llu contexts %llu steps %llu rooms %llu paper %llu capped %llu inside "
+           "%llu streams %llu\n",
             (unsigned long long)floors.calls, (unsigned long long)floors.refused,
             (unsigned long long)floors.outs, (unsigned long long)floors.ins,
             (unsigned long long)floors.waits, (unsigned long long)floors.failures,
@@ -557,9 +730,11 @@ TEST(contents_outlive_whatever_happens_to_their_blocks)
             (unsigned long long)floors.hangs, (unsigned long long)floors.pins,
             (unsigned long long)floors.frees, (unsigned long long)floors.contexts,
             (unsigned long long)floors.edges, (unsigned long long)floors.rooms,
-            (unsigned long long)floors.paper, (unsigned long long)floors.capped);
+            (unsigned long long)floors.paper, (unsigned long long)floors.capped,
+            (unsigned long long)floors.inside, (unsigned long long)floors.streams);
     CHECK(floors.calls && floors.refused && floors.outs && floors.ins && floors.waits);
     CHECK(floors.failures && refusals && floors.captures && floors.hangs && floors.pins);
     CHECK(floors.frees && floors.contexts && floors.edges && floors.rooms && floors.paper);
+    CHECK(floors.inside && floors.streams);
     CHECK_GT(floors.capped, 100);
 }

@@ -169,6 +169,55 @@ TEST(a_call_whose_stream_is_not_known_waits_on_the_host)
     swapped_end(s);
 }
 
+/* Neither a device that hangs nor a capture lets a fence pass; the call is refused, and can be made later. */
+TEST(r73_a_call_that_waits_on_the_host_waits_for_a_limited_time)
+{
+    for (int captures = 0; captures < 2; captures++) {
+        struct swapped *s = blocks(2, 1);
+
+        REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+        REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+        fake_drain(s->b->fake);
+        REQUIRE_EQ(swapped_use(s, 1, 0), 0); /* its content is on its way */
+        s->b->fake->hangs = !captures;
+        s->b->fake->capturing = captures;
+        CHECK_EQ(swapped_read(s, 0, 0), DRIVER_OUT_OF_MEMORY);
+        s->b->fake->hangs = s->b->fake->capturing = false;
+        CHECK_EQ(swapped_read(s, 0, 0), 0);
+        fake_drain(s->b->fake);
+        swapped_end(s);
+    }
+}
+
+TEST(what_is_dropped_waits_for_its_readers_as_often_as_it_takes)
+{
+    struct rule rule = swapped_rule(BLOCK);
+    struct swapped *s;
+
+    rule.evict.clean = true;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 2; i++) {
+        struct pool_call call = {.stream = 1};
+
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_begin(s, &call, &i, 1, true), 0); /* a copy */
+        s->value[i] = ++s->next;
+        fake_write(s->b->fake, 1, s->block[i], s->value[i]);
+        swapped_end_call(s, &call);
+    }
+    REQUIRE_EQ(swapped_read(s, 1, 0), 0);
+    fake_drain(s->b->fake);
+    REQUIRE_EQ(swapped_read(s, 2, 0), 0); /* the host has what it has */
+    s->b->fake->hangs = true;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(swapped_read(s, 1, 1), DRIVER_OUT_OF_MEMORY);
+    s->b->fake->hangs = false;
+    CHECK_EQ(swapped_read(s, 1, 1), 0);
+    fake_drain(s->b->fake);
+    CHECK_EQ(s->b->fake->misuses, 0);
+    swapped_end(s);
+}
+
 TEST(blocks_that_one_call_names_are_in_together_or_it_is_refused_with_the_numbers)
 {
     static const int both[] = {0, 1};
