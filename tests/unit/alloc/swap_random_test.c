@@ -52,8 +52,8 @@ struct program {
     uint64_t random, next_value;
     bool fails, mixes_apis, interferes;
     bool is_making;
-    devptr_t
-            dead_below; /* addresses of contexts that have ended, which nothing can be copied from or to */
+    /* addresses of contexts that have ended, which nothing can be copied from or to */
+    devptr_t dead_below;
     bool is_inside;    /* of a driver call */
     uint32_t gone;     /* streams, by bit */
     bool has_plain;    /* blocks that do not go out */
