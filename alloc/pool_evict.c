@@ -9,7 +9,8 @@
 #include "alloc/swap.h"
 
 enum {
-    FAILURES_MAX = 3, /* of the driver's, before a call gets its code */
+    FAILURES_MAX = 3,  /* of the driver's, before a call gets its code */
+    TIMEOUTS_MAX = 12, /* of waits for the device: a minute by default */
 };
 
 static bool is_frozen(const struct pool *pool)
@@ -162,7 +163,7 @@ struct bring {
     struct pool_call *call;
     struct pool_short *ret_short;
     uint64_t end; /* of its patience, on the driver's clock */
-    int failures;
+    int failures, timeouts;
     bool has_asked_others;
 };
 
@@ -209,6 +210,24 @@ static int cope(struct bring *bring, struct swap_set *set, int code)
     return ++bring->failures < FAILURES_MAX ? 0 : code;
 }
 
+/*
+ * A device that is far behind the host is waited for longer than another thread, or a capture: it comes to the copy, unless what it
+ * does now waits for the very call that waits here (R73).
+ */
+static int wait_on(struct bring *bring, struct swap_set *set, int r)
+{
+    struct pool *pool = bring->pool;
+
+    if (r == -ETIMEDOUT && ++bring->timeouts < TIMEOUTS_MAX) {
+        bring->end = pool->driver.clock_ns(pool->driver.self) + swap_patience(pool);
+        return -EAGAIN;
+    }
+    if (r == -ETIMEDOUT || !is_patient(bring))
+        return DRIVER_OUT_OF_MEMORY;
+    swap_pause(pool, set);
+    return -EAGAIN;
+}
+
 /* 0: the call may be tried; -EAGAIN: not yet; > 0: it cannot be made. */
 static int bring_more(struct bring *bring)
 {
@@ -218,21 +237,18 @@ static int bring_more(struct bring *bring)
 
     if (r == 0) {
         r = must_wait(pool, bring->call) ? wait_for_copies(pool, bring->call) : 0;
-        if (r != -EAGAIN)
+        if (r != -EAGAIN && r != -ETIMEDOUT)
             return r;
     } else if (r == -EAGAIN) {
         r = advance(bring, &set);
         if (r == 0)
             return -EAGAIN;
-        if (r != -EAGAIN)
+        if (r != -EAGAIN && r != -ETIMEDOUT)
             return cope(bring, set, r) == 0 ? -EAGAIN : r < 0 ? DRIVER_OUT_OF_MEMORY : r;
     } else if (r != -ESTALE && !(r == -ENOSPC && bring->ret_short->is_waiting)) {
         return DRIVER_OUT_OF_MEMORY;
     }
-    if (!is_patient(bring))
-        return DRIVER_OUT_OF_MEMORY;
-    swap_pause(pool, set);
-    return -EAGAIN;
+    return wait_on(bring, set, r);
 }
 
 int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short)

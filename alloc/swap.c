@@ -81,6 +81,8 @@ static int ask_copy(struct pool *pool, struct swap_copy *copy, bool wait)
         copy->is_over = true;
         lock_drop(&pool->lock);
     }
+    if (r == -EAGAIN && wait)
+        return -ETIMEDOUT;
     return r == -EBUSY ? -EAGAIN : r;
 }
 
@@ -695,7 +697,7 @@ static void end_move(struct pool *pool, struct swap_set *set, int r)
     if (r == 0) {
         set->done++;
         set->started = max_of(set->started, set->done);
-    } else if (r != -EAGAIN) {
+    } else if (r != -EAGAIN && r != -ETIMEDOUT) {
         swapset_reset(pool, set);
     }
     set->is_moving = false;
@@ -729,7 +731,7 @@ int swap_advance(struct pool *pool, struct swap_set *set, bool wait)
     swap_flush(pool);
     stall = excess_of(stalled(pool, set), stall);
     swap_spend(pool, set, SWAP_EVICT, excess_of(clock_now(pool) - begin, stall));
-    return r == -EAGAIN || in ? r : 0;
+    return r == -EAGAIN || r == -ETIMEDOUT || in ? r : 0;
 }
 
 /* ---- room for others ---- */

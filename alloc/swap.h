@@ -21,7 +21,7 @@
 
 /*
  * Goes on with the queue of a set. `wait`: for the device and for other threads, a while. 0: a move was done, or given up;
- * -ENOENT: there is none; -EAGAIN: not now; > 0: the driver's code for a block that could not come in.
+ * -ENOENT: there is none; -EAGAIN: not now; -ETIMEDOUT: the device has not come so far in the time of one fence; > 0: the driver's code for a block that could not come in.
  */
 int swap_advance(struct pool *pool, struct swap_set *set, bool wait);
 
@@ -37,7 +37,7 @@ static inline bool swap_is_idle(const struct pool *pool)
 /* How long a call waits for other threads and for captures to end, in ns. */
 uint64_t swap_patience(const struct pool *pool);
 
-/* Waits until all fences of the copy have passed, at most so long as one fence may take. 0, -EAGAIN, or the device's own error. */
+/* Waits until all fences of the copy have passed, at most so long as one fence may take. Results as swap_advance. */
 int swap_wait_copy(struct pool *pool, struct swap_set *set, struct swap_copy *copy);
 
 /* A pause of a thread that waits for another one, or for a capture to end; counted as stall. */

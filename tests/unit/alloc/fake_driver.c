@@ -507,6 +507,8 @@ static int fence_wait(void *self, uint64_t fence, uint32_t timeout_ms)
 
     (void)timeout_ms;
     fake->waits++;
+    moved = fake->slow == 0;
+    fake->slow -= fake->slow > 0;
     while (r == 0 && !fake->hangs && moved && !has_passed(fake, &fake->fence_clocks[fence])) {
         moved = false;
         for (int i = 0; i < FAKE_QUEUES; i++)

@@ -95,6 +95,7 @@ struct fake_driver {
     bool no_vmm;
     uint64_t range_max; /* the largest range that can be reserved, 0 = any */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
+    uint64_t slow;    /* so many waits time out before one goes on */
     bool hangs;       /* the device makes no progress by itself: waits time out */
     int query_result; /* what fence_query says if not 0 */
     const char *on_call; /* when the next call of this name is about to return, a context dies */

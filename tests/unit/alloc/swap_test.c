@@ -142,6 +142,23 @@ TEST(storage_goes_only_behind_the_work_that_uses_it)
     swapped_end(s);
 }
 
+TEST(r73_a_device_far_behind_is_waited_for_twelve_times_as_long_as_a_fence_may_take)
+{
+    struct swapped *s = blocks(2, 1);
+
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+    s->b->fake->slow = 11;
+    CHECK_EQ(swapped_use(s, 1, 1), 0);
+    CHECK_EQ(s->b->fake->slow, 0);
+    s->b->fake->slow = 40;
+    CHECK_EQ(swapped_use(s, 1, 0), DRIVER_OUT_OF_MEMORY);
+    CHECK_EQ(s->b->fake->slow, 28);
+    s->b->fake->slow = 0;
+    CHECK_EQ(swapped_use(s, 1, 0), 0);
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
 TEST(each_stream_waits_for_what_comes_in)
 {
     struct swapped *s = blocks(3, 2);
