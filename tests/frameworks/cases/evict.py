@@ -23,12 +23,14 @@ class Evict:
     """One script.
 
     memory   of the device that holds all
+    within   bytes by which a step may move more or less than was predicted of it
     verifies it goes through verify and mode live, else mode poison alone, whose moves are the same. The trap run of verify
              takes everything out that a call does not name: too long where calls name most of what there is
     """
     name: str
     script: str
     args: tuple
+    within: int = 0
     memory: str = "8G"
     verifies: bool = True
     envs: tuple = ("torch",)
@@ -69,7 +71,8 @@ class Row(loop.Row):
         self.finishes(wrong, mode, script, small, recorded)
         step = self.compared(wrong, mode, suggested)
         result["sentence"] = (f"needs {needs / MB:.0f} MiB; on {small / MB:.0f} MiB out of memory without the hint, finished with it: "
-                              f"{step['moved_in_bytes'] / MB:.0f} MiB in and {step['moved_out_bytes'] / MB:.0f} MiB out in a step, as predicted "
+                              f"{step['moved_in_bytes'] / MB:.0f} MiB in and {step['moved_out_bytes'] / MB:.0f} MiB out in a step, as predicted"
+                              f"{f' within {case.within / MB:.0f} MiB' if case.within else ''} "
                               f"(no order of moves brings in less than {step['in_at_least_bytes'] / MB:.0f} MiB); output is equal to the bit")
 
     def stopped(self, wrong, full, script, small):
@@ -104,7 +107,7 @@ class Row(loop.Row):
             raise loop.Wrong(f"report: {len(told)} hints have moved something, or there was no step")
         step = next(s for s in told[0]["steps"] if s["step"] == told[0]["median_step"])
         for key in ("moved_in_bytes", "moved_out_bytes", "in_at_least_bytes"):
-            if step[key] != suggested["step"][key]:
+            if abs(step[key] - suggested["step"][key]) > self.case.within:
                 wrong.append(f"step {step['step']}: {key} {step[key]}, predicted {suggested['step'][key]}")
         if not 0 < step["in_at_least_bytes"] <= step["moved_in_bytes"]:
             wrong.append(f"step {step['step']}: {step['moved_in_bytes']} bytes in, and there is an order with {step['in_at_least_bytes']}")
@@ -115,7 +118,8 @@ section = loop.section
 
 CASES = [
     Evict("adam", "torch_adam.py", (), short=("torch",)),
-    # the optimizer's default: a launch names 640 MiB of each of its lists, and stale words beside
+    # The optimizer's default: a launch names 640 MiB of each of its lists. What else is named, by stale words in these lists, is not the
+    # same where blocks have other addresses: some of its blocks of 64 MiB
     Evict("adam_foreach", "torch_adam.py", ("--foreach", "--depth", "24", "--width", "4096", "--batch", "16", "--steps", "4"), memory="16G",
-          verifies=False),
+          within=256 * MB, verifies=False),
 ]
