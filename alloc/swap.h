@@ -7,7 +7,8 @@
  *
  * The moves of a set are finished one after the other, in the order in which they were decided, so that there is room for each, and
  * by one thread at a time. Copies to the host begin as soon as they are decided. The handles that a set holds, those on the shelf
- * included, do not exceed its cap, unless freed blocks wait for the device longer than anybody would.
+ * included, do not exceed its cap, unless freed blocks wait for the device longer than anybody would. A set whose blocks come through
+ * both allocation APIs has two heaps, each with a shelf of its own: what is on the other one's shelf is not counted.
  *
  * If a move fails, what was decided and is not done is taken back, and calls decide anew: a block that the driver does not move stays in,
  * and where the device has no memory for what the cap allows, the cap is what there is, until the next step.
@@ -21,7 +22,8 @@
 
 /*
  * Goes on with the queue of a set. `wait`: for the device and for other threads, a while. 0: a move was done, or given up;
- * -ENOENT: there is none; -EAGAIN: not now; -ETIMEDOUT: the device has not come so far in the time of one fence; > 0: the driver's code for a block that could not come in.
+ * -ENOENT: there is none; -EAGAIN: not now; -ETIMEDOUT: the device has not come so far in the time of one fence; > 0: the driver's
+ * code for a block that could not come in.
  */
 int swap_advance(struct pool *pool, struct swap_set *set, bool wait);
 
