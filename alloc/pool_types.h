@@ -103,7 +103,7 @@ enum pool_pin {
 enum pool_kept {
     POOL_KEPT_POINTER, /* data that was copied to the device has a pointer to it */
     POOL_KEPT_UNTOLD, /* the driver does not tell the parameters of a launch: it may be one of them */
-    POOL_KEPT_UNUSED, /* no call has named it in the whole step whose order was learnt */
+    POOL_KEPT_UNUSED, /* no call has named it in the whole step whose order was learnt; until room is needed */
     POOL_KEPT_HOST,   /* the host has no memory for its content */
     POOL_KEPT_DRIVER, /* the driver has refused to move it */
     POOL_KEPT_COUNT,

@@ -586,6 +586,23 @@ static bool send_others_out(struct pool *pool, struct swap_set *set, uint32_t co
     return push_moves(pool, set, &moves);
 }
 
+/* What was kept because no call had named it goes as all others, before a call is refused. False: there is no such block. */
+static bool let_unused_go(struct pool *pool, struct swap_set *set) POOL_LOCKED
+{
+    bool any = false;
+
+    for (uint32_t i = 1; set->has_unused && i < pool->swaps.top; i++) {
+        struct swap *swap = swap_at(pool, i);
+
+        if (!swap->block || swap->set != set || !swap->is_unused)
+            continue;
+        hold(swap, &swap->is_unused, false);
+        any = true;
+    }
+    set->has_unused = false;
+    return any;
+}
+
 static int decide_in(struct pool *pool, struct swap_set *set, uint32_t count,
         struct pool_short *ret_short) POOL_LOCKED
 {
@@ -598,6 +615,8 @@ static int decide_in(struct pool *pool, struct swap_set *set, uint32_t count,
     if (set->is_alone && !send_others_out(pool, set, count))
         return -ENOMEM;
     r = evict_use(set->evict, set->units, count, &moves);
+    if (r == -ENOSPC && let_unused_go(pool, set))
+        r = evict_use(set->evict, set->units, count, &moves);
     if (r == -ENOSPC)
         *ret_short = (struct pool_short){.needed = moves.needed,
                 .room = moves.room,
@@ -772,16 +791,19 @@ void swapset_fill(struct swap_set *set, struct pool_evict_step *ret)
     *ret = set->now;
 }
 
-/* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names. What was out
- * all the time has been used by nobody, or the device would have faulted. */
+/* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names, and stays as long as
+ * there is room. What was out all the time has been used by nobody, or the device would have faulted. With several threads a step of
+ * one of them is no whole step, so this must not be what a call fails of: the trap run of verify knows more. */
 static void keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
 {
     for (uint32_t i = 1; i < pool->swaps.top; i++) {
         struct swap *swap = swap_at(pool, i);
 
         if (swap->block && swap->set == set && swap->state == SWAP_IN
-                && swap->made_in < set->now.step && swap->used_in < set->now.step)
+                && swap->made_in < set->now.step && swap->used_in < set->now.step) {
             swapset_keep(pool, swap, POOL_KEPT_UNUSED);
+            set->has_unused = true;
+        }
     }
 }
 

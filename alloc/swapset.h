@@ -99,6 +99,7 @@ struct swap_set {
     bool is_alone; /* nothing is in but what a call names */
     /* guarded by the pool's lock */
     struct evict *evict;
+    bool has_unused;   /* some blocks stay since no call has named them */
     uint64_t total;    /* bytes of the device, less what others had of it when the set was made */
     uint64_t cap;      /* in force */
     uint64_t storage;  /* bytes mapped under its blocks */

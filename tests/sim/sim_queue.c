@@ -626,8 +626,11 @@ bool sim_queue_not_ready(const struct sim_clock *points, struct sim_asked *asked
     struct sim_clock wanted = {0}; /* a copy: the object may be gone when the lock comes back */
     bool done;
 
-    if (asked->thread != me->number || asked->calls != me->calls)
-        *asked = (struct sim_asked){.thread = me->number, .calls = me->calls};
+    /* Other threads that wait for the same do not begin the count anew: they would stand for ever, in turns. */
+    if (asked->thread == me->number && asked->calls != me->calls)
+        asked->count = 0;
+    asked->thread = me->number;
+    asked->calls = me->calls;
     if (++asked->count < SPIN_QUERIES)
         return false;
     asked->count = 0;

@@ -586,6 +586,23 @@ TEST(what_no_call_has_named_in_the_step_that_was_learnt_stays_in)
     swapped_end(s);
 }
 
+TEST(what_no_call_has_named_goes_before_a_call_is_refused)
+{
+    static const int three[] = {1, 2, 3};
+    struct swapped *s = blocks(4, 3);
+
+    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+    for (int step = 0; step < 3; step++) {
+        (void)swapped_step(s, NULL);
+        REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+    }
+    CHECK_EQ(kept(s, POOL_KEPT_UNUSED), 1);
+    CHECK_EQ(swapped_use_all(s, 1, three, 3, true), 0);
+    CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
+    fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
 TEST(r81_before_an_oom_blocks_go_out_for_others)
 {
     struct rule rule = swapped_rule(8 * BLOCK);
