@@ -93,30 +93,29 @@ struct swap_set {
     /* fixed at creation */
     struct swap_set *next; /* of pool->swap_sets; sets stay as long as the pool */
     const struct rule *rule;
-    int number; /* of the rule */
     struct device *device;
+    int number; /* of the rule */
     bool is_paper;
     bool is_alone; /* nothing is in but what a call names */
     /* guarded by the pool's lock */
+    bool is_moving;  /* a thread does the first move of the queue */
+    bool has_unused; /* some blocks stay since no call has named them */
     struct evict *evict;
-    bool has_unused;   /* some blocks stay since no call has named them */
     uint64_t total;    /* bytes of the device, less what others had of it when the set was made */
     uint64_t cap;      /* in force */
     uint64_t storage;  /* bytes mapped under its blocks */
     uint64_t bytes;    /* of all its blocks */
     uint64_t in_bytes; /* decided to be in */
     uint64_t host;     /* bytes taken on the host, rooms included */
-    uint64_t other_high,
-            other_now; /* most that the device held for everything else, in the last step and in this one */
-    uint32_t calls;    /* blocks that calls on their way hold */
-    uint32_t *swap_of; /* by unit */
-    uint32_t swap_of_room;
-    uint32_t *units; /* of the call that is being decided */
-    uint32_t units_room;
+    /* most that the device held for everything else, in the last step and in this one */
+    uint64_t other_high, other_now;
+    uint32_t *swap_of;              /* by unit */
+    uint32_t *units;                /* of the call that is being decided */
     struct swap_move *queue;        /* a ring */
-    uint32_t queue_room;            /* a power of two, or 0 */
     uint64_t queued, started, done; /* numbers of moves: done <= started <= queued */
-    bool is_moving;                 /* a thread does the first move of the queue */
+    uint32_t swap_of_room, units_room;
+    uint32_t queue_room; /* a power of two, or 0 */
+    uint32_t calls;      /* blocks that calls on their way hold */
     struct swap_room *rooms;
     struct swap_step *step_first, *step_last; /* that have ended and are not told */
     struct pool_evict_step now;

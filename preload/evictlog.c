@@ -110,7 +110,8 @@ void evictlog_kept(const struct outcome *kept)
                     "its address was copied to the device among data"},
             [POOL_KEPT_UNTOLD] = {FORMAT_KEPT_UNTOLD,
                     "the driver does not tell what a launch uses"},
-            [POOL_KEPT_UNUSED] = {FORMAT_KEPT_UNUSED, "no call has named it in a whole step (while there is room)"},
+            [POOL_KEPT_UNUSED] = {FORMAT_KEPT_UNUSED,
+                    "no call has named it in a whole step (while there is room)"},
             [POOL_KEPT_HOST] = {FORMAT_KEPT_HOST, "the host has no memory for its content"},
             [POOL_KEPT_DRIVER] = {FORMAT_KEPT_DRIVER, "the driver has refused to move it"},
     };

@@ -142,7 +142,8 @@ static const char *why_text(enum format_kept_why why)
             [FORMAT_KEPT_HINT] = "held by a pin hint",
             [FORMAT_KEPT_HOST] = "no host memory for the content",
             [FORMAT_KEPT_DRIVER] = "refused by the driver",
-            [FORMAT_KEPT_UNUSED] = "named by no call in the step that was learnt (while there is room)",
+            [FORMAT_KEPT_UNUSED] =
+                    "named by no call in the step that was learnt (while there is room)",
     };
 
     return texts[why];
