@@ -160,9 +160,10 @@ void sim_queue_demand_context(struct CUctx_st *ctx);
 /* The same as far as that goes without waiting. Returns whether it is done. Lets the lock go. */
 bool sim_queue_go_on(struct sim_queue *queue, uint64_t number);
 
-/* How often a thread has been told that an event, or a stream, is not ready, since it did something else than ask. */
+/* How often it was told that an event, or a stream, is not ready, since the thread that asked last did something else than ask. Threads
+ * that ask in turns count together. */
 struct sim_asked {
-    uint64_t thread, calls; /* its number, and its calls so far */
+    uint64_t thread, calls; /* number of that thread, and its calls so far */
     unsigned count;
 };
 
