@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define ARRAY_FIRST    16 /* records of an array that grows */
 #define META_CLASS_MIN 4  /* log2: 16 bytes */
 #define META_CLASS_MAX 20 /* log2: 1 MiB; larger ones are mappings of their own */
 #define META_PIECE     ((size_t)1 << META_CLASS_MAX)
@@ -122,6 +123,27 @@ void meta_put(void *ptr, size_t size)
     *(void **)ptr = free_list[class];
     free_list[class] = ptr;
     lock_drop(&meta_lock);
+}
+
+bool meta_grow(void *io_array, uint32_t *io_room, uint64_t count, size_t record)
+{
+    void **array = io_array;
+    uint32_t room = *io_room ? *io_room : ARRAY_FIRST;
+    void *at;
+
+    if (count <= *io_room)
+        return true;
+    while (room < count && room <= UINT32_MAX / 2)
+        room *= 2;
+    at = room < count ? NULL : meta_get(room * record);
+    if (!at)
+        return false;
+    if (*io_room)
+        memcpy(at, *array, *io_room * record);
+    meta_put(*array, *io_room * record);
+    *array = at;
+    *io_room = room;
+    return true;
 }
 
 uint64_t meta_bytes(void)

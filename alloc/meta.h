@@ -18,6 +18,7 @@
 #ifndef KEDGE_ALLOC_META_H
 #define KEDGE_ALLOC_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ void meta_unmap(void *ptr, size_t size);
 /* Small structs of odd sizes. Give back with the same size. NULL is fine to put. */
 void *meta_get(size_t size);
 void meta_put(void *ptr, size_t size);
+
+/* Makes an array of records of this many bytes hold `count` of them at least. False: no memory, and it is as it was. */
+bool meta_grow(void *io_array, uint32_t *io_room, uint64_t count, size_t record);
 
 /* Bytes that we hold from the kernel for ourselves, usable ones; it backs of them what was touched. */
 uint64_t meta_bytes(void);

@@ -7,6 +7,9 @@
 #include "alloc/meta.h"
 #include "alloc/mutation.h"
 #include "alloc/swap.h"
+#include "alloc/swapcall.h"
+#include "alloc/swapqueue.h"
+#include "alloc/swapstep.h"
 
 enum {
     FAILURES_MAX = 3,  /* of the driver's, before a call gets its code */
@@ -30,7 +33,7 @@ int pool_call_name(
                     && (lo + len < lo || !granule_has_swaps(&pool->granules, lo, len))))
         return 0;
     lock_take(&pool->lock);
-    r = swapset_name(pool, lo, len, is_written, io_call);
+    r = swapcall_name(pool, lo, len, is_written, io_call);
     lock_drop(&pool->lock);
     return r;
 }
@@ -49,7 +52,7 @@ static struct swap_copy *coming_copy(
 
     lock_take(&pool->lock);
     if (swap->block && swap->seq == named->seq && swap->copy && !swap->copy->is_over
-            && !(stream && swapset_has_stream(swap, stream)) && !POOL_IS_WITHOUT(ARRIVE))
+            && !(stream && swapcall_has_stream(swap, stream)) && !POOL_IS_WITHOUT(ARRIVE))
         copy = swap_copy_use(swap->copy);
     lock_drop(&pool->lock);
     return copy;
@@ -120,15 +123,15 @@ static int settle_call(struct pool *pool, struct pool_call *call, struct pool_sh
     int r;
 
     lock_take(&pool->lock);
-    r = swapset_ready(pool, call);
+    r = swapcall_ready(pool, call);
     if (r == -ESTALE) {
-        swapset_end(pool, call);
-        r = swapset_decide(pool, call, ret_short);
+        swapcall_end(pool, call);
+        r = swapcall_decide(pool, call, ret_short);
         if (r == 0)
-            r = swapset_ready(pool, call);
+            r = swapcall_ready(pool, call);
     }
     if (r == -EAGAIN)
-        swapset_late(pool, call);
+        swapcall_late(pool, call);
     lock_drop(&pool->lock);
     swap_spend(pool, named_of(call)->set, SWAP_LAYOUT,
             pool->driver.clock_ns(pool->driver.self) - begin);
@@ -150,7 +153,7 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call)
         return -EAGAIN;
     }
     lock_take(&pool->lock);
-    swapset_use(pool, io_call);
+    swapcall_use(pool, io_call);
     lock_drop(&pool->lock);
     return 0;
 }
@@ -273,7 +276,7 @@ void pool_call_end(struct pool *pool, struct pool_call *io_call)
         return;
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_CHILD) {
         lock_take(&pool->lock);
-        swapset_end(pool, io_call);
+        swapcall_end(pool, io_call);
         lock_drop(&pool->lock);
     }
     meta_put(io_call->more, io_call->room * sizeof(*io_call->more));
@@ -350,7 +353,7 @@ bool pool_evict_now(struct pool *pool, int rule, int device, struct pool_evict_s
     if (!set)
         set = swapset_find(pool, rule, device, true);
     if (set)
-        swapset_fill(set, ret);
+        swapstep_fill(set, ret);
     lock_drop(&pool->lock);
     return set != NULL;
 }

@@ -10,6 +10,7 @@
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/streams.h"
+#include "alloc/swapstep.h"
 #include "alloc/tally.h"
 
 #include <errno.h>
@@ -277,7 +278,7 @@ int pool_edge(
         if (pool->due)
             find_due(pool, edge);
         if (pool->swap_sets)
-            swapset_edge(pool, edge);
+            swapstep_edge(pool, edge);
     }
     for (int rule = 0; pool->due && (size_t)rule < hint_count(pool->hints); rule++) {
         if (walk.count < max

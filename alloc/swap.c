@@ -10,6 +10,7 @@
 #include "alloc/mutation.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
+#include "alloc/swapqueue.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
 
@@ -698,10 +699,10 @@ static void end_move(struct pool *pool, struct swap_set *set, int r)
         set->done++;
         set->started = max_of(set->started, set->done);
     } else if (r != -EAGAIN && r != -ETIMEDOUT) {
-        swapset_reset(pool, set);
+        swapqueue_reset(pool, set);
     }
     set->is_moving = false;
-    swapset_tell_ahead(pool);
+    swapqueue_tell_ahead(pool);
     lock_drop(&pool->lock);
 }
 
@@ -749,7 +750,7 @@ static uint64_t send_out(struct pool *pool, struct swap_set *set, uint64_t want,
 
     lock_take(&pool->lock);
     before = set->storage;
-    until = swapset_make_room(pool, set, want) > 0 ? set->queued : 0;
+    until = swapqueue_make_room(pool, set, want) > 0 ? set->queued : 0;
     lock_drop(&pool->lock);
     do {
         lock_take(&pool->lock);

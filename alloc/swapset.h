@@ -5,8 +5,8 @@
  * A set has the blocks of one hint on one device. Its decisions are evict.h's. What they ask for waits in a queue, in the order in
  * which it has to be done; swap.h does it.
  *
- *     handout ─► swapset_add          a call ─► swapset_decide ─► evict_use ─► queue ─► swap.h
- *     free    ─► swapset_free         an edge ─► swapset_step ─► evict_step
+ *     handout ─► swapset_add          a call ─► swapcall.h ─► evict_use ─► swapqueue.h ─► swap.h
+ *     free    ─► swapset_free         an edge ─► swapstep.h   ─► evict_step
  *
  *     BARE ──used for the first time──► IN ──decided──► LEAVING ──copied, unmapped──► OUT ──mapped, copied──► IN
  *
@@ -70,7 +70,7 @@ struct swap {
             is_pinned; /* reasons why it does not go out, each counted in evict_hold */
 };
 
-/* A move that was decided and is not done. */
+/* A move that was decided and is not done (swapqueue.h). */
 struct swap_move {
     uint32_t swap; /* index of the record, 0 = its block is gone */
     bool in;
@@ -126,6 +126,17 @@ static inline struct swap *swap_at(const struct pool *pool, uint32_t index)
     return slab_at(&pool->swaps, index);
 }
 
+/* A move that waits; its number is in (done, queued]. */
+static inline struct swap_move *swapset_move(const struct swap_set *set, uint64_t number)
+{
+    return &set->queue[number & (set->queue_room - 1)];
+}
+
+static inline uint64_t swapset_pending(const struct swap_set *set)
+{
+    return set->queued - set->done;
+}
+
 /* The record of a block, NULL = it does not go out. */
 struct swap *swapset_of(const struct pool *pool, const struct block *block) POOL_LOCKED;
 
@@ -169,51 +180,24 @@ void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned) P
 /* It does not go out from here on. Told once. */
 void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why) POOL_LOCKED;
 
-/* ── calls ── */
+/* What it stays in for since no call had named it in a step, it stays in for no more. */
+void swapset_let_go(struct swap *swap) POOL_LOCKED;
 
-/* Adds the blocks of [lo, lo + len) to what the call names. 0 or -ENOMEM. */
-int swapset_name(struct pool *pool, devptr_t lo, uint64_t len, bool is_written,
-        struct pool_call *io_call) POOL_LOCKED;
+/* The same of all blocks of the set, before a call is refused. False: there is no such block. */
+bool swapset_let_unused_go(struct pool *pool, struct swap_set *set) POOL_LOCKED;
 
-/*
- * What the call names comes in, and stays in until swapset_end: moves are queued. 0; -ENOSPC and *ret_short: it does not fit, and
- * nothing stays in for the call; -ENOMEM: as if.
- */
-int swapset_decide(
-        struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short) POOL_LOCKED;
+/* ── caps ── */
 
-/* Is all of it in? -EAGAIN: moves are to be done; -ESTALE: it has to be decided again. */
-int swapset_ready(const struct pool *pool, const struct pool_call *call) POOL_LOCKED;
+void swapset_put_cap(struct swap_set *set, uint64_t cap);
 
-/* Something of it has to be waited for: told once for each call. */
-void swapset_late(struct pool *pool, struct pool_call *io_call) POOL_LOCKED;
-
-/* Has this stream used the block since it came in? Then it has waited for its copy. */
-bool swapset_has_stream(const struct swap *swap, uint64_t stream);
-
-/* The call is about to be made: its stream uses them, they may be written. */
-void swapset_use(struct pool *pool, const struct pool_call *call) POOL_LOCKED;
-void swapset_end(struct pool *pool, struct pool_call *io_call) POOL_LOCKED;
-
-/* ── edges ── */
-
-void swapset_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED;
-
-/* ── the queue ── */
-
-struct swap_move *swapset_move(const struct swap_set *set, uint64_t number);
-
-/* What goes out so that up to `want` bytes become free. Bytes that are queued. */
-uint64_t swapset_make_room(struct pool *pool, struct swap_set *set, uint64_t want) POOL_LOCKED;
-
-/* Nothing that is queued and not begun is done: where everything is is decided anew. */
-void swapset_reset(struct pool *pool, struct swap_set *set) POOL_LOCKED;
+/* The cap that the hint states, as things are now. */
+void swapset_restate_cap(struct swap_set *set);
 
 /* No more than so many bytes in until the next step. */
 void swapset_limit(struct swap_set *set, uint64_t cap);
 
-/* Some moves wait, in any set: what pool_evict_has_more reads. */
-void swapset_tell_ahead(struct pool *pool) POOL_LOCKED;
+/* What the device holds beside the sets: the most of it in a step counts (cap.less). */
+void swapset_see_others(struct pool *pool, struct swap_set *set) POOL_LOCKED;
 
 /* ── copies ── */
 
@@ -227,14 +211,13 @@ void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
  * blocks more, of which one goes out while another one comes in: then a step takes none (R89).
  */
 bool swapset_lacks_room(const struct swap_set *set, uint64_t size);
+/* The host memory of a block's content is another block's from here on, once the copy that uses it is over. */
+void swapset_leave_room(struct swap *swap) POOL_LOCKED;
 void swapset_put_room(struct swap_set *set, struct swap_room *room);
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */
 struct swap_room *swapset_take_room(
         struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
-
-/* A step of the set as it is now. */
-void swapset_fill(struct swap_set *set, struct pool_evict_step *ret);
 
 /* The pool is being freed: all but host memory, which the caller has given back. */
 void swapset_done(struct pool *pool) POOL_LOCKED;
