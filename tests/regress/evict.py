@@ -38,6 +38,7 @@ DEFAULTS = {"program": "trainers/gemini", "anchor": "step", "order": "learn", "v
             "prefetch": 1, "more": ""}
 SEED_ORDER = [0, 1, 2, 0, 1]
 SEED_PROGRAM = (GEMINI, "--units", 3, "--size", "128M", "--order", "0 1 2 0 1")
+SEED_STEPS = 5 # a plan is kept after two steps that begin alike
 UNITS = 12
 TWICE = [*range(UNITS), *reversed(range(UNITS))] # forward and backward
 SMALL = (GEMINI, "--units", UNITS, "--size", "2M", "--steps", 5)
@@ -165,11 +166,10 @@ def is_right(done, *command, **options):
     return same("checksum", checksum(done.stdout), checksum(bare(*command, **options).stdout))
 
 
-def device_step(*command):
-    """Bytes that the device has copied in one more step, each way."""
-    _, fewer = capped(*command, "--steps", 8)
-    _, more = capped(*command, "--steps", 9)
-    return more["copied_in_bytes"] - fewer["copied_in_bytes"], more["copied_out_bytes"] - fewer["copied_out_bytes"]
+def device_step(books, *command):
+    """Bytes that the device has copied in one step more than SEED_STEPS, each way; `books` are of those."""
+    _, more = capped(*command, "--steps", SEED_STEPS + 1, capture="more.kcap")
+    return more["copied_in_bytes"] - books["copied_in_bytes"], more["copied_out_bytes"] - books["copied_out_bytes"]
 
 
 # ---- the seed's units ----
@@ -177,15 +177,15 @@ def device_step(*command):
 def expect_seed(volume, model_of=None, **words):
     """The volume of a step: by the report, the model and the device. The device never holds more than the cap and the rest."""
     write_hints("256MiB", **words)
-    program = (*SEED_PROGRAM, "--steps", 8)
-    _, all_in = device_run(kedge_run, *program)
+    program = (*SEED_PROGRAM, "--steps", SEED_STEPS)
+    _, all_in = device_run(kedge_run, *SEED_PROGRAM, "--steps", 1)
     done, books = capped(*program)
     is_right(done, *program)
     step = last_step()
     same("moved in a step", moved(step), volume * MIB)
     came, went = (model_of or Model(SEED_ORDER, 2)).steady()
     same("moved in a step, and by the model", (step["moved_in_bytes"], step["moved_out_bytes"]), (came * 128 * MIB, went * 128 * MIB))
-    same("copied by the device in a step", device_step(*SEED_PROGRAM), (step["moved_in_bytes"], step["moved_out_bytes"]))
+    same("copied by the device in a step", device_step(books, *SEED_PROGRAM), (step["moved_in_bytes"], step["moved_out_bytes"]))
     check(step["in_at_most_bytes"] <= 256 * MIB, f"{step['in_at_most_bytes']} bytes in at once")
     rest = all_in["device_0_peak"] - 3 * 128 * MIB
     check(books["device_0_peak"] <= 256 * MIB + rest + GRANULE,
@@ -212,9 +212,9 @@ def the_seed_moves_768_mib_by_lru_and_by_fifo():
 def the_seed_moves_1024_mib_where_no_step_is_told():
     """Victims in the order of making, as #878 has it without its tracer: an anchor that never comes."""
     write_hints("256MiB", anchor="never")
-    done, _ = capped(*SEED_PROGRAM, "--steps", 8)
-    is_right(done, *SEED_PROGRAM, "--steps", 8)
-    same("copied by the device in a step", device_step(*SEED_PROGRAM), (512 * MIB, 512 * MIB))
+    done, books = capped(*SEED_PROGRAM, "--steps", SEED_STEPS)
+    is_right(done, *SEED_PROGRAM, "--steps", SEED_STEPS)
+    same("copied by the device in a step", device_step(books, *SEED_PROGRAM), (512 * MIB, 512 * MIB))
 
 
 def a_stated_order_needs_no_warm_up():
@@ -256,12 +256,13 @@ def twelve_units_with_room_for_six_are_right_and_move_what_the_model_says():
 
 
 def results_are_the_same_whatever_runs_late():
+    """R93. Every other order of late streams with optimizer states."""
     write_hints(SMALL_CAP, prefetch=2)
-    for states in ((), ("--states",)):
-        wanted = checksum(bare(*SMALL, *states).stdout)
-        for seed in range(1, SEEDS + 1):
-            done, _ = capped(*SMALL, *states, SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
-            same(f"{states}, seed {seed}: checksum", checksum(done.stdout), wanted)
+    forms = [(), ("--states",)]
+    wanted = [checksum(bare(*SMALL, *form).stdout) for form in forms]
+    for seed in range(1, SEEDS + 1):
+        done, _ = capped(*SMALL, *forms[seed % 2], SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
+        same(f"{forms[seed % 2]}, seed {seed}: checksum", checksum(done.stdout), wanted[seed % 2])
 
 
 def last_step_ns(output):
@@ -445,6 +446,7 @@ def a_killed_program_leaves_its_steps():
 MOVERS = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemHostAlloc", "cuMemcpyHtoDAsync",
           "cuMemcpyDtoHAsync", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventQuery", "cuStreamCreate",
           "cuStreamCreateWithPriority")
+CODES = (2, 999) # in turns
 FAILING = (GEMINI, "--units", 6, "--size", "2M", "--steps", 4)
 
 
@@ -477,15 +479,15 @@ def any_call_may_fail():
     write_hints("6MiB", prefetch=2)
     _, books = capped(*FAILING)
     most = 12 * min(SEEDS, 10)
-    expect_failures([f"*:{n}:{code}" for n in spread(books["driver_calls"], most) for code in (2, 999)])
+    expect_failures([f"*:{n}:{CODES[i % 2]}" for i, n in enumerate(spread(books["driver_calls"], most))])
 
 
 def any_call_that_moves_may_fail():
-    expect_failures([f"{call}:{n}:{code}" for call in MOVERS for n in (1, 2, 3, 5, 8, 13, 21) for code in (2, 999)])
+    expect_failures([f"{call}:{n}:{CODES[i % 2]}" for call in MOVERS for i, n in enumerate((1, 2, 3, 5, 8, 13, 21))])
 
 
 def calls_that_move_may_fail_from_some_time_on():
-    expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 4, 9, 16)])
+    expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 6, 16)])
 
 
 main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib_where_steps_stand_alone,
