@@ -107,12 +107,18 @@ static inline void block_chain(
     fence_chain_push(chain, index, block->node.size, &block->chain, tail);
 }
 
+/* What a freed block holds until its epoch has passed counts as pending: its storage, or managed memory wherever its pages are. */
+static inline bool block_is_awaited(const struct pool *pool, const struct block *block)
+{
+    return !(block->flags & BLOCK_GONE) || block_segment(pool, block)->kind == SEGMENT_MANAGED;
+}
+
 static inline void block_push_open(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
 
     block->state = BLOCK_PENDING;
-    if (!(block->flags & BLOCK_GONE))
+    if (block_is_awaited(pool, block))
         block_segment(pool, block)->heap->tally.pending += block->node.size;
     block_chain(pool, &pool->open, index);
 }

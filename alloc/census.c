@@ -7,6 +7,7 @@
 #include "alloc/holder.h"
 #include "alloc/pin.h"
 #include "alloc/segment.h"
+#include "alloc/swapset.h"
 #include "alloc/tally.h"
 
 /* ── figures ── */
@@ -196,7 +197,7 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
         count->free_blocks++;
         return NULL;
     case BLOCK_PENDING:
-        if ((!block->holder || block->flags & BLOCK_POISONED) && !(block->flags & BLOCK_GONE))
+        if ((!block->holder || block->flags & BLOCK_POISONED) && block_is_awaited(pool, block))
             count->tally.pending += block->node.size;
         return NULL;
     case BLOCK_KEPT:
@@ -217,6 +218,8 @@ static void count_storage(
 {
     if (segment->kind == SEGMENT_PLAIN)
         count->tally.reserved += segment->raw_size;
+    if (segment->kind == SEGMENT_MANAGED && swapset_is_held(pool, block_at(pool, segment->first)))
+        count->tally.reserved += segment->size;
     if (segment->kind == SEGMENT_ARENA) {
         for (uint64_t at = 0; at < segment->top / segment->slot; at++)
             count->tally.reserved += segment->handles[at] ? segment->slot : 0;

@@ -51,6 +51,12 @@ struct driver {
     int (*mem_alloc)(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr);
     int (*mem_free)(void *self, uint64_t context, devptr_t ptr);
 
+    /* Managed memory (cuMemAllocManaged), whose pages are where they are used or prefetched to, in a context that the heap's memory
+     * belongs to, or of the device; mem_free gives it back there. DRIVER_NOT_SUPPORTED where the device does not use it beside the
+     * host. */
+    int (*managed_alloc)(void *self, enum heap_kind heap, uint64_t owner, int device, uint64_t size,
+            devptr_t *ret_ptr, uint64_t *ret_context);
+
     /* Smallest physical handle of the device and the multiple of all sizes, a power of two (usually 2 MiB). */
     int (*granularity)(void *self, int device, uint64_t *ret_size);
     /* Bytes of memory that the device has, and that the driver says are free. Only asked when a range is reserved,
@@ -115,6 +121,7 @@ struct driver {
     /*
      * Copies content between mapped memory and the host, on a stream of ours for each way and device, behind the `count` fences
      * `after`, which stay the caller's. Does not wait. *ret_fence passes behind the copy. -EBUSY: not now, as with fence_record.
+     * `host` NULL: the memory is managed, and its pages go to the host or to the device (cuMemPrefetchAsync).
      */
     int (*content)(void *self, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
             devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,

@@ -559,17 +559,22 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 
 /* ── blocks that may go out to the host ── */
 
+static int take_swap(struct pool *pool, struct serve *serve) POOL_LOCKED
+{
+    const struct device *device = serve->heap->device;
+
+    serve->set =
+            swapset_get(pool, serve->request->plan->rule, device->number, false, device->total);
+    serve->swap = serve->set ? swapset_add(pool, serve->set, serve->want.size) : 0;
+    return serve->swap ? 0 : -ENOMEM;
+}
+
 static int make_bare(struct pool *pool, struct serve *serve) POOL_LOCKED
 {
     struct heap *heap = serve->heap;
     uint32_t index;
 
-    if (slab_prepare(&pool->holders, 1) != 0)
-        return -ENOMEM;
-    serve->set = swapset_get(
-            pool, serve->request->plan->rule, heap->device->number, false, heap->device->total);
-    serve->swap = serve->set ? swapset_add(pool, serve->set, serve->want.size) : 0;
-    if (!serve->swap)
+    if (slab_prepare(&pool->holders, 1) != 0 || take_swap(pool, serve) != 0)
         return -ENOMEM;
     index = take_addresses(pool, heap, serve->want.size);
     if (!index) {
@@ -611,6 +616,83 @@ int grow_bare(struct pool *pool, struct serve *serve)
     lock_take(&pool->lock);
     r = heap->hint && !heap->leaving && !heap->dropped ? make_bare(pool, serve) : -ENOTSUP;
     lock_drop(&pool->lock);
+    return r;
+}
+
+/* ── the same in managed memory ── */
+
+/* Whole granules of it, as with get_plain. */
+static int get_managed(struct pool *pool, const struct heap *heap, struct segment *like)
+{
+    int r;
+
+    for (like->raw_size = like->size; like->raw_size <= like->size + GRANULE_SIZE;
+            like->raw_size += GRANULE_SIZE) {
+        r = DRIVE(pool, managed_alloc, heap->kind, heap->owner, heap->device->number,
+                like->raw_size, &like->raw_base, &like->context);
+        if (r != 0)
+            return r;
+        like->base = round_up(like->raw_base, GRANULE_SIZE);
+        if (like->base + like->size <= like->raw_base + like->raw_size)
+            return 0;
+        (void)DRIVE(pool, mem_free, like->context, like->raw_base);
+    }
+    return -EINVAL;
+}
+
+static int make_managed(
+        struct pool *pool, struct serve *serve, const struct segment *like) POOL_LOCKED
+{
+    struct heap *heap = serve->heap;
+    uint32_t number;
+    int r;
+
+    if (pool->contexts_gone != serve->contexts_gone || heap->dropped || heap->leaving)
+        return -EAGAIN; /* as in grow_plain */
+    if (slab_prepare(&pool->holders, 1) != 0 || take_swap(pool, serve) != 0)
+        return -ENOMEM;
+    r = segment_add(pool, heap, like, &number);
+    if (r != 0) {
+        swapset_drop(pool, serve->swap);
+        return r;
+    }
+    swap_at(pool, serve->swap)->is_managed = true;
+    handout_block(pool, serve, segment_at(pool, number)->first);
+    return 0;
+}
+
+static int ask_managed(struct pool *pool, const struct serve *serve, struct segment *like)
+{
+    struct device *device = serve->heap->device;
+    bool is_refused;
+    int r;
+
+    lock_take(&pool->lock);
+    is_refused = device->no_managed;
+    lock_drop(&pool->lock);
+    if (is_refused)
+        return DRIVER_NOT_SUPPORTED;
+    r = get_managed(pool, serve->heap, like);
+    lock_take(&pool->lock);
+    device->no_managed |= r == DRIVER_NOT_SUPPORTED;
+    lock_drop(&pool->lock);
+    return r;
+}
+
+int grow_managed(struct pool *pool, struct serve *serve)
+{
+    struct segment like = {.kind = SEGMENT_MANAGED, .size = serve->want.size};
+    int r = ask_total(pool, serve->heap->device);
+
+    if (r == 0)
+        r = ask_managed(pool, serve, &like);
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    r = make_managed(pool, serve, &like);
+    lock_drop(&pool->lock);
+    if (r != 0)
+        (void)DRIVE(pool, mem_free, like.context, like.raw_base);
     return r;
 }
 

@@ -28,6 +28,9 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted);
 /* A hinted block that has addresses and, until it is used, no storage (swapset.h). Results as grow_serve. */
 int grow_bare(struct pool *pool, struct serve *serve);
 
+/* The same in managed memory. DRIVER_NOT_SUPPORTED where the device does not use that beside the host. */
+int grow_managed(struct pool *pool, struct serve *serve);
+
 /* [driver] A new physical handle, counted as held. 0, the driver's code, or -errno. */
 int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle);
 

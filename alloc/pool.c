@@ -212,6 +212,7 @@ static void fill_segment(struct pool *pool, const struct block *block, devptr_t 
     ret->segment_tenants = segment->tenants;
     ret->context = segment->context;
     ret->mapped = segment->kind != SEGMENT_PLAIN;
+    ret->managed = segment->kind == SEGMENT_MANAGED;
     switch (segment->kind) {
     case SEGMENT_PLAIN:
         ret->segment_base = segment->raw_base;
@@ -224,6 +225,10 @@ static void fill_segment(struct pool *pool, const struct block *block, devptr_t 
     case SEGMENT_HINT:
         ret->segment_base = block->node.base & ~(segment->slot - 1);
         ret->segment_size = max_of(block->node.size, segment->slot);
+        break;
+    case SEGMENT_MANAGED:
+        ret->segment_base = segment->base;
+        ret->segment_size = segment->size;
         break;
     }
 }

@@ -119,7 +119,8 @@ struct block_info {
     int device;
     uint64_t stream; /* of the allocation */
     uint64_t alloc_seq;
-    bool mapped; /* VMM memory */
+    bool mapped;  /* VMM memory, or managed */
+    bool managed; /* the driver takes it for managed memory */
 };
 
 /* Looks an address up, interior ones too. 0, or -ENOENT: not inside anything that we hold. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
+#include "alloc/block.h"
 #include "alloc/heap.h"
 #include "alloc/meta.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/segment.h"
+#include "alloc/swapset.h"
+#include "alloc/tally.h"
 
 #include <errno.h>
 
@@ -84,6 +87,20 @@ static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
     heap_retire(pool, heap);
 }
 
+/* What a memory pool has in managed memory of the context goes with it. */
+static void lose_managed(struct pool *pool, struct heap *heap, uint64_t context) POOL_LOCKED
+{
+    for (uint32_t at = heap->segments; at; at = segment_at(pool, at)->next) {
+        const struct segment *segment = segment_at(pool, at);
+
+        if (segment->kind != SEGMENT_MANAGED || segment->context != context || segment->dead)
+            continue;
+        if (swapset_is_held(pool, block_at(pool, segment->first)))
+            tally_reserved(heap, -(int64_t)segment->size);
+        segment_kill(pool, at);
+    }
+}
+
 static void hide_segments(struct pool *pool, const struct heap *heap, bool hidden) POOL_LOCKED
 {
     for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next) {
@@ -119,7 +136,9 @@ void pool_context_going(struct pool *pool, uint64_t context)
     pool->contexts_gone++;
     for (heap = pool->heaps; heap; heap = next) {
         next = heap->next;
-        if (heap->kind != HEAP_MAPPED && heap->owner == context)
+        if (heap->kind == HEAP_MAPPED)
+            lose_managed(pool, heap, context);
+        else if (heap->owner == context)
             leave_with_context(pool, heap);
     }
     lock_drop(&pool->lock);
@@ -148,7 +167,7 @@ void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
             continue; /* nearly always: no lock for that */
         lock_take(&pool->lock);
         number = granule_segment(&pool->granules, at);
-        if (number && segment_at(pool, number)->kind == SEGMENT_PLAIN)
+        if (number && segment_is_piece(segment_at(pool, number)))
             granule_clear(&pool->granules, at, 1, number); /* the rest goes with the context */
         lock_drop(&pool->lock);
     }

@@ -13,7 +13,9 @@
 #include "alloc/mutation.h"
 #include "alloc/news.h"
 #include "alloc/pin.h"
+#include "alloc/segment.h"
 #include "alloc/streams.h"
+#include "alloc/swapset.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
 
@@ -80,6 +82,7 @@ static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
     if (holder)
         holder->waited = true;
     if ((holder && holder->state == HOLDER_LIMBO)
+            || block_segment(pool, block)->kind == SEGMENT_MANAGED
             || (!(block->flags & BLOCK_GONE)
                     && block->flags & (BLOCK_TRAPPED | BLOCK_POISONED | BLOCK_SHARED))) {
         block_chain(pool, &pool->removals, index);
@@ -483,6 +486,7 @@ enum removal_kind {
     REMOVE_CONTENT, /* poison is put into it */
     REMOVE_POISON,  /* it is freed: the content is looked at */
     REMOVE_NOTHING, /* poison comes too late, it is freed */
+    REMOVE_SEGMENT, /* it is freed: its managed memory goes back to the driver */
 };
 
 /* One hinted block on its way out. */
@@ -493,8 +497,9 @@ struct removal {
     uint64_t size, requested;
     devptr_t range; /* what is mapped by one call */
     uint64_t range_size;
-    uint64_t intact; /* REMOVE_POISON: so much of it is as it was */
-    bool waited;     /* the fence that the release waits for has passed */
+    uint64_t intact;  /* REMOVE_POISON: so much of it is as it was */
+    uint64_t context; /* REMOVE_SEGMENT: of `range` */
+    bool waited;      /* the fence that the release waits for has passed */
     enum removal_kind kind;
 };
 
@@ -639,6 +644,20 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     }
 }
 
+/* Nobody knows a block of managed memory any more: nor does the pool, before the driver gives its addresses to somebody else. */
+static void forget_managed(struct pool *pool, struct removal *removal) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, removal->index);
+    const struct segment *segment = block_segment(pool, block);
+
+    removal->range = segment->raw_base;
+    removal->context = segment->context;
+    removal->heap->tally.pending -= block->node.size;
+    if (swapset_is_held(pool, block))
+        tally_reserved(removal->heap, -(int64_t)block->node.size);
+    segment_remove(pool, block->segment);
+}
+
 /* The first that waits, busy for the caller. */
 static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
 {
@@ -663,7 +682,7 @@ static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
     ret->range = alias_range(segment, block);
     ret->range_size = max_of(ret->size, segment->slot);
     ret->requested = ret->size - block->slack;
-    ret->kind = REMOVE_STORAGE;
+    ret->kind = segment->kind == SEGMENT_MANAGED ? REMOVE_SEGMENT : REMOVE_STORAGE;
     ret->waited = holder && holder->waited;
     if (block->flags & BLOCK_POISONED)
         ret->kind = REMOVE_POISON;
@@ -671,6 +690,8 @@ static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
         ret->kind = holder->freed ? REMOVE_NOTHING : REMOVE_CONTENT;
     else if (holder && holder->mode == HINT_TRAP && !(block->flags & BLOCK_TRAPPED))
         ret->kind = REMOVE_ACCESS;
+    else if (ret->kind == REMOVE_SEGMENT)
+        forget_managed(pool, ret);
     ret->heap->busy++;
     return true;
 }
@@ -712,6 +733,8 @@ static int remove_from(struct pool *pool, struct removal *removal)
     switch (removal->kind) {
     case REMOVE_STORAGE:
         return DRIVE(pool, unmap, removal->range, removal->range_size);
+    case REMOVE_SEGMENT:
+        return DRIVE(pool, mem_free, removal->context, removal->range);
     case REMOVE_ACCESS:
         return take_access(pool, removal);
     case REMOVE_CONTENT:
@@ -730,6 +753,8 @@ static uint64_t settle(struct pool *pool, struct removal *removal, int r) POOL_L
     bool is_poison = removal->kind == REMOVE_CONTENT || removal->kind == REMOVE_POISON;
 
     removal->heap->busy--;
+    if (removal->kind == REMOVE_SEGMENT)
+        return 0;
     if (r == -EBUSY && is_poison && !block_segment(pool, block_at(pool, removal->index))->dead) {
         block_chain(pool, &pool->removals, removal->index);
         return 0;

@@ -7,7 +7,8 @@
  *                       └─► free blocks by (size, address), one struct bestfit per class of free block (freelist.h)
  *
  * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, storage by handles of one size from the
- * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own, or shares one (alias.h). All begin and end on 2 MiB.
+ * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own, or shares one (alias.h). MANAGED: one
+ * cuMemAllocManaged with one block, which goes back to the driver with it. All begin and end on 2 MiB.
  *
  * States of a block (who holds it, what it waits for):
  *
@@ -20,7 +21,7 @@
  * Only alloc/ includes this. Records only: what is done with each kind is in the file of its name. None of that calls the
  * driver but what includes drive.h, so it may be done in one hold of the pool's lock, and none of it can wait.
  * Threads: all of it needs the pool's lock, unless it says otherwise. Memory: meta.h.
- * Prefixes: holder_.
+ * Prefixes: holder_, segment_.
  */
 #ifndef KEDGE_ALLOC_RECORDS_H
 #define KEDGE_ALLOC_RECORDS_H
@@ -96,16 +97,17 @@ enum segment_kind {
     SEGMENT_PLAIN,
     SEGMENT_ARENA,
     SEGMENT_HINT,
+    SEGMENT_MANAGED,
 };
 
 struct segment {
     /* of what is used: a multiple of the granule; aligned so that a record is found with a shift */
     _Alignas(256) devptr_t base;
-    uint64_t size; /* PLAIN: usable bytes; else reserved bytes of address space */
+    uint64_t size; /* PLAIN, MANAGED: usable bytes; else reserved bytes of address space */
     devptr_t raw_base;
     uint64_t raw_size; /* what the driver gave; base and size lie inside */
     struct heap *heap;
-    uint64_t context;     /* PLAIN: whose memory it is */
+    uint64_t context;     /* PLAIN, MANAGED: whose memory it is */
     uint32_t prev, next;  /* in the heap's list */
     uint32_t first, last; /* blocks */
     uint32_t tenants;     /* LIVE blocks */
@@ -119,6 +121,12 @@ struct segment {
     bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
     bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
 };
+
+/* Memory that the driver has allocated in one piece. */
+static inline bool segment_is_piece(const struct segment *segment)
+{
+    return segment->kind == SEGMENT_PLAIN || segment->kind == SEGMENT_MANAGED;
+}
 
 /* Slots of the free cache (freecache.h), one hash table of chains per class of free blocks. */
 #define FREECACHE_SHIFT 6
@@ -176,7 +184,8 @@ struct device {
     uint64_t granularity; /* 0 = not asked yet */
     /* bytes that there are for the program, 0 = not asked yet: only where blocks may go out */
     uint64_t total;
-    int number; /* fixed at creation */
+    int number;      /* fixed at creation */
+    bool no_managed; /* it does not use managed memory beside the host */
 };
 
 struct heap {

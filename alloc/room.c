@@ -9,6 +9,7 @@
 #include "alloc/pin.h"
 #include "alloc/segment.h"
 #include "alloc/streams.h"
+#include "alloc/swapset.h"
 #include "alloc/tally.h"
 
 /* Free neighbours, and the whole slots inside them that are not counted yet. */
@@ -222,6 +223,18 @@ static void add_hinted(
     end_shared(segment, sums);
 }
 
+static void add_managed(
+        struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, segment->first);
+    bool is_held = swapset_is_held(pool, block);
+
+    if (block->state == BLOCK_LIVE && !is_held)
+        sums->owed += segment->size;
+    else if (is_held && is_coming(pool, segment->first))
+        sums->back += segment->size;
+}
+
 static void add_segment(
         struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
 {
@@ -229,6 +242,8 @@ static void add_segment(
         return;
     if (segment->kind == SEGMENT_PLAIN) {
         sums->back += whole_plain(pool, segment);
+    } else if (segment->kind == SEGMENT_MANAGED) {
+        add_managed(pool, segment, sums);
     } else if (segment->kind == SEGMENT_HINT) {
         add_hinted(pool, segment, sums);
     } else {

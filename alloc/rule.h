@@ -114,8 +114,9 @@ enum rule_policy {
 
 /* Where the content of a block is while its storage is somebody else's. */
 enum rule_backing {
-    RULE_BACKING_PINNED, /* memory of the host that devices read and write by themselves */
-    RULE_BACKING_MMAP,   /* any memory of the host */
+    RULE_BACKING_PINNED,  /* memory of the host that devices read and write by themselves */
+    RULE_BACKING_MMAP,    /* any memory of the host */
+    RULE_BACKING_MANAGED, /* the block itself is managed memory, whose pages move */
 };
 
 /* EVICT: how much of the hint's blocks a device holds at once. */

@@ -35,7 +35,7 @@ int segment_add(
     r = starts_init(&segment->starts, segment->size);
     if (r != 0)
         goto put_segment;
-    if (segment->kind == SEGMENT_PLAIN) {
+    if (segment_is_piece(segment)) {
         r = starts_grow(&segment->starts, segment->size);
         if (r == 0)
             r = granule_prepare(&pool->granules, segment->base, segment->size);
@@ -164,7 +164,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
         block->state = BLOCK_KEPT;
         return;
     }
-    if (block->state == BLOCK_PENDING && !(block->flags & BLOCK_GONE) && !dead
+    if (block->state == BLOCK_PENDING && block_is_awaited(pool, block) && !dead
             && !(holder && holder->swap))
         heap->tally.pending -= block->node.size;
     if (block->state == BLOCK_KEPT)

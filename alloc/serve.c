@@ -718,6 +718,24 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
     return r;
 }
 
+/* A block that may go out to the host. */
+static int serve_evicted(struct pool *pool, struct serve *serve)
+{
+    const struct pool_request *request = serve->request;
+    bool is_managed =
+            hint_rule(pool->hints, request->plan->rule)->evict.backing == RULE_BACKING_MANAGED;
+    int r;
+
+    if (!request->may_call)
+        return -EAGAIN;
+    if (is_managed && grow_managed(pool, serve) == 0)
+        return 0;
+    r = grow_bare(pool, serve);
+    if (r == 0)
+        swap_reserve_host(pool, serve->set, serve->want.size);
+    return r;
+}
+
 static int serve_hinted(struct pool *pool, const struct pool_request *request, struct outcome *ret)
 {
     enum heap_kind kind = request->api == API_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
@@ -741,9 +759,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
         lock_drop(&pool->lock);
     }
     if (r == 0 && request->plan->action == ACTION_EVICT && !serve.shares) {
-        r = request->may_call ? grow_bare(pool, &serve) : -EAGAIN;
-        if (r == 0)
-            swap_reserve_host(pool, serve.set, serve.want.size);
+        r = serve_evicted(pool, &serve);
         heap_let_go(pool, serve.heap);
         return r;
     }

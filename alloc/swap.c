@@ -102,7 +102,7 @@ int swap_wait_copy(struct pool *pool, struct swap_set *set, struct swap_copy *co
 struct busy {
     struct swap_set *set;
     struct heap *heap;
-    uint64_t *handle; /* where its segment keeps its handle */
+    uint64_t *handle; /* where its segment keeps its handle, unless it is managed */
     devptr_t base;
     uint64_t size;
     struct swap_room *room;
@@ -110,7 +110,7 @@ struct busy {
     uint64_t stream[SWAP_STREAMS];
     uint32_t stream_count;
     uint32_t index; /* of its record */
-    bool has_content, is_saved, is_mapped;
+    bool has_content, is_saved, is_mapped, is_managed;
 };
 
 /* The block of a move, which is there. */
@@ -124,7 +124,6 @@ static void take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKE
     segment = block_segment(pool, block);
     *ret = (struct busy){.set = swap->set,
             .heap = segment->heap,
-            .handle = &segment->handles[(block->node.base - segment->base) / segment->slot],
             .base = block->node.base,
             .size = swap->size,
             .room = swap->room,
@@ -133,7 +132,10 @@ static void take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKE
             .index = index,
             .has_content = swap->has_content,
             .is_saved = swap->is_saved,
-            .is_mapped = swap->is_mapped};
+            .is_mapped = swap->is_mapped,
+            .is_managed = swap->is_managed};
+    if (!swap->is_managed)
+        ret->handle = &segment->handles[(block->node.base - segment->base) / segment->slot];
     for (uint32_t i = 0; i < SWAP_STREAMS; i++)
         ret->stream[i] = swap->stream[i];
     swap->is_busy = true;
@@ -183,6 +185,8 @@ static void note_storage(struct pool *pool, const struct busy *busy, bool comes)
     if (!swap->block)
         return; /* its books are closed */
     busy->set->storage += (uint64_t)by;
+    if (busy->is_managed)
+        tally_reserved(busy->heap, by);
     if (!swap->is_freed)
         tally_stored(busy->heap, by);
 }
@@ -224,9 +228,10 @@ static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_co
     return r == -EBUSY ? -EAGAIN : r;
 }
 
+/* Managed memory is not everywhere: what does not get any goes to pinned memory. */
 static bool is_pinned_host(const struct swap_set *set)
 {
-    return set->rule->evict.backing == RULE_BACKING_PINNED;
+    return set->rule->evict.backing != RULE_BACKING_MMAP;
 }
 
 /* Has the copy passed that uses the oldest room of this size? */
@@ -317,13 +322,13 @@ static int find_host(struct pool *pool, struct busy *busy)
     return -ENOMEM;
 }
 
-/* Its content is on its way to the host, behind the fences `after`. *ret: what has to pass. */
+/* Its content, or its pages, are on their way to the host, behind the fences `after`. *ret: what has to pass. */
 static int copy_out(
         struct pool *pool, struct busy *busy, const struct swap_copy *after, struct swap_copy *ret)
 {
     uint64_t all[2 * SWAP_FENCES];
     uint32_t count = 0;
-    int r = find_host(pool, busy);
+    int r = busy->is_managed ? 0 : find_host(pool, busy);
 
     for (uint32_t i = 0; i < after->count; i++)
         all[count++] = after->fence[i];
@@ -331,7 +336,8 @@ static int copy_out(
         all[count++] = busy->copy->fence[i];
     if (r == 0)
         r = DRIVE(pool, content, busy->heap->kind, busy->heap->owner, busy->set->device->number,
-                DRIVER_OUT, busy->base, busy->room->host, busy->size, all, count, &ret->fence[0]);
+                DRIVER_OUT, busy->base, busy->is_managed ? NULL : busy->room->host, busy->size, all,
+                count, &ret->fence[0]);
     ret->count = r == 0;
     return r == -EBUSY ? -EAGAIN : r;
 }
@@ -342,7 +348,7 @@ static int begin_copy(struct pool *pool, struct busy *busy, struct swap_copy *re
     struct swap_copy uses = {.count = 0};
     int r = fence_uses(pool, busy, &uses);
 
-    if (r == 0 && busy->has_content && !busy->is_saved) {
+    if (r == 0 && (busy->is_managed || (busy->has_content && !busy->is_saved))) {
         r = copy_out(pool, busy, &uses, ret);
     } else if (r == 0) {
         ret->count = uses.count;
@@ -360,7 +366,11 @@ static void note_begun(
     struct swap *swap = swap_at(pool, busy->index);
 
     swap->room = busy->room;
-    if (r == 0 && (busy->stream_count > 0 || !swap->copy)) {
+    if (r == 0 && busy->is_managed) {
+        swap_copy_drop(pool, busy->set->left);
+        busy->set->left = swap_copy_use(copy);
+    }
+    if (r == 0 && (busy->is_managed || busy->stream_count > 0 || !swap->copy)) {
         swap_copy_drop(pool, swap->copy);
         swap->copy = copy;
         copy = NULL;
@@ -430,7 +440,7 @@ static int begin_outs(struct pool *pool, struct swap_set *set)
     return r;
 }
 
-/* It is not mapped any more. */
+/* It is not mapped any more, or its pages are on their way. */
 static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, busy->index);
@@ -446,7 +456,7 @@ static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
         now->moved_out += busy->size;
         now->count_out++;
     }
-    swap->is_saved = busy->has_content;
+    swap->is_saved = busy->has_content && !busy->is_managed;
     note_storage(pool, busy, false);
 }
 
@@ -478,6 +488,15 @@ static int unmap_out(struct pool *pool, struct busy *busy)
     return r == -ECANCELED ? -EAGAIN : r;
 }
 
+/* Nothing is unmapped, so nobody waits for the pages that leave. */
+static int leave_pages(struct pool *pool, struct busy *busy)
+{
+    lock_take(&pool->lock);
+    note_out(pool, busy);
+    lock_drop(&pool->lock);
+    return 0;
+}
+
 /* What it waits for, then its storage goes. `begun`: what begin_outs said. */
 static int go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
 {
@@ -497,10 +516,10 @@ static int go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
         return begun ? begun : -EAGAIN;
     if (state != SWAP_LEAVING)
         return 0;
-    if (busy.copy)
+    if (busy.copy && !busy.is_managed)
         r = wait ? swap_wait_copy(pool, set, busy.copy) : ask_copy(pool, busy.copy, false);
     if (r == 0)
-        r = unmap_out(pool, &busy);
+        r = busy.is_managed ? leave_pages(pool, &busy) : unmap_out(pool, &busy);
     lock_take(&pool->lock);
     leave_busy(pool, &busy);
     lock_drop(&pool->lock);
@@ -608,6 +627,46 @@ static int map_in(struct pool *pool, struct busy *busy, bool wait)
     return 0;
 }
 
+/* It counts as stored from here on. What was freed has its pages until its fence has passed. */
+static int take_pages(struct pool *pool, struct busy *busy, bool wait)
+{
+    const struct device *device = busy->heap->device;
+    bool is_over;
+
+    keep_cap(pool, busy, wait);
+    if (!wait && over_cap(pool, busy, true) > 0)
+        return -EAGAIN;
+    lock_take(&pool->lock);
+    is_over = pool->opts.cap && device->reserved + device->asked + busy->size > pool->opts.cap;
+    if (!is_over) {
+        busy->is_mapped = swap_at(pool, busy->index)->is_mapped = true;
+        note_storage(pool, busy, true);
+    }
+    lock_drop(&pool->lock);
+    return is_over ? DRIVER_OUT_OF_MEMORY : 0;
+}
+
+/* Pages come when those have gone that make room for them: then the device does not choose which go. */
+static int fetch_pages(struct pool *pool, struct busy *busy, bool wait, struct swap_copy *ret)
+{
+    struct swap_copy *left;
+    int r = busy->is_mapped ? 0 : take_pages(pool, busy, wait);
+
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    left = busy->set->left ? swap_copy_use(busy->set->left) : NULL;
+    lock_drop(&pool->lock);
+    r = DRIVE(pool, content, busy->heap->kind, busy->heap->owner, busy->set->device->number,
+            DRIVER_IN, busy->base, NULL, busy->size, left ? left->fence : NULL,
+            left ? left->count : 0, &ret->fence[0]);
+    ret->count = r == 0;
+    lock_take(&pool->lock);
+    swap_copy_drop(pool, left);
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* Storage, access, content. */
 static int fill_in(struct pool *pool, struct busy *busy, bool wait, struct swap_copy *ret)
 {
@@ -637,7 +696,7 @@ static void note_in(struct pool *pool, struct busy *busy, struct swap_copy *copy
         return;
     now->moved_in += busy->size;
     now->count_in++;
-    swap->is_saved = true;
+    swap->is_saved = !busy->is_managed;
 }
 
 static int come_in(struct pool *pool, struct swap_set *set, bool wait)
@@ -661,7 +720,7 @@ static int come_in(struct pool *pool, struct swap_set *set, bool wait)
         meta_put(copy, sizeof(*copy));
         return 0;
     }
-    r = fill_in(pool, &busy, wait, copy);
+    r = busy.is_managed ? fetch_pages(pool, &busy, wait, copy) : fill_in(pool, &busy, wait, copy);
     lock_take(&pool->lock);
     if (r == 0)
         note_in(pool, &busy, copy);
@@ -798,6 +857,8 @@ void swap_give_host(struct pool *pool) TSA(no_thread_safety_analysis)
         swap->room = NULL;
     }
     for (struct swap_set *set = pool->swap_sets; set; set = set->next) {
+        swap_copy_drop(pool, set->left);
+        set->left = NULL;
         while (set->rooms) {
             struct swap_room *room = set->rooms;
 

@@ -10,6 +10,11 @@
  * included, do not exceed its cap, unless freed blocks wait for the device longer than anybody would. A set whose blocks come through
  * both allocation APIs has two heaps, each with a shelf of its own: what is on the other one's shelf is not counted.
  *
+ * Of managed memory (backing: managed) nothing is mapped, and nothing is taken of the host:
+ *
+ *     out: the streams that used it ─fences─► its pages are prefetched to the host ─fence─┐
+ *     in:  its pages are prefetched to the device ◄───────────────────────────────────────┘ ─fence─► the stream of the call waits
+ *
  * If a move fails, what was decided and is not done is taken back, and calls decide anew: a block that the driver does not move stays in,
  * and where the device has no memory for what the cap allows, the cap is what there is, until the next step.
  *

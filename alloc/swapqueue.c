@@ -38,7 +38,7 @@ static void move_on_paper(struct swap *swap, bool in)
     if (in) {
         now->moved_in += swap->size;
         now->count_in++;
-        swap->is_saved = true;
+        swap->is_saved = !swap->is_managed;
     } else if (swap->is_saved) {
         now->dropped += swap->size;
     } else {

@@ -129,6 +129,13 @@ struct swap *swapset_of(const struct pool *pool, const struct block *block)
     return index ? swap_at(pool, index) : NULL;
 }
 
+bool swapset_is_held(const struct pool *pool, const struct block *block)
+{
+    const struct swap *swap = swapset_of(pool, block);
+
+    return swap ? swapset_is_stored(swap) : !(block->flags & BLOCK_GONE);
+}
+
 uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size)
 {
     uint32_t index = slab_take(&pool->swaps);
@@ -152,6 +159,7 @@ uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size)
     swap->unit = unit;
     swap->size = size;
     swap->made_in = set->now.step;
+    swap->is_managed = set->is_paper && set->rule->evict.backing == RULE_BACKING_MANAGED;
     return index;
 }
 
@@ -296,11 +304,17 @@ void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned)
         hold(swap, &swap->is_pinned, is_pinned);
 }
 
+/* Is it a reason because a use may come that no call names? */
+static bool is_of_unseen(enum pool_kept why)
+{
+    return why == POOL_KEPT_POINTER || why == POOL_KEPT_UNTOLD || why == POOL_KEPT_UNUSED;
+}
+
 void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why)
 {
     struct outcome kept;
 
-    if (swap->is_kept || !swap->block)
+    if (swap->is_kept || !swap->block || (swap->is_managed && is_of_unseen(why)))
         return;
     hold(swap, why == POOL_KEPT_UNUSED ? &swap->is_unused : &swap->is_kept, true);
     kept = block_outcome(pool, block_at(pool, swap->block), OUTCOME_KEPT, records_next_seq(pool));

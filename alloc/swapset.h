@@ -13,6 +13,9 @@
  * A block is BARE when it is made: it has no content, so it needs no storage yet. While LEAVING the storage is still there. A set in
  * shadow decides on paper: its queue stays empty, and its blocks are where all others are.
  *
+ * A managed block's pages are prefetched one way or the other, in the order of its streams. It counts as stored while it is decided to
+ * be in. What no call names brings its pages by itself, so nothing stays in for that; and what was not written goes out all the same.
+ *
  * Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.
  * Prefixes: swap_.
  */
@@ -63,6 +66,7 @@ struct swap {
     bool has_content;    /* a call has named it */
     bool is_saved;       /* the host has its content as it is */
     bool is_mapped;      /* OUT: storage came, but its content did not */
+    bool is_managed;     /* its content goes by itself, see below */
     bool is_busy;        /* a thread makes a driver call about it */
     bool is_freed;       /* the program freed it while a thread was busy with it */
     bool is_quarantined; /* and it is to be kept for good */
@@ -117,6 +121,7 @@ struct swap_set {
     uint32_t queue_room; /* a power of two, or 0 */
     uint32_t calls;      /* blocks that calls on their way hold */
     struct swap_room *rooms;
+    struct swap_copy *left; /* the pages that were sent to the host last, NULL = none were */
     struct swap_step *step_first, *step_last; /* that have ended and are not told */
     struct pool_evict_step now;
 };
@@ -173,6 +178,9 @@ static inline bool swapset_is_stored(const struct swap *swap)
     return swap->set->is_paper || swap->state == SWAP_IN || swap->state == SWAP_LEAVING
             || swap->is_mapped;
 }
+
+/* Does a block of managed memory, live or freed, count as held from the driver? */
+bool swapset_is_held(const struct pool *pool, const struct block *block) POOL_LOCKED;
 
 /* Somebody relies on the block, or nobody any more (pin.h). */
 void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned) POOL_LOCKED;

@@ -453,7 +453,7 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
     struct segment *segment = segment_at(pool, number);
     bool is_empty;
 
-    if (segment->kind == SEGMENT_PLAIN) {
+    if (segment_is_piece(segment)) {
         if (!heap->dropped && !was_dead)
             (void)DRIVE(pool, mem_free, segment->context, segment->raw_base);
         return;

@@ -130,12 +130,54 @@ static int mem_alloc(void *self, uint64_t context, int device, uint64_t size, de
     return 0;
 }
 
+static int managed_alloc(void *self, enum heap_kind heap, uint64_t owner, int device, uint64_t size,
+        devptr_t *ret_ptr, uint64_t *ret_context)
+{
+    struct fake_driver *fake = self;
+    int r = enter(fake, "managed_alloc");
+
+    if (size == 0 || device < 0 || owner == 0)
+        misuse(fake, "managed_alloc of nothing");
+    if (r == 0 && fake->no_managed)
+        r = DRIVER_NOT_SUPPORTED;
+    if (r != 0)
+        return leave(fake, r);
+    *ret_context = heap == HEAP_MAPPED ? FAKE_CONTEXT : owner;
+    *ret_ptr = new_address(fake, size + fake->skew, GRANULE) + fake->skew;
+    (void)add_piece(fake, FAKE_MANAGED, *ret_ptr, size, *ret_context);
+    fake->managed++;
+    return leave(fake, 0);
+}
+
+/* The pages of a piece of managed memory are on the device, or are not; others go for them where it is full. */
+static void put_pages(struct fake_driver *fake, struct fake_piece *piece, bool in)
+{
+    for (int i = 0; in && !piece->flag && i < fake->piece_top; i++)
+        if (fake->held + pages(piece->size) > fake->memory && fake->pieces[i].kind == FAKE_MANAGED)
+            put_pages(fake, &fake->pieces[i], false);
+    if (in && !piece->flag && fake->held + pages(piece->size) > fake->memory)
+        return;
+    if (piece->flag != in)
+        hold(fake, in ? (int64_t)pages(piece->size) : -(int64_t)pages(piece->size));
+    piece->flag = in;
+}
+
+static int free_managed(struct fake_driver *fake, struct fake_piece *piece)
+{
+    put_pages(fake, piece, false);
+    piece->kind = FAKE_NOTHING;
+    fake->managed--;
+    return leave(fake, 0);
+}
+
 static int mem_free(void *self, uint64_t context, devptr_t ptr)
 {
     struct fake_driver *fake = self;
     int r = enter(fake, "mem_free");
     struct fake_piece *piece = find_piece(fake, FAKE_PLAIN, ptr);
 
+    if (!piece)
+        piece = find_piece(fake, FAKE_MANAGED, ptr);
     if (!piece || piece->owner != context) {
         misuse(fake, "mem_free of what is not there");
         return leave(fake, 1);
@@ -144,6 +186,8 @@ static int mem_free(void *self, uint64_t context, devptr_t ptr)
         fake->lost++;
         return leave(fake, r);
     }
+    if (piece->kind == FAKE_MANAGED)
+        return free_managed(fake, piece);
     hold(fake, -(int64_t)pages(piece->size));
     piece->kind = FAKE_NOTHING;
     fake->segments--;
@@ -426,13 +470,14 @@ static int fence_query(void *self, uint64_t fence)
 
 /* Plain pieces have many blocks: nothing is known of their content. */
 static void work_on_content(
-        struct fake_driver *fake, const struct fake_piece *piece, const struct fake_item *item)
+        struct fake_driver *fake, struct fake_piece *piece, const struct fake_item *item)
 {
-    struct fake_piece *handle;
+    struct fake_piece *handle = piece;
 
     if (piece->kind == FAKE_PLAIN)
         return;
-    handle = find_piece(fake, FAKE_HANDLE, piece->owner);
+    if (piece->kind == FAKE_MAPPING)
+        handle = find_piece(fake, FAKE_HANDLE, piece->owner);
     switch (item->work) {
     case FAKE_USE:
         break;
@@ -448,6 +493,10 @@ static void work_on_content(
     case FAKE_IN:
         handle->content = *item->host;
         break;
+    case FAKE_PAGES_OUT:
+    case FAKE_PAGES_IN:
+        put_pages(fake, piece, item->work == FAKE_PAGES_IN);
+        break;
     }
 }
 
@@ -462,6 +511,10 @@ static void work_on(
         piece->intact = item->size;
     } else if (piece->poisoned && at < piece->intact && item->base + item->size > piece->poisoned) {
         piece->intact = at;
+    }
+    if (piece->kind == FAKE_MANAGED && item->work < FAKE_OUT && !item->looks) {
+        fake->page_faults += !piece->flag;
+        put_pages(fake, piece, true);
     }
     if (item->work != FAKE_USE)
         work_on_content(fake, piece, item);
@@ -484,7 +537,8 @@ static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
         for (int i = 0; i < fake->piece_top && !ok; i++) {
             struct fake_piece *piece = &fake->pieces[i];
 
-            if ((piece->kind == FAKE_PLAIN || (piece->kind == FAKE_MAPPING && piece->flag))
+            if ((piece->kind == FAKE_PLAIN || piece->kind == FAKE_MANAGED
+                        || (piece->kind == FAKE_MAPPING && piece->flag))
                     && at >= piece->base && at < piece->base + piece->size) {
                 work_on(fake, piece, item);
                 at = piece->base + piece->size;
@@ -565,12 +619,13 @@ static void fence_put(void *self, uint64_t fence)
 
 /* ── poison ── */
 
-static const struct fake_piece *find_mapping(const struct fake_driver *fake, devptr_t ptr)
+static const struct fake_piece *find_inside(
+        const struct fake_driver *fake, enum fake_piece_kind kind, devptr_t ptr)
 {
     for (int i = 0; i < fake->piece_top; i++) {
         const struct fake_piece *piece = &fake->pieces[i];
 
-        if (piece->kind == FAKE_MAPPING && ptr - piece->base < piece->size)
+        if (piece->kind == kind && ptr - piece->base < piece->size)
             return piece;
     }
     return NULL;
@@ -582,7 +637,7 @@ uint64_t fake_storage(struct fake_driver *fake, devptr_t ptr)
     uint64_t byte;
 
     pthread_mutex_lock(&fake->mutex);
-    piece = find_mapping(fake, ptr);
+    piece = find_inside(fake, FAKE_MAPPING, ptr);
     byte = piece ? (piece->owner << 40) + (ptr - piece->base) : 0;
     pthread_mutex_unlock(&fake->mutex);
     return byte;
@@ -611,7 +666,7 @@ static int poison_read(void *self, enum heap_kind heap, uint64_t owner, int devi
 {
     struct fake_driver *fake = self;
     int r = fence_guard(fake, enter(fake, "poison_read"), 0);
-    const struct fake_piece *piece = find_mapping(fake, ptr);
+    const struct fake_piece *piece = find_inside(fake, FAKE_MAPPING, ptr);
 
     (void)heap;
     (void)device;
@@ -688,15 +743,19 @@ static int content(void *self, enum heap_kind heap, uint64_t owner, int device, 
 {
     struct fake_driver *fake = self;
     uint64_t queue = way == DRIVER_OUT ? FAKE_STREAMS : FAKE_STREAMS + 1;
+    static const enum fake_work works[2][2] = {
+            {FAKE_OUT, FAKE_IN}, {FAKE_PAGES_OUT, FAKE_PAGES_IN}};
     const struct fake_piece *piece;
     struct fake_clock clock;
     int r = fence_guard(fake, enter(fake, "content"), 0);
 
     (void)heap;
     (void)device;
-    piece = find_mapping(fake, ptr);
-    if (owner == 0 || !piece || !piece->flag || piece->base != ptr || piece->size != size)
-        misuse(fake, "content of what is not mapped, or of nobody");
+    piece = find_inside(fake, host ? FAKE_MAPPING : FAKE_MANAGED, ptr);
+    if (owner == 0 || !piece
+            || (host && (!piece->flag || piece->base != ptr || piece->size != size))
+            || ptr + size > piece->base + piece->size)
+        misuse(fake, "content of what is not there, or of nobody");
     if (r != 0)
         return leave(fake, r);
     for (uint32_t i = 0; i < count; i++) {
@@ -704,10 +763,8 @@ static int content(void *self, enum heap_kind heap, uint64_t owner, int device, 
         join_clock(&fake->streams[queue].before, &fake->fence_clocks[after[i]]);
     }
     (void)submit_locked(fake, queue,
-            (struct fake_item){.base = ptr,
-                    .size = size,
-                    .work = way == DRIVER_OUT ? FAKE_OUT : FAKE_IN,
-                    .host = host});
+            (struct fake_item){
+                    .base = ptr, .size = size, .work = works[host == NULL][way], .host = host});
     *(way == DRIVER_OUT ? &fake->outs : &fake->ins) += 1;
     *(way == DRIVER_OUT ? &fake->out_bytes : &fake->in_bytes) += size;
     clock = fake->streams[queue].before;
@@ -744,6 +801,7 @@ struct fake_driver *fake_new(uint64_t bytes)
             .self = fake,
             .mem_alloc = mem_alloc,
             .mem_free = mem_free,
+            .managed_alloc = managed_alloc,
             .granularity = granularity,
             .memory = memory,
             .address_reserve = address_reserve,
@@ -865,7 +923,7 @@ bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size)
 {
     uint64_t faults;
     struct fake_stream stream = {.submitted = 1};
-    struct fake_item item = {.base = base, .size = size};
+    struct fake_item item = {.base = base, .size = size, .looks = true};
     bool ok;
 
     pthread_mutex_lock(&fake->mutex);
@@ -898,7 +956,11 @@ void fake_context_gone(struct fake_driver *fake, uint64_t context)
     for (int i = 0; i < fake->piece_top; i++) {
         struct fake_piece *piece = &fake->pieces[i];
 
-        if (piece->kind == FAKE_PLAIN && piece->owner == context) {
+        if (piece->kind == FAKE_MANAGED && piece->owner == context) {
+            put_pages(fake, piece, false);
+            piece->kind = FAKE_NOTHING;
+            fake->managed--;
+        } else if (piece->kind == FAKE_PLAIN && piece->owner == context) {
             hold(fake, -(int64_t)pages(piece->size));
             piece->kind = FAKE_NOTHING;
             fake->segments--;

@@ -11,7 +11,7 @@
  *     pool ─stream_record─► fence = positions of the queues ─► passed when all queues are past them
  *
  * A handle has content: one word, which work on a stream writes or compares (fake_write, fake_check), and which goes to the host
- * and back. Stream keys are 1 .. FAKE_STREAMS - 1; poison goes through stream 0. Each use of a range that poison has come to changes its first byte
+ * and back; so has managed memory, whose bytes the device holds from the time at which its pages are prefetched, or used. Stream keys are 1 .. FAKE_STREAMS - 1; poison goes through stream 0. Each use of a range that poison has come to changes its first byte
  * there. Threads: any.
  */
 #ifndef KEDGE_TESTS_UNIT_FAKE_DRIVER_H
@@ -27,6 +27,7 @@
 #define FAKE_PIECES    8192
 #define FAKE_FENCES    65536
 #define FAKE_SNAPSHOTS 4096
+#define FAKE_CONTEXT   7   /* that managed memory of memory pools is in */
 #define FAKE_FAILURE   719 /* what an injected failure returns unless told otherwise */
 
 /* Positions of all streams' queues. */
@@ -40,16 +41,17 @@ enum fake_piece_kind {
     FAKE_RANGE,
     FAKE_HANDLE,
     FAKE_MAPPING,
+    FAKE_MANAGED,
 };
 
 struct fake_piece {
     enum fake_piece_kind kind;
     devptr_t base;
     uint64_t size;
-    uint64_t owner;   /* PLAIN: context; MAPPING: handle */
-    bool flag;        /* MAPPING: accessible */
+    uint64_t owner;   /* PLAIN, MANAGED: context; MAPPING: handle */
+    bool flag;        /* MAPPING: accessible; MANAGED: its pages are on the device */
     uint32_t maps;    /* HANDLE: so many mappings */
-    uint64_t content; /* HANDLE */
+    uint64_t content; /* HANDLE, MANAGED */
     /* MAPPING: where poison has come to, and how many bytes of it are as it left them */
     devptr_t poisoned;
     uint64_t intact;
@@ -61,6 +63,8 @@ enum fake_work {
     FAKE_CHECK,
     FAKE_OUT,
     FAKE_IN,
+    FAKE_PAGES_OUT,
+    FAKE_PAGES_IN,
 };
 
 struct fake_item {
@@ -68,6 +72,7 @@ struct fake_item {
     uint64_t size;
     uint64_t fence; /* not 0: a wait */
     bool poisons;   /* is no use, but puts poison there */
+    bool looks;     /* is no use */
     enum fake_work work;
     uint64_t value; /* that is written, or must be there */
     uint64_t *host; /* where content goes, or comes from */
@@ -93,6 +98,7 @@ struct fake_driver {
     int fail_code;         /* with this */
     const char *fail_name; /* only calls of this name count; NULL = all */
     bool no_vmm;
+    bool no_managed;
     uint64_t range_max; /* the largest range that can be reserved, 0 = any */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
     uint64_t slow;    /* so many waits time out before one goes on */
@@ -120,8 +126,10 @@ struct fake_driver {
     uint64_t waits, records, stream_records, stream_waits, creates, maps, unmaps;
     uint64_t poisons, poison_reads;
     uint64_t wrong;               /* contents that were not what the program had written */
-    uint64_t outs, ins;           /* copies, */
+    uint64_t outs, ins;           /* copies and prefetches, */
     uint64_t out_bytes, in_bytes; /* and their bytes */
+    uint64_t managed;             /* pieces of managed memory that exist */
+    uint64_t page_faults;         /* uses of what was not on the device */
     uint64_t host, host_high;     /* bytes of the host that are taken */
     uint64_t host_max;            /* set by the test: the host has no more, 0 = any */
     uint64_t time;                /* of the clock, in ns: each look takes 10 ms */

@@ -19,7 +19,7 @@ enum {
 /* What random programs have met. */
 struct floors {
     uint64_t calls, refused, outs, ins, waits, failures, captures, hangs, pins, frees, contexts,
-            edges, rooms, paper, capped, inside, streams;
+            edges, rooms, paper, capped, inside, streams, managed;
 };
 
 static struct floors floors;
@@ -153,6 +153,17 @@ static int handle_create(void *self, int device, uint64_t size, uint64_t *ret_ha
     return after(real.handle_create(self, device, size, ret_handle));
 }
 
+static int managed_alloc(void *self, enum heap_kind heap, uint64_t owner, int device, uint64_t size,
+        devptr_t *ret_ptr, uint64_t *ret_context)
+{
+    return after(real.managed_alloc(self, heap, owner, device, size, ret_ptr, ret_context));
+}
+
+static int mem_free(void *self, uint64_t context, devptr_t ptr)
+{
+    return after(real.mem_free(self, context, ptr));
+}
+
 static int host_take(void *self, uint64_t size, bool pinned, void **ret_host)
 {
     return after(real.host_take(self, size, pinned, ret_host));
@@ -168,6 +179,8 @@ static void interfere_with(struct driver *driver)
     driver->fence_query = fence_query;
     driver->stream_record = stream_record;
     driver->handle_create = handle_create;
+    driver->managed_alloc = managed_alloc;
+    driver->mem_free = mem_free;
     driver->host_take = host_take;
 }
 
@@ -194,6 +207,7 @@ static struct rule random_rule(struct program *p, uint64_t site)
                     .policy = one_in(p, 6) ? RULE_POLICY_CPU : RULE_POLICY_AUTO,
                     .less_other = one_in(p, 6),
                     .clean = one_in(p, 3),
+                    .backing = one_in(p, 3) ? RULE_BACKING_MANAGED : RULE_BACKING_PINNED,
                     .cyclic = one_in(p, 2)},
     };
 
@@ -215,6 +229,7 @@ static void begin(struct program *p, uint64_t seed)
     opts.epoch_count = 1 + (uint32_t)below(p, 8);
     opts.fence_timeout_ms = 400;
     fake = fake_new(one_in(p, 3) ? 48 * MiB : 4 * GiB);
+    fake->no_managed = one_in(p, 8);
     p->interferes = one_in(p, 2);
     real = fake->driver;
     outer = p;
@@ -266,6 +281,7 @@ static void make(struct program *p, struct item *item)
     item->seq = p->b->last.seq;
     item->is_mine = (p->b->last.how & OUTCOME_HINTED) != 0;
     item->rule = site ? (int)site - 1 : -1;
+    floors.managed += item->is_mine && p->b->fake->managed > 0;
     floors.paper += site && !item->is_mine;
     p->has_plain |= !item->is_mine; /* too small, or on paper */
 }
@@ -663,6 +679,7 @@ static void check_now(struct program *p, uint64_t seed)
 
     if (is_bounded(p)) {
         CHECK(fake->held_high <= bound(p));
+        CHECK_EQ(fake->page_faults, 0);
         floors.capped++;
     }
     CHECK(fake->held <= fake->memory);
@@ -722,7 +739,7 @@ TEST(contents_outlive_whatever_happens_to_their_blocks)
     printf("calls %llu refused %llu outs %llu ins %llu waits %llu failures %llu refusals %llu "
            "captures %llu hangs %llu "
            "pins %llu frees %llu contexts %llu steps %llu rooms %llu paper %llu capped %llu inside "
-           "%llu streams %llu\n",
+           "%llu streams %llu managed %llu\n",
             (unsigned long long)floors.calls, (unsigned long long)floors.refused,
             (unsigned long long)floors.outs, (unsigned long long)floors.ins,
             (unsigned long long)floors.waits, (unsigned long long)floors.failures,
@@ -731,10 +748,11 @@ TEST(contents_outlive_whatever_happens_to_their_blocks)
             (unsigned long long)floors.frees, (unsigned long long)floors.contexts,
             (unsigned long long)floors.edges, (unsigned long long)floors.rooms,
             (unsigned long long)floors.paper, (unsigned long long)floors.capped,
-            (unsigned long long)floors.inside, (unsigned long long)floors.streams);
+            (unsigned long long)floors.inside, (unsigned long long)floors.streams,
+            (unsigned long long)floors.managed);
     CHECK(floors.calls && floors.refused && floors.outs && floors.ins && floors.waits);
     CHECK(floors.failures && refusals && floors.captures && floors.hangs && floors.pins);
     CHECK(floors.frees && floors.contexts && floors.edges && floors.rooms && floors.paper);
-    CHECK(floors.inside && floors.streams);
+    CHECK(floors.inside && floors.streams && floors.managed);
     CHECK_GT(floors.capped, 100);
 }
