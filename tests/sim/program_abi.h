@@ -32,7 +32,6 @@ typedef struct CUipcEventHandle_st {
     char reserved[64];
 } CUipcEventHandle;
 
-#    define CU_DEVICE_CPU     ((CUdevice)-1)
 #    define CU_DEVICE_INVALID ((CUdevice)-2)
 
 #    define CU_MEMHOSTALLOC_PORTABLE      0x01
@@ -50,10 +49,6 @@ typedef enum CUevent_record_flags_enum {
 typedef enum CUevent_wait_flags_enum {
     CU_EVENT_WAIT_EXTERNAL = 0x1,
 } CUevent_wait_flags;
-
-typedef enum CUmemAttach_flags_enum {
-    CU_MEM_ATTACH_GLOBAL = 0x1, CU_MEM_ATTACH_HOST = 0x2,
-} CUmemAttach_flags;
 
 typedef enum CUipcMem_flags_enum {
     CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 0x1,
@@ -85,7 +80,6 @@ enum {
     CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
     CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83, CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
     CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
     CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,

@@ -18,6 +18,7 @@ struct sim_config sim_config = {
         .version = SIM_DRIVER_VERSION,
         .texture = 512,
         .oracle = true,
+        .managed = true,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -79,7 +80,7 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT", "TEXTURE"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -130,6 +131,7 @@ void sim_config_read(void)
     sim_config.schedule = (enum sim_schedule)read_word("SIMCUDA_SCHED", schedules,
             "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;
+    sim_config.managed = read_word("SIMCUDA_MANAGED", switches, "on or off expected", 1) == 1;
     sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed expected", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));

@@ -2,12 +2,17 @@
 #include "tests/sim/sim_device.h"
 
 #include "tests/sim/sim_faults.h"
+#include "tests/sim/sim_pages.h"
 
 #include <stdio.h>
 #include <string.h>
 
 int sim_device_hold(int device, uint64_t bytes)
 {
+    uint64_t available = sim_config.memory - sim_stats.held[device];
+
+    if (bytes > available && bytes <= sim_config.memory)
+        sim_pages_make_room(device, bytes - available);
     if (bytes > sim_config.memory - sim_stats.held[device]
             || sim_faults_short(sim_stats.held[device] + bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -206,7 +211,6 @@ static const struct {
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
         {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
-        {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
         {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
         {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
@@ -229,6 +233,8 @@ static int attribute(CUdevice_attribute which, int device)
         return device + 1;
     if (which == CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)
         return (int)sim_config.texture;
+    if (which == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)
+        return sim_config.managed;
     for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
         if (attributes[i].which == which)
             return attributes[i].value;

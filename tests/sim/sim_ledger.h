@@ -27,6 +27,7 @@ enum sim_block_kind {
 
 struct sim_physical;
 struct sim_piece;
+struct sim_page;
 
 /* What cuMemAdvise and cuMemPrefetchAsync said of 2 MiB of managed memory. */
 struct sim_advice {
@@ -57,8 +58,10 @@ struct sim_block {
     bool from_pool;            /* IMPORTED: cuMemPoolImportPointer, freed as pool memory is */
     bool external;             /* IMPORTED: a buffer of external memory, freed by cuMemFree */
     struct sim_advice *advice; /* MANAGED: per 2 MiB; NULL: none was given */
-    unsigned host_flags;       /* HOST: as it was allocated or registered */
-    bool sync_memops;          /* copies and sets that touch it have the host wait */
+    struct sim_page *pages;    /* MANAGED: per 2 MiB (sim_pages.h) */
+    struct sim_block *next_managed;
+    unsigned host_flags; /* HOST: as it was allocated or registered */
+    bool sync_memops;    /* copies and sets that touch it have the host wait */
     struct sim_block *next_of_context, **link_of_context;
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Managed memory: advice, prefetches, discards. It is the host's memory as much as the device's, so
- * there is nothing to move; advice is remembered per 2 MiB and told to who asks, and what is wrong
- * is refused as a driver refuses it. A discard may lose the content: here it always does.
+ * Managed memory: advice, prefetches, discards. Its bytes are the host's, so a prefetch moves what the
+ * device holds (sim_pages.h) and nothing else; advice is remembered per 2 MiB and told to who asks, and what
+ * is wrong is refused as a driver refuses it. A discard may lose the content: here it always does.
  */
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_pages.h"
 #include "tests/sim/sim_stream.h"
 #include "tests/sim/sim_va.h"
 
@@ -129,9 +130,12 @@ CUresult cuMemAdvise_v2(CUdeviceptr ptr, size_t size, CUmem_advise advice, CUmem
 
 /* ---- prefetches and discards ---- */
 
-static CUresult run_nothing(struct sim_op *op)
+static CUresult run_prefetch(struct sim_op *op)
 {
-    (void)op;
+    const CUmemLocation *place = (const CUmemLocation *)(void *)op->payload;
+    int device = place->type == CU_MEM_LOCATION_TYPE_DEVICE ? place->id : -1;
+
+    sim_pages_move(device, op->ranges[0].addr, op->ranges[0].size);
     return CUDA_SUCCESS;
 }
 
@@ -141,13 +145,19 @@ static CUresult run_discard(struct sim_op *op)
     return CUDA_SUCCESS;
 }
 
+/* `place`: where a prefetch goes; NULL: a discard. */
 static int submit(const char *name, struct CUstream_st *stream, CUdeviceptr ptr, size_t size,
-        CUresult (*run)(struct sim_op *))
+        const CUmemLocation *place)
 {
-    struct sim_op *op = sim_op_new(name, 0);
+    struct sim_op *op = sim_op_new(name, sizeof(*place));
 
-    op->run = run;
-    sim_op_range(op, stream->ctx->device, SIM_SIDE_COPY, ptr, size, run == run_discard);
+    op->run = place ? run_prefetch : run_discard;
+    op->is_no_use = true;
+    if (place) {
+        memcpy(op->payload, place, sizeof(*place));
+        op->engine = place->type == CU_MEM_LOCATION_TYPE_DEVICE ? SIM_ENGINE_IN : SIM_ENGINE_OUT;
+    }
+    sim_op_range(op, stream->ctx->device, SIM_SIDE_COPY, ptr, size, !place);
     return sim_stream_submit(stream, op);
 }
 
@@ -163,7 +173,7 @@ static int prefetch(
     struct span span = span_of(ptr, size);
     for (size_t i = 0; i < span.count; i++)
         span.first[i].prefetched = location;
-    return submit("cuMemPrefetchAsync", stream, ptr, size, run_nothing);
+    return submit("cuMemPrefetchAsync", stream, ptr, size, &location);
 }
 
 SIM_STREAM_CALL(cuMemPrefetchAsync, SIM_NEED_CONTEXT,
@@ -217,7 +227,7 @@ static int prefetch_batch(struct CUstream_st *stream, struct batch batch, bool d
             place++;
         if (discard)
             r = submit("cuMemDiscardAndPrefetchBatchAsync", stream, batch.ptrs[i], batch.sizes[i],
-                    run_discard);
+                    NULL);
         if (r == 0)
             r = prefetch(stream, batch.ptrs[i], batch.sizes[i], batch.places[place]);
     }
@@ -229,7 +239,7 @@ static int discard_batch(struct CUstream_st *stream, struct batch batch)
     int r = check_batch(stream, &batch, false);
 
     for (size_t i = 0; r == 0 && i < batch.count; i++)
-        r = submit("cuMemDiscardBatchAsync", stream, batch.ptrs[i], batch.sizes[i], run_discard);
+        r = submit("cuMemDiscardBatchAsync", stream, batch.ptrs[i], batch.sizes[i], NULL);
     return r;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/sim/sim_device.h"
 #include "tests/sim/sim_faults.h"
 #include "tests/sim/sim_ipc.h"
+#include "tests/sim/sim_pages.h"
 #include "tests/sim/sim_pool.h"
 #include "tests/sim/sim_va.h"
 
@@ -156,20 +157,21 @@ static void free_small(const struct sim_block *block)
 
 /* ---- blocks ---- */
 
-static int alloc_large(struct CUctx_st *ctx, uint64_t size, uint64_t *ret_addr)
+/* Memory of its own at whole granules, which takes `held` bytes of the device. */
+static int alloc_large(struct CUctx_st *ctx, uint64_t size, uint64_t held, uint64_t *ret_addr)
 {
-    uint64_t held = sim_round(size, SIM_GRANULE);
+    uint64_t room = sim_round(size, SIM_GRANULE);
     uint64_t addr;
 
-    if (held < size || sim_device_hold(ctx->device, held))
+    if (room < size || sim_device_hold(ctx->device, held))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    addr = sim_va_take(held, SIM_GRANULE);
-    if (addr && sim_va_back(addr, held) == 0) {
+    addr = sim_va_take(room, SIM_GRANULE);
+    if (addr && sim_va_back(addr, room) == 0) {
         *ret_addr = addr;
         return 0;
     }
     if (addr)
-        sim_va_give(addr, held);
+        sim_va_give(addr, room);
     sim_device_drop(ctx->device, held);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -178,20 +180,24 @@ static int alloc_kind(
         struct CUctx_st *ctx, enum sim_block_kind kind, uint64_t size, CUdeviceptr *ret_ptr)
 {
     bool small = size < SIM_GRANULE && kind == SIM_BLOCK_PLAIN;
+    uint64_t held = kind == SIM_BLOCK_MANAGED ? 0 : sim_round(size, SIM_GRANULE);
+    struct sim_block *block;
     uint64_t addr;
     int r;
 
     if (size == 0 || !ret_ptr)
         return CUDA_ERROR_INVALID_VALUE;
-    r = small ? alloc_small(ctx, size, &addr) : alloc_large(ctx, size, &addr);
+    r = small ? alloc_small(ctx, size, &addr) : alloc_large(ctx, size, held, &addr);
     if (r)
         return r;
-    (void)sim_ledger_add((struct sim_block){.addr = addr,
+    block = sim_ledger_add((struct sim_block){.addr = addr,
             .size = size,
             .kind = kind,
             .device = ctx->device,
             .ctx = ctx,
             .va_size = small ? 0 : sim_round(size, SIM_GRANULE)});
+    if (kind == SIM_BLOCK_MANAGED)
+        sim_pages_add(block);
     *ret_ptr = addr;
     return 0;
 }
@@ -208,7 +214,10 @@ void sim_memory_release(struct sim_block *block)
         sim_ipc_forget(block->addr);
         sim_va_drop(block->addr, block->va_size);
         sim_va_give(block->addr, block->va_size);
-        sim_device_drop(block->device, block->va_size);
+        if (block->kind == SIM_BLOCK_MANAGED)
+            sim_pages_drop(block);
+        else
+            sim_device_drop(block->device, block->va_size);
     } else {
         free_small(block);
     }

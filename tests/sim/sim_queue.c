@@ -4,6 +4,7 @@
 #include "tests/sim/sim_contents.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_oracle.h"
+#include "tests/sim/sim_pages.h"
 #include "tests/sim/sim_patience.h"
 #include "tests/sim/sim_time.h"
 #include "tests/sim/sim_vmm.h"
@@ -462,8 +463,10 @@ static void run_first(struct sim_queue *queue, bool voluntary)
         return;
     }
     code = check_ranges(op);
-    if (code == CUDA_SUCCESS)
+    if (code == CUDA_SUCCESS) {
+        sim_pages_use(op);
         code = op->run(op);
+    }
     if (code == CUDA_SUCCESS) {
         note_contents(op);
         spread(op);

@@ -102,6 +102,7 @@ struct sim_op {
             struct sim_op *op); /* tells sim_contents what it wrote, NULL: its ranges in full */
     void (*drop)(struct sim_op *op); /* before the operation is freed, NULL: nothing */
     bool runs_when_broken;           /* also after a sticky error */
+    bool is_no_use; /* managed memory that it names stays where it is (sim_pages.h) */
     enum sim_engine engine;
     unsigned ranges_count;
     struct sim_range *ranges; /* its own */

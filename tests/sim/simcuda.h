@@ -78,6 +78,11 @@ struct simcuda_stats {
     uint64_t copied_in_bytes, copied_out_bytes;
     uint64_t pinned_bytes; /* of the host, that the driver gave or that were registered with it */
     uint64_t pinned_peak;
+    /* 2 MiB of managed memory that an operation touched and its device did not have */
+    uint64_t page_faults;
+    uint64_t pages_evicted; /* that a full device sent to the host for others */
+    /* of managed memory, by prefetches, faults and evictions; what comes for the first time has no content and is not counted */
+    uint64_t migrated_in_bytes, migrated_out_bytes;
 };
 
 #pragma GCC visibility push(default)

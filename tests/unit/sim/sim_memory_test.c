@@ -226,6 +226,72 @@ TEST(managed_memory_takes_advice_and_prefetches)
     CU(cuCtxSynchronize());
 }
 
+/* Where the pages are is the device's ledger, whatever the schedule: each step waits for the device. */
+TEST(managed_memory_takes_of_the_device_what_is_there)
+{
+    struct simcuda_stats now;
+    CUdeviceptr a, b;
+
+    sim_start();
+    CU(cuMemAllocManaged(&a, 7 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CU(cuMemAllocManaged(&b, 2 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CHECK_EQ(sim_figures().held[0], 0);
+    CU(cuMemsetD8_v2(a + 3 * MIB, 5, 2 * MIB)); /* the second and the third 2 MiB */
+    CU(cuCtxSynchronize());
+    now = sim_figures();
+    CHECK_EQ(now.held[0], 4 * MIB);
+    CHECK_EQ(now.page_faults, 2);
+    CHECK_EQ(now.migrated_in_bytes, 0); /* they had no content */
+    CU(cuMemPrefetchAsync(a, 7 * MIB, 0, NULL));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().held[0], 8 * MIB);
+    CU(cuMemPrefetchAsync(a + 2 * MIB, 5 * MIB, CU_DEVICE_CPU, NULL));
+    CU(cuCtxSynchronize());
+    now = sim_figures();
+    CHECK_EQ(now.held[0], 2 * MIB);
+    CHECK_EQ(now.migrated_out_bytes, 5 * MIB);
+    CHECK_EQ(*(unsigned char *)(uintptr_t)(a + 4 * MIB), 5);
+    CU(cuMemPrefetchAsync(a, 7 * MIB, 0, NULL));
+    CU(cuMemsetD8_v2(a, 1, 7 * MIB));
+    CU(cuCtxSynchronize());
+    now = sim_figures();
+    CHECK_EQ(now.migrated_in_bytes, 5 * MIB);
+    CHECK_EQ(now.page_faults, 2);
+    CHECK_EQ(now.peak[0], 8 * MIB);
+    CU(cuMemFree_v2(a));
+    CU(cuMemFree_v2(b));
+    CHECK_EQ(sim_figures().held[0], 0);
+}
+
+TEST(a_full_device_sends_managed_pages_out_for_what_needs_room)
+{
+    struct simcuda_stats now;
+    CUdeviceptr a, b, plain;
+
+    REQUIRE(setenv("SIMCUDA_MEMORY", "8M", 1) == 0);
+    sim_start();
+    CU(cuMemAllocManaged(&a, 6 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CU(cuMemAllocManaged(&b, 12 * MIB, CU_MEM_ATTACH_GLOBAL)); /* more than there is */
+    CU(cuMemsetD8_v2(a, 1, 6 * MIB));
+    CU(cuMemsetD8_v2(a, 2, 2 * MIB));
+    CU(cuCtxSynchronize());
+    plain = sim_alloc(4 * MIB);
+    now = sim_figures();
+    CHECK_EQ(now.held[0], 8 * MIB);
+    CHECK_EQ(now.pages_evicted, 1); /* there was room for one more */
+    CHECK_EQ(now.migrated_out_bytes, 2 * MIB);
+    CU(cuMemsetD8_v2(a, 3, 2 * MIB));
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().page_faults, 3); /* the first one was used later than the others */
+    CU(cuMemsetD8_v2(b, 4, 12 * MIB));      /* what finds no room is used where it is */
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().held[0], 8 * MIB);
+    CHECK_EQ(*(unsigned char *)(uintptr_t)(b + 11 * MIB), 4);
+    CHECK_EQ(*(unsigned char *)(uintptr_t)(a + 5 * MIB), 1);
+    CHECK_EQ(cuMemAlloc_v2(&plain, 6 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(sim_figures().held[0], 4 * MIB);
+}
+
 TEST(arrays_hold_rows_of_bytes)
 {
     CUDA_ARRAY_DESCRIPTOR desc = {
