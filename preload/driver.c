@@ -7,6 +7,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
+#include "preload/msg.h"
 #include "preload/resolve.h"
 
 #include "alloc/meta.h"
@@ -93,6 +94,25 @@ static bool is_gone(int result)
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter cannot stand in parentheses */
 #define SELF void *self __attribute__((unused))
 
+/* Any living context of the device will do for a question about it. */
+static int enter_device(int device, struct context_use *ret_use)
+{
+    struct context list[CONTEXTS_MAX];
+    size_t n = context_list(list, CONTEXTS_MAX);
+
+    for (size_t i = 0; i < n; i++)
+        if (list[i].device == device)
+            return context_enter(list[i].generation, ret_use);
+    return -ENOENT;
+}
+
+/* A context that the heap's memory belongs to, or one of its device. */
+static int enter_heap(enum heap_kind heap, uint64_t owner, int device, struct quiet *quiet)
+{
+    return heap == HEAP_MAPPED ? enter_device(device, &quiet->use)
+                               : context_enter(owner, &quiet->use);
+}
+
 /* ---- plain segments ------------------------------------------------------------------------- */
 
 static int mem_alloc(SELF, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr)
@@ -123,6 +143,56 @@ static int mem_free(SELF, uint64_t context, devptr_t ptr)
     return quiet_end(&quiet, r);
 }
 
+/* ---- managed memory ------------------------------------------------------------------------- */
+
+/* Is it used by the device and by the host at once, and do prefetches move it? */
+static bool has_managed(int device)
+{
+    int is_concurrent = 0;
+
+    return REAL_HAS(cuMemAllocManaged)
+            && (REAL_HAS(cuMemPrefetchAsync_v2) || REAL_HAS(cuMemPrefetchAsync))
+            && REAL(cuDeviceGetAttribute)(
+                       &is_concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device)
+            == CUDA_SUCCESS
+            && is_concurrent;
+}
+
+static int managed_alloc(SELF, enum heap_kind heap, uint64_t owner, int device, uint64_t size,
+        devptr_t *ret_ptr, uint64_t *ret_context)
+{
+    struct quiet quiet = quiet_begin();
+    CUdeviceptr ptr = 0;
+    int r = enter_heap(heap, owner, device, &quiet);
+
+    if (r == 0 && !has_managed(device))
+        r = DRIVER_NOT_SUPPORTED;
+    if (r == 0)
+        r = (int)REAL(cuMemAllocManaged)(&ptr, size, CU_MEM_ATTACH_GLOBAL);
+    if (r == DRIVER_NOT_SUPPORTED) /* once: alloc does not ask again */
+        msg_warn("device %d does not use managed memory beside the host: hints with backing: "
+                 "managed go on with host-pinned",
+                device);
+    if (r == 0) {
+        *ret_ptr = ptr;
+        *ret_context = quiet.use.generation;
+    }
+    return quiet_end(&quiet, r);
+}
+
+/* Its pages go to the host, or to the device. */
+static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size, CUstream stream)
+{
+    CUmemLocation place = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+
+    if (!REAL_HAS(cuMemPrefetchAsync_v2)) /* before CUDA 12.2 */
+        return (int)REAL(cuMemPrefetchAsync)(
+                ptr, size, way == DRIVER_OUT ? CU_DEVICE_CPU : device, stream);
+    if (way == DRIVER_OUT)
+        place = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST};
+    return (int)REAL(cuMemPrefetchAsync_v2)(ptr, size, place, 0, stream);
+}
+
 /* ---- mapped memory -------------------------------------------------------------------------- */
 
 static CUmemAllocationProp handle_prop(int device)
@@ -151,18 +221,6 @@ static int granularity(SELF, int device, uint64_t *ret_size)
     if (r == 0)
         *ret_size = size;
     return quiet_end(&quiet, r);
-}
-
-/* Any living context of the device will do for a question about it. */
-static int enter_device(int device, struct context_use *ret_use)
-{
-    struct context list[CONTEXTS_MAX];
-    size_t n = context_list(list, CONTEXTS_MAX);
-
-    for (size_t i = 0; i < n; i++)
-        if (list[i].device == device)
-            return context_enter(list[i].generation, ret_use);
-    return -ENOENT;
 }
 
 static int memory(SELF, int device, uint64_t *ret_total, uint64_t *ret_free)
@@ -806,12 +864,11 @@ static int side_stream(uint64_t context, enum side side, CUstream *ret_stream)
     return *ret_stream ? 0 : -ENOMEM;
 }
 
-/* A stream of ours in a context that the memory belongs to, or of its device. */
+/* A stream of ours in such a context. */
 static int enter_side(enum heap_kind heap, uint64_t owner, int device, enum side side,
         struct quiet *quiet, CUstream *ret_stream)
 {
-    int r = heap == HEAP_MAPPED ? enter_device(device, &quiet->use)
-                                : context_enter(owner, &quiet->use);
+    int r = enter_heap(heap, owner, device, quiet);
 
     return r ? r : side_stream(quiet->use.generation, side, ret_stream);
 }
@@ -1039,9 +1096,11 @@ static int host_take(SELF, uint64_t size, bool pinned, void **ret_host)
     return r;
 }
 
-static int copy_content(
-        enum driver_way way, devptr_t ptr, void *host, uint64_t size, CUstream stream)
+static int move_content(
+        enum driver_way way, int device, devptr_t ptr, void *host, uint64_t size, CUstream stream)
 {
+    if (!host)
+        return prefetch(way, device, ptr, size, stream);
     if (way == DRIVER_OUT)
         return (int)REAL(cuMemcpyDtoHAsync_v2)(host, ptr, size, stream);
     return (int)REAL(cuMemcpyHtoDAsync_v2)(ptr, host, size, stream);
@@ -1066,7 +1125,7 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
 {
     enum side side = way == DRIVER_OUT ? SIDE_OUT : SIDE_IN;
     struct stream stream = {.identity = 0};
-    bool pinned = is_pinned(host);
+    bool pinned = !host || is_pinned(host); /* pages move by themselves, too */
     bool waits = !pinned;
     struct fence *fence;
     struct quiet quiet;
@@ -1081,12 +1140,12 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
     if (r == 0)
         r = wait_on_all(&stream, after, count);
     if (r == 0 && pinned)
-        r = copy_content(way, ptr, host, size, stream.handle);
+        r = move_content(way, device, ptr, host, size, stream.handle);
     if (r == 0 && pinned)
         waits = record_on(&stream, fence) != 0;
     gate_fence_leave();
     if (r == 0 && !pinned)
-        r = copy_content(way, ptr, host, size, stream.handle);
+        r = move_content(way, device, ptr, host, size, stream.handle);
     if (r == 0 && waits)
         r = (int)REAL(cuStreamSynchronize)(stream.handle);
     r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
@@ -1121,6 +1180,7 @@ const struct driver backend_driver = {
         .self = NULL,
         .mem_alloc = mem_alloc,
         .mem_free = mem_free,
+        .managed_alloc = managed_alloc,
         .granularity = granularity,
         .memory = memory,
         .address_reserve = address_reserve,

@@ -169,10 +169,18 @@ static bool is_out_of_reach(const struct block_info *info)
     return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO || bring_is_rule(info->rule);
 }
 
+/* Of memory that a hint has made managed the driver knows an address on the host; what the program asked for has none. */
+static bool is_of_host(CUpointer_attribute attribute, const struct block_info *info)
+{
+    return info->managed && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+}
+
 /* What we know better than the driver. */
 static bool answer(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
+    if (is_of_host(attribute, info))
+        return put_word(value, 0);
     return answer_block(value, attribute, info, ptr)
             || (attribute == CU_POINTER_ATTRIBUTE_CONTEXT && answer_context(value, info))
             || (is_out_of_reach(info) && answer_husk(value, attribute, info, ptr));
@@ -185,7 +193,7 @@ static CUresult attribute_of(
     struct bring bring;
     CUresult result;
 
-    if (!is_held(info))
+    if (!is_held(info) || is_of_host(attribute, info))
         return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
     if (answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;

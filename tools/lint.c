@@ -287,7 +287,12 @@ static void look_at_moves(const struct look *look)
                 vec_format("the order has no effect with victim: %s: leave it out, or state "
                            "victim: farthest-next-use",
                         evict->victim == RULE_VICTIM_LRU ? "lru" : "fifo"));
-    if (evict->clean && !has_proof(look))
+    if (evict->clean && evict->backing == RULE_BACKING_MANAGED)
+        (void)warn_at(look, place_of(look->item, "clean", NULL),
+                vec_text("clean: yes has no effect with backing: managed, whose pages move whether "
+                         "they "
+                         "were written or not: leave it out"));
+    else if (evict->clean && !has_proof(look))
         warn_at(look, place_of(look->item, "clean", NULL),
                 vec_text("clean: yes loses what a kernel writes to these blocks: say in `proof` "
                          "why kernels only read them"))

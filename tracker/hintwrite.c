@@ -423,7 +423,7 @@ static void put_order(FILE *out, const struct rule_evict *evict)
 
 /* In the order of the enums. */
 static const char *const victims[] = {"farthest-next-use", "lru", "fifo"};
-static const char *const backings[] = {"host-pinned", "host-mmap"};
+static const char *const backings[] = {"host-pinned", "host-mmap", "managed"};
 static const char *const policies[] = {"auto", "cpu", "cuda"};
 
 #define WORDS(list_) (sizeof(list_) / sizeof *(list_))

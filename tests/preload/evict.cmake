@@ -2,12 +2,12 @@
 #
 # Blocks that go out and come in, on the simulated device: as soon as it can, and as late as it may.
 if(NOT KEDGE_SANITIZE AND TARGET simcuda)
-    foreach(part calls kept ends)
+    foreach(part calls kept ends managed)
         kedge_preload_test(evict_${part} SOURCES evict_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track
             DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>")
         add_dependencies(evict_${part}_dlsym_test fake_nccl)
     endforeach()
-    foreach(part calls ends)
+    foreach(part calls ends managed)
         kedge_preload_test(evict_${part}_late SOURCES evict_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track
             DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>" ENVIRONMENT "SIMCUDA_SCHED=lazy")
     endforeach()

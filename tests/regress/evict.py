@@ -341,6 +341,78 @@ def a_table_in_memory_of_the_host_is_met_in_trap():
     run(KEDGE, "verify", "--sim", "--hints", "hints.yaml", "--", *SMALL, "--host-pointers=0 3", "--table", "host", rc=1)
 
 
+# ---- managed memory ----
+
+MANAGED = "    backing: managed\n"
+
+
+def migrated(books):
+    return books["migrated_in_bytes"], books["migrated_out_bytes"]
+
+
+def managed_units_are_right_within_the_cap_and_move_what_the_model_says():
+    """A move is a prefetch. The device's own books: no page comes unasked, and what is resident is the cap and the rest."""
+    write_hints("96MiB", more=MANAGED)
+    program = (GEMINI, "--units", UNITS, "--size", "16M", "--steps", 8)
+    _, all_in = device_run(kedge_run, *program)
+    done, books = capped(*program)
+    is_right(done, *program)
+    step = last_step()
+    came, went = Model(TWICE, 6).steady()
+    same("moved in a step", (step["moved_in_bytes"], step["moved_out_bytes"]), (came * 16 * MIB, went * 16 * MIB))
+    steps = the_set()["steps"]
+    same("moved in all, and by the device", (sum(s["moved_in_bytes"] for s in steps), sum(s["moved_out_bytes"] for s in steps)),
+         migrated(books))
+    same("page faults, pages that the device sent out, maps", [books[k] for k in ("page_faults", "pages_evicted", "maps")], [0, 0, 0])
+    rest = all_in["device_0_peak"] - UNITS * 16 * MIB
+    check(books["device_0_peak"] <= 96 * MIB + rest, f"the device held {books['device_0_peak']} bytes, beside {rest} of the rest")
+    same("pinned", books["pinned_peak"], 0)
+
+
+def managed_units_that_a_kernel_finds_in_memory_come_by_themselves():
+    """No call names them, in trap either: that is a page fault, and no failure."""
+    write_hints(SMALL_CAP, more=MANAGED)
+    for mode in ("poison", "trap"):
+        for table in ("device", "host"):
+            hidden = (*SMALL, "--host-pointers=0 3", "--table", table)
+            done, books = capped(*hidden, mode=mode)
+            is_right(done, *hidden)
+            same(f"{mode}, {table}: kept", kept_by_reason(), {})
+            same(f"{mode}, {table}: faults of the device", books["faults"], 0)
+            check(books["page_faults"] > 0, f"{mode}, {table}: no page came by itself")
+            check(moved(last_step()) > 0, f"{mode}, {table}: nothing moves")
+
+
+def managed_units_are_right_whatever_runs_late():
+    write_hints(SMALL_CAP, prefetch=2, more=MANAGED)
+    for shape in ((), ("--streams", 3), ("--entrance", "stream", "--streams", 2), ("--graph",), ("--states",)):
+        if shape == ("--graph",):
+            write_hints("24MiB", more=MANAGED)
+        wanted = checksum(bare(*SMALL, *shape).stdout)
+        for schedule in ("lazy", "random"):
+            done, books = capped(*SMALL, *shape, SIMCUDA_SCHED=schedule)
+            same(f"{shape}, {schedule}: checksum", checksum(done.stdout), wanted)
+            check(min(migrated(books)) > 0 or shape == ("--graph",), f"{shape}, {schedule}: nothing was moved")
+
+
+def a_device_that_uses_no_managed_memory_has_pinned_memory_for_it():
+    write_hints(SMALL_CAP, more=MANAGED)
+    done, books = capped(*SMALL, SIMCUDA_MANAGED="off")
+    is_right(done, *SMALL)
+    same("migrated", migrated(books), (0, 0))
+    check(books["pinned_peak"] >= 6 * GRANULE, f"{books['pinned_peak']} bytes of the host are pinned")
+    same("said", done.stdout.count("device 0 does not use managed memory beside the host"), 1)
+
+
+def r88_managed_units_fit_a_device_that_cannot_hold_them_all():
+    write_hints(SMALL_CAP, more=MANAGED)
+    _, all_in = device_run(kedge_run, *SMALL)
+    memory = all_in["device_0_peak"] - 4 * GRANULE
+    done, books = capped(*SMALL, SIMCUDA_MEMORY=memory)
+    is_right(done, *SMALL)
+    same("page faults, pages that the device sent out", (books["page_faults"], books["pages_evicted"]), (0, 0))
+
+
 # ---- shapes of programs ----
 
 def other_shapes_of_the_program_are_right():
@@ -459,13 +531,13 @@ def fails_well(fault, wanted):
         same(f"{fault}: checksum", checksum(done.stdout), wanted)
 
 
-def expect_failures(faults):
-    write_hints("6MiB", prefetch=2)
+def expect_failures(faults, more="", how="copied_out_bytes"):
+    write_hints("6MiB", prefetch=2, more=more)
     wanted = checksum(bare(*FAILING).stdout)
     done, books = capped(*FAILING)
     same("no fault: checksum", checksum(done.stdout), wanted)
-    own = device_run(kedge_run, *FAILING)[1]["copied_out_bytes"]
-    check(books["copied_out_bytes"] > own + 6 * GRANULE, "nothing was moved that could fail")
+    own = device_run(kedge_run, *FAILING)[1][how]
+    check(books[how] > own + 6 * GRANULE, "nothing was moved that could fail")
     for fault in faults:
         fails_well(fault, wanted)
 
@@ -486,6 +558,12 @@ def any_call_that_moves_may_fail():
     expect_failures([f"{call}:{n}:{CODES[i % 2]}" for call in MOVERS for i, n in enumerate((1, 2, 3, 5, 8, 13, 21))])
 
 
+def any_call_that_moves_pages_may_fail():
+    calls = ("cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemFree", "cuDeviceGetAttribute", "cuEventRecord", "cuStreamWaitEvent")
+    expect_failures([f"{call}:{n}:{code}" for call in calls for n in (1, 2, 5, 13) for code in (2, 801, 999)]
+                    + [f"{call}:{n}+:2" for call in calls[:2] for n in (1, 4)], MANAGED, "migrated_out_bytes")
+
+
 def calls_that_move_may_fail_from_some_time_on():
     expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 6, 16)])
 
@@ -495,6 +573,10 @@ main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib
      what_is_restored_at_an_edge_is_in_before_the_next_step,
      twelve_units_with_room_for_six_are_right_and_move_what_the_model_says, results_are_the_same_whatever_runs_late,
      copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, r88_a_device_that_cannot_hold_them_all_is_enough,
+     managed_units_are_right_within_the_cap_and_move_what_the_model_says,
+     managed_units_that_a_kernel_finds_in_memory_come_by_themselves, managed_units_are_right_whatever_runs_late,
+     a_device_that_uses_no_managed_memory_has_pinned_memory_for_it, r88_managed_units_fit_a_device_that_cannot_hold_them_all,
+     any_call_that_moves_pages_may_fail,
      units_in_a_table_on_the_device_stay_in, a_table_in_memory_of_the_host_is_met_in_trap, other_shapes_of_the_program_are_right,
      two_models_share_a_cap, each_device_has_a_set_and_a_cap, what_a_graph_names_is_in_at_its_launch, a_killed_program_leaves_its_steps,
      own_traces_are_whole_under_four_fifths_of_their_peak, foreign_traces_are_whole_under_four_fifths_of_their_peak,

@@ -5,6 +5,7 @@
 #include "preload/gate.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
+#include "preload/msg.h"
 #include "preload/resolve.h"
 #include "tests/check.h"
 
@@ -30,6 +31,14 @@ static uintptr_t registered_in;
 bool resolve_has(enum resolve_slot slot)
 {
     return resolve_real[slot] != NULL;
+}
+
+static int warnings;
+
+void msg_warn(const char *format, ...)
+{
+    (void)format;
+    warnings++;
 }
 
 void life_driver_said(int result)
@@ -384,6 +393,93 @@ TEST(content_outlives_the_context_that_pinned_its_memory)
     CHECK_STR_EQ(calls, "is"); /* it is pageable from here on */
     backend_driver.host_give(NULL, host, PAGES, true);
     CHECK(!is_mapped(host));
+}
+
+/* ---- managed memory ---- */
+
+static CUresult answer_concurrent(int *ret_value, CUdevice_attribute which, CUdevice device)
+{
+    CHECK_EQ(which, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+    *ret_value = device == 0;
+    return called('a');
+}
+
+static CUresult make_managed(CUdeviceptr *ret_ptr, size_t size, unsigned flags)
+{
+    CHECK_EQ(size, PAGES);
+    CHECK_EQ(flags, CU_MEM_ATTACH_GLOBAL);
+    CHECK_EQ(current, OTHER);
+    *ret_ptr = 0x300000;
+    return called('m');
+}
+
+static CUresult prefetch_old(CUdeviceptr ptr, size_t size, CUdevice device, CUstream stream)
+{
+    (void)stream;
+    CHECK_EQ(ptr, 0x100000);
+    CHECK_EQ(size, 4096);
+    return called(device == CU_DEVICE_CPU ? 'h' : (char)('0' + device));
+}
+
+static CUresult prefetch_new(
+        CUdeviceptr ptr, size_t size, CUmemLocation place, unsigned flags, CUstream stream)
+{
+    (void)stream;
+    CHECK_EQ(ptr, 0x100000);
+    CHECK_EQ(size, 4096);
+    CHECK_EQ(flags, 0);
+    return called(place.type == CU_MEM_LOCATION_TYPE_HOST ? 'H' : (char)('A' + place.id));
+}
+
+static void start_managed(bool is_new)
+{
+    start();
+    SAYS(cuDeviceGetAttribute, answer_concurrent);
+    SAYS(cuMemAllocManaged, make_managed);
+    SAYS(cuMemPrefetchAsync, prefetch_old);
+    SAYS(cuMemPrefetchAsync_v2, is_new ? prefetch_new : NULL);
+}
+
+static int get_managed(int device)
+{
+    uint64_t context = 0;
+    devptr_t ptr = 0;
+    int r = backend_driver.managed_alloc(NULL, HEAP_PRIVATE, other, device, PAGES, &ptr, &context);
+
+    CHECK_EQ(ptr, r == 0 ? 0x300000 : 0);
+    CHECK_EQ(context, r == 0 ? other : 0);
+    return r;
+}
+
+TEST(managed_memory_is_had_where_the_device_uses_it_beside_the_host)
+{
+    start_managed(true);
+    CHECK_EQ(get_managed(0), 0);
+    CHECK_STR_EQ(calls, "am");
+    CHECK_EQ(warnings, 0);
+    CHECK_EQ(get_managed(1), DRIVER_NOT_SUPPORTED);
+    CHECK_EQ(warnings, 1);
+    says['m'] = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(get_managed(0), CUDA_ERROR_OUT_OF_MEMORY);
+    SAYS(cuMemPrefetchAsync, NULL);
+    SAYS(cuMemPrefetchAsync_v2, NULL);
+    CHECK_EQ(get_managed(0), DRIVER_NOT_SUPPORTED);
+}
+
+TEST(pages_are_prefetched_behind_fences_by_the_form_that_the_driver_has)
+{
+    uint64_t after, fence;
+
+    for (int is_new = 0; is_new < 2; is_new++) {
+        start_managed(is_new != 0);
+        CHECK_EQ(backend_driver.fence_record(NULL, &after), 0);
+        calls[0] = '\0';
+        CHECK_EQ(move(DRIVER_OUT, NULL, &after, 1, &fence), 0);
+        CHECK_STR_EQ(calls, is_new ? "wwHr" : "wwhr");
+        calls[0] = '\0';
+        CHECK_EQ(move(DRIVER_IN, NULL, &after, 1, &fence), 0);
+        CHECK_STR_EQ(calls, is_new ? "wwAr" : "ww0r");
+    }
 }
 
 TEST(a_clock_does_not_go_back)

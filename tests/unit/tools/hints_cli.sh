@@ -200,6 +200,8 @@ YAML
     says '12s/$/\n    clean: yes/' "$clean"
     says '12s/$/\n    clean: yes\n    proof: "to be answered: why?"/' "$clean"
     quiet '12s/$/\n    clean: yes\n    proof: inference alone, the weights are read/'
+    quiet '12s/$/\n    backing: managed/'
+    says '12s/$/\n    backing: managed\n    clean: yes/' "h.yaml:14:12: warning: hint params: clean: yes has no effect with backing: managed, whose pages move whether they were written or not: leave it out"
     ;;
 program)
     everyone='the hints are for every program that is given them, child processes too: name the program in program.argv, as "*train.py*"'

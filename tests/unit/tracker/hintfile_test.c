@@ -793,6 +793,7 @@ static const char evict_text[] = "kedge-hints: 1\n"
                                  "    pick: {size: 8MiB}\n"
                                  "    when: {anchor: step, edge: exit}\n"
                                  "    cap: {device: 90%}\n"
+                                 "    backing: managed\n"
                                  "  - id: late\n"
                                  "    do: restore\n"
                                  "    of: states\n"
@@ -836,7 +837,7 @@ TEST(an_evict_hint_has_the_keys_of_its_policy)
             .host_budget = UINT64_C(8) << 30,
             .policy = RULE_POLICY_AUTO,
             .victim = RULE_VICTIM_FARTHEST,
-            .backing = RULE_BACKING_PINNED,
+            .backing = RULE_BACKING_MANAGED,
             .cyclic = true};
     struct hintfile *file = parse(evict_text);
 
@@ -881,7 +882,8 @@ TEST(evict_and_restore_are_written_with_what_is_not_the_default)
             "    victim: fifo\n    cyclic: no\n    prefetch: 3\n    backing: host-mmap\n"
             "    clean: yes\n    warmup-cap: 50%\n    host-budget: 1GiB\n    policy: cpu\n"
             "  - id: \"states\"\n",
-            "    when: {anchor: \"step\", edge: exit}\n    cap: {device: 90%}\n  - id: \"late\"\n"};
+            "    when: {anchor: \"step\", edge: exit}\n    cap: {device: 90%}\n    backing: "
+            "managed\n  - id: \"late\"\n"};
     struct hintfile *file = parse(evict_text);
     struct hintfile *again;
     char *text = NULL;
@@ -939,7 +941,7 @@ TEST(what_an_evict_hint_cannot_say_is_not_written)
     REFUSED(1, evict.host_budget, 0);
     REFUSED(1, evict.policy, (enum rule_policy)3);
     REFUSED(1, evict.victim, (enum rule_victim)3);
-    REFUSED(1, evict.backing, (enum rule_backing)2);
+    REFUSED(1, evict.backing, (enum rule_backing)3);
     REFUSED(1, evict.order, NULL);
     REFUSED(1, evict.order_count, HINTFILE_ORDER_MAX + 1);
     file->rule[1].evict.order_count = 2;
@@ -1027,8 +1029,8 @@ static const struct {
                 "t.yaml:8:15: prefetch must be a number of calls, at most 1048576"},
         {CAPPED("    prefetch: 1048577\n"),
                 "t.yaml:8:15: prefetch must be a number of calls, at most 1048576"},
-        {CAPPED("    backing: managed\n"), "t.yaml:8:14: backing: managed is not supported yet"},
-        {CAPPED("    backing: host\n"), "t.yaml:8:14: backing must be host-pinned or host-mmap"},
+        {CAPPED("    backing: host\n"),
+                "t.yaml:8:14: backing must be host-pinned, host-mmap or managed"},
         {CAPPED("    warmup-cap: 0%\n"),
                 "t.yaml:8:17: warmup-cap must be a percentage from 1% to 100%"},
         {CAPPED("    warmup-cap: 50\n"),
