@@ -722,13 +722,15 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
 static int serve_evicted(struct pool *pool, struct serve *serve)
 {
     const struct pool_request *request = serve->request;
-    bool is_managed =
-            hint_rule(pool->hints, request->plan->rule)->evict.backing == RULE_BACKING_MANAGED;
+    const struct rule *rule;
     int r;
 
     if (!request->may_call)
         return -EAGAIN;
-    if (is_managed && grow_managed(pool, serve) == 0)
+    lock_take(&pool->lock);
+    rule = hint_rule(pool->hints, request->plan->rule);
+    lock_drop(&pool->lock);
+    if (rule->evict.backing == RULE_BACKING_MANAGED && grow_managed(pool, serve) == 0)
         return 0;
     r = grow_bare(pool, serve);
     if (r == 0)
