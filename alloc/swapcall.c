@@ -118,7 +118,7 @@ static uint32_t list_units(
 }
 
 /* Everything but these goes out. */
-static bool send_others_out(struct pool *pool, struct swap_set *set, uint32_t count)
+static bool send_others_out(struct pool *pool, struct swap_set *set, uint32_t count) POOL_LOCKED
 {
     struct evict_moves moves;
 

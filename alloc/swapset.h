@@ -189,7 +189,7 @@ void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned) P
 void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why) POOL_LOCKED;
 
 /* What it stays in for since no call had named it in a step, it stays in for no more. */
-void swapset_let_go(struct swap *swap) POOL_LOCKED;
+void swapset_let_go(struct swap *swap);
 
 /* The same of all blocks of the set, before a call is refused. False: there is no such block. */
 bool swapset_let_unused_go(struct pool *pool, struct swap_set *set) POOL_LOCKED;
@@ -220,7 +220,7 @@ void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
  */
 bool swapset_lacks_room(const struct swap_set *set, uint64_t size);
 /* The host memory of a block's content is another block's from here on, once the copy that uses it is over. */
-void swapset_leave_room(struct swap *swap) POOL_LOCKED;
+void swapset_leave_room(struct swap *swap);
 void swapset_put_room(struct swap_set *set, struct swap_room *room);
 
 /* Room of this size that some block has left behind and that no copy uses, NULL = none. */

@@ -12,6 +12,6 @@
 void swapstep_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED;
 
 /* A step of the set as it is now. */
-void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret) POOL_LOCKED;
+void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret);
 
 #endif
