@@ -57,6 +57,7 @@ struct replay {
     struct steps steps;
     bool sync;
     void **streams; /* per stream of the trace */
+    void *event;    /* for streams that wait for each other */
     void **ptrs;    /* per block, NULL = not live */
     unsigned char *landing;
     struct slot *slots;
@@ -224,16 +225,29 @@ static int birth(struct replay *replay, uint32_t index)
     return fill(replay, index);
 }
 
-static int death(struct replay *replay, uint32_t index)
+/* Work of one stream goes on behind that of another. */
+static int put_behind(const struct replay *replay, void *stream, void *other)
+{
+    int error = stream == other ? 0 : replay->rt.event_record(replay->event, other);
+
+    if (error)
+        return fail(replay, "cudaEventRecord", error);
+    error = stream == other ? 0 : replay->rt.stream_wait_event(stream, replay->event, 0);
+    return error ? fail(replay, "cudaStreamWaitEvent", error) : CMD_DONE;
+}
+
+/* Freed on `stream`, which waits for the stream of the block. */
+static int death(struct replay *replay, uint32_t index, void *stream)
 {
     const struct steps_block *block = &replay->steps.blocks[index];
     int r = look(replay, index);
 
+    if (r == CMD_DONE && !replay->sync)
+        r = put_behind(replay, stream, replay->streams[block->stream]);
     if (r != CMD_DONE)
         return r;
-    int error = replay->sync
-            ? replay->rt.free(replay->ptrs[index])
-            : replay->rt.free_async(replay->ptrs[index], replay->streams[block->stream]);
+    int error = replay->sync ? replay->rt.free(replay->ptrs[index])
+                             : replay->rt.free_async(replay->ptrs[index], stream);
     if (error)
         return fail(replay, "free", error);
     replay->ptrs[index] = NULL;
@@ -260,11 +274,12 @@ static int run_pass(struct replay *replay)
             tell_step(replay, "END");
             tell_step(replay, "START");
         }
-        r = row->is_free ? death(replay, row->block) : birth(replay, row->block);
+        r = row->is_free ? death(replay, row->block, replay->streams[row->stream])
+                         : birth(replay, row->block);
     }
     for (size_t i = 0; i < replay->steps.block_count && r == CMD_DONE; i++) {
         if (replay->ptrs[i])
-            r = death(replay, (uint32_t)i);
+            r = death(replay, (uint32_t)i, replay->streams[replay->steps.blocks[i].stream]);
     }
     tell_step(replay, "END");
     return r == CMD_DONE ? judge_all(replay) : r;
@@ -281,7 +296,8 @@ static int make_streams(struct replay *replay, bool wanted)
         if (error)
             return fail(replay, "cudaStreamCreateWithFlags", error);
     }
-    return CMD_DONE;
+    int error = replay->rt.event_create(&replay->event, RTCALLS_EVENT_NO_TIMING);
+    return error ? fail(replay, "cudaEventCreateWithFlags", error) : CMD_DONE;
 }
 
 static void print_result(const struct replay *replay, bool as_json)
@@ -327,6 +343,7 @@ static int replay_all(struct replay *replay, const struct fields *fields)
         if (replay->streams[i])
             (void)replay->rt.stream_destroy(replay->streams[i]);
     }
+    (void)replay->rt.event_destroy(replay->event);
     (void)replay->rt.host_free(replay->landing);
     free(replay->slots);
     free((void *)replay->ptrs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rtcalls.h - the dozen calls of the CUDA runtime that kedge-replay makes.
+ * rtcalls.h - the calls of the CUDA runtime that kedge-replay makes.
  *
  * kedge-replay is a program as a user could have written one, and the only CUDA client among the tools. It must build without a
  * toolkit, so it opens libcudart.so.13 (or .12) itself and declares what it calls here. Handles are opaque pointers; results
@@ -16,6 +16,7 @@
 enum {
     RTCALLS_COPY_TO_HOST = 2,        /* cudaMemcpyDeviceToHost */
     RTCALLS_STREAM_NON_BLOCKING = 1, /* cudaStreamNonBlocking */
+    RTCALLS_EVENT_NO_TIMING = 2,     /* cudaEventDisableTiming */
 };
 
 struct rtcalls {
@@ -28,6 +29,10 @@ struct rtcalls {
     int (*memcpy_async)(void *to, const void *from, size_t count, int kind, void *stream);
     int (*stream_create)(void **ret_stream, unsigned flags);
     int (*stream_destroy)(void *stream);
+    int (*stream_wait_event)(void *stream, void *event, unsigned flags);
+    int (*event_create)(void **ret_event, unsigned flags);
+    int (*event_record)(void *event, void *stream);
+    int (*event_destroy)(void *event);
     int (*device_synchronize)(void);
     int (*host_alloc)(void **ret_ptr, size_t size, unsigned flags);
     int (*host_free)(void *ptr);

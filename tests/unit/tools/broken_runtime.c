@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA runtime of a dozen calls on host memory, that can be told to be wrong: kedge-replay must notice.
+ * A CUDA runtime of a few calls on host memory, that can be told to be wrong: kedge-replay must notice.
  *
  *     BROKEN=overlap   every 5th allocation gets the memory of the one before
  *     BROKEN=oom       the 4th allocation fails
@@ -20,6 +20,10 @@ API int cudaMemsetAsync(void *ptr, int value, size_t count, void *stream);
 API int cudaMemcpyAsync(void *to, const void *from, size_t count, int kind, void *stream);
 API int cudaStreamCreateWithFlags(void **ret_stream, unsigned flags);
 API int cudaStreamDestroy(void *stream);
+API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags);
+API int cudaEventCreateWithFlags(void **ret_event, unsigned flags);
+API int cudaEventRecord(void *event, void *stream);
+API int cudaEventDestroy(void *event);
 API int cudaDeviceSynchronize(void);
 API int cudaHostAlloc(void **ret_ptr, size_t size, unsigned flags);
 API int cudaFreeHost(void *ptr);
@@ -110,6 +114,34 @@ int cudaStreamDestroy(void *stream)
 {
     (void)stream;
     return 0;
+}
+
+/* All work is done when a call returns, so nobody has to wait. */
+int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)stream;
+    (void)flags;
+    return event ? 0 : 400;
+}
+
+int cudaEventCreateWithFlags(void **ret_event, unsigned flags)
+{
+    static char event;
+
+    (void)flags;
+    *ret_event = &event;
+    return 0;
+}
+
+int cudaEventRecord(void *event, void *stream)
+{
+    (void)stream;
+    return event ? 0 : 400;
+}
+
+int cudaEventDestroy(void *event)
+{
+    return event ? 0 : 400;
 }
 
 int cudaDeviceSynchronize(void)
