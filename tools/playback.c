@@ -27,6 +27,18 @@ void playback_close(struct playback *playback)
     *playback = (struct playback){.pool = NULL};
 }
 
+/* As a program without hints is served, if need be the long way. */
+static struct pool_given take_quickly(
+        const struct playback *playback, const struct pool_request *request)
+{
+    if (request->plan)
+        return (struct pool_given){0, 0};
+    return request->api == API_SYNC
+            ? pool_alloc_quickly(playback->pool, request->owner, request->size)
+            : pool_alloc_on_quickly(
+                      playback->pool, request->owner, request->stream, request->size);
+}
+
 int playback_take(struct playback *playback, size_t block, const struct playback_ask *ask)
 {
     struct outcome outcome;
@@ -44,6 +56,11 @@ int playback_take(struct playback *playback, size_t block, const struct playback
     };
 
     counting_step(playback->counting);
+    struct pool_given given = take_quickly(playback, &request);
+    if (given.ptr) {
+        playback->places[block] = given.ptr;
+        return 0;
+    }
     int r = pool_alloc(playback->pool, &request, &outcome);
     if (r != 0)
         return r > 0 ? -ENOMEM : r;
@@ -65,5 +82,8 @@ int playback_give(struct playback *playback, size_t block, uint64_t stream)
         return 0;
     counting_step(playback->counting);
     playback->places[block] = 0;
+    if (stream ? pool_free_on_quickly(playback->pool, place, stream)
+               : pool_free_quickly(playback->pool, place))
+        return 0;
     return pool_free(playback->pool, place, &request, &outcome);
 }
