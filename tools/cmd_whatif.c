@@ -17,7 +17,8 @@
 
 struct fields {
     const char *policy, *budget, *lag, *api, *from, *to;
-    const char *steps;
+    const char *steps, *backed, *waits;
+    uint64_t threshold;
     uint64_t passes;
     bool json;
 };
@@ -37,6 +38,17 @@ static const struct args_option options[] = {
                 "how many steps of the program are in the file (default 1), or auto: as many as "
                 "it states or kedge detects",
                 ARGS_TEXT, offsetof(struct fields, steps)},
+        {"waits", "WHERE",
+                "where the program waits for the device: none (default), or behind each pass or "
+                "step",
+                ARGS_TEXT, offsetof(struct fields, waits)},
+        {"threshold", "SIZE",
+                "what memory pools keep at such a wait (default 0, as CUDA has it; needs --waits)",
+                ARGS_SIZE, offsetof(struct fields, threshold)},
+        {"backed", "WHICH",
+                "count what the device gives, in whole 2 MiB: yes (default), or no: what policies "
+                "ask for",
+                ARGS_TEXT, offsetof(struct fields, backed)},
         {"api|entrance", "WHICH", "how the program of a csv allocates: stream (default) or sync",
                 ARGS_TEXT, offsetof(struct fields, api)},
         {"from", "ANCHOR", "only from the first enter of ANCHOR on (captures)", ARGS_TEXT,
@@ -160,6 +172,39 @@ static int pick_steps(struct query *query)
     return CMD_DONE;
 }
 
+static int pick_backed(struct query *query)
+{
+    const char *text = query->fields->backed ? query->fields->backed : "yes";
+
+    query->job.backed = strcmp(text, "yes") == 0;
+    if (!query->job.backed && strcmp(text, "no") != 0)
+        return bad_value("backed", text, "yes or no");
+    return CMD_DONE;
+}
+
+static int pick_waits(struct query *query)
+{
+    static const char *const names[] = {
+            [WHATIF_WAITS_NONE] = "none",
+            [WHATIF_WAITS_PASS] = "pass",
+            [WHATIF_WAITS_STEP] = "step",
+    };
+    const char *text = query->fields->waits ? query->fields->waits : "none";
+
+    if (query->fields->threshold && !query->fields->waits) {
+        (void)fputs("kedge whatif: --threshold needs --waits\n", stderr);
+        return CMD_BAD;
+    }
+    for (size_t i = 0; i < CMD_COUNT(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            query->job.waits = (enum whatif_waits)i;
+            query->job.threshold = query->fields->threshold;
+            return CMD_DONE;
+        }
+    }
+    return bad_value("waits", text, "none, pass or step");
+}
+
 static int pick_numbers(struct query *query)
 {
     const char *lag = query->fields->lag;
@@ -169,9 +214,11 @@ static int pick_numbers(struct query *query)
         return bad_value("passes", "N", "at most 1000000");
     if (lag && !read_real(lag, "", &query->job.lag))
         return bad_value("lag", lag, "a number of steps such as 0.5");
-    if (pick_steps(query) != CMD_DONE)
+    if (pick_steps(query) != CMD_DONE || pick_backed(query) != CMD_DONE
+            || pick_waits(query) != CMD_DONE)
         return CMD_BAD;
     query->job.lag /= (double)query->steps;
+    query->job.steps = query->steps;
     return pick_budget(query);
 }
 
@@ -198,13 +245,13 @@ static int read_input(struct query *query, const char *path)
 {
     const struct fields *fields = query->fields;
     bool is_capture = !load_is_csv(path);
-    bool sync = fields->api && strcmp(fields->api, "sync") == 0;
     struct model_window window;
     struct load load;
 
     if (check_words(fields, is_capture) != CMD_DONE
-            || (is_capture ? load_open(path, &load) : load_csv(path, sync, &load)) != CMD_DONE)
+            || (is_capture ? load_open(path, &load) : load_csv(path, false, &load)) != CMD_DONE)
         return CMD_BAD;
+    query->job.sync = fields->api && strcmp(fields->api, "sync") == 0;
     int r = figures_window(&load, fields->from, fields->to, &window);
     if (r == CMD_DONE && is_capture && load.complete_from > window.first)
         (void)fputs("kedge whatif: events are missing in the capture (KEDGE_TRACE=full keeps all): "
@@ -266,8 +313,13 @@ static void print_input(const struct query *query)
     printf(" (%s in blocks of 512 B)\n", render_bytes(workload->peak_live_512).text);
     if (workload->skipped_count)
         printf("%zu left out: no allocator could have served them\n", workload->skipped_count);
+    if (query->job.sync)
+        puts("the program uses cudaMalloc: kedge is not told of streams");
     if (query->fields->budget)
         printf("budget %s\n", render_bytes(query->job.budget).text);
+    if (query->job.waits != WHATIF_WAITS_NONE)
+        printf("the program waits for the device behind each %s; pools keep %s\n",
+                query->fields->waits, render_bytes(query->job.threshold).text);
     if (query->fields->lag)
         printf("the device is %s steps behind; a step is taken to be %" PRIu64
                " requests and frees\n",
@@ -292,9 +344,11 @@ static void whatif_print_text(const struct query *query)
         const struct whatif *answer = &query->answers[i];
         print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
     }
-    printf("\nutil.: utilisation, peak live / peak reserved.\n%s: calls of the driver%s.\nmoved: "
-           "granules "
-           "that were mapped anew, waits: of the host%s.\n",
+    printf("\nheld: %s.\nutil.: utilisation, peak live / peak reserved.\n",
+            query->job.backed ? "as the device gives it, cudaMalloc in whole 2 MiB"
+                              : "as it was asked for");
+    printf("%s: calls of the driver%s.\nmoved: granules that were mapped anew, waits: of the "
+           "host%s.\n",
             is_repeated ? "first, last" : "calls", is_repeated ? " in that pass" : "",
             is_repeated ? ", in the last pass" : "");
 }
@@ -325,6 +379,7 @@ static void json_answer(struct json *json, const struct query *query, const stru
     json_uint(json, "peak_live_bytes", query->workload.peak_live);
     json_uint(json, "peak_live_512_bytes", query->workload.peak_live_512);
     json_uint(json, "peak_reserved_bytes", answer->peak_reserved);
+    json_bool(json, "backed", query->job.backed);
     if (query->fields->budget)
         json_uint(json, "budget_bytes", query->job.budget);
     json_begin(json, "passes", '[');

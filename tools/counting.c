@@ -7,13 +7,15 @@
 #include "tools/vec.h"
 
 #define COUNTING_GRANULE ((uint64_t)2 << 20)
+#define COUNTING_SHARED  ((uint64_t)1 << 20) /* smaller segments share granules, */
+#define COUNTING_QUANTUM ((uint64_t)512)     /* in multiples of this */
 /* More than any device has. Not more than that: the pool reserves addresses of the host for its index in proportion, and
  * ThreadSanitizer leaves it little. */
 #define COUNTING_TOTAL ((uint64_t)1 << 42)
 
 static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t align)
 {
-    devptr_t at = (counting->next + align - 1) & ~(align - 1);
+    devptr_t at = round_up(counting->next, align);
 
     counting->next = at + size;
     return at;
@@ -38,19 +40,29 @@ uint64_t counting_calls(const struct counting *counting)
     return sum;
 }
 
-static uint32_t hold(struct counting *counting, uint64_t size)
+static uint32_t hold(struct counting *counting, uint64_t size, uint64_t taken)
 {
     VEC_PUSH(counting->sizes, counting->size_count, counting->size_room) = size;
-    counting->reserved += size;
+    counting->reserved += taken;
     if (counting->reserved > counting->reserved_high)
         counting->reserved_high = counting->reserved;
     return (uint32_t)counting->size_count - 1;
 }
 
-static void let_go(struct counting *counting, uint64_t number)
+/* What is held more (modulo 2^64) once a segment of `size` bytes is there, or not there any more. */
+static uint64_t change_by(struct counting *counting, uint64_t size, bool is_gone)
 {
-    counting->reserved -= counting->sizes[number];
-    counting->sizes[number] = 0;
+    uint64_t whole = counting->packed;
+
+    if (!counting->backed)
+        return is_gone ? 0 - size : size;
+    if (size >= COUNTING_SHARED) {
+        size = round_up(size, COUNTING_GRANULE);
+        return is_gone ? 0 - size : size;
+    }
+    size = round_up(size, COUNTING_QUANTUM);
+    counting->packed += is_gone ? 0 - size : size;
+    return round_up(counting->packed, COUNTING_GRANULE) - round_up(whole, COUNTING_GRANULE);
 }
 
 static int counting_mem_alloc(
@@ -62,21 +74,27 @@ static int counting_mem_alloc(
     (void)device;
     call(counting, COUNTING_SEGMENT);
     *ret_ptr = take_range(counting, size, COUNTING_GRANULE);
-    *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) = hold(counting, size);
+    *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) =
+            hold(counting, size, change_by(counting, size, false));
+    return 0;
+}
+
+int counting_give_back(struct counting *counting, devptr_t ptr)
+{
+    const uint32_t *number = keytable_find(&counting->segments, (struct key){ptr, 0, 0});
+
+    if (!number)
+        return -EINVAL;
+    counting->reserved += change_by(counting, counting->sizes[*number], true);
+    counting->sizes[*number] = 0;
     return 0;
 }
 
 static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
 {
-    struct counting *counting = self;
-    const uint32_t *number = keytable_find(&counting->segments, (struct key){ptr, 0, 0});
-
     (void)context;
-    call(counting, COUNTING_SEGMENT);
-    if (!number)
-        return -EINVAL;
-    let_go(counting, *number);
-    return 0;
+    call(self, COUNTING_SEGMENT);
+    return counting_give_back(self, ptr);
 }
 
 static int counting_granularity(void *self, int device, uint64_t *ret_size)
@@ -118,14 +136,17 @@ static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_
 {
     (void)device;
     call(self, COUNTING_HANDLE);
-    *ret_handle = (uint64_t)hold(self, size) + 1;
+    *ret_handle = (uint64_t)hold(self, size, size) + 1;
     return 0;
 }
 
 static int counting_release(void *self, uint64_t handle)
 {
-    call(self, COUNTING_HANDLE);
-    let_go(self, handle - 1);
+    struct counting *counting = self;
+
+    call(counting, COUNTING_HANDLE);
+    counting->reserved -= counting->sizes[handle - 1];
+    counting->sizes[handle - 1] = 0;
     return 0;
 }
 
@@ -167,6 +188,17 @@ bool counting_has_passed(const struct counting *counting, uint64_t fence)
     return fence <= counting->caught_up || fence - 1 + counting->lag <= counting->now;
 }
 
+void counting_catch_up(struct counting *counting)
+{
+    counting->caught_up = counting_mark(counting);
+}
+
+void counting_wait_within(struct counting *counting)
+{
+    counting->waits += !counting_has_passed(counting, counting_mark(counting));
+    counting_catch_up(counting);
+}
+
 static int counting_fence(void *self, uint64_t *ret_fence)
 {
     call(self, COUNTING_EVENT);
@@ -192,6 +224,7 @@ static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
 
     (void)timeout_ms;
     call(counting, COUNTING_WAIT);
+    counting->waits++;
     if (fence > counting->caught_up)
         counting->caught_up = fence;
     return 0;

@@ -30,11 +30,14 @@ struct peer {
     /* It is freed. A stream other than its own: it was used on several, and the work of all of them is over when what
      * was submitted to this one is. */
     void (*give)(void *self, uint32_t block, uint32_t stream);
+    /* The program has waited for the device: what is free and above `threshold` bytes held may go back. NULL: nothing does. */
+    void (*waited)(void *self, uint64_t threshold);
 };
 
 /* An instance; the device must outlive it. */
 void *peer_open(const struct peer *peer, const struct peer_device *device);
 
-extern const struct peer peer_torch, peer_expandable, peer_paddle, peer_rmm, peer_async;
+extern const struct peer peer_torch, peer_expandable, peer_paddle, peer_rmm, peer_async,
+        peer_native;
 
 #endif

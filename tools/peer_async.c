@@ -2,7 +2,8 @@
 /*
  * cudaMallocAsync's pool, as far as it is documented: what a stream freed is its own again at once; what another stream freed
  * is there once the device is past the free (the driver knows that by itself, which costs no call); only a full device makes
- * it insert waits. The release threshold is the one that frameworks set, so that nothing goes back at a synchronise.
+ * it insert waits. When the program waits for the device, what is held above the release threshold goes back in whole pieces,
+ * within that call.
  *
  * Not documented, so assumed: best fit by (size, address), requests get the low end, multiples of 512, growth in pieces of
  * 32 MiB that do not lie beside each other, no remapping. Each request and each free is one call of the driver.
@@ -56,9 +57,44 @@ static void async_give(void *self, uint32_t number, uint32_t stream)
     peer_free(heap, index);
 }
 
+/* The first block of a piece that is all free. */
+static bool is_idle(const struct peer_heap *heap, uint32_t first)
+{
+    uint32_t index = first;
+
+    if (peer_block(heap, first)->prev)
+        return false;
+    while (index && peer_block(heap, index)->is_free)
+        index = peer_block(heap, index)->next;
+    return index == 0;
+}
+
+static void give_back(struct peer_heap *heap, uint32_t first)
+{
+    (void)counting_give_back(heap->device->counting, peer_block(heap, first)->base);
+    peer_pull(heap, first);
+    while (peer_block(heap, first)->next) {
+        peer_pull(heap, peer_block(heap, first)->next);
+        peer_join(heap, first);
+    }
+    peer_drop(heap, first);
+}
+
+static void async_waited(void *self, uint64_t threshold)
+{
+    struct peer_heap *heap = self;
+    const struct counting *counting = heap->device->counting;
+
+    for (uint32_t i = 1; i < heap->block_count && counting->reserved > threshold; i++) {
+        if (peer_block(heap, i)->is_free && is_idle(heap, i))
+            give_back(heap, i);
+    }
+}
+
 const struct peer peer_async = {
         .size = sizeof(struct peer_heap),
         .close = peer_close,
         .take = async_take,
         .give = async_give,
+        .waited = async_waited,
 };

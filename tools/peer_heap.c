@@ -167,6 +167,12 @@ uint32_t peer_cut(struct peer_heap *heap, uint32_t index, uint64_t size)
     return rest;
 }
 
+void peer_drop(struct peer_heap *heap, uint32_t index)
+{
+    heap->blocks[index] = (struct peer_block){.next = heap->spare};
+    heap->spare = index;
+}
+
 void peer_join(struct peer_heap *heap, uint32_t index)
 {
     struct peer_block *block = &heap->blocks[index];
@@ -178,8 +184,7 @@ void peer_join(struct peer_heap *heap, uint32_t index)
     block->next = heap->blocks[next].next;
     if (block->next)
         heap->blocks[block->next].prev = index;
-    heap->blocks[next] = (struct peer_block){.next = heap->spare};
-    heap->spare = next;
+    peer_drop(heap, next);
 }
 
 uint32_t peer_extend(struct peer_heap *heap, uint32_t end, uint64_t size)

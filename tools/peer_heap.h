@@ -80,6 +80,9 @@ uint32_t peer_segment(struct peer_heap *heap, devptr_t base, uint64_t size, uint
 /* The same, asked of the driver, with its stream. */
 uint32_t peer_grow(struct peer_heap *heap, uint64_t bytes, uint32_t set, uint32_t stream);
 
+/* Forgets a block that is all of its segment and not free: the driver has it back. */
+void peer_drop(struct peer_heap *heap, uint32_t index);
+
 /* The smallest free block of at least `size` bytes, of these the lowest; 0 = none. */
 uint32_t peer_find(const struct peer_heap *heap, uint32_t set, uint64_t size);
 /* The one after a free block in (size, address) order; 0 = none. */

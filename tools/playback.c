@@ -27,6 +27,27 @@ void playback_close(struct playback *playback)
     *playback = (struct playback){.pool = NULL};
 }
 
+/* One context and one memory pool per device. */
+static uint64_t owner_of(int device)
+{
+    return 1 + (uint64_t)device;
+}
+
+int playback_keep(struct playback *playback, int device, uint64_t threshold)
+{
+    struct pool_heap_attrs attrs;
+    int r = pool_heap_attrs(playback->pool, owner_of(device), device, &attrs);
+
+    attrs.release_threshold = threshold;
+    return r ? r : pool_set_heap_attrs(playback->pool, owner_of(device), device, &attrs);
+}
+
+void playback_waited(struct playback *playback)
+{
+    counting_catch_up(playback->counting);
+    pool_synchronised(playback->pool);
+}
+
 /* As a program without hints is served, if need be the long way. */
 static struct pool_given take_quickly(
         const struct playback *playback, const struct pool_request *request)
@@ -35,8 +56,7 @@ static struct pool_given take_quickly(
         return (struct pool_given){0, 0};
     return request->api == API_SYNC
             ? pool_alloc_quickly(playback->pool, request->owner, request->size)
-            : pool_alloc_on_quickly(
-                      playback->pool, request->owner, request->stream, request->size);
+            : pool_alloc_on_quickly(playback->pool, request->owner, request->stream, request->size);
 }
 
 int playback_take(struct playback *playback, size_t block, const struct playback_ask *ask)
@@ -45,7 +65,7 @@ int playback_take(struct playback *playback, size_t block, const struct playback
     int device = ask->device < 0 ? 0 : ask->device;
     struct pool_request request = {
             .size = ask->size,
-            .owner = 1 + (uint64_t)device, /* one context and one memory pool per device */
+            .owner = owner_of(device),
             .stream = ask->stream,
             .plan = ask->plan,
             .api = ask->stream ? API_STREAM : API_SYNC,

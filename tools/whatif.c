@@ -11,13 +11,17 @@
 
 const struct whatif_policy whatif_policies[] = {
         {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
-                POOL_REMAP_LAZY},
-        {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER},
-        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0},
-        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0},
-        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0},
-        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0},
-        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0},
+                POOL_REMAP_LAZY, false},
+        {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
+                false},
+        {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_LAZY,
+                true},
+        {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false},
+        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false},
+        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false},
+        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false},
+        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false},
+        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false},
 };
 
 const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
@@ -31,39 +35,56 @@ struct player {
     struct playback playback;
     void **models;
     bool *is_live; /* per block */
+    bool sync;     /* no stream is told */
     struct whatif_job *job;
 };
 
 /* One event more; a look at the clock once in a while. */
 static void step(struct player *player)
 {
-    if ((++player->job->done & 0x3fff) == 0)
+    if ((++player->job->done & 0xff) == 0)
         progress_step(player->job->done, player->job->total);
+}
+
+static int open_pool(struct player *player, int remap)
+{
+    const struct whatif_job *job = player->job;
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.remap = (enum pool_remap)remap;
+    opts.budget = job->budget;
+    int r = playback_open(
+            &player->playback, &player->counting, &opts, NULL, player->workload->block_count);
+    for (uint32_t i = 0; i < player->workload->device_count && r == 0; i++)
+        r = playback_keep(&player->playback, (int)i, job->threshold);
+    return r;
 }
 
 static int open_player(
         struct player *player, const struct whatif_policy *policy, struct whatif_job *job)
 {
     const struct workload *workload = job->workload;
-    struct pool_opts opts;
+    int r = 0;
 
     *player = (struct player){.workload = workload,
             .peer = policy->peer,
             .job = job,
+            .sync = job->sync || policy->sync,
             .is_live = vec_new(workload->block_count, sizeof(*player->is_live))};
     if (!policy->peer) {
-        pool_opts_init(&opts);
-        opts.remap = (enum pool_remap)policy->remap;
-        opts.budget = job->budget;
-        return playback_open(
-                &player->playback, &player->counting, &opts, NULL, workload->block_count);
+        r = open_pool(player, policy->remap);
+    } else {
+        player->device.driver = counting_driver(&player->counting);
+        player->device.counting = &player->counting;
+        player->models = vec_new(workload->device_count, sizeof(*player->models));
+        for (uint32_t i = 0; i < workload->device_count; i++)
+            player->models[i] = peer_open(policy->peer, &player->device);
     }
-    player->device.driver = counting_driver(&player->counting);
-    player->device.counting = &player->counting;
-    player->models = vec_new(workload->device_count, sizeof(*player->models));
-    for (uint32_t i = 0; i < workload->device_count; i++)
-        player->models[i] = peer_open(policy->peer, &player->device);
-    return 0;
+    player->counting.backed = job->backed;
+    player->counting.lag =
+            (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
+    return r;
 }
 
 static void close_player(struct player *player)
@@ -87,8 +108,9 @@ static int take(struct player *player, uint32_t number)
         player->peer->take(player->models[block->device], number, block->size, block->stream);
         return 0;
     }
-    struct playback_ask ask = {
-            .size = block->size, .stream = block->stream, .device = block->device};
+    struct playback_ask ask = {.size = block->size,
+            .stream = player->sync ? 0 : block->stream,
+            .device = block->device};
     return playback_take(&player->playback, number, &ask);
 }
 
@@ -98,11 +120,32 @@ static int give(struct player *player, uint32_t number, uint32_t stream)
 
     player->is_live[number] = false;
     if (!player->peer)
-        return playback_give(&player->playback, number, stream);
+        return playback_give(&player->playback, number, player->sync ? 0 : stream);
     counting_step(&player->counting);
     /* A sync free of a block with a stream waits for all of them, which no model of a stream allocator knows. */
     player->peer->give(player->models[block->device], number, stream ? stream : block->stream);
     return 0;
+}
+
+static void wait_for_device(struct player *player)
+{
+    if (!player->peer) {
+        playback_waited(&player->playback);
+        return;
+    }
+    counting_catch_up(&player->counting);
+    for (uint32_t i = 0; i < player->workload->device_count && player->peer->waited; i++)
+        player->peer->waited(player->models[i], player->job->threshold);
+}
+
+/* Does a step end behind this event? Steps have as many as each other. */
+static bool ends_step(const struct player *player, size_t event)
+{
+    size_t count = player->workload->event_count;
+    uint64_t steps = player->job->steps;
+
+    return player->job->waits == WHATIF_WAITS_STEP
+            && event * steps / count != (event + 1) * steps / count;
 }
 
 static int play_once(struct player *player)
@@ -114,11 +157,15 @@ static int play_once(struct player *player)
         const struct workload_event *event = &workload->events[i];
         r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
         step(player);
+        if (r == 0 && ends_step(player, i))
+            wait_for_device(player);
     }
     for (uint32_t i = 0; i < workload->block_count && r == 0; i++) {
         if (player->is_live[i])
             r = give(player, i, workload->blocks[i].stream);
     }
+    if (r == 0 && player->job->waits != WHATIF_WAITS_NONE)
+        wait_for_device(player);
     return r;
 }
 
@@ -141,7 +188,7 @@ static int play_pass(struct player *player, struct whatif_pass *ret)
     counting->reserved_high = counting->reserved;
     int r = play_once(player);
     *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
-            .waits = counting->calls[COUNTING_WAIT] - before.calls[COUNTING_WAIT],
+            .waits = counting->waits - before.waits,
             .granules_moved = moved(player) - moved_before,
             .peak_reserved = counting->reserved_high};
     for (int i = 0; i < COUNTING_KIND_COUNT; i++)
@@ -162,8 +209,6 @@ int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struc
     if (workload->peak_live > WHATIF_LIVE_MAX)
         return -ERANGE;
     r = open_player(&player, policy, job);
-    player.counting.lag =
-            (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
     for (size_t i = 0; i < job->passes && r == 0; i++) {
         r = play_pass(&player, &ret->passes[i]);
         if (ret->passes[i].peak_reserved > ret->peak_reserved)

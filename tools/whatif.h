@@ -4,7 +4,8 @@
  *
  * kedge is no model here: the pool that runs in programs (alloc/pool.h) runs above a driver that counts. Other allocators
  * are models (peer.h). In a pass the workload is played once; then everything that is still live is freed, on its own
- * stream, which is part of the pass.
+ * stream, which is part of the pass. Where the program waits for the device, all that was submitted is done, and free memory goes
+ * back as each policy does it (of kedge's pool: R78).
  *
  *     workload ─► pass 1 ─ free the rest ─► pass 2 ─ ... ─► struct whatif
  *
@@ -26,22 +27,36 @@ struct whatif_policy {
     const char *name, *summary;
     const struct peer *peer; /* NULL: the pool */
     int remap;               /* enum pool_remap, for the pool */
+    bool sync;               /* the pool is asked through cudaMalloc, whatever the program uses */
 };
 
 extern const struct whatif_policy whatif_policies[];
 extern const size_t whatif_policy_count;
 
+/* Where the program waits for the device. */
+enum whatif_waits {
+    WHATIF_WAITS_NONE,
+    WHATIF_WAITS_PASS, /* behind each pass */
+    WHATIF_WAITS_STEP, /* behind each step, and behind each pass */
+};
+
 struct whatif_job {
     const struct workload *workload;
-    uint64_t passes;      /* at least 1 */
-    uint64_t budget;      /* bytes that kedge tries not to go beyond, 0 = its default */
-    double lag;           /* passes that the device is behind */
+    uint64_t passes; /* at least 1 */
+    uint64_t budget; /* bytes that kedge tries not to go beyond, 0 = its default */
+    double lag;      /* passes that the device is behind */
+    bool sync;       /* the pool is not told of streams: the program uses cudaMalloc */
+    bool backed;     /* bytes count as a device gives them (counting.h) */
+    enum whatif_waits waits;
+    uint64_t threshold;   /* bytes that stay at a wait */
+    uint64_t steps;       /* of the program in a pass, for WHATIF_WAITS_STEP: not 0 */
     uint64_t done, total; /* of the progress, in requests and frees */
 };
 
 struct whatif_pass {
-    uint64_t driver_calls, granules_moved, waits; /* waits of the host; they are driver calls too */
-    uint64_t calls[COUNTING_KIND_COUNT];          /* the driver calls by kind */
+    uint64_t driver_calls, granules_moved;
+    uint64_t waits;                      /* of the host, in calls for that or in others */
+    uint64_t calls[COUNTING_KIND_COUNT]; /* the driver calls by kind */
     uint64_t peak_reserved;
 };
 

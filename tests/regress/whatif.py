@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pathlib
+import pty
 import random
 import re
 import subprocess
@@ -263,6 +264,9 @@ def words_and_faults():
             ((own("loop"), "--lag", "-1"), "--lag -1: a number of steps such as 0.5"),
             ((own("loop"), "--steps", "many"), "--steps many: a number, or auto"),
             ((own("loop"), "--steps", "0"), "--steps 0: a number, or auto"),
+            ((own("loop"), "--backed", "maybe"), "--backed maybe: yes or no"),
+            ((own("loop"), "--waits", "often"), "--waits often: none, pass or step"),
+            ((own("loop"), "--threshold", "1M"), "--threshold needs --waits"),
             ((own("loop"), "--from", "step"), "only a capture has anchors"),
             ((own("loop"), "--entrance", "both"), "--api both: stream or sync")):
         done = subprocess.run([str(KEDGE), "whatif", *map(str, arguments)], env=environment(), capture_output=True,
@@ -271,7 +275,8 @@ def words_and_faults():
         check(message in done.stderr and done.stderr.count("\n") == 1, f"{arguments}: {done.stderr}")
         same(f"{arguments}: standard output", done.stdout, "")
     text = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", 20, rc=0).stdout
-    for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "torch-expandable", "paddle", "rmm", "async"):
+    for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "kedge-sync", "native", "torch-expandable", "paddle", "rmm",
+                 "async"):
         check(word in text, f"the table lacks {word}: {text}")
     check("\033" not in text, "colour although this is no terminal")
     found = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", "auto", rc=0).stdout
@@ -330,6 +335,105 @@ def a_log_of_rmm_is_played():
     same("the steps of the log", json.loads(steps[1])["steps"], json.loads(steps[0])["steps"])
 
 
+TABLE_TRACES = ("sot-full-pir", "unify")
+TABLE_BEGIN, TABLE_END = "<!-- whatif: made by tests/regress/whatif.py print_table -->\n\n", "\n<!-- end of whatif -->"
+TABLE_ROWS = {"kedge": "kedge, `cudaMallocAsync`", "kedge-eager": "the same, `remap=eager`", "kedge-sync": "kedge, `cudaMalloc`",
+              "native": "no pool: `cudaMalloc` each time", "torch": "PyTorch", "torch-expandable": "PyTorch, expandable segments",
+              "paddle": "Paddle, auto-growth", "rmm": "RMM's pool", "async": "cudaMallocAsync, as documented"}
+
+
+def table():
+    """The README's, in Markdown: four passes of two of our traces, both APIs."""
+    answers = [whatif(own(name), "--passes", 4) for name in TABLE_TRACES]
+    same("policies", sorted(TABLE_ROWS), sorted(answers[0]))
+    lines = ["| | " + " | ".join(f"`{name}`: utilisation | calls" for name in TABLE_TRACES) + " |",
+             "|---|" + "---|---|" * len(TABLE_TRACES)]
+    for policy, title in TABLE_ROWS.items():
+        cells = [f"{a[policy]['e']:.3f} | {a[policy]['passes'][3]['driver_calls']}" for a in answers]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def print_table():
+    """Prints the README's table anew. Not a test."""
+    print(table(), end="")
+
+
+def the_readme_has_the_table():
+    text = (SOURCE / "README.md").read_text(encoding="utf-8")
+    check(TABLE_BEGIN in text and TABLE_END in text, "README.md has no table between the marks of whatif")
+    same("the table in README.md", text.split(TABLE_BEGIN)[1].split(TABLE_END)[0], table())
+
+
+def progress_is_told_on_a_terminal():
+    """After two seconds, on standard error, and nothing of it where that is no terminal."""
+    screen, theirs = pty.openpty()
+    command = [str(KEDGE), "whatif", str(own("loop")), "--passes", "1000000", "--policy", "kedge"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        while b"%" not in seen: # a test that waits for ever ends at its timeout
+            seen += os.read(screen, 1000)
+        process.kill()
+    os.close(screen)
+    check(re.search(rb"playing ?(\.\.\.|: \d+ %)", seen), f"on a terminal: {seen}")
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            process.wait(2.5)
+            check(False, "a million passes took no longer than two seconds")
+        except subprocess.TimeoutExpired:
+            process.kill()
+        same("not on a terminal", process.stderr.read(), b"")
+
+
+def waits_are_those_of_a_replay():
+    """
+    What the pool holds in a program (R78: free memory goes back when it waits) is what whatif says, to the byte. A new segment of
+    cudaMalloc may stand anywhere, which decides between blocks of one size: a granule more or less there.
+    """
+    for name in OWN:
+        for api, slack in (("stream", 0), ("sync", 2 * MIB)):
+            if (name, api) == ("sot-full-pir", "sync"):
+                continue # takes as long as all of the others
+            run(KEDGE, "replay", own(name), "--sim", "--streams", "--entrance", api, "--passes", 2, "--capture", "run.kcap", rc=0)
+            held = tool_json("report", "run.kcap")["peak_reserved_bytes"]
+            pathlib.Path("run.kcap").unlink()
+            told = whatif(own(name), "--policy", "kedge", "--entrance", api, "--passes", 2, "--waits", "pass")["kedge"]
+            print(f"{name:14} {api:6} replayed {mib(held)} MiB, whatif {mib(told['peak_reserved_bytes'])} MiB")
+            check(abs(held - told["peak_reserved_bytes"]) <= slack, f"{name}, {api}: {held} held, whatif says {told}")
+    without = whatif(own("loop"), "--policy", "kedge", "--passes", 2)["kedge"]["passes"][1]
+    kept = whatif(own("loop"), "--policy", "kedge", "--passes", 2, "--waits", "pass", "--threshold", "1G")["kedge"]["passes"][1]
+    given = whatif(own("loop"), "--policy", "kedge", "--passes", 2, "--waits", "pass")["kedge"]["passes"][1]
+    same("handles made without waits, and with a threshold above all of it",
+         (without["calls"]["handles"], kept["calls"]["handles"]), (0, 0))
+    check(given["calls"]["handles"] > 0, f"nothing was given back at the wait: {given}")
+
+
+def backed_is_what_the_device_gives():
+    """Sizes as asked for with --backed no, and never more than with it; whole granules in either case for who asks for such."""
+    pathlib.Path("odd.csv").write_text("op,id,size,stream,time_us\na,1,3145728,0,1\na,2,1000,0,2\n", encoding="utf-8")
+    asked, backed = whatif("odd.csv", "--backed", "no"), whatif("odd.csv")
+    same("native, as asked for", asked["native"]["peak_reserved_bytes"], 3145728 + 1000)
+    same("native, as backed", backed["native"]["peak_reserved_bytes"], 3 * 2 * MIB)
+    same("paddle, as asked for", asked["paddle"]["peak_reserved_bytes"], 3145728 + 1024)
+    same("paddle, as backed", backed["paddle"]["peak_reserved_bytes"], 3 * 2 * MIB)
+    for name, answer in backed.items():
+        same(f"{name}: backed", (answer["backed"], asked[name]["backed"]), (True, False))
+        check(answer["peak_reserved_bytes"] >= asked[name]["peak_reserved_bytes"], f"{name}: less with --backed yes")
+        check(answer["peak_reserved_bytes"] % (2 * MIB) == 0, f"{name}: {answer['peak_reserved_bytes']} is no multiple of 2 MiB")
+    for name in ("kedge", "kedge-eager", "kedge-sync", "torch", "torch-expandable", "async"):
+        same(f"{name}: asks for whole granules", asked[name]["peak_reserved_bytes"], backed[name]["peak_reserved_bytes"])
+
+
+def peers_know_the_streams_of_a_sync_program():
+    """A framework tells its own allocator; only kedge is not told what cudaMalloc does not say."""
+    for name in OWN:
+        stream, sync = whatif(own(name), "--lag", 0.5), whatif(own(name), "--lag", 0.5, "--entrance", "sync")
+        for policy, answer in sync.items():
+            expected = stream["kedge-sync" if policy.startswith("kedge") else policy]
+            same(f"{name}, {policy}: held", answer["peak_reserved_bytes"], expected["peak_reserved_bytes"])
+
+
 def write_expected():
     """Prints tests/data/whatif.csv anew. Not a test: for a change of a model that is meant."""
     print("trace,lag,policy,held,first,last")
@@ -349,4 +453,5 @@ if __name__ == "__main__":
          r93_variants_of_foreign_traces_are_held_as_well,
          r93_never_worse_than_torch_on_many_streams, models_of_our_own_traces_are_what_they_were,
          unify_is_what_its_generator_makes, words_and_faults, a_capture_is_played_with_its_streams, a_log_of_rmm_is_played,
-         random_requests_are_held_tightly, write_expected)
+         random_requests_are_held_tightly, waits_are_those_of_a_replay, progress_is_told_on_a_terminal, backed_is_what_the_device_gives,
+         peers_know_the_streams_of_a_sync_program, the_readme_has_the_table, print_table, write_expected)

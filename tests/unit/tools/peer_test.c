@@ -468,6 +468,32 @@ TEST(async_has_another_streams_block_when_the_device_is_past_its_free)
     end(&b);
 }
 
+TEST(async_gives_back_whole_pieces_when_the_program_waits)
+{
+    struct bench b;
+
+    begin(&b, &peer_async);
+    (void)take(&b, 0, 16 * MIB, 1);
+    (void)take(&b, 1, 16 * MIB, 1);
+    (void)take(&b, 2, 20 * MIB, 1);
+    CHECK_EQ(b.counting.reserved, 64 * MIB);
+    give(&b, 0, 1);
+    b.peer->waited(b.self, 0);
+    CHECK_EQ(b.counting.reserved, 64 * MIB);
+    give(&b, 1, 2); /* whoever freed its blocks */
+    b.peer->waited(b.self, 64 * MIB);
+    CHECK_EQ(b.counting.reserved, 64 * MIB);
+    b.peer->waited(b.self, 0);
+    CHECK_EQ(b.counting.reserved, 32 * MIB);
+    give(&b, 2, 1);
+    b.peer->waited(b.self, 0);
+    CHECK_EQ(b.counting.reserved, 0);
+    (void)take(&b, 3, MIB, 2);
+    CHECK_EQ(b.counting.reserved, 32 * MIB);
+    CHECK_EQ(counting_calls(&b.counting), 7); /* within the wait */
+    end(&b);
+}
+
 TEST(async_blocks_that_are_joined_keep_the_later_free)
 {
     struct bench b;

@@ -65,6 +65,56 @@ TEST(what_is_held_counts_segments_and_handles)
     counting_done(&counting);
 }
 
+TEST(backed_segments_take_granules_and_small_ones_share_them)
+{
+    struct counting counting;
+    struct driver driver = counting_driver(&counting);
+    devptr_t large, small[3];
+
+    counting.backed = true;
+    CHECK_EQ(driver.mem_alloc(driver.self, 1, 0, 2 * MIB + 1, &large), 0);
+    CHECK_EQ(counting.reserved, 4 * MIB);
+    /* three that share one granule */
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(driver.mem_alloc(driver.self, 1, 0, MIB / 2 + 1, &small[i]), 0);
+    CHECK_EQ(counting.reserved, 6 * MIB);
+    CHECK_EQ(counting.packed, 3 * (MIB / 2 + 512));
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(driver.mem_free(driver.self, 1, small[i]), 0);
+    CHECK_EQ(counting.reserved, 4 * MIB);
+    CHECK_EQ(counting.packed, 0);
+    CHECK_EQ(driver.mem_alloc(driver.self, 1, 0, MIB, &small[0]), 0);
+    CHECK_EQ(counting.reserved, 6 * MIB);
+    CHECK_EQ(driver.mem_free(driver.self, 1, large), 0);
+    CHECK_EQ(counting.reserved, 2 * MIB);
+    CHECK_EQ(counting.reserved_high, 6 * MIB);
+    counting_done(&counting);
+}
+
+TEST(a_wait_within_another_call_is_one_only_if_the_device_is_behind)
+{
+    struct counting counting;
+    struct driver driver = counting_driver(&counting);
+    uint64_t fence;
+
+    counting.lag = 5;
+    counting_step(&counting);
+    CHECK_EQ(driver.fence_record(driver.self, &fence), 0);
+    counting_wait_within(&counting);
+    CHECK_EQ(counting.waits, 1);
+    CHECK_EQ(counting.calls[COUNTING_WAIT], 0);
+    CHECK_EQ(driver.fence_query(driver.self, fence), 0);
+    counting_wait_within(&counting);
+    CHECK_EQ(counting.waits, 1);
+    counting_step(&counting);
+    CHECK_EQ(driver.fence_record(driver.self, &fence), 0);
+    CHECK_EQ(driver.fence_query(driver.self, fence), -EAGAIN);
+    counting_catch_up(&counting);
+    CHECK_EQ(driver.fence_query(driver.self, fence), 0);
+    CHECK_EQ(counting.waits, 1);
+    counting_done(&counting);
+}
+
 TEST(the_books_of_the_driver_are_those_of_the_pool)
 {
     struct counting counting;
@@ -331,6 +381,95 @@ TEST(a_lag_is_in_passes_and_the_sync_entrance_feels_it)
     read_csv(two_blocks, false, &w);
     CHECK_EQ(whatif_run(policy("torch"), &job, &answer), 0);
     CHECK_EQ(answer.peak_reserved, 20 * MIB); /* the same stream: at once */
+    whatif_done(&answer);
+    workload_done(&w);
+}
+
+TEST(without_a_pool_each_free_waits_and_gives_back)
+{
+    struct workload w;
+    struct whatif_job job = {.workload = &w, .passes = 1, .lag = 1, .backed = true};
+    struct whatif answer;
+
+    read_csv("op,id,size,stream,time_us\na,1,3145728,0,1\nf,1,3145728,0,2\n"
+             "a,2,1000,0,3\na,3,2097152,0,4\nf,3,2097152,0,5\n",
+            false, &w);
+    CHECK_EQ(whatif_run(policy("native"), &job, &answer), 0);
+    CHECK_EQ(answer.peak_reserved, 4 * MIB);
+    CHECK_EQ(answer.passes[0].driver_calls, 6);
+    CHECK_EQ(answer.passes[0].calls[COUNTING_SEGMENT], 6);
+    CHECK_EQ(answer.passes[0].waits, 3);
+    whatif_done(&answer);
+    job.backed = false;
+    CHECK_EQ(whatif_run(policy("native"), &job, &answer), 0);
+    CHECK_EQ(answer.peak_reserved, 3 * MIB);
+    whatif_done(&answer);
+    workload_done(&w);
+}
+
+TEST(the_sync_side_of_the_pool_is_asked_whatever_the_program_uses)
+{
+    struct workload w;
+    struct whatif_job job = {.workload = &w, .passes = 1};
+    struct whatif of_policy, of_program;
+
+    read_csv(two_blocks, false, &w);
+    CHECK_EQ(whatif_run(policy("kedge-sync"), &job, &of_policy), 0);
+    CHECK_EQ(of_policy.passes[0].calls[COUNTING_HANDLE], 0);
+    CHECK(of_policy.passes[0].calls[COUNTING_SEGMENT] > 0);
+    job.sync = true;
+    CHECK_EQ(whatif_run(policy("kedge"), &job, &of_program), 0);
+    CHECK_EQ(of_program.peak_reserved, of_policy.peak_reserved);
+    CHECK_EQ(of_program.passes[0].driver_calls, of_policy.passes[0].driver_calls);
+    whatif_done(&of_program);
+    whatif_done(&of_policy);
+    workload_done(&w);
+}
+
+/* By which the second pass gets memory from the driver, or gives it back. */
+static uint64_t calls_of_second_pass(const char *name, struct whatif_job *job)
+{
+    struct whatif answer;
+
+    CHECK_EQ(whatif_run(policy(name), job, &answer), 0);
+    uint64_t calls =
+            answer.passes[1].calls[COUNTING_HANDLE] + answer.passes[1].calls[COUNTING_SEGMENT];
+    whatif_done(&answer);
+    return calls;
+}
+
+TEST(r78_at_a_wait_pools_give_back_what_is_above_their_threshold)
+{
+    struct workload w;
+    struct whatif_job job = {.workload = &w, .passes = 2, .lag = 9, .steps = 1};
+
+    read_csv(two_blocks, false, &w);
+    CHECK_EQ(calls_of_second_pass("kedge", &job), 0);
+    CHECK_EQ(calls_of_second_pass("async", &job), 0);
+    job.waits = WHATIF_WAITS_PASS;
+    CHECK_EQ(calls_of_second_pass("kedge", &job), 10); /* five handles made and given back */
+    CHECK_EQ(calls_of_second_pass("async", &job), 1);  /* given back within the wait */
+    job.threshold = 64 * MIB;
+    CHECK_EQ(calls_of_second_pass("kedge", &job), 0);
+    CHECK_EQ(calls_of_second_pass("async", &job), 0);
+    workload_done(&w);
+}
+
+TEST(steps_end_with_a_wait_too)
+{
+    struct workload w;
+    struct whatif_job job = {.workload = &w, .passes = 1, .steps = 2, .waits = WHATIF_WAITS_STEP};
+    struct whatif answer;
+
+    read_csv("op,id,size,stream,time_us\na,1,4194304,0,1\nf,1,4194304,0,2\n"
+             "a,2,2097152,0,3\nf,2,2097152,0,4\n",
+            false, &w);
+    CHECK_EQ(whatif_run(policy("kedge"), &job, &answer), 0);
+    CHECK_EQ(answer.passes[0].calls[COUNTING_HANDLE], 6); /* two and one, made and given back */
+    whatif_done(&answer);
+    job.steps = 1;
+    CHECK_EQ(whatif_run(policy("kedge"), &job, &answer), 0);
+    CHECK_EQ(answer.passes[0].calls[COUNTING_HANDLE], 4);
     whatif_done(&answer);
     workload_done(&w);
 }
