@@ -52,6 +52,8 @@ struct canon {
     struct unit *units; /* count + 1: the last is the list's end */
     uint64_t *total;    /* bytes not taken, by section */
     uint64_t *lifted;   /* by unit: where it can stand at the least */
+    double *blame;    /* by unit: how often it was to come in a section that had too little room */
+    double *short_of; /* by section: how often that was so */
     struct reach *heap;
     uint32_t count;
     struct component *pending;
@@ -87,6 +89,8 @@ struct canon *canon_new(struct sections *sections)
     canon->units = vec_new((size_t)n + 1, sizeof(*canon->units));
     canon->total = vec_new(sections->count, sizeof(*canon->total));
     canon->lifted = vec_new(n, sizeof(*canon->lifted));
+    canon->blame = vec_new(n, sizeof(*canon->blame));
+    canon->short_of = vec_new(sections->count, sizeof(*canon->short_of));
     canon->heap = vec_new((size_t)n + 1, sizeof(*canon->heap));
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
@@ -107,6 +111,8 @@ void canon_free(struct canon *canon)
     free(canon->units);
     free(canon->total);
     free(canon->lifted);
+    free(canon->blame);
+    free(canon->short_of);
     free(canon->heap);
     free(canon->pending);
     free(canon->choices);
@@ -161,6 +167,8 @@ static struct key make_key(
     case CANON_AREA:
         return (struct key){.value = {size * width, width}};
     case CANON_LONGEST_TIME:
+    case CANON_BLAMED:
+    case CANON_BLAMED_SECTIONS:
     case CANON_ORDER_COUNT:
         break;
     }
@@ -170,9 +178,24 @@ static struct key make_key(
 const char *canon_order_name(enum canon_order order)
 {
     static const char *const names[CANON_ORDER_COUNT] = {"fullest by sections", "area in time",
-            "most sections", "fullest by time", "area in sections", "longest time"};
+            "most sections", "fullest by time", "area in sections", "longest time",
+            "most in the way", "scarcest sections"};
 
     return order < CANON_ORDER_COUNT ? names[order] : "?";
+}
+
+/* Before the rest of the key. Short blocks are in few sections and so seldom blamed: the square root of the length makes up for it. */
+static double learnt(const struct canon *canon, uint32_t number, enum canon_order order)
+{
+    const struct unit *unit = &canon->units[number];
+    double sum = 0;
+
+    if (order == CANON_BLAMED)
+        return canon->blame[number] * canon->blame[number]
+                * ((double)(unit->last - unit->first) + 1);
+    for (uint32_t s = unit->first; s <= unit->last; s++)
+        sum += canon->short_of[s];
+    return sum;
 }
 
 static void rank_units(struct canon *canon, enum canon_order order)
@@ -181,6 +204,11 @@ static void rank_units(struct canon *canon, enum canon_order order)
 
     for (uint32_t i = 0; i < canon->count; i++) {
         keys[i] = make_key(canon->sections, &canon->sections->spans[canon->units[i].span], order);
+        if (order == CANON_BLAMED || order == CANON_BLAMED_SECTIONS) {
+            keys[i].value[2] = keys[i].value[1];
+            keys[i].value[1] = keys[i].value[0];
+            keys[i].value[0] = learnt(canon, i, order);
+        }
         keys[i].unit = i;
     }
     VEC_SORT(keys, canon->count, compare_keys);
@@ -278,6 +306,18 @@ static void heap_drop(struct canon *canon, uint32_t *io_count)
     canon->heap[at] = entry;
 }
 
+/* A section has too little room for what is to come. */
+static void note_failure(struct canon *canon, const struct component *component, uint32_t section)
+{
+    uint32_t at = component->head;
+
+    canon->short_of[section]++;
+    for (uint32_t i = 0; i < component->count && canon->units[at].first <= section; i++) {
+        canon->blame[at] += canon->units[at].last >= section;
+        at = canon->units[at].next;
+    }
+}
+
 /*
  * Is there room in every section for all that is still to come there, above the lowest of it? Between a section in which a block
  * begins and the end of the lowest one nothing can get worse, so only such sections are looked at. *ret_most: the most bytes that
@@ -304,8 +344,10 @@ static bool fits(struct canon *canon, const struct component *component, uint64_
         if (!heap_count)
             continue;
         uint64_t total = canon->total[section];
-        if (total > component->ceiling || canon->heap[0].low > component->ceiling - total)
+        if (total > component->ceiling || canon->heap[0].low > component->ceiling - total) {
+            note_failure(canon, component, section);
             return false;
+        }
         if (total > most)
             most = total;
         section = canon->heap[0].last + 1;

@@ -20,7 +20,9 @@
  * have (that one would fit below); the second of two equal blocks; and, until another block is put below it, a block that was
  * passed over, since its own branch has failed or is searched later.
  *
- * Of blocks with equal low a static order decides. The limit is in nodes (blocks taken), not in time.
+ * Of blocks with equal low an order decides that stays the same during a search. A wrong choice near the root is never taken back,
+ * since what is below it has no end; so searches are short and many, in several orders, and some of these put first what did not
+ * fit before. The limit is in nodes (blocks taken), not in time.
  *
  * Does not choose capacities (place.h). Threads: none. Memory: vec.h. Pure apart from memory.
  */
@@ -37,6 +39,9 @@ enum canon_order {
     CANON_FULLEST_TIME, /* then time */
     CANON_AREA,         /* bytes times sections */
     CANON_LONGEST_TIME, /* time */
+    /* learnt from what failed in the searches of this canon before: how often a block was among those that did not fit, */
+    CANON_BLAMED,
+    CANON_BLAMED_SECTIONS, /* or how often its sections had too little room */
     CANON_ORDER_COUNT
 };
 

@@ -179,35 +179,52 @@ static void place_anyhow(struct solver *solver, struct part *part)
     canon_free(canon);
 }
 
-/* The orders in turn, each time with more nodes, until one finds or disproves it or the budget is used up. */
+/* One search, of at most so many nodes. */
+static enum canon_result search_once(struct solver *solver, struct part *part, struct canon *canon,
+        enum canon_order order, uint64_t most)
+{
+    struct place_result *result = solver->result;
+    uint64_t left = solver->budget_end - result->nodes;
+    struct canon_limits limits = {.capacity = solver->goal - part->base,
+            .nodes = most < left ? most : left,
+            .keep_on = keep_on,
+            .self = solver};
+    uint64_t nodes;
+    uint64_t peak;
+
+    solver->nodes_before = result->nodes;
+    enum canon_result found = canon_search(canon, order, &limits, &nodes);
+    result->nodes += nodes;
+    if (found != CANON_FOUND)
+        return found;
+    if (!sections_check(part->spans, part->count, &peak) || peak > limits.capacity) {
+        solver->broken = true;
+        return found;
+    }
+    part_keep(part, peak);
+    (void)snprintf(part->how, sizeof(part->how), "search, %s first", canon_order_name(order));
+    return found;
+}
+
+/*
+ * The orders in turn, each time with more nodes, until one finds or disproves it or the budget is used up. One that learns
+ * begins anew all the while: each of its searches is as short as the first ones, and there are more of them.
+ */
 static enum canon_result search_part(struct solver *solver, struct part *part)
 {
     struct place_result *result = solver->result;
     struct canon *canon = canon_new(&part->sections);
-    uint64_t round = 2 * (uint64_t)part->count + ROUND_FIRST;
+    uint64_t first = 2 * (uint64_t)part->count + ROUND_FIRST;
+    uint64_t round = first;
     enum canon_result found = CANON_LIMIT;
 
     for (unsigned i = 0; found == CANON_LIMIT && result->nodes < solver->budget_end; i++) {
         enum canon_order order = (enum canon_order)(i % CANON_ORDER_COUNT);
-        uint64_t left = solver->budget_end - result->nodes;
-        struct canon_limits limits = {.capacity = solver->goal - part->base,
-                .nodes = round < left ? round : left,
-                .keep_on = keep_on,
-                .self = solver};
-        uint64_t nodes;
-        uint64_t peak;
-        solver->nodes_before = result->nodes;
-        found = canon_search(canon, order, &limits, &nodes);
-        result->nodes += nodes;
-        if (found == CANON_FOUND) {
-            solver->broken = solver->broken || !sections_check(part->spans, part->count, &peak)
-                    || peak > limits.capacity;
-            if (solver->broken)
-                break;
-            part_keep(part, peak);
-            (void)snprintf(
-                    part->how, sizeof(part->how), "search, %s first", canon_order_name(order));
-        }
+        bool learns = order == CANON_BLAMED || order == CANON_BLAMED_SECTIONS;
+        uint64_t times = learns ? round / first : 1;
+        for (uint64_t t = 0;
+                t < times && found == CANON_LIMIT && result->nodes < solver->budget_end; t++)
+            found = search_once(solver, part, canon, order, learns ? first : round);
         if (order == CANON_ORDER_COUNT - 1)
             round *= ROUND_FACTOR;
     }

@@ -399,7 +399,7 @@ TEST(a_cut_rectangle_is_put_together_again)
     CHECK_GT(searched, 10);
 }
 
-/* Nodes that all orders together take to place these or to prove that they cannot be. */
+/* Nodes that all orders which do not learn take together to place these or to prove that they cannot be. */
 static uint64_t count_nodes(struct span *spans, uint32_t count, uint64_t most)
 {
     struct sections sections;
@@ -408,7 +408,7 @@ static uint64_t count_nodes(struct span *spans, uint32_t count, uint64_t most)
 
     REQUIRE_EQ(sections_make(spans, count, &sections, &bad), 0);
     struct canon *canon = canon_new(&sections);
-    for (unsigned order = 0; order < CANON_ORDER_COUNT; order++) {
+    for (unsigned order = 0; order < CANON_BLAMED; order++) {
         struct canon_limits limits = {.capacity = sections.max_live, .nodes = most};
         uint64_t nodes;
         (void)canon_search(canon, (enum canon_order)order, &limits, &nodes);
