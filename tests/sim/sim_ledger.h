@@ -48,7 +48,8 @@ struct sim_block {
     /* as its kind needs it */
     struct sim_physical *physical; /* MAPPED */
     uint64_t physical_offset;
-    struct sim_multicast *multicast; /* MAPPED: through such an object, NULL: not */
+    struct sim_block *next_of_physical; /* MAPPED: another mapping of it */
+    struct sim_multicast *multicast;    /* MAPPED: through such an object, NULL: not */
     uint64_t multicast_offset;
     struct sim_piece *piece; /* ORDERED, GRAPH: asked whether it is alive */
     uint16_t readable;       /* MAPPED: one bit per device */

@@ -26,7 +26,7 @@ struct gap {
     struct gap *next;
 };
 
-static int arena = -1; /* one sparse file for all that is not exported: descriptors are few */
+static int arena = -1; /* one sparse file for all that was not exported: descriptors are few */
 static uint64_t arena_end;
 static struct gap *gaps;
 static void *physicals;    /* tsearch by handle */
@@ -236,20 +236,13 @@ static int create(CUmemGenericAllocationHandle *ret_handle, size_t size,
     r = sim_device_hold(prop->location.id, size);
     if (r)
         return r;
-    int fd = -1;
-    uint64_t offset = 0;
-    if (prop->requestedHandleTypes) {
-        fd = file_open(size);
-    } else if (arena_open()) {
-        offset = arena_take(size);
-        fd = offset == SIM_NEVER ? -1 : arena;
-    }
-    if (fd < 0) {
+    uint64_t offset = arena_open() ? arena_take(size) : SIM_NEVER;
+    if (offset == SIM_NEVER) {
         sim_say("no file for physical memory (ulimit -n?)");
         sim_device_drop(prop->location.id, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *ret_handle = physical_add(prop, size, fd, offset)->handle;
+    *ret_handle = physical_add(prop, size, arena, offset)->handle;
     return 0;
 }
 
@@ -357,18 +350,63 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
     return sim_leave(&call, r);
 }
 
+static bool copy_content(int from, uint64_t offset, int to, uint64_t size)
+{
+    static char bytes[1 << 16]; /* under the lock */
+
+    for (uint64_t at = 0; at < size; at += sizeof(bytes)) {
+        if (pread(from, bytes, sizeof(bytes), (off_t)(offset + at)) != (ssize_t)sizeof(bytes))
+            return false;
+        if ((bytes[0] || memcmp(bytes, bytes + 1, sizeof(bytes) - 1) != 0)
+                && pwrite(to, bytes, sizeof(bytes), (off_t)at) != (ssize_t)sizeof(bytes))
+            return false;
+    }
+    return true;
+}
+
+static int protect(const struct sim_block *block)
+{
+    int protection = (block->readable ? PROT_READ : 0) | (block->writable ? PROT_WRITE : 0);
+
+    return sim_va_protect(block->addr, block->size, protection) ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+}
+
+/* What is exported gets a file of its own, where it is mapped too. 0 or the code. */
+static int leave_arena(struct sim_physical *physical)
+{
+    int fd;
+
+    if (physical->fd != arena)
+        return 0;
+    fd = file_open(physical->size);
+    if (fd < 0 || !copy_content(arena, physical->offset, fd, physical->size)) {
+        if (fd >= 0)
+            close(fd);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    arena_give(physical->offset, physical->size);
+    physical->fd = fd;
+    physical->offset = 0;
+    for (const struct sim_block *block = physical->blocks; block; block = block->next_of_physical)
+        if (sim_va_map(block->addr, block->size, fd, block->physical_offset) || protect(block))
+            return CUDA_ERROR_OPERATING_SYSTEM;
+    return 0;
+}
+
 CUresult cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllocationHandle handle,
         CUmemAllocationHandleType type, unsigned long long flags)
 {
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-    const struct sim_physical *physical = r ? NULL : find_physical(handle);
+    struct sim_physical *physical = r ? NULL : find_physical(handle);
 
     if (r == 0
             && (!ret_handle || !physical || flags
                     || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
                     || !(physical->prop.requestedHandleTypes & type)))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = leave_arena(physical);
     if (r == 0) {
         int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
         if (fd < 0)
@@ -434,11 +472,13 @@ static int map(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
     physical->mappings++;
     if (multicast)
         sim_multicast_mapped(multicast);
-    (void)sim_ledger_add((struct sim_block){.addr = ptr,
+    physical->blocks = sim_ledger_add((struct sim_block){.addr = ptr,
             .size = size,
             .kind = SIM_BLOCK_MAPPED,
             .device = physical->prop.location.id,
             .physical = physical,
+            .physical_offset = at,
+            .next_of_physical = physical->blocks,
             .multicast = multicast,
             .multicast_offset = offset});
     sim_stats.maps++;
@@ -475,6 +515,15 @@ static bool whole_mappings(uint64_t addr, uint64_t size)
     return size > 0 && at == addr + size;
 }
 
+static void forget_block(struct sim_physical *physical, const struct sim_block *block)
+{
+    struct sim_block **link = &physical->blocks;
+
+    while (*link != block)
+        link = &(*link)->next_of_physical;
+    *link = block->next_of_physical;
+}
+
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     struct sim_call call;
@@ -489,6 +538,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         struct sim_multicast *multicast = block->multicast;
         at += block->size;
         sim_va_drop(block->addr, block->size);
+        forget_block(physical, block);
         sim_ledger_remove(block);
         sim_vmm_unmapped(physical);
         if (multicast)
@@ -500,8 +550,6 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 static int set_access(struct sim_block *block, const CUmemAccessDesc *desc, size_t count)
 {
-    int protection = PROT_NONE;
-
     for (size_t i = 0; i < count; i++) {
         unsigned bit = 1U << desc[i].location.id;
         block->readable = (uint16_t)(block->readable & ~bit);
@@ -511,11 +559,7 @@ static int set_access(struct sim_block *block, const CUmemAccessDesc *desc, size
         if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             block->writable = (uint16_t)(block->writable | bit);
     }
-    if (block->readable)
-        protection |= PROT_READ;
-    if (block->writable)
-        protection |= PROT_WRITE;
-    return sim_va_protect(block->addr, block->size, protection) ? CUDA_ERROR_OUT_OF_MEMORY : 0;
+    return protect(block);
 }
 
 static int check_access(const CUmemAccessDesc *desc, size_t count)
@@ -594,8 +638,8 @@ static int range_file(CUdeviceptr ptr, uint64_t size, int *ret_fd)
         return CUDA_ERROR_NOT_SUPPORTED; /* a descriptor has no offset here */
     if (block->kind == SIM_BLOCK_PLAIN && block->va_size)
         fd = sim_ipc_file_of(block->addr, block->va_size);
-    else if (block->kind == SIM_BLOCK_MAPPED && block->physical->fd != arena)
-        fd = block->physical->fd;
+    else if (block->kind == SIM_BLOCK_MAPPED && sim_vmm_handle_types(block->physical))
+        fd = leave_arena(block->physical) ? -1 : block->physical->fd;
     else
         return CUDA_ERROR_NOT_SUPPORTED;
     fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);

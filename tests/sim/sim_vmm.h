@@ -23,11 +23,12 @@ struct sim_physical {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     uint64_t size;
-    int fd;            /* the arena, or a file of its own if it may be exported */
-    uint64_t offset;   /* in fd */
-    bool imported;     /* counted where it was made */
-    unsigned handles;  /* references that cuMemRelease gives back */
-    unsigned mappings; /* references that cuMemUnmap and multicast objects give back */
+    int fd;                   /* the arena, or a file of its own once it was exported */
+    uint64_t offset;          /* in fd */
+    bool imported;            /* counted where it was made */
+    unsigned handles;         /* references that cuMemRelease gives back */
+    unsigned mappings;        /* references that cuMemUnmap and multicast objects give back */
+    struct sim_block *blocks; /* where it is mapped */
 };
 
 /* The living handle, or NULL. */

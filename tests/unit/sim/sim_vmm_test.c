@@ -268,6 +268,20 @@ TEST(an_exported_handle_is_a_file_of_the_same_bytes)
     *(volatile char *)(va + 5) = 55;
     CHECK_EQ(*(volatile char *)(va + GRANULE + 5), 55);
     CHECK_EQ(sim_figures().held[0], GRANULE);
+    CU(cuMemCreate(&mine, GRANULE, &shareable, 0)); /* and where it was mapped and written before */
+    va = reserve(2 * GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, mine, 0));
+    CU(cuMemSetAccess(va, GRANULE, &both, 1));
+    *(volatile char *)(va + GRANULE - 1) = 44;
+    CU(cuMemExportToShareableHandle(&fd, mine, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CU(cuMemImportFromShareableHandle(
+            &theirs, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    CU(cuMemMap(va + GRANULE, GRANULE, 0, theirs, 0));
+    CU(cuMemSetAccess(va + GRANULE, GRANULE, &both, 1));
+    CHECK_EQ(*(volatile char *)(va + 2 * GRANULE - 1), 44);
+    *(volatile char *)(va + 7) = 33;
+    CHECK_EQ(*(volatile char *)(va + GRANULE + 7), 33);
+    CU(cuMemUnmap(va, 2 * GRANULE));
     mine = create(GRANULE);
     CHECK_EQ(cuMemExportToShareableHandle(&fd, mine, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
             CUDA_ERROR_INVALID_VALUE);
