@@ -14,6 +14,17 @@
 struct heap *heap_get(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
 
+/* The kind of the heap that serves the sync API in a context. A device that has no virtual memory management has no mapped one. */
+static inline enum heap_kind heap_sync_kind(struct pool *pool, uint64_t context) POOL_LOCKED
+{
+    const struct heap *heap =
+            pool->opts.sync_mapped ? heap_get(pool, HEAP_PRIVATE, context, -1) : NULL;
+
+    if (!pool->opts.sync_mapped)
+        return HEAP_PLAIN;
+    return heap && heap->no_range && !heap->range_wait ? HEAP_PLAIN : HEAP_PRIVATE;
+}
+
 /* The heap after this one (NULL: the first) of all that are there, those that leave last; NULL = it was the last. */
 static inline struct heap *heap_any(const struct pool *pool, const struct heap *after) POOL_LOCKED
 {

@@ -7,7 +7,7 @@
  *
  *     pool_alloc ─► hint acts? ─ yes ─► hint range: a physical handle of its own ───────────────────────┐
  *          │            no                                                                              │
- *          ├─ sync ──► plain heap of the context ──┐                                                    ├─► outcome
+ *          ├─ sync ──► plain heap of the context ──┐  (sync_mapped: its mapped heap)                    ├─► outcome
  *          └─ stream ► mapped heap of the pool ────┴─ clean or own stream's free block (bestfit.h) ─────┤
  *                                     miss: poll fences · wait above the budget · trim · grow · wait · OOM
  *     pool_free  ─► sync: open epoch (fence.h), no driver call ·  stream: point set, reusable there at once

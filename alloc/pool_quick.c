@@ -79,7 +79,7 @@ static __attribute__((noinline)) struct pool_given give_fit(struct pool *pool,
 }
 
 /* And for the sync API. */
-static __attribute__((noinline)) struct pool_given give_plain_fit(
+static __attribute__((noinline)) struct pool_given give_sync_fit(
         struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
     uint32_t index = serve_fit(pool, heap, size);
@@ -105,20 +105,22 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
     struct block *block;
     struct heap *heap;
     struct pool_given given = {0, 0};
+    enum heap_kind kind;
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
         return given; /* nothing, or more than there is */
     lock_take_leaf(&pool->lock);
-    heap = pool->last[HEAP_PLAIN];
+    kind = pool->opts.sync_mapped ? HEAP_PRIVATE : HEAP_PLAIN;
+    heap = pool->last[kind];
     if (UNLIKELY(!heap || heap->owner != owner))
-        heap = heap_get(pool, HEAP_PLAIN, owner, -1);
+        heap = heap_get(pool, kind, owner, -1);
     if (UNLIKELY(!heap || reclaim_is_due(pool)))
         goto drop; /* an epoch that is due is closed by the long form */
     block = first_recent(pool,
             rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
     if (UNLIKELY(!block || rounded > FREECACHE_MAX))
-        given = give_plain_fit(pool, heap, size);
+        given = give_sync_fit(pool, heap, size);
     else
         given = give_first(pool, heap, slot, block, size, 0);
 drop:
@@ -229,7 +231,7 @@ QUICK void take(struct pool *pool, struct heap *heap, const struct block *block,
                 records_next_seq(pool), block->node.size - block->slack, heap->device->number};
 }
 
-QUICK bool free_plain(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
+QUICK bool free_sync(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
 {
     struct segment *segment;
     struct block *block;
@@ -243,8 +245,8 @@ QUICK bool free_plain(struct pool *pool, devptr_t ptr, struct pool_taken *ret_ta
         goto drop;
     segment = block_segment(pool, block);
     heap = segment->heap;
-    if (UNLIKELY(heap->kind != HEAP_PLAIN))
-        goto drop;
+    if (UNLIKELY(heap->kind == HEAP_MAPPED))
+        goto drop; /* its streams are known */
     take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
@@ -297,12 +299,12 @@ drop:
 
 bool pool_free_quickly(struct pool *pool, devptr_t ptr)
 {
-    return free_plain(pool, ptr, NULL);
+    return free_sync(pool, ptr, NULL);
 }
 
 bool pool_free_told(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
 {
-    return free_plain(pool, ptr, ret_taken);
+    return free_sync(pool, ptr, ret_taken);
 }
 
 bool pool_free_on_quickly(struct pool *pool, devptr_t ptr, uint64_t stream)

@@ -42,6 +42,9 @@ struct pool_opts {
     uint64_t idle_ns; /* a program that made no call for so long is idle (pool_idle); 0 = never */
     enum pool_remap remap;
     bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
+    /* the sync API is served from the mapped heap of the context, whose storage moves; from its plain heap where the device has
+     * no addresses for that */
+    bool sync_mapped;
     uint64_t small;       /* requests up to this go to small segments of a plain heap */
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */

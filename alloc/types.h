@@ -181,7 +181,7 @@ enum holder_state {
 enum heap_kind {
     HEAP_PLAIN, /* one per context: segments from cuMemAlloc, serves the sync API */
     HEAP_MAPPED, /* one per memory pool: a reserved range with physical handles, serves the stream API */
-    HEAP_PRIVATE, /* one per context: mapped, serves hint-matched sync requests */
+    HEAP_PRIVATE, /* one per context: mapped, serves sync requests that a hint matches, or all (pool_opts.sync_mapped) */
     HEAP_KIND_COUNT,
 };
 

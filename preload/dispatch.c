@@ -45,6 +45,7 @@ static struct pool *pool;
 static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
 unsigned dispatch_sync_free;
 bool dispatch_meminfo_raw;
+bool dispatch_sync_mapped;
 bool dispatch_records;
 
 static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
@@ -122,6 +123,7 @@ static int start_pool(const struct config *config)
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
     opts.export_safe = pool_key(config, "placement", 0) == 1;
+    opts.sync_mapped = dispatch_sync_mapped = pool_key(config, "sync", 0) == 1;
     dispatch_meminfo_raw = pool_key(config, "meminfo", 0) == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }
@@ -371,7 +373,7 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
  */
 static bool is_answer(const struct dispatch_request *request, int result)
 {
-    bool mapped = request->api == API_STREAM || hint_acts(&request->plan);
+    bool mapped = request->api == API_STREAM || dispatch_sync_mapped || hint_acts(&request->plan);
 
     return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
@@ -390,7 +392,7 @@ void dispatch_tell_python(void)
     dispatch_told(capture_note(0, line));
 }
 
-/* A heap of stream-ordered memory has no addresses: the first time is a line, each is a note in the report. */
+/* A mapped heap has no addresses: the first time is a line, each is a note in the report. */
 static void tell_no_range(void)
 {
     static _Atomic(uint64_t) told;
@@ -401,12 +403,22 @@ static void tell_no_range(void)
     if (errors <= before || !atomic_compare_exchange_strong(&told, &before, errors))
         return;
     (void)snprintf(text, sizeof text,
-            "the driver gave no addresses for stream-ordered memory (%lu so far): it serves such "
+            "the driver gave no addresses for mapped memory (%lu so far): it serves such "
             "requests itself meanwhile",
             (unsigned long)errors);
     if (before == 0)
         msg_warn("%s", text);
     dispatch_told(capture_note(1, text));
+}
+
+/* Mapped memory of two devices: copies between them do not find their way by the address alone (R85). */
+static void note_device(int device)
+{
+    static _Atomic(uint64_t) seen;
+    uint64_t bit = UINT64_C(1) << (device & 63);
+
+    if (dispatch_sync_mapped && (atomic_fetch_or(&seen, bit) & ~bit))
+        guard_set(GUARD_PEERS);
 }
 
 int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
@@ -416,6 +428,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
+    note_device(device);
     if (request->counted)
         request->tag = *request->counted;
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)

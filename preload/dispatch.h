@@ -162,9 +162,10 @@ void dispatch_synchronised(void);
 void dispatch_context_hide(uint64_t generation, bool hidden);
 void dispatch_context_gone(uint64_t generation);
 
-/* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver. */
+/* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver; KEDGE_POOL=sync=mapped. */
 extern bool dispatch_records;
 extern bool dispatch_meminfo_raw;
+extern bool dispatch_sync_mapped;
 
 /* In the child of a fork. */
 void dispatch_fork_child(void);

@@ -54,6 +54,7 @@ enum guard_bit {
     GUARD_LAUNCHES = 16, /* launches are anchors, events or memory (launches.h, graphmem.h) */
     GUARD_CAPTURING = 4, /* a stream is being captured: so are arguments, if it is this one */
     GUARD_USES = 8,      /* uses are recorded: arguments are looked at, but nothing is stopped */
+    GUARD_PEERS = 32, /* copies between devices may have to be copies between peers (touch_peers) */
 };
 
 extern atomic_uint guard_word;

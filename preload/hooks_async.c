@@ -364,7 +364,7 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
     if (r != 0) /* asked twice: what may be a failure of ours decides about memory */
         r = (int)REAL(cuStreamIsCapturing)(named, &status);
     if (r != 0) /* a block of cuMemAlloc would be refused before the stream is looked at */
-        return block->mapped ? ask_stream(handle, per_thread) : r;
+        return block->heap == HEAP_MAPPED ? ask_stream(handle, per_thread) : r;
     /* On a capturing stream: the driver's own answer, and the block stays. */
     return status != CU_STREAM_CAPTURE_STATUS_NONE ? -EINVAL : 0;
 }

@@ -5,6 +5,7 @@
  * On a stream that is being captured they are pinned (R80). The functions are written by the macros of submit.h.
  */
 #include "preload/arrays.h"
+#include "preload/life.h"
 #include "preload/params.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
@@ -91,6 +92,20 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
     return false;
 }
 
+/* A copy that nothing else is to be done about. */
+static bool is_between_peers(
+        CUdeviceptr dst, CUdeviceptr src, CUcontext *ret_dst, CUcontext *ret_src)
+{
+    bool is;
+
+    if (!guard_has(GUARD_PEERS) || guard_depth() > 0 || life_is_passive())
+        return false;
+    guard_push();
+    is = touch_peers(dst, src, ret_dst, ret_src);
+    guard_pop();
+    return is;
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -104,7 +119,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
         struct submit submit;                                                                \
         submit_notice(on_stream, per_thread);                                                \
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
-            return REAL(symbol) args;                                                        \
+            return is_between_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         if (!either(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)              \
             result = touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         return submit_end(&submit, result);                                                  \

@@ -118,8 +118,10 @@ static bool answer_block(
         return put_word(value, (uintptr_t)mempool.handle);
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return put_bool(value, attribute, ptr, true);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        return put_bool(value, attribute, ptr, false);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* the handles are ours, and not to be had */
+        return put_word(value, 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* as natively, whoever asks for more than the answer is refused */
+        return put_bool(value, attribute, ptr, info->heap == HEAP_PRIVATE && info->rule < 0);
     default:
         return false;
     }
@@ -150,8 +152,6 @@ static bool answer_husk(
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return put_bool(value, attribute, ptr, false);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return put_word(value, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return put_int(value, (unsigned)CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block stood on a handle of its own */

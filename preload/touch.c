@@ -249,10 +249,10 @@ bool touch_untold(void)
 struct side {
     CUcontext context;
     int device;
-    bool hinted;
+    bool is_mapped; /* of a context */
 };
 
-static bool is_hinted(devptr_t ptr, struct side *ret_side)
+static bool is_mapped(devptr_t ptr, struct side *ret_side)
 {
     struct context context;
     struct block_info info;
@@ -264,7 +264,7 @@ static bool is_hinted(devptr_t ptr, struct side *ret_side)
     return true;
 }
 
-/* Memory that is not hinted: the driver knows whose it is, unless it belongs to no context. */
+/* Other memory: the driver knows whose it is, unless it belongs to no context. */
 static bool is_plain(devptr_t ptr, struct side *ret_side)
 {
     *ret_side = (struct side){NULL, -1, false};
@@ -278,17 +278,17 @@ static bool is_plain(devptr_t ptr, struct side *ret_side)
 
 bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src)
 {
-    struct side to = {.hinted = false};
-    struct side from = {.hinted = false};
+    struct side to = {.is_mapped = false};
+    struct side from = {.is_mapped = false};
     struct context here;
 
-    if (!sidecar.acts)
+    if (!sidecar.acts && !guard_has(GUARD_PEERS))
         return false;
-    (void)is_hinted(dst, &to);
-    (void)is_hinted(src, &from);
-    if ((!to.hinted && !from.hinted) || context_here(&here) != 0)
+    (void)is_mapped(dst, &to);
+    (void)is_mapped(src, &from);
+    if ((!to.is_mapped && !from.is_mapped) || context_here(&here) != 0)
         return false;
-    if ((!to.hinted && !is_plain(dst, &to)) || (!from.hinted && !is_plain(src, &from)))
+    if ((!to.is_mapped && !is_plain(dst, &to)) || (!from.is_mapped && !is_plain(src, &from)))
         return false;
     if (to.device == here.device && from.device == here.device)
         return false;

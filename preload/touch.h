@@ -80,8 +80,8 @@ bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const c
 void touch_written(const struct outcome *written);
 
 /*
- * For a copy between device addresses: true if one side is a hinted block to which the other device has no access, although
- * natively it would be plain memory that every copy reaches. Then the contexts to copy between (R85).
+ * For a copy between device addresses: true if one side is mapped memory of a context to which the other device has no access,
+ * although natively it would be plain memory that every copy reaches. Then the contexts to copy between (R85).
  */
 bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src);
 

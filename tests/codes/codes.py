@@ -37,10 +37,12 @@ RUNS = {
 }
 
 # `moved`: the pool as it is under pressure all the time. Growth is always above the budget, so free blocks are waited for,
-# idle memory is given back, and storage of free blocks of a mapped heap moves whenever a request finds no room.
+# idle memory is given back, and storage of free blocks of a mapped heap moves whenever a request finds no room. `mapped`: the
+# same for the cudaMalloc API.
 MODES = {
     "pool": {"KEDGE_MODE": "pool"},
     "moved": {"KEDGE_MODE": "pool", "KEDGE_POOL": "remap=eager,budget=2M"},
+    "mapped": {"KEDGE_MODE": "pool", "KEDGE_POOL": "sync=mapped,remap=eager,budget=2M"},
     "track": {"KEDGE_MODE": "track"},
     "off": {"KEDGE_MODE": "off"},
 }

@@ -63,6 +63,7 @@ ARRANGEMENTS = {
     "tight": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,chunk=4M"}, True),
     "moves": ((), NO_BARRIER | {"KEDGE_POOL": "budget=24M,trim=never"}, True),
     "eager": ((), NO_BARRIER | {"KEDGE_POOL": "remap=eager,trim=never"}, True),
+    "mapped": ((), NO_BARRIER | {"KEDGE_POOL": "sync=mapped,budget=24M,trim=never"}, True),
     "hints": (("--anchors",), NO_BARRIER, True),
     "evict": (("--anchors", "--uncaptured"), NO_BARRIER, True),
     "threads": (("--free-running",), NO_BARRIER, True),
@@ -142,7 +143,7 @@ def floors(total, names):
 
 
 def natively(number):
-    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "evict", "barrier", "old")]
+    legal = [name for name, (_, _, alone) in ARRANGEMENTS.items() if alone and name not in ("tight", "moves", "eager", "mapped", "evict", "barrier", "old")]
     floors(seeds([(name, 1 + i * number, number // len(legal) + 1, None) for i, name in enumerate(legal)]), FLOORS)
 
 

@@ -351,6 +351,39 @@ TEST(r29_peer_access_counts_for_what_was_there_and_for_what_comes)
     CHECK_NE(sum, 0);
 }
 
+/* Memory of cudaMalloc is reached by every copy, whoever has access to what. */
+TEST(r85_copies_between_devices_need_no_peer_access)
+{
+    CUdeviceptr near, far;
+    CUcontext second = NULL;
+    CUstream stream;
+
+    client_init();
+    near = alloc(3 * MB);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(near, 0x44, 3 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);
+    stream = new_stream();
+    far = alloc(3 * MB);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(far, 0, 3 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoD_v2(far, near, MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoDAsync_v2(far + MB, near, MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemcpyDtoD_v2(near + 2 * MB, far + MB, 64), CUDA_SUCCESS); /* and back */
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        unsigned char bytes[64] = {0};
+
+        REQUIRE_EQ(cu->cuCtxSetCurrent(i < 2 ? second : cu->context), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemcpyDtoH_v2(bytes, i < 2 ? far + (size_t)i * MB : near + 2 * MB, 64),
+                CUDA_SUCCESS);
+        CHECK_EQ(bytes[0], 0x44);
+        CHECK_EQ(bytes[63], 0x44);
+    }
+}
+
 /* ---- pools ---------------------------------------------------------------------------------- */
 
 TEST(r8_memory_of_an_exportable_pool_never_enters_ours)

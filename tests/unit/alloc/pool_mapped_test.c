@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The sync API on the mapped heap of a context (pool_opts.sync_mapped): storage moves as epochs pass. */
+#include "tests/unit/alloc/pool_bench.h"
+
+#define BLOCKS 64
+
+static void mapped_opts(struct pool_opts *ret_opts)
+{
+    pool_opts_init(ret_opts);
+    ret_opts->sync_mapped = true;
+}
+
+static struct bench *bench_mapped(uint64_t memory)
+{
+    struct pool_opts opts;
+
+    mapped_opts(&opts);
+    return bench_new_with(memory, &opts);
+}
+
+static struct block_info info_of(struct bench *b, devptr_t ptr)
+{
+    struct block_info info = {.base = 0};
+
+    REQUIRE_EQ(pool_find(b->pool, ptr, &info), 0);
+    return info;
+}
+
+TEST(r76_sync_requests_stand_in_the_mapped_heap_of_their_context)
+{
+    struct bench *b = bench_mapped(256 * MiB);
+    devptr_t small = bench_alloc(b, 700);
+    devptr_t large = bench_alloc(b, 5 * MiB + 512);
+    devptr_t next = bench_alloc(b, 3 * MiB);
+
+    for (int i = 0; i < 3; i++) {
+        struct block_info info = info_of(b, (devptr_t[]){small, large, next}[i]);
+
+        CHECK(info.mapped);
+        CHECK_EQ(info.heap, HEAP_PRIVATE);
+        CHECK_EQ(info.owner, BENCH_CONTEXT);
+        CHECK_EQ(info.rule, -1);
+    }
+    CHECK_EQ(b->fake->segments, 0);
+    CHECK_EQ(b->fake->held, 10 * MiB);              /* 8 MiB and 1,5 KiB, packed */
+    CHECK_EQ(pool_export(b->pool, large), -EINVAL); /* no segment of the driver's */
+    bench_end(b);
+}
+
+/* Natively each of the large ones would need another segment of its own. */
+TEST(r74_free_storage_moves_to_where_a_larger_request_needs_it)
+{
+    struct bench *b = bench_mapped(512 * MiB);
+    devptr_t block[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = bench_alloc(b, 2 * MiB);
+        fake_submit(b->fake, 1, block[i], 2 * MiB);
+    }
+    for (int i = 0; i < BLOCKS; i += 2)
+        CHECK_EQ(bench_free(b, block[i]), 0);
+    for (int i = 0; i < 6; i++) {
+        devptr_t large = bench_alloc(b, 10 * MiB);
+
+        CHECK_NE(large, 0);
+        fake_submit(b->fake, 1, large, 10 * MiB);
+    }
+    CHECK_GE(bench_stats(b).granules_moved, 20);
+    CHECK(b->fake->held_high <= 128 * MiB * 105 / 100 + 2 * MiB);
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
+/* What is not over on the device does not move: it is waited for above the budget, as on a plain heap. */
+TEST(r74_what_moves_was_waited_for)
+{
+    struct bench *b = bench_mapped(512 * MiB);
+    devptr_t block[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = bench_alloc(b, 2 * MiB);
+        fake_submit(b->fake, 1, block[i], 2 * MiB);
+    }
+    fake_drain(b->fake);
+    for (int i = 0; i < BLOCKS; i += 2) {
+        fake_submit(b->fake, 2, block[i], 2 * MiB);
+        CHECK_EQ(bench_free(b, block[i]), 0);
+    }
+    CHECK_NE(bench_alloc(b, 40 * MiB), 0);
+    CHECK_GE(b->fake->waits, 1);
+    CHECK_GE(b->fake->unmaps, 1);
+    bench_end(b); /* the device has met no memory that was taken away */
+}
+
+TEST(r16_with_export_safe_placement_large_blocks_have_slots_of_their_own)
+{
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t ptr;
+
+    mapped_opts(&opts);
+    opts.export_safe = true;
+    b = bench_new_with(256 * MiB, &opts);
+    for (int i = 0; i < 8; i++) {
+        ptr = bench_alloc(b, 2 * MiB + 4096 * (uint64_t)i);
+        CHECK_EQ(ptr % (2 * MiB), 0);
+        CHECK_EQ(info_of(b, ptr).rounded % (2 * MiB), 0);
+        (void)bench_alloc(b, 4096);
+    }
+    bench_end(b);
+}
+
+TEST(without_virtual_memory_the_plain_heap_serves)
+{
+    struct fake_driver *fake = fake_new(256 * MiB);
+    struct pool_opts opts;
+    struct bench *b;
+    devptr_t ptr;
+
+    mapped_opts(&opts);
+    fake->no_vmm = true;
+    b = bench_over(fake, &opts);
+    for (int i = 0; i < 4; i++) {
+        ptr = bench_alloc(b, 3 * MiB);
+        CHECK_EQ(info_of(b, ptr).heap, HEAP_PLAIN);
+        CHECK_EQ(bench_free(b, ptr), 0);
+        bench_pass(b);
+    }
+    CHECK_EQ(b->fake->segments, 1); /* used again */
+    bench_end(b);
+}
+
+TEST(without_addresses_for_a_while_the_plain_heap_serves_for_that_while)
+{
+    struct bench *b = bench_mapped(256 * MiB);
+    devptr_t ptr = 0;
+    int tries = 0;
+
+    b->fake->range_max = 1;
+    ptr = bench_alloc(b, 3 * MiB);
+    CHECK_EQ(info_of(b, ptr).heap, HEAP_PLAIN);
+    b->fake->range_max = 0;
+    do {
+        ptr = bench_alloc(b, 64 * KiB);
+        REQUIRE(ptr);
+    } while (info_of(b, ptr).heap == HEAP_PLAIN && ++tries < 100);
+    CHECK_EQ(info_of(b, ptr).heap, HEAP_PRIVATE);
+    CHECK_GE(tries, 1);
+    bench_end(b);
+}
+
+TEST(r76_the_end_of_its_context_ends_the_heap)
+{
+    struct bench *b = bench_mapped(256 * MiB);
+    struct block_info info;
+    devptr_t ptr = bench_alloc(b, 30 * MiB);
+
+    CHECK_EQ(bench_free(b, bench_alloc(b, 7 * MiB)), 0); /* pending */
+    pool_context_going(b->pool, BENCH_CONTEXT);
+    CHECK_GE(b->fake->held, 30 * MiB); /* work of it may use it still */
+    pool_context_gone(b->pool, BENCH_CONTEXT);
+    CHECK_EQ(b->fake->held, 0);
+    CHECK_EQ(pool_find(b->pool, ptr, &info), -ENOENT);
+    CHECK_NE(bench_alloc(b, 30 * MiB), 0); /* of a new one, that has the number for once */
+    bench_end(b);
+}
+
+TEST(the_short_forms_serve_the_mapped_heap)
+{
+    struct bench *b = bench_mapped(256 * MiB);
+    struct pool_given given;
+    devptr_t ptr;
+
+    ptr = bench_alloc(b, 64 * KiB);
+    CHECK(pool_free_quickly(b->pool, ptr));
+    given = pool_alloc_quickly(b->pool, BENCH_CONTEXT, 64 * KiB);
+    CHECK_NE(given.ptr, 0);
+    CHECK_NE(given.ptr, ptr); /* its epoch has not passed */
+    given = pool_alloc_quickly(
+            b->pool, BENCH_CONTEXT, 128 * KiB); /* cut from what is left of its slot */
+    CHECK_NE(given.ptr, 0);
+    CHECK_EQ(info_of(b, given.ptr).heap, HEAP_PRIVATE);
+    CHECK_EQ(bench_free(b, given.ptr), 0);
+    CHECK_EQ(bench_free(b, given.ptr), -EINVAL);
+    bench_end(b);
+}
+
+/* Each call of the driver fails in turn: the request is served all the same, or refused, and nothing is lost. */
+TEST(r32_any_call_of_a_move_may_fail)
+{
+    for (int n = 1; n < 60; n++) {
+        struct bench *b = bench_mapped(256 * MiB);
+        devptr_t block[8], large;
+
+        for (int i = 0; i < 8; i++)
+            block[i] = bench_alloc(b, 2 * MiB);
+        for (int i = 0; i < 8; i += 2)
+            CHECK_EQ(bench_free(b, block[i]), 0);
+        bench_pass(b);
+        b->fake->fail_at = n;
+        b->fake->fail_code = FAKE_FAILURE;
+        large = bench_alloc(b, 8 * MiB);
+        CHECK(large != 0 || b->r != 0);
+        b->fake->fail_at = 0;
+        for (int i = 1; i < 8; i += 2)
+            fake_submit(b->fake, 1, block[i], 2 * MiB);
+        if (large)
+            fake_submit(b->fake, 1, large, 8 * MiB);
+        bench_end(b);
+    }
+}
