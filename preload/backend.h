@@ -24,6 +24,9 @@
 /* The table for pool_new. */
 extern const struct driver backend_driver;
 
+/* Physical handles can be shown to other processes where the device has that (ipc.h). Fixed when life starts. */
+extern bool backend_shares_handles;
+
 /* After this error nothing on the device can go on in this process (R34). */
 bool backend_is_sticky(int result);
 

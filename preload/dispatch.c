@@ -123,7 +123,9 @@ static int start_pool(const struct config *config)
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
     opts.export_safe = pool_key(config, "placement", 0) == 1;
-    opts.sync_mapped = dispatch_sync_mapped = pool_key(config, "sync", 0) == 1;
+    opts.sync_mapped = pool_key(config, "sync", 0) == 1;
+    dispatch_sync_mapped = opts.sync_mapped;
+    backend_shares_handles = opts.sync_mapped;
     dispatch_meminfo_raw = pool_key(config, "meminfo", 0) == 1;
     return pool_new(&backend_driver, &opts, &pool);
 }

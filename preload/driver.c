@@ -195,6 +195,8 @@ static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size
 
 /* ---- mapped memory -------------------------------------------------------------------------- */
 
+bool backend_shares_handles;
+
 static CUmemAllocationProp handle_prop(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -207,6 +209,12 @@ static CUmemAllocationProp handle_prop(int device)
                 &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
             == CUDA_SUCCESS)
         prop.allocFlags.gpuDirectRDMACapable = capable ? 1 : 0;
+    if (backend_shares_handles
+            && REAL(cuDeviceGetAttribute)(&capable,
+                       CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device)
+                    == CUDA_SUCCESS
+            && capable)
+        prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return prop;
 }
 

@@ -10,6 +10,7 @@
 #include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/hookrow.h"
+#include "preload/ipc.h"
 #include "preload/mempools.h"
 #include "preload/quick.h"
 
@@ -428,6 +429,8 @@ static __attribute__((noinline)) CUresult free_fully(
     if (end.key && result == CUDA_SUCCESS)
         driver_freed(ptr, stream, per_thread);
     async_native_freed(native);
+    if (r == 0)
+        ipc_freed(ptr);
     life_leave();
     return result;
 }

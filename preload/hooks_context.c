@@ -6,6 +6,7 @@
 #include "preload/backend.h"
 #include "preload/gate.h"
 #include "preload/hookrow.h"
+#include "preload/ipc.h"
 #include "preload/launches.h"
 #include "preload/params.h"
 
@@ -77,6 +78,7 @@ static void gone(const struct ending *ending, CUresult result)
         return;
     }
     dispatch_context_gone(ending->generation);
+    ipc_context_gone(ending->generation);
 }
 
 static bool is_inactive(CUdevice device)

@@ -2,10 +2,13 @@
 /*
  * Memory that the program shows to others. The driver exports what an address lies in, from its base: for a block inside a
  * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
- * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80).
+ * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80). A mapped block of
+ * the cudaMalloc API gets a handle of our own, which other programs under kedge can open (ipc.h).
  */
+#include "preload/backend.h"
 #include "preload/forklock.h"
 #include "preload/hookrow.h"
+#include "preload/ipc.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
 #include "preload/sidecar.h"
@@ -15,6 +18,7 @@
 #include "alloc/table.h"
 #include "tracker/uses.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 static void say_refused(const char *call, devptr_t ptr, const char *why)
@@ -54,7 +58,7 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
         return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
     hint_off(info, call);
     /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
-    if (info->mapped && info->heap == HEAP_MAPPED && info->rule < 0)
+    if (info->mapped && ((info->heap == HEAP_MAPPED && info->rule < 0) || ipc_shows(info)))
         return CUDA_SUCCESS;
     if (info->mapped) {
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
@@ -66,15 +70,70 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static CUresult refused(struct pins *pins)
+{
+    CUresult result = pins_result(pins, CUDA_ERROR_INVALID_VALUE);
+
+    pins_undo(pins);
+    return result;
+}
+
+static void say_for_whom(const char *call, devptr_t ptr)
+{
+    static atomic_bool said;
+
+    if (!atomic_exchange(&said, true))
+        msg_warn("%s(%p): mapped memory, which programs under kedge alone can open; "
+                 "KEDGE_POOL=sync=plain serves "
+                 "others",
+                call, (void *)(uintptr_t)ptr);
+}
+
+/* A mapped block, by a handle of our own. */
+static CUresult show_mapped(
+        const char *call, CUipcMemHandle *ret_handle, devptr_t ptr, const struct block_info *info)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUipcMemHandle unused;
+    int r = (int)REAL(cuIpcGetMemHandle)(&unused, ptr);
+
+    if (backend_is_sticky(r)) /* else it is an address that the driver knows nothing of */
+        return (CUresult)r;
+    if (!ret_handle || is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE;
+    hint_off(info, call);
+    if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
+        return refused(&pins);
+    r = ipc_export(info, ret_handle);
+    if (r == 0) {
+        pins_keep(&pins);
+        say_for_whom(call, ptr);
+        return CUDA_SUCCESS;
+    }
+    pins_undo(&pins);
+    if (r > 0 && backend_is_sticky(r))
+        return (CUresult)r;
+    say_refused(call, ptr,
+            r == -EMFILE ? "it needs more descriptors than this process may have"
+                         : "its handles cannot be exported");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcGetMemHandle);
     CUresult result = CUDA_SUCCESS;
     struct block_info info;
+    struct context here;
+    bool is_shown = false;
 
-    if (entered && is_ours(ptr, &info))
-        result = may_show("cuIpcGetMemHandle", ptr, &info);
-    if (result == CUDA_SUCCESS)
+    if (entered && is_ours(ptr, &info)) {
+        /* without a context the driver has its say */
+        is_shown = ipc_shows(&info) && context_here(&here) == 0;
+        result = is_shown ? show_mapped("cuIpcGetMemHandle", ret_handle, ptr, &info)
+                          : may_show("cuIpcGetMemHandle", ptr, &info);
+    }
+    if (result == CUDA_SUCCESS && !is_shown)
         result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
     if (entered && result == CUDA_SUCCESS)
         uses_shown(ptr, 1);
@@ -152,19 +211,71 @@ static void still_open(devptr_t ptr)
     lock_drop(&imports_lock);
 }
 
-HOOKROW(cuIpcOpenMemHandle, (CUdeviceptr * made, CUipcMemHandle handle, unsigned int flags),
-        (made, handle, flags), opened(*made))
-HOOKROW(cuIpcOpenMemHandle_v2, (CUdeviceptr * made, CUipcMemHandle handle, unsigned int flags),
-        (made, handle, flags), opened(*made))
+#define LAZY_PEERS 1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is */
+
+/* A handle of ours. False: the driver has its say. */
+static bool open_mapped(
+        CUdeviceptr *made, const CUipcMemHandle *handle, unsigned int flags, CUresult *ret_result)
+{
+    uint64_t size = 0;
+    int r;
+
+    if (!made || flags != LAZY_PEERS || !ipc_is_ours(handle))
+        return false;
+    r = ipc_open(handle, made, &size);
+    if (r < 0)
+        return false;
+    if (r == 0 && size > 0)
+        dispatch_made(MEMCLASS_IMPORTED, *made, size, dispatch_device());
+    *ret_result = (CUresult)r;
+    return true;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+#define OPENS(symbol)                                                             \
+    CUresult symbol(CUdeviceptr *made, CUipcMemHandle handle, unsigned int flags) \
+    {                                                                             \
+        bool entered = life_enter(SLOT_##symbol);                                 \
+        CUresult result;                                                          \
+        if (!entered || !open_mapped(made, &handle, flags, &result)) {            \
+            result = REAL(symbol)(made, handle, flags);                           \
+            if (entered && result == CUDA_SUCCESS)                                \
+                opened(*made);                                                    \
+        }                                                                         \
+        if (entered)                                                              \
+            life_leave();                                                         \
+        return result;                                                            \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+OPENS(cuIpcOpenMemHandle)
+OPENS(cuIpcOpenMemHandle_v2)
+
+/* -ENOENT: none of ours. */
+static int close_mapped(CUdeviceptr ptr)
+{
+    struct dispatch_end end = dispatch_end(ptr);
+    bool is_last = false;
+    int r = ipc_close(ptr, &is_last);
+
+    if (is_last)
+        dispatch_ended(&end, r);
+    return r;
+}
 
 /* Counted before the real call: afterwards the address may be something else's. */
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
-    uint64_t opens = entered ? closing(ptr) : 0;
+    int r = entered ? close_mapped(ptr) : -ENOENT;
+    uint64_t opens = entered && r < 0 ? closing(ptr) : 0;
     struct dispatch_end end = {.key = 0};
     CUresult result;
 
+    if (r >= 0) {
+        life_leave();
+        return (CUresult)r;
+    }
     if (opens == 1)
         end = dispatch_end(ptr);
     result = REAL(cuIpcCloseMemHandle)(ptr);
@@ -178,14 +289,6 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 
 /* ---- handles of mapped memory --------------------------------------------------------------- */
 
-static CUresult refused(struct pins *pins)
-{
-    CUresult result = pins_result(pins, CUDA_ERROR_INVALID_VALUE);
-
-    pins_undo(pins);
-    return result;
-}
-
 /*
  * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
  * it (cuMemRelease); the handles of other mapped memory are ours and may carry other blocks.
@@ -198,7 +301,7 @@ static CUresult retain_of_ours(
     struct block_info now;
     CUresult result;
 
-    if (is_gone(info))
+    if (is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
         return CUDA_ERROR_INVALID_VALUE;
     hint_off(info, call);
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))

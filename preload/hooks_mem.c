@@ -4,6 +4,7 @@
 #include "preload/dispatch.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
+#include "preload/ipc.h"
 #include "preload/life.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
@@ -165,6 +166,8 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
     if (end.key && result == CUDA_SUCCESS)
         graphmem_freed(ptr);
     async_native_freed(native);
+    if (r == 0)
+        ipc_freed(ptr);
     life_leave();
     return result;
 }

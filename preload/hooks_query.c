@@ -8,6 +8,7 @@
 #include "preload/gauge.h"
 #include "preload/guard.h"
 #include "preload/hookrow.h"
+#include "preload/ipc.h"
 #include "preload/mempools.h"
 
 #include <string.h>
@@ -48,6 +49,13 @@ static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
     return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0 && ret_info->mapped;
 }
 
+/* true: ptr lies in memory of another process that ipc.h has opened, in several mappings. */
+static bool is_imported(devptr_t ptr, struct block_info *ret_info)
+{
+    *ret_info = (struct block_info){.state = HOLDER_LIVE, .rule = -1};
+    return ipc_find(ptr, &ret_info->base, &ret_info->size);
+}
+
 /* An address at which there never is anything: what the driver says of it, it would say of a freed one. */
 #define NOWHERE ((CUdeviceptr)0)
 
@@ -63,7 +71,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     struct block_info info;
     CUresult result;
 
-    if (!entered || !is_mapped(ptr, &info)) {
+    if (!entered || (!is_imported(ptr, &info) && !is_mapped(ptr, &info))) {
         result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, ptr);
     } else if (!is_held(&info)) {
         result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, NOWHERE);
@@ -120,8 +128,8 @@ static bool answer_block(
         return put_bool(value, attribute, ptr, true);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* the handles are ours, and not to be had */
         return put_word(value, 0);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* as natively, whoever asks for more than the answer is refused */
-        return put_bool(value, attribute, ptr, info->heap == HEAP_PRIVATE && info->rule < 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* ipc.h */
+        return put_bool(value, attribute, ptr, ipc_shows(info));
     default:
         return false;
     }
@@ -209,6 +217,18 @@ static CUresult attribute_of(
     return result;
 }
 
+/* What was opened is one range, in as many mappings as there are physical handles. */
+static bool answer_imported(void *value, CUpointer_attribute attribute, devptr_t ptr)
+{
+    struct block_info info;
+
+    if (!is_imported(ptr, &info))
+        return false;
+    if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+        return put_word(value, info.base);
+    return attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE && put_word(value, info.size);
+}
+
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuPointerGetAttribute);
@@ -217,6 +237,8 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 
     if (entered && value && is_mapped(ptr, &info))
         result = attribute_of(value, attribute, ptr, &info);
+    else if (entered && value && answer_imported(value, attribute, ptr))
+        result = CUDA_SUCCESS;
     else
         result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
     if (entered)
@@ -238,9 +260,10 @@ CUresult cuPointerGetAttributes(
     CUresult result =
             REAL(cuPointerGetAttributes)(count, attributes, values, ours && !held ? NOWHERE : ptr);
 
-    for (unsigned i = 0; held && result == CUDA_SUCCESS && attributes && values && i < count; i++)
-        if (values[i])
-            (void)answer(values[i], attributes[i], &info, ptr);
+    for (unsigned i = 0; entered && result == CUDA_SUCCESS && attributes && values && i < count;
+            i++)
+        if (values[i] && !(held && answer(values[i], attributes[i], &info, ptr)) && !ours)
+            (void)answer_imported(values[i], attributes[i], ptr);
     if (entered)
         life_leave();
     return result;

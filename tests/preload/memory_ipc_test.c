@@ -3,7 +3,7 @@
  * Two processes on the simulated device, in which, as on a real one, an interior pointer exports its base's handle. What
  * the driver would show rightly goes through untouched; everything else is refused, with one line, never answered wrongly.
  */
-#include "tests/preload/client.h"
+#include "tests/preload/onlooker.h"
 
 #include "tracker/read.h"
 
@@ -25,121 +25,6 @@ static void fill(CUdeviceptr ptr, unsigned char value, size_t size)
 {
     REQUIRE_EQ(cu->cuMemsetD8_v2(ptr, value, size), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
-}
-
-/* ---- the other process ---------------------------------------------------------------------- */
-
-struct order {
-    CUipcMemHandle handle;
-    unsigned char wanted;
-    size_t size;
-};
-
-/* Opens what it is shown and counts the bytes that are as wanted. Forked before the first CUDA call. */
-static int onlooker(int from, int to)
-{
-    struct order order;
-
-    if (!client_load() || cu->cuInit(0) != CUDA_SUCCESS)
-        return 77;
-    CUcontext context = NULL;
-
-    if (cu->cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS
-            || cu->cuCtxSetCurrent(context) != CUDA_SUCCESS)
-        return 1;
-    while (read(from, &order, sizeof order) == (ssize_t)sizeof order) {
-        unsigned char *back = calloc(1, order.size);
-        CUdeviceptr ptr = 0;
-        size_t same = 0;
-
-        if (!back || cu->cuIpcOpenMemHandle_v2(&ptr, order.handle, 1) != CUDA_SUCCESS
-                || cu->cuMemcpyDtoH_v2(back, ptr, order.size) != CUDA_SUCCESS)
-            return 2;
-        for (size_t i = 0; i < order.size; i++)
-            same += back[i] == order.wanted;
-        free(back);
-        if (cu->cuIpcCloseMemHandle(ptr) != CUDA_SUCCESS
-                || write(to, &same, sizeof same) != (ssize_t)sizeof same)
-            return 3;
-    }
-    return 0;
-}
-
-struct other {
-    int to, from;
-    pid_t pid;
-};
-
-static struct other start_onlooker(void)
-{
-    int down[2], up[2];
-    struct other other;
-
-    REQUIRE(pipe(down) == 0 && pipe(up) == 0);
-    other.pid = fork();
-    REQUIRE(other.pid >= 0);
-    if (other.pid == 0) {
-        (void)close(down[1]);
-        (void)close(up[0]);
-        _exit(onlooker(down[0], up[1]));
-    }
-    (void)close(down[0]);
-    (void)close(up[1]);
-    other.to = down[1];
-    other.from = up[0];
-    return other;
-}
-
-/* How many of the bytes at the handle's memory the other process sees as `wanted`. */
-static size_t seen_by(
-        const struct other *other, const CUipcMemHandle *handle, unsigned char wanted, size_t size)
-{
-    struct order order = {.handle = *handle, .wanted = wanted, .size = size};
-    size_t same = 0;
-
-    REQUIRE_EQ(write(other->to, &order, sizeof order), (ssize_t)sizeof order);
-    REQUIRE_EQ(read(other->from, &same, sizeof same), (ssize_t)sizeof same);
-    return same;
-}
-
-static void end_onlooker(const struct other *other)
-{
-    int status = 0;
-
-    (void)close(other->to);
-    REQUIRE_EQ(waitpid(other->pid, &status, 0), other->pid);
-    CHECK_EQ(status, 0);
-}
-
-/* ---- lines on stderr ------------------------------------------------------------------------ */
-
-static int real_stderr;
-static FILE *said;
-
-static void listen_to_stderr(void)
-{
-    said = tmpfile();
-    REQUIRE(said);
-    real_stderr = dup(STDERR_FILENO);
-    REQUIRE(dup2(fileno(said), STDERR_FILENO) >= 0);
-}
-
-/* How many lines there were, and how many of them hold `word`. */
-static unsigned lines_with(const char *word, unsigned *ret_all)
-{
-    char line[1024];
-    unsigned with = 0;
-
-    (void)fflush(stderr);
-    REQUIRE(dup2(real_stderr, STDERR_FILENO) >= 0);
-    rewind(said);
-    *ret_all = 0;
-    while (fgets(line, sizeof line, said)) {
-        (*ret_all)++;
-        with += strstr(line, word) != NULL;
-        printf("stderr: %s", line);
-    }
-    return with;
 }
 
 /* ---- the rules ------------------------------------------------------------------------------ */
