@@ -17,12 +17,9 @@ struct heap *heap_get(
 /* The kind of the heap that serves the sync API in a context. A device that has no virtual memory management has no mapped one. */
 static inline enum heap_kind heap_sync_kind(struct pool *pool, uint64_t context) POOL_LOCKED
 {
-    const struct heap *heap =
-            pool->opts.sync_mapped ? heap_get(pool, HEAP_PRIVATE, context, -1) : NULL;
+    const struct heap *heap = heap_get(pool, pool->sync_kind, context, -1);
 
-    if (!pool->opts.sync_mapped)
-        return HEAP_PLAIN;
-    return heap && heap->no_range && !heap->range_wait ? HEAP_PLAIN : HEAP_PRIVATE;
+    return heap && heap->no_range && !heap->range_wait ? HEAP_PLAIN : pool->sync_kind;
 }
 
 /* The heap after this one (NULL: the first) of all that are there, those that leave last; NULL = it was the last. */

@@ -76,8 +76,11 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
         return -ENOMEM;
     pool->driver = *driver;
     pool->opts = *opts;
-    if (opts->sync_mapped)
+    pool->sync_kind = HEAP_PLAIN;
+    if (opts->sync_mapped) {
+        pool->sync_kind = HEAP_PRIVATE;
         pool->opts.small = 0; /* one range for all sizes */
+    }
     lock_init(&pool->lock, LOCK_RANK_POOL);
     pool->pins = (struct table)TABLE_OF(struct pin);
     for (int i = 0; i < POOL_DEVICES_MAX; i++)

@@ -105,16 +105,14 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
     struct block *block;
     struct heap *heap;
     struct pool_given given = {0, 0};
-    enum heap_kind kind;
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
         return given; /* nothing, or more than there is */
     lock_take_leaf(&pool->lock);
-    kind = pool->opts.sync_mapped ? HEAP_PRIVATE : HEAP_PLAIN;
-    heap = pool->last[kind];
+    heap = pool->last[pool->sync_kind];
     if (UNLIKELY(!heap || heap->owner != owner))
-        heap = heap_get(pool, kind, owner, -1);
+        heap = heap_get(pool, pool->sync_kind, owner, -1);
     if (UNLIKELY(!heap || reclaim_is_due(pool)))
         goto drop; /* an epoch that is due is closed by the long form */
     block = first_recent(pool,

@@ -288,6 +288,7 @@ struct pool {
     /* fixed at creation */
     struct driver driver;
     struct pool_opts opts;
+    enum heap_kind sync_kind; /* of the heaps that serve the sync API where they can */
     /* any thread */
     _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
     _Atomic uint64_t seq;
