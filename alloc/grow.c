@@ -820,7 +820,8 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
-/* Bytes of whole slots in the clean blocks that a spot is made of: growth takes these, so they cannot move. */
+/* Bytes of whole slots in the clean blocks that a spot is made of: growth takes these, so they cannot move. What it leaves of the
+ * last one can. */
 static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_LOCKED
 {
     const struct segment *segment = segment_at(pool, spot->segment);
@@ -829,10 +830,14 @@ static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_
 
     for (uint32_t at = spot->first; at && left; at = block_at(pool, at)->next) {
         const struct block *block = block_at(pool, at);
+        uint64_t part = min_of(left, block->node.size);
+        struct bestfit_node rest = {
+                .base = block->node.base + part, .size = block->node.size - part};
 
         if (block->state == BLOCK_FREE && !block->stream)
-            bytes += slots_bytes(slots_in(segment, &block->node));
-        left -= min_of(left, block->node.size);
+            bytes += slots_bytes(slots_in(segment, &block->node))
+                    - slots_bytes(slots_in(segment, &rest));
+        left -= part;
     }
     return bytes;
 }

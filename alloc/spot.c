@@ -178,6 +178,24 @@ void spot_put_back(struct pool *pool, uint32_t index)
     }
 }
 
+/* What the last block of a spot has beyond its end goes back: so that nobody else has to do without its storage, and so that it
+ * can move to where this very request lacks some. */
+static void put_surplus(struct pool *pool, uint32_t at, uint64_t part, bool is_gap) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, at);
+    uint32_t rest;
+
+    if (is_gap)
+        part = round_up(part, block_segment(pool, block)->slot);
+    if (part >= block->node.size)
+        return;
+    rest = block_cut(pool, at, part);
+    if (is_gap)
+        freelist_put_decommitted(pool, rest);
+    else
+        (void)freelist_put(pool, rest, block->stream, block->seq);
+}
+
 /* The blocks of the spot below the top, from `first` on. Returns the last; *left is what lies above it. */
 static uint32_t take_blocks(
         struct pool *pool, uint32_t first, uint64_t skip, uint64_t *left) POOL_LOCKED
@@ -185,17 +203,15 @@ static uint32_t take_blocks(
     uint32_t at = first;
 
     for (;;) {
-        struct block *block = block_at(pool, at);
-        const struct segment *segment = block_segment(pool, block);
-        bool gap = block->state == BLOCK_DECOMMITTED;
-        uint64_t part;
+        const struct block *block = block_at(pool, at);
+        bool is_gap = block->state != BLOCK_FREE; /* one with a skip is BUSY already */
+        uint64_t part = min_of(*left, block->node.size);
 
         if (at != first || !skip)
             freelist_pull(pool, at);
-        part = min_of(*left, block->node.size);
-        if (gap && round_up(part, segment->slot) < block->node.size)
-            freelist_put_decommitted(pool, block_cut(pool, at, round_up(part, segment->slot)));
         *left -= part;
+        if (!*left)
+            put_surplus(pool, at, part, is_gap);
         if (!*left || !block->next)
             return at;
         at = block->next;

@@ -55,6 +55,47 @@ TEST(a_request_widens_the_free_block_that_lacks_least)
     bench_end(b);
 }
 
+/* 4 MiB free, a gap of 2, 10 free: 12 stand there, and the 2 that they lack come from what is left of the 10. */
+static void ask_beside_surplus(struct bench *b)
+{
+    struct mine left, middle, right, wall, top, big;
+
+    take(b, &left, 4 * MiB, STREAM);
+    take(b, &middle, SLOT, STREAM);
+    take(b, &right, 10 * MiB, STREAM);
+    take(b, &wall, SLOT, STREAM);
+    give(b, &middle);
+    take(b, &top, 4 * MiB, STREAM);
+    REQUIRE_EQ(bench_stats(b).granules_moved, 1);
+    REQUIRE_EQ(b->fake->held, 20 * MiB);
+    give(b, &left);
+    give(b, &right);
+    take(b, &big, 12 * MiB, STREAM);
+    CHECK_NE(big.ptr, 0);
+    CHECK_EQ(bench_stats(b).granules_moved, 2);
+    CHECK_EQ(b->fake->held, 20 * MiB);
+    CHECK_EQ(bench_stats(b).free, 2 * MiB);
+    check_data(b, &wall);
+    check_data(b, &top);
+    check_data(b, &big);
+    bench_end(b);
+}
+
+TEST(what_a_spot_has_too_much_moves_to_where_it_lacks_some)
+{
+    ask_beside_surplus(bench_with(1 * GiB, POOL_REMAP_EAGER, 0));
+}
+
+TEST(what_a_spot_has_too_much_counts_before_a_cap_is_passed)
+{
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.cap = 20 * MiB;
+    opts.remap = POOL_REMAP_EAGER;
+    ask_beside_surplus(bench_new_with(1 * GiB, &opts));
+}
+
 TEST(gaps_are_used_again_for_days)
 {
     struct bench *b = bench_with(64 * MiB, POOL_REMAP_EAGER, 0);
@@ -218,6 +259,7 @@ static void check_taken(struct pool *pool, const struct spot *spot, devptr_t sta
             break;
     }
     CHECK_GE(bytes, spot->bytes);
+    CHECK_LT(bytes, spot->bytes + segment_at(pool, spot->segment)->slot); /* no more than that */
     CHECK_EQ(missing, spot->missing);
 }
 
