@@ -93,7 +93,8 @@ struct count {
     uint32_t released;
     uint32_t pinned;
     uint32_t pending; /* blocks in the open chain or epochs */
-    bool busy;        /* a block or the heap is in a driver call: storage cannot be counted */
+    uint32_t vacated;
+    bool busy; /* a block or the heap is in a driver call: storage cannot be counted */
 };
 
 /* The checks return what is broken, NULL = nothing; the first broken thing is the one that is told. */
@@ -205,6 +206,10 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
         return NULL;
     case BLOCK_BUSY:
         count->busy = true;
+        return NULL;
+    case BLOCK_VACATED:
+        count->vacated++;
+        count->tally.reserved -= block->node.size; /* its handle counts where it was mapped last */
         return NULL;
     case BLOCK_MARGIN:
         return NULL;
@@ -366,6 +371,45 @@ static const char *check_aliases(
     return used != parts ? "parts of shared handles are miscounted" : NULL;
 }
 
+static const char *check_chain(struct pool *pool, const struct fence_chain *chain) POOL_LOCKED
+{
+    uint32_t count = 0;
+    uint32_t last = 0;
+    uint64_t bytes = 0;
+
+    for (uint32_t at = chain->head; at; at = block_at(pool, at)->chain) {
+        const struct block *block = block_at(pool, at);
+
+        if (count++ > chain->count)
+            return "a chain has a ring";
+        if (block->state != BLOCK_PENDING && block->state != BLOCK_VACATED && !block->holder)
+            return "a chain holds what is not freed";
+        bytes += block->node.size;
+        last = at;
+    }
+    if (count != chain->count || bytes != chain->bytes || last != chain->tail)
+        return "a chain is miscounted";
+    return NULL;
+}
+
+/* Each slot whose storage is elsewhere is known by its handle, and those of streams by these. */
+static const char *check_vacated(
+        struct pool *pool, const struct heap *heap, const struct count *count) POOL_LOCKED
+{
+    uint64_t mappings = 0;
+    uint32_t waiting = 0;
+
+    for (const struct vacated *at = table_next(&heap->vacated_handles, NULL); at;
+            at = table_next(&heap->vacated_handles, at))
+        mappings += at->mappings;
+    for (const struct heap_stream *at = heap->streams; at; at = at->next)
+        waiting += at->vacated;
+    if (waiting != heap->vacated.count || mappings != heap->vacating
+            || (!count->busy && mappings != count->vacated))
+        return "vacated slots are miscounted";
+    return check_chain(pool, &heap->vacated);
+}
+
 static const char *check_heap(struct pool *pool, struct heap *heap, struct count *sum) POOL_LOCKED
 {
     struct count count = {.busy = heap->busy > 0};
@@ -381,6 +425,8 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
         cached += shelf->size * shelf->count;
     if (!what)
         what = check_aliases(pool, heap, &count);
+    if (!what)
+        what = check_vacated(pool, heap, &count);
     if (!what && cached != heap->tally.cached)
         what = "the shelf is miscounted";
     if (!what)
@@ -396,27 +442,6 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     return what;
 }
 
-static const char *check_chain(struct pool *pool, const struct fence_chain *chain) POOL_LOCKED
-{
-    uint32_t count = 0;
-    uint32_t last = 0;
-    uint64_t bytes = 0;
-
-    for (uint32_t at = chain->head; at; at = block_at(pool, at)->chain) {
-        const struct block *block = block_at(pool, at);
-
-        if (count++ > chain->count)
-            return "a chain has a ring";
-        if (block->state != BLOCK_PENDING && !block->holder)
-            return "a chain holds what is not freed";
-        bytes += block->node.size;
-        last = at;
-    }
-    if (count != chain->count || bytes != chain->bytes || last != chain->tail)
-        return "a chain is miscounted";
-    return NULL;
-}
-
 static const char *check_timelines(struct pool *pool) POOL_LOCKED
 {
     const char *what = check_chain(pool, &pool->open);
@@ -426,6 +451,8 @@ static const char *check_timelines(struct pool *pool) POOL_LOCKED
 
     if (!what)
         what = check_chain(pool, &pool->removals);
+    if (!what)
+        what = check_chain(pool, &pool->vacant);
     for (const struct fence_mark *mark = pool->epochs.first; mark && !what; mark = mark->next) {
         if (mark->number <= number)
             return "epochs are out of order";

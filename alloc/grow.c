@@ -7,6 +7,7 @@
 #include "alloc/freelist.h"
 #include "alloc/handles.h"
 #include "alloc/handout.h"
+#include "alloc/heap.h"
 #include "alloc/remap.h"
 #include "alloc/runs.h"
 #include "alloc/segment.h"
@@ -14,6 +15,7 @@
 #include "alloc/swapset.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
+#include "alloc/vacate.h"
 
 /* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
 #define RANGE_UNKNOWN (UINT64_C(64) << 30)
@@ -265,8 +267,9 @@ static int grow_plain(struct pool *pool, struct serve *serve)
 /* Where the handles for one request come from. */
 struct source {
     struct remap remap;
-    uint64_t lack;        /* bytes of the request that have no storage yet */
-    uint64_t moved, made; /* handles */
+    bool is_alias; /* the last one is still mapped elsewhere */
+    uint64_t lack; /* bytes of the request that have no storage yet */
+    uint64_t made; /* handles */
 };
 
 int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
@@ -281,6 +284,14 @@ int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *r
     if (r == 0)
         tally_reserved(heap, (int64_t)size);
     lock_drop(&pool->lock);
+    return r;
+}
+
+static int move_handle(struct pool *pool, struct source *source, uint64_t *ret_handle)
+{
+    int r = remap_next(pool, &source->remap, ret_handle);
+
+    source->is_alias = r == 0 && source->remap.is_alias;
     return r;
 }
 
@@ -301,10 +312,9 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
         *ret_handle = handle;
         return 0;
     }
-    if (remap_next(pool, &source->remap, ret_handle) == 0) {
-        source->moved++;
+    source->is_alias = false;
+    if (move_handle(pool, source, ret_handle) == 0)
         return 0;
-    }
     r = grow_handle(pool, heap, size, ret_handle);
     if (r == 0)
         source->made++;
@@ -312,10 +322,50 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
     if (r != DRIVER_OUT_OF_MEMORY || pool->opts.remap == POOL_REMAP_NEVER || !source->remap.heap)
         return r;
     source->remap.left = source->lack;
-    if (remap_next(pool, &source->remap, ret_handle) != 0)
-        return r;
-    source->moved++;
-    return 0;
+    return move_handle(pool, source, ret_handle) == 0 ? 0 : r;
+}
+
+/* A handle that is mapped nowhere new: an alias goes back to where it is mapped still, others to the shelf. */
+static void put_away(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
+{
+    bool is_home;
+
+    lock_take(&pool->lock);
+    is_home = vacate_return(pool, heap, handle);
+    lock_drop(&pool->lock);
+    if (!is_home)
+        trim_put_handle(pool, heap, size, handle);
+}
+
+/* The driver does not map a handle a second time: the request goes on without, and so does the device if it has never done it. */
+static bool goes_on_without(struct pool *pool, struct heap *heap, struct source *source, int r)
+{
+    if (!source->is_alias || r <= 0)
+        return false;
+    source->remap.stream = 0;
+    remap_end(pool, &source->remap);
+    lock_take(&pool->lock);
+    heap->device->no_aliases |= !heap->device->has_aliases && r != DRIVER_OUT_OF_MEMORY;
+    lock_drop(&pool->lock);
+    return true;
+}
+
+/* What was mapped of a request that fails. False: the driver refused to unmap it, from there on nothing was done. */
+static bool unmap_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
+        const struct bestfit_node *node, uint64_t each)
+{
+    for (uint64_t done = 0; done < node->size; done += each) {
+        uint64_t handle;
+
+        if (DRIVE(pool, unmap, node->base + done, each) != 0)
+            return false;
+        lock_take(&pool->lock);
+        handle = handles[done / each];
+        handles[done / each] = 0;
+        lock_drop(&pool->lock);
+        put_away(pool, heap, each, handle);
+    }
+    return true;
 }
 
 /* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
@@ -327,23 +377,26 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
     int r = 0;
 
     *ret_stuck = false;
-    for (; done < node->size; done += each) {
+    while (done < node->size) {
         r = get_handle(pool, heap, each, source, &handle);
         if (r != 0)
             break;
         r = DRIVE(pool, map, node->base + done, each, handle);
-        if (r != 0) {
-            trim_put_handle(pool, heap, each, handle);
-            break;
+        if (r == 0) {
+            handles[done / each] = handle;
+            source->lack -= each;
+            done += each;
+            continue;
         }
-        handles[done / each] = handle;
-        source->lack -= each;
+        put_away(pool, heap, each, handle);
+        if (!goes_on_without(pool, heap, source, r))
+            break;
     }
     if (r == 0)
         r = drive_set_access(pool, heap, node->base, node->size, DRIVER_ACCESS_RW);
     if (r == 0)
         return 0;
-    *ret_stuck = !trim_unmap(
+    *ret_stuck = !unmap_slots(
             pool, heap, handles, &(struct bestfit_node){.base = node->base, .size = done}, each);
     return r;
 }
@@ -397,10 +450,24 @@ static void give_up_spot(struct pool *pool, uint32_t first, uint32_t last, uint3
     }
 }
 
+/* A gap has storage: free behind the points that this needs, until it is handed out. */
+static void note_filled(
+        struct pool *pool, uint32_t index, const struct serve *serve, const struct source *source)
+{
+    lock_take(&pool->lock);
+    if (source->remap.aliased) {
+        block_name_stream(pool, block_at(pool, index), serve->stream);
+        block_at(pool, index)->seq = source->remap.point;
+        serve->heap->device->has_aliases = true;
+    }
+    lock_drop(&pool->lock);
+}
+
 /* Storage for the gaps of a spot. *ret_failed: the one that it did not come for. */
-static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint32_t last,
+static int fill_spot(struct pool *pool, const struct serve *serve, uint32_t first, uint32_t last,
         struct source *source, uint32_t *ret_failed, bool *ret_stuck)
 {
+    struct heap *heap = serve->heap;
     uint32_t at = first;
     int r = 0;
 
@@ -416,8 +483,11 @@ static int fill_spot(struct pool *pool, struct heap *heap, uint32_t first, uint3
         handles = spot_handles(pool, block_at(pool, at));
         slot = block_segment(pool, block_at(pool, at))->slot;
         lock_drop(&pool->lock);
-        if (!*handles)
+        if (!*handles) {
             r = map_slots(pool, heap, handles, &node, slot, source, ret_stuck);
+            if (r == 0)
+                note_filled(pool, at, serve, source);
+        }
         if (r != 0)
             *ret_failed = at;
         if (r != 0 || at == last)
@@ -441,6 +511,12 @@ static int settle_spot(
     return r;
 }
 
+/* The stream whose free storage a request may have before the device has left it, 0 = none. */
+static uint32_t alias_stream(const struct pool *pool, const struct serve *serve)
+{
+    return vacate_may(pool, serve->heap, serve->stream) ? serve->stream : 0;
+}
+
 /* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; -ENOSPC: no addresses; -ENOMEM. */
 static int take_spot(struct pool *pool, struct serve *serve, struct source *source,
         uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED
@@ -456,6 +532,9 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
     slot = segment_at(pool, spot.segment)->slot;
     source->lack = spot.missing;
     source->remap.heap = serve->heap;
+    source->remap.stream = alias_stream(pool, serve);
+    if (source->remap.stream && !heap_prepare_class(pool, serve->heap, serve->stream))
+        source->remap.stream = 0;
     source->remap.left = moves_for(pool, serve, spot_need(serve, &spot, slot), slot);
     return 0;
 }
@@ -479,15 +558,16 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     if (r != 0)
         return r;
 
-    r = fill_spot(pool, heap, first, last, &source, &failed, &is_stuck);
+    r = fill_spot(pool, serve, first, last, &source, &failed, &is_stuck);
     remap_end(pool, &source.remap);
 
     lock_take(&pool->lock);
     heap->busy--;
-    pool->counters.granules_moved += source.moved;
-    pool->counters.remaps += source.moved;
+    pool->counters.granules_moved += source.remap.moved;
+    pool->counters.granules_aliased += source.remap.aliased;
+    pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
-        serve->request->ladder->moved_bytes += source.moved * slot;
+        serve->request->ladder->moved_bytes += source.remap.moved * slot;
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);
@@ -820,9 +900,10 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
-/* Bytes of whole slots in the clean blocks that a spot is made of: growth takes these, so they cannot move. What it leaves of the
+/* Bytes of whole slots in the blocks that a spot is made of and whose storage could move, `stream`'s and clean ones: growth takes these, so they cannot move. What it leaves of the
  * last one can. */
-static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_LOCKED
+static uint64_t slots_of(
+        const struct pool *pool, const struct spot *spot, uint32_t stream) POOL_LOCKED
 {
     const struct segment *segment = segment_at(pool, spot->segment);
     uint64_t left = spot->skip + spot->bytes;
@@ -834,7 +915,7 @@ static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_
         struct bestfit_node rest = {
                 .base = block->node.base + part, .size = block->node.size - part};
 
-        if (block->state == BLOCK_FREE && !block->stream)
+        if (block->state == BLOCK_FREE && (!block->stream || block->stream == stream))
             bytes += slots_bytes(slots_in(segment, &block->node))
                     - slots_bytes(slots_in(segment, &rest));
         left -= part;
@@ -845,6 +926,7 @@ static uint64_t slots_of(const struct pool *pool, const struct spot *spot) POOL_
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 {
     const struct heap *heap = serve->heap;
+    uint32_t stream = alias_stream(pool, serve);
     uint64_t own = 0;
     struct spot spot;
 
@@ -854,8 +936,8 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
     if (!need)
         return 0;
     if (spot_find(pool, serve->heap, &serve->want, &spot) == 0)
-        own = slots_of(pool, &spot);
-    return remap_available(pool, serve->heap, need + own) - own;
+        own = slots_of(pool, &spot, stream);
+    return remap_available(pool, serve->heap, need + own, stream) - own;
 }
 
 /* What a request asks of the device. */

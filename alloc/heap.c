@@ -18,6 +18,7 @@ static struct heap *new_heap(
     heap->shelves = (struct table)TABLE_OF(struct shelf);
     heap->aliases = (struct table)TABLE_OF(struct alias);
     heap->alias_handles = (struct table)TABLE_OF(struct alias_handle);
+    heap->vacated_handles = (struct table)TABLE_OF(struct vacated);
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);
@@ -134,5 +135,6 @@ void heap_free(struct pool *pool, struct heap *heap)
     table_clear(&heap->shelves);
     table_clear(&heap->aliases);
     table_clear(&heap->alias_handles);
+    table_clear(&heap->vacated_handles);
     meta_put(heap, sizeof(*heap));
 }

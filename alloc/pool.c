@@ -42,6 +42,7 @@ void pool_opts_init(struct pool_opts *opts)
              * and two traces above 1.05 x; 16 MiB 0.970 / 0.965 (20 MiB is no power of two). Fewer calls are worth less
              * than they look: 2 MiB cost 193 us to create and 63 us to move (A100), once; steady state has none. */
             .handle = GRANULE_SIZE,
+            .alias = true,
             .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
             .epoch_count = 128,                /* spread over so many frees it disappears */
             .fence_timeout_ms = 5000,

@@ -65,7 +65,7 @@ static bool is_waiting(struct pool *pool, const struct heap *heap)
     bool waiting;
 
     lock_take(&pool->lock);
-    waiting = heap->tally.pending + heap->tally.limbo > 0;
+    waiting = heap->tally.pending + heap->tally.limbo + heap->vacated.bytes > 0;
     for (const struct heap_stream *at = heap->streams; at && !waiting; at = at->next)
         waiting = heap_class_count(at) > 0;
     lock_drop(&pool->lock);

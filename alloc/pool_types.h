@@ -41,6 +41,7 @@ struct pool_opts {
     enum pool_trim trim;
     uint64_t idle_ns; /* a program that made no call for so long is idle (pool_idle); 0 = never */
     enum pool_remap remap;
+    bool alias; /* storage moves before the device has left it, where streams order that (vacate.h) */
     bool export_safe; /* large sync requests get segments of their own, so that each can be shown to others (R16) */
     /* the sync API is served from the mapped heap of the context, whose storage moves; from its plain heap where the device has
      * no addresses for that */
@@ -217,7 +218,8 @@ struct pool_stats {
     uint64_t trims, trimmed_bytes;
     uint64_t ooms;           /* given to the application */
     uint64_t remaps;         /* cached handles that were mapped again */
-    uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them */
+    uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them, */
+    uint64_t granules_aliased; /* and of these, those that the device had not left yet (R95) */
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* on paper */
     uint64_t small_count, small_bytes;       /* matched below min_size */

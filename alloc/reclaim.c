@@ -18,6 +18,7 @@
 #include "alloc/swapset.h"
 #include "alloc/tally.h"
 #include "alloc/trim.h"
+#include "alloc/vacate.h"
 
 #include <sched.h>
 
@@ -79,6 +80,10 @@ static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
     struct block *block = block_at(pool, index);
     struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
+    if (block->state == BLOCK_VACATED) {
+        vacate_ready(pool, index);
+        return true;
+    }
     if (holder)
         holder->waited = true;
     if ((holder && holder->state == HOLDER_LIMBO)
@@ -816,6 +821,7 @@ int reclaim_poll(struct pool *pool, bool close)
         r = ask(pool, &pool->epochs, 0, false);
     (void)ask_events(pool, false);
     remove_all(pool);
+    vacate_clear(pool);
     reclaim_leaving(pool);
     return r > 0 ? r : 0;
 }
@@ -845,6 +851,7 @@ int reclaim_wait(struct pool *pool)
     if (r == -ENOENT)
         r = ask_events(pool, true);
     remove_all(pool);
+    vacate_clear(pool);
     if (r == -ENOENT)
         return waited_grace ? 0 : -ENOENT;
     if (r < 0)
@@ -928,6 +935,7 @@ static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
     freecache_settle(pool, heap);
+    vacate_lose(pool, heap, stream);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->stream != stream->index)
             continue;
@@ -954,10 +962,10 @@ static const struct heap_stream *next_turn(const struct heap *heap)
     return at && at->next ? at->next : heap->streams;
 }
 
-/* The streams other than `but` that have free blocks here; how many. Each is held (let_streams_go): while its fences are
+/* The streams other than `but` that have free blocks here, or (`vacated`) slots that are to be unmapped; how many. Each is held (let_streams_go): while its fences are
  * asked without the lock, its record must not become another stream's. */
-static uint32_t list_streams(
-        struct pool *pool, struct heap *heap, uint32_t but, uint32_t list[STREAMS_LOOK]) POOL_LOCKED
+static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but, bool vacated,
+        uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
     const struct heap_stream *at, *first;
     uint32_t count = 0;
@@ -965,7 +973,7 @@ static uint32_t list_streams(
     freecache_settle(pool, heap);
     at = first = next_turn(heap);
     while (at && count < STREAMS_LOOK) {
-        if (at->stream != but && heap_class_count(at) > 0) {
+        if (at->stream != but && (heap_class_count(at) > 0 || (vacated && at->vacated > 0))) {
             streams_at(pool, at->stream)->refs++;
             list[count++] = at->stream;
         }
@@ -1031,6 +1039,8 @@ static void sweep_fit(
 
 static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
+    bool vacated = false;
+
     freecache_settle(pool, heap);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         uint64_t passed = at->timeline_of->timeline.passed;
@@ -1040,7 +1050,10 @@ static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
         at->swept = passed;
         sweep_fit(pool, at, &at->fit);
         sweep_fit(pool, at, &at->fragments);
+        vacated |= at->vacated > 0;
     }
+    if (vacated)
+        vacate_sweep(pool, heap);
 }
 
 /* Asks the fences of streams that have free blocks here, or (`wait`) waits for one of them; then sweeps. Results as ask. */
@@ -1052,7 +1065,7 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, b
 
     lock_take(&pool->lock);
     heap->busy++;
-    count = list_streams(pool, heap, but, list);
+    count = list_streams(pool, heap, but, !wait, list);
     lock_drop(&pool->lock);
     for (i = 0; i < count && (wait ? r == -ENOENT : r <= 0); i++) {
         struct stream *stream = streams_at(pool, list[i]);
@@ -1068,6 +1081,7 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, b
     let_streams_go(pool, heap, list, count, i);
     heap_forget_streams(pool);
     lock_drop(&pool->lock);
+    vacate_clear(pool);
     return r;
 }
 
@@ -1160,8 +1174,8 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
         if (heap_class_count(at))
             return false;
     }
-    return tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0 && tally->held == 0
-            && !lets_go(pool, heap);
+    return heap->vacating == 0 && tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0
+            && tally->held == 0 && !lets_go(pool, heap);
 }
 
 /* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */

@@ -17,6 +17,7 @@
  *                       ─free─► PENDING ─► IDLE ─take─► LIVE             hinted, freed before it was due
  *                       ─due──► LIVE with a holder on its way ─► ... ─► DECOMMITTED when freed and quiet
  *     BUSY: a driver call about it is under way in some thread; nobody else touches it.
+ *     VACATED: a slot of an arena whose storage serves elsewhere already (vacate.h).
  *
  * Only alloc/ includes this. Records only: what is done with each kind is in the file of its name. None of that calls the
  * driver but what includes drive.h, so it may be done in one hold of the pool's lock, and none of it can wait.
@@ -60,6 +61,7 @@ enum block_state {
     BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
     BLOCK_KEPT,        /* freed, and stuck for good, or in a capture or pinned (pin.h) */
     BLOCK_MARGIN,      /* HINT: addresses beside a block with BLOCK_SHARED (alias.h) */
+    BLOCK_VACATED,     /* ARENA: a slot whose storage has another address too (vacate.h) */
     BLOCK_STATE_COUNT,
 };
 
@@ -139,7 +141,8 @@ struct heap_stream {
     uint64_t key; /* the stream's */
     struct stream *timeline_of;
     struct heap *heap;
-    uint64_t swept; /* up to this point blocks were made clean */
+    uint64_t swept;   /* up to this point blocks were made clean */
+    uint32_t vacated; /* slots that wait for its points */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
     struct bestfit fragments;
@@ -150,6 +153,13 @@ struct shelf {
     uint64_t size; /* the key */
     uint64_t *handles;
     uint32_t count, room;
+};
+
+/* A handle that is mapped at vacated slots (vacate.h). */
+struct vacated {
+    uint64_t handle; /* the key */
+    devptr_t at;     /* the slot that was vacated last, 0 = it is unmapped */
+    uint64_t mappings;
 };
 
 /* Sums that are kept for each heap. */
@@ -182,6 +192,8 @@ struct device {
     uint64_t reserved, reserved_high;
     uint64_t asked;       /* of the driver at this moment, in calls that add to what is reserved */
     uint64_t granularity; /* 0 = not asked yet */
+    /* a handle was mapped at a second address; or the first try was refused, so that there is no other (vacate.h) */
+    bool has_aliases, no_aliases;
     /* bytes that there are for the program, 0 = not asked yet: only where blocks may go out */
     uint64_t total;
     int number;      /* fixed at creation */
@@ -220,6 +232,10 @@ struct heap {
     uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
     struct table shelves;                /* of struct shelf */
     struct table aliases, alias_handles; /* of alias.h */
+    /* slots that wait for points, of vacate.h; so many are not unmapped yet, those that are ready and in epochs included */
+    struct fence_chain vacated;
+    uint32_t vacating;
+    struct table vacated_handles; /* of struct vacated */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, misses, grows;
 };
@@ -323,6 +339,7 @@ struct pool {
     struct fence_timeline events; /* what waits for single streams, in no order */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks that wait for a driver call about their storage */
+    struct fence_chain vacant;   /* slots that are ready to be unmapped (vacate.h) */
     struct table pins;           /* by block index: pin.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     struct news *news_first, *news_last;

@@ -5,14 +5,13 @@
 #include "alloc/drive.h"
 #include "alloc/freecache.h"
 #include "alloc/freelist.h"
+#include "alloc/heap.h"
 #include "alloc/mutation.h"
 #include "alloc/spot.h"
 #include "alloc/tally.h"
+#include "alloc/vacate.h"
 
 #include <errno.h>
-#include <sched.h>
-
-#define READERS_PATIENCE 64 /* looks at submissions under way before storage is left where it is */
 
 /* The whole slots inside a free block whose storage can move. */
 static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
@@ -47,12 +46,16 @@ static uint64_t bytes_in(
     return bytes;
 }
 
-uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most)
+uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most, uint32_t stream)
 {
+    const struct heap_stream *class;
     uint64_t bytes;
 
     freecache_settle(pool, heap);
     bytes = bytes_in(pool, &heap->clean, most);
+    class = stream ? heap_class(heap, stream) : NULL;
+    if (class && bytes < most)
+        bytes += bytes_in(pool, &class->fit, most - bytes);
     return min_of(bytes, most);
 }
 
@@ -96,7 +99,18 @@ static void best_victim(
     }
 }
 
-static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
+/* Where nothing is clean: what is free on the request's stream. */
+static void best_of_streams(
+        const struct pool *pool, const struct remap *remap, struct victim *best) POOL_LOCKED
+{
+    for (const struct heap_stream *at = remap->heap->streams; at; at = at->next) {
+        if (POOL_IS_WITHOUT(MOVE) || at->stream == remap->stream
+                || (remap->stream && POOL_IS_WITHOUT(ALIAS)))
+            best_victim(pool, &at->fit, best);
+    }
+}
+
+static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
 {
     struct victim victim = {.index = 0};
     struct slots slots;
@@ -105,30 +119,14 @@ static uint32_t pick(struct pool *pool, const struct remap *remap) POOL_LOCKED
         return 0;
     freecache_settle(pool, remap->heap);
     best_victim(pool, &remap->heap->clean, &victim);
-    for (const struct heap_stream *at = remap->heap->streams; at && POOL_IS_WITHOUT(MOVE);
-            at = at->next)
-        best_victim(pool, &at->fit, &victim);
+    if (!victim.index)
+        best_of_streams(pool, remap, &victim);
     if (!victim.index)
         return 0;
+    remap->is_alias = block_at(pool, victim.index)->stream && !POOL_IS_WITHOUT(MOVE);
     slots = cut_slots(pool, victim.index, slots_of(pool, victim.index), remap->left);
     return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
             slots_bytes(slots));
-}
-
-/* No submission is between its guard and the driver: one that was may still have named the block (R66). It ends soon, but
- * not by waiting for the device. */
-static bool is_quiet(struct pool *pool)
-{
-    uint64_t snapshot = drive_readers_snapshot(pool);
-
-    if (POOL_IS_WITHOUT(GRACE))
-        return true;
-    for (int i = 0; i < READERS_PATIENCE; i++) {
-        if (drive_readers_passed(pool, snapshot) == 0)
-            return true;
-        (void)sched_yield();
-    }
-    return false;
 }
 
 /* What a BUSY block is when nobody takes storage from it any more: `done` bytes without storage, then perhaps a slot that
@@ -158,7 +156,7 @@ static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
         tally_keep(pool, block_at(pool, stuck));
     }
     if (at)
-        (void)freelist_put(pool, at, block_at(pool, at)->stream, block_at(pool, at)->seq);
+        spot_put_back(pool, at);
 }
 
 void remap_end(struct pool *pool, struct remap *remap)
@@ -188,26 +186,43 @@ static bool go_on(struct pool *pool, struct remap *remap)
     if (remap->block)
         remap->heap->busy++;
     lock_drop(&pool->lock);
-    if (remap->block && !is_quiet(pool)) {
+    if (remap->block && !remap->is_alias && !vacate_is_quiet(pool)) {
         remap_end(pool, remap);
         return false;
     }
     return remap->block != 0;
 }
 
-int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+/* The next slot of a victim whose storage the device may still use. */
+static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
 {
-    uint64_t slot, *at;
-    devptr_t base;
+    uint64_t slot, point;
+    uint32_t rest;
+    int r;
 
-    if (remap->stuck || !remap->left
-            || ((!remap->block || remap->done == block_at(pool, remap->block)->node.size)
-                    && !go_on(pool, remap))) {
-        remap->left = 0;
-        return -ENOENT;
-    }
+    lock_take(&pool->lock);
     slot = block_segment(pool, block_at(pool, remap->block))->slot;
-    base = block_at(pool, remap->block)->node.base + remap->done;
+    point = block_at(pool, remap->block)->seq;
+    r = vacate_slot(pool, remap->block, &rest, ret_handle);
+    if (r == 0) {
+        remap->block = rest;
+        remap->heap->busy -= rest == 0;
+        remap->point = max_of(remap->point, point);
+        remap->aliased++;
+        remap->moved++;
+        remap->left -= slot;
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* The next slot of a clean victim. */
+static int next_clean(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+{
+    uint64_t slot = block_segment(pool, block_at(pool, remap->block))->slot;
+    devptr_t base = block_at(pool, remap->block)->node.base + remap->done;
+    uint64_t *at;
+
     if (DRIVE(pool, unmap, base, slot) != 0) {
         remap->stuck = true;
         return -ENOENT;
@@ -221,4 +236,16 @@ int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
     remap->left -= slot;
     remap->moved++;
     return 0;
+}
+
+int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+{
+    if (remap->stuck || !remap->left
+            || ((!remap->block || remap->done == block_at(pool, remap->block)->node.size)
+                    && !go_on(pool, remap))
+            || (remap->is_alias && next_alias(pool, remap, ret_handle) != 0)) {
+        remap->left = 0;
+        return -ENOENT;
+    }
+    return remap->is_alias ? 0 : next_clean(pool, remap, ret_handle);
 }

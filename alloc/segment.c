@@ -113,7 +113,7 @@ uint32_t segment_extend(struct pool *pool, uint32_t number, uint64_t size)
     return index;
 }
 
-/* Drops from a chain what lies in dead segments. */
+/* Drops from a chain what lies in dead segments. A slot whose storage is elsewhere is still to be unmapped. */
 static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKED
 {
     uint32_t index = chain->head;
@@ -123,10 +123,10 @@ static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKE
         struct block *block = block_at(pool, index);
         uint32_t next = block->chain;
 
-        if (block_segment(pool, block)->dead)
-            block->state = BLOCK_KEPT;
-        else
+        if (!block_segment(pool, block)->dead)
             block_chain(pool, chain, index);
+        else if (block->state != BLOCK_VACATED)
+            block->state = BLOCK_KEPT;
         index = next;
     }
 }
@@ -176,7 +176,7 @@ static void kill_block(struct pool *pool, uint32_t index) POOL_LOCKED
     if (block->state == BLOCK_LIVE && !(holder && holder->freed))
         tally_death(pool, heap, block, holder_is_stored(pool, block));
     holder_drop(pool, block);
-    if (block->state != BLOCK_BUSY)
+    if (block->state != BLOCK_BUSY && block->state != BLOCK_VACATED)
         block->state = BLOCK_KEPT;
 }
 
@@ -195,6 +195,8 @@ void segment_kill(struct pool *pool, uint32_t number)
         kill_block(pool, index);
     purge_chain(pool, &pool->open);
     purge_chain(pool, &pool->removals);
+    purge_chain(pool, &pool->vacant);
+    purge_chain(pool, &segment->heap->vacated);
     pool->waiting_bytes = 0;
     for (struct fence_mark *mark = pool->epochs.first; mark; mark = mark->next) {
         purge_chain(pool, &mark->chain);

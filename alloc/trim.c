@@ -11,6 +11,7 @@
 #include "alloc/segment.h"
 #include "alloc/spot.h"
 #include "alloc/tally.h"
+#include "alloc/vacate.h"
 
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
@@ -36,6 +37,11 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
             size = shelf->size;
             handle = handles_take(heap, size);
         }
+    }
+    if (handle && vacate_names(heap, handle)) { /* the driver would not have its memory back yet */
+        (void)handles_put(heap, size, handle);
+        handle = 0;
+        size = 0;
     }
     if (handle) {
         tally_reserved(heap, -(int64_t)size);
@@ -415,13 +421,15 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
 }
 
 /* The handle of one slot, if it has one; false where the driver does not unmap it. */
-static bool give_back_handle(struct pool *pool, devptr_t base, uint64_t size, uint64_t handle)
+static bool give_back_handle(
+        struct pool *pool, const struct heap *heap, devptr_t base, uint64_t size, uint64_t handle)
 {
     if (!handle)
         return true;
     if (DRIVE(pool, unmap, base, size) != 0)
         return false;
-    (void)DRIVE(pool, handle_release, handle);
+    if (!vacate_names(heap, handle))
+        (void)DRIVE(pool, handle_release, handle);
     return true;
 }
 
@@ -464,10 +472,14 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
         uint64_t each = segment->kind == SEGMENT_HINT ? block->node.size : segment->slot;
         devptr_t base = round_up(block->node.base, segment->slot);
 
+        if (block->state == BLOCK_VACATED) {
+            is_empty = false; /* the driver has refused to unmap it */
+            continue;
+        }
         for (; base < block->node.base + block->node.size; base += each) {
             uint64_t handle = segment->handles[(base - segment->base) / segment->slot];
 
-            is_empty &= give_back_handle(pool, base, each, handle);
+            is_empty &= give_back_handle(pool, heap, base, each, handle);
         }
     }
     if (is_empty)
@@ -480,6 +492,7 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
 {
     struct goal all = {.bytes = UINT64_MAX};
 
+    vacate_end(pool, heap);
     while (heap->segments) {
         uint32_t number = heap->segments;
         bool was_dead;

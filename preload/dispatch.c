@@ -122,6 +122,7 @@ static int start_pool(const struct config *config)
     opts.fence_timeout_ms = timeout < UINT32_MAX ? (uint32_t)timeout : UINT32_MAX;
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
+    opts.alias = pool_key(config, "alias", 0) == 0;
     opts.export_safe = pool_key(config, "placement", 0) == 1;
     opts.sync_mapped = pool_key(config, "sync", 0) == 1;
     dispatch_sync_mapped = opts.sync_mapped;

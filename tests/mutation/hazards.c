@@ -11,6 +11,7 @@
  *     short_streams   streams that end with work queued, whose handles come back as other streams' (R5, R69)
  *     freed_capture   a block that a graph names is freed while the graph is captured (R12)
  *     moved_graph     a block that a graph names is freed, and a larger one asked for (R80)
+ *     aliased         blocks are freed behind a late stream, and larger ones asked for on it and on another (R95)
  *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
  *     shown           a block is freed that another process was shown, and still looks at (R24)
@@ -381,6 +382,57 @@ static int moved_graph(void)
     return 0;
 }
 
+/* One round: what `home` frees is whole handles, which a larger block gets there, while their old addresses still have work. */
+static void reuse_late(cudaStream_t home, cudaStream_t away)
+{
+    struct twin holes[3], walls[3], larger, other, small;
+
+    for (int i = 0; i < 3; i++) {
+        holes[i] = take(TRAINER_STREAM, HINTED_BYTES, home);
+        walls[i] = take(TRAINER_STREAM, BYTES, home);
+        twin_fill(&holes[i], (unsigned)i + 1, home);
+        twin_sum(&sums, 0, &holes[i], home);
+        twin_fill(&walls[i], (unsigned)i + 4, home);
+    }
+    for (int i = 0; i < 3; i++)
+        give(TRAINER_STREAM, &holes[i], home);
+    other = take(TRAINER_STREAM, (uint64_t)2 * HINTED_BYTES, away);
+    twin_fill(&other, 7, away);
+    larger = take(TRAINER_STREAM, (uint64_t)2 * HINTED_BYTES + BYTES, home);
+    twin_fill(&larger, 8, home);
+    small = take(TRAINER_STREAM, HINTED_BYTES / 2, home);
+    twin_fill(&small, 9, home);
+    twin_sum(&sums, 0, &other, away);
+    twin_sum(&sums, 0, &larger, home);
+    twin_sum(&sums, 0, &small, home);
+    for (int i = 0; i < 3; i++) {
+        twin_sum(&sums, 0, &walls[i], home);
+        give(TRAINER_STREAM, &walls[i], home);
+    }
+    give(TRAINER_STREAM, &small, home);
+    give(TRAINER_STREAM, &larger, home);
+    give(TRAINER_STREAM, &other, away);
+}
+
+static int aliased(void)
+{
+    cudaStream_t home = new_stream();
+    cudaStream_t away = new_stream();
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+
+    CUDA_OK(cudaDeviceGetDefaultMemPool(&pool, 0));
+    CUDA_OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+    for (int i = 0; i < ROUNDS; i++) {
+        reuse_late(home, away);
+        if (i % 4 == 3)
+            CUDA_OK(cudaStreamSynchronize(home));
+    }
+    CUDA_OK(cudaStreamSynchronize(home));
+    CUDA_OK(cudaStreamSynchronize(away));
+    return 0;
+}
+
 static int graph_memory(void)
 {
     cudaStream_t stream = new_stream();
@@ -610,6 +662,7 @@ int main(int argc, char **argv)
             {"short_streams", short_streams},
             {"freed_capture", freed_capture},
             {"moved_graph", moved_graph},
+            {"aliased", aliased},
             {"graph_memory", graph_memory},
             {"fence_flight", fence_flight},
             {"shown", shown},

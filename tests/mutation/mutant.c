@@ -69,6 +69,9 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_COPY] = POOL_MUTATE_COPY,
         [MUTANT_ARRIVE] = POOL_MUTATE_ARRIVE,
         [MUTANT_STAY] = POOL_MUTATE_STAY,
+        [MUTANT_ALIAS] = POOL_MUTATE_ALIAS,
+        [MUTANT_VACATE] = POOL_MUTATE_VACATE,
+        [MUTANT_UNMAP] = POOL_MUTATE_UNMAP,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -113,14 +116,15 @@ static void write_pool_figures(int fd)
     (void)dprintf(fd,
             "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\ninserted_waits "
             "%lu\n"
-            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\n"
+            "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\ngranules_aliased "
+            "%lu\n"
             "evict_outs %lu\nevict_ins %lu\nevict_waits %lu\n",
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
             (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
-            (unsigned long)stats.granules_moved, atomic_load(&outs), atomic_load(&ins),
-            atomic_load(&brings));
+            (unsigned long)stats.granules_moved, (unsigned long)stats.granules_aliased,
+            atomic_load(&outs), atomic_load(&ins), atomic_load(&brings));
 }
 
 static void write_device_figures(int fd)
@@ -136,12 +140,14 @@ static void write_device_figures(int fd)
     (void)dprintf(fd,
             "reuses %lu\ncross_stream_reuses %lu\ncontext_records %lu\nevent_records "
             "%lu\nstream_waits %lu\n"
-            "synchronizes %lu\nunmaps %lu\nremaps %lu\ncaptures %lu\ncaptures_invalidated %lu\n"
+            "synchronizes %lu\nunmaps %lu\nremaps %lu\nalias_reuses %lu\ncaptures "
+            "%lu\ncaptures_invalidated %lu\n"
             "graph_launches %lu\nfaults %lu\n",
             (unsigned long)stats.reuses, (unsigned long)stats.cross_stream_reuses,
             (unsigned long)stats.context_records, (unsigned long)stats.event_records,
             (unsigned long)stats.stream_waits, (unsigned long)stats.synchronizes,
-            (unsigned long)stats.unmaps, (unsigned long)stats.remaps, (unsigned long)stats.captures,
+            (unsigned long)stats.unmaps, (unsigned long)stats.remaps,
+            (unsigned long)stats.alias_reuses, (unsigned long)stats.captures,
             (unsigned long)stats.captures_invalidated, (unsigned long)stats.graph_launches,
             (unsigned long)stats.faults);
 }

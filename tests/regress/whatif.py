@@ -25,9 +25,8 @@ BUDGET = 1.05
 # Without a driver call in the fourth pass: 0.85 is asked for. The short forms of the pool, which programs get and whatif plays,
 # reach six of eight (its long forms alone seven); with a device that is behind it is all of them.
 QUIET = 0.75
-# Of the variants: 0.9630 and two (of lm-small-step-150: without its first 30 % 0.888, PyTorch 0.906; with other sizes 0.911,
-# PyTorch 0.914) are reached; by the long forms alone 0.9674 and one.
-VARIANTS_MEAN, VARIANTS_WORSE = 0.9625, 2
+# Of the variants: 0.9741 and none are reached.
+VARIANTS_MEAN, VARIANTS_WORSE = 0.973, 0
 LAGS = (0, 0.5, 1)
 # Ours, with the steps in each: 20 steps of `loop`, 3 of `unify`; the others are one piece.
 OWN = {"loop": 20, "sot-full-pir": 1, "streams": 1, "threads": 1, "unify": 3}
@@ -94,18 +93,18 @@ def is_no_worse(kedge, torch):
 
 def lazy_fits(lag):
     """
-    Four passes within 1.05 x the peak of live bytes, and in the fourth no driver call at all on most. A device that is behind is not waited for on the stream entrance (R73): there the budget may be passed, but not what PyTorch holds.
+    Four passes within 1.05 x the peak of live bytes, and in the fourth no driver call at all on most. A device that
+    is behind is not waited for on the stream entrance (R73): there storage moves by alias (R95).
     """
     quiet, count = 0, 0
     for path in foreign(200):
-        answers = whatif(path, "--policy", "kedge,torch", "--passes", 4, "--budget", f"{BUDGET}x", "--lag", lag)
-        lazy, torch = answers["kedge"], answers["torch"]
+        lazy = whatif(path, "--policy", "kedge", "--passes", 4, "--budget", f"{BUDGET}x", "--lag", lag)["kedge"]
         over = lazy["peak_reserved_bytes"] - lazy["budget_bytes"]
         last = lazy["passes"][3]
         print(f"{path.stem:28} lag {lag}: utilisation {lazy['e']:.4f}, {mib(-over)} MiB below the budget; fourth pass: "
               f"{last['driver_calls']} calls, {last['granules_moved']} granules moved, {last['waits']} waits")
-        check(over <= 0 or (lag and is_no_worse(lazy, torch)),
-              f"{path.stem}, lag {lag}: {mib(over)} MiB over {BUDGET} x the peak of live bytes, PyTorch has utilisation {torch['e']:.4f}")
+        check(over <= 0, f"{path.stem}, lag {lag}: {mib(over)} MiB over {BUDGET} x the peak of live bytes")
+        same(f"{path.stem}, lag {lag}: waits of the host", last["waits"], 0)
         quiet, count = quiet + (last["driver_calls"] == 0), count + 1
     print(f"lag {lag}: no driver call in the fourth pass on {quiet} of {count}")
     check(quiet >= QUIET * count, f"lag {lag}: no driver call in the fourth pass on only {quiet} of {count}")
@@ -169,7 +168,7 @@ def variants(path):
 
 
 def r93_variants_of_foreign_traces_are_held_as_well():
-    """What is chosen by eight traces could be chosen for them. With a device a pass behind nothing moves: placement alone."""
+    """What is chosen by eight traces could be chosen for them. The device is a pass behind."""
     product, count, worse = 0.0, 0, []
     for path in foreign(200):
         for name, rows in variants(path):

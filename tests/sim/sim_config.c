@@ -19,6 +19,7 @@ struct sim_config sim_config = {
         .texture = 512,
         .oracle = true,
         .managed = true,
+        .alias = true,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -80,7 +81,7 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -132,6 +133,7 @@ void sim_config_read(void)
             "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;
     sim_config.managed = read_word("SIMCUDA_MANAGED", switches, "on or off expected", 1) == 1;
+    sim_config.alias = read_word("SIMCUDA_ALIAS", switches, "on or off expected", 1) == 1;
     sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed expected", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));

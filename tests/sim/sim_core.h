@@ -56,6 +56,7 @@ struct sim_config {
     uint64_t patience; /* ms until a host function runs unasked; 0: never (sim_patience.h) */
     bool oracle;
     bool managed;    /* devices use managed memory while the host does */
+    bool alias;      /* memory may be mapped at several addresses */
     bool any_kernel; /* kernels that are not in kernels.def exist */
     bool fault_segv;
     uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */

@@ -46,10 +46,10 @@ struct sim_block {
     uint64_t va_size;     /* addresses behind it, 0 if they belong to somebody else */
     bool registered;      /* host memory that was the program's before */
     /* as its kind needs it */
-    struct sim_physical *physical; /* MAPPED */
+    struct sim_physical *physical;  /* MAPPED */
+    struct sim_block *next_mapping; /* MAPPED: another address of the same physical memory */
     uint64_t physical_offset;
-    struct sim_block *next_of_physical; /* MAPPED: another mapping of it */
-    struct sim_multicast *multicast;    /* MAPPED: through such an object, NULL: not */
+    struct sim_multicast *multicast; /* MAPPED: through such an object, NULL: not */
     uint64_t multicast_offset;
     struct sim_piece *piece; /* ORDERED, GRAPH: asked whether it is alive */
     uint16_t readable;       /* MAPPED: one bit per device */

@@ -96,6 +96,8 @@ static const struct {
         FIGURE(maps),
         FIGURE(unmaps),
         FIGURE(remaps),
+        FIGURE(aliases),
+        FIGURE(alias_reuses),
         FIGURE(captures),
         FIGURE(captures_invalidated),
         FIGURE(graph_launches),

@@ -6,6 +6,7 @@
 #include "tests/sim/sim_park.h"
 #include "tests/sim/sim_stacks.h"
 #include "tests/sim/sim_stream.h"
+#include "tests/sim/sim_vmm.h"
 
 #include <execinfo.h>
 #include <search.h>
@@ -13,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define TENANT_UNIT \
+    256 /* tenants begin on multiples of it, as everything that a driver allocates */
 
 /* Who has, or had last, the bytes [addr, addr + size). */
 struct tenant {
@@ -168,6 +172,68 @@ static void cut(struct tenant *old, uint64_t addr, uint64_t size)
     free(old);
 }
 
+/* Two tenants that live at once have the same storage. */
+static _Noreturn void verdict_shared(const struct tenant *one, const struct tenant *born)
+{
+    sim_say("ORACLE: a block was handed out whose storage is a living tenant's at another address");
+    sim_say("ORACLE: generation %llu: 0x%llx + %llu; born as generation %llu: 0x%llx + %llu",
+            (unsigned long long)one->generation, (unsigned long long)one->addr,
+            (unsigned long long)one->size, (unsigned long long)born->generation,
+            (unsigned long long)born->addr, (unsigned long long)born->size);
+    print_stack("the new tenant was born at:", born->frames, born->frames_count);
+    print_stack("the other tenant was born at:", one->frames, one->frames_count);
+    _exit(SIMCUDA_ORACLE_STATUS);
+}
+
+/* The same storage at another address: who has it there, or had it last. Returns whether somebody has. */
+static bool judge_at(struct trial *trial, uint64_t addr, uint64_t size, bool judged)
+{
+    bool any = false;
+
+    for (uint64_t at = addr; at < addr + size;) {
+        const struct tenant *was = find_tenant(at, 1);
+
+        if (!was) {
+            at = (at | (TENANT_UNIT - 1)) + 1;
+            continue;
+        }
+        any = true;
+        if (judged && was->alive)
+            verdict_shared(was, trial->born);
+        trial->was = was;
+        trial->addr = at;
+        trial->size =
+                (was->addr + was->size < addr + size ? was->addr + was->size : addr + size) - at;
+        if (judged)
+            sim_queue_each(try_operation, trial);
+        at += trial->size;
+    }
+    return any;
+}
+
+/* Storage of the newborn that is mapped elsewhere too. */
+static void judge_aliases(struct trial *trial, const struct tenant *born, bool judged)
+{
+    uint64_t end = born->addr + born->size;
+    bool any = false;
+
+    for (uint64_t at = born->addr; at < end;) {
+        const struct sim_block *block = sim_ledger_find(at);
+        uint64_t next = block ? block->addr + block->size : (at | (SIM_GRANULE - 1)) + 1;
+
+        next = next < end ? next : end;
+        if (block && block->kind == SIM_BLOCK_MAPPED && !block->multicast) {
+            for (const struct sim_block *other = block->physical->first_mapping; other;
+                    other = other->next_mapping) {
+                if (other != block && !other->multicast)
+                    any |= judge_at(trial, other->addr + (at - block->addr), next - at, judged);
+            }
+        }
+        at = next;
+    }
+    sim_stats.alias_reuses += any;
+}
+
 /* The stream that the witness means, or NULL. */
 static struct CUstream_st *stream_of(CUstream handle)
 {
@@ -259,6 +325,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
             sim_queue_each(try_operation, &trial);
         cut(old, ptr, bytes);
     }
+    judge_aliases(&trial, &born, judged);
     (void)add_tenant(born);
     forget_former(on, ptr, bytes);
     sim_clock_clear(&trial.known);

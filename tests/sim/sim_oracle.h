@@ -12,6 +12,9 @@
  *
  * and if one is not, whoever gave the block out gave it out too early, in this and in every other
  * schedule of the same program. Then both sides are printed and the process ends with status 86.
+ * What counts is storage: bytes that are mapped at several addresses are born at all of them, so operations on a tenant at one
+ * address are judged by a birth at another, and two living tenants never have the same storage.
+ *
  * A graph keeps the generations of its capture: replaying it on bytes of another tenant is the
  * same mistake.
  *

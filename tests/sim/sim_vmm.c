@@ -387,7 +387,8 @@ static int leave_arena(struct sim_physical *physical)
     arena_give(physical->offset, physical->size);
     physical->fd = fd;
     physical->offset = 0;
-    for (const struct sim_block *block = physical->blocks; block; block = block->next_of_physical)
+    for (const struct sim_block *block = physical->first_mapping; block;
+            block = block->next_mapping)
         if (sim_va_map(block->addr, block->size, fd, block->physical_offset) || protect(block))
             return CUDA_ERROR_OPERATING_SYSTEM;
     return 0;
@@ -467,18 +468,22 @@ static int map(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
     } else if (offset || size > physical->size) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (physical->mappings && !multicast && !sim_config.alias)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (sim_va_map(ptr, size, physical->fd, physical->offset + at))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    physical->mappings++;
     if (multicast)
         sim_multicast_mapped(multicast);
-    physical->blocks = sim_ledger_add((struct sim_block){.addr = ptr,
+    else if (physical->mappings)
+        sim_stats.aliases++;
+    physical->mappings++;
+    physical->first_mapping = sim_ledger_add((struct sim_block){.addr = ptr,
             .size = size,
             .kind = SIM_BLOCK_MAPPED,
             .device = physical->prop.location.id,
             .physical = physical,
             .physical_offset = at,
-            .next_of_physical = physical->blocks,
+            .next_mapping = physical->first_mapping,
             .multicast = multicast,
             .multicast_offset = offset});
     sim_stats.maps++;
@@ -515,13 +520,14 @@ static bool whole_mappings(uint64_t addr, uint64_t size)
     return size > 0 && at == addr + size;
 }
 
-static void forget_block(struct sim_physical *physical, const struct sim_block *block)
+static void forget_mapping(const struct sim_block *block)
 {
-    struct sim_block **link = &physical->blocks;
+    struct sim_block **link = &block->physical->first_mapping;
 
-    while (*link != block)
-        link = &(*link)->next_of_physical;
-    *link = block->next_of_physical;
+    while (*link && *link != block)
+        link = &(*link)->next_mapping;
+    if (*link)
+        *link = block->next_mapping;
 }
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
@@ -538,7 +544,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         struct sim_multicast *multicast = block->multicast;
         at += block->size;
         sim_va_drop(block->addr, block->size);
-        forget_block(physical, block);
+        forget_mapping(block);
         sim_ledger_remove(block);
         sim_vmm_unmapped(physical);
         if (multicast)

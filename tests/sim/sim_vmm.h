@@ -23,12 +23,12 @@ struct sim_physical {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     uint64_t size;
-    int fd;                   /* the arena, or a file of its own once it was exported */
-    uint64_t offset;          /* in fd */
-    bool imported;            /* counted where it was made */
-    unsigned handles;         /* references that cuMemRelease gives back */
-    unsigned mappings;        /* references that cuMemUnmap and multicast objects give back */
-    struct sim_block *blocks; /* where it is mapped */
+    int fd;            /* the arena, or a file of its own once it was exported */
+    uint64_t offset;   /* in fd */
+    bool imported;     /* counted where it was made */
+    unsigned handles;  /* references that cuMemRelease gives back */
+    unsigned mappings; /* references that cuMemUnmap and multicast objects give back */
+    struct sim_block *first_mapping; /* where it is mapped: a list by next_mapping */
 };
 
 /* The living handle, or NULL. */

@@ -83,6 +83,9 @@ struct simcuda_stats {
     uint64_t pages_evicted; /* that a full device sent to the host for others */
     /* of managed memory, by prefetches, faults and evictions; what comes for the first time has no content and is not counted */
     uint64_t migrated_in_bytes, migrated_out_bytes;
+    uint64_t aliases; /* of `maps`, those of memory that was mapped elsewhere at that moment */
+    /* births on storage that had a tenant at another address where it is mapped too */
+    uint64_t alias_reuses;
 };
 
 #pragma GCC visibility push(default)

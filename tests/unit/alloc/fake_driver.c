@@ -320,8 +320,13 @@ static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
         misuse(fake, "map of what cannot be mapped there");
         return leave(fake, 1);
     }
+    if (r == 0 && piece->maps && fake->no_aliases) {
+        fake->refused++;
+        r = DRIVER_NOT_SUPPORTED;
+    }
     if (r != 0)
         return leave(fake, r);
+    fake->aliases += piece->maps > 0;
     piece->maps++;
     (void)add_piece(fake, FAKE_MAPPING, ptr, size, handle);
     fake->mappings++;

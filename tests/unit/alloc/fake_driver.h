@@ -99,6 +99,7 @@ struct fake_driver {
     const char *fail_name; /* only calls of this name count; NULL = all */
     bool no_vmm;
     bool no_managed;
+    bool no_aliases; /* a handle that is mapped is not mapped again; such calls are counted in `refused` */
     uint64_t range_max; /* the largest range that can be reserved, 0 = any */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
     uint64_t slow;    /* so many waits time out before one goes on */
@@ -117,6 +118,8 @@ struct fake_driver {
     const char *misuse; /* the last one */
     uint64_t faults;    /* device work on what was not accessible */
     uint64_t forbidden;
+    uint64_t refused;
+    uint64_t aliases;                             /* maps of what is mapped */
     uint64_t locked;                              /* calls that came with a lock held */
     uint64_t held, held_high;                     /* bytes of the device */
     uint64_t segments, handles, ranges, mappings; /* that exist */

@@ -90,6 +90,19 @@ static inline void give(struct bench *b, struct mine *mine)
     give_on(b, mine, mine->stream);
 }
 
+/* As bench_with: storage moves only when the device has left it. */
+static inline struct bench *bench_without_aliases(
+        uint64_t memory, enum pool_remap remap, uint64_t budget)
+{
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.remap = remap;
+    opts.budget = budget;
+    opts.alias = false;
+    return bench_new_with(memory, &opts);
+}
+
 static inline struct bench *bench_with(uint64_t memory, enum pool_remap remap, uint64_t budget)
 {
     struct pool_opts opts;

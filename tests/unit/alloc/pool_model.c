@@ -5,7 +5,7 @@
 #include "tests/unit/alloc/pool_bench.h"
 
 #define LIVE_MAX  160
-#define DEAD_MAX  4096
+#define DEAD_MAX  8192
 #define RULES     6
 #define CONTEXTS  2
 #define POOLS     2
@@ -13,6 +13,15 @@
 #define STREAM_LO UINT64_C(1)
 #define STREAM_HI UINT64_C(6)
 #define NO_STREAM UINT64_MAX
+
+/* A part of a block that lies in one granule. */
+struct part {
+    devptr_t base;
+    uint64_t size;
+    uint64_t storage; /* of its first byte (fake_storage), 0 = not known */
+};
+
+#define PARTS_MAX 10
 
 struct tenant {
     devptr_t base;
@@ -24,12 +33,13 @@ struct tenant {
     enum hint_mode mode;
     uint32_t due_anchor;
     bool released; /* by an edge; on paper too */
+    struct part parts[PARTS_MAX];
+    size_t part_count;
 };
 
 /* A range whose tenant is gone, and what must be over before the next one. */
 struct grave {
-    devptr_t base;
-    uint64_t size;
+    struct part part;
     struct fake_clock clock; /* everything submitted before the free, */
     uint64_t stream, at;     /* or, if stream is not 0, this stream's position */
 };
@@ -121,7 +131,58 @@ static bool is_over(struct model *m, const struct grave *grave, uint64_t stream)
     return true;
 }
 
-static void check_birth(struct model *m, const struct tenant *tenant, const struct outcome *told)
+static inline bool parts_meet(const struct part *a, const struct part *b)
+{
+    return meet(a->base, a->size, b->base, b->size)
+            || (a->storage && b->storage && meet(a->storage, a->size, b->storage, b->size));
+}
+
+static void find_parts(struct model *m, struct tenant *tenant)
+{
+    devptr_t end = tenant->base + tenant->size;
+
+    tenant->part_count = 0;
+    for (devptr_t at = tenant->base; at < end;) {
+        devptr_t next = (at | (2 * MiB - 1)) + 1;
+        struct part *part = &tenant->parts[tenant->part_count++];
+
+        REQUIRE(tenant->part_count <= PARTS_MAX);
+        next = next < end ? next : end;
+        *part = (struct part){
+                .base = at, .size = next - at, .storage = fake_storage(m->b->fake, at)};
+        at = next;
+    }
+}
+
+/* Two live blocks have the same bytes of the device; what a hint has released has none. */
+static bool share_storage(const struct tenant *a, const struct tenant *b)
+{
+    for (size_t i = 0; i < a->part_count; i++) {
+        for (size_t j = 0; j < b->part_count; j++) {
+            if (parts_meet(&a->parts[i], &b->parts[j]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The newborn has memory that somebody had before. Is all of that grave among it? */
+static bool check_grave(struct model *m, const struct tenant *tenant, const struct grave *grave)
+{
+    for (size_t i = 0; i < tenant->part_count; i++) {
+        const struct part *part = &tenant->parts[i];
+
+        if (!parts_meet(part, &grave->part))
+            continue;
+        if (!is_over(m, grave, tenant->stream))
+            broken(m, "memory was handed out before its last use was over");
+        return grave->part.base >= part->base
+                && grave->part.base + grave->part.size <= part->base + part->size;
+    }
+    return false;
+}
+
+static void check_birth(struct model *m, struct tenant *tenant, const struct outcome *told)
 {
     uint64_t align = tenant->size >= 2 * MiB && !tenant->stream ? 2 * MiB : 512;
     size_t kept = 0;
@@ -129,19 +190,16 @@ static void check_birth(struct model *m, const struct tenant *tenant, const stru
     CHECK_EQ(tenant->base % align, 0);
     CHECK_GE(told->rounded, tenant->size);
     CHECK_EQ(told->kind, OUTCOME_ALLOC);
+    find_parts(m, tenant);
     for (size_t i = 0; i < m->live_count; i++) {
         if (meet(tenant->base, told->rounded, m->live[i].base, m->live[i].size))
             (void)check_that(false, __FILE__, __LINE__, "live blocks overlap");
+        if (!m->live[i].released && share_storage(tenant, &m->live[i]))
+            broken(m, "two live blocks have the same storage");
     }
     for (size_t i = 0; i < m->grave_count; i++) {
-        struct grave *grave = &m->graves[i];
-        bool met = meet(tenant->base, tenant->size, grave->base, grave->size);
-
-        if (met && !is_over(m, grave, tenant->stream))
-            broken(m, "memory was handed out before its last use was over");
-        if (!met || grave->base < tenant->base
-                || grave->base + grave->size > tenant->base + tenant->size)
-            m->graves[kept++] = *grave;
+        if (!check_grave(m, tenant, &m->graves[i]))
+            m->graves[kept++] = m->graves[i];
     }
     m->grave_count = kept;
     if (!fake_is_accessible(m->b->fake, tenant->base, tenant->size))
@@ -247,18 +305,15 @@ static void step_alloc(struct model *m, bool on_stream, bool hinted)
 
 static void bury(struct model *m, const struct tenant *tenant, uint64_t stream)
 {
-    struct grave *grave = &m->graves[m->grave_count];
+    struct grave grave = {.clock = fake_clock(m->b->fake), .stream = stream};
 
-    if (m->grave_count == DEAD_MAX)
-        return;
-    m->grave_count++;
-    *grave = (struct grave){
-            .base = tenant->base,
-            .size = tenant->size,
-            .clock = fake_clock(m->b->fake),
-            .stream = stream,
-    };
-    grave->at = grave->clock.at[stream];
+    grave.at = grave.clock.at[stream];
+    for (size_t i = 0; i < tenant->part_count && m->grave_count < DEAD_MAX; i++) {
+        grave.part = tenant->parts[i];
+        if (tenant->released && tenant->mode != HINT_SHADOW)
+            grave.part.storage = 0;
+        m->graves[m->grave_count++] = grave;
+    }
 }
 
 static bool is_parked_on(const struct model *m, const struct tenant *tenant)
@@ -564,6 +619,7 @@ static void finish(struct model *m)
     m->floors.host_waits = stats.host_waits;
     m->floors.remaps = stats.remaps;
     m->floors.moved = stats.granules_moved;
+    m->floors.aliased = stats.granules_aliased;
     m->floors.trims = stats.trims;
     fake_drain(m->b->fake);
     faults = m->b->fake->faults;
@@ -632,7 +688,7 @@ void model_print(const struct model_floors *floors)
 {
     printf("allocs %llu frees %llu refusals %llu epochs %llu points %llu cross %llu ordered %llu "
            "waits %llu "
-           "releases %llu husks %llu shadows %llu remaps %llu moved %llu trims %llu "
+           "releases %llu husks %llu shadows %llu remaps %llu moved %llu aliased %llu trims %llu "
            "failures %llu violations %llu\n",
             (unsigned long long)floors->allocs, (unsigned long long)floors->frees,
             (unsigned long long)floors->refusals, (unsigned long long)floors->epochs,
@@ -640,6 +696,7 @@ void model_print(const struct model_floors *floors)
             (unsigned long long)floors->inserted_waits, (unsigned long long)floors->host_waits,
             (unsigned long long)floors->releases, (unsigned long long)floors->husks,
             (unsigned long long)floors->shadows, (unsigned long long)floors->remaps,
-            (unsigned long long)floors->moved, (unsigned long long)floors->trims,
-            (unsigned long long)floors->failures, (unsigned long long)floors->violations);
+            (unsigned long long)floors->moved, (unsigned long long)floors->aliased,
+            (unsigned long long)floors->trims, (unsigned long long)floors->failures,
+            (unsigned long long)floors->violations);
 }

@@ -5,8 +5,9 @@
  * The bytes are allocations, frees (good and bad ones), device work, anchor edges, readers that are parked between their
  * guard and the driver, trims, failures of the driver, captures, dying contexts and pools. After every step:
  *
- *   - no two live blocks overlap, every one is aligned (R15) and its storage is there unless a hint released it
- *   - a block is handed out only when all that its memory's earlier tenants were used for is done, or ordered before (R1)
+ *   - no two live blocks overlap in addresses or storage, every one is aligned (R15) and its storage is there unless a hint released it
+ *   - a block is handed out only when all that its memory's earlier tenants were used for is done, or ordered before (R1); its
+ *     memory is its addresses, and the storage behind them, wherever else that was mapped (R95)
  *   - frees answer as R35 and R58 say, pool_find and pool_touch as the model says
  *   - the pool's figures are the model's, and pool_check finds nothing
  *
@@ -24,7 +25,7 @@
 struct model_floors {
     uint64_t allocs, frees, refusals;
     uint64_t epochs, points, cross_reuses, inserted_waits, host_waits;
-    uint64_t releases, husks, shadows, remaps, moved, trims;
+    uint64_t releases, husks, shadows, remaps, moved, aliased, trims;
     uint64_t failures;   /* injected ones that fired */
     uint64_t violations; /* of R1 or of the device; 0 unless a mutation was asked for */
 };

@@ -21,6 +21,7 @@ TEST(random_programs_keep_every_promise)
     CHECK_GT(floors.shadows, 0);
     CHECK_GT(floors.remaps, 0);
     CHECK_GT(floors.moved, 0);
+    CHECK_GT(floors.aliased, 0);
     CHECK_GT(floors.trims, 0);
     CHECK_GT(floors.failures, 0);
     CHECK_EQ(floors.violations, 0);

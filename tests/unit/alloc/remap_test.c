@@ -143,7 +143,7 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
 
 static void check_late_device(enum pool_remap remap, uint64_t budget)
 {
-    struct bench *b = bench_with(1 * GiB, remap, budget);
+    struct bench *b = bench_without_aliases(1 * GiB, remap, budget);
     struct mine stay[4], late, big;
 
     take(b, &late, 8 * MiB, STREAM);
@@ -298,8 +298,8 @@ TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
         lock_take(&pool->lock);
         heap = layout_heap(pool);
         there = layout_clean_slots(pool, heap);
-        CHECK_EQ(remap_available(pool, heap, some), min_of(some, there));
-        CHECK_EQ(remap_available(pool, heap, UINT64_MAX), there);
+        CHECK_EQ(remap_available(pool, heap, some, 0), min_of(some, there));
+        CHECK_EQ(remap_available(pool, heap, UINT64_MAX, 0), there);
         lock_drop(&pool->lock);
         CHECK_EQ(take_handles(b, heap, some), min_of(some, there));
         BENCH_CHECK(b);

@@ -154,6 +154,67 @@ static void a_copy_reads_it(void)
     simcuda_witness_birth(segment, MIB, b);
 }
 
+/* One handle at two addresses. */
+static CUdeviceptr two_views(void)
+{
+    static const CUmemAllocationProp prop = {
+            .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    static const CUmemAccessDesc both = {
+            {CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va;
+
+    set_up();
+    CU(cuMemAddressReserve(&va, 4 * MIB, 0, 0, 0));
+    CU(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    for (CUdeviceptr i = 0; i < 2; i++) {
+        CU(cuMemMap(va + i * 2 * MIB, 2 * MIB, 0, handle, 0));
+        CU(cuMemSetAccess(va + i * 2 * MIB, 2 * MIB, &both, 1));
+    }
+    simcuda_witness_birth(va, MIB, a);
+    use(va, a);
+    return va + 2 * MIB;
+}
+
+static void storage_of_a_living_tenant(void)
+{
+    CUdeviceptr alias = two_views();
+
+    simcuda_witness_birth(alias + MIB / 2, MIB, a);
+}
+
+static void storage_at_another_address_without_a_wait(void)
+{
+    CUdeviceptr alias = two_views();
+
+    simcuda_witness_death(alias - 2 * MIB, a);
+    simcuda_witness_birth(alias, MIB, b);
+}
+
+static void right_aliases(void)
+{
+    CUdeviceptr alias = two_views();
+
+    simcuda_witness_birth(alias + MIB, MIB, b); /* the other half of the storage */
+    simcuda_witness_death(alias - 2 * MIB, a);
+    simcuda_witness_birth(alias, MIB, a); /* in order */
+    use(alias, a);
+    simcuda_witness_death(alias, a);
+    CU(cuEventRecord(event, a));
+    CU(cuStreamWaitEvent(b, event, 0));
+    simcuda_witness_birth(alias - 2 * MIB, MIB, b); /* and back, behind an event */
+    CU(cuCtxSynchronize());
+    CHECK_EQ(sim_figures().aliases, 1);
+    CHECK_EQ(sim_figures().alias_reuses, 2);
+}
+
+TEST(r95_fires_on_storage_that_another_address_stands_for)
+{
+    CHECK_EQ(sim_in_child(storage_of_a_living_tenant), SIMCUDA_ORACLE_STATUS);
+    CHECK_EQ(sim_in_child(storage_at_another_address_without_a_wait), SIMCUDA_ORACLE_STATUS);
+    CHECK_EQ(sim_in_child(right_aliases), 0);
+}
+
 TEST(fires_on_sync_reuse_with_work_pending)
 {
     CHECK_EQ(sim_in_child(sync_reuse_with_work_pending), SIMCUDA_ORACLE_STATUS);

@@ -54,7 +54,24 @@ TEST(content_stays_with_the_handle)
     CHECK_EQ(sim_figures().held[0], 0);
     CU(cuMemAddressFree(va, 4 * GRANULE));
     CHECK_EQ(sim_figures().maps, 3);
+    CHECK_EQ(sim_figures().aliases, 1);
     CHECK_EQ(sim_figures().remaps, 0);
+}
+
+TEST(a_device_without_aliases_maps_each_handle_once)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr va;
+
+    sim_env("SIMCUDA_ALIAS", "off");
+    sim_start();
+    va = reserve(2 * GRANULE);
+    handle = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, handle, 0));
+    CHECK_EQ(cuMemMap(va + GRANULE, GRANULE, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+    CU(cuMemUnmap(va, GRANULE));
+    CU(cuMemMap(va + GRANULE, GRANULE, 0, handle, 0));
+    CHECK_EQ(sim_figures().aliases, 0);
 }
 
 TEST(a_second_mapping_at_a_place_is_a_remap_and_finds_fresh_bytes)

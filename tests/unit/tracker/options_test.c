@@ -96,7 +96,7 @@ TEST(the_table_is_the_contract)
             "KEDGE_HINTS_MODE", "KEDGE_ANCHORS", "KEDGE_STACKS", "KEDGE_POOL", "KEDGE_SYNC_FREE",
             "KEDGE_BYPASS", "KEDGE_LOG", "KEDGE_TEST_TRACES", "KEDGE_FRAMEWORKS", "KEDGE_SIM"};
     static const char *const pool_keys[] = {"chunk", "small-chunk", "cap", "budget", "reserve",
-            "placement", "sync", "trim", "remap", "handle", "fence-timeout", "meminfo"};
+            "placement", "sync", "trim", "remap", "alias", "handle", "fence-timeout", "meminfo"};
     size_t pool_count = 0;
 
     CHECK_EQ(OPTIONS, sizeof names / sizeof names[0]);
