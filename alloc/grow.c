@@ -343,6 +343,7 @@ static bool goes_on_without(struct pool *pool, struct heap *heap, struct source 
     if (!source->is_alias || r <= 0)
         return false;
     source->remap.stream = 0;
+    source->remap.others = false;
     remap_end(pool, &source->remap);
     lock_take(&pool->lock);
     heap->device->no_aliases |= !heap->device->has_aliases && r != DRIVER_OUT_OF_MEMORY;
@@ -511,10 +512,23 @@ static int settle_spot(
     return r;
 }
 
-/* The stream whose free storage a request may have before the device has left it, 0 = none. */
-static uint32_t alias_stream(const struct pool *pool, const struct serve *serve)
+/* Which free storage may move for a request that needs so much more, `left` of it by moves. Other streams' before the device has left it
+ * only where more would be held than the budget: they cost a wait of the stream. */
+static struct remap moves_of(
+        struct pool *pool, const struct serve *serve, uint64_t need, uint64_t left) POOL_LOCKED
 {
-    return vacate_may(pool, serve->heap, serve->stream) ? serve->stream : 0;
+    const struct heap *heap = serve->heap;
+    uint64_t after = heap->device->reserved + need;
+    struct remap remap = {.heap = serve->heap, .left = left};
+
+    if (!vacate_may(pool, heap, serve->stream)
+            || !heap_prepare_class(pool, serve->heap, serve->stream))
+        return remap;
+    remap.stream = serve->stream;
+    remap.others = heap->attrs.reuse_internal_dependencies
+            && (serve->full || after > handout_budget(pool, serve)
+                    || (pool->opts.cap && after > pool->opts.cap));
+    return remap;
 }
 
 /* Takes a spot. 0 and BUSY blocks in *ret_first .. *ret_last; -ENOSPC: no addresses; -ENOMEM. */
@@ -522,7 +536,7 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
         uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED
 {
     struct spot spot;
-    uint64_t slot;
+    uint64_t slot, need;
 
     if (spot_find(pool, serve->heap, &serve->want, &spot) != 0)
         return -ENOSPC;
@@ -531,11 +545,8 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
         return -ENOMEM;
     slot = segment_at(pool, spot.segment)->slot;
     source->lack = spot.missing;
-    source->remap.heap = serve->heap;
-    source->remap.stream = alias_stream(pool, serve);
-    if (source->remap.stream && !heap_prepare_class(pool, serve->heap, serve->stream))
-        source->remap.stream = 0;
-    source->remap.left = moves_for(pool, serve, spot_need(serve, &spot, slot), slot);
+    need = spot_need(serve, &spot, slot);
+    source->remap = moves_of(pool, serve, need, moves_for(pool, serve, need, slot));
     return 0;
 }
 
@@ -926,18 +937,19 @@ static uint64_t slots_of(
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 {
     const struct heap *heap = serve->heap;
-    uint32_t stream = alias_stream(pool, serve);
+    struct remap remap;
     uint64_t own = 0;
     struct spot spot;
 
     if (serve->hinted || is_plain(serve) || !heap->arena)
         return 0;
+    remap = moves_of(pool, serve, need, 0);
     need = moves_for(pool, serve, need, segment_at(pool, heap->arena)->slot);
     if (!need)
         return 0;
     if (spot_find(pool, serve->heap, &serve->want, &spot) == 0)
-        own = slots_of(pool, &spot, stream);
-    return remap_available(pool, serve->heap, need + own, stream) - own;
+        own = slots_of(pool, &spot, remap.stream);
+    return remap_available(pool, &remap, need + own) - own;
 }
 
 /* What a request asks of the device. */

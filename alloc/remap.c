@@ -7,7 +7,9 @@
 #include "alloc/freelist.h"
 #include "alloc/heap.h"
 #include "alloc/mutation.h"
+#include "alloc/order.h"
 #include "alloc/spot.h"
+#include "alloc/streams.h"
 #include "alloc/tally.h"
 #include "alloc/vacate.h"
 
@@ -46,16 +48,20 @@ static uint64_t bytes_in(
     return bytes;
 }
 
-uint64_t remap_available(struct pool *pool, struct heap *heap, uint64_t most, uint32_t stream)
+/* Is what is free on this stream moved for the request? */
+static bool is_mine(const struct remap *remap, const struct heap_stream *class)
 {
-    const struct heap_stream *class;
+    return remap->stream && (class->stream == remap->stream || remap->others);
+}
+
+uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most)
+{
     uint64_t bytes;
 
-    freecache_settle(pool, heap);
-    bytes = bytes_in(pool, &heap->clean, most);
-    class = stream ? heap_class(heap, stream) : NULL;
-    if (class && bytes < most)
-        bytes += bytes_in(pool, &class->fit, most - bytes);
+    freecache_settle(pool, remap->heap);
+    bytes = bytes_in(pool, &remap->heap->clean, most);
+    for (const struct heap_stream *at = remap->heap->streams; at && bytes < most; at = at->next)
+        bytes += is_mine(remap, at) ? bytes_in(pool, &at->fit, most - bytes) : 0;
     return min_of(bytes, most);
 }
 
@@ -99,13 +105,17 @@ static void best_victim(
     }
 }
 
-/* Where nothing is clean: what is free on the request's stream. */
+/* Where nothing is clean: what is free on the request's stream, and where there is nothing either, on others. */
 static void best_of_streams(
         const struct pool *pool, const struct remap *remap, struct victim *best) POOL_LOCKED
 {
-    for (const struct heap_stream *at = remap->heap->streams; at; at = at->next) {
-        if (POOL_IS_WITHOUT(MOVE) || at->stream == remap->stream
-                || (remap->stream && POOL_IS_WITHOUT(ALIAS)))
+    const struct heap_stream *own = heap_class(remap->heap, remap->stream);
+
+    if (own)
+        best_victim(pool, &own->fit, best);
+    for (const struct heap_stream *at = remap->heap->streams; at && !best->index; at = at->next) {
+        if (POOL_IS_WITHOUT(MOVE) || (remap->stream && POOL_IS_WITHOUT(ALIAS))
+                || is_mine(remap, at))
             best_victim(pool, &at->fit, best);
     }
 }
@@ -177,6 +187,48 @@ void remap_end(struct pool *pool, struct remap *remap)
     remap->stuck = false;
 }
 
+/* Has the request's stream got the wait for this point? */
+static bool is_behind(const struct remap *remap, uint32_t stream, uint64_t point)
+{
+    for (uint32_t i = 0; i < remap->behind.count; i++) {
+        if (remap->behind.stream[i] == stream)
+            return remap->behind.point[i] >= point;
+    }
+    return false;
+}
+
+/* The request's stream waits for the last use of a victim of another one. What is its own from then on needs a point behind that. */
+static int get_behind(struct pool *pool, struct remap *remap)
+{
+    const struct block *victim = block_at(pool, remap->block);
+    struct stream *own = streams_at(pool, remap->stream);
+    uint32_t stream = victim->stream;
+    uint64_t point = victim->seq;
+    int r;
+
+    if (stream == remap->stream || POOL_IS_WITHOUT(ALIAS))
+        return 0;
+    if (!is_behind(remap, stream, point)) {
+        r = order_behind(pool, own->key, stream, point);
+        if (r != 0)
+            return r;
+        (void)fence_set_add(&remap->behind, stream, point); /* no room: it waits once more */
+    }
+    lock_take(&pool->lock);
+    remap->point = fence_next(&own->timeline);
+    own->newest = max_of(own->newest, remap->point);
+    lock_drop(&pool->lock);
+    return 0;
+}
+
+/* May the storage of the victim be taken? */
+static bool may_take(struct pool *pool, struct remap *remap)
+{
+    if (!remap->is_alias)
+        return vacate_is_quiet(pool);
+    return get_behind(pool, remap) == 0;
+}
+
 /* Another victim. */
 static bool go_on(struct pool *pool, struct remap *remap)
 {
@@ -186,7 +238,7 @@ static bool go_on(struct pool *pool, struct remap *remap)
     if (remap->block)
         remap->heap->busy++;
     lock_drop(&pool->lock);
-    if (remap->block && !remap->is_alias && !vacate_is_quiet(pool)) {
+    if (remap->block && !may_take(pool, remap)) {
         remap_end(pool, remap);
         return false;
     }
@@ -198,16 +250,18 @@ static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_hand
 {
     uint64_t slot, point;
     uint32_t rest;
+    bool is_own;
     int r;
 
     lock_take(&pool->lock);
+    is_own = block_at(pool, remap->block)->stream == remap->stream;
     slot = block_segment(pool, block_at(pool, remap->block))->slot;
     point = block_at(pool, remap->block)->seq;
     r = vacate_slot(pool, remap->block, &rest, ret_handle);
     if (r == 0) {
         remap->block = rest;
         remap->heap->busy -= rest == 0;
-        remap->point = max_of(remap->point, point);
+        remap->point = is_own ? max_of(remap->point, point) : remap->point;
         remap->aliased++;
         remap->moved++;
         remap->left -= slot;

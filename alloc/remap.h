@@ -11,16 +11,17 @@
  *     never   nothing
  *
  * An unmap acts when the host makes it, not when a stream gets there. So clean blocks give storage first: those whose work the
- * host knows to be done (reclaim_points). Where there are none, what is free on the request's own stream gives it, and stays mapped
- * where it was until the device has left it (vacate.h). Where storage is unmapped, no submission may be between its guard and the driver at that
- * moment (R66): one that names a freed block rightly has returned before the free, but the others are not told apart. A slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their
- * free (pin.h, R80).
+ * host knows to be done (reclaim_points). Where there are none, what is free on the request's own stream gives it, and stays
+ * mapped where it was until the device has left it (vacate.h); and where more would be held than the budget, what is free on
+ * other streams, behind a wait (order.h). Where storage is unmapped, no submission may be between its guard and the driver at
+ * that moment (R66): one that names a freed block rightly has returned before the free, but the others are not told apart. A
+ * slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their free (pin.h, R80).
  *
  *     victim FREE ─pick─► BUSY ─unmap, slot by slot─► handles, mapped by the caller (grow.c) ─end─► DECOMMITTED
  *                                ├─ refused: that slot KEPT, the rest FREE again
  *                                └─ of a stream: slot by slot VACATED, its handle mapped by the caller
  *
- * Threads: any, with no lock held, unless it says locked; each struct remap is its thread's own. Rules: R36 R66 R73 R80.
+ * Threads: any, with no lock held, unless it says locked; each struct remap is its thread's own. Rules: R36 R66 R72 R73 R80 R95.
  */
 #ifndef KEDGE_ALLOC_REMAP_H
 #define KEDGE_ALLOC_REMAP_H
@@ -38,16 +39,18 @@ struct remap {
     uint32_t stream;
     uint64_t aliased; /* of `moved`, those that are */
     uint64_t point;   /* of the stream that they all need */
-    bool is_alias; /* the victim is the stream's, and the handle that was handed out last is still mapped there */
-    bool stuck; /* the slot behind `done` could not be unmapped */
+    bool is_alias; /* the victim is a stream's, and the handle that was handed out last is still mapped there */
+    /* where nothing of the stream is free either, what is free on others is moved behind a wait that the stream gets for it */
+    bool others;
+    struct fence_set behind; /* waits that it has got */
+    bool stuck;              /* the slot behind `done` could not be unmapped */
 };
 
-/* Bytes that the heap could move now, at most `most`; what is free on `stream` included, 0 = what is clean alone. */
-uint64_t remap_available(
-        struct pool *pool, struct heap *heap, uint64_t most, uint32_t stream) POOL_LOCKED;
+/* Bytes that could be moved now for such a request (heap, stream, others), at most `most`. */
+uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most) POOL_LOCKED;
 
-/* The next handle, taken from under a free block: it is mapped nowhere (or at a vacated slot, is_alias) and counted as held. 0, or -ENOENT: there is none,
- * or no more may be moved. */
+/* The next handle, taken from under a free block: it is mapped nowhere (or at a vacated slot, is_alias) and counted as held. 0, or
+ * -ENOENT: there is none, or no more may be moved. */
 int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle);
 
 /* The last victim becomes what it is now. Always call it, whether or not remap_next has found something. */

@@ -11,6 +11,7 @@
 #include "alloc/handout.h"
 #include "alloc/heap.h"
 #include "alloc/mutation.h"
+#include "alloc/order.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/runs.h"
@@ -469,68 +470,6 @@ static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed)
     }
 }
 
-/* The mark that covers a point, in use by the caller; NULL if it has passed or there is none. */
-static struct fence_mark *use_mark(
-        struct pool *pool, uint32_t index, uint64_t point, bool *ret_passed)
-{
-    const struct fence_timeline *timeline = &streams_at(pool, index)->timeline;
-    struct fence_mark *mark;
-
-    lock_take(&pool->lock);
-    *ret_passed = timeline->passed >= point;
-    mark = *ret_passed ? NULL : fence_at_least(timeline, point);
-    if (mark)
-        fence_use(mark);
-    lock_drop(&pool->lock);
-    return mark;
-}
-
-/* Makes the request's stream wait for one point of another. 0, or why not. */
-static int wait_for_point(
-        struct pool *pool, const struct serve *serve, uint32_t index, uint64_t point)
-{
-    bool passed, put;
-    struct fence_mark *mark = use_mark(pool, index, point, &passed);
-    uint64_t number, fence;
-    int r = 0;
-
-    if (!mark && !passed) {
-        r = reclaim_record(pool, index, &number);
-        if (r != 0)
-            return r;
-        mark = use_mark(pool, index, point, &passed);
-    }
-    if (!mark)
-        return passed ? 0 : -EAGAIN;
-    r = DRIVE(pool, stream_wait_fence, serve->request->stream, mark->fence);
-    lock_take(&pool->lock);
-    put = fence_drop(mark, &fence, &put) && put;
-    if (r == 0)
-        pool->counters.inserted_waits++;
-    lock_drop(&pool->lock);
-    if (put)
-        drive_fence_put(pool, fence);
-    return r;
-}
-
-/* Makes the request's stream wait for everything submitted so far: for a run of more streams than a set holds. */
-static int wait_for_all(struct pool *pool, const struct serve *serve)
-{
-    uint64_t fence;
-    int r = DRIVE(pool, fence_record, &fence);
-
-    if (r != 0)
-        return r;
-    r = DRIVE(pool, stream_wait_fence, serve->request->stream, fence);
-    drive_fence_put(pool, fence);
-    if (r == 0) {
-        lock_take(&pool->lock);
-        pool->counters.inserted_waits++;
-        lock_drop(&pool->lock);
-    }
-    return r;
-}
-
 static int wait_for_set(
         struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
 {
@@ -538,12 +477,13 @@ static int wait_for_set(
     int r = 0;
 
     if (borrowed->whole)
-        return wait_for_all(pool, serve);
+        return order_behind_all(pool, serve->request->stream);
     if (POOL_IS_WITHOUT(DROP) && count > 0)
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         if (borrowed->set.stream[i] != serve->stream)
-            r = wait_for_point(pool, serve, borrowed->set.stream[i], borrowed->set.point[i]);
+            r = order_behind(
+                    pool, serve->request->stream, borrowed->set.stream[i], borrowed->set.point[i]);
     }
     return r;
 }

@@ -291,6 +291,7 @@ TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
         uint64_t mapped = b->fake->mappings * SLOT;
         uint64_t held = b->fake->held;
         uint64_t some = seed % 5 * SLOT;
+        struct remap any = {.heap = NULL};
         struct heap *heap;
         uint64_t there;
 
@@ -298,8 +299,9 @@ TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
         lock_take(&pool->lock);
         heap = layout_heap(pool);
         there = layout_clean_slots(pool, heap);
-        CHECK_EQ(remap_available(pool, heap, some, 0), min_of(some, there));
-        CHECK_EQ(remap_available(pool, heap, UINT64_MAX, 0), there);
+        any.heap = heap;
+        CHECK_EQ(remap_available(pool, &any, some), min_of(some, there));
+        CHECK_EQ(remap_available(pool, &any, UINT64_MAX), there);
         lock_drop(&pool->lock);
         CHECK_EQ(take_handles(b, heap, some), min_of(some, there));
         BENCH_CHECK(b);

@@ -123,16 +123,72 @@ TEST(r95_nothing_is_placed_at_the_old_address_before_the_device_has_left_it)
     fill(&h);
 }
 
-TEST(r95_another_stream_does_not_get_it)
+/* Within the budget no stream is made to wait for it, whatever the mode. */
+TEST(r72_another_stream_does_not_get_it_while_the_budget_has_room)
 {
-    struct bench *b = eager();
+    struct bench *b = ordered_bench(1 * GiB, POOL_REMAP_EAGER, 1 * GiB, true);
     struct holes h = {0};
 
     dig(&h, b);
     ordered_take(&h.o, &h.big, 12, 2);
     CHECK_NE(h.big.ptr, 0);
-    CHECK_EQ(bench_stats(b).granules_aliased, 0);
     CHECK_EQ(bench_stats(b).granules_moved, 0);
+    CHECK_EQ(b->fake->stream_waits, 0);
+    fill(&h);
+}
+
+TEST(r72_another_stream_gets_it_behind_one_wait)
+{
+    struct bench *b = ordered_bench(1 * GiB, POOL_REMAP_LAZY, 15 * SLOT, true);
+    struct holes h = {0};
+
+    dig(&h, b);
+    ordered_take(&h.o, &h.big, 12, 2);
+    CHECK_NE(h.big.ptr, 0);
+    CHECK_EQ(bench_stats(b).granules_aliased, 12);
+    CHECK_EQ(bench_stats(b).inserted_waits, 1);
+    CHECK_EQ(b->fake->stream_waits, 1);
+    CHECK_EQ(bench_stats(b).host_waits, 0);
+    CHECK_EQ(b->fake->held, 15 * SLOT);
+    while (fake_step(b->fake, 2))
+        ;
+    CHECK_EQ(b->fake->wrong, 0); /* nothing of it has run */
+    fill(&h);
+}
+
+/* What the request leaves of a slot is free behind the wait, not at once. */
+TEST(r70_what_is_left_of_such_a_slot_is_behind_the_wait_too)
+{
+    struct bench *b = ordered_bench(1 * GiB, POOL_REMAP_LAZY, 15 * SLOT, true);
+    struct holes h = {0};
+    struct pool_request request = bench_request(11 * SLOT + SLOT / 2, 2);
+    devptr_t most;
+
+    dig(&h, b);
+    most = bench_ask(b, &request);
+    CHECK_NE(most, 0);
+    CHECK_EQ(b->fake->stream_waits, 1);
+    /* its own stream has that for nothing, a third one behind a wait of its own */
+    CHECK_EQ(bench_alloc_on(b, SLOT / 4, 2) - most, 11 * SLOT + SLOT / 2);
+    CHECK_EQ(b->fake->stream_waits, 1);
+    CHECK_EQ(bench_alloc_on(b, SLOT / 4, 3) - most, 11 * SLOT + 3 * SLOT / 4);
+    CHECK_EQ(b->fake->stream_waits, 2);
+    CHECK(fake_is_ordered(b->fake, 1, fake_clock(b->fake).at[1], 3));
+    fill(&h);
+}
+
+TEST(r72_no_wait_is_inserted_where_the_program_forbids_it)
+{
+    struct bench *b = ordered_bench(1 * GiB, POOL_REMAP_LAZY, 15 * SLOT, true);
+    struct pool_heap_attrs attrs = {.reuse_opportunistic = true};
+    struct holes h = {0};
+
+    REQUIRE_EQ(pool_set_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
+    dig(&h, b);
+    ordered_take(&h.o, &h.big, 12, 2);
+    CHECK_NE(h.big.ptr, 0);
+    CHECK_EQ(bench_stats(b).granules_moved, 0);
+    CHECK_EQ(b->fake->stream_waits, 0);
     fill(&h);
 }
 
@@ -314,7 +370,7 @@ TEST(r80_storage_of_what_a_graph_names_does_not_move_by_alias)
 /* ── random programs ── */
 
 struct floors {
-    uint64_t aliased, moved, unmapped, most_waiting, refused;
+    uint64_t aliased, moved, unmapped, most_waiting, waits, refused;
 };
 
 static void play(struct bench *b, uint64_t seed, struct floors *floors)
@@ -332,6 +388,7 @@ static void play(struct bench *b, uint64_t seed, struct floors *floors)
     floors->aliased += bench_stats(b).granules_aliased;
     floors->moved += bench_stats(b).granules_moved;
     floors->unmapped += b->fake->unmaps;
+    floors->waits += bench_stats(b).inserted_waits;
     floors->refused += o.refused;
 }
 
@@ -348,12 +405,16 @@ TEST(r95_random_programs_on_three_streams_keep_their_data)
         if (atomic_load(&check_state.failures))
             printf("    seed %llu\n", (unsigned long long)seed);
     }
-    printf("aliased %llu moved %llu unmapped %llu, at most %llu old addresses at once\n",
+    printf("aliased %llu moved %llu unmapped %llu, waits inserted %llu, at most %llu old addresses "
+           "at "
+           "once\n",
             (unsigned long long)floors.aliased, (unsigned long long)floors.moved,
-            (unsigned long long)floors.unmapped, (unsigned long long)floors.most_waiting);
+            (unsigned long long)floors.unmapped, (unsigned long long)floors.waits,
+            (unsigned long long)floors.most_waiting);
     CHECK_EQ(floors.refused, 0);
-    CHECK_GT(floors.aliased, 1000);
+    CHECK_GT(floors.aliased, 3000);
     CHECK_GT(floors.moved, floors.aliased);
+    CHECK_GT(floors.waits, 300);
     CHECK_GT(floors.most_waiting, 20);
 }
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/order.h"
+
+#include "alloc/drive.h"
+#include "alloc/reclaim.h"
+#include "alloc/streams.h"
+
+/* The mark that covers a point, in use by the caller; NULL if it has passed or there is none. */
+static struct fence_mark *use_mark(
+        struct pool *pool, uint32_t index, uint64_t point, bool *ret_passed)
+{
+    const struct fence_timeline *timeline = &streams_at(pool, index)->timeline;
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    *ret_passed = timeline->passed >= point;
+    mark = *ret_passed ? NULL : fence_at_least(timeline, point);
+    if (mark)
+        fence_use(mark);
+    lock_drop(&pool->lock);
+    return mark;
+}
+
+int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point)
+{
+    bool passed, put;
+    struct fence_mark *mark = use_mark(pool, index, point, &passed);
+    uint64_t number, fence;
+    int r = 0;
+
+    if (!mark && !passed) {
+        r = reclaim_record(pool, index, &number);
+        if (r != 0)
+            return r;
+        mark = use_mark(pool, index, point, &passed);
+    }
+    if (!mark)
+        return passed ? 0 : -EAGAIN;
+    r = DRIVE(pool, stream_wait_fence, stream, mark->fence);
+    lock_take(&pool->lock);
+    put = fence_drop(mark, &fence, &put) && put;
+    if (r == 0)
+        pool->counters.inserted_waits++;
+    lock_drop(&pool->lock);
+    if (put)
+        drive_fence_put(pool, fence);
+    return r;
+}
+
+int order_behind_all(struct pool *pool, uint64_t stream)
+{
+    uint64_t fence;
+    int r = DRIVE(pool, fence_record, &fence);
+
+    if (r != 0)
+        return r;
+    r = DRIVE(pool, stream_wait_fence, stream, fence);
+    drive_fence_put(pool, fence);
+    if (r == 0) {
+        lock_take(&pool->lock);
+        pool->counters.inserted_waits++;
+        lock_drop(&pool->lock);
+    }
+    return r;
+}
