@@ -344,6 +344,8 @@ static bool goes_on_without(struct pool *pool, struct heap *heap, struct source 
         return false;
     source->remap.stream = 0;
     source->remap.others = false;
+    source->remap.moved--;
+    source->remap.aliased--;
     remap_end(pool, &source->remap);
     lock_take(&pool->lock);
     heap->device->no_aliases |= !heap->device->has_aliases && r != DRIVER_OUT_OF_MEMORY;
@@ -579,6 +581,8 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
         serve->request->ladder->moved_bytes += source.remap.moved * slot;
+    if (source.remap.behind.count)
+        serve->how |= OUTCOME_ORDERED;
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);

@@ -180,8 +180,10 @@ TEST(a_wait_that_cannot_be_inserted_gives_everything_back)
     b->fake->hangs = true;
     b->fake->fail_name = "stream_wait_fence";
     b->fake->fail_at = 1;
+    b->fake->fail_all = true; /* neither for the block nor for its storage */
     c = bench_alloc_on(b, 8 * MiB, 2);
     CHECK(b->fake->fired);
+    b->fake->fail_at = 0;
     CHECK_NE(c, a);
     CHECK_NE(c, 0);
     CHECK_EQ(bench_alloc_on(b, 8 * MiB, 1), a);

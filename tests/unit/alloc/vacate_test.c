@@ -146,6 +146,7 @@ TEST(r72_another_stream_gets_it_behind_one_wait)
     ordered_take(&h.o, &h.big, 12, 2);
     CHECK_NE(h.big.ptr, 0);
     CHECK_EQ(bench_stats(b).granules_aliased, 12);
+    CHECK(b->last.how & OUTCOME_ORDERED);
     CHECK_EQ(bench_stats(b).inserted_waits, 1);
     CHECK_EQ(b->fake->stream_waits, 1);
     CHECK_EQ(bench_stats(b).host_waits, 0);
@@ -214,6 +215,7 @@ TEST(a_device_that_refuses_a_second_mapping_is_asked_once)
     ordered_take(&h.o, &h.big, 12, 1);
     CHECK_NE(h.big.ptr, 0);
     CHECK_EQ(b->fake->refused, 1);
+    CHECK_EQ(bench_stats(b).granules_moved, 0);
     CHECK_EQ(bench_stats(b).free, 12 * SLOT); /* what was tried is free again */
     BENCH_CHECK(b);
     ordered_give(&h.o, &h.big);
