@@ -58,7 +58,7 @@ struct model {
     struct tenant live[LIVE_MAX];
     size_t live_count;
     struct grave graves[DEAD_MAX];
-    size_t grave_count;
+    size_t grave_count, graves_crowded;
     struct parked readers[READERS];
     struct rule rules[RULES];
     uint32_t anchor; /* the open instance */
@@ -198,8 +198,11 @@ static void check_birth(struct model *m, struct tenant *tenant, const struct out
             broken(m, "two live blocks have the same storage");
     }
     for (size_t i = 0; i < m->grave_count; i++) {
-        if (!check_grave(m, tenant, &m->graves[i]))
-            m->graves[kept++] = m->graves[i];
+        if (check_grave(m, tenant, &m->graves[i]))
+            continue;
+        if (kept < i)
+            m->graves[kept] = m->graves[i];
+        kept++;
     }
     m->grave_count = kept;
     if (!fake_is_accessible(m->b->fake, tenant->base, tenant->size))
@@ -303,10 +306,26 @@ static void step_alloc(struct model *m, bool on_stream, bool hinted)
     m->requested += request.size;
 }
 
+/* What is over for everybody says nothing of any newborn. Looked for when the graves are twice as many as were left the last time. */
+static void clear_graves(struct model *m)
+{
+    size_t kept = 0;
+
+    if (m->grave_count < m->graves_crowded)
+        return;
+    for (size_t i = 0; i < m->grave_count; i++) {
+        if (!is_over(m, &m->graves[i], 0))
+            m->graves[kept++] = m->graves[i];
+    }
+    m->grave_count = kept;
+    m->graves_crowded = 2 * kept + 64;
+}
+
 static void bury(struct model *m, const struct tenant *tenant, uint64_t stream)
 {
     struct grave grave = {.clock = fake_clock(m->b->fake), .stream = stream};
 
+    clear_graves(m);
     grave.at = grave.clock.at[stream];
     for (size_t i = 0; i < tenant->part_count && m->grave_count < DEAD_MAX; i++) {
         grave.part = tenant->parts[i];
