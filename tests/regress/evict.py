@@ -174,47 +174,40 @@ def device_step(books, *command):
 
 # ---- the seed's units ----
 
-def expect_seed(volume, model_of=None, **words):
+def expect_seed(volume, all_in, wanted, model_of=None, **words):
     """The volume of a step: by the report, the model and the device. The device never holds more than the cap and the rest."""
     write_hints("256MiB", **words)
-    program = (*SEED_PROGRAM, "--steps", SEED_STEPS)
-    _, all_in = device_run(kedge_run, *SEED_PROGRAM, "--steps", 1)
-    done, books = capped(*program)
-    is_right(done, *program)
+    done, books = capped(*SEED_PROGRAM, "--steps", SEED_STEPS)
+    same(f"{words}: checksum", checksum(done.stdout), wanted)
     step = last_step()
-    same("moved in a step", moved(step), volume * MIB)
+    same(f"{words}: moved in a step", moved(step), volume * MIB)
     came, went = (model_of or Model(SEED_ORDER, 2)).steady()
-    same("moved in a step, and by the model", (step["moved_in_bytes"], step["moved_out_bytes"]), (came * 128 * MIB, went * 128 * MIB))
-    same("copied by the device in a step", device_step(books, *SEED_PROGRAM), (step["moved_in_bytes"], step["moved_out_bytes"]))
-    check(step["in_at_most_bytes"] <= 256 * MIB, f"{step['in_at_most_bytes']} bytes in at once")
+    both = step["moved_in_bytes"], step["moved_out_bytes"]
+    same(f"{words}: moved in a step, and by the model", both, (came * 128 * MIB, went * 128 * MIB))
+    same(f"{words}: copied by the device in a step", device_step(books, *SEED_PROGRAM), both)
+    check(step["in_at_most_bytes"] <= 256 * MIB, f"{words}: {step['in_at_most_bytes']} bytes in at once")
     rest = all_in["device_0_peak"] - 3 * 128 * MIB
     check(books["device_0_peak"] <= 256 * MIB + rest + GRANULE,
-          f"the device held {books['device_0_peak']} bytes under a cap of 256 MiB, beside {rest} of the rest")
+          f"{words}: the device held {books['device_0_peak']} bytes under a cap of 256 MiB, beside {rest} of the rest")
     return step
 
 
-def the_seed_moves_512_mib_in_a_step_which_is_the_bound():
-    step = expect_seed(512)
+def the_seed_moves_512_mib_in_a_step_768_by_lesser_rules_and_1024_where_no_step_is_told():
+    """512 MiB are the bound: by cyclic next use. 768 where steps stand alone, and by lru and fifo. 1024 by victims in the order of making,
+    as #878 has them without its tracer: an anchor that never comes."""
+    _, all_in = device_run(kedge_run, *SEED_PROGRAM, "--steps", 1)
+    wanted = checksum(bare(*SEED_PROGRAM, "--steps", SEED_STEPS).stdout)
+    step = expect_seed(512, all_in, wanted)
     same("moved in, and what no order of moves goes below", step["moved_in_bytes"], step["in_at_least_bytes"])
     check(step["planned"] and step["replayed"], "the steady step was not replayed")
-
-
-def the_seed_moves_768_mib_where_steps_stand_alone():
-    step = expect_seed(768, Model(SEED_ORDER, 2, cyclic=False), cyclic="no")
-    same("what no order of moves goes below", step["in_at_least_bytes"], 256 * MIB)
-
-
-def the_seed_moves_768_mib_by_lru_and_by_fifo():
+    step = expect_seed(768, all_in, wanted, Model(SEED_ORDER, 2, cyclic=False), cyclic="no")
+    same("steps that stand alone: what no order of moves goes below", step["in_at_least_bytes"], 256 * MIB)
     for victim in ("lru", "fifo"):
-        expect_seed(768, Model(SEED_ORDER, 2, victim=victim), victim=victim)
-
-
-def the_seed_moves_1024_mib_where_no_step_is_told():
-    """Victims in the order of making, as #878 has it without its tracer: an anchor that never comes."""
+        expect_seed(768, all_in, wanted, Model(SEED_ORDER, 2, victim=victim), victim=victim)
     write_hints("256MiB", anchor="never")
     done, books = capped(*SEED_PROGRAM, "--steps", SEED_STEPS)
-    is_right(done, *SEED_PROGRAM, "--steps", SEED_STEPS)
-    same("copied by the device in a step", device_step(books, *SEED_PROGRAM), (512 * MIB, 512 * MIB))
+    same("no step: checksum", checksum(done.stdout), wanted)
+    same("no step: copied by the device in a step", device_step(books, *SEED_PROGRAM), (512 * MIB, 512 * MIB))
 
 
 def a_stated_order_needs_no_warm_up():
@@ -259,9 +252,9 @@ def results_are_the_same_whatever_runs_late():
     """R93. Every other order of late streams with optimizer states."""
     write_hints(SMALL_CAP, prefetch=2)
     forms = [(), ("--states",)]
-    wanted = [checksum(bare(*SMALL, *form).stdout) for form in forms]
+    wanted = [checksum(bare(*SMALL, *form, "--steps", 3).stdout) for form in forms]
     for seed in range(1, SEEDS + 1):
-        done, _ = capped(*SMALL, *forms[seed % 2], SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
+        done, _ = capped(*SMALL, *forms[seed % 2], "--steps", 3, SIMCUDA_SCHED="random", SIMCUDA_SEED=seed)
         same(f"{forms[seed % 2]}, seed {seed}: checksum", checksum(done.stdout), wanted[seed % 2])
 
 
@@ -273,7 +266,7 @@ def copies_run_beside_kernels():
     """R89. Copy engines half as fast as kernels: the last step takes a tenth more than its copies and kernels must, at the most."""
     speeds = {"SIMCUDA_SCHED": "timed", "SIMCUDA_BANDWIDTH": "25G", "SIMCUDA_COMPUTE": "50G",
               "SIMCUDA_COSTS": SOURCE / "tests" / "data" / "vmm_cost_a100_2mib.csv"} # R89
-    program = (GEMINI, "--units", UNITS, "--size", "64M", "--steps", 12)
+    program = (GEMINI, "--units", UNITS, "--size", "64M", "--steps", 7)
     write_hints("384MiB", prefetch=8)
     kernels = last_step_ns(bare(*program, **speeds).stdout)
     done, _ = capped(*program, **speeds)
@@ -419,11 +412,10 @@ def other_shapes_of_the_program_are_right():
     write_hints(SMALL_CAP, prefetch=2)
     shapes = (("--streams", 3), ("--entrance", "stream"), ("--entrance", "stream", "--streams", 2), ("--update", "end"),
               ("--update", "none"), ("--sizes", "2M 6M 4M 2M 6M 4M 2M 2M 2M 2M 2M 2M"), ("--states", "--streams", 2))
-    for shape in shapes:
-        for schedule in ("eager", "lazy"):
-            done, _ = capped(*SMALL, *shape, SIMCUDA_SCHED=schedule)
-            is_right(done, *SMALL, *shape)
-            check(moved(last_step()) > 0, f"{shape}: nothing was moved")
+    for i, shape in enumerate(shapes):
+        done, _ = capped(*SMALL, *shape, SIMCUDA_SCHED=("eager", "lazy")[i % 2])
+        is_right(done, *SMALL, *shape)
+        check(moved(last_step()) > 0, f"{shape}: nothing was moved")
 
 
 def two_models_share_a_cap():
@@ -565,11 +557,10 @@ def any_call_that_moves_pages_may_fail():
 
 
 def calls_that_move_may_fail_from_some_time_on():
-    expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 6, 16)])
+    expect_failures([f"{call}:{n}+:2" for call in MOVERS for n in (1, 12)])
 
 
-main(the_seed_moves_512_mib_in_a_step_which_is_the_bound, the_seed_moves_768_mib_where_steps_stand_alone,
-     the_seed_moves_768_mib_by_lru_and_by_fifo, the_seed_moves_1024_mib_where_no_step_is_told, a_stated_order_needs_no_warm_up,
+main(the_seed_moves_512_mib_in_a_step_768_by_lesser_rules_and_1024_where_no_step_is_told, a_stated_order_needs_no_warm_up,
      what_is_restored_at_an_edge_is_in_before_the_next_step,
      twelve_units_with_room_for_six_are_right_and_move_what_the_model_says, results_are_the_same_whatever_runs_late,
      copies_run_beside_kernels, a_verified_hint_acts_in_mode_live, r88_a_device_that_cannot_hold_them_all_is_enough,

@@ -12,7 +12,7 @@ import sys
 from regresskit import BUILD, SOURCE, bare, check, checksum, fail, kedge_run, main, same
 
 SEEDS = int(os.environ.get("REGRESS_SEEDS", "50"))
-FEW = 3
+FEW = 1
 # How many of the seeds each way of running takes. The pool alone decides what memory is used again, and when (R93); the others make the
 # program's own calls, so they are looked at, not searched. "alone": nothing is preloaded.
 SHARES = {"alone": 20, "off": 20, "track": 5, "pool": 1}
