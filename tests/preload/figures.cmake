@@ -2,7 +2,7 @@
 #
 # R22, R78, R84: what a program is told of free and used memory, after any sequence of calls.
 if(NOT KEDGE_SANITIZE AND TARGET simcuda)
-    set(seeds 200) # of each form; fewer in a debug build, where they find the same and take three times as long
+    set(seeds 100) # of each form; fewer in a debug build, where they find the same and take three times as long
     if(CMAKE_BUILD_TYPE STREQUAL "Debug")
         set(seeds 50)
     endif()

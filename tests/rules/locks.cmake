@@ -19,9 +19,10 @@ if(NOT KEDGE_SANITIZE AND TARGET kedge_mutant)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/rules/locks)
 
     set(held r36_no_lock_is_held_at_a_door)
-    foreach(case IN ITEMS trainers captures hints workloads preload_tests)
+    foreach(case IN ITEMS trainers captures hints workloads some_preload_tests)
         kedge_script_test(rules.locks.${held}.${case} SCRIPT locks.py ARGS ${case} LABELS regress preload TIMEOUT 600)
     endforeach()
+    kedge_script_test(rules.locks.${held}.preload_tests SCRIPT locks.py ARGS preload_tests LABELS regress preload slow TIMEOUT 900)
     foreach(door IN ITEMS driver loader unwind file once)
         kedge_script_test(rules.locks.r36_a_lock_held_at_a_door_is_seen.${door} SCRIPT locks.py ARGS seen.${door}
             LABELS mutation preload)
