@@ -303,6 +303,7 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
     uint64_t handle;
     int r;
 
+    source->is_alias = false;
     lock_take(&pool->lock);
     handle = handles_take(heap, size);
     if (handle)
@@ -312,7 +313,6 @@ static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struc
         *ret_handle = handle;
         return 0;
     }
-    source->is_alias = false;
     if (move_handle(pool, source, ret_handle) == 0)
         return 0;
     r = grow_handle(pool, heap, size, ret_handle);
@@ -915,8 +915,8 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
-/* Bytes of whole slots in the blocks that a spot is made of and whose storage could move, `stream`'s and clean ones: growth takes these, so they cannot move. What it leaves of the
- * last one can. */
+/* Bytes of whole slots in the blocks that a spot is made of and whose storage could move, `stream`'s and clean ones: growth takes
+ * these, so they cannot move. What it leaves of the last one can. */
 static uint64_t slots_of(
         const struct pool *pool, const struct spot *spot, uint32_t stream) POOL_LOCKED
 {
