@@ -353,24 +353,6 @@ static bool goes_on_without(struct pool *pool, struct heap *heap, struct source 
     return true;
 }
 
-/* What was mapped of a request that fails. False: the driver refused to unmap it, from there on nothing was done. */
-static bool unmap_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
-        const struct bestfit_node *node, uint64_t each)
-{
-    for (uint64_t done = 0; done < node->size; done += each) {
-        uint64_t handle;
-
-        if (DRIVE(pool, unmap, node->base + done, each) != 0)
-            return false;
-        lock_take(&pool->lock);
-        handle = handles[done / each];
-        handles[done / each] = 0;
-        lock_drop(&pool->lock);
-        put_away(pool, heap, each, handle);
-    }
-    return true;
-}
-
 /* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
 static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         const struct bestfit_node *node, uint64_t each, struct source *source, bool *ret_stuck)
@@ -399,8 +381,8 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         r = drive_set_access(pool, heap, node->base, node->size, DRIVER_ACCESS_RW);
     if (r == 0)
         return 0;
-    *ret_stuck = !unmap_slots(
-            pool, heap, handles, &(struct bestfit_node){.base = node->base, .size = done}, each);
+    *ret_stuck = !trim_unmap(pool, heap, handles,
+            &(struct bestfit_node){.base = node->base, .size = done}, each, put_away);
     return r;
 }
 

@@ -69,7 +69,7 @@ void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64
 }
 
 bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
-        const struct bestfit_node *node, uint64_t each)
+        const struct bestfit_node *node, uint64_t each, trim_put *put)
 {
     for (uint64_t done = 0; done < node->size; done += each) {
         uint64_t handle;
@@ -80,7 +80,7 @@ bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
         handle = handles[done / each];
         handles[done / each] = 0;
         lock_drop(&pool->lock);
-        trim_put_handle(pool, heap, each, handle);
+        put(pool, heap, each, handle);
     }
     return true;
 }
@@ -103,7 +103,7 @@ static uint64_t unmap_block(
         struct pool *pool, struct heap *heap, uint32_t index, uint64_t *handles, uint64_t each)
 {
     const struct bestfit_node node = block_at(pool, index)->node;
-    bool unmapped = trim_unmap(pool, heap, handles, &node, each);
+    bool unmapped = trim_unmap(pool, heap, handles, &node, each, trim_put_handle);
 
     lock_take(&pool->lock);
     heap->busy--;

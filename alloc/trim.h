@@ -34,10 +34,13 @@ uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes);
 /* A handle goes to the shelf of its size, or where that has no room back to the driver. */
 void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
 
-/* Unmaps the pieces of `each` bytes of a BUSY block, whose handles begin at `handles`; these go to the shelf. False: the driver
+/* What becomes of a handle that was unmapped: trim_put_handle, or the caller's own. */
+typedef void trim_put(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
+
+/* Unmaps the pieces of `each` bytes of a BUSY block, whose handles begin at `handles`; each is then `put`. False: the driver
  * refused one, and from there on nothing was done. */
 bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
-        const struct bestfit_node *node, uint64_t each);
+        const struct bestfit_node *node, uint64_t each, trim_put *put);
 
 /* What a BUSY block is when its storage was taken away or did not come; `is_stuck`: when some of it could not be unmapped. */
 void trim_settle(struct pool *pool, uint32_t index, bool is_stuck) POOL_LOCKED;
