@@ -37,10 +37,12 @@ struct nccl_shared *nccl_shared_join(const char *name, int ranks)
 
     if (!shared)
         return NULL;
-    if (__atomic_add_fetch(&shared->joined, 1, __ATOMIC_ACQ_REL) == (uint32_t)ranks)
+    if (__atomic_add_fetch(&shared->joined, 1, __ATOMIC_ACQ_REL) == (uint32_t)ranks) {
         (void)shm_unlink(name); /* all have it open */
+        __atomic_store_n(&shared->complete, 1, __ATOMIC_RELEASE);
+    }
     for (int i = 0; i < POLLS_MOST; i++) {
-        if (__atomic_load_n(&shared->joined, __ATOMIC_ACQUIRE) == (uint32_t)ranks)
+        if (__atomic_load_n(&shared->complete, __ATOMIC_ACQUIRE))
             return shared;
         (void)nanosleep(&pause, NULL);
     }

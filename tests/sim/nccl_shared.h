@@ -32,7 +32,8 @@ struct nccl_channel {
 };
 
 struct nccl_shared {
-    uint32_t joined;                               /* atomic */
+    uint32_t joined;   /* atomic */
+    uint32_t complete; /* atomic; all have joined, and the name is gone */
     _Alignas(4096) struct nccl_channel channels[]; /* from * ranks + to */
 };
 

@@ -118,19 +118,28 @@ static int order_of_keeps(const void *a, const void *b)
     return x->host < y->host ? -1 : x->host > y->host;
 }
 
+static uint64_t sum_with(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15U;
+    return sum ^ sum >> 32;
+}
+
+/* Four sums side by side: one alone waits for each of its multiplications. */
 static uint64_t sum_of(uint64_t host, uint64_t size)
 {
     const unsigned char *bytes = (const unsigned char *)(uintptr_t)host;
-    uint64_t sum = size;
+    uint64_t sum[4] = {size, 1, 2, 3}, at = 0, word[4];
 
-    for (uint64_t at = 0; at < size; at += sizeof(uint64_t)) {
-        uint64_t word = 0;
-
-        memcpy(&word, bytes + at, size - at < sizeof(word) ? (size_t)(size - at) : sizeof(word));
-        sum = (sum ^ word) * 0x9e3779b97f4a7c15U;
-        sum ^= sum >> 32;
+    for (; size - at >= sizeof(word); at += sizeof(word)) {
+        memcpy(word, bytes + at, sizeof(word));
+        for (unsigned i = 0; i < 4; i++)
+            sum[i] = sum_with(sum[i], word[i]);
     }
-    return sum;
+    memset(word, 0, sizeof(word));
+    memcpy(word, bytes + at, size - at);
+    for (unsigned i = 0; i < 4; i++)
+        sum[i] = sum_with(sum[i], word[i]);
+    return sum_with(sum_with(sum_with(sum[0], sum[1]), sum[2]), sum[3]);
 }
 
 static struct kept *kept_at(uint64_t host)
