@@ -266,19 +266,40 @@ static int check_treap(struct walk *walk, uint32_t at)
     return 0;
 }
 
+/* No root among those of a word of the map that has no bit set. */
+static bool has_no_root(const struct bestfit *fit, uint32_t word)
+{
+    uint32_t roots = 0;
+
+    for (uint32_t i = 0; i < 64; i++)
+        roots |= fit->root[word * 64 + i];
+    return roots == 0;
+}
+
+static int check_word(struct walk *walk, uint32_t word)
+{
+    const struct bestfit *fit = walk->fit;
+
+    if (fit->map[word] == 0)
+        return has_no_root(fit, word) ? 0 : -EINVAL;
+    if (!(fit->summary >> word & 1))
+        return -EINVAL;
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        walk->class = word * 64 + bit;
+        walk->size = 0;
+        if ((fit->map[word] >> bit & 1) != (fit->root[walk->class] != 0)
+                || check_treap(walk, fit->root[walk->class]) != 0)
+            return -EINVAL;
+    }
+    return 0;
+}
+
 int bestfit_check(const struct bestfit *fit)
 {
     struct walk walk = {.fit = fit};
 
-    for (uint32_t class = 0; class < BESTFIT_CLASSES; class ++) {
-        bool marked = fit->map[class / 64] >> class % 64 & 1;
-
-        if (marked != (fit->root[class] != 0) || (marked && !(fit->summary >> class / 64 & 1)))
+    for (uint32_t word = 0; word < BESTFIT_CLASSES / 64; word++)
+        if (check_word(&walk, word) != 0)
             return -EINVAL;
-        walk.class = class;
-        walk.size = 0;
-        if (check_treap(&walk, fit->root[class]) != 0)
-            return -EINVAL;
-    }
     return walk.count == fit->count && walk.bytes == fit->bytes ? 0 : -EINVAL;
 }
