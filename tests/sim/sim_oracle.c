@@ -205,7 +205,7 @@ static bool judge_at(struct trial *trial, uint64_t addr, uint64_t size, bool jud
         trial->size =
                 (was->addr + was->size < addr + size ? was->addr + was->size : addr + size) - at;
         if (judged)
-            sim_queue_each(try_operation, trial);
+            sim_queue_each_at(trial->addr, trial->size, try_operation, trial);
         at += trial->size;
     }
     return any;
@@ -322,7 +322,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
         trial.size = end - trial.addr;
         count_reuse(&was, stream, &former);
         if (judged)
-            sim_queue_each(try_operation, &trial);
+            sim_queue_each_at(trial.addr, trial.size, try_operation, &trial);
         cut(old, ptr, bytes);
     }
     judge_aliases(&trial, &born, judged);
@@ -360,7 +360,7 @@ static void forget_guesses(const struct tenant *tenant, CUstream stream)
     if (!on)
         return; /* a free without a stream is ordered behind everything */
     sim_queue_next_clock(on->queue, &leaving.known);
-    sim_queue_each(forget_guess, &leaving);
+    sim_queue_each_at(tenant->addr, tenant->size, forget_guess, &leaving);
     sim_clock_clear(&leaving.known);
 }
 

@@ -86,6 +86,12 @@ struct sim_op *sim_op_new(const char *name, size_t payload)
     return op;
 }
 
+/* From the first row to the last, what lies between them included. */
+static uint64_t extent_of(const struct sim_range *range)
+{
+    return (range->slices - 1) * range->slice + (range->rows - 1) * range->pitch + range->size;
+}
+
 struct sim_op *sim_op_clone(const struct sim_op *op)
 {
     struct sim_op *clone = sim_new(op->size);
@@ -136,8 +142,7 @@ void sim_op_range(
 
 bool sim_range_touches(const struct sim_range *range, uint64_t addr, uint64_t size)
 {
-    uint64_t end = range->addr + (range->slices - 1) * range->slice
-            + (range->rows - 1) * range->pitch + range->size;
+    uint64_t end = range->addr + extent_of(range);
 
     if (range->addr >= addr + size || end <= addr)
         return false;
@@ -177,6 +182,39 @@ struct sim_queue *sim_queue_open(struct CUctx_st *ctx, bool legacy, bool blockin
 void sim_queue_close(struct sim_queue *queue)
 {
     queue->closed = true;
+}
+
+static struct sim_extent *extent_at(const struct sim_queue *queue, uint64_t number)
+{
+    return &queue->extents[number & (queue->extents_room - 1)];
+}
+
+static void make_extents_room(struct sim_queue *queue)
+{
+    struct sim_queue old = *queue;
+
+    if (queue->submitted - queue->done < queue->extents_room)
+        return;
+    queue->extents_room = old.extents_room ? old.extents_room * 2 : 64;
+    queue->extents = sim_new(queue->extents_room * sizeof(*queue->extents));
+    for (uint64_t number = old.done + 1; number <= old.submitted; number++)
+        *extent_at(queue, number) = *extent_at(&old, number);
+    free(old.extents);
+}
+
+/* Of the operation that is to be the next one. A search over all of them (sim_queue_each_at) reads these in a row. */
+static void add_extent(struct sim_queue *queue, struct sim_op *op)
+{
+    struct sim_extent extent = {.addr = UINT64_MAX, .op = op};
+
+    for (unsigned i = 0; i < op->ranges_count; i++) {
+        const struct sim_range *range = &op->ranges[i];
+        uint64_t end = range->addr + extent_of(range);
+        extent.addr = range->addr < extent.addr ? range->addr : extent.addr;
+        extent.end = end > extent.end ? end : extent.end;
+    }
+    make_extents_room(queue);
+    *extent_at(queue, queue->submitted + 1) = extent;
 }
 
 static void depend(struct sim_op *op, struct sim_queue *on, uint64_t number)
@@ -231,6 +269,7 @@ void sim_queue_submit(struct sim_queue *queue, struct sim_op *op, const struct s
         depend_clock(op, after);
     if (known)
         sim_clock_merge(&queue->clock, known);
+    add_extent(queue, op);
     op->number = ++queue->submitted;
     sim_clock_set(&queue->clock, queue, op->number);
     sim_oracle_submit(op);
@@ -310,12 +349,6 @@ static void fault_here(uint64_t addr, bool write)
     else
         (void)*at;
     raise(SIGSEGV); /* the host may, the device may not */
-}
-
-/* From the first row to the last, what lies between them included. */
-static uint64_t extent_of(const struct sim_range *range)
-{
-    return (range->slices - 1) * range->slice + (range->rows - 1) * range->pitch + range->size;
 }
 
 static bool range_is_touchable(const struct sim_range *range, uint64_t *ret_bad)
@@ -660,6 +693,17 @@ void sim_queue_each(void (*see)(struct sim_op *op, void *data), void *data)
     for (unsigned i = 0; i < queues_count; i++)
         for (struct sim_op *op = queues[i]->head; op; op = op->next)
             see(op, data);
+}
+
+void sim_queue_each_at(
+        uint64_t addr, uint64_t size, void (*see)(struct sim_op *op, void *data), void *data)
+{
+    for (unsigned i = 0; i < queues_count; i++)
+        for (uint64_t number = queues[i]->done + 1; number <= queues[i]->submitted; number++) {
+            const struct sim_extent *extent = extent_at(queues[i], number);
+            if (extent->addr < addr + size && extent->end > addr)
+                see(extent->op, data);
+        }
 }
 
 void sim_queue_context_points(

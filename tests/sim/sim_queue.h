@@ -40,6 +40,12 @@ struct sim_clock {
     unsigned count;
 };
 
+/* Where the ranges of an operation lie: it touches nothing else. */
+struct sim_extent {
+    uint64_t addr, end;
+    struct sim_op *op;
+};
+
 struct sim_queue {
     unsigned slot;
     struct CUctx_st *ctx;
@@ -48,6 +54,9 @@ struct sim_queue {
     bool closed;   /* its stream is destroyed; the slot is free once it is empty */
     uint64_t submitted, done;
     struct sim_op *head, *tail;
+    struct sim_extent
+            *extents; /* of those that are not done, by number modulo the room, a power of 2 */
+    uint64_t extents_room;
     struct sim_clock clock;
     uint64_t end_ns; /* of the last one submitted, in virtual time */
     uint64_t *ends;  /* of the latest SIM_QUEUE_ENDS, by number; NULL: there is no virtual time */
@@ -184,6 +193,10 @@ uint64_t sim_clock_at(const struct sim_clock *clock, const struct sim_queue *que
 
 /* Calls `see` for every operation that is not done, in the order of queues. */
 void sim_queue_each(void (*see)(struct sim_op *op, void *data), void *data);
+
+/* The same for those that may touch a byte in [addr, addr + size). */
+void sim_queue_each_at(
+        uint64_t addr, uint64_t size, void (*see)(struct sim_op *op, void *data), void *data);
 
 /* The points of all work submitted to the context so far. */
 void sim_queue_context_points(
