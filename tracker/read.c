@@ -181,7 +181,7 @@ static int by_offset(const void *left, const void *right)
 /* The directory as it is now. Of what is published in a first copy, the second has the rest. */
 static int fetch_directory(struct reader *reader, uint32_t count)
 {
-    struct format_extent first[FORMAT_EXTENTS_MAX];
+    struct format_extent first[FORMAT_EXTENTS_MAX] = {0};
     uint64_t at = reader->header.directory_offset;
     struct stat status;
 
