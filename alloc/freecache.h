@@ -85,6 +85,20 @@ static inline uint32_t freecache_pop(
     return index;
 }
 
+/* Puts a block on top of those of its size, whose slot is known. */
+static inline void freecache_push_at(struct pool *pool, struct heap *heap, uint32_t *slot,
+        struct block *block, uint32_t index, uint64_t point) POOL_LOCKED
+{
+    (void)pool;
+    block->state = BLOCK_FREE;
+    block->flags = BLOCK_RECENT;
+    block->seq = point;
+    block->node.left = *slot;
+    *slot = index;
+    heap->recent_count++;
+    heap->recent_bytes += block->node.size;
+}
+
 /* Puts a block, whose stream is that of the class already, on top of its size; the point of a clean one is 0. */
 static inline void freecache_push(struct pool *pool, struct heap *heap, uint32_t *slots,
         struct block *block, uint32_t index, uint64_t point) POOL_LOCKED
@@ -94,13 +108,7 @@ static inline void freecache_push(struct pool *pool, struct heap *heap, uint32_t
 
     if (__builtin_expect(!slot, 0))
         slot = freecache_new_slot(pool, heap, slots, size);
-    block->state = BLOCK_FREE;
-    block->flags = BLOCK_RECENT;
-    block->seq = point;
-    block->node.left = *slot;
-    *slot = index;
-    heap->recent_count++;
-    heap->recent_bytes += size;
+    freecache_push_at(pool, heap, slot, block, index, point);
 }
 
 /* The large block that is held goes where it belongs. */

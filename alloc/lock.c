@@ -2,7 +2,6 @@
 #include "alloc/lock.h"
 
 #include <linux/futex.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +15,14 @@
  */
 #define LOCK_PAUSES_MIN 64
 #define LOCK_PAUSES_MAX 512
+
+/* What the word says. */
+enum {
+    FREE,
+    TAKEN,
+    AWAITED, /* taken, and somebody sleeps */
+    LENT = 4,
+};
 
 _Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
@@ -39,39 +46,72 @@ static void relax(void)
 
 void lock_init(struct lock *lock, enum lock_rank rank)
 {
-    atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock->word, FREE, memory_order_relaxed);
     lock->bit = 1u << rank;
+    lock->recall = NULL;
 }
 
-static bool try(struct lock *lock)
+/* *ret_was: what the word said when it was taken. */
+static bool try(struct lock *lock, uint32_t *ret_was)
 {
-    uint32_t expected = 0;
-
-    return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0
+    *ret_was = atomic_load_explicit(&lock->word, memory_order_relaxed);
+    return (*ret_was == FREE || *ret_was == LENT)
             && atomic_compare_exchange_strong_explicit(
-                    &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed);
+                    &lock->word, ret_was, TAKEN, memory_order_acquire, memory_order_relaxed);
+}
+
+/* Takes the lock; returns what the word said, FREE or LENT. */
+static uint32_t wait_and_take(struct lock *lock)
+{
+    uint32_t was;
+
+    for (int pauses = LOCK_PAUSES_MIN; pauses <= LOCK_PAUSES_MAX; pauses *= 2) {
+        if (try(lock, &was))
+            return was;
+        for (int i = 0; i < pauses; i++)
+            relax();
+    }
+    /* From here on the word says AWAITED: whoever drops it must wake somebody, perhaps in vain. */
+    do {
+        was = atomic_exchange_explicit(&lock->word, AWAITED, memory_order_acquire);
+        if (was == TAKEN || was == AWAITED)
+            (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, AWAITED, NULL, NULL, 0);
+    } while (was == TAKEN || was == AWAITED);
+    return was;
 }
 
 void lock_take_slowly(struct lock *lock, uint32_t held)
 {
     if (held >= lock->bit)
         violation("a lock was taken out of order");
-    for (int pauses = LOCK_PAUSES_MIN; pauses <= LOCK_PAUSES_MAX; pauses *= 2) {
-        if (try(lock))
-            return;
-        for (int i = 0; i < pauses; i++)
-            relax();
-    }
-    /* From here on the word says 2: whoever drops it must wake somebody, perhaps in vain. */
-    while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-        (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    if (wait_and_take(lock) == LENT)
+        lock->recall(lock);
+}
+
+bool lock_take_lent(struct lock *lock) TSA(no_thread_safety_analysis)
+{
+    uint32_t was;
+
+    if (try(lock, &was))
+        return false;
+    (void)wait_and_take(lock);
+    return true;
+}
+
+void lock_drop_lent(struct lock *lock, bool is_lent) TSA(no_thread_safety_analysis)
+{
+    uint32_t word =
+            atomic_exchange_explicit(&lock->word, is_lent ? LENT : FREE, memory_order_release);
+
+    if (word != TAKEN)
+        lock_drop_slowly(lock, lock_held | lock->bit, word);
 }
 
 void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word)
 {
-    if (!(held & lock->bit) || word == 0)
+    if (!(held & lock->bit) || word == FREE || word == LENT)
         violation("a lock was dropped that is not held");
-    if (word == 2)
+    if (word == AWAITED)
         (void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 

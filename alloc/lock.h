@@ -9,6 +9,12 @@
  *
  *     0 free ─take─► 1 taken ─contended─► 2 taken, somebody sleeps ─drop─► 0, wake one
  *
+ * A lock may be lent: parts of what it guards are changed by others meanwhile, under locks of their own (lane.h). Its word is 4
+ * then while nobody has it, and whoever takes it calls its `recall` first, which ends that; so lock_take excludes everybody, as
+ * ever, and costs nothing more while nothing is lent. Who needs none of those parts takes it by lock_take_lent.
+ *
+ *     1 taken ─drop_lent─► 4 free, lent ─take─► 1, recall        4 ─take_lent─► 1, nothing is recalled
+ *
  * A broken rule (wrong order, a lock held at a blocking call, a drop of what is not held) is counted, never fatal: the
  * program goes on, tests require lock_violations() == 0.
  * Not recursive, no condition variables, no try-lock. Does not allocate.
@@ -18,6 +24,7 @@
 #define KEDGE_ALLOC_LOCK_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Annotations for clang's -Wthread-safety; nothing elsewhere. */
@@ -31,6 +38,7 @@
 enum lock_rank {
     LOCK_RANK_PRELOAD, /* preload's own tables */
     LOCK_RANK_POOL,    /* pool.c: heaps, blocks, epochs */
+    LOCK_RANK_LANE,    /* lane.c: what of the pool is lent */
     LOCK_RANK_TRACKER, /* tracker: anchors, interning */
     LOCK_RANK_CAPTURE, /* tracker: the capture file */
     LOCK_RANK_USES,    /* tracker: from addresses to live slots */
@@ -41,6 +49,8 @@ enum lock_rank {
 struct TSA(capability("mutex")) lock {
     _Atomic uint32_t word;
     uint32_t bit; /* of its rank; fixed at creation */
+    /* called with the lock held: what is lent comes back. NULL: it is never lent */
+    void (*recall)(struct lock *lock);
 };
 
 #define LOCK_INIT(rank)                \
@@ -48,7 +58,7 @@ struct TSA(capability("mutex")) lock {
         .word = 0, .bit = 1u << (rank) \
     }
 
-/* Also starts a lock anew in a forked child, whoever held it in the parent (see lock_forget_thread). */
+/* Also starts a lock anew in a forked child, whoever held it in the parent (see lock_forget_thread). `recall` is none. */
 void lock_init(struct lock *lock, enum lock_rank rank);
 
 /* What this thread holds, or is about to hold, or has just dropped: a bit per rank. Only for the functions below. */
@@ -107,6 +117,22 @@ static inline void lock_drop_leaf(struct lock *lock) TSA(release_capability(*loc
     if (__builtin_expect(word != 1, 0))
         lock_drop_slowly(lock, lock_held | lock->bit, word);
 }
+
+/* As lock_take_leaf; false: it is taken, or lent. */
+static inline bool lock_try_leaf(struct lock *lock) TSA(try_acquire_capability(true, *lock))
+        TSA(no_thread_safety_analysis)
+{
+    uint32_t expected = 0;
+
+    return atomic_compare_exchange_strong_explicit(
+            &lock->word, &expected, 1, memory_order_acquire, memory_order_relaxed);
+}
+
+/* As lock_take_leaf, but what is lent stays so. True: somebody had it. */
+bool lock_take_lent(struct lock *lock) TSA(acquire_capability(*lock));
+
+/* Drops what was taken as a leaf; from now on it `is_lent`, or not. */
+void lock_drop_lent(struct lock *lock, bool is_lent) TSA(release_capability(*lock));
 
 /* For a signal handler: false = this thread holds no lock at this moment, those of lock_take_leaf apart. */
 static inline int lock_is_held(void)

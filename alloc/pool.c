@@ -8,6 +8,7 @@
 #include "alloc/freelist.h"
 #include "alloc/heap.h"
 #include "alloc/holder.h"
+#include "alloc/lane.h"
 #include "alloc/meta.h"
 #include "alloc/news.h"
 #include "alloc/pin.h"
@@ -83,6 +84,7 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
         pool->opts.small = 0; /* one range for all sizes */
     }
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    lanes_init(pool);
     pool->pins = (struct table)TABLE_OF(struct pin);
     for (int i = 0; i < POOL_DEVICES_MAX; i++)
         pool->devices[i].number = i;
@@ -155,6 +157,7 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
 
     if (!pool)
         return;
+    lanes_recall(pool);
     while (pool->heaps)
         heap_retire(pool, pool->heaps);
     while (pool->leaving) {
@@ -194,6 +197,13 @@ int pool_set_hints(struct pool *pool, struct hints *hints)
     if (r != 0)
         meta_put(due, (hint_count(hints) + 1) * sizeof(*due));
     return r;
+}
+
+void pool_is_not_recorded(struct pool *pool)
+{
+    lock_take(&pool->lock);
+    pool->unrecorded = true;
+    lock_drop(&pool->lock);
 }
 
 /* ── allocation ── */

@@ -44,6 +44,10 @@ void pool_free_all(struct pool *pool);
  * caller's and outlives the pool. 0, -EEXIST, -ENOMEM. */
 int pool_set_hints(struct pool *pool, struct hints *hints);
 
+/* Nobody compares the numbers (seq) of what happens on different streams, as where nothing is recorded and there are no hints: from now
+ * on those of one stream rise, and each is given once. So threads need not meet for a number. */
+void pool_is_not_recorded(struct pool *pool);
+
 /* ── allocation and free ── */
 
 /*
@@ -79,10 +83,6 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
  * a free on a stream must be one that records nothing now. Some hundred instructions, however many blocks there are, and no
  * driver call, ever. No address, or false: nothing has happened, use the long form. Not in a pool that is frozen.
  */
-struct pool_taken {
-    uint64_t seq, size; /* as in struct outcome */
-    int device;
-};
 struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size);
 struct pool_given pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size);

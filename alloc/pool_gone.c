@@ -3,6 +3,7 @@
 
 #include "alloc/block.h"
 #include "alloc/heap.h"
+#include "alloc/lane.h"
 #include "alloc/meta.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
@@ -193,6 +194,7 @@ void pool_forget(struct pool *pool)
     atomic_store_explicit(&pool->frozen, FROZEN_CHILD, memory_order_relaxed);
     lock_forget_thread();
     lock_init(&pool->lock, LOCK_RANK_POOL);
+    lanes_init(pool);
     meta_forget();
 }
 

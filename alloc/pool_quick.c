@@ -6,6 +6,10 @@
  * free cache (freecache.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
  * figures are kept as ever, high marks included: they are a third of it. What has to be fitted is cut, joined and indexed
  * exactly, which is ten times as many instructions, and as independent of the number of blocks.
+ *
+ * On the stream-ordered API each form is written twice. The first one is for a thread that finds the pool's lock free and not lent;
+ * else the second one (`_crowded`) tries the stream's lane (lane.h), and opens it. What is lent comes back before anything but a
+ * block of a slot is touched.
  */
 #include "alloc/pool.h"
 
@@ -13,6 +17,7 @@
 #include "alloc/choice.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
+#include "alloc/lane.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/segment.h"
@@ -22,6 +27,40 @@
 
 #define QUICK         static inline __attribute__((always_inline))
 #define UNLIKELY(is_) __builtin_expect(!!(is_), 0)
+
+/* For functions that begin with the pool's lock and end without: so that those that are called most end with a call, and save no
+ * register. */
+#define POOL_DROPS TSA(release_capability(pool->lock)) TSA(no_thread_safety_analysis)
+#define APART      static __attribute__((noinline))
+
+APART struct pool_given end_slowly(struct pool_given given, struct lock *lock, uint32_t word)
+        TSA(no_thread_safety_analysis)
+{
+    lock_drop_slowly(lock, lock_held | lock->bit, word);
+    return given;
+}
+
+/* As lock_drop_leaf, then `given` is returned. */
+QUICK struct pool_given end(struct pool *pool, struct pool_given given) POOL_DROPS
+{
+    uint32_t word = atomic_exchange_explicit(&pool->lock.word, 0, memory_order_release);
+
+    return UNLIKELY(word != 1) ? end_slowly(given, &pool->lock, word) : given;
+}
+
+APART bool end_free_slowly(bool done, struct lock *lock, uint32_t word)
+        TSA(no_thread_safety_analysis)
+{
+    lock_drop_slowly(lock, lock_held | lock->bit, word);
+    return done;
+}
+
+QUICK bool end_free(struct pool *pool, bool done) POOL_DROPS
+{
+    uint32_t word = atomic_exchange_explicit(&pool->lock.word, 0, memory_order_release);
+
+    return UNLIKELY(word != 1) ? end_free_slowly(done, &pool->lock, word) : done;
+}
 
 /* ── alloc ── */
 
@@ -140,8 +179,8 @@ static __attribute__((noinline)) struct heap_stream *find_class(
 }
 
 /* None of the stream's own: one that is anybody's, or the best fit. */
-static __attribute__((noinline)) struct pool_given take_another(struct pool *pool,
-        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+QUICK struct pool_given take_another(struct pool *pool, const struct heap_stream *class,
+        uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     uint32_t *slot;
@@ -157,8 +196,8 @@ static __attribute__((noinline)) struct pool_given take_another(struct pool *poo
 }
 
 /* A large one: the block that is held, if it is of the size. */
-static __attribute__((noinline)) struct pool_given take_large(struct pool *pool,
-        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+QUICK struct pool_given take_large(struct pool *pool, const struct heap_stream *class,
+        uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     struct block *block = block_at(pool, heap->large);
@@ -169,36 +208,109 @@ static __attribute__((noinline)) struct pool_given take_large(struct pool *pool,
     return give(pool, heap, block, size, BLOCK_STREAMED);
 }
 
+/* The class of a stream in a heap; NULL if there is none yet. */
+QUICK struct heap_stream *class_of(struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
+{
+    struct heap_stream *class = pool->last_class;
+
+    if (UNLIKELY(!class || class->key != key || class->heap->owner != owner))
+        class = find_class(pool, owner, key);
+    return class;
+}
+
+/* With the pool's lock, which was taken or is lent. */
+APART struct pool_given alloc_lent(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
+{
+    uint64_t rounded = round_up(size, pool->opts.quantum);
+    bool opens = lock_take_lent(&pool->lock);
+    struct pool_given given = {0, 0};
+    struct heap_stream *class;
+    struct block *block = NULL;
+    uint32_t *slot;
+
+    class = class_of(pool, owner, stream);
+    if (!class)
+        goto drop;
+    opens |= lanes_are_open(pool);
+    (void)lane_close(pool, class);
+    if (rounded <= FREECACHE_MAX)
+        block = first_recent(pool, class->recent, rounded, &slot);
+    if (!block || lanes_would_raise(pool, class->heap, rounded))
+        lanes_recall(pool);
+    if (block)
+        given = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
+    else
+        given = rounded > FREECACHE_MAX ? take_large(pool, class, rounded, size)
+                                        : take_another(pool, class, rounded, size);
+    if (opens && given.ptr)
+        lane_open(pool, class);
+drop:
+    lock_drop_lent(&pool->lock, lanes_are_open(pool));
+    return given;
+}
+
+/* In a lane, or so. */
+APART struct pool_given alloc_crowded(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
+{
+    struct pool_given given = lane_alloc(pool, owner, stream, size);
+
+    return given.ptr ? given : alloc_lent(pool, owner, stream, size);
+}
+
+APART struct pool_given alloc_large(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_DROPS
+{
+    return end(pool, take_large(pool, class, rounded, size));
+}
+
+APART struct pool_given alloc_another(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_DROPS
+{
+    return end(pool, take_another(pool, class, rounded, size));
+}
+
+/* For another class than the last one. */
+APART struct pool_given alloc_elsewhere(
+        struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size) POOL_DROPS
+{
+    uint64_t rounded = round_up(size, pool->opts.quantum);
+    struct heap_stream *class = find_class(pool, owner, stream);
+    struct block *block;
+    uint32_t *slot;
+
+    if (!class)
+        return end(pool, (struct pool_given){0, 0});
+    if (rounded > FREECACHE_MAX)
+        return alloc_large(pool, class, rounded, size);
+    block = first_recent(pool, class->recent, rounded, &slot);
+    if (!block)
+        return alloc_another(pool, class, rounded, size);
+    return end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
+}
+
 struct pool_given pool_alloc_on_quickly(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
     uint64_t rounded = round_up(size, pool->opts.quantum);
     struct heap_stream *class;
     struct block *block;
-    struct pool_given given = {0, 0};
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
-        return given; /* nothing, or more than there is */
-    lock_take_leaf(&pool->lock);
+        return (struct pool_given){0, 0}; /* nothing, or more than there is */
+    if (UNLIKELY(lanes_are_open(pool)) || !lock_try_leaf(&pool->lock))
+        return alloc_crowded(pool, owner, stream, size);
     class = pool->last_class;
-    if (UNLIKELY(!class || class->key != stream || class->heap->owner != owner)) {
-        class = find_class(pool, owner, stream);
-        if (!class)
-            goto drop;
-    }
-    if (UNLIKELY(rounded > FREECACHE_MAX)) {
-        given = take_large(pool, class, rounded, size);
-        goto drop;
-    }
+    if (UNLIKELY(!class || class->key != stream || class->heap->owner != owner))
+        return alloc_elsewhere(pool, owner, stream, size);
+    if (UNLIKELY(rounded > FREECACHE_MAX))
+        return alloc_large(pool, class, rounded, size);
     block = first_recent(pool, class->recent, rounded, &slot);
     if (UNLIKELY(!block))
-        given = take_another(pool, class, rounded, size);
-    else
-        given = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
-drop:
-    lock_drop_leaf(&pool->lock);
-    return given;
+        return alloc_another(pool, class, rounded, size);
+    return end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
 }
 
 /* ── free ── */
@@ -255,44 +367,146 @@ drop:
     return done;
 }
 
+/* The stream's class where a block of it may be freed by the short form; NULL: nowhere. */
+QUICK struct heap_stream *class_of_free(
+        struct pool *pool, const struct segment *segment, uint64_t key) POOL_LOCKED
+{
+    struct heap_stream *class = pool->last_class;
+
+    if (UNLIKELY(!class || class->key != key || class->heap != segment->heap)) {
+        if (segment->heap->kind != HEAP_MAPPED)
+            return NULL;
+        class = find_class(pool, segment->heap->owner, key);
+        if (!class || class->heap != segment->heap)
+            return NULL;
+    }
+    return segment->sealed ? NULL : class;
+}
+
+/* What must have passed for a block that is freed now. */
+QUICK uint64_t point_now(const struct heap_stream *class)
+{
+    struct stream *stream = class->timeline_of;
+    uint64_t point = fence_next(&stream->timeline);
+
+    if (point > stream->newest)
+        stream->newest = point;
+    return point;
+}
+
+/* A block that is of the class becomes recent there. */
+QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block *block,
+        uint32_t index) POOL_LOCKED
+{
+    uint64_t point = point_now(class);
+
+    if (UNLIKELY(block->node.size > FREECACHE_MAX))
+        freecache_hold(pool, class->heap, block, index, point);
+    else
+        freecache_push(pool, class->heap, class->recent, block, index, point);
+}
+
+/* Whether a block finds a place among the recent ones as they are. */
+static bool has_slot(struct pool *pool, struct heap_stream *class, uint64_t size) POOL_LOCKED
+{
+    return size <= FREECACHE_MAX && freecache_slot(pool, class->recent, size);
+}
+
+/* What is done of free_lent with the lock. A block of another stream may be in an open lane. */
+static bool free_with_lock(
+        struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken) POOL_LOCKED
+{
+    const struct segment *segment = segment_at(pool, granule_segment(&pool->granules, ptr));
+    uint32_t index = starts_at(&segment->starts, ptr - segment->base);
+    struct heap_stream *class = index ? class_of_free(pool, segment, key) : NULL;
+    struct block *block = block_at(pool, index);
+
+    if (!class || block->stream != class->stream)
+        return false;
+    (void)lane_close(pool, class);
+    block = find(pool, ptr, &index);
+    if (!block)
+        return false;
+    if (!has_slot(pool, class, block->node.size))
+        lanes_recall(pool);
+    take(pool, class->heap, block, ret_taken);
+    put_recent(pool, class, block, index);
+    return true;
+}
+
+/* With the pool's lock, which was taken or is lent. */
+APART bool free_lent(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
+{
+    bool done;
+
+    (void)lock_take_lent(&pool->lock);
+    done = free_with_lock(pool, ptr, key, ret_taken);
+    lock_drop_lent(&pool->lock, lanes_are_open(pool));
+    return done;
+}
+
+/* In a lane, or so. */
+APART bool free_crowded(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
+{
+    return lane_free(pool, ptr, key, ret_taken) || free_lent(pool, ptr, key, ret_taken);
+}
+
+APART bool free_large(struct pool *pool, struct heap_stream *class, struct block *block,
+        uint32_t index, struct pool_taken *ret_taken) POOL_DROPS
+{
+    take(pool, class->heap, block, ret_taken);
+    put_recent(pool, class, block, index);
+    return end_free(pool, true);
+}
+
+/* The first one of its size. */
+APART bool free_first(struct pool *pool, struct heap_stream *class, struct block *block,
+        uint32_t index, struct pool_taken *ret_taken) POOL_DROPS
+{
+    uint32_t *slot = freecache_new_slot(pool, class->heap, class->recent, block->node.size);
+
+    take(pool, class->heap, block, ret_taken);
+    freecache_push_at(pool, class->heap, slot, block, index, point_now(class));
+    return end_free(pool, true);
+}
+
+/* Of a class that was not the last one. */
+APART bool free_otherwise(struct pool *pool, struct block *block, uint32_t index, uint64_t key,
+        struct pool_taken *ret_taken) POOL_DROPS
+{
+    struct heap_stream *class = class_of_free(pool, block_segment(pool, block), key);
+
+    if (!class || block->stream != class->stream)
+        return end_free(pool, false);
+    take(pool, class->heap, block, ret_taken);
+    put_recent(pool, class, block, index);
+    return end_free(pool, true);
+}
+
 QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
 {
     struct heap_stream *class;
-    struct segment *segment;
-    struct stream *stream;
     struct block *block;
+    uint32_t *slot;
     uint32_t index;
-    uint64_t point;
-    bool done = false;
 
-    lock_take_leaf(&pool->lock);
+    if (UNLIKELY(lanes_are_open(pool)) || !lock_try_leaf(&pool->lock))
+        return free_crowded(pool, ptr, key, ret_taken);
     block = find(pool, ptr, &index);
     if (UNLIKELY(!block))
-        goto drop;
-    segment = block_segment(pool, block);
+        return end_free(pool, false);
     class = pool->last_class;
-    if (UNLIKELY(!class || class->key != key || class->heap != segment->heap)) {
-        if (segment->heap->kind != HEAP_MAPPED)
-            goto drop;
-        class = find_class(pool, segment->heap->owner, key);
-        if (!class || class->heap != segment->heap)
-            goto drop;
-    }
-    if (UNLIKELY(block->stream != class->stream || segment->sealed))
-        goto drop;
-    take(pool, segment->heap, block, ret_taken);
-    stream = class->timeline_of;
-    point = fence_next(&stream->timeline);
-    if (point > stream->newest)
-        stream->newest = point;
+    if (UNLIKELY(!class || class->key != key || block->stream != class->stream
+                || class->heap != block_segment(pool, block)->heap))
+        return free_otherwise(pool, block, index, key, ret_taken);
     if (UNLIKELY(block->node.size > FREECACHE_MAX))
-        freecache_hold(pool, segment->heap, block, index, point);
-    else
-        freecache_push(pool, segment->heap, class->recent, block, index, point);
-    done = true;
-drop:
-    lock_drop_leaf(&pool->lock);
-    return done;
+        return free_large(pool, class, block, index, ret_taken);
+    slot = freecache_slot(pool, class->recent, block->node.size);
+    if (UNLIKELY(!slot))
+        return free_first(pool, class, block, index, ret_taken);
+    take(pool, class->heap, block, ret_taken);
+    freecache_push_at(pool, class->heap, slot, block, index, point_now(class));
+    return end_free(pool, true);
 }
 
 bool pool_free_quickly(struct pool *pool, devptr_t ptr)

@@ -93,6 +93,12 @@ struct pool_given {
     uint64_t seq; /* as in struct outcome */
 };
 
+/* What is told of a block that a short form has freed. */
+struct pool_taken {
+    uint64_t seq, size; /* as in struct outcome */
+    int device;
+};
+
 /* How long somebody's reliance on a block lasts (pin.h). */
 enum pool_pin {
     POOL_PIN_LIVE,  /* as long as the program holds the block */

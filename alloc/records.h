@@ -281,6 +281,33 @@ struct grace {
     uint64_t stream;  /* they wait for what was given to this one alone; 0 = to all */
 };
 
+/* Bytes that a lane's heap and device do not know of yet. */
+struct lane_debt {
+    int64_t requested, rounded, used;
+};
+
+#define LANES_SHIFT 6
+#define LANES       (1u << LANES_SHIFT) /* at most 64: bits of pool.lanes_open */
+
+/* What is lent of a class of free blocks (lane.h). */
+struct lane {
+    _Alignas(128) struct lock lock; /* lines of its own, two since processors fetch them in pairs */
+    /* changed with the pool's lock and this one: */
+    struct heap_stream *class; /* NULL: it is closed */
+    _Atomic uint64_t key;      /* the stream's, 0: it is closed; looked at without a lock */
+    uint64_t owner;            /* the heap's */
+    uint64_t point;            /* that must have passed for what is freed now */
+    int64_t credit;            /* bytes that were booked when it was opened */
+    uint32_t segment;          /* whose blocks it has */
+    uint32_t numbers; /* that it takes at once, 0 = each by itself (pool_is_not_recorded) */
+    /* with the pool's lock alone: */
+    uint32_t wait, backoff; /* so often it is not opened, now and after the next time in vain */
+    /* with this one: */
+    struct lane_debt owed;
+    uint64_t allocs, frees;
+    uint64_t seq, last_seq; /* numbers that were taken for the lane: those above `seq` are left */
+};
+
 struct news {
     struct news *next;
     struct outcome outcome;
@@ -300,18 +327,25 @@ struct rule_due {
 };
 
 struct pool {
-    struct pool_gate gate; /* first: the inline checks of pool.h read it */
-    /* fixed at creation */
-    struct driver driver;
-    struct pool_opts opts;
-    enum heap_kind sync_kind; /* of the heaps that serve the sync API where they can */
-    /* any thread */
-    _Atomic uint32_t frozen; /* 1 frozen, 2 in a forked child */
-    _Atomic uint64_t seq;
-    _Atomic uint64_t driver_calls;
-    /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
-    _Atomic uint64_t seen_ns;
-    struct granules granules; /* look-ups without the lock */
+    /* what all threads read, and what all threads write, have lines of their own */
+    struct {
+        _Alignas(128) struct pool_gate gate; /* first: the inline checks of pool.h read it */
+        /* fixed at creation */
+        struct driver driver;
+        struct pool_opts opts;
+        enum heap_kind sync_kind; /* of the heaps that serve the sync API where they can */
+        /* any thread */
+        _Atomic uint32_t frozen;     /* 1 frozen, 2 in a forked child */
+        struct granules granules;    /* look-ups without the lock */
+        _Atomic uint64_t lanes_open; /* bits; changed with the lock */
+    };
+    struct {
+        _Alignas(128) _Atomic uint64_t seq;
+        _Atomic uint64_t driver_calls;
+        /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+        _Atomic uint64_t seen_ns;
+    };
+    struct lane lanes[LANES]; /* guarded by lock, and by locks of their own */
     struct lock lock;
     /* guarded by lock: */
     struct hints *hints;
@@ -342,6 +376,7 @@ struct pool {
     struct fence_chain vacant;   /* slots that are ready to be unmapped (vacate.h) */
     struct table pins;           /* by block index: pin.c */
     bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
+    bool unrecorded;             /* numbers rise within a stream, that is enough */
     struct news *news_first, *news_last;
     struct rule_due *due; /* per rule */
     struct table matched; /* expect.c */

@@ -199,6 +199,8 @@ int dispatch_start(void)
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
     sidecar_load(config, serves);
+    if (!sidecar.hints && serves && !dispatch_records)
+        pool_is_not_recorded(pool);
     if (!sidecar.hints)
         return 0;
     r = pool_set_hints(pool, sidecar.hints);

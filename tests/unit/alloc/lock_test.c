@@ -60,6 +60,65 @@ TEST(who_sleeps_at_a_lock_is_woken)
     CHECK_EQ(lock_violations(), 0);
 }
 
+static int recalls;
+
+static void recall(struct lock *lock)
+{
+    CHECK(lock == &pool_lock);
+    recalls++;
+}
+
+TEST(what_is_lent_is_recalled_by_who_takes_the_lock_and_not_by_who_takes_it_lent)
+TSA(no_thread_safety_analysis)
+{
+    pool_lock.recall = recall;
+    lock_take_leaf(&pool_lock);
+    lock_drop_lent(&pool_lock, true);
+    CHECK(!lock_try_leaf(&pool_lock));
+    CHECK(!lock_take_lent(&pool_lock)); /* nobody had it */
+    CHECK_EQ(recalls, 0);
+    lock_drop_lent(&pool_lock, true);
+    lock_take(&pool_lock);
+    CHECK_EQ(recalls, 1);
+    lock_drop(&pool_lock);
+    lock_take_leaf(&pool_lock);
+    CHECK_EQ(recalls, 1); /* it was lent no more */
+    lock_drop_lent(&pool_lock, true);
+    lock_take_leaf(&pool_lock);
+    CHECK_EQ(recalls, 2);
+    lock_drop_leaf(&pool_lock);
+    CHECK(lock_try_leaf(&pool_lock));
+    lock_drop_leaf(&pool_lock);
+    CHECK_EQ(lock_violations(), 0);
+}
+
+static void *count_lent(void *arg) TSA(no_thread_safety_analysis)
+{
+    for (int i = 0; i < 50000; i++) {
+        if (i % 8 == 0)
+            lock_take_leaf(&pool_lock);
+        else
+            (void)lock_take_lent(&pool_lock);
+        counter++;
+        lock_drop_lent(&pool_lock, i % 3 == 0);
+    }
+    return arg;
+}
+
+TEST(one_thread_at_a_time_has_what_is_lent)
+{
+    pthread_t threads[8];
+
+    pool_lock.recall = recall;
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, count_lent, NULL), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ(counter, 8 * 50000);
+    CHECK_GT(recalls, 0);
+    CHECK_EQ(lock_violations(), 0);
+}
+
 TEST(rising_order_is_fine) TSA(no_thread_safety_analysis)
 {
     lock_take(&pool_lock);

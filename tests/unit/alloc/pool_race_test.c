@@ -83,7 +83,10 @@ static void take(struct worker *w, unsigned i)
 
     hint_plan(w->race->b->hints, &tag, &plan);
     request.plan = &plan;
-    if (pool_alloc(w->race->b->pool, &request, &told) != 0)
+    told.ptr = stream && !tag.site
+            ? pool_alloc_on_quickly(w->race->b->pool, BENCH_POOL, stream, size).ptr
+            : 0;
+    if (!told.ptr && pool_alloc(w->race->b->pool, &request, &told) != 0)
         return;
     w->live[i] = told.ptr;
     w->stream[i] = stream;
@@ -111,7 +114,9 @@ static void give(struct worker *w, unsigned i)
     /* what was shown is nobody's before it is taken back (R24) */
     if (!w->pinned[i].base || w->kind[i] != POOL_PIN_SHOWN)
         leave(w->race, w->number * LIVE + i);
-    CHECK_EQ(pool_free(w->race->b->pool, w->live[i], &request, &told), 0);
+    if (request.api != API_STREAM || request.stream != w->stream[i]
+            || !pool_free_on_quickly(w->race->b->pool, w->live[i], request.stream))
+        CHECK_EQ(pool_free(w->race->b->pool, w->live[i], &request, &told), 0);
     w->live[i] = 0;
 }
 
