@@ -3,10 +3,12 @@
  * bench.c - kedge's pool and two others (peers.h) under the same requests, with no device below. What `run` prints.
  *
  *     bench pair POLICY LIVE WORKLOAD PAIRS THREADS     a block freed, one allocated, PAIRS times in each thread
+ *     bench lines streams LANES                         pairs on one stream and then on another, for lines.py; LANES 1: in lanes
  *     bench growth ENTRANCE                             one GiB is taken in blocks of 16 MiB
  *     bench replay POLICY TRACE                         a recorded trace (op,id,size,stream,...), four times
  *
  * POLICY    stream, sync    kedge as a hook uses it that has nobody to tell: the short form, else the long one
+ *           streams         the same as stream, but each thread has a stream of its own
  *           stream-told     the long form, with an outcome each time, as it is when allocations are recorded
  *           list, map       the others
  * WORKLOAD  a size in bytes; `small`, `mixed`: in a working set of 64 blocks one at random is replaced by one of another
@@ -14,7 +16,10 @@
  *
  * Prints one line of JSON. Times are the best of several rounds.
  */
+#include "alloc/heap.h"
+#include "alloc/lane.h"
 #include "alloc/pool.h"
+#include "alloc/streams.h"
 #include "tests/bench/nodevice.h"
 #include "tests/bench/peers.h"
 
@@ -182,8 +187,10 @@ static struct {
     struct peer *peer;
     bool told;
     uint64_t stream; /* 0: the sync API */
+    bool apart;      /* each thread has another stream */
 } policy;
 static struct pool *pool;
+static _Thread_local uint64_t stream_here;
 
 static bool choose(const char *name)
 {
@@ -199,8 +206,16 @@ static bool choose(const char *name)
     else if (strcmp(name, "sync") != 0)
         return false;
     policy.told = strcmp(name, "stream-told") == 0;
+    policy.apart = strcmp(name, "streams") == 0;
+    stream_here = policy.stream;
+    if (policy.peer)
+        return true;
     pool_opts_init(&opts);
-    return policy.peer || pool_new(&driver, &opts, &pool) == 0;
+    if (pool_new(&driver, &opts, &pool) != 0)
+        return false;
+    if (!policy.told)
+        pool_is_not_recorded(pool);
+    return true;
 }
 
 static devptr_t take_fully(uint64_t size)
@@ -208,7 +223,7 @@ static devptr_t take_fully(uint64_t size)
     struct pool_request request = {
             .size = size,
             .owner = 1,
-            .stream = policy.stream,
+            .stream = stream_here,
             .api = policy.stream ? API_STREAM : API_SYNC,
             .may_call = true,
             .may_fence = true,
@@ -225,7 +240,7 @@ static void give_fully(devptr_t ptr)
 {
     struct pool_free_request request = {
             .api = policy.stream ? API_STREAM : API_SYNC,
-            .stream = policy.stream,
+            .stream = stream_here,
             .may_fence = true,
     };
     struct outcome told;
@@ -242,7 +257,7 @@ static devptr_t take(uint64_t size)
         return policy.peer->alloc(policy.peer, size);
     if (policy.told)
         return take_fully(size);
-    ptr = policy.stream ? pool_alloc_on_quickly(pool, 1, policy.stream, size).ptr
+    ptr = policy.stream ? pool_alloc_on_quickly(pool, 1, stream_here, size).ptr
                         : pool_alloc_quickly(pool, 1, size).ptr;
     return ptr ? ptr : take_fully(size);
 }
@@ -252,7 +267,7 @@ static void give(devptr_t ptr)
     if (policy.peer)
         policy.peer->free(policy.peer, ptr);
     else if (policy.told
-            || !(policy.stream ? pool_free_on_quickly(pool, ptr, policy.stream)
+            || !(policy.stream ? pool_free_on_quickly(pool, ptr, stream_here)
                                : pool_free_quickly(pool, ptr)))
         give_fully(ptr);
 }
@@ -277,6 +292,7 @@ struct worker {
     devptr_t held[HELD];
     uint64_t state;
     long pairs;
+    uint64_t stream;
     uint64_t size; /* 0: out of the first `kinds` sizes */
     unsigned kinds;
 };
@@ -307,15 +323,18 @@ __attribute__((noinline)) void counted(struct worker *worker)
 
 static void *work(void *data)
 {
+    const struct worker *worker = data;
+
+    stream_here = worker->stream;
     counted(data);
     return NULL;
 }
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec time;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    (void)clock_gettime(clock, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
@@ -363,9 +382,16 @@ static void start(struct worker *worker, int number)
     (void)pthread_attr_destroy(&attr);
 }
 
-static double round_of(struct worker *workers, int threads, long pairs)
+/* Of a pair, in ns. */
+struct cost {
+    double time;
+    double cpu; /* of the threads together: no other program that runs beside is in it, and spinning is */
+};
+
+static struct cost round_of(struct worker *workers, int threads, long pairs)
 {
-    double begin = now();
+    double begin = now(CLOCK_MONOTONIC);
+    double used = now(CLOCK_PROCESS_CPUTIME_ID);
 
     for (int i = 0; i < threads; i++) {
         workers[i].pairs = pairs;
@@ -376,14 +402,23 @@ static double round_of(struct worker *workers, int threads, long pairs)
         counted(&workers[0]);
     for (int i = 0; i < threads && threads > 1; i++)
         (void)pthread_join(workers[i].thread, NULL);
-    return (now() - begin) / (double)pairs / threads;
+    return (struct cost){
+            (now(CLOCK_MONOTONIC) - begin) / (double)pairs / threads,
+            (now(CLOCK_PROCESS_CPUTIME_ID) - used) / (double)pairs / threads,
+    };
+}
+
+static void keep_least(double *least, double value)
+{
+    if (*least == 0 || value < *least)
+        *least = value;
 }
 
 static int pair(long live, const char *workload, long pairs, int threads)
 {
     static struct worker workers[THREADS_MAX];
     struct pool_stats before = {0}, after = {0};
-    double best = 0;
+    struct cost best = {0, 0};
 
     if (threads < 1 || threads > THREADS_MAX || pairs < 1)
         return 2;
@@ -392,28 +427,85 @@ static int pair(long live, const char *workload, long pairs, int threads)
         workers[i].size = strtoull(workload, NULL, 10);
         workers[i].kinds = strcmp(workload, "small") == 0 ? 12 : SIZES;
         workers[i].state = 7 + (uint64_t)i;
+        workers[i].stream = policy.stream + (policy.apart ? (uint64_t)i : 0);
+        stream_here = workers[i].stream;
         for (int k = 0; k < HELD; k++)
             workers[i].held[k] =
                     take(workers[i].size ? workers[i].size : sizes[(unsigned)k % workers[i].kinds]);
         for (int k = 0; k < HELD && workers[i].size; k++)
             give(workers[i].held[k]);
     }
+    stream_here = policy.stream;
     (void)round_of(workers, threads, pairs);
     if (pool)
         pool_stats(pool, -1, &before);
     for (int i = 0; i < ROUNDS; i++) {
-        double each = round_of(workers, threads, pairs);
+        struct cost each = round_of(workers, threads, pairs);
 
-        best = best == 0 || each < best ? each : best;
+        keep_least(&best.time, each.time);
+        keep_least(&best.cpu, each.cpu);
     }
     if (pool)
         pool_stats(pool, -1, &after);
     printf("{\"policy\": \"%s\", \"live\": %ld, \"workload\": \"%s\", \"threads\": %d, \"ns\": "
-           "%.1f, "
+           "%.1f, \"cpu_ns\": %.1f, "
            "\"misses\": %llu, \"driver_calls\": %llu}\n",
-            policy.name, live, workload, threads, best,
+            policy.name, live, workload, threads, best.time, best.cpu,
             (unsigned long long)(after.misses - before.misses),
             (unsigned long long)(after.driver_calls - before.driver_calls));
+    return 0;
+}
+
+/* ---- lines ---- */
+
+/* Where lines.py begins a new list of what is written. */
+void marked(void);
+
+__attribute__((noinline)) void marked(void)
+{
+    __asm__ volatile("");
+}
+
+static void open_lane(uint64_t stream)
+{
+    struct heap *heap;
+
+    (void)lock_take_lent(&pool->lock);
+    heap = heap_get(pool, HEAP_MAPPED, 1, -1);
+    lane_open(pool, heap_class(heap, streams_find(pool, stream)));
+    lock_drop_lent(&pool->lock, lanes_are_open(pool));
+}
+
+static void pairs(int count)
+{
+    while (count-- > 0)
+        give(take(1024));
+}
+
+static int lines(bool lanes)
+{
+    devptr_t held[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        stream_here = i + 1;
+        pairs(2);
+        held[i] = take(1024);
+    }
+    for (unsigned i = 0; i < 2 && lanes; i++)
+        open_lane(i + 1);
+    for (unsigned i = 0; i < 2; i++) {
+        stream_here = i + 1;
+        give(held[i]);
+        pairs(1); /* takes its numbers */
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        stream_here = i + 1;
+        marked();
+        pairs(HELD);
+        marked();
+    }
+    printf("{\"marked\": %llu, \"stack\": %llu}\n", (unsigned long long)(uintptr_t)marked,
+            (unsigned long long)(uintptr_t)held);
     return 0;
 }
 
@@ -485,7 +577,7 @@ static int replay(const char *path)
     if (!ptrs || !held)
         abort();
     for (int pass = 0; pass < PASSES; pass++) {
-        double begin = now();
+        double begin = now(CLOCK_MONOTONIC);
         double each;
 
         done = 0;
@@ -515,7 +607,7 @@ static int replay(const char *path)
             done++;
         }
         live = 0;
-        each = (now() - begin) / (double)done;
+        each = (now(CLOCK_MONOTONIC) - begin) / (double)done;
         best = best == 0 || each < best ? each : best;
     }
     printf("{\"policy\": \"%s\", \"ns\": %.1f, \"events\": %zu, \"e\": %.4f}\n", policy.name, best,
@@ -529,6 +621,8 @@ int main(int argc, char **argv)
         return 2;
     if (argc == 7 && strcmp(argv[1], "pair") == 0)
         return pair(strtol(argv[3], NULL, 10), argv[4], strtol(argv[5], NULL, 10), atoi(argv[6]));
+    if (argc == 4 && strcmp(argv[1], "lines") == 0 && policy.apart)
+        return lines(strcmp(argv[3], "1") == 0);
     if (argc == 3 && strcmp(argv[1], "growth") == 0)
         return growth();
     if (argc == 4 && strcmp(argv[1], "replay") == 0)
