@@ -73,7 +73,8 @@ struct driver {
     int (*handle_create)(void *self, int device, uint64_t size, uint64_t *ret_handle);
     int (*handle_release)(void *self, uint64_t handle);
 
-    /* Mapping of one whole handle. unmap gets exactly a (ptr, size) that map got. Mappings start without access. */
+    /* Mapping of one whole handle. unmap gets exactly a (ptr, size) that map got, or of several neighbours all at once: then
+     * all of them go, or none. A driver that refuses that is asked for each. Mappings start without access. */
     int (*map)(void *self, devptr_t ptr, uint64_t size, uint64_t handle);
     int (*unmap)(void *self, devptr_t ptr, uint64_t size);
     int (*set_access)(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,

@@ -337,6 +337,16 @@ static void put_away(struct pool *pool, struct heap *heap, uint64_t size, uint64
         trim_put_handle(pool, heap, size, handle);
 }
 
+/* Nothing more moves for the request. */
+static void end_moves(struct pool *pool, struct heap *heap, uint64_t size, struct remap *remap)
+{
+    uint64_t handle;
+
+    while (remap_rest(pool, remap, &handle))
+        put_away(pool, heap, size, handle);
+    remap_end(pool, remap);
+}
+
 /* The driver does not map a handle a second time: the request goes on without, and so does the device if it has never done it. */
 static bool goes_on_without(struct pool *pool, struct heap *heap, struct source *source, int r)
 {
@@ -540,7 +550,8 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     struct heap *heap = serve->heap;
     uint32_t failed = 0;
     bool is_stuck = false;
-    uint32_t first, last;
+    uint32_t first = 0;
+    uint32_t last = 0;
     uint64_t slot;
     int r;
 
@@ -554,7 +565,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
         return r;
 
     r = fill_spot(pool, serve, first, last, &source, &failed, &is_stuck);
-    remap_end(pool, &source.remap);
+    end_moves(pool, heap, slot, &source.remap);
 
     lock_take(&pool->lock);
     heap->busy--;

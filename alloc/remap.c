@@ -184,6 +184,7 @@ void remap_end(struct pool *pool, struct remap *remap)
     lock_drop(&pool->lock);
     remap->block = 0;
     remap->done = 0;
+    remap->bare = 0;
     remap->stuck = false;
 }
 
@@ -229,6 +230,17 @@ static bool may_take(struct pool *pool, struct remap *remap)
     return get_behind(pool, remap) == 0;
 }
 
+/* All of a clean victim moves, as far as anybody knows. Where that is refused each slot is asked for when it is wanted. */
+static void unmap_all(struct pool *pool, struct remap *remap)
+{
+    const struct block *block = block_at(pool, remap->block);
+    const struct bestfit_node node = block->node;
+
+    if (node.size > block_segment(pool, block)->slot
+            && DRIVE(pool, unmap, node.base, node.size) == 0)
+        remap->bare = node.size;
+}
+
 /* Another victim. */
 static bool go_on(struct pool *pool, struct remap *remap)
 {
@@ -242,6 +254,8 @@ static bool go_on(struct pool *pool, struct remap *remap)
         remap_end(pool, remap);
         return false;
     }
+    if (remap->block && !remap->is_alias)
+        unmap_all(pool, remap);
     return remap->block != 0;
 }
 
@@ -270,26 +284,44 @@ static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_hand
     return r;
 }
 
+/* The handle of the next slot of a victim, which is unmapped. */
+static uint64_t take_handle(struct pool *pool, struct remap *remap, uint64_t slot)
+{
+    uint64_t *at;
+    uint64_t handle;
+
+    lock_take(&pool->lock);
+    at = spot_handles(pool, block_at(pool, remap->block)) + remap->done / slot;
+    handle = *at;
+    *at = 0;
+    lock_drop(&pool->lock);
+    remap->done += slot;
+    return handle;
+}
+
 /* The next slot of a clean victim. */
 static int next_clean(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
 {
     uint64_t slot = block_segment(pool, block_at(pool, remap->block))->slot;
     devptr_t base = block_at(pool, remap->block)->node.base + remap->done;
-    uint64_t *at;
 
-    if (DRIVE(pool, unmap, base, slot) != 0) {
+    if (remap->done == remap->bare && DRIVE(pool, unmap, base, slot) != 0) {
         remap->stuck = true;
         return -ENOENT;
     }
-    lock_take(&pool->lock);
-    at = spot_handles(pool, block_at(pool, remap->block)) + remap->done / slot;
-    *ret_handle = *at;
-    *at = 0;
-    lock_drop(&pool->lock);
-    remap->done += slot;
+    remap->bare = max_of(remap->bare, remap->done + slot);
+    *ret_handle = take_handle(pool, remap, slot);
     remap->left -= slot;
     remap->moved++;
     return 0;
+}
+
+bool remap_rest(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
+{
+    if (!remap->block || remap->done == remap->bare)
+        return false;
+    *ret_handle = take_handle(pool, remap, block_segment(pool, block_at(pool, remap->block))->slot);
+    return true;
 }
 
 int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle)

@@ -17,8 +17,8 @@
  * that moment (R66): one that names a freed block rightly has returned before the free, but the others are not told apart. A
  * slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their free (pin.h, R80).
  *
- *     victim FREE ─pick─► BUSY ─unmap, slot by slot─► handles, mapped by the caller (grow.c) ─end─► DECOMMITTED
- *                                ├─ refused: that slot KEPT, the rest FREE again
+ *     victim FREE ─pick─► BUSY ─unmap─► handles, mapped by the caller one by one (grow.c) ─end─► DECOMMITTED
+ *                                ├─ refused: slot by slot; refused then: that slot KEPT, the rest FREE again
  *                                └─ of a stream: slot by slot VACATED, its handle mapped by the caller
  *
  * Threads: any, with no lock held, unless it says locked; each struct remap is its thread's own. Rules: R36 R66 R72 R73 R80 R95.
@@ -33,7 +33,8 @@ struct remap {
     struct heap *heap;
     uint64_t left;  /* bytes that may still be moved */
     uint32_t block; /* the victim, BUSY; 0 = none */
-    uint64_t done;  /* bytes of it that are unmapped */
+    uint64_t done;  /* bytes of it whose handles were handed out */
+    uint64_t bare;  /* bytes of it that were unmapped in one call */
     uint64_t moved; /* handles handed out */
     /* where nothing is clean, what is free on this stream is moved too (vacate.h), 0 = it is not */
     uint32_t stream;
@@ -53,7 +54,12 @@ uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t 
  * -ENOENT: there is none, or no more may be moved. */
 int remap_next(struct pool *pool, struct remap *remap, uint64_t *ret_handle);
 
-/* The last victim becomes what it is now. Always call it, whether or not remap_next has found something. */
+/* A handle that was unmapped with those before it and is not wanted any more: it is the caller's, mapped nowhere and counted as
+ * held. False: there is none. */
+bool remap_rest(struct pool *pool, struct remap *remap, uint64_t *ret_handle);
+
+/* The last victim becomes what it is now. Always call it, whether or not remap_next has found something, and after remap_rest has
+ * found nothing. */
 void remap_end(struct pool *pool, struct remap *remap);
 
 #endif

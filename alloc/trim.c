@@ -71,10 +71,12 @@ void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64
 bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
         const struct bestfit_node *node, uint64_t each, trim_put *put)
 {
+    bool is_done = node->size > each && DRIVE(pool, unmap, node->base, node->size) == 0;
+
     for (uint64_t done = 0; done < node->size; done += each) {
         uint64_t handle;
 
-        if (DRIVE(pool, unmap, node->base + done, each) != 0)
+        if (!is_done && DRIVE(pool, unmap, node->base + done, each) != 0)
             return false;
         lock_take(&pool->lock);
         handle = handles[done / each];
@@ -420,17 +422,63 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
     return trim_heaps(pool, heap->device->number, heap, bytes);
 }
 
-/* The handle of one slot, if it has one; false where the driver does not unmap it. */
-static bool give_back_handle(
-        struct pool *pool, const struct heap *heap, devptr_t base, uint64_t size, uint64_t handle)
+/* `count` handles that are mapped side by side, `size` bytes each; false where the driver does not unmap one. */
+static bool give_back_handles(struct pool *pool, const struct heap *heap, const uint64_t *handles,
+        uint64_t count, devptr_t base, uint64_t size)
 {
-    if (!handle)
-        return true;
-    if (DRIVE(pool, unmap, base, size) != 0)
-        return false;
-    if (!vacate_names(heap, handle))
-        (void)DRIVE(pool, handle_release, handle);
-    return true;
+    bool is_done = count > 1 && DRIVE(pool, unmap, base, count * size) == 0;
+    bool is_empty = true;
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (!is_done && DRIVE(pool, unmap, base + i * size, size) != 0)
+            is_empty = false;
+        else if (!vacate_names(heap, handles[i]))
+            (void)DRIVE(pool, handle_release, handles[i]);
+    }
+    return is_empty;
+}
+
+/* What is mapped of an arena. */
+static bool give_back_slots(
+        struct pool *pool, const struct heap *heap, const struct segment *segment)
+{
+    uint64_t end = segment->top / segment->slot;
+    bool is_empty = true;
+    uint64_t from, to;
+
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        if (block_at(pool, at)->state == BLOCK_VACATED) { /* the driver has refused to unmap it */
+            *spot_handles(pool, block_at(pool, at)) = 0;
+            is_empty = false;
+        }
+    }
+    for (from = 0; from < end; from = to + 1) {
+        for (to = from; to < end && segment->handles[to]; to++)
+            ;
+        is_empty &= give_back_handles(pool, heap, segment->handles + from, to - from,
+                segment->base + from * segment->slot, segment->slot);
+    }
+    return is_empty;
+}
+
+/* What is mapped for hinted blocks, each by itself. */
+static bool give_back_hinted(
+        struct pool *pool, const struct heap *heap, const struct segment *segment)
+{
+    bool is_empty = true;
+
+    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
+        const struct block *block = block_at(pool, at);
+        devptr_t base = round_up(block->node.base, segment->slot);
+
+        for (; base < block->node.base + block->node.size; base += block->node.size) {
+            const uint64_t *handle = &segment->handles[(base - segment->base) / segment->slot];
+
+            is_empty &=
+                    !*handle || give_back_handles(pool, heap, handle, 1, base, block->node.size);
+        }
+    }
+    return is_empty;
 }
 
 /* What is mapped of the handles that blocks share; false where the driver does not unmap something. */
@@ -466,21 +514,11 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
             (void)DRIVE(pool, mem_free, segment->context, segment->raw_base);
         return;
     }
-    is_empty = segment->kind != SEGMENT_HINT || give_back_aliases(pool, heap, segment->slot);
-    for (uint32_t at = segment->first; at; at = block_at(pool, at)->next) {
-        const struct block *block = block_at(pool, at);
-        uint64_t each = segment->kind == SEGMENT_HINT ? block->node.size : segment->slot;
-        devptr_t base = round_up(block->node.base, segment->slot);
-
-        if (block->state == BLOCK_VACATED) {
-            is_empty = false; /* the driver has refused to unmap it */
-            continue;
-        }
-        for (; base < block->node.base + block->node.size; base += each) {
-            uint64_t handle = segment->handles[(base - segment->base) / segment->slot];
-
-            is_empty &= give_back_handle(pool, heap, base, each, handle);
-        }
+    if (segment->kind == SEGMENT_ARENA) {
+        is_empty = give_back_slots(pool, heap, segment);
+    } else {
+        is_empty = give_back_aliases(pool, heap, segment->slot);
+        is_empty &= give_back_hinted(pool, heap, segment);
     }
     if (is_empty)
         (void)DRIVE(pool, address_free, segment->raw_base, segment->raw_size);

@@ -37,8 +37,8 @@ void trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64
 /* What becomes of a handle that was unmapped: trim_put_handle, or the caller's own. */
 typedef void trim_put(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
 
-/* Unmaps the pieces of `each` bytes of a BUSY block, whose handles begin at `handles`; each is then `put`. False: the driver
- * refused one, and from there on nothing was done. */
+/* Unmaps the pieces of `each` bytes of a BUSY block, whose handles begin at `handles`, in one call if the driver does that; each
+ * is then `put`. False: the driver refused one, and from there on nothing was done. */
 bool trim_unmap(struct pool *pool, struct heap *heap, uint64_t *handles,
         const struct bestfit_node *node, uint64_t each, trim_put *put);
 

@@ -189,17 +189,31 @@ bool vacate_is_quiet(struct pool *pool)
     return false;
 }
 
-/* The first that is ready, BUSY and its heap busy for the caller; 0 = none. */
-static uint32_t take_ready(struct pool *pool) POOL_LOCKED
-{
-    uint32_t index = pool->vacant.head;
+/* Slots side by side that are ready: BUSY, and their heap busy for each. */
+struct ready {
+    uint32_t first, last; /* 0 = none */
+    struct bestfit_node node;
+};
 
-    if (!index)
-        return 0;
-    (void)unchain(pool, &pool->vacant, index);
-    block_at(pool, index)->state = BLOCK_BUSY;
-    block_segment(pool, block_at(pool, index))->heap->busy++;
-    return index;
+/* The first that is ready, and those that stand behind it by address and in the chain. */
+static struct ready take_ready(struct pool *pool) POOL_LOCKED
+{
+    struct ready ready = {.first = pool->vacant.head};
+
+    while (pool->vacant.head
+            && (!ready.last || block_at(pool, ready.last)->next == pool->vacant.head)) {
+        struct block *block;
+
+        ready.last = pool->vacant.head;
+        (void)unchain(pool, &pool->vacant, ready.last);
+        block = block_at(pool, ready.last);
+        block->state = BLOCK_BUSY;
+        block_segment(pool, block)->heap->busy++;
+        if (ready.last == ready.first)
+            ready.node.base = block->node.base;
+        ready.node.size += block->node.size;
+    }
+    return ready;
 }
 
 /* The driver has answered. */
@@ -224,23 +238,44 @@ static void settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
         freelist_put_decommitted(pool, index);
 }
 
-static int clear_one(struct pool *pool)
+/* One BUSY slot, unmapped already or to be unmapped. *ret_next: the one behind it. */
+static int clear_one(struct pool *pool, uint32_t index, bool is_done, uint32_t *ret_next)
 {
-    struct bestfit_node node = {.base = 0};
-    uint32_t index;
-    int r;
+    struct bestfit_node node;
+    int r = 0;
 
     lock_take(&pool->lock);
-    index = take_ready(pool);
-    if (index)
-        node = block_at(pool, index)->node;
+    node = block_at(pool, index)->node;
+    *ret_next = block_at(pool, index)->next; /* before it is joined with gaps */
     lock_drop(&pool->lock);
-    if (!index)
-        return -ENOENT;
-    r = DRIVE(pool, unmap, node.base, node.size);
+    if (!is_done)
+        r = DRIVE(pool, unmap, node.base, node.size);
     lock_take(&pool->lock);
     settle(pool, index, r);
     lock_drop(&pool->lock);
+    return r;
+}
+
+/* 0, or what the driver said of the last that it refused; -ENOENT: none is ready. */
+static int clear_some(struct pool *pool)
+{
+    struct ready ready;
+    uint32_t at, next;
+    bool is_done;
+    int r = 0;
+
+    lock_take(&pool->lock);
+    ready = take_ready(pool);
+    lock_drop(&pool->lock);
+    if (!ready.first)
+        return -ENOENT;
+    is_done =
+            ready.first != ready.last && DRIVE(pool, unmap, ready.node.base, ready.node.size) == 0;
+    for (at = ready.first; at; at = at == ready.last ? 0 : next) {
+        int one = clear_one(pool, at, is_done, &next);
+
+        r = one ? one : r;
+    }
     return r;
 }
 
@@ -253,7 +288,7 @@ void vacate_clear(struct pool *pool)
     lock_drop(&pool->lock);
     if (!any || !vacate_is_quiet(pool))
         return;
-    while (clear_one(pool) == 0)
+    while (clear_some(pool) == 0)
         ;
 }
 

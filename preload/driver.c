@@ -10,6 +10,7 @@
 #include "preload/msg.h"
 #include "preload/resolve.h"
 
+#include "alloc/granule.h"
 #include "alloc/meta.h"
 #include "alloc/table.h"
 
@@ -305,10 +306,18 @@ struct range {
 FORKLOCK(ranges_lock);
 static struct table ranges = TABLE_OF(struct range); /* guarded by ranges_lock */
 
-static void range_forget(devptr_t ptr)
+/* All mappings in [ptr, ptr + size). */
+static void range_forget(devptr_t ptr, uint64_t size)
 {
+    uint64_t done = 0;
+
     lock_take(&ranges_lock);
-    (void)table_remove(&ranges, table_find(&ranges, ptr));
+    while (done < size) {
+        struct range *range = table_find(&ranges, ptr + done);
+
+        done += range ? range->size : GRANULE_SIZE; /* what was not noted is skipped */
+        (void)table_remove(&ranges, range);
+    }
     lock_drop(&ranges_lock);
 }
 
@@ -360,7 +369,8 @@ static int unmap(SELF, devptr_t ptr, uint64_t size)
     int r = (int)REAL(cuMemUnmap)(ptr, size);
 
     if (r == 0)
-        range_forget(ptr); /* what stays mapped goes on to get the access that peers are given */
+        range_forget(
+                ptr, size); /* what stays mapped goes on to get the access that peers are given */
     return quiet_end(&quiet, r);
 }
 

@@ -99,6 +99,7 @@ struct fake_driver {
     const char *fail_name; /* only calls of this name count; NULL = all */
     bool no_vmm;
     bool no_managed;
+    bool no_runs; /* neighbouring mappings are not unmapped in one call */
     bool no_aliases; /* a handle that is mapped is not mapped again; such calls are counted in `refused` */
     uint64_t range_max; /* the largest range that can be reserved, 0 = any */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
@@ -126,7 +127,8 @@ struct fake_driver {
     uint64_t fences;                              /* recorded and not put */
     bool fired;                                   /* the failure has happened */
     uint64_t lost; /* calls that give something back and were made to fail: what they name stays */
-    uint64_t waits, records, stream_records, stream_waits, creates, maps, unmaps;
+    uint64_t waits, records, stream_records, stream_waits, creates, maps;
+    uint64_t unmaps, unmap_calls; /* mappings that were undone, and calls for it */
     uint64_t poisons, poison_reads;
     uint64_t wrong;               /* contents that were not what the program had written */
     uint64_t outs, ins;           /* copies and prefetches, */

@@ -345,8 +345,8 @@ static void scenario(struct bench *b)
     CHECK_EQ(bench_stats(b).live_count, 0);
 }
 
-/* The n-th call of a name fails, for every n; NULL = of any name. */
-static void fail_each(enum pool_remap remap, const char *name, int code)
+/* The n-th call of a name fails, for every n; NULL = of any name. `singly`: the driver unmaps one mapping at a time. */
+static void fail_each(enum pool_remap remap, const char *name, int code, bool singly)
 {
     uint64_t moved = 0;
     int calls = 0;
@@ -356,6 +356,7 @@ static void fail_each(enum pool_remap remap, const char *name, int code)
         struct bench *b = bench_with(96 * MiB, remap, 24 * MiB);
 
         b->fake->range_max = 96 * MiB;
+        b->fake->no_runs = singly;
         b->fake->fail_name = name;
         b->fake->fail_code = code;
         b->fake->fail_at = n;
@@ -378,14 +379,16 @@ static void fail_each(enum pool_remap remap, const char *name, int code)
 
 static void fail_each_way(const char *name)
 {
-    fail_each(POOL_REMAP_LAZY, name, FAKE_FAILURE);
-    fail_each(POOL_REMAP_EAGER, name, FAKE_FAILURE);
-    fail_each(POOL_REMAP_EAGER, name, DRIVER_OUT_OF_MEMORY);
+    fail_each(POOL_REMAP_LAZY, name, FAKE_FAILURE, false);
+    fail_each(POOL_REMAP_EAGER, name, FAKE_FAILURE, false);
+    fail_each(POOL_REMAP_EAGER, name, DRIVER_OUT_OF_MEMORY, false);
 }
 
 TEST(no_byte_is_lost_when_an_unmap_fails)
 {
     fail_each_way("unmap");
+    fail_each(POOL_REMAP_LAZY, "unmap", FAKE_FAILURE, true);
+    fail_each(POOL_REMAP_EAGER, "unmap", FAKE_FAILURE, true);
 }
 
 TEST(no_byte_is_lost_when_a_map_fails)
@@ -415,14 +418,14 @@ TEST(no_byte_is_lost_when_a_query_fails)
 
 TEST(no_byte_is_lost_when_any_call_fails)
 {
-    fail_each(POOL_REMAP_LAZY, NULL, FAKE_FAILURE);
-    fail_each(POOL_REMAP_EAGER, NULL, FAKE_FAILURE);
+    fail_each(POOL_REMAP_LAZY, NULL, FAKE_FAILURE, false);
+    fail_each(POOL_REMAP_EAGER, NULL, FAKE_FAILURE, false);
 }
 
 TEST(no_byte_is_lost_when_any_call_cannot_be_made)
 {
-    fail_each(POOL_REMAP_LAZY, NULL, -EBUSY);
-    fail_each(POOL_REMAP_EAGER, NULL, -EBUSY);
+    fail_each(POOL_REMAP_LAZY, NULL, -EBUSY, false);
+    fail_each(POOL_REMAP_EAGER, NULL, -EBUSY, false);
 }
 
 TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
@@ -433,8 +436,9 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
     take(b, &wide, 8 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);
     give(b, &wide);
+    b->fake->no_runs = true;
     b->fake->fail_name = "unmap";
-    b->fake->fail_at = 2;
+    b->fake->fail_at = 3; /* of all, of the first, of the second */
     b->fake->fail_code = FAKE_FAILURE;
     take(b, &big, 10 * MiB, STREAM);
     CHECK_NE(big.ptr, 0); /* the request goes to the next step: growth */
@@ -444,6 +448,68 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
     CHECK_EQ(bench_stats(b).reserved, b->fake->held);
     take(b, &wide, 4 * MiB, STREAM); /* what was not touched serves */
     CHECK_EQ(bench_stats(b).free, 0);
+    check_data(b, &wall);
+    bench_end(b);
+}
+
+/* ── slots side by side ── */
+
+/* The moves for a request of 10 MiB from under a free block of 8. */
+static struct bench *move_four(struct mine *wall, struct mine *big, bool singly)
+{
+    struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
+    struct mine wide;
+
+    take(b, &wide, 8 * MiB, STREAM);
+    take(b, wall, SLOT, STREAM);
+    give(b, &wide);
+    b->fake->no_runs = singly;
+    take(b, big, 10 * MiB, STREAM);
+    CHECK_EQ(bench_stats(b).granules_moved, 4);
+    CHECK_EQ(b->fake->unmaps, 4);
+    CHECK_EQ(b->fake->held, 12 * MiB);
+    CHECK_EQ(bench_heap_stats(b).cached, 0);
+    check_data(b, wall);
+    check_data(b, big);
+    return b;
+}
+
+TEST(slots_side_by_side_are_unmapped_in_one_call)
+{
+    struct mine wall, big;
+    struct bench *b = move_four(&wall, &big, false);
+
+    CHECK_EQ(b->fake->unmap_calls, 1);
+    bench_end(b);
+}
+
+TEST(a_driver_that_unmaps_one_at_a_time_is_asked_for_each)
+{
+    struct mine wall, big;
+    struct bench *b = move_four(&wall, &big, true);
+
+    CHECK_EQ(b->fake->unmap_calls, 5);
+    bench_end(b);
+}
+
+TEST(what_was_unmapped_and_is_not_wanted_any_more_goes_to_the_shelf)
+{
+    struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
+    struct mine wide, wall, big;
+
+    take(b, &wide, 8 * MiB, STREAM);
+    take(b, &wall, SLOT, STREAM);
+    give(b, &wide);
+    b->fake->fail_name = "map";
+    b->fake->fail_at = 2;
+    b->fake->fail_code = FAKE_FAILURE;
+    CHECK_EQ(bench_alloc_on(b, 10 * MiB, STREAM), 0);
+    CHECK_EQ(b->fake->mappings, 1);
+    CHECK_EQ(bench_heap_stats(b).cached, 8 * MiB);
+    CHECK_EQ(bench_stats(b).reserved, b->fake->held);
+    BENCH_CHECK(b);
+    take(b, &big, 10 * MiB, STREAM);
+    CHECK_EQ(b->fake->held, 12 * MiB);
     check_data(b, &wall);
     bench_end(b);
 }

@@ -71,6 +71,19 @@ TEST(at_least_so_much_goes_or_strictly_at_most)
     }
 }
 
+TEST(slots_side_by_side_go_in_one_call)
+{
+    struct bench *b = bench_new(64 * MiB);
+    devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
+
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), 8 * MiB);
+    CHECK_EQ(b->fake->unmap_calls, 1);
+    CHECK_EQ(b->fake->unmaps, 4);
+    CHECK_EQ(b->fake->held, 0);
+    bench_end(b);
+}
+
 /* ── what the driver refuses ── */
 
 /* The block that it is a slot of stays where it is for good, counted; the next trim takes the other blocks. */
@@ -84,8 +97,9 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_counted)
     c = bench_alloc_on(b, 4 * MiB, 1);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     CHECK_EQ(bench_free_on(b, c, 1), 0);
+    b->fake->no_runs = true;
     b->fake->fail_name = "unmap";
-    b->fake->fail_at = 1;
+    b->fake->fail_at = 2; /* of both, of the first */
     b->fake->fail_code = FAKE_FAILURE;
     (void)pool_trim_device(b->pool, 0, true);
     CHECK(b->fake->fired);
@@ -105,8 +119,9 @@ TEST(r31_no_handle_stays_on_the_shelf_where_the_next_cannot_be_unmapped)
     devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
 
     CHECK_EQ(bench_free_on(b, a, 1), 0);
+    b->fake->no_runs = true;
     b->fake->fail_name = "unmap";
-    b->fake->fail_at = 3;
+    b->fake->fail_at = 4; /* of all four, of the first, of the second, of the third */
     b->fake->fail_code = FAKE_FAILURE;
     CHECK_EQ(pool_trim_device(b->pool, 0, true), 4 * MiB);
     CHECK(b->fake->fired);

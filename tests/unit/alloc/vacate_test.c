@@ -284,6 +284,29 @@ TEST(r05_old_addresses_of_a_stream_that_is_lost_wait_for_all)
     fill(&h);
 }
 
+/* Three holes of four slots have given theirs. */
+static void check_calls(bool singly, uint64_t calls)
+{
+    struct bench *b = eager();
+    struct holes h = {0};
+
+    dig(&h, b);
+    b->fake->no_runs = singly;
+    ordered_take(&h.o, &h.big, 12, 1);
+    fake_drain(b->fake);
+    (void)bench_alloc_on(b, SLOT, 2);
+    CHECK_EQ(b->fake->unmaps, 12);
+    CHECK_EQ(b->fake->unmap_calls, calls);
+    BENCH_CHECK(b);
+    fill(&h);
+}
+
+TEST(old_addresses_side_by_side_go_in_one_call)
+{
+    check_calls(false, 3);
+    check_calls(true, 15);
+}
+
 TEST(r76_a_heap_that_leaves_waits_for_the_old_addresses)
 {
     struct bench *b = eager();
@@ -422,8 +445,8 @@ TEST(r95_random_programs_on_three_streams_keep_their_data)
 
 /* ── failures ── */
 
-/* The n-th call of a name fails, for every n; NULL = of any name. */
-static void fail_each(const char *name, int code, uint64_t lag)
+/* The n-th call of a name fails, for every n; NULL = of any name. `singly`: the driver unmaps one mapping at a time. */
+static void fail_each(const char *name, int code, uint64_t lag, bool singly)
 {
     uint64_t aliased = 0;
     int calls = 0;
@@ -433,6 +456,7 @@ static void fail_each(const char *name, int code, uint64_t lag)
         struct bench *b = eager();
         struct ordered o;
 
+        b->fake->no_runs = singly;
         b->fake->fail_name = name;
         b->fake->fail_code = code;
         b->fake->fail_at = n;
@@ -458,25 +482,26 @@ static void fail_each(const char *name, int code, uint64_t lag)
 
 TEST(r95_no_byte_is_lost_when_a_map_fails)
 {
-    fail_each("map", FAKE_FAILURE, 1);
-    fail_each("map", DRIVER_OUT_OF_MEMORY, 1);
-    fail_each("map", -EBUSY, 1);
+    fail_each("map", FAKE_FAILURE, 1, false);
+    fail_each("map", DRIVER_OUT_OF_MEMORY, 1, false);
+    fail_each("map", -EBUSY, 1, false);
 }
 
 TEST(r95_no_byte_is_lost_when_an_unmap_fails)
 {
-    fail_each("unmap", FAKE_FAILURE, 5);
-    fail_each("unmap", -ECANCELED, 5);
+    fail_each("unmap", FAKE_FAILURE, 5, false);
+    fail_each("unmap", -ECANCELED, 5, false);
+    fail_each("unmap", FAKE_FAILURE, 5, true);
 }
 
 TEST(r95_no_byte_is_lost_when_a_set_access_fails)
 {
-    fail_each("set_access", FAKE_FAILURE, 1);
+    fail_each("set_access", FAKE_FAILURE, 1, false);
 }
 
 TEST(r95_no_byte_is_lost_when_any_call_fails)
 {
-    fail_each(NULL, FAKE_FAILURE, 1);
-    fail_each(NULL, DRIVER_OUT_OF_MEMORY, 1);
-    fail_each(NULL, -EBUSY, 1);
+    fail_each(NULL, FAKE_FAILURE, 1, false);
+    fail_each(NULL, DRIVER_OUT_OF_MEMORY, 1, false);
+    fail_each(NULL, -EBUSY, 1, false);
 }
