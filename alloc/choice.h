@@ -36,6 +36,7 @@ struct want {
     bool small;      /* from the small segments of a plain heap */
     bool whole;      /* a segment of its own, all of it (R16) */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
+    uint64_t slot;   /* of the ranges that may grow for it, 0 = as the arena has them */
 };
 
 /* A free block in an index that the request fits in, of its stream or clean; 0 = none. Recent ones are not seen. */

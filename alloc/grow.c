@@ -145,15 +145,85 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
     return prepare(pool, heap, hinted, 0);
 }
 
+/* ── wide slots ── */
+
+/* A request of so many bytes that has to grow stands on slots of so many, in a range of their own: 32 handles to the GiB rather than
+ * 512. */
+#define WIDE_FROM (UINT64_C(1) << 30)
+#define WIDE_SLOT (UINT64_C(32) << 20)
+
+/* Wide slots cannot move to where other requests lack small ones. So there are none in eager heaps, where all that is free moves, and
+ * where memory is short, by the user's word or the driver's; nor in heaps of which single handles may be shown to others. */
+static bool is_wide(const struct pool *pool, const struct serve *serve)
+{
+    return serve->want.size >= WIDE_FROM && serve->heap->kind == HEAP_MAPPED && !serve->hinted
+            && pool->opts.remap != POOL_REMAP_EAGER && !pool->opts.budget && !pool->opts.cap
+            && !serve->full;
+}
+
+/* The range of slots of a size, beside the arena; 0 = there is none. */
+static uint32_t range_of(
+        const struct pool *pool, const struct heap *heap, uint64_t slot) POOL_LOCKED
+{
+    uint32_t number = heap->segments;
+
+    while (number
+            && (segment_at(pool, number)->kind != SEGMENT_ARENA
+                    || segment_at(pool, number)->slot != slot))
+        number = segment_at(pool, number)->next;
+    return number;
+}
+
+/* Another range with slots of this size. 0 also if another thread has made one. */
+static int add_wide_range(struct pool *pool, struct heap *heap, uint64_t slot)
+{
+    struct segment like = {.kind = SEGMENT_ARENA, .slot = slot};
+    uint32_t number = 0;
+    int r = reserve_range(pool, heap, &like);
+
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    if (heap->dropped || heap->leaving)
+        r = -EAGAIN;
+    else if (!range_of(pool, heap, slot))
+        r = segment_add(pool, heap, &like, &number);
+    lock_drop(&pool->lock);
+    if (number == 0)
+        (void)DRIVE(pool, address_free, like.raw_base, like.raw_size);
+    return r;
+}
+
+uint64_t grow_wish(const struct pool *pool, const struct serve *serve)
+{
+    return is_wide(pool, serve) ? max_of(grow_slot(pool, serve->heap), WIDE_SLOT) : 0;
+}
+
+/* Now that the request has to grow there is a range of such slots; without addresses for one it stands on the arena's. */
+static void choose_slot(struct pool *pool, struct serve *serve)
+{
+    uint64_t slot;
+    bool is_there;
+
+    lock_take(&pool->lock);
+    slot = grow_wish(pool, serve);
+    is_there = !slot || range_of(pool, serve->heap, slot);
+    lock_drop(&pool->lock);
+    if (!is_there && add_wide_range(pool, serve->heap, slot) != 0)
+        slot = 0;
+    serve->want.slot = slot;
+}
+
 /* The addresses of the arena have no stretch that is long enough for the request. Another range helps if it could hold the
  * request at all; the old one stays, and what becomes free there is used again. */
-static int add_range(struct pool *pool, const struct serve *serve)
+static int add_range(struct pool *pool, struct serve *serve)
 {
     const struct segment *segment;
     uint32_t full;
     bool helps;
 
     lock_take(&pool->lock);
+    serve->want.slot = 0;
     full = serve->heap->arena;
     segment = segment_at(pool, full);
     helps = full && serve->want.size + serve->want.align <= segment->size - segment->slot;
@@ -541,6 +611,7 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
     source->lack = spot.missing;
     need = spot_need(serve, &spot, slot);
     source->remap = moves_of(pool, serve, need, moves_for(pool, serve, need, slot));
+    source->remap.slot = slot;
     return 0;
 }
 
@@ -552,11 +623,9 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     bool is_stuck = false;
     uint32_t first = 0;
     uint32_t last = 0;
-    uint64_t slot;
     int r;
 
     lock_take(&pool->lock);
-    slot = segment_at(pool, heap->arena)->slot;
     r = take_spot(pool, serve, &source, &first, &last);
     if (r == 0)
         heap->busy++;
@@ -565,7 +634,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
         return r;
 
     r = fill_spot(pool, serve, first, last, &source, &failed, &is_stuck);
-    end_moves(pool, heap, slot, &source.remap);
+    end_moves(pool, heap, source.remap.slot, &source.remap);
 
     lock_take(&pool->lock);
     heap->busy--;
@@ -573,7 +642,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     pool->counters.granules_aliased += source.remap.aliased;
     pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
-        serve->request->ladder->moved_bytes += source.remap.moved * slot;
+        serve->request->ladder->moved_bytes += source.remap.moved * source.remap.slot;
     if (source.remap.behind.count)
         serve->how |= OUTCOME_ORDERED;
     if (!source.made)
@@ -941,11 +1010,14 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
     if (serve->hinted || is_plain(serve) || !heap->arena)
         return 0;
     remap = moves_of(pool, serve, need, 0);
-    need = moves_for(pool, serve, need, segment_at(pool, heap->arena)->slot);
+    remap.slot = segment_at(pool, heap->arena)->slot;
+    if (spot_find(pool, serve->heap, &serve->want, &spot) == 0) {
+        remap.slot = segment_at(pool, spot.segment)->slot;
+        own = slots_of(pool, &spot, remap.stream);
+    }
+    need = moves_for(pool, serve, need, remap.slot);
     if (!need)
         return 0;
-    if (spot_find(pool, serve->heap, &serve->want, &spot) == 0)
-        own = slots_of(pool, &spot, remap.stream);
     return remap_available(pool, &remap, need + own) - own;
 }
 
@@ -1012,6 +1084,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
         if (r == -ECANCELED || r == -EAGAIN)
             return r;
     }
+    choose_slot(pool, serve);
     lock_take(&pool->lock);
     ready = serve->hinted ? heap->hint != 0 : is_plain(serve) || heap->arena != 0;
     if (ready)

@@ -17,6 +17,9 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
 /* How many of `need` bytes would come from under free blocks instead of from the driver (remap.h). */
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
 
+/* How wide the slots of the range are that should grow for the request; 0 = as its arena has them. */
+uint64_t grow_wish(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
+
 /* Grows the heap of the request and hands out the piece: 0, the driver's code, or -errno (-ENOTSUP: there is no
  * address range, or no VMM at all). */
 int grow_serve(struct pool *pool, struct serve *serve);

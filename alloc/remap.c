@@ -15,13 +15,15 @@
 
 #include <errno.h>
 
-/* The whole slots inside a free block whose storage can move. */
-static struct slots slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
+/* The whole slots inside a free block whose storage can move for the request. */
+static struct slots slots_of(
+        const struct pool *pool, const struct remap *remap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
     const struct segment *segment = block_segment(pool, block);
 
-    if (segment->kind != SEGMENT_ARENA || segment->dead)
+    if (segment->kind != SEGMENT_ARENA || segment->dead
+            || (remap->slot && segment->slot != remap->slot))
         return (struct slots){0, 0};
     return slots_in(segment, &block->node);
 }
@@ -37,14 +39,14 @@ static uint32_t next_free(
 }
 
 /* Bytes of whole slots in the blocks of an index, about `most` at most. */
-static uint64_t bytes_in(
-        const struct pool *pool, const struct bestfit *fit, uint64_t most) POOL_LOCKED
+static uint64_t bytes_in(const struct pool *pool, const struct remap *remap,
+        const struct bestfit *fit, uint64_t most) POOL_LOCKED
 {
     uint64_t bytes = 0;
     uint32_t at;
 
     for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at))
-        bytes += slots_bytes(slots_of(pool, at));
+        bytes += slots_bytes(slots_of(pool, remap, at));
     return bytes;
 }
 
@@ -59,9 +61,9 @@ uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t 
     uint64_t bytes;
 
     freecache_settle(pool, remap->heap);
-    bytes = bytes_in(pool, &remap->heap->clean, most);
+    bytes = bytes_in(pool, remap, &remap->heap->clean, most);
     for (const struct heap_stream *at = remap->heap->streams; at && bytes < most; at = at->next)
-        bytes += is_mine(remap, at) ? bytes_in(pool, &at->fit, most - bytes) : 0;
+        bytes += is_mine(remap, at) ? bytes_in(pool, remap, &at->fit, most - bytes) : 0;
     return min_of(bytes, most);
 }
 
@@ -90,14 +92,14 @@ struct victim {
 
 /* The block whose slots leave the fewest bytes behind for each that moves: what is left around them is too small for most. On
  * real training steps the order (by size, address, what it leaves) changes 0.3 % of what is held. */
-static void best_victim(
-        const struct pool *pool, const struct bestfit *fit, struct victim *best) POOL_LOCKED
+static void best_victim(const struct pool *pool, const struct remap *remap,
+        const struct bestfit *fit, struct victim *best) POOL_LOCKED
 {
     uint32_t at;
 
     for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
             at = next_free(pool, fit, at)) {
-        uint64_t bytes = slots_bytes(slots_of(pool, at)) / BESTFIT_QUANTUM;
+        uint64_t bytes = slots_bytes(slots_of(pool, remap, at)) / BESTFIT_QUANTUM;
         uint64_t left_bytes = block_at(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
 
         if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
@@ -112,11 +114,11 @@ static void best_of_streams(
     const struct heap_stream *own = heap_class(remap->heap, remap->stream);
 
     if (own)
-        best_victim(pool, &own->fit, best);
+        best_victim(pool, remap, &own->fit, best);
     for (const struct heap_stream *at = remap->heap->streams; at && !best->index; at = at->next) {
         if (POOL_IS_WITHOUT(MOVE) || (remap->stream && POOL_IS_WITHOUT(ALIAS))
                 || is_mine(remap, at))
-            best_victim(pool, &at->fit, best);
+            best_victim(pool, remap, &at->fit, best);
     }
 }
 
@@ -128,13 +130,13 @@ static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
     if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     freecache_settle(pool, remap->heap);
-    best_victim(pool, &remap->heap->clean, &victim);
+    best_victim(pool, remap, &remap->heap->clean, &victim);
     if (!victim.index)
         best_of_streams(pool, remap, &victim);
     if (!victim.index)
         return 0;
     remap->is_alias = block_at(pool, victim.index)->stream && !POOL_IS_WITHOUT(MOVE);
-    slots = cut_slots(pool, victim.index, slots_of(pool, victim.index), remap->left);
+    slots = cut_slots(pool, victim.index, slots_of(pool, remap, victim.index), remap->left);
     return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
             slots_bytes(slots));
 }

@@ -32,6 +32,7 @@
 struct remap {
     struct heap *heap;
     uint64_t left;  /* bytes that may still be moved */
+    uint64_t slot;  /* from arenas of these slots, 0 = of any */
     uint32_t block; /* the victim, BUSY; 0 = none */
     uint64_t done;  /* bytes of it whose handles were handed out */
     uint64_t bare;  /* bytes of it that were unmapped in one call */
@@ -47,7 +48,7 @@ struct remap {
     bool stuck;              /* the slot behind `done` could not be unmapped */
 };
 
-/* Bytes that could be moved now for such a request (heap, stream, others), at most `most`. */
+/* Bytes that could be moved now for such a request (heap, slot, stream, others), at most `most`. */
 uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most) POOL_LOCKED;
 
 /* The next handle, taken from under a free block: it is mapped nowhere (or at a vacated slot, is_alias) and counted as held. 0, or

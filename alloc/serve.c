@@ -359,7 +359,7 @@ static uint64_t trim_others(struct pool *pool, const struct serve *serve, uint64
 {
     if (serve->hinted || serve->heap->kind == HEAP_PLAIN)
         return trim_device(pool, serve->request->device, bytes);
-    return trim_for(pool, serve->heap, bytes);
+    return trim_for(pool, serve->heap, serve->want.slot, bytes);
 }
 
 static int trim_to_budget(struct pool *pool, struct serve *serve)
@@ -560,7 +560,7 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
         return r;
     over = excess(pool, serve, true);
     if (over)
-        note_trim(serve, trim_for(pool, serve->heap, over));
+        note_trim(serve, trim_for(pool, serve->heap, serve->want.slot, over));
     return NEXT;
 }
 
@@ -613,6 +613,7 @@ static int measure(const struct pool *pool, struct serve *serve)
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
+    serve->want.slot = grow_wish(pool, serve);
     alone = opts->export_safe && serve->heap->kind != HEAP_MAPPED && !serve->hinted
             && size >= opts->large;
     serve->want.whole = alone && serve->heap->kind == HEAP_PLAIN;

@@ -15,6 +15,7 @@ struct look {
     struct pool *pool;
     const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
+    uint64_t slot;     /* of the ranges that may grow */
 };
 
 static bool is_free(const struct look *look, uint32_t index)
@@ -81,7 +82,7 @@ static void try_from(const struct look *look, uint32_t number, uint32_t first, d
     }
     if (left) {
         left = round_up(left, segment->slot);
-        if (left > segment->size - segment->top)
+        if (segment->slot != look->slot || left > segment->size - segment->top)
             return;
         missing += left;
     }
@@ -140,11 +141,12 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
 {
     struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
-    uint64_t slot = segment_at(pool, heap->arena)->slot; /* of each of its arenas */
+    uint64_t slot = segment_at(pool, heap->arena)->slot; /* no arena has smaller ones */
     uint64_t size = 0;
     devptr_t base = 0;
     uint32_t gap;
 
+    look.slot = want->slot ? want->slot : slot;
     freecache_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
         try_gap(&look, gap);

@@ -278,23 +278,6 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
     return moved;
 }
 
-static uint64_t arena_one(struct pool *pool, struct heap *heap, uint64_t bytes)
-{
-    uint64_t moved = 0;
-    uint32_t number;
-
-    lock_take(&pool->lock);
-    number = next_arena(pool, heap, 0);
-    lock_drop(&pool->lock);
-    while (number && moved < bytes) {
-        moved += harvest(pool, heap, number, bytes - moved);
-        lock_take(&pool->lock);
-        number = next_arena(pool, heap, number);
-        lock_drop(&pool->lock);
-    }
-    return moved;
-}
-
 /* ── heaps and devices ── */
 
 /* What is still to go, and how large a piece may be. */
@@ -302,7 +285,7 @@ struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
-    uint64_t spare; /* size of slots, if these stay: a request is about to use them; else 0 */
+    uint64_t spare; /* size of slots, if those stay: a request is about to use them; else 0 */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -334,15 +317,32 @@ uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes)
     return goal.given;
 }
 
-/* Slots of the arena: so many as are needed, or strictly not one more. */
-static uint64_t slots_of(struct pool *pool, const struct heap *heap, const struct goal *goal)
+/* Slots of an arena: so many as are needed, or strictly not one more. */
+static uint64_t slots_of(const struct goal *goal, uint64_t slot, uint64_t moved)
 {
-    uint64_t slot;
+    uint64_t bytes = excess_of(left(goal), moved);
 
-    lock_take(&pool->lock);
-    slot = heap->arena ? segment_at(pool, heap->arena)->slot : 0;
-    lock_drop(&pool->lock);
-    return goal->strictly && slot ? left(goal) & ~(slot - 1) : left(goal);
+    if (slot == goal->spare)
+        return 0;
+    return goal->strictly ? bytes & ~(slot - 1) : bytes;
+}
+
+static uint64_t arena_one(struct pool *pool, struct heap *heap, const struct goal *goal)
+{
+    uint64_t moved = 0;
+    uint32_t number = 0;
+
+    do {
+        uint64_t bytes = 0;
+
+        lock_take(&pool->lock);
+        number = next_arena(pool, heap, number);
+        if (number)
+            bytes = slots_of(goal, segment_at(pool, number)->slot, moved);
+        lock_drop(&pool->lock);
+        moved += bytes ? harvest(pool, heap, number, bytes) : 0;
+    } while (number);
+    return moved;
 }
 
 static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
@@ -359,7 +359,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
     }
     while (left(&goal) && idle_one(pool, heap, most(&goal)) != 0)
         empty_shelves(pool, heap, &goal);
-    while (left(&goal) && !goal.spare && arena_one(pool, heap, slots_of(pool, heap, &goal)) != 0)
+    while (left(&goal) && arena_one(pool, heap, &goal) != 0)
         empty_shelves(pool, heap, &goal);
     empty_shelves(pool, heap, &goal); /* what was unmapped before the driver refused the next */
     heap_let_go(pool, heap);
@@ -382,19 +382,20 @@ static struct heap *next_heap(struct pool *pool, int device, const struct heap *
     return heap;
 }
 
-/* `user`: the heap whose slots stay, NULL = none. */
-static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *user, uint64_t bytes)
+/* `user`: the heap whose slots of a size stay, NULL = none. */
+static uint64_t trim_heaps(
+        struct pool *pool, int device, const struct heap *user, uint64_t slot, uint64_t bytes)
 {
     struct heap *heap;
     struct heap *before = NULL;
     struct goal goal;
     uint64_t given = 0;
-    uint64_t slot;
 
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return 0;
     lock_take(&pool->lock);
-    slot = user && user->arena ? segment_at(pool, user->arena)->slot : 0;
+    if (!slot && user && user->arena)
+        slot = segment_at(pool, user->arena)->slot;
     heap = next_heap(pool, device, NULL);
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
@@ -414,12 +415,12 @@ static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *use
 
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
 {
-    return trim_heaps(pool, device, NULL, bytes);
+    return trim_heaps(pool, device, NULL, 0, bytes);
 }
 
-uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes)
 {
-    return trim_heaps(pool, heap->device->number, heap, bytes);
+    return trim_heaps(pool, heap->device->number, heap, slot, bytes);
 }
 
 /* `count` handles that are mapped side by side, `size` bytes each; false where the driver does not unmap one. */

@@ -21,8 +21,9 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool st
 /* The same over all heaps of a device. */
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
-/* The same for a request of this heap: the slots of its arena and their handles stay, they are moved instead (remap.h). */
-uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
+/* The same for a request of this heap: its slots of this size (0 = as its arena has them) and their handles stay, they are moved
+ * instead (remap.h). */
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes);
 
 /* Gives back the plain segment that a request would be cut from, if it is wholly free and of more than `most` bytes. Returns
  * what was given back. */

@@ -149,7 +149,7 @@ TEST(a_request_keeps_the_slots_of_its_heap)
     lock_take(&pool->lock);
     heap = layout_heap(pool);
     lock_drop(&pool->lock);
-    CHECK_EQ(trim_for(pool, heap, UINT64_MAX), 16 * MiB);
+    CHECK_EQ(trim_for(pool, heap, 0, UINT64_MAX), 16 * MiB);
     CHECK_EQ(b->fake->held, 8 * MiB);
     CHECK_EQ(bench_heap_stats(b).cached, 0); /* and stay where they are */
     CHECK_EQ(trim_device(pool, 0, UINT64_MAX), 8 * MiB);
