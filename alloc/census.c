@@ -410,24 +410,32 @@ static const char *check_vacated(
     return check_chain(pool, &heap->vacated);
 }
 
+static uint64_t bytes_on(const struct table *shelves)
+{
+    uint64_t bytes = 0;
+
+    for (const struct shelf *shelf = table_next(shelves, NULL); shelf;
+            shelf = table_next(shelves, shelf))
+        bytes += shelf->size * shelf->count;
+    return bytes;
+}
+
 static const char *check_heap(struct pool *pool, struct heap *heap, struct count *sum) POOL_LOCKED
 {
     struct count count = {.busy = heap->busy > 0};
-    uint64_t cached = 0;
+    uint64_t cached;
     const char *what = NULL;
 
     for (uint32_t at = heap->segments; at && !what; at = segment_at(pool, at)->next) {
         if (!segment_at(pool, at)->dead)
             what = check_segment(pool, at, &count);
     }
-    for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf;
-            shelf = table_next(&heap->shelves, shelf))
-        cached += shelf->size * shelf->count;
+    cached = bytes_on(&heap->shelves);
     if (!what)
         what = check_aliases(pool, heap, &count);
     if (!what)
         what = check_vacated(pool, heap, &count);
-    if (!what && cached != heap->tally.cached)
+    if (!what && (cached != heap->tally.cached || bytes_on(&heap->spares) != heap->tally.spare))
         what = "the shelf is miscounted";
     if (!what)
         what = check_fits(heap, &count);

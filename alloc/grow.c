@@ -188,6 +188,7 @@ static int add_wide_range(struct pool *pool, struct heap *heap, uint64_t slot)
         r = -EAGAIN;
     else if (!range_of(pool, heap, slot))
         r = segment_add(pool, heap, &like, &number);
+    heap->wide = number ? slot : heap->wide;
     lock_drop(&pool->lock);
     if (number == 0)
         (void)DRIVE(pool, address_free, like.raw_base, like.raw_size);
@@ -306,9 +307,16 @@ static int grow_plain(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
 
     trim_sealed(pool, heap);
+    trim_spares_for(pool, device, like.size);
     if (!may_ask(pool, device, like.size))
         return DRIVER_OUT_OF_MEMORY;
     r = get_plain(pool, &like, device);
+    if (r == DRIVER_OUT_OF_MEMORY && trim_spares(pool, device, like.size) > 0) {
+        lock_take(&pool->lock);
+        device->asked -= like.raw_size - like.size;
+        lock_drop(&pool->lock);
+        r = get_plain(pool, &like, device);
+    }
 
     lock_take(&pool->lock);
     device->asked -= like.raw_size;
@@ -342,13 +350,34 @@ struct source {
     uint64_t made; /* handles */
 };
 
+/* A handle that counts as given back is held again; 0 = there is none of the size. */
+static uint64_t take_spare(struct pool *pool, struct heap *heap, uint64_t size)
+{
+    uint64_t handle;
+
+    lock_take(&pool->lock);
+    handle = handles_take_spare(heap, size);
+    if (handle) {
+        tally_reserved(heap, (int64_t)size);
+        pool->counters.remaps++;
+    }
+    lock_drop(&pool->lock);
+    return handle;
+}
+
 int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle)
 {
     int r;
 
+    *ret_handle = take_spare(pool, heap, size);
+    if (*ret_handle)
+        return 0;
+    trim_spares_for(pool, heap->device, size);
     if (!may_ask(pool, heap->device, size))
         return DRIVER_OUT_OF_MEMORY;
     r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
+    if (r == DRIVER_OUT_OF_MEMORY && trim_spares(pool, heap->device, size) > 0)
+        r = DRIVE(pool, handle_create, heap->device->number, size, ret_handle);
     lock_take(&pool->lock);
     heap->device->asked -= size;
     if (r == 0)
@@ -783,6 +812,7 @@ static int get_managed(struct pool *pool, const struct heap *heap, struct segmen
 {
     int r;
 
+    trim_spares_for(pool, heap->device, like->size + GRANULE_SIZE);
     for (like->raw_size = like->size; like->raw_size <= like->size + GRANULE_SIZE;
             like->raw_size += GRANULE_SIZE) {
         r = DRIVE(pool, managed_alloc, heap->kind, heap->owner, heap->device->number,
@@ -1058,6 +1088,9 @@ static int may_grow(struct pool *pool, struct serve *serve, const struct ask *as
     if ((!reserve && !ask->many)
             || DRIVE(pool, memory, serve->request->device, &total, &available) != 0
             || available >= ask->need + reserve)
+        return 0;
+    available += trim_spares(pool, serve->heap->device, excess_of(ask->need + reserve, available));
+    if (available >= ask->need + reserve)
         return 0;
     serve->full = true; /* what is free moves before more is asked for */
     if (available + ask->spared >= ask->need + reserve)

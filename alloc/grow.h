@@ -34,7 +34,7 @@ int grow_bare(struct pool *pool, struct serve *serve);
 /* The same in managed memory. DRIVER_NOT_SUPPORTED where the device does not use that beside the host. */
 int grow_managed(struct pool *pool, struct serve *serve);
 
-/* [driver] A new physical handle, counted as held. 0, the driver's code, or -errno. */
+/* [driver] A physical handle, a spare or a new one, counted as held. 0, the driver's code, or -errno. */
 int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle);
 
 /* The size of a physical handle: of the arena's slots; and what sizes of hinted blocks are multiples of. */

@@ -13,9 +13,9 @@ uint32_t handles_count(const struct heap *heap, uint64_t size)
     return shelf ? shelf->count : 0;
 }
 
-int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
+static int put(struct table *shelves, uint64_t size, uint64_t handle)
 {
-    struct shelf *shelf = table_add(&heap->shelves, size);
+    struct shelf *shelf = table_add(shelves, size);
 
     if (!shelf)
         return -ENOMEM;
@@ -32,16 +32,46 @@ int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
         shelf->room = room;
     }
     shelf->handles[shelf->count++] = handle;
-    heap->tally.cached += size;
     return 0;
+}
+
+static uint64_t take(const struct table *shelves, uint64_t size)
+{
+    struct shelf *shelf = table_find(shelves, size);
+
+    return shelf && shelf->count ? shelf->handles[--shelf->count] : 0;
+}
+
+int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
+{
+    int r = put(&heap->shelves, size, handle);
+
+    heap->tally.cached += r == 0 ? size : 0;
+    return r;
 }
 
 uint64_t handles_take(struct heap *heap, uint64_t size)
 {
-    struct shelf *shelf = table_find(&heap->shelves, size);
+    uint64_t handle = take(&heap->shelves, size);
 
-    if (!shelf || !shelf->count)
-        return 0;
-    heap->tally.cached -= size;
-    return shelf->handles[--shelf->count];
+    heap->tally.cached -= handle ? size : 0;
+    return handle;
+}
+
+int handles_put_spare(struct heap *heap, uint64_t size, uint64_t handle)
+{
+    int r = put(&heap->spares, size, handle);
+
+    heap->tally.spare += r == 0 ? size : 0;
+    heap->device->spare += r == 0 ? size : 0;
+    return r;
+}
+
+uint64_t handles_take_spare(struct heap *heap, uint64_t size)
+{
+    uint64_t handle = take(&heap->spares, size);
+
+    heap->tally.spare -= handle ? size : 0;
+    heap->device->spare -= handle ? size : 0;
+    return handle;
 }

@@ -16,6 +16,7 @@ static struct heap *new_heap(
     heap->owner = owner;
     heap->device = &pool->devices[device];
     heap->shelves = (struct table)TABLE_OF(struct shelf);
+    heap->spares = (struct table)TABLE_OF(struct shelf);
     heap->aliases = (struct table)TABLE_OF(struct alias);
     heap->alias_handles = (struct table)TABLE_OF(struct alias_handle);
     heap->vacated_handles = (struct table)TABLE_OF(struct vacated);
@@ -117,6 +118,13 @@ void heap_forget_streams(struct pool *pool)
     }
 }
 
+static void free_shelves(struct table *shelves)
+{
+    for (const struct shelf *at = table_next(shelves, NULL); at; at = table_next(shelves, at))
+        meta_put(at->handles, at->room * sizeof(*at->handles));
+    table_clear(shelves);
+}
+
 void heap_free(struct pool *pool, struct heap *heap)
 {
     pool->counters.allocs += heap->allocs;
@@ -129,10 +137,8 @@ void heap_free(struct pool *pool, struct heap *heap)
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
-    for (const struct shelf *at = table_next(&heap->shelves, NULL); at;
-            at = table_next(&heap->shelves, at))
-        meta_put(at->handles, at->room * sizeof(*at->handles));
-    table_clear(&heap->shelves);
+    free_shelves(&heap->shelves);
+    free_shelves(&heap->spares);
     table_clear(&heap->aliases);
     table_clear(&heap->alias_handles);
     table_clear(&heap->vacated_handles);

@@ -10,6 +10,7 @@
 #include "alloc/segment.h"
 #include "alloc/swapset.h"
 #include "alloc/tally.h"
+#include "alloc/trim.h"
 
 #include <errno.h>
 
@@ -176,8 +177,15 @@ void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
 
 int pool_heap_gone(struct pool *pool, uint64_t owner)
 {
+    struct device *device;
     struct heap *heap;
 
+    lock_take(&pool->lock);
+    heap = heap_get(pool, HEAP_MAPPED, owner, -1);
+    device = heap ? heap->device : NULL;
+    lock_drop(&pool->lock);
+    if (device)
+        (void)trim_spares(pool, device, UINT64_MAX);
     lock_take(&pool->lock);
     heap = heap_get(pool, HEAP_MAPPED, owner, -1);
     if (heap)

@@ -85,8 +85,8 @@ static void look_at_fences(struct pool *pool, struct heap *heap)
     }
 }
 
-/* Until the heap holds no more than `keep_bytes`, or (strictly) as long as it holds no less. */
-static uint64_t trim_to(struct pool *pool, struct heap *heap, uint64_t keep_bytes, bool strictly)
+/* By how much more the heap holds, once what has passed is known to be free. */
+static uint64_t held_above(struct pool *pool, struct heap *heap, uint64_t keep_bytes)
 {
     uint64_t held;
 
@@ -94,7 +94,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, uint64_t keep_byte
     lock_take(&pool->lock);
     held = heap->tally.reserved;
     lock_drop(&pool->lock);
-    return held > keep_bytes ? trim_heap(pool, heap, held - keep_bytes, strictly) : 0;
+    return excess_of(held, keep_bytes);
 }
 
 int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
@@ -104,7 +104,8 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 
     if (!heap)
         return -ENOENT;
-    *ret_bytes = trim_to(pool, heap, keep_bytes, true);
+    (void)trim_spares(pool, heap->device, UINT64_MAX); /* what the program says, it means */
+    *ret_bytes = trim_heap(pool, heap, held_above(pool, heap, keep_bytes));
     heap_let_go(pool, heap);
     return 0;
 }
@@ -145,7 +146,7 @@ static bool is_used(struct pool *pool, int device)
     bool used;
 
     lock_take(&pool->lock);
-    used = pool->devices[device].reserved > 0;
+    used = pool->devices[device].reserved + pool->devices[device].spare > 0;
     lock_drop(&pool->lock);
     return used;
 }
@@ -201,6 +202,7 @@ uint64_t pool_idle(struct pool *pool, uint64_t now_ns)
         if (!is_used(pool, device))
             continue;
         (void)reclaim_device_points(pool, device);
+        given += trim_spares(pool, &pool->devices[device], UINT64_MAX);
         excess = idle_excess(pool, device);
         if (excess)
             given += trim_device(pool, device, excess);
@@ -225,7 +227,7 @@ void pool_synchronised(struct pool *pool)
         lock_take(&pool->lock);
         keep_bytes = list[i]->attrs.release_threshold;
         lock_drop(&pool->lock);
-        (void)trim_to(pool, list[i], keep_bytes, false);
+        (void)trim_at_wait(pool, list[i], held_above(pool, list[i], keep_bytes));
         heap_let_go(pool, list[i]);
     }
 }

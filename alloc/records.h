@@ -176,6 +176,7 @@ struct tally {
     uint64_t limbo;
     uint64_t husk;
     uint64_t cached;
+    uint64_t spare; /* handles that count as given back (handles.h) */
     uint64_t going; /* handles that are off their shelf, on their way back to the driver */
     uint64_t used_high;
     uint64_t stored_high;
@@ -190,6 +191,7 @@ struct device {
     uint64_t live_requested, live_requested_high;
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
+    uint64_t spare;       /* of its heaps */
     uint64_t asked;       /* of the driver at this moment, in calls that add to what is reserved */
     uint64_t granularity; /* 0 = not asked yet */
     /* a handle was mapped at a second address; or the first try was refused, so that there is no other (vacate.h) */
@@ -230,7 +232,8 @@ struct heap {
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
     uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
-    struct table shelves;                /* of struct shelf */
+    struct table shelves, spares;        /* of struct shelf */
+    uint64_t wide;                       /* bytes of its wide slots (grow.c), 0 = it has none */
     struct table aliases, alias_handles; /* of alias.h */
     /* slots that wait for points, of vacate.h; so many are not unmapped yet, those that are ready and in epochs included */
     struct fence_chain vacated;

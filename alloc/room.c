@@ -281,7 +281,7 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
             add_heap(pool, heap, &sums);
     }
     back = memory->may_wait ? sums.back : 0;
-    bytes = memory->driver_free + back;
+    bytes = memory->driver_free + pool->devices[device].spare + back;
     if (pool->opts.cap)
         bytes = min_of(
                 bytes, excess_of(pool->opts.cap, excess_of(pool->devices[device].reserved, back)));

@@ -9,6 +9,7 @@
  *     LIVE │ FREE │ DECOMMITTED │ FREE │ LIVE │ DECOMMITTED │ LIVE │ FREE │ top ┄┄┄
  *          └──── a spot ───────┘      └─────┘      └────── spots ┄┄┄
  *
+ * Of a heap's ranges those grow whose slots are as the request wants them (grow_wish); gaps of all are looked at.
  * So gaps are used again before the range grows, and free blocks are widened where they stand. What is free but belongs to
  * another stream is no part of a spot: that needs a wait (serve.c).
  * Does not bring the storage (grow.c does). Threads: the caller holds the pool lock. Rules: R36 R70.

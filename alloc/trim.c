@@ -13,6 +13,8 @@
 #include "alloc/tally.h"
 #include "alloc/vacate.h"
 
+#define KEEP_FREE 8 /* a wait keeps handles as long as this part of the device is free */
+
 /* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
 
 /* One that is in tally.going. */
@@ -24,8 +26,37 @@ static void release_handle(struct pool *pool, struct heap *heap, uint64_t size, 
     lock_drop(&pool->lock);
 }
 
-/* Not one of `but` bytes. */
-static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, uint64_t but)
+/* A spare handle. */
+static uint64_t spare_one(struct pool *pool, struct heap *heap)
+{
+    uint64_t handle = 0;
+    uint64_t size = 0;
+
+    lock_take(&pool->lock);
+    for (const struct shelf *shelf = table_next(&heap->spares, NULL); shelf && !handle;
+            shelf = table_next(&heap->spares, shelf)) {
+        size = shelf->size;
+        handle = handles_take_spare(heap, size);
+    }
+    lock_drop(&pool->lock);
+    if (!handle)
+        return 0;
+    (void)DRIVE(pool, handle_release, handle);
+    return size;
+}
+
+/* What a wait gives back is spare, if there is memory for its record. */
+static bool keep_spare(struct heap *heap, uint64_t size, uint64_t handle)
+{
+    if (handles_put_spare(heap, size, handle) != 0)
+        return false;
+    tally_reserved(heap, -(int64_t)size);
+    return true;
+}
+
+/* Not one of `but` bytes; those of `keep` bytes stay with us as spare ones. */
+static uint64_t shelf_one(
+        struct pool *pool, struct heap *heap, uint64_t most, uint64_t but, uint64_t keep)
 {
     uint64_t handle = 0;
     uint64_t size = 0;
@@ -43,7 +74,9 @@ static uint64_t shelf_one(struct pool *pool, struct heap *heap, uint64_t most, u
         handle = 0;
         size = 0;
     }
-    if (handle) {
+    if (handle && size == keep && keep_spare(heap, size, handle)) {
+        handle = 0;
+    } else if (handle) {
         tally_reserved(heap, -(int64_t)size);
         heap->tally.going += size;
     }
@@ -285,7 +318,9 @@ struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
-    uint64_t spare; /* size of slots, if those stay: a request is about to use them; else 0 */
+    uint64_t keep;  /* size of handles that stay as spare ones, else 0 */
+    bool is_device; /* the memory is wanted on the device: spare handles count */
+    uint64_t stay;  /* size of slots, if those stay: a request is about to use them; else 0 */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -303,7 +338,7 @@ static void empty_shelves(struct pool *pool, struct heap *heap, struct goal *goa
     uint64_t one = 1;
 
     while (left(goal) && one) {
-        one = shelf_one(pool, heap, most(goal), goal->spare);
+        one = shelf_one(pool, heap, most(goal), goal->stay, goal->keep);
         goal->given += one;
     }
 }
@@ -322,7 +357,7 @@ static uint64_t slots_of(const struct goal *goal, uint64_t slot, uint64_t moved)
 {
     uint64_t bytes = excess_of(left(goal), moved);
 
-    if (slot == goal->spare)
+    if (slot == goal->stay)
         return 0;
     return goal->strictly ? bytes & ~(slot - 1) : bytes;
 }
@@ -352,6 +387,9 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
     lock_take(&pool->lock);
     heap->busy++;
     lock_drop(&pool->lock);
+    while (left(&goal) && goal.is_device && (one = spare_one(pool, heap)) != 0)
+        goal.given += one;
+    one = 1;
     empty_shelves(pool, heap, &goal);
     while (left(&goal) && one) {
         one = segment_one(pool, heap, most(&goal), false);
@@ -367,9 +405,35 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
     return goal.given;
 }
 
-uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly)
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes)
 {
-    return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = strictly});
+    if (!bytes)
+        return 0;
+    return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = true});
+}
+
+/* The size of handles that a wait may keep, 0 = none: nobody else seems to need the memory. */
+static uint64_t size_to_keep(struct pool *pool, const struct heap *heap)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+    uint64_t size;
+
+    lock_take(&pool->lock);
+    size = heap->wide;
+    lock_drop(&pool->lock);
+    if (size
+            && (DRIVE(pool, memory, heap->device->number, &total, &available) != 0
+                    || available < total / KEEP_FREE))
+        return 0;
+    return size;
+}
+
+uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes)
+{
+    if (!bytes)
+        return 0;
+    return trim_to(pool, heap, (struct goal){.bytes = bytes, .keep = size_to_keep(pool, heap)});
 }
 
 /* A heap of the device that was not visited in this round; each is visited once. */
@@ -400,9 +464,9 @@ static uint64_t trim_heaps(
     while (heap && given < bytes) {
         heap->busy++; /* stays in the table or at least in memory */
         lock_drop(&pool->lock);
-        goal = (struct goal){.bytes = bytes - given};
+        goal = (struct goal){.bytes = bytes - given, .is_device = true};
         if (heap == user)
-            goal.spare = slot;
+            goal.stay = slot;
         given += trim_to(pool, heap, goal);
         lock_take(&pool->lock);
         heap->busy--;
@@ -411,6 +475,42 @@ static uint64_t trim_heaps(
     }
     lock_drop(&pool->lock);
     return given;
+}
+
+uint64_t trim_spares(struct pool *pool, struct device *device, uint64_t bytes)
+{
+    struct heap *heap, *before;
+    uint64_t given = 0;
+    uint64_t one;
+
+    lock_take(&pool->lock);
+    heap = device->spare ? next_heap(pool, device->number, NULL) : NULL;
+    while (heap && given < bytes) {
+        heap->busy++;
+        lock_drop(&pool->lock);
+        while (given < bytes && (one = spare_one(pool, heap)) != 0)
+            given += one;
+        lock_take(&pool->lock);
+        heap->busy--;
+        before = heap;
+        heap = heap->leaving || heap->dropped ? NULL : next_heap(pool, device->number, before);
+    }
+    lock_drop(&pool->lock);
+    return given;
+}
+
+void trim_spares_for(struct pool *pool, struct device *device, uint64_t size)
+{
+    uint64_t over = 0;
+    uint64_t after;
+
+    lock_take(&pool->lock);
+    after = device->reserved + device->asked + size;
+    if (device->spare)
+        over = excess_of(after + device->spare, max_of(after, device->reserved_high));
+    lock_drop(&pool->lock);
+    if (over)
+        (void)trim_spares(pool, device, over);
 }
 
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
@@ -547,6 +647,8 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
         lock_drop(&pool->lock);
     }
     empty_shelves(pool, heap, &all);
+    while (spare_one(pool, heap) != 0)
+        ;
     lock_take(&pool->lock);
     tally_reserved(heap, -(int64_t)heap->tally.reserved);
     heap_free(pool, heap);

@@ -14,9 +14,18 @@
 #include "alloc/choice.h"
 #include "alloc/records.h"
 
-/* Gives back at least `bytes` of one heap if there is so much, or (strictly) at most `bytes`. Returns what was given
- * back. */
-uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes, bool strictly);
+/* Gives back at most `bytes` of one heap. Returns what was given back. */
+uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes);
+
+/* The same at a wait of the program: at least so much, if there is so much. Wide handles stay with us as spare ones (handles.h) as long
+ * as the device has an eighth of its memory free. Other processes that ask for more than that meanwhile do not get it. */
+uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes);
+
+/* Releases spare handles of a device until those are so many bytes, or there are none. Returns the bytes. */
+uint64_t trim_spares(struct pool *pool, struct device *device, uint64_t bytes);
+
+/* Releases as many that no more is held than ever before, or than is not spare, when the driver is asked for so much. */
+void trim_spares_for(struct pool *pool, struct device *device, uint64_t size);
 
 /* The same over all heaps of a device. */
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);

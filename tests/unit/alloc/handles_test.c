@@ -42,6 +42,29 @@ TEST(handles_are_taken_by_size_and_each_once)
     parts_end(&parts);
 }
 
+TEST(spare_handles_are_apart_from_those_that_are_held)
+{
+    struct parts parts = parts_begin();
+    struct heap *heap = parts.heap;
+
+    lock_take(&parts.pool->lock);
+    REQUIRE_EQ(handles_put_spare(heap, 4 * MiB, 1), 0);
+    REQUIRE_EQ(handles_put_spare(heap, 2 * MiB, 2), 0);
+    REQUIRE_EQ(handles_put(heap, 4 * MiB, 3), 0);
+    CHECK_EQ(heap->tally.spare, 6 * MiB);
+    CHECK_EQ(heap->device->spare, 6 * MiB);
+    CHECK_EQ(heap->tally.cached, 4 * MiB);
+    CHECK_EQ(handles_count(heap, 4 * MiB), 1);
+    CHECK_EQ(handles_take_spare(heap, 4 * MiB), 1);
+    CHECK_EQ(handles_take_spare(heap, 4 * MiB), 0);
+    CHECK_EQ(handles_take(heap, 4 * MiB), 3);
+    CHECK_EQ(handles_take_spare(heap, 2 * MiB), 2);
+    CHECK_EQ(heap->tally.spare, 0);
+    CHECK_EQ(heap->device->spare, 0);
+    lock_drop(&parts.pool->lock);
+    parts_end(&parts);
+}
+
 TEST(without_memory_a_handle_is_not_taken_in_and_the_others_stay)
 {
     struct parts parts = parts_begin();
