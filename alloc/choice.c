@@ -93,6 +93,8 @@ uint32_t choice_find(const struct pool *pool, const struct heap *heap, const str
             find_in(pool, heap, clean, want));
     if (index && want->most && block_at(pool, index)->node.size > want->most)
         index = 0;
+    if (!index && want->rests && !want->small)
+        return find_in(pool, heap, &heap->fragments, want);
     return index ? index : fragment;
 }
 

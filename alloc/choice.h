@@ -37,6 +37,7 @@ struct want {
     bool whole;      /* a segment of its own, all of it (R16) */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
     uint64_t slot;   /* of the ranges that may grow for it, 0 = as the arena has them */
+    bool rests; /* of large plain segments, too, if nothing else fits: there is no more memory */
 };
 
 /* A free block in an index that the request fits in, of its stream or clean; 0 = none. Recent ones are not seen. */

@@ -6,9 +6,16 @@
 #include "alloc/mutation.h"
 #include "alloc/streams.h"
 
-/* No whole slot of an arena lies inside. */
+/* A plain segment of more than so many bytes is not kept from going back for the sake of a block below a granule. Mean
+ * utilisation of 68 recorded traces and variants of them, with devices that keep up and are a pass behind (budget 1.05), and the worst: 4 MiB
+ * 0.889, 0.765; 8 MiB 0.891, 0.765; 16 MiB 0.890, 0.765; 20 MiB 0.887, 0.760; any size 0.883, 0.718. */
+#define REST_SEGMENT_MAX (UINT64_C(8) << 20)
+
+/* No whole slot of an arena lies inside; or it is less than a granule of a large plain segment. */
 static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
 {
+    if (segment->kind == SEGMENT_PLAIN)
+        return !segment->small && segment->size > REST_SEGMENT_MAX && node->size < GRANULE_SIZE;
     return segment->kind == SEGMENT_ARENA && slots_bytes(slots_in(segment, node)) == 0;
 }
 

@@ -5,7 +5,8 @@
  *     small, clean   may be handed to anybody
  *     per stream     freed on that stream: its own at once, others' when the point has passed
  *     fragments         of an arena, clean or of a stream: no whole slot lies inside. Taken first, so that whole slots stay
- *                    whole and can move (remap.h)
+ *                    whole and can move (remap.h). Of a large plain segment: less than a granule. Taken last, on a full
+ *                    device, so that the segment can go back when the block that it was made for has died
  *     decommitted    addresses of a mapped range that have no storage
  *     idle           hinted blocks that were freed and still stand on their handle
  *     sealed         of segments that were shown to another process: in the books, never looked at

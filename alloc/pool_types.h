@@ -50,7 +50,7 @@ struct pool_opts {
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
     /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
-     * storage at once */
+     * storage at once, for a request to a plain heap 1.033 x */
     uint64_t budget;
     /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
     uint64_t cap;

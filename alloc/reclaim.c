@@ -839,15 +839,36 @@ static int wait_grace(struct pool *pool)
     return r;
 }
 
-int reclaim_wait(struct pool *pool)
+/* The number of the epoch with which three quarters of what waits become free. */
+static uint64_t most_waiting(const struct pool *pool) POOL_LOCKED
+{
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+
+    for (const struct fence_mark *mark = pool->epochs.first;
+            mark && bytes < pool->waiting_bytes / 4 * 3; mark = mark->next) {
+        bytes += mark->chain.bytes;
+        if (mark->recorded)
+            number = mark->number;
+    }
+    return number;
+}
+
+static int wait_for_epoch(struct pool *pool, bool most)
 {
     bool waited_grace = wait_grace(pool) == 0;
+    uint64_t number = 0;
     int r;
 
     r = close_epoch(pool, true);
     if (r == -ECANCELED)
         return -ETIMEDOUT;
-    r = ask(pool, &pool->epochs, 0, true);
+    if (most) {
+        lock_take(&pool->lock);
+        number = most_waiting(pool);
+        lock_drop(&pool->lock);
+    }
+    r = ask(pool, &pool->epochs, number, true);
     if (r == -ENOENT)
         r = ask_events(pool, true);
     remove_all(pool);
@@ -857,6 +878,16 @@ int reclaim_wait(struct pool *pool)
     if (r < 0)
         return -ETIMEDOUT;
     return r;
+}
+
+int reclaim_wait(struct pool *pool)
+{
+    return wait_for_epoch(pool, false);
+}
+
+int reclaim_wait_for_most(struct pool *pool)
+{
+    return wait_for_epoch(pool, true);
 }
 
 bool reclaim_is_stalled(struct pool *pool)

@@ -33,6 +33,10 @@ static inline bool reclaim_is_due(const struct pool *pool)
  * device's own error. */
 int reclaim_wait(struct pool *pool);
 
+/* The same, for the epoch with which at least three quarters of the bytes that wait for epochs become free. A wait for the oldest
+ * brings a few blocks and the next request waits again; a wait for the newest would leave the device without work. */
+int reclaim_wait_for_most(struct pool *pool);
+
 /* True if the last wait for an epoch ran out of time and no epoch has passed since. */
 bool reclaim_is_stalled(struct pool *pool);
 

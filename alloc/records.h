@@ -214,7 +214,6 @@ struct heap {
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
     uint32_t busy;        /* driver calls under way that will come back to this heap */
     uint32_t stream_count;
-    bool strict; /* plain: cut segments have led above the budget, so none is cut any more */
     /* The driver gave no address range, so a mapped heap serves nothing. It is asked again after `range_wait` requests more,
      * 0 = never: the device has no VMM. */
     bool no_range;

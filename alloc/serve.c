@@ -134,7 +134,7 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
         return NEXT;
     lock_take(&pool->lock);
     index = bestfit_lower_bound(&serve->heap->clean, serve->want.size, 0);
-    if (index && (any || block_at(pool, index)->node.size < pool->opts.large)) {
+    if (any || (index && block_at(pool, index)->node.size < pool->opts.large)) {
         serve->want.small = false;
         r = hit_locked(pool, serve);
         serve->want.small = true;
@@ -279,6 +279,7 @@ static int serve_full(struct pool *pool, struct serve *serve)
     int r;
 
     serve->full = true;
+    serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
@@ -334,7 +335,7 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     return again > 0 && r > 0 ? r : again;
 }
 
-/* Above the budget: wait for the oldest epoch before holding more (R74). Work that has outlasted one wait (a kernel that
+/* Above the budget: wait for what was freed before holding more (R74). Work that has outlasted one wait (a kernel that
  * never ends) is not waited for again before something has passed: the driver can still serve (R6). */
 static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
@@ -343,7 +344,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
     while (excess(pool, serve, true) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
-        r = reclaim_wait(pool);
+        r = reclaim_wait_for_most(pool);
         if (r != 0)
             return r > 0 ? r : NEXT;
         note_wait(serve);
@@ -374,12 +375,7 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
         return r;
     if (pool->opts.trim != POOL_TRIM_NEVER)
         note_trim(serve, trim_others(pool, serve, over));
-    if (!excess(pool, serve, true))
-        return NEXT;
-    lock_take(&pool->lock);
-    serve->heap->strict = true;
-    lock_drop(&pool->lock);
-    return hit_other(pool, serve, false);
+    return excess(pool, serve, true) ? hit_other(pool, serve, false) : NEXT;
 }
 
 static int serve_sync(struct pool *pool, struct serve *serve)
@@ -593,6 +589,19 @@ static bool starts_on_granule(const struct pool *pool, const struct serve *serve
     return serve->heap->kind == HEAP_PLAIN || serve->hinted || pool->opts.export_safe;
 }
 
+/* The largest block of a plain heap that is cut for a request. As long as more is free than the budget allows, segments that were
+ * cut for less are what may lead above it, so then a block is no more than the granules that the request would get of the driver. */
+static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    const struct device *device = serve->heap->device;
+    uint64_t high = max_of(device->stored_high, device->stored + serve->want.size);
+    uint64_t spare = excess_of(handout_budget(pool, serve), high);
+
+    if (excess_of(device->reserved, device->stored) > spare)
+        return round_up(serve->want.size, GRANULE_SIZE);
+    return serve->want.size * pool->opts.cut;
+}
+
 /* What is rounded how: R15. */
 static int measure(const struct pool *pool, struct serve *serve)
 {
@@ -614,6 +623,7 @@ static int measure(const struct pool *pool, struct serve *serve)
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
     serve->want.slot = grow_wish(pool, serve);
+    serve->want.rests = serve->heap->kind == HEAP_PLAIN && !serve->request->may_call;
     alone = opts->export_safe && serve->heap->kind != HEAP_MAPPED && !serve->hinted
             && size >= opts->large;
     serve->want.whole = alone && serve->heap->kind == HEAP_PLAIN;
@@ -622,8 +632,7 @@ static int measure(const struct pool *pool, struct serve *serve)
     if (alone)
         return 0;
     if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
-        serve->want.most = serve->heap->strict ? round_up(serve->want.size, GRANULE_SIZE)
-                                               : serve->want.size * opts->cut;
+        serve->want.most = most_cut(pool, serve);
     return 0;
 }
 

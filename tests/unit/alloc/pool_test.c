@@ -83,7 +83,7 @@ TEST(a_block_is_found_by_any_address_in_it)
 
 TEST(free_neighbours_become_one)
 {
-    struct bench *b = bench_new(1 * GiB);
+    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
 
     for (uint64_t stream = 0; stream < 2; stream++) {
         devptr_t whole = bench_alloc_on(b, 32 * MiB, stream);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ladder of a request, step by step, on both APIs. */
+#include "alloc/reclaim.h"
 #include "tests/unit/alloc/followed.h"
 
 /* ── the stream-ordered API ── */
@@ -387,7 +388,7 @@ TEST(r31_a_full_device_waits_for_what_is_pending)
 
     fake_submit(b->fake, 2, a, 40 * MiB);
     CHECK_EQ(bench_free(b, a), 0);
-    CHECK_EQ(bench_alloc(b, 30 * MiB), a); /* neither fits beside it */
+    CHECK_EQ(bench_alloc(b, 39 * MiB), a); /* neither fits beside it */
     CHECK(b->last.how & OUTCOME_WAITED);
     CHECK_EQ(bench_stats(b).host_waits, 1);
     bench_end(b);
@@ -656,6 +657,69 @@ TEST(r74_a_budget_that_is_stated_is_kept_to)
     bench_end(b);
 }
 
+/* One wait for each request would be one for each block, since a step asks for what it has just freed. */
+TEST(r74_a_wait_above_the_budget_brings_three_quarters_of_what_was_freed)
+{
+    enum {
+        BLOCKS = 8
+    };
+    struct bench *b = bench_with_budget(1 * GiB, BLOCKS * 8 * MiB);
+    devptr_t blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = bench_alloc(b, 8 * MiB);
+    for (int i = 0; i < BLOCKS; i++) {
+        fake_submit(b->fake, 1, blocks[i], 8 * MiB);
+        CHECK_EQ(bench_free(b, blocks[i]), 0);
+        REQUIRE_EQ(reclaim_poll(b->pool, true), 0); /* an epoch for each */
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK_NE(bench_alloc(b, 8 * MiB), 0);
+        CHECK_EQ(bench_stats(b).host_waits, i < BLOCKS * 3 / 4 ? 1 : 2);
+    }
+    CHECK_EQ(b->fake->held, BLOCKS * 8 * MiB);
+    bench_end(b);
+}
+
+TEST(r74_no_larger_block_is_cut_while_more_is_free_than_the_budget_allows)
+{
+    for (int room = 0; room < 2; room++) {
+        struct bench *b = room ? bench_with_budget(1 * GiB, 1 * GiB) : bench_new(1 * GiB);
+        devptr_t live = bench_alloc(b, 100 * MiB);
+        devptr_t free[2] = {bench_alloc(b, 16 * MiB), bench_alloc(b, 16 * MiB)};
+        devptr_t ptr;
+
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(bench_free(b, free[i]), 0);
+        ptr = bench_alloc(b, 10 * MiB);
+        CHECK_EQ(ptr == free[0] || ptr == free[1], room);
+        CHECK_EQ(bench_free(b, live), 0);
+        bench_end(b);
+    }
+}
+
+/* A piece there would hold all of it. Small segments hold little more than the piece. */
+TEST(r74_the_rest_of_a_large_segment_serves_a_full_device_alone)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t large = bench_alloc(b, 24 * MiB + 512 * KiB);
+    devptr_t middle = bench_alloc(b, 6 * MiB + 512 * KiB);
+
+    CHECK_EQ(bench_alloc(b, 1200 * KiB), middle + 6 * MiB + 512 * KiB);
+    CHECK_NE(bench_alloc(b, 1200 * KiB), large + 24 * MiB + 512 * KiB);
+    CHECK(b->last.how & OUTCOME_GROWN);
+    CHECK_EQ(bench_free(b, large), 0);
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), 26 * MiB);
+    bench_end(b);
+
+    for (uint64_t size = 28 * KiB; size <= 1200 * KiB; size += 1172 * KiB) {
+        b = bench_new(26 * MiB);
+        large = bench_alloc(b, 24 * MiB + 512 * KiB);
+        CHECK_EQ(bench_alloc(b, size), large + 24 * MiB + 512 * KiB);
+        bench_end(b);
+    }
+}
+
 /* R31: what another heap holds behind a stream that is done is no reason to be out of memory. */
 TEST(a_full_device_gets_what_other_heaps_hold_behind_streams)
 {
@@ -688,7 +752,7 @@ TEST(a_full_device_gets_what_other_memory_pools_hold)
 
 TEST(r82_in_a_capture_only_hits_are_served)
 {
-    struct bench *b = bench_new(1 * GiB);
+    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
     struct pool_request request = bench_request(4 * MiB, 0);
     devptr_t a = bench_alloc(b, 64 * MiB);
     devptr_t c = bench_alloc(b, 64 * MiB);
