@@ -372,7 +372,7 @@ TEST(r77_access_given_to_a_peer_reaches_storage_that_moves)
     REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
     CHECK_EQ(client_calls("cuMemUnmap"), 0);
     REQUIRE_EQ(cu->cuMemAllocAsync(&moved, 16 * MB, stream), CUDA_SUCCESS);
-    CHECK_EQ(client_calls("cuMemUnmap"), 4);
+    CHECK_EQ(client_calls("cuMemUnmap"), 1); /* of four slots side by side */
     REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
 
     REQUIRE_EQ(cu->cuCtxSetCurrent(second), CUDA_SUCCESS);

@@ -54,8 +54,8 @@ struct sim_queue {
     bool closed;   /* its stream is destroyed; the slot is free once it is empty */
     uint64_t submitted, done;
     struct sim_op *head, *tail;
-    struct sim_extent
-            *extents; /* of those that are not done, by number modulo the room, a power of 2 */
+    /* of those that are not done, by number modulo the room, a power of 2 */
+    struct sim_extent *extents;
     uint64_t extents_room;
     struct sim_clock clock;
     uint64_t end_ns; /* of the last one submitted, in virtual time */
