@@ -149,6 +149,7 @@ TEST(r15_large_blocks_begin_at_2_mib_wherever_they_stand)
     static const size_t sizes[] = {6 * MB + 512, 3 * MB};
     CUdeviceptr room, ptr;
 
+    REQUIRE(setenv("KEDGE_POOL", "budget=1G", 1) == 0); /* so that the room is kept, and cut */
     client_init();
     room = alloc(12 * MB);
     REQUIRE_EQ(cu->cuMemFree_v2(room), CUDA_SUCCESS);
@@ -174,7 +175,7 @@ TEST(r16_export_safe_blocks_stand_alone_at_the_start_of_their_segments)
     CUdeviceptr live[24];
     CUipcMemHandle handle;
 
-    REQUIRE(setenv("KEDGE_POOL", "placement=export-safe", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "placement=export-safe,budget=1G", 1) == 0);
     client_init();
     live[0] = alloc(8 * MB);
     REQUIRE_EQ(cu->cuMemFree_v2(live[0]), CUDA_SUCCESS);
@@ -211,6 +212,8 @@ TEST(r16_packed_blocks_may_share_and_r23_guards_them)
     CUipcMemHandle handle;
     size_t size;
 
+    /* so that the first one's segment is kept, and cut */
+    REQUIRE(setenv("KEDGE_POOL", "budget=1G", 1) == 0);
     client_init();
     a = alloc(8 * MB);
     REQUIRE_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
