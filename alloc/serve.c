@@ -603,7 +603,7 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
 }
 
 /* What is rounded how: R15. */
-static int measure(const struct pool *pool, struct serve *serve)
+static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
 {
     const struct pool_opts *opts = &pool->opts;
     uint64_t size = serve->request->size;

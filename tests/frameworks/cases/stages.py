@@ -143,4 +143,4 @@ class Row(loop.Row):
                     wrong.append(f"--uses: {key} {sorted(frames)}")
 
 
-CASES = [Pipeline("pipeline", stages=(2, 3), envs=("torch",), short=("torch",))]
+CASES = [Pipeline("pipeline", stages=(2, 3), envs=("torch",))]
