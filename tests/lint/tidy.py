@@ -5,7 +5,7 @@
 Guards what compilers let pass: an unchecked sign, a function of 200 lines, a branch that does nothing. Slow, so the
 files are spread over the processors, and a file whose text, headers and checks did not change since it was clean is
 not looked at again. Of each function the analyzer follows NODES states. With its default, 225,000, a file of the pool takes
-half a minute instead of two seconds; `tidy.py --at-length` (slow) has the default.
+half a minute instead of a second; `tidy.py --at-length` (slow) has the default.
 """
 import concurrent.futures
 import hashlib
@@ -21,7 +21,7 @@ import tempfile
 import lintkit
 
 FOLDERS = ("alloc", "preload", "tracker", "tools")
-NODES = 8000
+NODES = 4000
 BOUND = [] if "--at-length" in sys.argv else [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={NODES}")]
 
 
