@@ -307,6 +307,9 @@ TEST(r39_a_forked_child_does_not_wait_for_a_lane) TSA(no_thread_safety_analysis)
     pool_forget(b->pool);
     pool_stats(b->pool, -1, &stats);
     CHECK(!lanes_are_open(b->pool));
+    pool_free_all(b->pool);
+    fake_free(b->fake);
+    free(b);
 }
 
 /* ---- when there is one ---- */
