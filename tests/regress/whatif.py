@@ -14,6 +14,7 @@ import pty
 import random
 import re
 import subprocess
+import tempfile
 
 from regresskit import KEDGE, SOURCE, check, environment, main, run, same, skip, tool_json
 
@@ -190,12 +191,13 @@ def r93_variants_of_foreign_traces_are_held_as_well():
 
 
 def with_itself(path):
-    """(number, name, file) of a trace and its variants."""
+    """(number, name, file) of a trace and its variants. The files are gone afterwards: they are made of other people's traces."""
     yield 0, "itself", path
-    for number, (name, rows) in enumerate(variants(path), 1):
-        played = pathlib.Path("variant.csv")
-        played.write_text("op,id,size,stream,time_us\n" + "".join(f"{op},{i},{n},0,{t}\n" for op, i, n, t in rows), encoding="utf-8")
-        yield number, name, played
+    with tempfile.TemporaryDirectory() as folder:
+        played = pathlib.Path(folder) / "variant.csv"
+        for number, (name, rows) in enumerate(variants(path), 1):
+            played.write_text("op,id,size,stream,time_us\n" + "".join(f"{op},{i},{n},0,{t}\n" for op, i, n, t in rows), encoding="utf-8")
+            yield number, name, played
 
 
 def r74_the_sync_api_holds_hardly_more_than_native_allocations():

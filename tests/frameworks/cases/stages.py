@@ -28,16 +28,15 @@ section = loop.section
 
 @dataclasses.dataclass
 class Pipeline:
-    """A number of stages in the short form, and in the whole one."""
+    """So many processes, each of them a stage. It is in no short part: its trainer in C is in regress.seeds.s34230."""
     name: str
-    stages: tuple
+    stages: int
     envs: tuple
-    short: tuple = ()
     script: str = SCRIPT
     why: str | None = None
 
     def rows(self, short):
-        return [Row(self, env) for env in self.envs if not short or env in self.short]
+        return [] if short else [Row(self, env) for env in self.envs]
 
 
 @dataclasses.dataclass
@@ -63,7 +62,7 @@ class Row(loop.Row):
     def loop(self, result, full):
         wrong = result["wrong"]
         result["verdict"] = "as the script mended by hand"
-        self.stages = self.case.stages[full]
+        self.stages = self.case.stages
         live = ("--hints", "hints.yaml", "--hints-mode", "live")
 
         def same(what, found, expected):
@@ -143,4 +142,4 @@ class Row(loop.Row):
                     wrong.append(f"--uses: {key} {sorted(frames)}")
 
 
-CASES = [Pipeline("pipeline", stages=(2, 3), envs=("torch",))]
+CASES = [Pipeline("pipeline", stages=3, envs=("torch",))]
