@@ -289,10 +289,9 @@ static void print_json(const struct capped *c)
     static const char *const answers[] = {
             "found", "fits", "few_steps", "mixed_steps", "nothing", "other", "call"};
     const struct fit *fit = &c->fit;
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
     bool is_call = fit->answer == FIT_CALL;
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "answer", answers[fit->answer]);
     json_text(&json, "output", fit->answer == FIT_FOUND ? c->job->output : NULL);
     json_text(&json, "made_from", c->job->load->path);

@@ -182,9 +182,8 @@ static void say_text(const struct job *job)
 
 static void say_json(const struct job *job)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "bundle", job->output);
     json_uint(&json, "bytes", job->bytes);
     json_uint(&json, "modules", job->modules);

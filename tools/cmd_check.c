@@ -362,9 +362,8 @@ static void json_row(struct json *json, const struct check *check, const struct 
 
 static void print_json(const struct check *check)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "capture", check->load.path);
     json_text(&json, "predicted", check->fields->predicted);
     json_text(&json, "answer", claim_answer_text(answer_of(check)));

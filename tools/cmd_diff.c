@@ -235,9 +235,8 @@ static void json_sum(struct json *json, const char *count_key, const char *bytes
 static void diff_print_json(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "good", diff->good.path);
     json_text(&json, "bad", diff->bad.path);
     json_bool(&json, "complete", !diff->is_partial);

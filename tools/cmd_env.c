@@ -59,9 +59,8 @@ static void print_form(struct json *json, const struct row *row)
 
 static void env_print_json(const struct vec_texts *complaints)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_begin(&json, "variables", '[');
     for (size_t i = 0; i < CMD_COUNT(rows);) {
         json_begin(&json, NULL, '{');

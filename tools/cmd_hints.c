@@ -64,9 +64,8 @@ static void keys_print_text(void)
 
 static void keys_print_json(void)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_begin(&json, "keys", '[');
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         const struct row *row = &rows[i];
@@ -130,9 +129,8 @@ static const char *kind_of(const struct lint_remark *remark)
 static void hints_print_json(
         const char *path, const struct hintfile *file, const struct lint *lint, const char *error)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "file", path);
     json_bool(&json, "valid", file != NULL);
     json_text(&json, "error", error);

@@ -153,9 +153,8 @@ static void plan_print_json(const struct planning *planning)
 {
     const struct place_result *result = &planning->result;
     const struct recorded *recorded = &planning->recorded;
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "status", status_text(planning));
     json_uint(&json, "blocks", recorded->count);
     json_uint(&json, "max_live_bytes", result->max_live);

@@ -305,9 +305,8 @@ static void json_rank(struct json *json, const struct row *row)
 
 static void print_json(const struct ranks *ranks)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_begin(&json, "ranks", '[');
     for (size_t i = 0; i < ranks->count; i++)
         json_rank(&json, &ranks->rows[i]);

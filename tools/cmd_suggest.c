@@ -405,9 +405,8 @@ static void json_growth(struct json *json, const struct suggestion *s)
 
 static void suggest_print_json(struct suggestion *s)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "output", s->mine.hint_count ? s->fields->output : NULL);
     json_text(&json, "made_from", s->bad.path);
     json_uint(&json, "late_frees", s->compare.late_count);

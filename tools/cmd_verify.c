@@ -529,9 +529,8 @@ static void json_evicted(struct json *json, const struct verdict *v)
 
 static void verify_print_json(const struct verify *verify, bool verified)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_bool(&json, "verified", verified);
     json_text(&json, "failed_hint", verify->failed_hint);
     json_text(&json, "reason", verify->failure);

@@ -398,9 +398,8 @@ static void json_answer(struct json *json, const struct query *query, const stru
 
 static void whatif_print_json(const struct query *query)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     if (query->answer_count == 1) {
         json_answer(&json, query, &query->answers[0]);
     } else {

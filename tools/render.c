@@ -204,6 +204,15 @@ void json_end(struct json *json, char bracket)
         (void)fputc('\n', json->out);
 }
 
+struct json json_open(FILE *out)
+{
+    struct json json = {.out = out};
+
+    json_begin(&json, NULL, '{');
+    json_uint(&json, "schema", JSON_SCHEMA);
+    return json;
+}
+
 void json_uint(struct json *json, const char *key, uint64_t value)
 {
     json_key(json, key);

@@ -56,7 +56,13 @@ struct json {
     bool first; /* the next element needs no comma */
 };
 
-/* `key` is NULL inside arrays and for the outermost value. */
+/* Of every answer in JSON. It grows by one when a key is renamed, goes, or means something else; a new key changes nothing. */
+#define JSON_SCHEMA 1
+
+/* An answer: the outermost object, begun, with its schema in it. json_end(&json, '}') ends it. */
+struct json json_open(FILE *out);
+
+/* `key` is NULL inside arrays. */
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_end(struct json *json, char bracket);                    /* '}' or ']' */
 void json_uint(struct json *json, const char *key, uint64_t value);

@@ -303,10 +303,9 @@ static int make_streams(struct replay *replay, bool wanted)
 static void print_result(const struct replay *replay, bool as_json)
 {
     if (as_json) {
-        struct json json = {.out = stdout};
+        struct json json = json_open(stdout);
         char text[17];
         (void)snprintf(text, sizeof(text), "%016" PRIx64, replay->checksum);
-        json_begin(&json, NULL, '{');
         json_uint(&json, "allocations", replay->allocations);
         json_uint(&json, "peak_live_bytes", replay->peak);
         json_uint(&json, "pages_checked", replay->pages);

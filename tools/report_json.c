@@ -222,9 +222,8 @@ static void json_anchors(struct json *json, const struct report *report)
 
 void report_json_print(const struct report *report)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "capture", report->load.path);
     json_program(&json, report->load.capture);
     json_quality(&json, report);

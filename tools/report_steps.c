@@ -231,9 +231,8 @@ void report_steps_json(struct json *json, const struct report *report)
 /* Of a csv there is nothing else to say. */
 void report_steps_json_only(const struct report *report)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_text(&json, "trace", report->load.path);
     report_steps_json(&json, report);
     json_end(&json, '}');

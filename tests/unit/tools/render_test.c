@@ -52,6 +52,19 @@ static void write_nested(struct json *json)
     json_end(json, '}');
 }
 
+TEST(an_answer_in_json_begins_with_its_schema)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct json json = json_open(open_memstream(&text, &length));
+
+    json_bool(&json, "a", true);
+    json_end(&json, '}');
+    (void)fclose(json.out);
+    CHECK_STR_EQ(text, "{\n  \"schema\": 1,\n  \"a\": true\n}\n");
+    free(text);
+}
+
 TEST(json_has_commas_between_and_nowhere_else)
 {
     char *text = printed(write_nested);
