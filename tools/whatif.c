@@ -11,17 +11,18 @@
 
 const struct whatif_policy whatif_policies[] = {
         {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
-                POOL_REMAP_LAZY, false},
+                POOL_REMAP_LAZY, false, false},
         {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
-                false},
+                false, false},
         {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_LAZY,
-                true},
-        {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false},
-        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false},
-        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false},
-        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false},
-        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false},
-        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false},
+                true, false},
+        {"kedge-mapped", "the same with KEDGE_POOL=sync=mapped", NULL, POOL_REMAP_LAZY, true, true},
+        {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false, false},
+        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false, false},
+        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false, false},
+        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false, false},
+        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false, false},
+        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false, false},
 };
 
 const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
@@ -46,13 +47,14 @@ static void step(struct player *player)
         progress_step(player->job->done, player->job->total);
 }
 
-static int open_pool(struct player *player, int remap)
+static int open_pool(struct player *player, const struct whatif_policy *policy)
 {
     const struct whatif_job *job = player->job;
     struct pool_opts opts;
 
     pool_opts_init(&opts);
-    opts.remap = (enum pool_remap)remap;
+    opts.remap = (enum pool_remap)policy->remap;
+    opts.sync_mapped = policy->mapped;
     opts.budget = job->budget;
     int r = playback_open(
             &player->playback, &player->counting, &opts, NULL, player->workload->block_count);
@@ -73,7 +75,7 @@ static int open_player(
             .sync = job->sync || policy->sync,
             .is_live = vec_new(workload->block_count, sizeof(*player->is_live))};
     if (!policy->peer) {
-        r = open_pool(player, policy->remap);
+        r = open_pool(player, policy);
     } else {
         player->device.driver = counting_driver(&player->counting);
         player->device.counting = &player->counting;

@@ -27,7 +27,8 @@ struct whatif_policy {
     const char *name, *summary;
     const struct peer *peer; /* NULL: the pool */
     int remap;               /* enum pool_remap, for the pool */
-    bool sync;               /* the pool is asked through cudaMalloc, whatever the program uses */
+    bool sync;               /* the pool is asked through cudaMalloc, whatever the program uses, */
+    bool mapped;             /* and serves that from mapped memory (KEDGE_POOL=sync=mapped) */
 };
 
 extern const struct whatif_policy whatif_policies[];

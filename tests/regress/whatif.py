@@ -310,8 +310,8 @@ def words_and_faults():
         check(message in done.stderr and done.stderr.count("\n") == 1, f"{arguments}: {done.stderr}")
         same(f"{arguments}: standard output", done.stdout, "")
     text = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", 20, rc=0).stdout
-    for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "kedge-sync", "native", "torch-expandable", "paddle", "rmm",
-                 "async"):
+    for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "kedge-sync", "kedge-mapped", "native", "torch-expandable", "paddle",
+                 "rmm", "async"):
         check(word in text, f"the table lacks {word}: {text}")
     check("\033" not in text, "colour although this is no terminal")
     found = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", "auto", rc=0).stdout
@@ -380,7 +380,7 @@ TABLE_ROWS = {"kedge": "kedge, `cudaMallocAsync`", "kedge-eager": "the same, `re
 def table():
     """The README's, in Markdown: four passes of two of our traces, both APIs."""
     answers = [whatif(own(name), "--passes", 4) for name in TABLE_TRACES]
-    same("policies", sorted(TABLE_ROWS), sorted(answers[0]))
+    same("policies", sorted([*TABLE_ROWS, "kedge-mapped"]), sorted(answers[0]))
     lines = ["| | " + " | ".join(f"`{name}`: utilisation | calls" for name in TABLE_TRACES) + " |",
              "|---|" + "---|---|" * len(TABLE_TRACES)]
     for policy, title in TABLE_ROWS.items():
@@ -456,7 +456,7 @@ def backed_is_what_the_device_gives():
         same(f"{name}: backed", (answer["backed"], asked[name]["backed"]), (True, False))
         check(answer["peak_reserved_bytes"] >= asked[name]["peak_reserved_bytes"], f"{name}: less with --backed yes")
         check(answer["peak_reserved_bytes"] % (2 * MIB) == 0, f"{name}: {answer['peak_reserved_bytes']} is no multiple of 2 MiB")
-    for name in ("kedge", "kedge-eager", "kedge-sync", "torch", "torch-expandable", "async"):
+    for name in ("kedge", "kedge-eager", "kedge-sync", "kedge-mapped", "torch", "torch-expandable", "async"):
         same(f"{name}: asks for whole granules", asked[name]["peak_reserved_bytes"], backed[name]["peak_reserved_bytes"])
 
 
@@ -465,7 +465,7 @@ def peers_know_the_streams_of_a_sync_program():
     for name in OWN:
         stream, sync = whatif(own(name), "--lag", 0.5), whatif(own(name), "--lag", 0.5, "--entrance", "sync")
         for policy, answer in sync.items():
-            expected = stream["kedge-sync" if policy.startswith("kedge") else policy]
+            expected = stream["kedge-sync" if policy in ("kedge", "kedge-eager") else policy]
             same(f"{name}, {policy}: held", answer["peak_reserved_bytes"], expected["peak_reserved_bytes"])
 
 

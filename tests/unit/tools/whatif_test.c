@@ -426,6 +426,26 @@ TEST(the_sync_side_of_the_pool_is_asked_whatever_the_program_uses)
     workload_done(&w);
 }
 
+/* Four blocks of 1.5 MiB: a granule each where they stand alone, three for all of them where they are packed. */
+static const char odd_blocks[] = "op,id,size,stream,time_us\n"
+                                 "a,1,1572864,0,1\na,2,1572864,0,2\na,3,1572864,0,3\n"
+                                 "a,4,1572864,0,4\n";
+
+TEST(mapped_memory_packs_what_plain_memory_does_not)
+{
+    struct workload w;
+    struct whatif_job job = {.workload = &w, .passes = 1, .backed = true};
+    struct whatif mapped;
+
+    read_csv(odd_blocks, false, &w);
+    CHECK_EQ(whatif_run(policy("kedge-mapped"), &job, &mapped), 0);
+    CHECK_EQ(mapped.peak_reserved, 6 * MIB);
+    CHECK_EQ(mapped.passes[0].calls[COUNTING_SEGMENT], 0);
+    CHECK_EQ(mapped.passes[0].calls[COUNTING_HANDLE], 3);
+    whatif_done(&mapped);
+    workload_done(&w);
+}
+
 /* By which the second pass gets memory from the driver, or gives it back. */
 static uint64_t calls_of_second_pass(const char *name, struct whatif_job *job)
 {
