@@ -120,6 +120,8 @@ static int report_command(const void *parsed, char **words)
         progress_begin("adding up");
         figures_of(&report.load, report.window, &report.figures, &report.partial);
         sources_figure(&report.load, report.window, report.symbols, &report.sources);
+        if (fields->json || report.view == VIEW_ALL)
+            report_mapped_find(&report);
         progress_end();
         if (!isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
             progress_begin("reporting");

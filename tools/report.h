@@ -34,6 +34,13 @@ enum view {
     VIEW_COUNT,
 };
 
+/* What a run on plain memory would have held with KEDGE_POOL=sync=mapped. */
+struct report_mapped {
+    bool is_known;
+    bool is_untold; /* finding out takes too long for a report */
+    uint64_t held;  /* bytes at the peak, where it is known */
+};
+
 struct report {
     const char *from, *to;
     bool by_anchor;
@@ -44,8 +51,9 @@ struct report {
     struct symbols *symbols;
     struct model_window window;
     struct model_figures figures;
-    struct sources sources; /* of a capture */
-    struct stepview stated; /* of the whole report as text */
+    struct sources sources;      /* of a capture */
+    struct stepview stated;      /* of the whole report as text */
+    struct report_mapped mapped; /* likewise, and of JSON */
     struct render_ink ink;
     const char *path; /* of the capture, as it was given */
     bool partial;     /* the figures of the window miss lost events */
@@ -78,6 +86,14 @@ void report_uses_json(struct json *json, const struct report *report);
 /* On which streams memory is asked for, and by whom (report_streams.c). */
 void report_streams_print(const struct report *report);
 void report_streams_json(struct json *json, const struct report *report);
+
+/*
+ * What a whole run on plain memory would have held on mapped memory (report_mapped.c): its requests are played to the pool, with
+ * the defaults and a device that keeps up. Nothing is said of a run whose log is not complete, whose hints acted, which exported
+ * memory, or which used cudaMalloc little. report_mapped_find after the figures.
+ */
+void report_mapped_find(struct report *report);
+void report_mapped_print(const struct report *report);
 
 /* What was moved between device and host, and what stays (report_evict.c). Of the whole run, whatever the window. */
 void report_evict_print(const struct report *report);

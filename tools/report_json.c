@@ -232,6 +232,8 @@ void report_json_print(const struct report *report)
     if (report->figures.peak_reserved)
         json_real(&json, "e",
                 (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
+    json_known(&json, "sync_mapped_peak_reserved_bytes",
+            report->mapped.is_known ? report->mapped.held : UINT64_MAX);
     json_hints(&json, report);
     report_evict_json(&json, report);
     report_oom_json(&json, report);

@@ -166,6 +166,7 @@ static void print_peaks(const struct report *report)
     if (f->peak_reserved && f->peak_stored_512)
         printf("   Utilisation: %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');
+    report_mapped_print(report);
     if (f->outside_freed_count)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
                 f->outside_freed_count, render_s(f->outside_freed_count),

@@ -22,6 +22,8 @@
  *     killed           bad, and the process is killed in the middle
  *     held             no anchor; a hint holds blocks of 64, 1 and 1 MiB, and lets the first one go
  *     held-killed held-ring    the same, killed at the end, and in a ring that has lost that the first one was held
+ *     sync             good, by cudaMalloc; sync-mapped: with KEDGE_POOL=sync=mapped, sync-shown: and a block was exported,
+ *                      sync-long: and asks for 80 TiB more, bit by bit
  *     evict            no anchor; an evict hint's three blocks of 128 MiB, of which two fit, in eight steps: two of warm-up, five by the
  *                      plan, one that has not ended; three more blocks that stay, and three calls that are not made
  *     evict-shadow     the same on paper, without those
@@ -50,7 +52,7 @@ static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
 static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
-        evicts, lru;
+        evicts, lru, syncs;
 static struct hintfile *tried; /* evict-try and the like */
 static int anchors = ANCHORS;
 
@@ -85,8 +87,8 @@ static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
     (void)capture_alloc(&(struct capture_alloc_info){.tag = &tag,
             .ptr = t.ptr,
             .seq = ++seq,
-            .stream = 1,
-            .api = API_STREAM,
+            .stream = syncs ? 0 : 1,
+            .api = syncs ? API_SYNC : API_STREAM,
             .rule = t.rule});
     held += size;
     (void)capture_reserved(0, 1, held, ++seq);
@@ -115,8 +117,11 @@ static void look_at_poison(const struct tensor *t)
 
 static void release(const struct tensor *t)
 {
-    (void)capture_free(&(struct capture_free_info){
-            .ptr = t->ptr, .seq = ++seq, .stream = 1, .device = -1, .api = API_STREAM});
+    (void)capture_free(&(struct capture_free_info){.ptr = t->ptr,
+            .seq = ++seq,
+            .stream = syncs ? 0 : 1,
+            .device = -1,
+            .api = syncs ? API_SYNC : API_STREAM});
     look_at_poison(t);
 }
 
@@ -236,6 +241,14 @@ static void one_anchor(int number)
         release(&input);
     if (touched && number == 3)
         late_kernel(&input);
+}
+
+static void ask_long(void)
+{
+    for (int i = 0; i < 20; i++) {
+        struct tensor t = other_tensor(UINT64_C(4) << 40);
+        release(&t);
+    }
 }
 
 /* With `between` so many other events after the first block's free. */
@@ -398,7 +411,9 @@ static void set_form(const char *form)
     lru = strcmp(form, "evict-lru") == 0;
     if (holds || evicts || strcmp(form, "empty") == 0)
         anchors = 0;
-    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && anchors == ANCHORS;
+    syncs = strncmp(form, "sync", 4) == 0;
+    bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && !syncs
+            && anchors == ANCHORS;
     unsaid = strncmp(form, "unsaid", 6) == 0;
     numbered = strcmp(form, "numbered") == 0;
     if (strcmp(form, "shadow") == 0 || strcmp(form, "evict-shadow") == 0)
@@ -418,7 +433,7 @@ static void set_form(const char *form)
     used = strcmp(form, "used") == 0;
 }
 
-static void describe(void)
+static void describe(const char *form)
 {
     static const struct rule rules[] = {
             {.id = "input", .action = ACTION_RELEASE}, {.id = "output", .action = ACTION_RELEASE}};
@@ -432,6 +447,10 @@ static void describe(void)
     for (size_t i = 0; i < sizeof(unhooked) / sizeof(*unhooked); i++)
         (void)capture_coverage(unhooked[i], "unhooked", 1);
     (void)capture_setting("stacks_cut", "123456789");
+    if (strcmp(form, "sync-mapped") == 0)
+        (void)capture_setting("KEDGE_POOL", "reserve=1G,sync=mapped");
+    if (strcmp(form, "sync-shown") == 0)
+        (void)capture_coverage("cuIpcGetMemHandle", "called", 1);
     (void)capture_note(0, "made by a test");
     if (!mode)
         return;
@@ -483,11 +502,13 @@ int main(int argc, char **argv)
     uses_init(used);
     if (capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
-    describe();
+    describe(argv[1]);
     if (anchors)
         (void)other_tensor(32 * MB); /* the strided input, outside of every anchor */
     for (int i = 0; i < anchors; i++)
         one_anchor(i);
+    if (strcmp(argv[1], "sync-long") == 0)
+        ask_long();
     if (holds)
         hold(ring ? 1 << 18 : 0);
     if (tried)

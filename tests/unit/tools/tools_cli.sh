@@ -75,6 +75,28 @@ report)
     expect 2 timeout 20 "$kedge" report pipe # nobody writes
     has err "pipe: not a regular file"
     ;;
+mapped)
+    # Of a whole run by cudaMalloc on plain memory that showed nothing to others; what whatif says, to the byte.
+    for form in sync sync-mapped sync-shown sync-long good; do form $form; done
+    expect 0 "$kedge" whatif sync.kcap --policy kedge-mapped --json
+    cp out mapped.json
+    expect 0 "$kedge" report sync.kcap --json
+    json "j['sync_mapped_peak_reserved_bytes'] == json.load(open('mapped.json'))['peak_reserved_bytes'] > j['max_bytes']"
+    expect 0 "$kedge" report sync.kcap
+    grep -qE '^The pool held [0-9.]+ MiB at the peak; with KEDGE_POOL=sync=mapped it would have been [0-9.]+ MiB$' out ||
+        fail "$(grep 'Peak live' -A3 out)"
+    expect 0 "$kedge" report sync.kcap --view live
+    hasnt out "sync=mapped"
+    expect 0 "$kedge" report sync-long.kcap
+    has out "What the pool would have held with KEDGE_POOL=sync=mapped:"
+    has out "  kedge whatif sync-long.kcap --policy kedge-sync,kedge-mapped"
+    for capture in sync-mapped.kcap sync-shown.kcap good.kcap "sync.kcap --from SOT_CALL_0"; do
+        expect 0 "$kedge" report $capture
+        hasnt out "it would have been"
+        expect 0 "$kedge" report $capture --json
+        json "j['sync_mapped_peak_reserved_bytes'] is None"
+    done
+    ;;
 first)
     # What a whole run is asked first: who made the peak, what is left, and which view says more.
     form bad; form oom || true
