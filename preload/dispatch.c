@@ -183,8 +183,10 @@ static void start_capture(const struct config *config)
     (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
     (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));
     (void)capture_setting("uses", uses_have_order() ? "order" : uses_on() ? "on" : "off");
-    if (uses_on())
-        guard_set(GUARD_USES); /* before the first block */
+    if (uses_on()) {
+        (void)capture_setting("dead_writes", "on"); /* what uses say of them is all that there is */
+        guard_set(GUARD_USES);                      /* before the first block */
+    }
 }
 
 int dispatch_start(void)

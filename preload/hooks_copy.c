@@ -18,7 +18,7 @@ static bool touches(const void *host, size_t size, const char *what)
 
 static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
 {
-    return touch_range(dst, size, TOUCH_POINTER, what) || touch_range(src, size, TOUCH_READ, what);
+    return touch_range(dst, size, TOUCH_WRITE, what) || touch_range(src, size, TOUCH_READ, what);
 }
 
 /* Where either may be the host's. */
@@ -30,7 +30,7 @@ static bool either(devptr_t dst, devptr_t src, size_t size, const char *what)
 static bool from_host(devptr_t dst, const void *src, size_t size, const char *what)
 {
     return touch_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
-            || touch_range(dst, size, TOUCH_POINTER, what) || bring_data(dst, src, size);
+            || touch_range(dst, size, TOUCH_WRITE, what) || bring_data(dst, src, size);
 }
 
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
@@ -162,7 +162,7 @@ SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUst
 SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
         (dst, dst_offset, src, size), touch_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),
-        (dst, src, src_offset, size), touch_range(dst, size, TOUCH_POINTER, __func__))
+        (dst, src, src_offset, size), touch_range(dst, size, TOUCH_WRITE, __func__))
 SUBMIT_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t dst_offset, const void *src, size_t size),
         (dst, dst_offset, src, size), touches(src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoAAsync_v2,
@@ -210,11 +210,11 @@ SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
 #define SUBMIT_SETS(bits, type)                                                              \
     SUBMIT_PTDS(cuMemsetD##bits##_v2, (CUdeviceptr dst, type value, size_t count),           \
             (dst, value, count),                                                             \
-            touch_range(dst, (bits) / 8 * count, TOUCH_POINTER, __func__))                   \
+            touch_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
     SUBMIT_PTSZ(cuMemsetD##bits##Async,                                                      \
             (CUdeviceptr dst, type value, size_t count, CUstream stream),                    \
             (dst, value, count, stream),                                                     \
-            touch_range(dst, (bits) / 8 * count, TOUCH_POINTER, __func__))                   \
+            touch_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
     SUBMIT_PTDS(cuMemsetD2D##bits##_v2,                                                      \
             (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),        \
             (dst, pitch, value, width, height),                                              \

@@ -149,11 +149,15 @@ void touch_written(const struct outcome *written)
 static inline __attribute__((always_inline)) void note_use(
         devptr_t ptr, uint64_t size, enum touch how)
 {
-    if (uses_on() && size != 0)
+    if (!uses_on() || size == 0)
+        return;
+    if (how == TOUCH_WRITE)
+        uses_write(ptr, size, &guard_thread.moment);
+    else
         uses_touch(ptr, size, how == TOUCH_INSIDE ? USE_MAY : USE_SURE, &guard_thread.moment);
 }
 
-/* With hints, or on a captured stream: then the block is used when the graph is launched. */
+/* With hints, by a write, or on a captured stream: then the block is used when the graph is launched. */
 static __attribute__((noinline)) bool touch_and_stop(
         devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
@@ -165,12 +169,12 @@ static __attribute__((noinline)) bool touch_and_stop(
     if (guard_thread.pins)
         return pins_collect(guard_thread.pins, ptr, size, how, what);
     note_use(ptr, size, how);
-    return guard_thread.bring && bring_name(ptr, size, how == TOUCH_POINTER);
+    return guard_thread.bring && bring_name(ptr, size, how == TOUCH_POINTER || how == TOUCH_WRITE);
 }
 
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    if (__builtin_expect(sidecar.hints || guard_thread.pins, 0))
+    if (__builtin_expect(sidecar.hints || guard_thread.pins || how == TOUCH_WRITE, 0))
         return touch_and_stop(ptr, size, how, what);
     note_use(ptr, size, how);
     return false;
@@ -208,22 +212,28 @@ static bool touch_side(
             touch_extent(pitch, rows, size.width, size.height, size.depth), how, what);
 }
 
+/* Are there no gaps between the rows? */
+static bool is_whole(const struct touch_side *side, CUextent3D size)
+{
+    return (!side->pitch || side->pitch == size.width)
+            && (!side->plane_rows || side->plane_rows == size.height);
+}
+
 /* Addresses in what comes from the host: of rows with gaps between them the first one is looked through. */
 static bool touch_data(const struct touch_side *src, const struct touch_side *dst, CUextent3D size)
 {
-    bool whole = (!src->pitch || src->pitch == size.width)
-            && (!src->plane_rows || src->plane_rows == size.height);
-
     if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST
             || dst->type == CU_MEMORYTYPE_ARRAY)
         return false;
     return bring_data(begin_of(dst, size), (const void *)(uintptr_t)begin_of(src, size),
-            whole ? size.width * size.height * size.depth : size.width);
+            is_whole(src, size) ? size.width * size.height * size.depth : size.width);
 }
 
 bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what)
 {
-    return touch_side(&src, size, TOUCH_READ, what) || touch_side(&dst, size, TOUCH_POINTER, what)
+    enum touch writes = is_whole(&dst, size) ? TOUCH_WRITE : TOUCH_POINTER;
+
+    return touch_side(&src, size, TOUCH_READ, what) || touch_side(&dst, size, writes, what)
             || touch_data(&src, &dst, size);
 }
 

@@ -22,6 +22,7 @@
 enum touch {
     TOUCH_POINTER, /* an argument that is a pointer, of a call that uses what is there */
     TOUCH_READ,    /* the same, of a call that does not write there */
+    TOUCH_WRITE,   /* the same, of a call that replaces all that is there and reads nothing of it */
     TOUCH_PARAM,   /* a parameter of a kernel: whether that uses what is there, nobody can tell */
     TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
 };
@@ -37,11 +38,12 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
  * the height. */
 uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth);
 
-/* touch_range, of `height` rows. */
+/* touch_range, of `height` rows that are written. What stands between rows is not. */
 static inline bool touch_rows(
         devptr_t ptr, size_t pitch, size_t width, size_t height, const char *what)
 {
-    return touch_range(ptr, touch_extent(pitch, height, width, height, 1), TOUCH_POINTER, what);
+    return touch_range(ptr, touch_extent(pitch, height, width, height, 1),
+            pitch == width || height == 1 ? TOUCH_WRITE : TOUCH_POINTER, what);
 }
 
 /* One side of a 2D or 3D copy. */

@@ -200,6 +200,11 @@ struct format_uses {
 #define FORMAT_USE_SHOWN \
     0x08u /* its address was given to what uses it unseen: another process, a texture ... */
 #define FORMAT_USE_LOST 0x10u /* its uses could not be recorded */
+#define FORMAT_USE_DEAD_WRITE \
+    0x20u /* a copy or set replaced all of it, and nothing had used what one before it wrote */
+#define FORMAT_USE_FLAGS 0xffu
+/* Above them, in a live slot: which use of the block was the last copy or set into it, by its lower bits; 0 = none. */
+#define FORMAT_USE_WROTE_SHIFT 8u
 
 /* Area A. state: 0 = empty, else seq << 1 | 1. */
 struct format_live {
@@ -218,7 +223,8 @@ struct format_live {
     int32_t rule; /* -1 = none */
 
     uint32_t pystack;
-    uint32_t use_flags;      /* FORMAT_USE_*, but UNSEEN, which the header tells of what is live */
+    /* FORMAT_USE_*, but UNSEEN, which the header tells of what is live; FORMAT_USE_WROTE_SHIFT */
+    uint32_t use_flags;
     struct format_uses uses; /* changed while the block lives, word by word */
     /* the longest gap's other end: this and gap_end change as one, and are what longest_gap should be */
     uint64_t gap_begin;

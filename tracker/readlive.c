@@ -112,8 +112,9 @@ unsigned read_plain_flags(unsigned flags)
 static unsigned use_flags_of(const struct read_capture *capture, const struct format_live *slot)
 {
     bool lived = capture->unseen.count > 0 && capture->unseen.last_ns >= slot->time_ns;
+    unsigned flags = slot->use_flags & FORMAT_USE_FLAGS;
 
-    return slot->use_flags | (lived && slot->use_flags ? FORMAT_USE_UNSEEN : 0u);
+    return flags | (lived && flags ? FORMAT_USE_UNSEEN : 0u);
 }
 
 /* The figures may be of several moments: the gap's two ends are of one, and a first use there is wherever there is a last. */

@@ -141,6 +141,44 @@ void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *mo
     }
 }
 
+/* The use that was just counted is a copy or set into the block. Was what another one wrote used before this one replaced it? */
+static void note_write(struct format_live *slot, bool is_whole)
+{
+    const uint32_t numbers = UINT32_MAX >> FORMAT_USE_WROTE_SHIFT;
+    uint32_t number = (uint32_t)load(&slot->use_count) & numbers;
+    uint32_t old = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED);
+    uint32_t fresh;
+
+    do {
+        uint32_t before = old >> FORMAT_USE_WROTE_SHIFT;
+        bool is_dead = is_whole && before != 0 && before == ((number - 1) & numbers);
+
+        fresh = (old & FORMAT_USE_FLAGS) | (is_dead ? FORMAT_USE_DEAD_WRITE : 0)
+                | number << FORMAT_USE_WROTE_SHIFT;
+    } while (!__atomic_compare_exchange_n(
+            &slot->use_flags, &old, fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment)
+{
+    const struct usemap_range *range = usemap_first(ptr, size);
+    uint64_t begin = ptr;
+    uint64_t end = ptr + size;
+
+    while (range) {
+        struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
+        uint64_t lo = __atomic_load_n(&range->lo, __ATOMIC_RELAXED);
+        uint64_t next = usemap_end(range);
+
+        uses_of(range, USE_SURE, moment);
+        note_write(slot, begin <= lo && next <= end && next - lo == load(&slot->size));
+        if (next >= end || next <= ptr)
+            return;
+        ptr = next;
+        range = usemap_first(ptr, end - ptr);
+    }
+}
+
 void uses_unseen(uint64_t *moment)
 {
     struct format_unseen *unseen = __atomic_load_n(&unseen_calls, __ATOMIC_ACQUIRE);
@@ -213,7 +251,7 @@ void uses_died(
                                                 .longest_gap = load(&slot->uses.longest_gap),
                                                 .gap_end = load(&slot->uses.gap_end)},
             .count = load(&slot->use_count),
-            .flags = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED)};
+            .flags = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED) & FORMAT_USE_FLAGS};
     if (!(ret_figures->flags & FORMAT_USE_WATCHED))
         return;
     if (range)

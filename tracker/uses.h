@@ -17,6 +17,9 @@
  *
  * Figures only grow: two threads may use one block at once. last_use is raised with one exchange, whose winner owns the
  * time between the two values; a gap and its end are written as one.
+ * A copy or set that replaces all of a block makes the one before it a dead write, if no use came in between: uses are numbered
+ * by use_count, and a slot keeps the number of its last write (24 bits of it; that the numbers come round in between, and
+ * a use is missed, takes exactly 2^24 uses).
  * The order of uses is a part of the event log, on request: what moves between device and host is planned by it (evict.h).
  *
  * Takes no lock and calls no malloc, except where blocks come, go, and are mapped (usemap.h), and where the event log grows;
@@ -85,6 +88,9 @@ static inline __attribute__((always_inline)) void uses_touch(
     else if (node != 0 || size > 1)
         uses_of_stretch(ptr, size, how, moment);
 }
+
+/* As uses_touch, of a call that replaces what is in [ptr, ptr + size) and reads nothing of it. */
+void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment);
 
 /* The call names memory that is not told to us: no block that lives now can be judged. */
 void uses_unseen(uint64_t *moment);

@@ -455,6 +455,34 @@ TEST(first_last_and_longest_gap_are_those_of_the_book)
     kit_clean_up();
 }
 
+/* Sets and copies say that they write; a launch may read what they wrote. */
+TEST(a_set_that_a_copy_replaces_unread_is_a_dead_write)
+{
+    static char data[1 << 20];
+    CUdeviceptr twice, read, rows, parts;
+
+    start("dead");
+    new_blocks();
+    twice = kit_alloc(1 * MB);
+    read = kit_alloc(1 * MB);
+    rows = kit_alloc(1 * MB);
+    parts = kit_alloc(1 * MB);
+    CU_OK(cu->cuMemsetD8_v2(twice, 0, 1 * MB));
+    CU_OK(cu->cuMemcpyHtoD_v2(twice, data, 1 * MB));
+    CU_OK(cu->cuMemsetD32_v2(read, 0, MB / 4));
+    CU_OK(cu->cuMemcpyDtoD_v2(rows, read, 1 * MB));
+    CU_OK(cu->cuMemsetD32_v2(read, 1, MB / 4));
+    CU_OK(KIT_CU(cuMemsetD2D8_v2)(rows, 1024, 0, 1024, 1024)); /* without gaps: all of it */
+    CU_OK(cu->cuMemcpyHtoD_v2(parts, data, MB / 2));
+    CU_OK(cu->cuMemcpyHtoD_v2(parts + MB / 2, data, MB / 2));
+    CU_OK(KIT_CU(cuMemsetD2D8_v2)(parts, 1024, 0, 512, 1024)); /* the half of each row */
+    CHECK_EQ(look(twice).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_DEAD_WRITE);
+    CHECK_EQ(look(read).use_flags, FORMAT_USE_WATCHED);
+    CHECK_EQ(look(rows).use_flags, FORMAT_USE_WATCHED | FORMAT_USE_DEAD_WRITE);
+    CHECK_EQ(look(parts).use_flags, FORMAT_USE_WATCHED);
+    kit_clean_up();
+}
+
 /* ---- memory of every kind ------------------------------------------------------------------- */
 
 static void must_use(CUdeviceptr ptr, uint64_t key, uint32_t flags)

@@ -270,6 +270,7 @@ class Capture:
             assert its == add(add(0, self.bytes[at : at + 56]), struct.pack("<hBBI", device, flags, 0, pystack))
             if begin and begin < end:
                 gap = end - begin
+            worth &= 255
             if worth and self.unseen[1] and self.unseen[2] >= time:
                 worth |= 4
             memclass = class_of(flags)

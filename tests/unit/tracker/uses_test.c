@@ -74,6 +74,69 @@ TEST(first_last_and_longest_gap_are_those_of_the_uses)
     track_sweep();
 }
 
+static void write_to(uint64_t ptr, uint64_t size, uint64_t moment)
+{
+    uses_write(ptr, size, &moment);
+}
+
+/* A block that is written twice: the flags that it is left with, live and freed. */
+static void must_end_with(uint64_t ptr, uint32_t flags)
+{
+    struct read_capture *capture = track_read(file);
+
+    REQUIRE(capture && live_at(capture, ptr));
+    CHECK_EQ(live_at(capture, ptr)->use_flags, flags);
+    read_close(capture);
+    REQUIRE_EQ(track_free(ptr, 50), 0);
+    capture = track_read(file);
+    REQUIRE(capture && free_of(capture, ptr));
+    CHECK_EQ(free_of(capture, ptr)->use_flags, flags);
+    read_close(capture);
+    track_sweep();
+}
+
+TEST(a_write_that_nothing_used_before_all_of_it_is_replaced_is_dead)
+{
+    start();
+    REQUIRE_EQ(track_alloc(BASE, MB, 1), 0);
+    write_to(BASE + 64, 128, 100); /* a part */
+    write_to(BASE, MB, 200);
+    must_end_with(BASE, FORMAT_USE_WATCHED | FORMAT_USE_DEAD_WRITE);
+}
+
+TEST(a_use_between_two_writes_needs_the_first)
+{
+    start();
+    REQUIRE_EQ(track_alloc(BASE, MB, 1), 0);
+    write_to(BASE, MB, 100);
+    use(BASE, 150);
+    write_to(BASE, MB, 200);
+    must_end_with(BASE, FORMAT_USE_WATCHED);
+}
+
+TEST(a_write_that_leaves_something_of_the_first_is_no_dead_one)
+{
+    start();
+    REQUIRE_EQ(track_alloc(BASE, MB, 1), 0);
+    REQUIRE_EQ(track_alloc(BASE + MB, MB, 2), 0);
+    write_to(BASE, MB, 100);
+    write_to(BASE + 1, 2 * MB - 1,
+            200); /* all of the other block, which nothing has written before */
+    must_end_with(BASE, FORMAT_USE_WATCHED);
+}
+
+/* Numbers of writes are a block's own: one that takes over a slot, an address and its range begins without. */
+TEST(the_first_write_into_a_block_replaces_nothing)
+{
+    start();
+    REQUIRE_EQ(track_alloc(BASE, MB, 1), 0);
+    write_to(BASE, MB, 100);
+    REQUIRE_EQ(track_free(BASE, 2), 0);
+    REQUIRE_EQ(track_alloc(BASE, MB, 3), 0);
+    write_to(BASE, MB, 200);
+    must_end_with(BASE, FORMAT_USE_WATCHED);
+}
+
 /* The uses of a capture in order: the numbers of their blocks. */
 static size_t order_of(const struct read_capture *capture, const struct read_event *ret_use[16])
 {
