@@ -7,6 +7,8 @@
 
 #include "tools/render.h"
 #include "tools/vec.h"
+#include "tracker/format.h"
+#include "tracker/hintfile.h"
 
 static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
         &cmd_verify, &cmd_check, &cmd_ranks, &cmd_replay, &cmd_whatif, &cmd_plan, &cmd_bundle,
@@ -30,7 +32,13 @@ static void print_commands(FILE *out)
     for (size_t i = 0; i < CMD_COUNT(planned); i++)
         (void)fprintf(out, " %s", planned[i].name);
     (void)fputs(
-            "\n\n`kedge COMMAND --help` says more; `kedge --version` prints the version.\n", out);
+            "\n\n`kedge COMMAND --help` says more; `kedge --version` prints its versions.\n", out);
+}
+
+static void print_version(void)
+{
+    printf("kedge %s\ncapture format %u\nhint format %d\n", KEDGE_VERSION, FORMAT_VERSION,
+            HINTFILE_VERSION);
 }
 
 static void print_help(const struct cmd *cmd)
@@ -112,7 +120,7 @@ int cmd_main(int argc, char **argv)
         return CMD_DONE;
     }
     if (strcmp(word, "--version") == 0) {
-        puts("kedge " KEDGE_VERSION);
+        print_version();
         return CMD_DONE;
     }
     for (size_t i = 0; i < CMD_COUNT(commands); i++) {

@@ -958,6 +958,15 @@ words)
     expect 0 "$kedge" --help
     for c in run report diff suggest verify check ranks replay whatif plan bundle hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
+    version=$(sed -n 's/^project(kedge VERSION \([0-9.]*\).*/\1/p' "$TEST_SOURCE/CMakeLists.txt")
+    form good # its version stands behind the eight bytes of the magic
+    capture=$(od -An -tu4 -j8 -N4 good.kcap | tr -d ' ')
+    hints=$(sed -n 's/^hint format //p' out)
+    [ "$(cat out)" = "kedge $version
+capture format $capture
+hint format $hints" ] || fail "versions: $(cat out)"
+    printf 'kedge-hints: %s\nhints: [{id: a, do: ignore, pick: {size: 4MiB}}]\n' "$hints" >h.yaml
+    expect 0 "$kedge" hints lint h.yaml
     expect 2 "$kedge"
     for c in export import top; do
         expect 2 "$kedge" $c x
