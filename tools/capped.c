@@ -31,7 +31,7 @@ static const struct {
         [FITSITES_SHARED] = {"shared",
                 "shared by their site (exports, registrations, descriptors)"},
         [FITSITES_UNSEEN] = {"unseen",
-                "not all their uses may have been seen (kedge report --view uses)"},
+                "not all their uses may have been seen (kedge report --view patterns)"},
         [FITSITES_UNUSED] = {"unused", "no call was seen to use them in a whole step"},
 };
 

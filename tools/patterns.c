@@ -4,17 +4,33 @@
 #include <stdlib.h>
 
 #include "tools/keytable.h"
+#include "tools/reusable.h"
+#include "tools/savings.h"
 #include "tools/vec.h"
 #include "tracker/format.h"
+
+/* A block that shows a pattern, and when it was not needed. */
+struct mend {
+    uint32_t row;
+    struct savings_stretch stretch;
+};
+
+struct mends {
+    struct mend *at;
+    size_t count, room;
+};
 
 struct work {
     const struct trace *trace;
     struct model_window window;
     uint64_t end_ns;
-    uint64_t peak_ns;         /* when live memory was at its maximum */
+    uint32_t peak_at;         /* the event that raised live memory to its maximum */
     uint64_t *time_of;        /* per event: the latest time up to it, so that it only rises */
     uint32_t *allocs, *frees; /* per event: how many there were before it */
     struct keytable rows[PATTERNS_COUNT];
+    struct mends mends[PATTERNS_COUNT];
+    uint32_t *used; /* judged blocks that were used */
+    size_t used_count;
     struct patterns_figures *figures;
 };
 
@@ -88,113 +104,237 @@ enum patterns_doubt patterns_doubt_of(const struct trace_block *block)
     return block->uses.flags & FORMAT_USE_UNSEEN ? PATTERNS_UNSEEN : PATTERNS_DOUBTS;
 }
 
-static struct patterns_row *row_of(
-        struct work *work, enum patterns_kind pattern, const struct trace_block *block)
+static uint32_t row_of(struct work *work, enum patterns_kind pattern,
+        const struct trace_block *block, const struct trace_block *other)
 {
     struct patterns_found *found = &work->figures->of[pattern];
-    uint32_t at = keytable_number(&work->rows[pattern], (struct key){block->stack, block->site, 0});
+    struct key key = {block->stack, block->site, other ? (uint64_t)other->stack + 1 : 0};
+    uint32_t at = keytable_number(&work->rows[pattern], key);
 
     if (at == found->count)
-        VEC_PUSH(found->row, found->count, found->room) =
-                (struct patterns_row){.stack = block->stack, .anchor = block->anchor};
-    return &found->row[at];
+        VEC_PUSH(found->row, found->count, found->room) = (struct patterns_row){.pattern = pattern,
+                .stack = block->stack,
+                .other = other ? other->stack : TRACE_NONE,
+                .anchor = block->anchor};
+    return at;
 }
 
-static void add_interval(struct work *work, enum patterns_kind pattern,
-        const struct trace_block *block, uint64_t from, uint64_t to)
-{
-    struct patterns_row *row;
+/* Moments, and the events between which the block could have been missing. */
+struct interval {
+    uint64_t from_ns, to_ns;
+    uint32_t from, to;
+};
 
-    if (to <= from)
-        return;
-    row = row_of(work, pattern, block);
+static void add_block(struct work *work, enum patterns_kind pattern,
+        const struct trace_block *block, const struct trace_block *other, struct interval when)
+{
+    struct mends *mends = &work->mends[pattern];
+    struct mend mend = {row_of(work, pattern, block, other), {when.from, when.to, block->size}};
+    struct patterns_row *row = &work->figures->of[pattern].row[mend.row];
+    uint64_t time = when.to_ns > when.from_ns ? when.to_ns - when.from_ns : 0;
+
     row->count++;
     row->bytes += block->size;
-    row->cost += (double)block->size * ((double)(to - from) / 1e9);
-    if (from <= work->peak_ns && work->peak_ns < to)
+    row->cost += (double)block->size * ((double)time / 1e9);
+    if (when.from <= work->peak_at && work->peak_at < when.to)
         row->at_peak += block->size;
-    if (to - from > row->longest_ns) {
-        row->longest_ns = to - from;
+    if (time > row->longest_ns) {
+        row->longest_ns = time;
         row->anchor = block->anchor;
     }
+    if (when.from < when.to)
+        VEC_PUSH(mends->at, mends->count, mends->room) = mend;
+}
+
+/* The event behind the last one of a block's life. */
+static uint32_t end_of(const struct work *work, const struct trace_block *block)
+{
+    return block->died == TRACE_NEVER ? (uint32_t)work->trace->event_count : block->died;
+}
+
+static uint64_t end_ns_of(const struct work *work, const struct trace_block *block)
+{
+    return block->died == TRACE_NEVER ? work->end_ns : block->died_ns;
+}
+
+static void find_after_last_use(struct work *work, const struct trace_block *block, uint32_t last)
+{
+    struct interval after = {block->uses.last, end_ns_of(work, block), last, end_of(work, block)};
+
+    if (block->died == TRACE_NEVER)
+        add_block(work, PATTERNS_LEAK, block, NULL, after);
+    else if (after.to_ns > after.from_ns && any_between(work->allocs, last, after.to))
+        add_block(work, PATTERNS_LATE, block, NULL, after);
+}
+
+/* An event that comes right after a moment finds the block there: it may be missing until just before that event. */
+static void find_before_uses(struct work *work, const struct trace_block *block)
+{
+    const struct trace_uses *uses = &block->uses;
+    uint32_t first = event_after(work, uses->first, block->born);
+    uint32_t gap = event_after(work, uses->gap_end - uses->gap, block->born);
+    uint32_t gap_end = event_after(work, uses->gap_end, block->born);
+
+    if (uses->first > block->born_ns && any_between(work->frees, block->born + 1, first))
+        add_block(work, PATTERNS_EARLY, block, NULL,
+                (struct interval){block->born_ns, uses->first, block->born, first - 1});
+    if (uses->gap > 0 && any_between(work->allocs, gap, gap_end))
+        add_block(work, PATTERNS_IDLE, block, NULL,
+                (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
 }
 
 /* Its patterns; returns the event after which nobody needed it, TRACE_NEVER: it was freed then. */
 static uint32_t find_patterns(struct work *work, const struct trace_block *block)
 {
-    const struct trace_uses *uses = &block->uses;
-    uint32_t died = block->died == TRACE_NEVER ? (uint32_t)work->trace->event_count : block->died;
-    uint64_t died_ns = block->died == TRACE_NEVER ? work->end_ns : block->died_ns;
-    uint32_t first, last;
+    struct interval life = {
+            block->born_ns, end_ns_of(work, block), block->born, end_of(work, block)};
+    uint32_t last;
 
-    if (uses->count == 0) {
-        add_interval(work, PATTERNS_UNUSED, block, block->born_ns, died_ns);
+    if (block->uses.count == 0) {
+        add_block(work, PATTERNS_UNUSED, block, NULL, life);
         return block->born;
     }
-    first = event_after(work, uses->first, block->born);
-    last = event_after(work, uses->last, block->born);
-    if (any_between(work->frees, block->born + 1, first))
-        add_interval(work, PATTERNS_EARLY, block, block->born_ns, uses->first);
-    if (any_between(work->allocs, last, died))
-        add_interval(work, PATTERNS_LATE, block, uses->last, died_ns);
-    add_interval(work, PATTERNS_IDLE, block, uses->gap_end - uses->gap, uses->gap_end);
-    return last <= died ? last - 1 : TRACE_NEVER;
+    last = event_after(work, block->uses.last, block->born);
+    find_before_uses(work, block);
+    find_after_last_use(work, block, last);
+    if (block->uses.flags & FORMAT_USE_DEAD_WRITE)
+        add_block(work, PATTERNS_DEAD_WRITE, block, NULL, (struct interval){0});
+    return last <= life.to ? last - 1 : TRACE_NEVER;
 }
 
-static int by_cost(const void *left, const void *right)
+static void find_redundant(struct work *work)
+{
+    size_t count;
+    struct reusable_pair *pairs = reusable_find(work->trace, work->used, work->used_count, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_block *first = &work->trace->blocks[pairs[i].first];
+        const struct trace_block *second = &work->trace->blocks[pairs[i].second];
+        struct interval both = {.from = first->born, .to = end_of(work, first)};
+
+        both.from_ns = first->born_ns;
+        both.to_ns = end_ns_of(work, first);
+        if (second->born > first->born) {
+            both.from = second->born;
+            both.from_ns = second->born_ns;
+        }
+        if (end_of(work, second) < both.to) {
+            both.to = end_of(work, second);
+            both.to_ns = end_ns_of(work, second);
+        }
+        add_block(work, PATTERNS_REDUNDANT, second, first, both);
+    }
+    free(pairs);
+}
+
+/* ---- what they save ---- */
+
+static int by_row(const void *left, const void *right)
+{
+    const struct mend *a = left;
+    const struct mend *b = right;
+
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+static void find_savings(
+        struct work *work, const struct savings *savings, enum patterns_kind pattern)
+{
+    const struct mends *mends = &work->mends[pattern];
+    struct patterns_found *found = &work->figures->of[pattern];
+    struct savings_stretch *stretches = vec_new(mends->count + 1, sizeof(*stretches));
+
+    VEC_SORT(mends->at, mends->count, by_row);
+    for (size_t i = 0; i < mends->count; i++)
+        stretches[i] = mends->at[i].stretch;
+    for (size_t i = 0, end; i < mends->count; i = end) {
+        for (end = i; end < mends->count && mends->at[end].row == mends->at[i].row;)
+            end++;
+        found->row[mends->at[i].row].saves =
+                excess_of(work->figures->peak, savings_left(savings, &stretches[i], end - i));
+    }
+    found->saves = excess_of(work->figures->peak, savings_left(savings, stretches, mends->count));
+    free(stretches);
+}
+
+int patterns_by_saving(const void *left, const void *right)
 {
     const struct patterns_row *a = left;
     const struct patterns_row *b = right;
 
+    if (a->saves != b->saves)
+        return a->saves > b->saves ? -1 : 1;
     if (a->cost < b->cost || a->cost > b->cost)
         return a->cost > b->cost ? -1 : 1;
-    return a->stack < b->stack ? -1 : a->stack > b->stack;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    if (a->stack != b->stack)
+        return a->stack < b->stack ? -1 : 1;
+    return (int)a->pattern - (int)b->pattern;
 }
 
-/* When the window's live memory was at its maximum. */
 static void find_peak(struct work *work)
 {
     struct model_figures model;
 
     model_figure(work->trace, work->window, NULL, &model);
     work->figures->peak = model.max;
-    work->peak_ns = model.max_at == TRACE_NEVER ? 0 : work->trace->events[model.max_at].time_ns;
+    work->peak_at = model.max_at;
 }
 
-void patterns_figure(
-        const struct trace *trace, struct model_window window, struct patterns_figures *ret_figures)
+/* Judges the blocks of the window; what the maximum would be without what each holds after its last use. */
+static uint64_t judge_blocks(struct work *work)
 {
-    struct work work = {
-            .trace = trace, .window = window, .end_ns = find_end(trace), .figures = ret_figures};
+    const struct trace *trace = work->trace;
+    struct patterns_figures *figures = work->figures;
     uint32_t *at = vec_new(trace->block_count + 1, sizeof *at);
 
-    *ret_figures = (struct patterns_figures){.judged = 0};
-    index_events(&work);
-    find_peak(&work);
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         enum patterns_doubt doubt = patterns_doubt_of(block);
 
         at[i] = TRACE_NEVER;
-        if (block->born < window.first || block->born >= window.last)
+        if (block->born < work->window.first || block->born >= work->window.last)
             continue;
         if (doubt != PATTERNS_DOUBTS) {
-            ret_figures->doubts[doubt]++;
-            ret_figures->doubtful_bytes += block->size;
+            figures->doubts[doubt]++;
+            figures->doubtful_bytes += block->size;
             continue;
         }
-        ret_figures->judged++;
-        ret_figures->judged_bytes += block->size;
-        at[i] = find_patterns(&work, block);
+        figures->judged++;
+        figures->judged_bytes += block->size;
+        if (block->uses.count != 0)
+            work->used[work->used_count++] = (uint32_t)i;
+        at[i] = find_patterns(work, block);
     }
-    ret_figures->peak_then = model_max(trace, window, at);
-    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
-        struct patterns_found *found = &ret_figures->of[p];
-
-        VEC_SORT(found->row, found->count, by_cost);
-        keytable_done(&work.rows[p]);
-    }
+    uint64_t max = model_max(trace, work->window, at);
     free(at);
+    return max;
+}
+
+void patterns_figure(
+        const struct trace *trace, struct model_window window, struct patterns_figures *ret_figures)
+{
+    struct work work = {.trace = trace,
+            .window = window,
+            .end_ns = find_end(trace),
+            .used = vec_new(trace->block_count + 1, sizeof *work.used),
+            .figures = ret_figures};
+    struct savings *savings = savings_new(trace, window);
+
+    *ret_figures = (struct patterns_figures){.judged = 0};
+    index_events(&work);
+    find_peak(&work);
+    ret_figures->peak_then = judge_blocks(&work);
+    find_redundant(&work);
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        find_savings(&work, savings, (enum patterns_kind)p);
+        VEC_SORT(ret_figures->of[p].row, ret_figures->of[p].count, patterns_by_saving);
+        keytable_done(&work.rows[p]);
+        free(work.mends[p].at);
+    }
+    savings_free(savings);
+    free(work.used);
     free(work.time_of);
     free(work.allocs);
     free(work.frees);

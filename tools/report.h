@@ -28,7 +28,7 @@ enum view {
     VIEW_STEPS,
     VIEW_LEAKS,
     VIEW_TEMPORARY,
-    VIEW_USES,
+    VIEW_PATTERNS,
     VIEW_STREAMS,
     VIEW_EVICTION,
     VIEW_COUNT,
@@ -79,9 +79,9 @@ void report_sources_print(const struct report *report);
 void report_sources_json(struct json *json, const struct report *report);
 void report_json_figures(struct json *json, const struct sources_figures *figures);
 
-/* Who is never used, allocated early, freed late, idle (report_uses.c). */
-void report_uses_print(const struct report *report);
-void report_uses_json(struct json *json, const struct report *report);
+/* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
+void report_patterns_print(const struct report *report);
+void report_patterns_json(struct json *json, const struct report *report);
 
 /* On which streams memory is asked for, and by whom (report_streams.c). */
 void report_streams_print(const struct report *report);

@@ -428,7 +428,7 @@ static void print_classes(const struct report *report)
 static void print_record_note(const struct report *report)
 {
     enum view view = report->view;
-    bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_USES || view == VIEW_STEPS
+    bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_PATTERNS || view == VIEW_STEPS
             || view == VIEW_STREAMS || (view == VIEW_LIBRARIES && !report_has_high(report))
             || (view == VIEW_ALL && report->by_anchor);
 
@@ -482,8 +482,8 @@ void report_text_print(const struct report *report)
         print_classes(report);
     if (view == VIEW_SOURCES)
         report_sources_print(report);
-    if (view == VIEW_USES)
-        report_uses_print(report);
+    if (view == VIEW_PATTERNS)
+        report_patterns_print(report);
     if (view == VIEW_STREAMS)
         report_streams_print(report);
     if (view == VIEW_STEPS)

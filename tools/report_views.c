@@ -22,7 +22,8 @@ static const struct {
                 "who asked, by library, kind and place; what is on the device?"},
         [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
         [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
-        [VIEW_USES] = {"uses", "what is never used, freed late, allocated early or idle?"},
+        [VIEW_PATTERNS] = {"patterns",
+                "which memory is held for nothing, what would that save, what to do?"},
         [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
         [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?"},
 };
@@ -115,5 +116,5 @@ void report_views_print(const struct report *report)
     print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
     print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");
     if (capture->unseen.is_on)
-        print_view(report, VIEW_USES, allocated, "block", " with uses");
+        print_view(report, VIEW_PATTERNS, allocated, "block", " by patterns of use");
 }

@@ -39,19 +39,24 @@ def uses_name_the_input_that_is_freed_late():
     """The strided input is read once and held to the end, in both forms: without it three blocks and the sum are the most."""
     capture_both()
     for name in ("bad", "good"):
-        uses = tool_json("report", f"{name}.kcap", "--view", "uses")["uses"]
+        uses = tool_json("report", f"{name}.kcap", "--view", "patterns")["patterns"]
         same(f"{name}, recorded", (uses["recorded"], uses["unseen_calls"]), (True, 0))
         same(f"{name}, judged", (uses["judged_count"], uses["judged_bytes"]), (5, 5 * BLOCK + 32))
         same(f"{name}, not judged", set(uses["not_judged"].values()), {0})
-        same(f"{name}, never used, allocated early", (uses["unused"], uses["early"]), ([], []))
+        sums = {r["pattern"]: r for r in uses["by_pattern"]}
+        same(f"{name}, dead writes are told", sums["dead_write"]["recorded"], True)
+        for pattern in ("unused", "early"):
+            same(f"{name}, {pattern}", (sums[pattern]["findings"], sums[pattern]["saves_bytes"]), (0, 0))
         same(f"{name}, Max", uses["max_bytes"], 5 * BLOCK + 32)
         same(f"{name}, Max with frees after the last use", uses["max_freed_after_last_use_bytes"], 3 * BLOCK + 32)
-        late = uses["late"]
+        late = [f for f in uses["findings"] if f["pattern"] == "late"]
         same(f"{name}, late", [(r["bytes"], r["count"], r["at_peak_bytes"]) for r in late], [(2 * BLOCK, 1, 2 * BLOCK)])
         check(late[0]["site"].startswith("set_up "), f"late is not the input: {late[0]['site']}")
         check(late[0]["byte_seconds"] > 0 and late[0]["longest_ns"] > 0, "a late free has no cost")
-        text = tool("report", f"{name}.kcap", "--view", "uses")
-        check("Uses of 5 blocks" in text and "set_up" in text, "the text names blocks and site")
+        same(f"{name}, it saves", (late[0]["saves_bytes"], late[0]["max_left_bytes"]), (2 * BLOCK, 3 * BLOCK + 32))
+        text = tool("report", f"{name}.kcap", "--view", "patterns")
+        check("uses of 5 blocks" in text and "set_up" in text, "the text names blocks and site")
+        check("Free it right after its last use" in text, "the text says what to do")
 
 
 def mining_leaves_out_what_does_not_lower_the_peak():

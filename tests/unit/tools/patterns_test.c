@@ -68,6 +68,7 @@ TEST(a_block_that_nobody_uses_costs_its_life)
     CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].bytes, 4 * MB);
     CHECK(costs(&f.of[PATTERNS_UNUSED].row[0], 4 * MB, 3));
     CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].at_peak, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].saves, 4 * MB);
     CHECK_EQ(f.of[PATTERNS_LATE].count, 0);
     CHECK_EQ(f.of[PATTERNS_EARLY].count, 0);
     CHECK_EQ(f.peak, 5 * MB);
@@ -128,6 +129,7 @@ TEST(a_free_is_late_where_others_were_allocated_meanwhile)
     CHECK(costs(&f.of[PATTERNS_LATE].row[0], 4 * MB, 2));
     CHECK_EQ(f.of[PATTERNS_LATE].row[0].longest_ns, 2 * US);
     CHECK_EQ(f.of[PATTERNS_LATE].row[0].at_peak, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_LATE].row[0].saves, 2 * MB); /* the first two make the maximum then */
     CHECK_EQ(f.peak, 7 * MB);
     CHECK_EQ(f.peak_then, 5 * MB);
     patterns_free(&f);
@@ -153,6 +155,8 @@ TEST(a_birth_is_early_where_others_were_freed_meanwhile)
     CHECK_EQ(f.of[PATTERNS_EARLY].row[0].bytes, 8 * MB);
     CHECK(costs(&f.of[PATTERNS_EARLY].row[0], 8 * MB, 2));
     CHECK_EQ(f.of[PATTERNS_EARLY].row[0].at_peak, 8 * MB); /* not used yet when all three lived */
+    CHECK_EQ(f.peak, 10 * MB);
+    CHECK_EQ(f.of[PATTERNS_EARLY].row[0].saves, MB); /* its first use is beside the third alone */
     patterns_free(&f);
     story_end(&s);
 }
@@ -181,6 +185,101 @@ TEST(the_longest_idle_times_come_first)
     story_end(&s);
 }
 
+/* Nobody could have had the memory of what is idle while nothing is allocated. */
+TEST(idle_memory_saves_what_was_allocated_meanwhile)
+{
+    struct story s = story_begin();
+    uint32_t idle = story_alloc(&s, 1, 4 * MB);  /* 1 */
+    uint32_t guest = story_alloc(&s, 2, 3 * MB); /* 2 */
+    uint32_t kept = story_alloc(&s, 3, MB);      /* 3 */
+    struct patterns_figures f;
+
+    story_free(&s, guest);          /* 4 */
+    (void)story_alloc(&s, 4, 1024); /* 5 */
+    story_free(&s, idle);           /* 6 */
+    story_free(&s, kept);           /* 7 */
+    used(&s, idle, 1, 5, 1, 5);
+    used(&s, guest, 2, 4, 2, 4);
+    used(&s, kept, 3, 7, 5, 7);
+    f = figure(&s);
+    REQUIRE_EQ(f.of[PATTERNS_IDLE].count, 2);
+    CHECK_EQ(f.peak, 8 * MB);
+    CHECK_EQ(f.of[PATTERNS_IDLE].row[0].bytes, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_IDLE].row[0].saves, 3 * MB - 1024); /* 5: it, the third and the last */
+    CHECK_EQ(f.of[PATTERNS_IDLE].row[1].bytes, 3 * MB);
+    CHECK_EQ(f.of[PATTERNS_IDLE].row[1].saves, MB); /* 2: it is there for its first use */
+    patterns_free(&f);
+    story_end(&s);
+}
+
+TEST(a_block_could_use_the_memory_of_one_that_is_done_with)
+{
+    struct story s = story_begin();
+    uint32_t first = story_alloc(&s, 1, 4 * MB);  /* 1 */
+    uint32_t second = story_alloc(&s, 2, 4 * MB); /* 2 */
+    uint32_t other = story_alloc(&s, 3, MB);      /* 3 */
+    struct patterns_figures f;
+
+    story_free(&s, first);  /* 4 */
+    story_free(&s, second); /* 5 */
+    story_free(&s, other);  /* 6 */
+    used(&s, first, 1, 2, 1, 2);
+    used(&s, second, 3, 5, 3, 5);
+    used(&s, other, 3, 6, 3, 6);
+    s.trace->blocks[first].stack = 7;
+    s.trace->blocks[second].stack = 8;
+    f = figure(&s);
+    REQUIRE_EQ(f.of[PATTERNS_REDUNDANT].count, 1);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].row[0].stack, 8);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].row[0].other, 7);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].row[0].count, 1);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].row[0].longest_ns, 2 * US);
+    CHECK_EQ(f.peak, 9 * MB);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].row[0].saves, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_REDUNDANT].saves, 4 * MB);
+    patterns_free(&f);
+    story_end(&s);
+}
+
+TEST(a_dead_write_costs_no_memory)
+{
+    struct story s = story_begin();
+    uint32_t twice = story_alloc(&s, 1, 4 * MB);
+    uint32_t once = story_alloc(&s, 2, MB);
+    struct patterns_figures f;
+
+    used(&s, twice, 1, 2, 1, 2);
+    used(&s, once, 1, 2, 1, 2);
+    s.trace->blocks[twice].uses.flags |= FORMAT_USE_DEAD_WRITE;
+    f = figure(&s);
+    REQUIRE_EQ(f.of[PATTERNS_DEAD_WRITE].count, 1);
+    CHECK_EQ(f.of[PATTERNS_DEAD_WRITE].row[0].bytes, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_DEAD_WRITE].row[0].saves, 0);
+    patterns_free(&f);
+    story_end(&s);
+}
+
+/* Two call sites, each of which alone leaves the maximum to the other. */
+TEST(savings_of_two_findings_do_not_add_up)
+{
+    struct story s = story_begin();
+    uint32_t a = story_alloc(&s, 1, 4 * MB);
+    struct patterns_figures f;
+
+    story_free(&s, a);
+    uint32_t b = story_alloc(&s, 2, 4 * MB);
+    story_free(&s, b);
+    unused(&s, a);
+    unused(&s, b);
+    f = figure(&s);
+    REQUIRE_EQ(f.of[PATTERNS_UNUSED].count, 2);
+    CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].saves, 0);
+    CHECK_EQ(f.of[PATTERNS_UNUSED].row[1].saves, 0);
+    CHECK_EQ(f.of[PATTERNS_UNUSED].saves, 4 * MB);
+    patterns_free(&f);
+    story_end(&s);
+}
+
 TEST(what_may_have_been_used_unseen_is_not_judged)
 {
     static const unsigned flags[] = {0, FORMAT_USE_WATCHED | FORMAT_USE_LOST,
@@ -205,7 +304,7 @@ TEST(what_may_have_been_used_unseen_is_not_judged)
 }
 
 /* What is live at the end costs until then, and blocks from before the window are none of its. */
-TEST(what_is_never_freed_is_late_until_the_end)
+TEST(what_is_never_freed_is_a_leak)
 {
     struct story s = story_begin();
     uint32_t kept = story_alloc(&s, 1, MB);  /* 1 */
@@ -217,11 +316,13 @@ TEST(what_is_never_freed_is_late_until_the_end)
     used(&s, kept, 1, 1, 1, 1);
     used(&s, other, 2, 3, 2, 3);
     f = figure(&s);
-    REQUIRE_EQ(f.of[PATTERNS_LATE].count, 1);
-    CHECK(costs(&f.of[PATTERNS_LATE].row[0], MB, 2));
+    CHECK_EQ(f.of[PATTERNS_LATE].count, 0);
+    REQUIRE_EQ(f.of[PATTERNS_LEAK].count, 1);
+    CHECK(costs(&f.of[PATTERNS_LEAK].row[0], MB, 2));
+    CHECK_EQ(f.of[PATTERNS_LEAK].row[0].saves, MB);
     patterns_free(&f);
     patterns_figure(s.trace, window, &f);
-    CHECK_EQ(f.of[PATTERNS_LATE].count, 0);
+    CHECK_EQ(f.of[PATTERNS_LEAK].count, 0);
     CHECK_EQ(f.judged, 1);
     patterns_free(&f);
     story_end(&s);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/patterns.h"
+#include "tools/vec.h"
+
+#define STACK_LINES 6
+
+static const struct {
+    const char *key, *name;
+    const char *advice;
+} patterns[PATTERNS_COUNT] = {
+        [PATTERNS_UNUSED] = {"unused", "never used",
+                "No call uses it: leave the allocation out, or make it when the memory is needed."},
+        [PATTERNS_LEAK] = {"leak", "never freed",
+                "Free it after its last use. The run never frees it."},
+        [PATTERNS_LATE] = {"late", "freed late",
+                "Free it right after its last use, or let `kedge suggest` write a hint that does."},
+        [PATTERNS_EARLY] = {"early", "allocated early", "Allocate it right before its first use."},
+        [PATTERNS_IDLE] = {"idle", "idle in between",
+                "Free it between the two uses and make it again, or let kedge move it to the host "
+                "meanwhile: `kedge suggest --cap`."},
+        [PATTERNS_REDUNDANT] = {"redundant", "redundant",
+                "Use memory of the same size again that nothing uses any more:"},
+        [PATTERNS_DEAD_WRITE] = {"dead_write", "dead write",
+                "Leave out the first of two copies or sets: the second replaces all of it, and "
+                "nothing uses it in between."},
+};
+
+static const struct {
+    const char *key, *why;
+} doubts[PATTERNS_DOUBTS] = {
+        {"not_watched", "their uses were not recorded (KEDGE_TRACE=uses=on)"},
+        {"lost", "their uses could not be recorded"},
+        {"shown", "they were shown to what uses them unseen"},
+        {"unseen", "they lived while a call was made whose arguments are not known"},
+};
+
+/* The findings of all patterns, what saves most first. */
+struct findings {
+    struct patterns_figures figures;
+    struct patterns_row *row;
+    size_t count;
+    char **titles, **others; /* of the first `shown` */
+    size_t shown;
+};
+
+static void rank_findings(const struct report *report, struct findings *ret_findings)
+{
+    struct findings all = {0};
+
+    patterns_figure(report->load.trace, report->window, &all.figures);
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++)
+        all.count += all.figures.of[p].count;
+    all.row = vec_new(all.count + 1, sizeof(*all.row));
+    all.count = 0;
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++)
+        for (size_t i = 0; i < all.figures.of[p].count; i++)
+            all.row[all.count++] = all.figures.of[p].row[i];
+    VEC_SORT(all.row, all.count, patterns_by_saving);
+    all.shown = all.count < report->top ? all.count : (size_t)report->top;
+    all.titles = title_rows(report->symbols, TITLE_STACKS(all.row), all.shown);
+    uint32_t *others = vec_new(all.shown + 1, sizeof(*others));
+    for (size_t i = 0; i < all.shown; i++)
+        others[i] = all.row[i].other == TRACE_NONE ? 0 : all.row[i].other;
+    all.others = title_ways(report->symbols, others, sizeof(*others), 0, all.shown);
+    free(others);
+    *ret_findings = all;
+}
+
+static void done(struct findings *findings)
+{
+    title_done(findings->titles, findings->shown);
+    title_done(findings->others, findings->shown);
+    free(findings->row);
+    patterns_free(&findings->figures);
+}
+
+/* Does the capture tell which writes were in vain? */
+static bool tells_dead_writes(const struct report *report)
+{
+    return strcmp(report_setting(report->load.capture, "dead_writes"), "on") == 0;
+}
+
+/* ---- text ---- */
+
+static void print_doubts(const struct patterns_figures *figures)
+{
+    for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
+        if (figures->doubts[i])
+            printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
+                    render_s(figures->doubts[i]), doubts[i].why);
+    if (figures->doubtful_bytes)
+        printf("  not judged: %s in all\n", render_bytes(figures->doubtful_bytes).text);
+}
+
+static void print_sums(const struct report *report, const struct patterns_figures *figures)
+{
+    printf("\n  %-16s %12s %8s %12s  %s\n", "pattern", "saves", "blocks", "bytes", "call sites");
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        const struct patterns_found *found = &figures->of[p];
+        struct trace_sum sum = {0};
+
+        if (p == PATTERNS_DEAD_WRITE && !tells_dead_writes(report)) {
+            printf("  %-16s %12s\n", patterns[p].name, "not recorded");
+            continue;
+        }
+        for (size_t i = 0; i < found->count; i++) {
+            sum.count += found->row[i].count;
+            sum.bytes += found->row[i].bytes;
+        }
+        printf("  %-16s %12s %8" PRIu64 " %12s  %zu\n", patterns[p].name,
+                render_bytes(found->saves).text, sum.count, render_bytes(sum.bytes).text,
+                found->count);
+    }
+    if (figures->of[PATTERNS_LEAK].count && !load_has_ended(&report->load))
+        puts("  The run did not end by itself: what is never freed may only be not freed yet.");
+}
+
+/* What to do about it, and with whose memory. */
+static void print_advice(const struct patterns_row *row, const char *other)
+{
+    char *text = row->other == TRACE_NONE
+            ? vec_text(patterns[row->pattern].advice)
+            : vec_format("%s that of %s.", patterns[row->pattern].advice, other);
+
+    fputs("      ", stdout);
+    render_label(stdout, text, 6, 6);
+    free(text);
+}
+
+static void print_finding(const struct report *report, const struct patterns_row *row,
+        const char *title, const char *other)
+{
+    const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+
+    printf("  %12s  %-16s %8" PRIu64 " %12s", render_bytes(row->saves).text,
+            patterns[row->pattern].name, row->count, render_bytes(row->bytes).text);
+    if (row->longest_ns)
+        printf(" %12.3f", (double)row->longest_ns / 1e6);
+    fputs("\n      ", stdout);
+    render_label(stdout, title, 6, 6);
+    if (row->anchor != 0) {
+        fputs("      in ", stdout);
+        report_anchor_print(anchor, 9);
+    }
+    print_advice(row, other);
+    figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
+}
+
+static void print_findings(const struct report *report, const struct findings *findings)
+{
+    printf("\n%sFindings%s, what saves most at the maximum first (the savings do not add up)\n",
+            report->ink.bold, report->ink.off);
+    if (findings->count == 0) {
+        puts("  none");
+        return;
+    }
+    printf("  %12s  %-16s %8s %12s %12s\n", "saves", "pattern", "blocks", "bytes", "longest ms");
+    for (size_t i = 0; i < findings->shown; i++)
+        print_finding(report, &findings->row[i], findings->titles[i], findings->others[i]);
+    figures_print_more(findings->count, report->top, "finding");
+}
+
+void report_patterns_print(const struct report *report)
+{
+    const struct format_unseen *unseen = &report->load.capture->unseen;
+    struct findings findings;
+    const struct patterns_figures *figures = &findings.figures;
+
+    rank_findings(report, &findings);
+    printf("\n%sPatterns%s in the uses of %" PRIu64 " block%s, %s\n", report->ink.bold,
+            report->ink.off, figures->judged, render_s(figures->judged),
+            render_bytes(figures->judged_bytes).text);
+    if (unseen->count)
+        printf("  %" PRIu64 " call%s whose arguments are not known\n", unseen->count,
+                render_s(unseen->count));
+    print_doubts(figures);
+    if (figures->judged) {
+        printf("  Max %s, with each of them freed after its last use %s\n",
+                render_bytes(figures->peak).text, render_bytes(figures->peak_then).text);
+        print_sums(report, figures);
+        print_findings(report, &findings);
+    }
+    done(&findings);
+}
+
+/* ---- JSON ---- */
+
+static void json_finding(
+        struct json *json, const struct report *report, const struct findings *findings, size_t at)
+{
+    const struct patterns_row *row = &findings->row[at];
+    const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+
+    json_begin(json, NULL, '{');
+    json_text(json, "pattern", patterns[row->pattern].key);
+    json_text(json, "title", findings->titles[at]);
+    json_text(json, "site", symbols_site(report->symbols, row->stack));
+    json_text(json, "anchor", row->anchor ? anchor->path : NULL);
+    json_uint(json, "instance", row->anchor ? anchor->instance : 0);
+    json_uint(json, "saves_bytes", row->saves);
+    json_uint(json, "max_left_bytes", excess_of(findings->figures.peak, row->saves));
+    json_uint(json, "bytes", row->bytes);
+    json_uint(json, "count", row->count);
+    json_uint(json, "at_peak_bytes", row->at_peak);
+    json_uint(json, "longest_ns", row->longest_ns);
+    json_real(json, "byte_seconds", row->cost);
+    json_text(json, "memory_of", row->other == TRACE_NONE ? NULL : findings->others[at]);
+    json_text(json, "advice", patterns[row->pattern].advice);
+    figures_json_stack(json, report->symbols, row->stack, "stack");
+    json_end(json, '}');
+}
+
+static void json_sums(
+        struct json *json, const struct report *report, const struct findings *findings)
+{
+    json_begin(json, "by_pattern", '[');
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        const struct patterns_found *found = &findings->figures.of[p];
+        struct trace_sum sum = {0};
+
+        for (size_t i = 0; i < found->count; i++) {
+            sum.count += found->row[i].count;
+            sum.bytes += found->row[i].bytes;
+        }
+        json_begin(json, NULL, '{');
+        json_text(json, "pattern", patterns[p].key);
+        json_bool(json, "recorded", p != PATTERNS_DEAD_WRITE || tells_dead_writes(report));
+        json_uint(json, "findings", found->count);
+        json_uint(json, "count", sum.count);
+        json_uint(json, "bytes", sum.bytes);
+        json_uint(json, "saves_bytes", found->saves);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+void report_patterns_json(struct json *json, const struct report *report)
+{
+    struct findings findings;
+    const struct patterns_figures *figures = &findings.figures;
+
+    rank_findings(report, &findings);
+    json_begin(json, "patterns", '{');
+    json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
+    json_uint(json, "unseen_calls", report->load.capture->unseen.count);
+    json_uint(json, "judged_count", figures->judged);
+    json_uint(json, "judged_bytes", figures->judged_bytes);
+    json_begin(json, "not_judged", '{');
+    for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
+        json_uint(json, doubts[i].key, figures->doubts[i]);
+    json_end(json, '}');
+    json_uint(json, "max_bytes", figures->peak);
+    json_uint(json, "max_freed_after_last_use_bytes", figures->peak_then);
+    json_sums(json, report, &findings);
+    json_begin(json, "findings", '[');
+    for (size_t i = 0; i < findings.shown; i++)
+        json_finding(json, report, &findings, i);
+    json_end(json, ']');
+    json_end(json, '}');
+    done(&findings);
+}
