@@ -24,7 +24,7 @@ const char *args_nearest(const char *word, const char *const *candidates, size_t
     return found;
 }
 
-static size_t name_length(const struct args_option *option)
+size_t args_name_length(const struct args_option *option)
 {
     return strcspn(option->name, "|");
 }
@@ -37,6 +37,15 @@ static const char *other_name(const struct args_option *option)
     return bar ? bar + 1 : "";
 }
 
+char args_letter(const struct args_option *option)
+{
+    const char *other = other_name(option);
+
+    if (strlen(other) != 1)
+        return '\0';
+    return *other;
+}
+
 /* "--name", with or without "=value", or "-n". */
 static const struct args_option *find_option(const struct args_spec *spec, const char *word)
 {
@@ -47,7 +56,7 @@ static const struct args_option *find_option(const struct args_spec *spec, const
     for (size_t i = 0; i < spec->option_count && is_long == (length > 1); i++) {
         const struct args_option *option = &spec->options[i];
         const char *other = other_name(option);
-        if ((name_length(option) == length && memcmp(option->name, name, length) == 0)
+        if ((args_name_length(option) == length && memcmp(option->name, name, length) == 0)
                 || (strlen(other) == length && memcmp(other, name, length) == 0))
             return option;
     }
@@ -60,7 +69,8 @@ static void print_unknown(const struct args_spec *spec, const char *word)
 
     for (size_t i = 0; i < spec->option_count; i++)
         (void)vec_add_text(&names,
-                vec_format("%.*s", (int)name_length(&spec->options[i]), spec->options[i].name));
+                vec_format(
+                        "%.*s", (int)args_name_length(&spec->options[i]), spec->options[i].name));
     (void)vec_add_text(&names, vec_text("help"));
     const char *near = args_nearest(
             word + strspn(word, "-"), (const char *const *)(void *)names.at, names.count);
@@ -89,7 +99,7 @@ static enum args_result store(const struct args_spec *spec, const struct args_op
         if (config_size(value, &number) < 0
                 || (option->kind == ARGS_UINT && value[strspn(value, "0123456789")] != '\0')) {
             (void)fprintf(stderr, "%s: --%.*s %s: not a %s\n", spec->command,
-                    (int)name_length(option), option->name, value,
+                    (int)args_name_length(option), option->name, value,
                     option->kind == ARGS_UINT ? "number" : "size (try 512M or 11G)");
             return ARGS_BAD;
         }
@@ -159,13 +169,12 @@ enum args_result args_parse(const struct args_spec *spec, int argc, char **argv,
 
 static void print_option(FILE *out, const struct args_option *option)
 {
-    const char *other = other_name(option);
     char left[64];
     char letter[8] = "";
 
-    if (*other && !other[1])
-        (void)snprintf(letter, sizeof(letter), "-%c, ", *other);
-    (void)snprintf(left, sizeof(left), "%s--%.*s%s%s", letter, (int)name_length(option),
+    if (args_letter(option))
+        (void)snprintf(letter, sizeof(letter), "-%c, ", args_letter(option));
+    (void)snprintf(left, sizeof(left), "%s--%.*s%s%s", letter, (int)args_name_length(option),
             option->name, option->value ? " " : "", option->value ? option->value : "");
     (void)fprintf(out, "  %-26s ", left);
     render_label(out, option->help, strlen(left) > 26 ? 3 + (unsigned)strlen(left) : 29, 29);

@@ -55,6 +55,12 @@ enum args_result args_parse(const struct args_spec *spec, int argc, char **argv,
 /* The "options:" part of a --help text; --help itself is the last line. */
 void args_print_options(FILE *out, const struct args_option *options, size_t count);
 
+/* How long the option's own name is, without what stands behind a bar in `name`. */
+size_t args_name_length(const struct args_option *option);
+
+/* Its letter; '\0' if it has none. */
+char args_letter(const struct args_option *option);
+
 /* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
 const char *args_nearest(const char *word, const char *const *candidates, size_t count);
 

@@ -215,6 +215,8 @@ static int hints_command(const void *parsed, char **words)
     return CMD_BAD;
 }
 
+static const char *const subcommands[] = {"lint", "keys", NULL};
+
 const struct cmd cmd_hints = {
         .name = "hints",
         .usage = "hints (lint FILE | keys) [options]",
@@ -223,5 +225,6 @@ const struct cmd cmd_hints = {
         CMD_OPTIONS(options, struct fields),
         .words_min = 1,
         .words_max = 2,
+        .subcommands = subcommands,
         .run = hints_command,
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/completion.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 #include "tracker/format.h"
@@ -84,6 +85,15 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
     return r;
 }
 
+/* For the build and for packagers; --help leaves it out. */
+static int print_completion(const char *shell)
+{
+    if (completion_print(stdout, shell, commands, CMD_COUNT(commands)))
+        return CMD_DONE;
+    (void)fputs("usage: kedge --completion bash|zsh|fish\n", stderr);
+    return CMD_BAD;
+}
+
 static int unknown_command(const char *word)
 {
     const char *names[CMD_COUNT(commands) + CMD_COUNT(planned)];
@@ -123,6 +133,8 @@ int cmd_main(int argc, char **argv)
         print_version();
         return CMD_DONE;
     }
+    if (strcmp(word, "--completion") == 0)
+        return print_completion(argc > 2 ? argv[2] : NULL);
     for (size_t i = 0; i < CMD_COUNT(commands); i++) {
         if (strcmp(word, commands[i]->name) == 0)
             return run_command(commands[i], argc - 2, argv + 2);

@@ -968,6 +968,9 @@ hint format $hints" ] || fail "versions: $(cat out)"
     printf 'kedge-hints: %s\nhints: [{id: a, do: ignore, pick: {size: 4MiB}}]\n' "$hints" >h.yaml
     expect 0 "$kedge" hints lint h.yaml
     expect 2 "$kedge"
+    expect 2 "$kedge" --completion
+    expect 2 "$kedge" --completion csh
+    has err "usage: kedge --completion bash|zsh|fish"
     for c in export import top; do
         expect 2 "$kedge" $c x
         has err "not in this version yet"
