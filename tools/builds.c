@@ -88,7 +88,8 @@ static struct change *list_changes(
     return changes;
 }
 
-void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
+void builds_print_as(FILE *out, const struct trace *good, const struct trace *bad,
+        const struct builds_words *words)
 {
     size_t count;
     struct change *changes = list_changes(good, bad, &count);
@@ -96,12 +97,21 @@ void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
     for (size_t i = 0; i < count; i++) {
         (void)fputs("note: ", out);
         render_text(out, changes[i].path);
-        (void)fprintf(out,
-                " is another build in bad (%s) than in good (%s): what it asks for has other "
-                "places, is paired by size alone, and hints for the one do not match the other\n",
-                changes[i].bad, changes[i].good);
+        (void)fputs(" is another build in ", out);
+        render_text(out, words->bad);
+        (void)fprintf(out, " (%s) than in ", changes[i].bad);
+        render_text(out, words->good);
+        (void)fprintf(out, " (%s): %s\n", changes[i].good, words->consequence);
     }
     free(changes);
+}
+
+void builds_print(FILE *out, const struct trace *good, const struct trace *bad)
+{
+    builds_print_as(out, good, bad,
+            &(struct builds_words){"good", "bad",
+                    "what it asks for has other places, is paired by size alone, and hints for the "
+                    "one do not match the other"});
 }
 
 void builds_json(struct json *json, const struct trace *good, const struct trace *bad)

@@ -14,7 +14,16 @@
 #include "tools/render.h"
 #include "tools/trace.h"
 
-/* "note: PATH is another build in bad ...", and "rebuilt": [{path, good, bad}]. */
+/* What a note calls the two runs, and what follows from it. */
+struct builds_words {
+    const char *good, *bad, *consequence;
+};
+
+/* "note: PATH is another build in BAD (...) than in GOOD (...): CONSEQUENCE" */
+void builds_print_as(FILE *out, const struct trace *good, const struct trace *bad,
+        const struct builds_words *words);
+
+/* The same of a good and a bad run, and "rebuilt": [{path, good, bad}]. */
 void builds_print(FILE *out, const struct trace *good, const struct trace *bad);
 void builds_json(struct json *json, const struct trace *good, const struct trace *bad);
 

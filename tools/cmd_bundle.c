@@ -10,6 +10,7 @@
 #include "tools/dwarfnames.h"
 #include "tools/figures.h"
 #include "tools/keytable.h"
+#include "tools/stacks.h"
 #include "tools/symfile.h"
 #include "tools/vec.h"
 
@@ -56,7 +57,7 @@ static void add_modules(struct job *job)
     job->all = trace_new();
     job->all->names = job->load.trace->names;
     for (size_t i = 1; i < capture->module_count; i++)
-        (void)load_add_module(job->all, &capture->module[i]);
+        (void)stacks_add_module(job->all, &capture->module[i]);
 }
 
 static int compare_places(const void *left, const void *right)

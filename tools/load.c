@@ -9,17 +9,16 @@
 #include "tools/bundle.h"
 #include "tools/keytable.h"
 #include "tools/render.h"
+#include "tools/stacks.h"
 #include "tools/vec.h"
-#include "tracker/pylines.h"
 
 /* The reader's numbers -> ours. */
 struct translation {
     struct load *load;
     const struct read_capture *capture;
     struct trace *trace;
-    uint32_t main_thread;     /* its number, 0 = not known */
-    struct keytable modules;  /* module number */
-    struct keytable stacks;   /* leaf number */
+    uint32_t main_thread; /* its number, 0 = not known */
+    struct stacks stacks;
     struct keytable anchors;  /* (path number, instance) */
     struct keytable threads;  /* thread number */
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
@@ -34,79 +33,9 @@ struct translation {
     uint64_t live; /* bytes */
 };
 
-#define MODULE_PROGRAM 0 /* enum intern_module_kind: what is neither CUDA nor kedge nor libc */
-
-uint32_t load_add_module(struct trace *trace, const struct read_module *module)
-{
-    struct trace_module ours = {.path = vec_text(module->path),
-            .is_program = module->kind == MODULE_PROGRAM,
-            .identity = module->build_id_bytes ? 0 : module->hash};
-    size_t bytes = module->build_id_bytes < sizeof(ours.build_id) ? module->build_id_bytes
-                                                                  : sizeof(ours.build_id);
-
-    memcpy(ours.build_id, module->build_id, bytes);
-    ours.build_id_length = (uint8_t)bytes;
-    uint32_t number = trace_add_module(trace, &ours);
-    free(ours.path);
-    return number;
-}
-
-static uint32_t module_of(struct translation *tr, const struct read_frame *frame)
-{
-    const struct read_module *module = frame->module;
-
-    if (!module)
-        return TRACE_NONE;
-    uint32_t *known =
-            keytable_at(&tr->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
-    if (*known != TRACE_NONE)
-        return *known;
-    *known = load_add_module(tr->trace, module);
-    return *known;
-}
-
-static void add_python(struct translation *tr, uint32_t stack, uint32_t pystack)
-{
-    struct read_pyframe frames[READ_FRAMES_MAX];
-    struct trace_pyframe ours[READ_FRAMES_MAX];
-    bool ambient = false;
-    unsigned count = read_pystack(tr->capture, pystack, frames, READ_FRAMES_MAX, &ambient);
-
-    for (unsigned i = 0; i < count; i++) {
-        struct pylines lines = {.table = frames[i].table,
-                .bytes = frames[i].lines,
-                .length = frames[i].lines_bytes,
-                .first_line = frames[i].first_line};
-
-        ours[i] = (struct trace_pyframe){
-                .function = *frames[i].qualname ? frames[i].qualname : frames[i].name,
-                .file = frames[i].file,
-                .line = pylines_find(&lines, frames[i].lasti),
-                .is_entry = frames[i].is_entry};
-    }
-    trace_set_python(tr->trace, stack, ours, count, ambient);
-}
-
-/* A native stack with the Python stack of the same moment. */
 static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
 {
-    struct read_frame frames[READ_FRAMES_MAX];
-    struct trace_frame ours[READ_FRAMES_MAX];
-
-    if (leaf == 0 && pystack == 0)
-        return 0;
-    uint32_t *known = keytable_at(&tr->stacks, (struct key){leaf, pystack, 0}, TRACE_NONE);
-    if (*known != TRACE_NONE)
-        return *known;
-    unsigned count = read_stack(tr->capture, leaf, frames, READ_FRAMES_MAX);
-    for (unsigned i = 0; i < count; i++)
-        ours[i] = (struct trace_frame){module_of(tr, &frames[i]), frames[i].offset};
-    if (count == 0 && pystack == 0)
-        return *known = 0;
-    *known = trace_add_stack(tr->trace, ours, count, count == READ_FRAMES_MAX);
-    if (pystack != 0)
-        add_python(tr, *known, pystack);
-    return *known;
+    return stacks_number(&tr->stacks, leaf, pystack);
 }
 
 static uint32_t thread_of(struct translation *tr, uint32_t number)
@@ -620,7 +549,8 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     struct translation tr = {.load = &load,
             .capture = capture,
             .trace = load.trace,
-            .main_thread = main_thread_of(capture)};
+            .main_thread = main_thread_of(capture),
+            .stacks = {.capture = capture, .trace = load.trace}};
 
     load.trace->rank = capture->rank;
     make_hints(&load);
@@ -628,8 +558,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     add_reasons(&tr);
     add_places(&tr);
     add_kept(&tr);
-    keytable_done(&tr.modules);
-    keytable_done(&tr.stacks);
+    stacks_done(&tr.stacks);
     keytable_done(&tr.anchors);
     keytable_done(&tr.threads);
     keytable_done(&tr.reserved);

@@ -118,9 +118,6 @@ bool load_is_csv(const char *path);
 /* The same from a capture that is open already; takes it over. `path` is only a name. */
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load);
 
-/* Adds a module of the capture to a trace; returns its number there. */
-uint32_t load_add_module(struct trace *trace, const struct read_module *module);
-
 /* Is it damaged (read_is_damaged)? load_open has said so; for whoever would decide by the capture, after one line more on stderr. */
 bool load_refuses(const char *who, const struct load *load);
 

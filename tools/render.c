@@ -266,6 +266,7 @@ static uint64_t now_ns(void)
 
 static const char *volatile working_on; /* NULL: nothing, or nobody would see it */
 static volatile sig_atomic_t is_shown;
+static bool is_part; /* of what progress_begin_all has begun */
 
 static void write_all(const char *text)
 {
@@ -291,7 +292,7 @@ void progress_begin(const char *what)
 {
     struct sigaction action = {.sa_handler = say_working, .sa_flags = SA_RESTART};
 
-    if (!isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) != 0)
+    if (is_part || !isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) != 0)
         return;
     if (!working_on)
         is_shown = 0;
@@ -303,7 +304,7 @@ void progress_step(uint64_t done, uint64_t total)
 {
     static uint64_t shown_ns;
 
-    if (!working_on || !is_shown || now_ns() - shown_ns < 100000000u)
+    if (is_part || !working_on || !is_shown || now_ns() - shown_ns < 100000000u)
         return;
     shown_ns = now_ns();
     (void)fprintf(stderr, "\r\033[K%s: %.0f %%", working_on,
@@ -311,9 +312,28 @@ void progress_step(uint64_t done, uint64_t total)
     (void)fflush(stderr);
 }
 
+void progress_begin_all(const char *what)
+{
+    progress_begin(what);
+    is_part = true;
+}
+
+void progress_step_all(uint64_t done, uint64_t total)
+{
+    is_part = false;
+    progress_step(done, total);
+    is_part = true;
+}
+
+void progress_end_all(void)
+{
+    is_part = false;
+    progress_end();
+}
+
 void progress_end(void)
 {
-    if (!working_on)
+    if (is_part || !working_on)
         return;
     (void)alarm(0);
     working_on = NULL;

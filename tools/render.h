@@ -82,4 +82,9 @@ void progress_begin(const char *what);
 void progress_step(uint64_t done, uint64_t total); /* nothing where nobody has begun */
 void progress_end(void);
 
+/* The same for many pieces of work that have lines of their own: until progress_end_all those say nothing. */
+void progress_begin_all(const char *what);
+void progress_step_all(uint64_t done, uint64_t total);
+void progress_end_all(void);
+
 #endif

@@ -21,6 +21,11 @@ struct module_names {
     const char *note; /* why it has none, "" if it has */
 };
 
+/* Each stays where it is, as its file must, while slots are added. */
+struct module_slot {
+    struct module_names *at;
+};
+
 struct named_frame {
     struct symbols_line *lines;
     size_t count, room;
@@ -35,8 +40,9 @@ struct named_stack {
 
 struct symbols {
     const struct trace *trace;
-    struct module_names *modules;
+    struct module_slot *modules;
     struct named_stack *stacks;
+    size_t module_count, module_room, stack_room;
     struct keytable frames; /* (module, offset) -> index in `named` */
     struct named_frame *named;
     size_t named_count, named_room;
@@ -50,13 +56,31 @@ const char *symbols_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* The trace may have more of both than last time. */
+static void make_room(struct symbols *symbols)
+{
+    const struct trace *trace = symbols->trace;
+
+    symbols->modules = vec_grow(symbols->modules, trace->module_count, sizeof(*symbols->modules),
+            &symbols->module_room);
+    for (; symbols->module_count < trace->module_count; symbols->module_count++)
+        symbols->modules[symbols->module_count].at = vec_new(1, sizeof(struct module_names));
+    symbols->stacks = vec_grow(
+            symbols->stacks, trace->stack_count, sizeof(*symbols->stacks), &symbols->stack_room);
+}
+
+static struct module_names *module_at(struct symbols *symbols, uint32_t number)
+{
+    make_room(symbols);
+    return symbols->modules[number].at;
+}
+
 struct symbols *symbols_new(const struct trace *trace)
 {
     struct symbols *symbols = vec_new(1, sizeof(*symbols));
 
     symbols->trace = trace;
-    symbols->modules = vec_new(trace->module_count, sizeof(*symbols->modules));
-    symbols->stacks = vec_new(trace->stack_count, sizeof(*symbols->stacks));
+    make_room(symbols);
     return symbols;
 }
 
@@ -64,11 +88,12 @@ void symbols_free(struct symbols *symbols)
 {
     if (!symbols)
         return;
-    for (size_t i = 0; i < symbols->trace->module_count; i++) {
-        dwarfnames_free(symbols->modules[i].names);
-        symfile_close(&symbols->modules[i].file);
+    for (size_t i = 0; i < symbols->module_count; i++) {
+        dwarfnames_free(symbols->modules[i].at->names);
+        symfile_close(&symbols->modules[i].at->file);
+        free(symbols->modules[i].at);
     }
-    for (size_t i = 0; i < symbols->trace->stack_count; i++) {
+    for (size_t i = 0; i < symbols->stack_room; i++) {
         free(symbols->stacks[i].lines);
         free(symbols->stacks[i].site);
         free(symbols->stacks[i].pysite);
@@ -98,7 +123,7 @@ static void add_trouble(struct symbols *symbols, const char *line)
 /* What the capture brought along. */
 static void look_up(struct symbols *symbols, uint32_t number)
 {
-    struct module_names *module = &symbols->modules[number];
+    struct module_names *module = module_at(symbols, number);
 
     if (module->is_looked_up || !symbols->trace->names)
         return;
@@ -111,7 +136,7 @@ static void look_up(struct symbols *symbols, uint32_t number)
 
 static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
 {
-    struct module_names *module = &symbols->modules[number];
+    struct module_names *module = module_at(symbols, number);
 
     if (module->is_opened)
         return module->names;
@@ -137,9 +162,10 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
     if (frame->module == TRACE_NONE)
         return 0;
     look_up(symbols, frame->module);
-    if (symbols->modules[frame->module].is_cached
-            && symcache_find(symbols->trace->names, symbols->modules[frame->module].cached,
-                    frame->offset, &cached, &count)) {
+    const struct module_names *module = module_at(symbols, frame->module);
+    if (module->is_cached
+            && symcache_find(
+                    symbols->trace->names, module->cached, frame->offset, &cached, &count)) {
         *ret_lines = vec_new(count + 1, sizeof(*cached));
         if (count)
             memcpy(*ret_lines, cached, count * sizeof(*cached));
@@ -151,7 +177,7 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
 
 const char *symbols_module_trouble(struct symbols *symbols, uint32_t number)
 {
-    const struct module_names *module = &symbols->modules[number];
+    const struct module_names *module = module_at(symbols, number);
 
     (void)open_module(symbols, number);
     look_up(symbols, number);
@@ -163,7 +189,7 @@ const char *symbols_module_trouble(struct symbols *symbols, uint32_t number)
 const struct symfile *symbols_file(struct symbols *symbols, uint32_t number)
 {
     (void)open_module(symbols, number);
-    return &symbols->modules[number].file;
+    return &module_at(symbols, number)->file;
 }
 
 static const struct named_frame *name_frame(struct symbols *symbols, const struct trace_frame *at)
@@ -199,6 +225,7 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
 
 static struct named_stack *name_stack(struct symbols *symbols, uint32_t number)
 {
+    make_room(symbols);
     struct named_stack *named = &symbols->stacks[number];
     const struct trace_stack *stack = &symbols->trace->stacks[number];
     size_t room = 0;

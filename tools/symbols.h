@@ -10,7 +10,7 @@
  *     frame ─► named before ─► names of the bundle ─► files of this build ─► DWARF ─► symbol + offset ─► module+0x1234
  *
  * Nothing is ever symbolised inside the watched program. Threads: none. Memory: vec.h; results live as long as the
- * symbols object. Modules are opened when they are first asked for.
+ * symbols object. Modules are opened when they are first asked for. Stacks and modules may be added to the trace meanwhile.
  */
 #ifndef KEDGE_TOOLS_SYMBOLS_H
 #define KEDGE_TOOLS_SYMBOLS_H

@@ -277,13 +277,13 @@ static int read_areas(struct reader *reader)
 
     if (r == 0)
         r = read_directory(reader);
-    if (r == 0)
+    if (r == 0 && (reader->parts & READ_LIVE))
         r = read_live_table(reader);
     if (r == 0)
         r = read_events(reader);
-    if (r == 0)
+    if (r == 0 && (reader->parts & READ_FAILURES))
         r = read_failures(reader);
-    if (r == 0)
+    if (r == 0 && (reader->parts & READ_PLACES))
         r = read_places(reader);
     if (r == 0 && read_is_moving(reader))
         r = read_directory(reader);
@@ -295,10 +295,10 @@ static int read_areas(struct reader *reader)
     return r;
 }
 
-static int read_all(const struct read_source *source, struct read_capture **ret_capture,
-        struct read_error *ret_error)
+static int read_source(const struct read_source *source, unsigned parts,
+        struct read_capture **ret_capture, struct read_error *ret_error)
 {
-    struct reader reader = {.source = *source, .error = ret_error};
+    struct reader reader = {.source = *source, .parts = parts, .error = ret_error};
     int r;
 
     if (ret_error)
@@ -325,10 +325,16 @@ int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_
 {
     struct read_source source = {.fd = -1, .bytes = bytes, .length = length};
 
-    return read_all(&source, ret_capture, ret_error);
+    return read_source(&source, READ_ALL, ret_capture, ret_error);
 }
 
 int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
+{
+    return read_open_parts(path, READ_ALL, ret_capture, ret_error);
+}
+
+int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
+        struct read_error *ret_error)
 {
     struct reader teller = {.error = ret_error};
     struct read_source source = {0};
@@ -344,7 +350,7 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
         r = read_fail(&teller, -EINVAL, 0, "not a regular file");
     } else {
         source.length = (uint64_t)status.st_size;
-        r = read_all(&source, ret_capture, ret_error);
+        r = read_source(&source, parts, ret_capture, ret_error);
     }
     (void)close(source.fd);
     return r;

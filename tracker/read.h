@@ -290,7 +290,22 @@ struct read_capture {
  */
 int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 
-/* The same for bytes in memory, which need not live longer than the call. */
+/*
+ * The same for whoever looks at a running process again and again: only these parts. What is left out reads as if the file had none of it.
+ * Header and definitions always come. READ_NEWEST is a few thousand events at most: of each chunk of the log that is being written,
+ * among the last 4 GiB of the log; has_all_events is false. Its time grows with the length of the log, by a look at each 64 KiB.
+ */
+#define READ_LIVE     0x01u
+#define READ_EVENTS   0x02u
+#define READ_NEWEST   0x04u /* instead of READ_EVENTS */
+#define READ_FAILURES 0x08u
+#define READ_PLACES   0x10u
+#define READ_ALL      (READ_LIVE | READ_EVENTS | READ_FAILURES | READ_PLACES)
+
+int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
+        struct read_error *ret_error);
+
+/* All of it, from bytes in memory, which need not live longer than the call. */
 int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
         struct read_error *ret_error);
 

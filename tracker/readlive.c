@@ -33,9 +33,8 @@ static void drop_torn(unsigned char *bytes, const unsigned char *again, size_t l
     }
 }
 
-/* `bytes` has room for two copies of `length`. */
-static bool fetch_records(struct reader *reader, uint64_t offset, unsigned char *bytes,
-        size_t length, size_t unit, size_t log_head, enum format_extent_kind kind)
+bool read_records(struct reader *reader, uint64_t offset, unsigned char *bytes, size_t length,
+        size_t unit, size_t log_head, enum format_extent_kind kind)
 {
     if (!read_fetch(&reader->source, offset, bytes, length))
         return false;
@@ -80,7 +79,7 @@ int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, 
             size_t length = left < part ? (size_t)left / unit * unit : part;
 
             if (length == 0
-                    || !fetch_records(
+                    || !read_records(
                             reader, extent->offset + at, bytes, length, unit, log_head, kind))
                 break;
             for (size_t j = 0; r == 0 && j < length; j += unit)

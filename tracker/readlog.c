@@ -218,11 +218,84 @@ static int event_by_seq(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
+/* ---- the newest events ---- */
+
+#define NEWEST_CHUNKS 8u
+#define HEADS_MOST    65536u /* chunks that are looked at: the last 4 GiB of the log */
+
+/* Chunks to be read, the newest first. */
+struct newest {
+    struct {
+        uint64_t number, offset;
+    } chunk[NEWEST_CHUNKS];
+    unsigned count;
+    uint64_t looks;
+};
+
+static void keep_newest(struct newest *newest, uint64_t number, uint64_t offset)
+{
+    unsigned at = newest->count;
+
+    if (at == NEWEST_CHUNKS && newest->chunk[at - 1].number >= number)
+        return;
+    at = at < NEWEST_CHUNKS ? newest->count++ : at - 1;
+    for (; at > 0 && newest->chunk[at - 1].number < number; at--)
+        newest->chunk[at] = newest->chunk[at - 1];
+    newest->chunk[at].number = number;
+    newest->chunk[at].offset = offset;
+}
+
+/* A thread goes on with a chunk until it is full; an older one may have been left by a thread that ended. */
+static void look_at_head(struct reader *reader, uint64_t offset, struct newest *newest)
+{
+    struct format_chunk chunk;
+
+    newest->looks++;
+    if (!read_fetch(&reader->source, offset, &chunk, sizeof chunk) || chunk.number == 0)
+        return;
+    if ((uint32_t)chunk.used <= FORMAT_CHUNK_ROOM - EVENTCODE_ROOM || newest->count == 0
+            || chunk.number > newest->chunk[0].number)
+        keep_newest(newest, chunk.number, offset);
+}
+
+static int read_newest(struct reader *reader)
+{
+    struct newest newest = {.count = 0};
+    unsigned char *bytes;
+    int r = 0;
+
+    for (uint32_t i = reader->extents; i > 0; i--) {
+        const struct format_extent *extent = &reader->extent[i - 1];
+        uint64_t count = extent->length / FORMAT_CHUNK_BYTES;
+
+        for (; extent->kind == FORMAT_EXTENT_EVENTS && count > 0 && newest.looks < HEADS_MOST;
+                count--)
+            look_at_head(reader, extent->offset + (count - 1) * FORMAT_CHUNK_BYTES, &newest);
+    }
+    bytes = malloc((size_t)2 * FORMAT_CHUNK_BYTES);
+    if (!bytes)
+        return read_no_memory(reader);
+    for (unsigned i = 0; r == 0 && i < newest.count; i++)
+        if (read_records(reader, newest.chunk[i].offset, bytes, FORMAT_CHUNK_BYTES,
+                    FORMAT_CHUNK_BYTES, sizeof(struct format_chunk), FORMAT_EXTENT_EVENTS))
+            r = take_chunk(reader, bytes);
+    free(bytes);
+    return r;
+}
+
+/* By `parts`: all of them, the newest ones, or none. */
+static int read_log(struct reader *reader)
+{
+    if (reader->parts & READ_EVENTS)
+        return read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES,
+                sizeof(struct format_chunk), take_chunk);
+    return reader->parts & READ_NEWEST ? read_newest(reader) : 0;
+}
+
 int read_events(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
-    int r = read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES, sizeof(struct format_chunk),
-            take_chunk);
+    int r = read_log(reader);
 
     /* Chunks that were recycled meanwhile are lost to us, too. */
     (void)read_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
@@ -233,10 +306,10 @@ int read_events(struct reader *reader)
     if (capture->event_count > 0)
         qsort(capture->event, capture->event_count, sizeof *capture->event, event_by_seq);
     /* of a chunk that is damaged nobody knows which events were in it */
-    capture->complete_after_seq =
-            capture->damaged[READ_AREA_EVENTS] ? UINT64_MAX : capture->lost.recycled_seq;
-    capture->has_all_events = capture->lost.recycled_seq == 0 && capture->lost.events_recycled == 0
-            && capture->lost.events_dropped == 0 && capture->damaged[READ_AREA_EVENTS] == 0
+    bool is_known = reader->parts & READ_EVENTS && !capture->damaged[READ_AREA_EVENTS];
+    capture->complete_after_seq = is_known ? capture->lost.recycled_seq : UINT64_MAX;
+    capture->has_all_events = is_known && capture->lost.recycled_seq == 0
+            && capture->lost.events_recycled == 0 && capture->lost.events_dropped == 0
             && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
     return r;
 }

@@ -62,6 +62,7 @@ struct read_found {
 
 struct reader {
     struct read_source source;
+    unsigned parts; /* READ_* */
     struct read_capture *capture;
     struct read_error *error;
     struct format_header header;
@@ -103,12 +104,19 @@ bool read_fetch(const struct read_source *source, uint64_t offset, void *to, siz
 int read_each(struct reader *reader, enum format_extent_kind kind, size_t unit, size_t log_head,
         int (*take)(struct reader *reader, const unsigned char *at));
 
+/*
+ * The same for `length` bytes of records in a row, at most `unit` times some number, into `bytes`, which has room for two copies; the
+ * caller looks through them. False = not all there.
+ */
+bool read_records(struct reader *reader, uint64_t offset, unsigned char *bytes, size_t length,
+        size_t unit, size_t log_head, enum format_extent_kind kind);
+
 /* Whether the bytes may change while they are read. */
 bool read_is_moving(const struct reader *reader);
 
 /* The parts, in this order: what has numbers first, then what they mean. Each 0 or -errno. */
 int read_live_table(struct reader *reader);
-int read_events(struct reader *reader);
+int read_events(struct reader *reader); /* or, by `parts`, the newest alone, or none */
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
 int read_definitions(struct reader *reader);

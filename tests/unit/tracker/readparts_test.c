@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/tracker/track_help.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Some chunks of events: a block comes and goes, inside of a step. */
+static void fill(uint64_t events, uint64_t *io_seq)
+{
+    for (uint64_t i = 0; i < events; i += 2) {
+        struct tag tag;
+
+        (void)where_am_i(NULL, 100, 0, &tag);
+        struct capture_alloc_info info = {.tag = &tag, .ptr = 0x1000, .seq = ++*io_seq, .rule = -1};
+        (void)capture_alloc(&info);
+        (void)track_free(0x1000, ++*io_seq);
+    }
+}
+
+static void enter(const char *name, uint64_t *io_seq)
+{
+    struct edge edge;
+
+    REQUIRE_EQ(anchor_push(NULL, name, &edge), 0);
+    (void)capture_edge(&edge, ++*io_seq);
+}
+
+static struct read_capture *read_parts(const char *file, unsigned parts)
+{
+    struct read_capture *capture = NULL;
+
+    REQUIRE_EQ(read_open_parts(file, parts, &capture, NULL), 0);
+    return capture;
+}
+
+TEST(the_newest_events_are_few_and_the_last_is_among_them)
+{
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+
+    track_path(file, track_scratch(), "c.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    fill(60000, &seq);
+    enter("step", &seq);
+    fill(10, &seq);
+
+    struct read_capture *all = read_parts(file, READ_ALL);
+    struct read_capture *newest = read_parts(file, READ_NEWEST | READ_PLACES);
+    REQUIRE_EQ(all->event_count, 60011);
+    CHECK(all->has_all_events);
+    REQUIRE(newest->event_count > 0);
+    CHECK_LT(newest->event_count, 20000);
+    CHECK(!newest->has_all_events);
+    CHECK_EQ(newest->complete_after_seq, UINT64_MAX);
+    /* what comes last, and in which step that was */
+    const struct read_event *last = &newest->event[newest->event_count - 1];
+    CHECK_EQ(last->seq, all->event[all->event_count - 1].seq);
+    CHECK_STR_EQ(newest->event[newest->event_count - 2].path, "step");
+    /* totals and places are there, other parts are not */
+    CHECK_EQ(newest->total.allocated_count, all->total.allocated_count);
+    REQUIRE_EQ(newest->place_count, all->place_count);
+    CHECK_EQ(newest->place[0].allocated_bytes, all->place[0].allocated_bytes);
+    read_close(newest);
+    read_close(all);
+}
+
+TEST(parts_that_are_not_asked_for_are_empty)
+{
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+    struct tag tag;
+
+    track_path(file, track_scratch(), "c.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    fill(10, &seq);
+    (void)where_am_i(NULL, 7, 0, &tag);
+    (void)capture_alloc(
+            &(struct capture_alloc_info){.tag = &tag, .ptr = 0x9000, .seq = ++seq, .rule = -1});
+    struct read_capture *none = read_parts(file, 0);
+    CHECK_EQ(none->event_count + none->place_count + none->live_count, 0);
+    CHECK_EQ(none->total.live_bytes, 7);
+    CHECK(!read_is_damaged(none));
+    struct read_capture *live = read_parts(file, READ_LIVE);
+    REQUIRE_EQ(live->live_count, 1);
+    CHECK_EQ(live->live[0].size, 7);
+    CHECK(read_site(live, live->live[0].stack) != 0);
+    read_close(live);
+    read_close(none);
+}
+
+struct worker {
+    uint64_t first_seq, events;
+    bool waits;
+    pthread_barrier_t *done;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    uint64_t seq = worker->first_seq;
+
+    fill(worker->events, &seq);
+    if (worker->waits) {
+        (void)pthread_barrier_wait(worker->done);
+        (void)pthread_barrier_wait(worker->done);
+    }
+    return NULL;
+}
+
+static bool has_event(const struct read_capture *capture, uint64_t seq)
+{
+    for (size_t i = 0; i < capture->event_count; i++)
+        if (capture->event[i].seq == seq)
+            return true;
+    return false;
+}
+
+TEST(a_slow_thread_in_an_old_chunk_is_among_the_newest)
+{
+    char file[TRACK_PATH_MAX];
+    pthread_barrier_t done;
+    pthread_t threads[2];
+    uint64_t seq = 1000000;
+
+    track_path(file, track_scratch(), "c.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(pthread_barrier_init(&done, NULL, 2), 0);
+    /* the first chunk belongs to a thread that writes little, the others are full long ago */
+    struct worker slow = {1, 10, true, &done};
+    REQUIRE_EQ(pthread_create(&threads[0], NULL, work, &slow), 0);
+    (void)pthread_barrier_wait(&done);
+    struct worker busy = {100, 200000, false, &done};
+    REQUIRE_EQ(pthread_create(&threads[1], NULL, work, &busy), 0);
+    REQUIRE_EQ(pthread_join(threads[1], NULL), 0);
+    fill(2, &seq);
+    struct read_capture *newest = read_parts(file, READ_NEWEST);
+    REQUIRE(newest->event_count > 12);
+    CHECK(has_event(newest, 2));
+    CHECK_EQ(newest->event[newest->event_count - 1].seq, 1000002);
+    CHECK_LT(newest->event_count, 50000);
+    read_close(newest);
+    (void)pthread_barrier_wait(&done);
+    REQUIRE_EQ(pthread_join(threads[0], NULL), 0);
+    (void)pthread_barrier_destroy(&done);
+}

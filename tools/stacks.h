@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stacks.h - the stacks of a capture as a trace has them.
+ *
+ *     (native leaf, Python leaf) of the file ─► frames with modules, Python functions with lines ─► number in trace->stacks
+ *
+ * Each pair becomes one stack of the trace, when it is first asked for. Threads: none. Memory: vec.h; the trace points to texts of the
+ * capture, which must live as long.
+ */
+#ifndef KEDGE_TOOLS_STACKS_H
+#define KEDGE_TOOLS_STACKS_H
+
+#include "tools/keytable.h"
+#include "tools/trace.h"
+#include "tracker/read.h"
+
+/* The first two are set by the caller. */
+struct stacks {
+    const struct read_capture *capture;
+    struct trace *trace;
+    struct keytable modules; /* module number -> the trace's */
+    struct keytable known;   /* (leaf, Python leaf) -> the trace's */
+};
+
+/* The native stack with the Python stack of the same moment; 0 = neither is there. */
+uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack);
+
+/* Adds a module of a capture to a trace; returns its number there. */
+uint32_t stacks_add_module(struct trace *trace, const struct read_module *module);
+
+void stacks_done(struct stacks *stacks);
+
+#endif
