@@ -267,6 +267,7 @@ int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
     uncached = how_uncached(framework);
     *ret_caching = (struct bypass_caching){
             .name = framework->name,
+            .library = framework->library,
             .advice = framework->advice,
             .is_on = dl_iterate_phdr(find_library, &search) && uncached != UNCACHED_YES,
             .is_certain = uncached == UNCACHED_NO,

@@ -36,9 +36,10 @@ bool bypass_spares(const void *caller, const void *asker);
 /* A framework's own caching allocator. With it on, kedge sees the framework's segments and not its tensors. */
 struct bypass_caching {
     const char *name;
-    const char *advice; /* the setting that turns it off */
-    bool is_on;         /* its library is loaded, and none of its settings turns the cache off */
-    bool is_certain;    /* false: the program or its version decides, and nothing outside tells */
+    const char *library; /* patterns of the files that it asks from, with commas */
+    const char *advice;  /* the setting that turns it off */
+    bool is_on;          /* its library is loaded, and none of its settings turns the cache off */
+    bool is_certain;     /* false: the program or its version decides, and nothing outside tells */
 };
 
 /* The framework number `which`, as it is now: 0, or -ENOENT beyond the last one. */

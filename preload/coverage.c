@@ -173,6 +173,8 @@ static void tell_frameworks(void)
                 caching.advice);
         (void)snprintf(setting, sizeof setting, "framework-pool.%s", caching.name);
         (void)capture_setting(setting, caching.advice);
+        (void)snprintf(setting, sizeof setting, "framework-library.%s", caching.name);
+        (void)capture_setting(setting, caching.library);
     }
 }
 

@@ -43,6 +43,9 @@ void gauge_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
     if (dispatch_pool()) {
         pool_stats(dispatch_pool(), device, &stats);
         info.held_bytes = stats.reserved;
+        info.live = stats.live_requested;
+        info.used = stats.used;
+        info.dead = stats.limbo + stats.husk;
     }
     if (atomic_load_explicit(&has_graph_memory, memory_order_relaxed)) {
         info.graph_reserved = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);

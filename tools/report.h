@@ -74,10 +74,17 @@ void report_coverage_json(struct json *json, const struct report *report);
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
 
-/* Who asked, by library and kind, and what became of each device (report_sources.c). */
+/* Who asked, by library and kind (report_sources.c). */
 void report_sources_print(const struct report *report);
 void report_sources_json(struct json *json, const struct report *report);
 void report_json_figures(struct json *json, const struct sources_figures *figures);
+
+/* Where all of each device's memory was when kedge looked last, and when an allocation failed (report_waterfall.c). */
+void report_waterfall_print(const struct report *report);
+void report_waterfall_json(struct json *json, const struct report *report);
+void report_waterfall_print_oom(const struct report *report, const struct load_oom *oom);
+void report_waterfall_json_oom(
+        struct json *json, const struct report *report, const struct load_oom *oom);
 
 /* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
 void report_patterns_print(const struct report *report);

@@ -244,6 +244,7 @@ void report_json_print(const struct report *report)
     json_classes(&json, &report->sources);
     report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
+    report_waterfall_json(&json, report);
     report_patterns_json(&json, report);
     report_streams_json(&json, report);
     json_anchors(&json, report);

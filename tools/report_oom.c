@@ -182,6 +182,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
             print_size("held past kedge", oom->why->what.native_bytes);
         if (oom->why->what.flags & FORMAT_OOM_HEAPS)
             print_ladder(&oom->why->what);
+        report_waterfall_print_oom(report, oom);
         print_holders(report, oom);
     } else {
         print_size("largest free block", oom->largest_free);
@@ -293,6 +294,7 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_uint(json, "trimmed_bytes", what->ladder.trimmed_bytes);
     json_uint(json, "moved_bytes", what->ladder.moved_bytes);
     json_uint(json, "attempts", what->ladder.attempts);
+    report_waterfall_json_oom(json, report, oom);
     json_holders(json, report, oom);
 }
 

@@ -66,31 +66,6 @@ static void print_library(const struct report *report, const struct sources *sou
     print_sites(report, sources, at);
 }
 
-static void print_part(const char *what, uint64_t bytes)
-{
-    printf("  %11s  %s\n", render_bytes(bytes).text, what);
-}
-
-/* From the whole device down to what is free: parts that add up. */
-static void print_device(const struct report *report, unsigned device)
-{
-    const struct format_look *look = &report->load.capture->look[device];
-    struct sources_overhead overhead = sources_overhead(look);
-
-    if (!overhead.is_known)
-        return;
-    printf("\n%sDevice %u, %s, when kedge looked last%s\n", report->ink.bold, device,
-            render_bytes(look->total_bytes).text, report->ink.off);
-    print_part("held by kedge's pool", look->held_bytes);
-    print_part("served by the driver itself, at the program's request", look->native_bytes);
-    print_part("held by the driver for graphs", look->graph_reserved);
-    if (overhead.is_short)
-        puts("  more was asked for than the device holds: not all of it is backed");
-    else
-        print_part("contexts, kernels, rounding, managed memory, other processes", overhead.bytes);
-    print_part("free", look->free_bytes);
-}
-
 static void print_stack_notes(const struct report *report, const struct sources *sources)
 {
     const struct read_capture *capture = report->load.capture;
@@ -124,8 +99,6 @@ void report_sources_print(const struct report *report)
     else if (report->partial)
         report_field(report, report->ink.yellow, "note",
                 "events are missing in this window: these figures are incomplete");
-    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
-        print_device(report, i);
 }
 
 /* ---- JSON ---- */

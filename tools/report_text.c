@@ -378,31 +378,6 @@ void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
     free(text);
 }
 
-/* What the device held that nobody asked for. */
-static void print_overhead(const struct report *report, bool has_managed)
-{
-    const struct read_capture *capture = report->load.capture;
-
-    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
-        const struct format_look *look = &capture->look[i];
-        struct sources_overhead overhead = sources_overhead(look);
-        if (!overhead.is_known)
-            continue;
-        if (look->graph_high)
-            printf("  device %u: the driver held %s for graphs when we looked last, %s at most\n",
-                    i, render_bytes(look->graph_reserved).text,
-                    render_bytes(look->graph_high).text);
-        if (overhead.is_short)
-            printf("  device %u: no context overhead to be seen (more was asked for than the\n"
-                   "      device holds)\n",
-                    i);
-        else
-            printf("  device %u: context overhead %s (total - free - what stands above, when\n"
-                   "      we looked last; other processes%s included)\n",
-                    i, render_bytes(overhead.bytes).text, has_managed ? " and managed memory" : "");
-    }
-}
-
 static void print_classes(const struct report *report)
 {
     const struct sources_figures *rows = report->sources.classes;
@@ -421,7 +396,6 @@ static void print_classes(const struct report *report)
     }
     if (!any && report->view)
         puts("nothing was allocated");
-    print_overhead(report, rows[MEMCLASS_MANAGED].allocated_count != 0);
 }
 
 /* Those views that can only count what is on record; the whole report says in its head what is lost. */
@@ -482,6 +456,8 @@ void report_text_print(const struct report *report)
         print_classes(report);
     if (view == VIEW_SOURCES)
         report_sources_print(report);
+    if (view == VIEW_ALL || view == VIEW_CLASSES || view == VIEW_SOURCES)
+        report_waterfall_print(report);
     if (view == VIEW_PATTERNS)
         report_patterns_print(report);
     if (view == VIEW_STREAMS)

@@ -23,7 +23,7 @@ static const struct {
         [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
         [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
         [VIEW_PATTERNS] = {"patterns",
-                "which memory is held for nothing, what would that save, what to do?"},
+                "which memory is held for nothing, and what to do about it?"},
         [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
         [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?"},
 };

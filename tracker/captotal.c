@@ -100,6 +100,7 @@ int capture_look(const struct capture_look_info *info)
 {
     struct format_header *header;
     struct format_look *look;
+    struct format_inside *inside;
     int r;
 
     header = capture_begin(true, &r);
@@ -114,6 +115,13 @@ int capture_look(const struct capture_look_info *info)
             __ATOMIC_RELAXED);
     __atomic_store_n(&look->graph_reserved, info->graph_reserved, __ATOMIC_RELAXED);
     counter_raise(&look->graph_high, info->graph_high);
+    inside = &header->inside[info->device];
+    __atomic_store_n(&inside->live, info->live, __ATOMIC_RELAXED);
+    __atomic_store_n(&inside->used, info->used, __ATOMIC_RELAXED);
+    __atomic_store_n(&inside->dead, info->dead, __ATOMIC_RELAXED);
+    __atomic_store_n(
+            &inside->seq, __atomic_load_n(&header->last_seq, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    __atomic_store_n(&inside->time_ns, capture_time(), __ATOMIC_RELAXED);
     counter_add(&look->looks, 1);
     return r;
 }

@@ -129,6 +129,7 @@ struct capture_look_info {
     uint64_t free_bytes, total_bytes;
     uint64_t held_bytes;
     uint64_t graph_reserved, graph_high; /* of the driver's pool for graphs, 0 = none */
+    uint64_t live, used, dead;           /* of our heaps, as struct format_inside has them */
 };
 
 /* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */

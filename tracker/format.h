@@ -104,6 +104,13 @@ struct format_look {
     uint64_t native_live;    /* running figure behind native_bytes */
 };
 
+/* The pool's memory on a device at the newest look. */
+struct format_inside {
+    uint64_t seq, time_ns; /* the highest seq seen by then; time_ns 0 = nothing is known here */
+    uint64_t live, used;   /* requested and not freed; the same with each block rounded to 512 */
+    uint64_t dead;         /* of `used`: a hint has released or is releasing the storage */
+};
+
 /* Calls whose arguments could not be told: what lived then may have been used by them. */
 struct format_unseen {
     uint64_t is_on; /* uses are recorded in this run */
@@ -156,7 +163,8 @@ struct format_header {
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen;
-    uint64_t sum; /* of what never changes in the header */
+    uint64_t sum;                                    /* of what never changes in the header */
+    struct format_inside inside[FORMAT_DEVICES_MAX]; /* 0 where an earlier writer has nothing */
 };
 
 /*

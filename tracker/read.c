@@ -165,6 +165,7 @@ static int read_header(struct reader *reader)
     memcpy(capture->device_total, header->device, sizeof header->device);
     memcpy(capture->class_total, header->memclass, sizeof header->memclass);
     memcpy(capture->look, header->look, sizeof header->look);
+    memcpy(capture->inside, header->inside, sizeof header->inside);
     capture->unseen = header->unseen;
     capture->lost = header->lost;
     return read_args(reader);

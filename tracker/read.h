@@ -239,6 +239,7 @@ struct read_capture {
 
     struct format_class class_total[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
+    struct format_inside inside[FORMAT_DEVICES_MAX];
     struct format_unseen unseen;
 
     struct read_live *live;

@@ -30,6 +30,10 @@ two()
 """
 
 
+# the program waits for the device at its end, where kedge looks; PyTorch's cache, which `kedge run` would turn off, stays on
+CACHING = {"SOURCES_WAITS": "1", "PYTORCH_CUDA_ALLOC_CONF": "backend:native"}
+
+
 def run(name, command=None, **settings):
     capture = pathlib.Path(f"{name}.kcap")
     capture.unlink(missing_ok=True)
@@ -52,6 +56,26 @@ def classes(source):
     return {row["name"]: (row["allocated_bytes"] // MIB, row["live_bytes"] // MIB) for row in source["classes"]}
 
 
+def look_at_waterfalls(capture, said):
+    """All of the device's memory in parts, to the byte: as it was looked at last, and with a framework that has a pool of its own."""
+    def parts(said):
+        fall, = said["waterfall"]
+        assert sum(part["bytes"] for part in fall["parts"]) == fall["total_bytes"] == 80 << 30, fall
+        return {(p["part"], p["name"] and p["name"].rsplit("/", 1)[-1]): p["bytes"] // MIB for p in fall["parts"]}
+    once = parts(said)
+    assert once["kedge_live_requested", None] == 2, once # kedge looks when it meets the device: at the first request
+    again = parts(json.loads(report(run("waits", KEDGE_TRACE="full", **CACHING), "--json")))
+    assert again["framework_pool", "PyTorch"] == 5, again
+    assert again["library", "sources_program"] == 4, again
+    assert again["kedge_live_requested", None] == 2, again
+    # without the events nobody knows who asked; the figures are there all the same
+    blind = parts(json.loads(report(run("blind", KEDGE_TRACE="agg", **CACHING), "--json")))
+    assert blind["library", None] == 4 and blind["kedge_live_requested", None] == 7, blind
+    assert sum(blind.values()) == sum(again.values()), (blind, again)
+    track = parts(json.loads(report(run("track", KEDGE_TRACE="full", KEDGE_MODE="track", **CACHING), "--json")))
+    assert track["library", "sources_program"] >= 4 and ("framework_pool", "PyTorch") in track, track
+
+
 def main():
     capture = run("stacks", KEDGE_TRACE="full")
     said = json.loads(report(capture, "--json", "--top", "99"))
@@ -69,12 +93,13 @@ def main():
     assert places[0]["stack"][1]["function"] == "main", places
     text = " ".join(report(capture, "--view", "sources").split()) # wherever the lines end
     for word in ("libc10_cuda.so", "managed", "by main sources_program.c:", "by ask asking_lib.c:", "host (not device memory)",
-                 "held by kedge's pool", "free"):
+                 "Device 0, all of its 80.00 GiB", "kedge's pool, live: as the program asked", "free on the device"):
         assert word in text, (word, text)
     # the parts of the device add up
     look = said["device_memory"][0]
     parts = look["held_bytes"] + look["native_bytes"] + look["graph_reserved_bytes"] + look["overhead_bytes"] + look["free_bytes"]
     assert parts == look["total_bytes"], look
+    look_at_waterfalls(capture, said)
     # a Python function is told beside the library that asked for it
     pathlib.Path("asks.py").write_text(ASKS, encoding="utf-8")
     said = json.loads(report(run("python", [sys.executable, "asks.py"]), "--json", "--top", "99"))

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sources_program LIBRARY...: asks for memory of several kinds, by itself and through libraries (asking_lib.c). The first one
- * asks for 3 MiB and gives them back, the second for 5 MiB of a stream's, and so on in turn.
+ * asks for 3 MiB and gives them back, the second for 5 MiB of a stream's, and so on in turn. With SOURCES_WAITS it waits for the
+ * device at the end.
  */
 #include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MIB (1u << 20)
 
@@ -51,5 +53,7 @@ int main(int argc, char **argv)
         must(ask(cuMemAlloc_v2, &ptr, 3 * MIB) == CUDA_SUCCESS, "ask");
         must(cuMemFree_v2(ptr) == CUDA_SUCCESS, "free");
     }
+    if (getenv("SOURCES_WAITS"))
+        must(cuCtxSynchronize() == CUDA_SUCCESS, "cuCtxSynchronize");
     return 0;
 }

@@ -53,7 +53,7 @@ def the_text_says_what_counts():
     for line in ("  pooled              40.00 MiB    44.00 MiB        3",
                  "  host               100.00 MiB   100.00 MiB        1  (not device memory)"):
         check(line in text.splitlines(), f"no line {line!r} in:\n{text}")
-    check("device 0: context overhead" in text and "other processes and managed memory included" in text,
+    check("Device 0, all of its" in text and "managed memory, other processes (not told apart)" in " ".join(text.split()),
           f"no overhead in:\n{text}")
 
 

@@ -198,6 +198,8 @@ class Capture:
             self.say("class", *self.get("5Q", 5048 + 40 * i))
         for i in range(16):
             self.say("look", *self.get("8Q", 5688 + 64 * i))
+        for i in range(16):
+            self.say("inside", *self.get("5Q", 7472 + 40 * i))
         self.highs = [self.get("5Q", 6792 + 40 * i) for i in range(16)]
         for live, peak, _, seq, time in self.highs:
             self.say("high", max(live, peak), seq, time)

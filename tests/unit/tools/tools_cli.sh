@@ -123,11 +123,11 @@ first)
     (kedge() { "$kedge" "$@"; } && . ./command) >out 2>err || fail "not for a shell: $(cat command err)"
     has out "Who asked for memory"
     # What has nothing to tell is not named.
-    for view in uses hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
+    for view in patterns hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
     expect 0 "$kedge" report oom.kcap
     order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
     expect 0 "$kedge" report --help
-    for view in live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps eviction; do
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction; do
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
@@ -137,7 +137,7 @@ width)
     python3 - "$kedge" <<'PY' || fail "lines are too wide"
 import fcntl, os, pty, re, struct, subprocess, sys, termios
 kedge = sys.argv[1]
-views = "all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps eviction".split()
+views = "all live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction".split()
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "evict", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
@@ -267,7 +267,7 @@ for name in ("touched", "oom", "good", "bad", "used"):
     pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
 PY
     evil=$'\033[31m\007\033]0'
-    for view in all live hwm leaks temporary libraries hints oom anchors classes sources uses streams steps; do
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps; do
         for name in touched oom; do
             expect 0 "$kedge" report $name.kcap --view $view
             cat out err >>said
@@ -422,7 +422,7 @@ places)
         json "sum(l['allocated_count'] for l in j['libraries']) == j['allocated_count'] > 0"
     done
     diff bad.libraries agg.libraries >&2 || fail "libraries are others without events"
-    for view in anchors uses steps; do
+    for view in anchors patterns steps; do
         expect 0 "$kedge" report agg.kcap --view $view
         has out "events are missing: this is of what is on record"
         expect 0 "$kedge" report bad.kcap --view $view

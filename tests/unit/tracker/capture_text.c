@@ -53,6 +53,8 @@ static void show_header(const struct read_capture *c)
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         show_words("look", &c->look[i], sizeof c->look[i] / 8);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
+        show_words("inside", &c->inside[i], sizeof c->inside[i] / 8);
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         printf("high %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c->high[i].bytes, c->high[i].seq,
                 c->high[i].time_ns);
     printf("unplaced %" PRIu64 "\n", c->places_lost);
@@ -367,8 +369,8 @@ static int odd(const char *file)
     odd_stacks();
     odd_identity();
     for (uint64_t seq = 1; seq <= ODD_ROUNDS; seq++) {
-        struct capture_look_info look = {
-                (int)below(16), number(40), number(40), number(40), number(40), number(40)};
+        struct capture_look_info look = {(int)below(16), number(40), number(40), number(40),
+                number(40), number(40), number(40), number(40), number(40)};
         struct edge edge;
         char name[16];
 
