@@ -296,7 +296,7 @@ static int read_parts(
     if (r < 0)
         return r;
     char *file = vec_format("/proc/self/fd/%d", unpack->capture_fd);
-    r = read_open(file, ret_capture, &error);
+    r = read_begin(file, ret_capture, &error);
     free(file);
     if (r < 0) {
         symcache_free(names);

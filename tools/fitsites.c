@@ -123,7 +123,7 @@ static bool is_wanted(const struct fitsites_job *job, const struct fitsites *sit
 
     return what == FITSITES_LASTING
             || (job->with_passing && what == FITSITES_PASSING
-                    && job->trace->blocks[block].uses.count > 1);
+                    && trace_uses(job->trace, &job->trace->blocks[block]).count > 1);
 }
 
 /* ---- picks ---- */

@@ -265,7 +265,8 @@ static uint32_t count_needed(
         if (w->sent[block] == TRACE_NONE)
             continue;
         size_t first = first_after(receives, w->sent[block]);
-        size_t later = first_later(w, receives, first, w->trace->blocks[block].uses.last);
+        size_t later = first_later(
+                w, receives, first, trace_uses(w->trace, &w->trace->blocks[block]).last);
         most = later - first > most ? (uint32_t)(later - first) : most;
     }
     return most + 1 > GROWER_RECEIVES ? most + 1 : GROWER_RECEIVES;

@@ -2,8 +2,8 @@
 /*
  * keytable.h - a hash table from three numbers to one.
  *
- * uthash with entries of one kind, so that the readers of captures need not declare a struct for every index. Nothing is
- * ever removed: a caller that wants an entry gone overwrites its value.
+ * Entries of one kind, so that the readers of captures need not declare a struct for every index: 32 bytes each, and 4 to 8 for
+ * the way to it. Keys come from files of other people: which of them collide is another matter in each process.
  *
  * Does not own what the numbers stand for. Threads: none. Memory: vec.h.
  */
@@ -17,16 +17,26 @@ struct key {
     uint64_t a, b, c;
 };
 
+#define KEYTABLE_PARTS 28
+
 /* {0} is an empty table. */
 struct keytable {
-    struct keytable_entry *head;
+    struct keytable_entry *part[KEYTABLE_PARTS]; /* each twice as large as the one before it */
+    uint32_t *chain; /* by hash: the number of the first entry, from 1 */
+    uint32_t chains; /* a power of two, 0 while there are none */
+    uint32_t used;   /* entries that have been given a number */
+    uint32_t gone;   /* the last one that was removed, from 1 */
+    uint32_t count;
 };
 
-/* The value of `key`; a new entry starts with `initial`. Valid as long as the table. */
+/* The value of `key`; a new entry starts with `initial`. Valid as long as the table, or until it is removed. */
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 
-/* The value of `key`, NULL if it was never put in. */
+/* The value of `key`, NULL if it is not in. */
 uint32_t *keytable_find(const struct keytable *map, struct key key);
+
+/* Forgets `key`, if it is in. Not for a table that numbers its keys. */
+void keytable_remove(struct keytable *map, struct key key);
 
 /* The number of `key`: 0 for the first one that was asked for, 1 for the next. Of a table of which nothing else is asked. */
 uint32_t keytable_number(struct keytable *map, struct key key);

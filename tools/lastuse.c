@@ -11,7 +11,7 @@ uint32_t lastuse_late_by(const struct trace *trace, const struct trace_block *bl
 
         if (exit == TRACE_NEVER || exit >= block->died)
             return TRACE_NONE;
-        if (exit > block->born && block->uses.last < trace->events[exit].time_ns)
+        if (exit > block->born && trace_uses(trace, block).last < trace->events[exit].time_ns)
             return a;
     }
     return TRACE_NONE;

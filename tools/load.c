@@ -23,7 +23,7 @@ struct translation {
     struct keytable threads;  /* thread number */
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
     struct keytable dead;     /* address -> index in `limbo` */
-    struct keytable numbers;  /* seq -> block, of those whose uses may be on record */
+    struct keytable numbers;  /* seq -> block, of those whose uses are on record */
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
@@ -58,16 +58,17 @@ static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instan
 
 static void add_birth(struct translation *tr, const struct read_event *event)
 {
+    uint32_t stack = stack_of(tr, event->stack, event->pystack);
     struct trace_block birth = {.address = event->addr,
             .size = event->size,
-            .site = read_site(tr->capture, event->stack),
+            .site = stacks_site(&tr->stacks, stack),
             .born_ns = event->time_ns,
-            .stack = stack_of(tr, event->stack, event->pystack),
+            .stack = stack,
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .nth = event->nth,
             .thread = thread_of(tr, event->thread),
             .rule = -1,
-            .device = event->device,
+            .device = (int16_t)event->device,
             .memclass = event->memclass,
             .native = (event->flags & FORMAT_ALLOC_NATIVE) != 0,
             .stream = (event->flags & FORMAT_ALLOC_STREAM) != 0,
@@ -75,7 +76,8 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             .is_main = event->thread && event->thread == tr->main_thread};
 
     uint32_t block = trace_add_alloc(tr->trace, &birth);
-    if (event->seq && event->size >= FORMAT_USE_BYTES)
+    if (event->seq && event->size >= FORMAT_USE_BYTES
+            && tr->capture->kind_count[FORMAT_EVENT_USE] > 0)
         *keytable_at(&tr->numbers, (struct key){event->seq, 0, 0}, block) = block;
     trace_set_stream(tr->trace, event->stream, birth.stream);
     tr->live += event->size;
@@ -118,10 +120,13 @@ static void add_other(struct translation *tr, const struct read_event *event)
                     .died = TRACE_NEVER};
 }
 
-static struct trace_uses uses_of(const struct format_uses *uses, uint64_t count, unsigned flags)
+static void set_uses(struct translation *tr, uint32_t block, const struct format_uses *uses,
+        uint64_t count, unsigned flags)
 {
-    return (struct trace_uses){
-            uses->first_use, uses->last_use, uses->longest_gap, uses->gap_end, count, flags};
+    tr->trace->blocks[block].use_flags = (uint8_t)flags;
+    trace_set_uses(tr->trace, block,
+            &(struct trace_uses){
+                    uses->first_use, uses->last_use, uses->longest_gap, uses->gap_end, count});
 }
 
 /* What is live has its uses in the live table. */
@@ -132,14 +137,15 @@ static void add_live_uses(struct translation *tr)
         uint32_t block = trace_find_live(tr->trace, live->addr);
 
         if (block != TRACE_NONE)
-            tr->trace->blocks[block].uses = uses_of(&live->uses, live->use_count, live->use_flags);
+            set_uses(tr, block, &live->uses, live->use_count, live->use_flags);
     }
 }
 
 static void add_death(struct translation *tr, const struct read_event *event)
 {
-    if (trace_find_live(tr->trace, event->addr) == TRACE_NONE
-            && *other_at(tr, event->addr) != TRACE_NONE) {
+    const uint32_t *other = keytable_find(&tr->others, (struct key){event->addr, 0, 0});
+
+    if (other && *other != TRACE_NONE && trace_find_live(tr->trace, event->addr) == TRACE_NONE) {
         end_other(tr, event); /* the writer did not know yet what it was */
         return;
     }
@@ -150,7 +156,7 @@ static void add_death(struct translation *tr, const struct read_event *event)
         return;
     tr->live -= tr->trace->blocks[block].size;
     tr->trace->blocks[block].died_ns = event->time_ns;
-    tr->trace->blocks[block].uses = uses_of(&event->uses, event->use_count, event->use_flags);
+    set_uses(tr, block, &event->uses, event->use_count, event->use_flags);
 }
 
 static void add_edge(struct translation *tr, const struct read_event *event)
@@ -350,13 +356,22 @@ static void add_event(struct translation *tr, const struct read_event *event)
         adders[event->kind](tr, event);
 }
 
+static struct read_walk *begin_walk(struct translation *tr, bool is_last)
+{
+    struct read_walk *walk = read_walk_new(tr->load->capture, is_last);
+
+    if (!walk)
+        vec_out_of_memory();
+    return walk;
+}
+
 /* What is live and has no birth on record was born at the very beginning. */
-static void carry(struct translation *tr, struct keytable *births, const struct read_live *rows,
+static void carry(struct translation *tr, const struct keytable *born, const struct read_live *rows,
         size_t count, void (*add)(struct translation *, const struct read_event *))
 {
     for (size_t i = 0; i < count; i++) {
         const struct read_live *at = &rows[i];
-        if (keytable_find(births, (struct key){at->addr, at->seq, 0}))
+        if (*keytable_find(born, (struct key){at->addr, at->seq, 0}))
             continue;
         add(tr,
                 &(struct read_event){.seq = at->seq,
@@ -376,35 +391,57 @@ static void carry(struct translation *tr, struct keytable *births, const struct 
     }
 }
 
+/* Rows of the live table that are to be looked for among the births. */
+static void await(struct keytable *born, const struct read_live *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)keytable_at(born, (struct key){rows[i].addr, rows[i].seq, 0}, 0);
+}
+
+/* A free of what has no birth on record: it was born at the very beginning. */
+static void carry_freed(
+        struct translation *tr, struct keytable *live, const struct read_event *event)
+{
+    uint32_t *known = keytable_at(live, (struct key){event->addr, 0, 0}, 2);
+
+    if (*known == 2 && event->size)
+        add_birth(tr,
+                &(struct read_event){.addr = event->addr,
+                        .size = event->size,
+                        .path = "",
+                        .nth = UINT32_MAX,
+                        .thread = event->thread,
+                        .device = event->device});
+    *known = 0;
+}
+
 /* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
 static void add_carried(struct translation *tr)
 {
+    const struct read_capture *capture = tr->capture;
+    struct read_walk *walk = begin_walk(tr, false);
     struct keytable live = {0};
-    struct keytable births = {0};
+    struct keytable born = {
+            0}; /* (address, seq) of what is live at the end -> 1: its birth is on record */
+    const struct read_event *event;
 
-    for (size_t i = 0; i < tr->capture->event_count; i++) {
-        const struct read_event *event = &tr->capture->event[i];
+    await(&born, capture->live, capture->live_count);
+    await(&born, capture->other, capture->other_count);
+    while ((event = read_walk_next(walk))) {
+        uint32_t *row = keytable_find(&born, (struct key){event->addr, event->seq, 0});
+
         if (event->kind == FORMAT_EVENT_ALLOC)
             *keytable_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
-        if (event->kind == FORMAT_EVENT_ALLOC || event->kind == FORMAT_EVENT_OTHER_ALLOC)
-            (void)keytable_at(&births, (struct key){event->addr, event->seq, 0}, 1);
-        if (event->kind != FORMAT_EVENT_FREE)
-            continue;
-        uint32_t *known = keytable_at(&live, (struct key){event->addr, 0, 0}, 2);
-        if (*known == 2 && event->size)
-            add_birth(tr,
-                    &(struct read_event){.addr = event->addr,
-                            .size = event->size,
-                            .path = "",
-                            .nth = UINT32_MAX,
-                            .thread = event->thread,
-                            .device = event->device});
-        *known = 0;
+        if (row && (event->kind == FORMAT_EVENT_ALLOC || event->kind == FORMAT_EVENT_OTHER_ALLOC))
+            *row = 1;
+        if (event->kind == FORMAT_EVENT_FREE)
+            carry_freed(tr, &live, event);
     }
-    carry(tr, &births, tr->capture->live, tr->capture->live_count, add_birth);
-    carry(tr, &births, tr->capture->other, tr->capture->other_count, add_other);
+    read_walk_free(walk);
+    carry(tr, &born, capture->live, capture->live_count, add_birth);
+    carry(tr, &born, capture->other, capture->other_count, add_other);
     keytable_done(&live);
-    keytable_done(&births);
+    keytable_done(&born);
 }
 
 /* The first thread of a process has the process's number. */
@@ -432,29 +469,61 @@ static void make_hints(struct load *load)
     }
 }
 
+/* Adds an event, and says of what was made of it when it was. */
+static void translate_event(struct translation *tr, const struct read_event *event)
+{
+    struct trace *trace = tr->trace;
+    size_t before = trace->event_count;
+
+    if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq)
+        tr->load->complete_from = (uint32_t)before;
+    add_event(tr, event);
+    for (; before < trace->event_count; before++) {
+        trace->events[before].time_ns = event->time_ns;
+        trace->events[before].seq = event->seq;
+    }
+}
+
+static void translate_events(struct translation *tr)
+{
+    size_t count = tr->capture->event_count;
+    struct read_walk *walk = begin_walk(tr, true);
+    const struct read_event *event;
+    size_t done = 0;
+
+    progress_begin("reading");
+    for (; (event = read_walk_next(walk)); done++) {
+        translate_event(tr, event);
+        if ((done & 0xffff) == 0)
+            progress_step(done, count);
+    }
+    progress_end();
+    read_walk_free(walk);
+    if (done < count)
+        vec_out_of_memory();
+}
+
+/* Room for all of it. What is not needed in the end is no memory. */
+static void reserve(struct translation *tr)
+{
+    const struct read_capture *capture = tr->capture;
+    size_t blocks = capture->kind_count[FORMAT_EVENT_ALLOC];
+    size_t carried = capture->has_all_events
+            ? 0
+            : capture->live_count + capture->other_count + capture->kind_count[FORMAT_EVENT_FREE];
+
+    trace_reserve(tr->trace, capture->event_count + carried, blocks + carried);
+}
+
 static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
-    size_t before;
 
+    reserve(tr);
     if (!capture->has_all_events)
         add_carried(tr);
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
-    progress_begin("reading");
-    for (size_t i = 0; i < capture->event_count; i++) {
-        if (tr->load->complete_from == TRACE_NEVER
-                && capture->event[i].seq > capture->complete_after_seq)
-            tr->load->complete_from = (uint32_t)tr->trace->event_count;
-        before = tr->trace->event_count;
-        add_event(tr, &capture->event[i]);
-        for (; before < tr->trace->event_count; before++) {
-            tr->trace->events[before].time_ns = capture->event[i].time_ns;
-            tr->trace->events[before].seq = capture->event[i].seq;
-        }
-        if ((i & 0xffff) == 0)
-            progress_step(i, capture->event_count);
-    }
-    progress_end();
+    translate_events(tr);
     if (capture->lost.events_dropped
             || read_is_damaged(capture)) /* nobody knows where they are missing */
         tr->load->complete_from = TRACE_NEVER;
@@ -599,7 +668,7 @@ int load_open(const char *path, struct load *ret_load)
 
     progress_begin(is_bundle ? "unpacking" : "opening");
     int r = is_bundle ? bundle_open(path, &capture, &names, &why)
-                      : read_open(path, &capture, &error);
+                      : read_begin(path, &capture, &error);
     progress_end();
     if (r < 0) {
         const char *text = *error.text ? error.text : strerror(-r);

@@ -231,7 +231,7 @@ static bool is_used_after(const struct work *work, const struct compare_late *la
     const struct trace *trace = work->job->trace;
     uint64_t exit_ns = trace->events[trace->anchors[late->anchor].exit].time_ns;
 
-    return exit_ns && block_at(work, late->bad)->uses.last >= exit_ns;
+    return exit_ns && trace_uses(trace, block_at(work, late->bad)).last >= exit_ns;
 }
 
 /*
@@ -313,7 +313,7 @@ static bool is_right(const struct work *work, size_t id, const struct predict_ma
     if (match->at == TRACE_NEVER || match->at >= trace->blocks[id].died)
         return true;
     return work->grower[id] == grower
-            && trace->events[match->at].time_ns >= trace->blocks[id].uses.last;
+            && trace->events[match->at].time_ns >= trace_uses(trace, &trace->blocks[id]).last;
 }
 
 /* The hints that the acting code would apply to something that is not late by that exit: true if there is one. */
@@ -346,7 +346,7 @@ static bool is_needed(const struct trace *trace, const struct trace_block *block
 {
     return block->died > at
             && (block->shared || patterns_doubt_of(block) != PATTERNS_DOUBTS
-                    || block->uses.last >= trace->events[at].time_ns);
+                    || trace_uses(trace, block).last >= trace->events[at].time_ns);
 }
 
 /* The hints that the acting code would apply to something that must stay in this run. */
@@ -408,9 +408,9 @@ static bool is_hinted(const struct mine *out, const struct trace *trace,
     return matches[id].rule < out->hint_count && !matches[id].small && !trace->blocks[id].native;
 }
 
-static bool is_unused(const struct trace_block *block)
+static bool is_unused(const struct trace *trace, const struct trace_block *block)
 {
-    return block->uses.count == 0 && patterns_doubt_of(block) == PATTERNS_DOUBTS;
+    return trace_uses(trace, block).count == 0 && patterns_doubt_of(block) == PATTERNS_DOUBTS;
 }
 
 static void count_matches(struct work *work, const struct predict_match *matches)
@@ -425,7 +425,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
             hint->most = max_of(hint->most, size);
             hint->count++;
             hint->bytes += size;
-            hint->unused += is_unused(&work->job->trace->blocks[i]);
+            hint->unused += is_unused(work->job->trace, &work->job->trace->blocks[i]);
             trace_sum_add(hint->grower ? &out->grown : &out->covered, size);
         } else if (work->grower[i]) { /* the run ended before the hint's time came */
             trace_sum_add(&out->grown, size);

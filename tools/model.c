@@ -203,28 +203,29 @@ static void plain_event(
     bool inside = at >= window.first;
 
     if (event->kind == TRACE_RESERVED)
-        plain->reserved = event->value;
+        plain->reserved = trace_value(trace, event);
     /* A block is released once, and never freed before: from then on it is only an address. */
-    if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE && event->value == HINT_LIVE)
+    if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE
+            && trace_value(trace, event) == HINT_LIVE)
         plain->stored_512 -= stored(&trace->blocks[event->block]);
     if (event->kind == TRACE_ALLOC) {
-        plain->live += event->value;
-        plain->live_512 += round_512(event->value);
+        plain->live += trace_value(trace, event);
+        plain->live_512 += round_512(trace_value(trace, event));
         plain->stored_512 += stored(&trace->blocks[event->block]);
         if (inside)
-            figures_born(f, event->value, at);
+            figures_born(f, trace_value(trace, event), at);
     }
     if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
-        plain->live -= event->value;
-        plain->live_512 -= round_512(event->value);
+        plain->live -= trace_value(trace, event);
+        plain->live_512 -= round_512(trace_value(trace, event));
         if (trace->blocks[event->block].mode != HINT_LIVE)
             plain->stored_512 -= stored(&trace->blocks[event->block]);
         if (inside && trace->blocks[event->block].born >= window.first) {
-            f->freed += event->value;
+            f->freed += trace_value(trace, event);
             f->freed_count++;
-            f->remaining -= event->value;
+            f->remaining -= trace_value(trace, event);
         } else if (inside) {
-            f->outside_freed += event->value;
+            f->outside_freed += trace_value(trace, event);
             f->outside_freed_count++;
         }
     }
@@ -315,11 +316,11 @@ static void anchor_peaks(struct anchor_walk *walk)
     for (uint32_t at = 0; at < walk->window.last; at++) {
         const struct trace_event *event = &trace->events[at];
         if (event->kind == TRACE_ALLOC)
-            live += event->value;
+            live += trace_value(trace, event);
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE)
-            live -= event->value;
+            live -= trace_value(trace, event);
         if (event->kind == TRACE_RESERVED)
-            reserved = event->value;
+            reserved = trace_value(trace, event);
         if (event->kind == TRACE_ENTER)
             open[count++] = event->anchor;
         for (size_t i = 0; i < count && at >= walk->window.first; i++) {

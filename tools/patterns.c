@@ -43,8 +43,7 @@ static uint64_t find_end(const struct trace *trace)
         if (trace->events[i].time_ns > end)
             end = trace->events[i].time_ns;
     for (size_t i = 0; i < trace->block_count; i++)
-        if (trace->blocks[i].uses.last > end)
-            end = trace->blocks[i].uses.last;
+        end = max_of(end, trace_uses(trace, &trace->blocks[i]).last);
     return end;
 }
 
@@ -95,13 +94,13 @@ static bool any_between(const uint32_t *counts, uint32_t from, uint32_t to)
 
 enum patterns_doubt patterns_doubt_of(const struct trace_block *block)
 {
-    if (!(block->uses.flags & FORMAT_USE_WATCHED) || block->born_ns == 0)
+    if (!(block->use_flags & FORMAT_USE_WATCHED) || block->born_ns == 0)
         return PATTERNS_NOT_WATCHED;
-    if (block->uses.flags & FORMAT_USE_LOST)
+    if (block->use_flags & FORMAT_USE_LOST)
         return PATTERNS_LOST;
-    if (block->uses.flags & FORMAT_USE_SHOWN)
+    if (block->use_flags & FORMAT_USE_SHOWN)
         return PATTERNS_SHOWN;
-    return block->uses.flags & FORMAT_USE_UNSEEN ? PATTERNS_UNSEEN : PATTERNS_DOUBTS;
+    return block->use_flags & FORMAT_USE_UNSEEN ? PATTERNS_UNSEEN : PATTERNS_DOUBTS;
 }
 
 static uint32_t row_of(struct work *work, enum patterns_kind pattern,
@@ -159,7 +158,8 @@ static uint64_t end_ns_of(const struct work *work, const struct trace_block *blo
 
 static void find_after_last_use(struct work *work, const struct trace_block *block, uint32_t last)
 {
-    struct interval after = {block->uses.last, end_ns_of(work, block), last, end_of(work, block)};
+    struct interval after = {
+            trace_uses(work->trace, block).last, end_ns_of(work, block), last, end_of(work, block)};
 
     if (block->died == TRACE_NEVER)
         add_block(work, PATTERNS_LEAK, block, NULL, after);
@@ -170,17 +170,17 @@ static void find_after_last_use(struct work *work, const struct trace_block *blo
 /* An event that comes right after a moment finds the block there: it may be missing until just before that event. */
 static void find_before_uses(struct work *work, const struct trace_block *block)
 {
-    const struct trace_uses *uses = &block->uses;
-    uint32_t first = event_after(work, uses->first, block->born);
-    uint32_t gap = event_after(work, uses->gap_end - uses->gap, block->born);
-    uint32_t gap_end = event_after(work, uses->gap_end, block->born);
+    const struct trace_uses uses = trace_uses(work->trace, block);
+    uint32_t first = event_after(work, uses.first, block->born);
+    uint32_t gap = event_after(work, uses.gap_end - uses.gap, block->born);
+    uint32_t gap_end = event_after(work, uses.gap_end, block->born);
 
-    if (uses->first > block->born_ns && any_between(work->frees, block->born + 1, first))
+    if (uses.first > block->born_ns && any_between(work->frees, block->born + 1, first))
         add_block(work, PATTERNS_EARLY, block, NULL,
-                (struct interval){block->born_ns, uses->first, block->born, first - 1});
-    if (uses->gap > 0 && any_between(work->allocs, gap, gap_end))
+                (struct interval){block->born_ns, uses.first, block->born, first - 1});
+    if (uses.gap > 0 && any_between(work->allocs, gap, gap_end))
         add_block(work, PATTERNS_IDLE, block, NULL,
-                (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
+                (struct interval){uses.gap_end - uses.gap, uses.gap_end, gap, gap_end - 1});
 }
 
 /* Its patterns; returns the event after which nobody needed it, TRACE_NEVER: it was freed then. */
@@ -190,14 +190,14 @@ static uint32_t find_patterns(struct work *work, const struct trace_block *block
             block->born_ns, end_ns_of(work, block), block->born, end_of(work, block)};
     uint32_t last;
 
-    if (block->uses.count == 0) {
+    if (trace_uses(work->trace, block).count == 0) {
         add_block(work, PATTERNS_UNUSED, block, NULL, life);
         return block->born;
     }
-    last = event_after(work, block->uses.last, block->born);
+    last = event_after(work, trace_uses(work->trace, block).last, block->born);
     find_before_uses(work, block);
     find_after_last_use(work, block, last);
-    if (block->uses.flags & FORMAT_USE_DEAD_WRITE)
+    if (block->use_flags & FORMAT_USE_DEAD_WRITE)
         add_block(work, PATTERNS_DEAD_WRITE, block, NULL, (struct interval){0});
     return last <= life.to ? last - 1 : TRACE_NEVER;
 }
@@ -303,7 +303,7 @@ static uint64_t judge_blocks(struct work *work)
         }
         figures->judged++;
         figures->judged_bytes += block->size;
-        if (block->uses.count != 0)
+        if (trace_uses(trace, block).count != 0)
             work->used[work->used_count++] = (uint32_t)i;
         at[i] = find_patterns(work, block);
     }

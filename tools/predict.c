@@ -68,7 +68,7 @@ static struct edge make_launch(const struct trace *trace, const struct trace_eve
             .anchor = event->anchor,
             .instance = anchor->instance,
             .path = anchor->path,
-            .name = trace->launches[event->value]};
+            .name = trace->launches[event->number]};
 }
 
 /* ---- when a block is due ---- */
@@ -146,7 +146,7 @@ bool predict_edge(const struct trace *trace, uint32_t at, struct edge *ret_edge)
     const struct trace_event *event = &trace->events[at];
 
     if (event->kind == TRACE_CALL)
-        *ret_edge = make_call(trace, event->value);
+        *ret_edge = make_call(trace, event->number);
     else if (event->kind == TRACE_LAUNCH)
         *ret_edge = make_launch(trace, event);
     else if (is_edge(event))
@@ -510,7 +510,7 @@ static int replay_event(struct replay *replay, uint32_t at)
     if (event->kind == TRACE_FREE)
         return replay_free(replay, event);
     if (event->kind == TRACE_CALL)
-        return replay_call(replay, event->value);
+        return replay_call(replay, event->number);
     if (event->kind == TRACE_LAUNCH)
         return replay_edge(replay, make_launch(replay->trace, event));
     return is_edge(event) ? replay_edge(replay, make_edge(replay->trace, event)) : 0;

@@ -84,7 +84,7 @@ static struct candidate *sort(
         const struct trace_block *block = &trace->blocks[blocks[i]];
 
         sorted[i] = (struct candidate){.size = (block->size + 511) & ~UINT64_C(511),
-                .time = by_last ? block->uses.last : block->uses.first,
+                .time = by_last ? trace_uses(trace, block).last : trace_uses(trace, block).first,
                 .device = block->device,
                 .block = blocks[i],
                 .died = block->died};

@@ -76,13 +76,21 @@ uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack)
     if (count == 0 && pystack == 0)
         return *known = 0;
     *known = trace_add_stack(stacks->trace, ours, count, count == READ_FRAMES_MAX);
+    VEC_PUSH(stacks->sites, stacks->site_count, stacks->site_room) =
+            read_site(stacks->capture, leaf);
     if (pystack != 0)
         add_python(stacks, *known, pystack);
     return *known;
 }
 
+uint64_t stacks_site(const struct stacks *stacks, uint32_t number)
+{
+    return number ? stacks->sites[number - 1] : read_site(stacks->capture, 0);
+}
+
 void stacks_done(struct stacks *stacks)
 {
+    free(stacks->sites);
     keytable_done(&stacks->modules);
     keytable_done(&stacks->known);
 }

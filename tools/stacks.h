@@ -20,10 +20,15 @@ struct stacks {
     struct trace *trace;
     struct keytable modules; /* module number -> the trace's */
     struct keytable known;   /* (leaf, Python leaf) -> the trace's */
+    uint64_t *sites; /* of the trace's stacks but the empty one, which must all be made here */
+    size_t site_count, site_room;
 };
 
 /* The native stack with the Python stack of the same moment; 0 = neither is there. */
 uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack);
+
+/* The site of a stack that stacks_number returned. */
+uint64_t stacks_site(const struct stacks *stacks, uint32_t number);
 
 /* Adds a module of a capture to a trace; returns its number there. */
 uint32_t stacks_add_module(struct trace *trace, const struct read_module *module);

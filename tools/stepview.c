@@ -28,9 +28,9 @@ static bool has_threads(const struct trace *trace)
     return false;
 }
 
-static uint32_t lane_of(const struct trace_event *event, bool by_thread)
+static uint32_t lane_of(const struct trace *trace, const struct trace_event *event, bool by_thread)
 {
-    uint64_t lane = by_thread ? event->thread : event->stream;
+    uint64_t lane = by_thread ? event->thread : trace_stream(trace, event);
 
     return (uint32_t)(lane ^ lane >> 32);
 }
@@ -53,7 +53,7 @@ static struct sequence sequence_of(const struct load *load, struct model_window 
             continue;
         const struct trace_block *block = &trace->blocks[event->block];
         sequence.allocs[sequence.count] = (struct period_alloc){
-                block->site, block->size, PERIOD_NEVER, lane_of(event, by_thread)};
+                block->site, block->size, PERIOD_NEVER, lane_of(trace, event, by_thread)};
         sequence.events[sequence.count++] = i;
         numbers[event->block] = sequence.count;
     }

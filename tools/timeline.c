@@ -25,10 +25,11 @@ static void level_apply(struct level *level, uint32_t at)
     bool is_death = event->kind == TRACE_FREE && event->block != TRACE_NONE;
 
     if (event->kind == TRACE_RESERVED)
-        level->reserved = event->value;
+        level->reserved = trace_value(level->job->trace, event);
     if (!is_birth && !is_death)
         return;
-    uint64_t change = is_birth ? event->value : 0 - event->value;
+    uint64_t size = trace_value(level->job->trace, event);
+    uint64_t change = is_birth ? size : 0 - size;
     level->live += change;
     if (level->of_key)
         level->of_key[level->job->keys[event->block]] += change;

@@ -8,6 +8,8 @@
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
+#define THREAD_BITS 0x7fffffu /* as many as an event has for its thread */
+
 /* The ranges that one thread has open, innermost last. */
 struct open_ranges {
     uint32_t *anchors;
@@ -15,9 +17,10 @@ struct open_ranges {
 };
 
 struct trace_index {
-    struct keytable live;      /* address -> block, TRACE_NONE once it is free */
+    struct keytable live;      /* address -> block */
     struct keytable instances; /* path -> how many instances there were */
-    struct keytable nth;       /* (anchor, site, size) -> how many blocks there were */
+    struct keytable nth;       /* (anchor, site, size) -> how many blocks asked for their number */
+    struct keytable streams;   /* identity -> index in `streams` */
     struct open_ranges *threads;
     size_t thread_count, thread_room;
 };
@@ -41,6 +44,15 @@ void trace_sum_add(struct trace_sum *sum, uint64_t bytes)
     sum->bytes += bytes;
 }
 
+static uint32_t number_of_stream(struct trace *trace, uint64_t stream)
+{
+    uint32_t number = keytable_number(&trace->index->streams, (struct key){stream, 0, 0});
+
+    if (number == trace->stream_count)
+        VEC_PUSH(trace->streams, trace->stream_count, trace->stream_room) = stream;
+    return number;
+}
+
 struct trace *trace_new(void)
 {
     struct trace *trace = vec_new(1, sizeof(*trace));
@@ -49,6 +61,7 @@ struct trace *trace_new(void)
     (void)trace_add_anchor(trace, "", 0);
     trace->anchors[0].enter = 0;
     (void)trace_add_stack(trace, NULL, 0, false);
+    (void)number_of_stream(trace, 0); /* that of an event which says nothing else */
     return trace;
 }
 
@@ -65,6 +78,7 @@ void trace_free(struct trace *trace)
     keytable_done(&trace->index->live);
     keytable_done(&trace->index->instances);
     keytable_done(&trace->index->nth);
+    keytable_done(&trace->index->streams);
     free(trace->index->threads);
     free(trace->index);
     free(trace->events);
@@ -77,7 +91,16 @@ void trace_free(struct trace *trace)
     free(trace->calls);
     free(trace->launches);
     free(trace->uses);
+    free(trace->streams);
+    free(trace->reserved);
+    free(trace->used);
     free(trace);
+}
+
+void trace_reserve(struct trace *trace, size_t events, size_t blocks)
+{
+    trace->events = vec_grow(trace->events, events, sizeof(*trace->events), &trace->event_room);
+    trace->blocks = vec_grow(trace->blocks, blocks, sizeof(*trace->blocks), &trace->block_room);
 }
 
 uint32_t trace_add_module(struct trace *trace, const struct trace_module *module)
@@ -158,6 +181,12 @@ static uint32_t add_event(struct trace *trace, struct trace_event event)
     return (uint32_t)(trace->event_count - 1);
 }
 
+static uint32_t count_nth(struct trace *trace, const struct trace_block *birth)
+{
+    return (*keytable_at(
+            &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0))++;
+}
+
 uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 {
     /* An address that is still live here was freed unseen (a lost record): it cannot be handed out twice. */
@@ -165,21 +194,17 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
         (void)trace_add_free(trace, birth->address, birth->thread);
 
     uint32_t id = (uint32_t)trace->block_count;
-    uint32_t *nth = keytable_at(
-            &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0);
     struct trace_block block = *birth;
 
     if (birth->nth == TRACE_COUNT_NTH)
-        block.nth = *nth;
-    (*nth)++;
+        block.nth = count_nth(trace, birth);
     block.died = TRACE_NEVER;
     block.released = TRACE_NEVER;
     block.born = add_event(trace,
             (struct trace_event){.kind = TRACE_ALLOC,
                     .block = id,
                     .anchor = birth->anchor,
-                    .thread = birth->thread,
-                    .value = birth->size,
+                    .thread = birth->thread & THREAD_BITS,
                     .by_stream = birth->stream});
     VEC_PUSH(trace->blocks, trace->block_count, trace->block_room) = block;
     *keytable_at(&trace->index->live, (struct key){birth->address, 0, 0}, id) = id;
@@ -205,24 +230,46 @@ uint32_t trace_find_last(const struct trace *trace, uint64_t address)
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at = add_event(
-            trace, (struct trace_event){.kind = TRACE_FREE, .block = id, .thread = thread});
+    uint32_t at = add_event(trace,
+            (struct trace_event){.kind = TRACE_FREE, .block = id, .thread = thread & THREAD_BITS});
 
     if (id == TRACE_NONE)
         return id;
     trace->blocks[id].died = at;
-    trace->events[at].value = trace->blocks[id].size;
     /* until somebody knows better */
-    trace_set_stream(trace, trace->events[trace->blocks[id].born].stream, trace->blocks[id].stream);
-    *keytable_at(&trace->index->live, (struct key){address, 0, 0}, id) = TRACE_NONE;
+    trace->events[at].number = trace->events[trace->blocks[id].born].number;
+    trace->events[at].by_stream = trace->blocks[id].stream;
+    keytable_remove(&trace->index->live, (struct key){address, 0, 0});
     return id;
+}
+
+uint64_t trace_stream(const struct trace *trace, const struct trace_event *event)
+{
+    return trace->streams[event->number];
+}
+
+uint64_t trace_value(const struct trace *trace, const struct trace_event *event)
+{
+    switch (event->kind) {
+    case TRACE_ALLOC:
+    case TRACE_FREE:
+        return event->block == TRACE_NONE ? 0 : trace->blocks[event->block].size;
+    case TRACE_RESERVED:
+        return trace->reserved[event->number];
+    case TRACE_RELEASE:
+    case TRACE_CALL:
+    case TRACE_LAUNCH:
+        return event->number;
+    default:
+        return 0;
+    }
 }
 
 void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream)
 {
     struct trace_event *event = &trace->events[trace->event_count - 1];
 
-    event->stream = stream;
+    event->number = number_of_stream(trace, stream);
     event->by_stream = by_stream;
 }
 
@@ -271,8 +318,10 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
     struct open_ranges *ranges = ranges_of(trace, thread);
     struct trace_anchor *a = &trace->anchors[anchor];
     uint32_t at = add_event(trace,
-            (struct trace_event){
-                    .kind = kind, .block = TRACE_NONE, .anchor = anchor, .thread = thread});
+            (struct trace_event){.kind = kind,
+                    .block = TRACE_NONE,
+                    .anchor = anchor,
+                    .thread = thread & THREAD_BITS});
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
@@ -291,8 +340,10 @@ uint32_t trace_add_release(
 {
     uint32_t id = trace_find_live(trace, address);
     uint32_t at = add_event(trace,
-            (struct trace_event){
-                    .kind = TRACE_RELEASE, .block = id, .anchor = anchor, .value = (uint64_t)mode});
+            (struct trace_event){.kind = TRACE_RELEASE,
+                    .block = id,
+                    .anchor = anchor,
+                    .number = (uint32_t)mode});
 
     if (id == TRACE_NONE)
         return id;
@@ -318,11 +369,66 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
             (struct trace_event){.kind = TRACE_CALL,
                     .block = TRACE_NONE,
                     .anchor = call->anchor,
-                    .thread = thread,
-                    .value = trace->call_count - 1});
+                    .thread = thread & THREAD_BITS,
+                    .number = (uint32_t)(trace->call_count - 1)});
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
         own->buffer[i].block =
                 own->buffer[i].arg ? trace_find_live(trace, own->buffer[i].address) : TRACE_NONE;
+}
+
+/* ---- uses ---- */
+
+/* Seven bits in a byte, the upper bit: there are more. */
+static void put_number(struct trace *trace, uint64_t number)
+{
+    for (; number > 0x7f; number >>= 7)
+        VEC_PUSH(trace->used, trace->used_bytes, trace->used_room) = (unsigned char)(number | 0x80);
+    VEC_PUSH(trace->used, trace->used_bytes, trace->used_room) = (unsigned char)number;
+}
+
+static uint64_t get_number(const unsigned char **at)
+{
+    uint64_t number = 0;
+    unsigned shift = 0;
+
+    for (; **at & 0x80; shift += 7)
+        number |= (uint64_t)(*(*at)++ & 0x7f) << shift;
+    return number | (uint64_t) * (*at)++ << shift;
+}
+
+/* Modulo 2^64, so that times in any order come back as they were. Most take a third of their 40 bytes. */
+void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses *uses)
+{
+    struct trace_block *own = &trace->blocks[block];
+
+    own->uses_at = 0;
+    if (memcmp(uses, &(struct trace_uses){0}, sizeof(*uses)) == 0)
+        return;
+    if (trace->used_bytes == 0)
+        put_number(trace, 0); /* 0 is no place */
+    if (trace->used_bytes > UINT32_MAX)
+        vec_out_of_memory();
+    own->uses_at = (uint32_t)trace->used_bytes;
+    put_number(trace, uses->count);
+    put_number(trace, uses->first);
+    put_number(trace, uses->last - uses->first);
+    put_number(trace, uses->gap);
+    put_number(trace, uses->last - uses->gap_end);
+}
+
+struct trace_uses trace_uses(const struct trace *trace, const struct trace_block *block)
+{
+    const unsigned char *at = &trace->used[block->uses_at];
+    struct trace_uses uses = {0};
+
+    if (block->uses_at == 0)
+        return uses;
+    uses.count = get_number(&at);
+    uses.first = get_number(&at);
+    uses.last = get_number(&at) + uses.first;
+    uses.gap = get_number(&at);
+    uses.gap_end = uses.last - get_number(&at);
+    return uses;
 }
 
 /* ---- which block a buffer lies in ---- */
@@ -420,7 +526,7 @@ void trace_place_calls(struct trace *trace)
             count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
         if (event->kind != TRACE_CALL)
             continue;
-        struct trace_call *call = &trace->calls[event->value];
+        struct trace_call *call = &trace->calls[event->number];
         for (unsigned k = 0; k < FORMAT_CALL_BUFFERS; k++)
             if (is_unplaced(&call->buffer[k]))
                 call->buffer[k].block = block_around(&living, call->buffer[k].address);
@@ -436,8 +542,8 @@ void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, ui
             (struct trace_event){.kind = TRACE_LAUNCH,
                     .block = TRACE_NONE,
                     .anchor = anchor,
-                    .thread = thread,
-                    .value = trace->launch_count});
+                    .thread = thread & THREAD_BITS,
+                    .number = (uint32_t)trace->launch_count});
     VEC_PUSH(trace->launches, trace->launch_count, trace->launch_room) = name;
 }
 
@@ -454,11 +560,15 @@ void trace_add_use(struct trace *trace, uint32_t block, uint64_t time_ns, uint32
 void trace_add_reserved(struct trace *trace, uint64_t bytes)
 {
     (void)add_event(trace,
-            (struct trace_event){.kind = TRACE_RESERVED, .block = TRACE_NONE, .value = bytes});
+            (struct trace_event){.kind = TRACE_RESERVED,
+                    .block = TRACE_NONE,
+                    .number = (uint32_t)trace->reserved_count});
+    VEC_PUSH(trace->reserved, trace->reserved_count, trace->reserved_room) = bytes;
 }
 
 uint32_t trace_add_other(struct trace *trace, uint32_t thread)
 {
     return add_event(trace,
-            (struct trace_event){.kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread});
+            (struct trace_event){
+                    .kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread & THREAD_BITS});
 }

@@ -30,33 +30,33 @@
 /* nth of a birth that does not know it: trace_add_alloc counts those of one (anchor instance, site, size). */
 #define TRACE_COUNT_NTH (UINT32_MAX - 1)
 
-enum trace_kind {
-    TRACE_ALLOC,    /* block */
-    TRACE_FREE,     /* block; TRACE_NONE: an address that is not in the capture */
+enum __attribute__((packed)) trace_kind {
+    TRACE_ALLOC,    /* block; trace_value: its size */
+    TRACE_FREE,     /* likewise; block TRACE_NONE: an address that is not in the capture, value 0 */
     TRACE_ENTER,    /* anchor */
     TRACE_EXIT,     /* anchor */
     TRACE_MARK,     /* anchor */
-    TRACE_RELEASE,  /* block: a hint's storage release is due (value: enum hint_mode) */
-    TRACE_RESERVED, /* value: bytes held from the driver from here on */
-    TRACE_CALL,     /* value: index in `calls` */
-    TRACE_LAUNCH,   /* anchor; value: index in `launches` */
+    TRACE_RELEASE,  /* block: a hint's storage release is due (trace_value: enum hint_mode) */
+    TRACE_RESERVED, /* trace_value: bytes held from the driver from here on */
+    TRACE_CALL,     /* trace_value: index in `calls` */
+    TRACE_LAUNCH,   /* anchor; trace_value: index in `launches` */
     TRACE_OTHER,    /* counted elsewhere (touches, refusals) */
 };
 
+/* A run has tens of millions of these: 32 bytes. */
 struct trace_event {
-    enum trace_kind kind;
     /* As the capture numbered it, the rows of a csv from 1; 0 = it was made up from what lived before. */
     uint64_t seq;
     /* 0 = not known; of events side by side in time the later may be the earlier by a little. A csv begins at 0. */
     uint64_t time_ns;
     uint32_t block;
     uint32_t anchor;
-    uint32_t thread; /* small number, in order of appearance */
-    uint64_t value;
-    /* ALLOC, FREE: the stream's identity as the capture says it, and whether it was the stream API */
-    uint64_t stream;
-    bool by_stream;
+    uint32_t number;      /* for trace_value and trace_stream */
+    uint32_t thread : 23; /* small number, in order of appearance */
+    bool by_stream : 1;   /* ALLOC, FREE: it was the stream API */
+    enum trace_kind kind;
 };
+_Static_assert(sizeof(struct trace_event) == 32, "what a long run takes");
 
 struct trace_frame {
     uint32_t module; /* TRACE_NONE: no module known, offset is the address */
@@ -107,12 +107,11 @@ struct trace_call {
     } buffer[FORMAT_CALL_BUFFERS];
 };
 
-/* When a block was used; 0 = never, or not known (`flags`: FORMAT_USE_* of tracker/format.h). */
+/* When a block was used; 0 = never, or not known (trace_block.use_flags). */
 struct trace_uses {
     uint64_t first, last;
     uint64_t gap, gap_end; /* the longest time between two uses */
     uint64_t count;
-    unsigned flags;
 };
 
 /* A call uses a block: of one thread at one time it is one call. Only where the run had the order of uses recorded. */
@@ -123,24 +122,27 @@ struct trace_use {
     bool may;    /* perhaps it is none: a word of a larger parameter */
 };
 
+/* There are millions of these: 88 bytes. */
 struct trace_block {
     uint64_t address, size, site;
     uint64_t born_ns, died_ns; /* 0 = not known, died_ns of what is live too */
-    struct trace_uses uses;
-    uint32_t stack, anchor; /* anchor 0 = outside all */
+    uint32_t uses_at;          /* trace_uses */
+    uint32_t stack, anchor;    /* anchor 0 = outside all */
     uint32_t nth, thread;
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
     uint32_t released;   /* event index of the edge at which a hint released it, TRACE_NEVER */
-    enum hint_mode mode; /* of that release */
     int32_t rule;        /* the hint that matched it, -1 none */
-    int device;
-    enum memclass memclass;
-    uint16_t stream_number; /* as tag.stream */
-    bool native;  /* made by the driver itself, not from the pool: no hint can act on it */
-    bool stream;  /* by the stream API */
-    bool is_main; /* by the process's first thread */
-    bool shared;  /* exported, registered or described: no hint may act on its site (R85) */
+    int16_t device;
+    uint16_t stream_number;  /* as tag.stream */
+    enum hint_mode mode : 8; /* of its release by a hint */
+    enum memclass memclass : 8;
+    uint8_t use_flags; /* FORMAT_USE_* of tracker/format.h: what its uses are worth */
+    bool native;       /* made by the driver itself, not from the pool: no hint can act on it */
+    bool stream;       /* by the stream API */
+    bool is_main;      /* by the process's first thread */
+    bool shared;       /* exported, registered or described: no hint may act on its site (R85) */
 };
+_Static_assert(sizeof(struct trace_block) == 88, "what a long run takes");
 
 struct trace {
     struct trace_event *events;
@@ -153,8 +155,12 @@ struct trace {
     struct trace_call *calls;
     const char **launches;  /* names of kernels; they live as long as the capture */
     struct trace_use *uses; /* in the order of the calls; no events */
+    uint64_t *streams;      /* identities as the capture has them */
+    uint64_t *reserved;     /* bytes, of the events of that kind */
+    unsigned char *used;    /* of trace_uses */
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
-            module_count, call_count, launch_count, use_count;
+            module_count, call_count, launch_count, use_count, stream_count, reserved_count,
+            used_bytes;
 
     const char *rank;                      /* of the process, the load's; NULL = none */
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
@@ -162,7 +168,7 @@ struct trace {
 
     /* build time: */
     size_t event_room, block_room, anchor_room, stack_room, frame_room, pyframe_room, module_room,
-            call_room, launch_room, use_room;
+            call_room, launch_room, use_room, stream_room, reserved_room, used_room;
     struct trace_index *index;
 };
 
@@ -176,6 +182,9 @@ void trace_sum_add(struct trace_sum *sum, uint64_t bytes);
 
 struct trace *trace_new(void);
 void trace_free(struct trace *trace);
+
+/* Room for so many events and blocks, so that none is moved when they come. More may come, and fewer. */
+void trace_reserve(struct trace *trace, size_t events, size_t blocks);
 
 /* `module` is copied, its path too. */
 uint32_t trace_add_module(struct trace *trace, const struct trace_module *module);
@@ -197,6 +206,16 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth);
 
 /* The block that dies, TRACE_NONE if none was known at this address. */
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
+
+/* What an event says beside the others: see enum trace_kind; 0 for other kinds. */
+uint64_t trace_value(const struct trace *trace, const struct trace_event *event);
+
+/* The identity of the stream of an alloc or a free, as the capture says it. */
+uint64_t trace_stream(const struct trace *trace, const struct trace_event *event);
+
+/* When a block was used: all 0 where it never was, or nothing is known. */
+struct trace_uses trace_uses(const struct trace *trace, const struct trace_block *block);
+void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses *uses);
 
 /* The stream of the last event, an alloc or a free. */
 void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream);

@@ -21,10 +21,12 @@ void *vec_grow(void *base, size_t need, size_t size, size_t *room)
     size_t more = *room ? *room * 2 : 16;
     if (more < need)
         more = need;
-    void *moved = reallocarray(base, more, size);
+    /* what calloc gives is no memory before it is written to */
+    void *moved = base ? reallocarray(base, more, size) : calloc(more, size);
     if (!moved)
         vec_out_of_memory();
-    memset((char *)moved + *room * size, 0, (more - *room) * size);
+    if (base)
+        memset((char *)moved + *room * size, 0, (more - *room) * size);
     *room = more;
     return moved;
 }

@@ -80,8 +80,9 @@ static void add_birth(struct builder *builder, uint32_t number)
             (struct workload_event){.block = builder->numbers[number]};
     VEC_PUSH(workload->blocks, workload->block_count, workload->block_room) =
             (struct workload_block){.size = block->size,
-                    .stream = stream_number(
-                            builder, builder->trace->events[block->born].stream, block->stream),
+                    .stream = stream_number(builder,
+                            trace_stream(builder->trace, &builder->trace->events[block->born]),
+                            block->stream),
                     .device = device};
     if ((uint32_t)device >= workload->device_count)
         workload->device_count = (uint32_t)device + 1;
@@ -91,10 +92,10 @@ static void add_death(struct builder *builder, const struct trace_event *event)
 {
     struct workload *workload = builder->workload;
 
-    VEC_PUSH(workload->events, workload->event_count, workload->event_room) =
-            (struct workload_event){.block = builder->numbers[event->block],
-                    .stream = stream_number(builder, event->stream, event->by_stream),
-                    .is_free = true};
+    VEC_PUSH(workload->events, workload->event_count,
+            workload->event_room) = (struct workload_event){.block = builder->numbers[event->block],
+            .stream = stream_number(builder, trace_stream(builder->trace, event), event->by_stream),
+            .is_free = true};
 }
 
 /* What is live when the window begins. */

@@ -250,12 +250,6 @@ static void give_words(struct read_capture *capture)
         capture->live[i].path = read_string(capture, capture->live[i].path_number);
     for (size_t i = 0; i < capture->other_count; i++)
         capture->other[i].path = read_string(capture, capture->other[i].path_number);
-    for (size_t i = 0; i < capture->event_count; i++) {
-        struct read_event *event = &capture->event[i];
-
-        event->path = read_string(capture, event->path_number);
-        event->stack = event->stack <= nodes ? event->stack : 0;
-    }
     for (size_t i = 0; i < capture->oom_record_count; i++) {
         capture->oom[i].call = read_string(capture, capture->oom[i].what.call);
         capture->oom[i].path = read_string(capture, capture->oom[i].what.path);
@@ -321,20 +315,28 @@ static int read_source(const struct read_source *source, unsigned parts,
     return 0;
 }
 
+/* For those who open a capture with all its events. */
+static int list_events(int r, struct read_capture **capture, struct read_error *ret_error)
+{
+    struct reader teller = {.error = ret_error};
+
+    if (r == 0 && !read_list(*capture)) {
+        read_close(*capture);
+        return read_no_memory(&teller);
+    }
+    return r;
+}
+
 int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
         struct read_error *ret_error)
 {
     struct read_source source = {.fd = -1, .bytes = bytes, .length = length};
 
-    return read_source(&source, READ_ALL, ret_capture, ret_error);
+    return list_events(
+            read_source(&source, READ_ALL, ret_capture, ret_error), ret_capture, ret_error);
 }
 
-int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
-{
-    return read_open_parts(path, READ_ALL, ret_capture, ret_error);
-}
-
-int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
+static int read_file(const char *path, unsigned parts, struct read_capture **ret_capture,
         struct read_error *ret_error)
 {
     struct reader teller = {.error = ret_error};
@@ -355,6 +357,22 @@ int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_
     }
     (void)close(source.fd);
     return r;
+}
+
+int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
+{
+    return read_file(path, READ_ALL, ret_capture, ret_error);
+}
+
+int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
+        struct read_error *ret_error)
+{
+    return list_events(read_file(path, parts, ret_capture, ret_error), ret_capture, ret_error);
+}
+
+int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
+{
+    return read_open_parts(path, READ_ALL, ret_capture, ret_error);
 }
 
 bool read_is_damaged(const struct read_capture *capture)
@@ -386,6 +404,8 @@ static void free_private(struct read_private *private)
     for (uint32_t i = 0; private->string && i <= private->strings; i++)
         free(private->string[i]);
     free(private->string);
+    free(private->log);
+    free(private->chunk);
     free(private->node);
     for (uint32_t i = 0; private->code && i <= private->codes; i++)
         free(private->code[i].lines);

@@ -111,7 +111,6 @@ struct read_event {
     enum format_hint_what what; /* hint */
     enum hint_mode mode;        /* hint */
     int rule;                   /* hint, -1 = none */
-    size_t order;               /* of reading, for equal seq and time */
 };
 
 /* Why an allocation failed. */
@@ -246,9 +245,10 @@ struct read_capture {
     size_t live_count;
     struct read_live *other; /* live, and not this process's device memory */
     size_t other_count;
-    struct read_event *event; /* by seq, then time */
+    struct read_event *event; /* by seq, then time; of read_begin NULL */
     size_t event_count;
-    struct read_oom *oom; /* by number */
+    size_t kind_count[FORMAT_EVENT_KIND_COUNT]; /* events by kind */
+    struct read_oom *oom;                       /* by number */
     size_t oom_record_count;
     struct read_place *place; /* most at the high-water mark first */
     size_t place_count;
@@ -305,6 +305,25 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
 
 int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
         struct read_error *ret_error);
+
+/*
+ * All of it without `event`: events are walked through one after the other, and take no more memory than they take in the file. An
+ * element of `event` takes twenty times as much.
+ */
+int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
+
+/*
+ * The events in their order, from the first one on. read_walk_next: valid until the next call; NULL = that was all, or there is
+ * no memory: then there were fewer than event_count. With `is_last` the memory of events that were passed is given back, and no walk
+ * can come after it. read_walk_new returns NULL if there is no memory. The walk must not outlive the capture.
+ */
+struct read_walk;
+struct read_walk *read_walk_new(struct read_capture *capture, bool is_last);
+const struct read_event *read_walk_next(struct read_walk *walk);
+void read_walk_free(struct read_walk *walk);
+
+/* Fills in `event`; false = no memory. */
+bool read_list(struct read_capture *capture);
 
 /* All of it, from bytes in memory, which need not live longer than the call. */
 int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,

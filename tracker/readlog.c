@@ -4,6 +4,7 @@
 #include "tracker/eventcode.h"
 #include "tracker/formatsum.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,8 +87,7 @@ static void set_call(struct read_event *to, const struct format_event *from)
     set_place(to, 0, from->u.call.path, from->u.call.instance);
 }
 
-/* false = a record that makes no sense. */
-static bool decode(const struct format_event *from, struct read_event *to)
+bool read_decode(const struct format_event *from, struct read_event *to)
 {
     *to = (struct read_event){
             .kind = (enum format_event_kind)(from->head & 0xff),
@@ -133,21 +133,6 @@ static bool decode(const struct format_event *from, struct read_event *to)
     }
 }
 
-static int take_event(struct reader *reader, const struct format_event *from)
-{
-    struct read_capture *capture = reader->capture;
-
-    if (read_make_room((void **)&capture->event, &reader->event_size, capture->event_count,
-                sizeof *capture->event)
-            < 0)
-        return read_no_memory(reader);
-    if (decode(from, &capture->event[capture->event_count]))
-        capture->event_count++;
-    else
-        capture->bad_records++;
-    return 0;
-}
-
 /* The length of the record at `from`, of which `left` bytes are there; 0 = it is none. */
 static size_t record_length(const unsigned char *from, uint32_t left)
 {
@@ -174,48 +159,158 @@ static bool is_whole(const unsigned char *records, uint64_t number, uint64_t pub
     return published == 0 || formatsum_used(end, sum) == published;
 }
 
-/* The whole records of a chunk. Behind one that makes no sense nothing can be found. */
-static int take_chunk(struct reader *reader, const unsigned char *at)
+/* ---- what of a chunk is kept ---- */
+
+/* The records of a chunk that make sense, as long as it takes to bring them into order. */
+struct record {
+    struct format_event event;
+    uint32_t order;
+};
+
+static int record_by_seq(const void *left, const void *right)
 {
+    const struct record *a = left;
+    const struct record *b = right;
+
+    if (a->event.seq != b->event.seq)
+        return a->event.seq < b->event.seq ? -1 : 1;
+    if (a->event.time_ns != b->event.time_ns)
+        return a->event.time_ns < b->event.time_ns ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* Room for `bytes` more behind what is kept of the log. */
+static int make_room(struct reader *reader, size_t bytes)
+{
+    struct read_private *into = reader->capture->private;
+    size_t wanted = into->log_used + bytes;
+    unsigned char *to;
+
+    if (wanted <= reader->log_size)
+        return 0;
+    if (wanted < reader->log_size + reader->log_size / 2)
+        wanted = reader->log_size + reader->log_size / 2;
+    to = realloc(into->log, wanted);
+    if (!to)
+        return read_no_memory(reader);
+    into->log = to;
+    reader->log_size = wanted;
+    return 0;
+}
+
+/* What a look at all records of a chunk found. */
+struct found {
+    uint32_t end;          /* of those that can be read */
+    uint32_t count;        /* of those that make sense */
+    uint64_t seq, time_ns; /* the first one's */
+    bool is_sorted;
+};
+
+static struct found look_through(struct reader *reader, const unsigned char *records, uint32_t end)
+{
+    struct found found = {.is_sorted = true};
+    struct read_capture *capture = reader->capture;
     struct eventcode code = {{0}};
-    struct format_chunk chunk;
-    uint32_t used = 0;
-    uint32_t end;
+    uint64_t seq = 0, time_ns = 0;
+
+    while (found.end < end) {
+        struct format_event from;
+        struct read_event event;
+        size_t length = eventcode_get(&code, records + found.end, end - found.end, &from);
+
+        if (length == 0) {
+            capture->bad_records++; /* behind it nothing can be found */
+            break;
+        }
+        found.end += (uint32_t)length;
+        if (!read_decode(&from, &event)) {
+            capture->bad_records++;
+            continue;
+        }
+        if (found.count++ == 0) {
+            found.seq = event.seq;
+            found.time_ns = event.time_ns;
+        } else if (event.seq < seq || (event.seq == seq && event.time_ns < time_ns)) {
+            found.is_sorted = false;
+        }
+        seq = event.seq;
+        time_ns = event.time_ns;
+        capture->kind_count[event.kind]++;
+    }
+    return found;
+}
+
+/* In the order of the walk, coded anew: most threads write theirs so that this is not necessary. */
+static int keep_sorted(struct reader *reader, const unsigned char *records, struct found *found)
+{
+    struct read_private *into = reader->capture->private;
+    struct eventcode code = {{0}};
+    struct record *list = malloc((found->count + 1) * sizeof *list); /* one that makes no sense */
+    uint32_t count = 0;
+    int r = list ? make_room(reader, (size_t)found->count * EVENTCODE_ROOM) : -ENOMEM;
+
+    for (uint32_t at = 0; r == 0 && at < found->end;) {
+        struct read_event event;
+
+        at += (uint32_t)eventcode_get(&code, records + at, found->end - at, &list[count].event);
+        list[count].order = count;
+        count += read_decode(&list[count].event, &event);
+    }
+    if (r == 0) {
+        qsort(list, count, sizeof *list, record_by_seq);
+        found->seq = list[0].event.seq;
+        found->time_ns = list[0].event.time_ns;
+        code = (struct eventcode){{0}};
+    }
+    for (uint32_t i = 0; r == 0 && i < count; i++)
+        into->log_used += eventcode_put(&code, &list[i].event, into->log + into->log_used);
+    free(list);
+    return r < 0 ? read_no_memory(reader) : 0;
+}
+
+static int keep(struct reader *reader, const unsigned char *records, struct found *found)
+{
+    struct read_private *into = reader->capture->private;
+    size_t begin = into->log_used;
     int r = 0;
 
+    if (read_make_room(
+                (void **)&into->chunk, &reader->chunk_size, into->chunks, sizeof *into->chunk)
+            < 0)
+        return read_no_memory(reader);
+    if (!found->is_sorted) {
+        r = keep_sorted(reader, records, found);
+    } else if ((r = make_room(reader, found->end)) == 0) {
+        memcpy(into->log + begin, records, found->end);
+        into->log_used += found->end;
+    }
+    if (r < 0)
+        return r;
+    into->chunk[into->chunks] = (struct read_chunk){.seq = found->seq,
+            .time_ns = found->time_ns,
+            .begin = begin,
+            .end = into->log_used,
+            .order = into->chunks};
+    into->chunks++;
+    reader->capture->event_count += found->count;
+    return 0;
+}
+
+static int take_chunk(struct reader *reader, const unsigned char *at)
+{
+    const unsigned char *records = at + sizeof(struct format_chunk);
+    struct format_chunk chunk;
+    struct found found;
+
     memcpy(&chunk, at, sizeof chunk);
-    end = (uint32_t)chunk.used;
     if (chunk.number == 0) {
         reader->capture->damaged[READ_AREA_EVENTS] += chunk.used != 0;
         return 0;
     }
-    if (!is_whole(at + sizeof chunk, chunk.number, chunk.used))
+    if (!is_whole(records, chunk.number, chunk.used))
         return read_leave_out(reader, READ_AREA_EVENTS);
-    while (r == 0 && used < end) {
-        struct format_event event;
-        size_t length = eventcode_get(&code, at + sizeof chunk + used, end - used, &event);
-
-        if (length == 0) {
-            reader->capture->bad_records++;
-            break;
-        }
-        used += (uint32_t)length;
-        r = take_event(reader, &event);
-    }
-    return r;
-}
-
-static int event_by_seq(const void *left, const void *right)
-{
-    const struct read_event *a = left;
-    const struct read_event *b = right;
-
-    if (a->seq != b->seq)
-        return a->seq < b->seq ? -1 : 1;
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns ? -1 : 1;
-    /* Same seq and time: in the order of writing (both come from one thread's chunk, or nobody can tell). */
-    return a->order < b->order ? -1 : a->order > b->order;
+    found = look_through(reader, records, (uint32_t)chunk.used);
+    return found.count > 0 ? keep(reader, records, &found) : 0;
 }
 
 /* ---- the newest events ---- */
@@ -301,10 +396,7 @@ int read_events(struct reader *reader)
     (void)read_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
             sizeof capture->lost);
 
-    for (size_t i = 0; i < capture->event_count; i++)
-        capture->event[i].order = i;
-    if (capture->event_count > 0)
-        qsort(capture->event, capture->event_count, sizeof *capture->event, event_by_seq);
+    read_sort_chunks(capture->private);
     /* of a chunk that is damaged nobody knows which events were in it */
     bool is_known = reader->parts & READ_EVENTS && !capture->damaged[READ_AREA_EVENTS];
     capture->complete_after_seq = is_known ? capture->lost.recycled_seq : UINT64_MAX;

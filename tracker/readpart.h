@@ -4,7 +4,8 @@
  *
  *     read.c      header, directory, the door, questions
  *     readlive.c  areas A and E: records of one size
- *     readlog.c   area D: events
+ *     readlog.c   area D: the records of each chunk, in order
+ *     readwalk.c  the events of all chunks, in order
  *     readplace.c area C: places
  *     readdefs.c  area B: strings, modules, stacks, rules ...
  *
@@ -33,7 +34,18 @@ struct read_pynode {
     bool is_entry;
 };
 
+/* The records of a chunk, by seq and time, coded as in a chunk of a file. */
+struct read_chunk {
+    uint64_t seq, time_ns; /* of the first record */
+    size_t begin, end;     /* in `log` */
+    size_t order;          /* of reading */
+};
+
 struct read_private {
+    unsigned char *log;
+    size_t log_used;
+    struct read_chunk *chunk; /* by seq, time and order */
+    size_t chunks;
     char **string; /* [number], [0] = "" */
     uint32_t strings;
     struct read_node *node; /* [number] */
@@ -78,7 +90,7 @@ struct reader {
     uint32_t seen[FORMAT_DEF_KIND_COUNT];
     bool is_short; /* of memory */
 
-    size_t live_size, other_size, event_size, oom_size, place_size;
+    size_t live_size, other_size, chunk_size, log_size, oom_size, place_size;
 };
 
 /* Fills in why, and returns r. */
@@ -120,6 +132,13 @@ int read_events(struct reader *reader); /* or, by `parts`, the newest alone, or 
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
 int read_definitions(struct reader *reader);
+
+/* A record as the tools know it; false = it makes no sense. */
+struct format_event;
+bool read_decode(const struct format_event *from, struct read_event *to);
+
+/* For read_walk_new: by what their first records have. */
+void read_sort_chunks(struct read_private *private);
 
 /* What the upper bits of the flags say, and the others. */
 enum memclass read_class(unsigned flags);

@@ -23,9 +23,8 @@ CUDA = re.compile(r"(^|/)(cuda|nv|cublas|cudnn|nccl)[A-Za-z0-9_]*\.h(pp)?$")
 CUDA_CLIENT = "tools/replay_main.c"
 # System headers that alloc/ must not even name; what it calls is checked by lint.purity on the archive.
 ALLOC_NEVER = re.compile(r"^(stdio|stdlib|malloc|time|sys/time|syslog|err|dlfcn|yaml|libunwind)\.h$")
-# Headers with one user. uthash uses malloc, so the library does without it.
+# Headers with one user.
 ONE_USER = {
-    "uthash.h": re.compile(r"^tools/keytable\.c$"),
     "yaml.h": re.compile(r"^tracker/hint(file|tree)\.[ch]$"),
 }
 # A trainer is what a user could have written: it knows CUDA's interface and its own helpers, nothing of kedge.
@@ -64,7 +63,7 @@ def check(root, complain):
 
 def clean(root):
     lintkit.write(root, "alloc/pool.c", '#include "alloc/pool.h"\n#include <errno.h>\n')
-    lintkit.write(root, "tools/keytable.c", "#include <uthash.h>\n")
+    lintkit.write(root, "tracker/hintfile.c", "#include <yaml.h>\n")
     lintkit.write(root, "tracker/where.c", '#include "alloc/types.h"\n')
     lintkit.write(root, "preload/dispatch.c", '#include "alloc/pool.h"\n#include "preload/cuda_abi.h"\n')
     lintkit.write(root, "tools/replay_main.c", '#include "preload/cuda_abi.h"\n')
@@ -78,7 +77,6 @@ def seed(name, line):
 lintkit.main(check, clean, [
     ("alloc includes tracker", seed("alloc/fence.c", '#include "tracker/where.h"')),
     ("alloc includes stdio", seed("alloc/fence.c", "#include <stdio.h>")),
-    ("uthash in the library", seed("alloc/fence.c", "#include <uthash.h>")),
     ("tracker includes the pool", seed("tracker/anchor.c", '#include "alloc/pool.h"')),
     ("tracker includes CUDA", seed("tracker/anchor.c", '#include "preload/cuda_abi.h"')),
     ("yaml in the reader", seed("tracker/read.c", "#include <yaml.h>")),

@@ -125,7 +125,7 @@ TEST(what_must_stay_may_be_too_much)
     struct model m = model_begin();
     uint32_t untold = swapstory_alloc(&m.s, SITE_C, 256 * MIB);
 
-    m.s.story.trace->blocks[untold].uses.flags |= FORMAT_USE_UNSEEN;
+    m.s.story.trace->blocks[untold].use_flags |= FORMAT_USE_UNSEEN;
     model_steps(&m, STEPS);
     struct fit fit = fit_into(&m.s, 128 * MIB);
     CHECK_EQ(fit.answer, FIT_OTHER);

@@ -44,3 +44,27 @@ TEST(texts_differ_in_every_byte)
     CHECK(a.a == c.a && a.b == c.b && a.c == c.c);
     CHECK_EQ(keytable_text("").c, 0);
 }
+
+TEST(what_is_removed_is_gone_and_its_place_is_used_again)
+{
+    struct keytable map = {0};
+
+    keytable_remove(&map, (struct key){1, 2, 3}); /* nothing is in it */
+    for (uint64_t round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < 1000; i++)
+            *keytable_at(&map, (struct key){round, i, 0}, 5) = (uint32_t)i;
+        for (uint64_t i = 0; i < 1000; i += 2)
+            keytable_remove(&map, (struct key){round, i, 0});
+        keytable_remove(&map, (struct key){round, 0, 0}); /* again */
+        CHECK_EQ(keytable_count(&map), 500 * (round + 1));
+        for (uint64_t i = 0; i < 1000; i++) {
+            const uint32_t *found = keytable_find(&map, (struct key){round, i, 0});
+
+            CHECK_EQ(found ? *found : 0, i % 2 ? i : 0);
+            CHECK_EQ(found != NULL, i % 2 == 1);
+        }
+    }
+    CHECK_EQ(map.used, 2000); /* 1500 that are there, and the 500 of the last round */
+    CHECK_EQ(*keytable_at(&map, (struct key){0, 0, 0}, 9), 9);
+    keytable_done(&map);
+}

@@ -40,6 +40,7 @@ static struct read_capture *wrapped(struct fake *fake)
     free(empty);
     capture->event = fake->events;
     capture->event_count = fake->capture.event_count;
+    memcpy(capture->kind_count, fake->capture.kind_count, sizeof(capture->kind_count));
     capture->live = fake->live;
     capture->live_count = fake->capture.live_count;
     capture->rule = fake->rules;
@@ -65,6 +66,7 @@ static void unwrap(struct load *load)
 static struct read_event *add(struct fake *fake, enum format_event_kind kind)
 {
     struct read_event *event = &fake->events[fake->capture.event_count++];
+    fake->capture.kind_count[kind]++;
     *event = (struct read_event){
             .kind = kind, .seq = fake->capture.event_count + 100, .path = "", .rule = -1};
     return event;
@@ -180,10 +182,10 @@ TEST(held_bytes_are_summed_over_heaps)
         event->device = steps[i].device;
     }
     load_capture("t", wrapped(&fake), &load);
-    CHECK_EQ(load.trace->events[0].value, 100);
-    CHECK_EQ(load.trace->events[1].value, 150);
-    CHECK_EQ(load.trace->events[2].value, 80);
-    CHECK_EQ(load.trace->events[3].value, 150);
+    CHECK_EQ(trace_value(load.trace, &load.trace->events[0]), 100);
+    CHECK_EQ(trace_value(load.trace, &load.trace->events[1]), 150);
+    CHECK_EQ(trace_value(load.trace, &load.trace->events[2]), 80);
+    CHECK_EQ(trace_value(load.trace, &load.trace->events[3]), 150);
     CHECK_EQ(figures(&load, &partial).peak_reserved, 150);
     unwrap(&load);
 }
@@ -359,7 +361,7 @@ TEST(the_buffer_of_a_call_is_the_block_that_was_live_around_it)
         CHECK_EQ(call->buffer[0].block, wanted[i]);
         CHECK_EQ(call->buffer[1].block, TRACE_NONE);
         CHECK_EQ(load.trace->events[call->at].kind, TRACE_CALL);
-        CHECK_EQ(load.trace->events[call->at].value, i);
+        CHECK_EQ(trace_value(load.trace, &load.trace->events[call->at]), i);
     }
     unwrap(&load);
 }

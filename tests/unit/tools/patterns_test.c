@@ -30,17 +30,18 @@ static struct patterns_figures figure(struct story *story)
 static void used(struct story *story, uint32_t block, uint64_t first, uint64_t last,
         uint64_t idle_from, uint64_t idle_to)
 {
-    story->trace->blocks[block].uses = (struct trace_uses){.first = first * US,
-            .last = last * US,
-            .gap = (idle_to - idle_from) * US,
-            .gap_end = idle_to * US,
-            .count = 3,
-            .flags = FORMAT_USE_WATCHED};
+    trace_set_uses(story->trace, block,
+            &(struct trace_uses){.first = first * US,
+                    .last = last * US,
+                    .gap = (idle_to - idle_from) * US,
+                    .gap_end = idle_to * US,
+                    .count = 3});
+    story->trace->blocks[block].use_flags = FORMAT_USE_WATCHED;
 }
 
 static void unused(struct story *story, uint32_t block)
 {
-    story->trace->blocks[block].uses = (struct trace_uses){.flags = FORMAT_USE_WATCHED};
+    story->trace->blocks[block].use_flags = FORMAT_USE_WATCHED;
 }
 
 static bool costs(const struct patterns_row *row, uint64_t bytes, uint64_t us)
@@ -250,7 +251,7 @@ TEST(a_dead_write_costs_no_memory)
 
     used(&s, twice, 1, 2, 1, 2);
     used(&s, once, 1, 2, 1, 2);
-    s.trace->blocks[twice].uses.flags |= FORMAT_USE_DEAD_WRITE;
+    s.trace->blocks[twice].use_flags |= FORMAT_USE_DEAD_WRITE;
     f = figure(&s);
     REQUIRE_EQ(f.of[PATTERNS_DEAD_WRITE].count, 1);
     CHECK_EQ(f.of[PATTERNS_DEAD_WRITE].row[0].bytes, 4 * MB);
@@ -291,7 +292,7 @@ TEST(what_may_have_been_used_unseen_is_not_judged)
     for (unsigned i = 0; i < 4; i++)
         block[i] = story_alloc(&s, i + 1, MB);
     for (unsigned i = 0; i < 4; i++)
-        s.trace->blocks[block[i]].uses.flags = flags[i];
+        s.trace->blocks[block[i]].use_flags = (uint8_t)flags[i];
     f = figure(&s);
     CHECK_EQ(f.judged, 0);
     CHECK_EQ(f.doubtful_bytes, 4 * MB);
@@ -355,7 +356,7 @@ TEST(the_last_use_tells_by_which_exit_a_block_is_late)
     used(&s, outer, 5, 11, 5, 11);
     used(&s, timely, 6, 7, 6, 7);
     used(&s, doubtful, 7, 8, 7, 8);
-    s.trace->blocks[doubtful].uses.flags |= FORMAT_USE_SHOWN;
+    s.trace->blocks[doubtful].use_flags |= FORMAT_USE_SHOWN;
     unused(&s, silent);
     used(&s, after, 9, 13, 9, 13); /* after both exits */
     f = figure(&s);

@@ -46,18 +46,19 @@ static inline void pipestory_times(const struct story *s)
         struct trace_block *block = &s->trace->blocks[i];
         block->born_ns = s->trace->events[block->born].time_ns;
         block->died_ns = block->died == TRACE_NEVER ? 0 : s->trace->events[block->died].time_ns;
-        block->uses.flags |= FORMAT_USE_WATCHED;
+        block->use_flags |= FORMAT_USE_WATCHED;
     }
 }
 
 /* A use just behind the last event. */
 static inline void pipestory_use(const struct story *s, uint32_t block)
 {
-    struct trace_uses *uses = &s->trace->blocks[block].uses;
+    struct trace_uses uses = trace_uses(s->trace, &s->trace->blocks[block]);
 
-    uses->last = s->trace->event_count * 1000000 + 1;
-    uses->first = uses->first ? uses->first : uses->last;
-    uses->count++;
+    uses.last = s->trace->event_count * 1000000 + 1;
+    uses.first = uses.first ? uses.first : uses.last;
+    uses.count++;
+    trace_set_uses(s->trace, block, &uses);
 }
 
 struct pipestory_link {
@@ -152,7 +153,7 @@ static inline void pipestory_backward(struct story *s, struct pipestory_step *st
     story_free(s, step->output[i]);
     step->gradient[i] = story_alloc(s, PIPESTORY_GRADIENT, PIPESTORY_SIZE);
     if (step->form->is_doubtful)
-        s->trace->blocks[step->gradient[i]].uses.flags |= FORMAT_USE_SHOWN;
+        s->trace->blocks[step->gradient[i]].use_flags |= FORMAT_USE_SHOWN;
     pipestory_use(s, step->gradient[i]);
     if (!step->form->is_fused || step->received == step->form->micro_batches)
         pipestory_send_gradient(s, step);

@@ -22,7 +22,7 @@ static uint32_t birth(struct trace *trace, uint64_t address, uint64_t size, stru
                     .size = size,
                     .site = address * 10,
                     .rule = -1,
-                    .device = kind.device,
+                    .device = (int16_t)kind.device,
                     .memclass = kind.memclass,
                     .native = kind.native,
                     .stream = kind.stream});

@@ -665,9 +665,10 @@ static void give_times(struct trace *trace)
         trace->events[i].time_ns = (i + 1) * 1000000;
 }
 
-static void use_at(const struct trace *trace, uint32_t block, uint64_t time_ns)
+static void use_at(struct trace *trace, uint32_t block, uint64_t time_ns)
 {
-    trace->blocks[block].uses = (struct trace_uses){.first = time_ns, .last = time_ns, .count = 1};
+    trace_set_uses(
+            trace, block, &(struct trace_uses){.first = time_ns, .last = time_ns, .count = 1});
 }
 
 TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
@@ -717,7 +718,7 @@ TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
             struct trace_block *b = &p->bad.trace->blocks[block[i]];
             uint32_t exit = p->bad.trace->anchors[b->anchor].exit;
             use_at(p->bad.trace, block[i], p->bad.trace->events[exit].time_ns + 1);
-            b->uses.flags = FORMAT_USE_WATCHED | (is_doubtful ? FORMAT_USE_SHOWN : 0);
+            b->use_flags = FORMAT_USE_WATCHED | (is_doubtful ? FORMAT_USE_SHOWN : 0);
         }
         struct mine m = mined(p);
         CHECK_EQ(m.used.count, is_doubtful ? 3 : 0);
@@ -1574,7 +1575,8 @@ TEST(what_another_rank_still_uses_is_not_taken_when_idle_hints_are_left_out)
     REQUIRE_EQ(predict_matches(other.trace, rules, m.hint_count, matches), 0);
     uint32_t at = matches[used].at;
     CHECK(at == TRACE_NEVER
-            || other.trace->events[at].time_ns > other.trace->blocks[used].uses.last);
+            || other.trace->events[at].time_ns
+                    > trace_uses(other.trace, &other.trace->blocks[used]).last);
     free(rules);
     mine_done(&m);
     compare_done(&late);

@@ -48,7 +48,7 @@ static inline uint32_t swapstory_alloc(struct swapstory *s, uint64_t site, uint6
 
     swapstory_tick(s);
     made->born_ns = s->now_ns;
-    made->uses.flags = FORMAT_USE_WATCHED;
+    made->use_flags = FORMAT_USE_WATCHED;
     return block;
 }
 
@@ -76,14 +76,15 @@ static inline void swapstory_use_all(struct swapstory *s, const uint32_t *blocks
 {
     s->now_ns += SWAPSTORY_NS;
     for (size_t i = 0; i < count; i++) {
-        struct trace_uses *uses = &s->story.trace->blocks[blocks[i]].uses;
+        struct trace_uses uses = trace_uses(s->story.trace, &s->story.trace->blocks[blocks[i]]);
 
         trace_add_use(s->story.trace, blocks[i], s->now_ns, s->story.thread, false);
-        if (uses->count++ == 0)
-            uses->first = s->now_ns;
-        else if (s->now_ns - uses->last > uses->gap)
-            uses->gap = (uses->gap_end = s->now_ns) - uses->last;
-        uses->last = s->now_ns;
+        if (uses.count++ == 0)
+            uses.first = s->now_ns;
+        else if (s->now_ns - uses.last > uses.gap)
+            uses.gap = (uses.gap_end = s->now_ns) - uses.last;
+        uses.last = s->now_ns;
+        trace_set_uses(s->story.trace, blocks[i], &uses);
     }
 }
 

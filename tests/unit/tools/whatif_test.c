@@ -503,7 +503,7 @@ TEST(blocks_of_two_devices_are_served_apart)
 
     for (int i = 0; i < 2; i++) {
         struct trace_block birth = {
-                .address = 1 + (uint64_t)i, .size = 1000, .stream = true, .device = i};
+                .address = 1 + (uint64_t)i, .size = 1000, .stream = true, .device = (int16_t)i};
         (void)trace_add_alloc(trace, &birth);
     }
     workload_from_trace(trace, 0, (uint32_t)trace->event_count, &w);
