@@ -217,8 +217,8 @@ static const struct use *uses_of(
     }
     for (hi = lo; hi < waits->use_count && waits->uses[hi].block == block;)
         hi++;
-    *ret_end = waits->uses + hi;
-    return waits->uses + lo;
+    *ret_end = waits->uses ? waits->uses + hi : NULL;
+    return waits->uses ? waits->uses + lo : NULL;
 }
 
 /* The block waits, is used, waits on: the first moment at which it is due. */

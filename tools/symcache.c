@@ -230,7 +230,7 @@ bool symcache_find(const struct symcache *cache, uint32_t number, uint64_t offse
 
     if (!index)
         return false;
-    *ret_lines = cache->lines + cache->frames[*index].first;
+    *ret_lines = cache->lines ? cache->lines + cache->frames[*index].first : NULL;
     *ret_count = cache->frames[*index].count;
     return true;
 }

@@ -51,11 +51,8 @@ static __attribute__((noinline)) uint64_t now(uint64_t *moment)
  * A gap's two ends change together, or a reader would see one of this gap and the other of that. Two threads meet here only
  * when both end the longest gap so far.
  */
-#if defined(__x86_64__)
-__attribute__((target("cx16")))
-#endif
-static void
-raise_gap(struct format_live *slot, uint64_t begin, uint64_t end)
+static __attribute__((noinline)) void raise_gap(
+        struct format_live *slot, uint64_t begin, uint64_t end)
 {
     __extension__ typedef unsigned __int128 pair;
     pair *at = (pair *)(void *)&slot->uses.gap_end;

@@ -22,14 +22,6 @@ struct hole {
 static uint64_t va_base, va_size, va_next; /* fixed after va_open, except va_next */
 static struct hole *holes;
 
-#if defined(__SANITIZE_THREAD__)
-#    define UNDER_TSAN 1
-#elif defined(__has_feature)
-#    if __has_feature(thread_sanitizer)
-#        define UNDER_TSAN 1
-#    endif
-#endif
-
 static void *map_raw(uint64_t addr, uint64_t size, int protection, int flags, int fd, uint64_t at)
 {
     return (void *)syscall(SYS_mmap, addr, size, protection, flags, fd, at);
@@ -48,7 +40,7 @@ static bool va_open(void)
 {
     uint64_t hint = VA_HINT, most = VA_MOST;
 
-#ifdef UNDER_TSAN
+#ifdef __SANITIZE_THREAD__
     hint = 0; /* only addresses near the top have a shadow */
     most = (uint64_t)1 << 40;
 #endif

@@ -551,11 +551,12 @@ static void work_on(
 
 static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
 {
-    const struct fake_item *item = &stream->items[stream->done];
+    const struct fake_item *item;
     bool ok = false;
 
     if (stream->done == stream->submitted)
         return false;
+    item = &stream->items[stream->done];
     if (item->fence && !has_passed(fake, &fake->fence_clocks[item->fence]))
         return false;
     stream->done++;

@@ -43,6 +43,8 @@ static void *ask_through(const char *path, struct place *ret_place)
     return library;
 }
 
+#define FUNCTION_BYTES 16384 /* more than any function in here has, a sanitizer's code included */
+
 /* The frames of a stack: ask, the library, and then those of this file up to `function`. */
 static bool reaches(uint32_t stack, const char *library, const void *function, size_t bytes)
 {
@@ -78,7 +80,7 @@ __attribute__((noinline)) static void one_then_other(const char *path, const cha
         if (places[i].base != places[0].base)
             SKIP("the loader put the second library elsewhere");
         CHECK(reaches(places[i].tag.stack, strrchr(paths[i], '/') + 1, (const void *)one_then_other,
-                2000));
+                FUNCTION_BYTES));
         where_stats(&stats);
         if (unwind_engine() == UNWIND_ENGINE_LIBUNWIND)
             CHECK_EQ(stats.long_walks, i);
@@ -131,7 +133,7 @@ TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
         function(ask, &tags[i]);
     where_stats(&stats);
     CHECK_EQ(stats.long_walks, 1);
-    CHECK(reaches(tags[1].stack, "large", (const void *)main, 4000));
+    CHECK(reaches(tags[1].stack, "large", (const void *)main, FUNCTION_BYTES));
 }
 
 /* What nobody walked through may come and go: libunwind stays. So may what comes back to its own place. */
