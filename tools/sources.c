@@ -8,10 +8,16 @@
 #include "tools/keytable.h"
 #include "tools/vec.h"
 
-/* A birth or death of the window, to be put in order. */
+/* What is known of a stack once a block came from there, and the row of the last one. */
+struct asker {
+    uint32_t library, site, row;
+    bool is_known;
+};
+
+/* A birth or death of the window. */
 struct move {
     uint64_t size;
-    uint32_t at, row, site;
+    uint32_t at, row, stack;
     bool is_birth;
 };
 
@@ -23,8 +29,9 @@ struct work {
     struct keytable libraries; /* by name */
     struct keytable rows;      /* (library, class) */
     struct keytable sites;     /* text and library */
-    struct move *moves;
-    size_t move_count, move_room;
+    struct asker *askers;      /* by stack */
+    struct move *others;       /* of what the trace has no blocks for, in order */
+    size_t other_count, other_room;
 };
 
 /* ---- what there is ---- */
@@ -78,25 +85,40 @@ static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
     return at;
 }
 
-static void add_block(struct work *work, enum memclass memclass, uint32_t stack, uint64_t size,
-        uint32_t born, uint32_t died)
+static struct move move_of(struct work *work, uint32_t stack, enum memclass memclass, uint64_t size)
 {
-    if (born < work->window.first || born >= work->window.last)
-        return;
-    uint32_t library = library_of(work, stack);
-    struct move move = {.size = size,
-            .at = born,
-            .row = row_of(work, library, memclass),
-            .site = site_of(work, library, stack),
-            .is_birth = true};
+    struct asker *asker = &work->askers[stack];
 
-    work->sources->count++;
-    work->sources->without_stack += stack == 0;
-    VEC_PUSH(work->moves, work->move_count, work->move_room) = move;
-    move.at = died;
+    if (!asker->is_known) {
+        asker->library = library_of(work, stack);
+        asker->site = site_of(work, asker->library, stack);
+        asker->row = row_of(work, asker->library, memclass);
+        asker->is_known = true;
+    }
+    if (work->sources->rows[asker->row].memclass != memclass)
+        asker->row = row_of(work, asker->library, memclass);
+    return (struct move){.size = size, .row = asker->row, .stack = stack};
+}
+
+static bool is_in(const struct work *work, uint32_t born)
+{
+    return born >= work->window.first && born < work->window.last;
+}
+
+static void add_other(struct work *work, const struct load_other *other)
+{
+    struct move move;
+
+    if (!is_in(work, other->born))
+        return;
+    move = move_of(work, other->stack, other->memclass, other->size);
+    move.at = other->born;
+    move.is_birth = true;
+    VEC_PUSH(work->others, work->other_count, work->other_room) = move;
+    move.at = other->died;
     move.is_birth = false;
-    if (died < work->window.last)
-        VEC_PUSH(work->moves, work->move_count, work->move_room) = move;
+    if (other->died < work->window.last)
+        VEC_PUSH(work->others, work->other_count, work->other_room) = move;
 }
 
 /* Deaths before births at one moment: a block that takes an address over is not there twice. */
@@ -111,6 +133,41 @@ static int by_time(const void *left, const void *right)
 }
 
 /* ---- in order ---- */
+
+/* How far a walk through the births and deaths of the window has come. */
+struct cursor {
+    uint32_t at;
+    size_t other;
+};
+
+static bool has_block(const struct work *work, const struct trace_event *event)
+{
+    return (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE
+            && is_in(work, work->load->trace->blocks[event->block].born);
+}
+
+/* The next one; false: there is none. */
+static bool next_move(struct work *work, struct cursor *cursor, struct move *ret_move)
+{
+    const struct trace *trace = work->load->trace;
+
+    for (; cursor->at < work->window.last; cursor->at++) {
+        const struct trace_event *event = &trace->events[cursor->at];
+
+        if (cursor->other < work->other_count && work->others[cursor->other].at == cursor->at) {
+            *ret_move = work->others[cursor->other++];
+            return true;
+        }
+        if (work->sources->by_places || !has_block(work, event))
+            continue;
+        const struct trace_block *block = &trace->blocks[event->block];
+        *ret_move = move_of(work, block->stack, block->memclass, block->size);
+        ret_move->is_birth = event->kind == TRACE_ALLOC;
+        cursor->at++;
+        return true;
+    }
+    return false;
+}
 
 static void apply(struct sources_figures *figures, const struct move *move)
 {
@@ -127,36 +184,40 @@ static void apply(struct sources_figures *figures, const struct move *move)
         figures->peak = figures->live;
 }
 
-static void apply_all(struct sources *sources, const struct move *move)
+static void apply_all(const struct work *work, const struct move *move)
 {
+    struct sources *sources = work->sources;
     const struct sources_row *row = &sources->rows[move->row];
 
     apply(&sources->rows[move->row].figures, move);
     apply(&sources->classes[row->memclass], move);
-    apply(&sources->sites[move->site].figures, move);
+    apply(&sources->sites[work->askers[move->stack].site].figures, move);
     if (row->memclass < MEMCLASS_DEVICE_END)
         apply(&sources->libraries[row->library].figures, move);
+    sources->count += move->is_birth;
+    sources->without_stack += move->is_birth && move->stack == 0;
 }
 
-/* The moment after which most was live, of device memory. */
-static size_t find_max(const struct work *work)
+/* After how many births and deaths most was live, of device memory. */
+static size_t find_max(struct work *work)
 {
     const struct sources *sources = work->sources;
+    struct cursor cursor = {.at = work->window.first};
+    struct move move;
     uint64_t live = 0;
     uint64_t max = 0;
-    size_t at = 0;
+    size_t max_at = 0;
 
-    for (size_t i = 0; i < work->move_count; i++) {
-        const struct move *move = &work->moves[i];
-        if (sources->rows[move->row].memclass >= MEMCLASS_DEVICE_END)
+    for (size_t i = 1; next_move(work, &cursor, &move); i++) {
+        if (sources->rows[move.row].memclass >= MEMCLASS_DEVICE_END)
             continue;
-        live = move->is_birth ? live + move->size : live - move->size;
+        live = move.is_birth ? live + move.size : live - move.size;
         if (live > max) {
             max = live;
-            at = i + 1;
+            max_at = i;
         }
     }
-    return at;
+    return max_at;
 }
 
 static void keep_max(struct sources *sources)
@@ -171,13 +232,17 @@ static void keep_max(struct sources *sources)
 
 static void play(struct work *work)
 {
+    struct cursor cursor = {.at = work->window.first};
     size_t max_at = find_max(work);
+    bool is_more = true;
+    struct move move;
 
-    for (size_t i = 0; i <= work->move_count; i++) {
+    for (size_t i = 0; is_more; i++) {
         if (i == max_at && !work->sources->by_places)
             keep_max(work->sources);
-        if (i < work->move_count)
-            apply_all(work->sources, &work->moves[i]);
+        is_more = next_move(work, &cursor, &move);
+        if (is_more)
+            apply_all(work, &move);
     }
 }
 
@@ -304,17 +369,12 @@ void sources_figure(const struct load *load, struct model_window window, struct 
     struct work work = {.load = load, .window = window, .symbols = symbols, .sources = ret_sources};
 
     *ret_sources = (struct sources){0};
+    work.askers = vec_new(load->trace->stack_count, sizeof(*work.askers));
     if (figures_by_totals(load, window))
         add_places(&work);
-    for (size_t i = 0; i < load->trace->block_count && !ret_sources->by_places; i++) {
-        const struct trace_block *block = &load->trace->blocks[i];
-        add_block(&work, block->memclass, block->stack, block->size, block->born, block->died);
-    }
-    for (size_t i = 0; i < load->other_count; i++) {
-        const struct load_other *other = &load->others[i];
-        add_block(&work, other->memclass, other->stack, other->size, other->born, other->died);
-    }
-    VEC_SORT(work.moves, work.move_count, by_time);
+    for (size_t i = 0; i < load->other_count; i++)
+        add_other(&work, &load->others[i]);
+    VEC_SORT(work.others, work.other_count, by_time);
     play(&work);
     if (ret_sources->by_places)
         take_classes(ret_sources, load->capture);
@@ -322,7 +382,8 @@ void sources_figure(const struct load *load, struct model_window window, struct 
     keytable_done(&work.libraries);
     keytable_done(&work.rows);
     keytable_done(&work.sites);
-    free(work.moves);
+    free(work.askers);
+    free(work.others);
 }
 
 void sources_done(struct sources *sources)
