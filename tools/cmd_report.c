@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/report.h"
+#include "tools/page.h"
 
 struct fields {
-    const char *from, *to, *by, *view, *steps;
+    const char *from, *to, *by, *view, *steps, *html;
     uint64_t top;
     bool json;
 };
@@ -25,6 +25,8 @@ static const struct args_option options[] = {
                 ARGS_TEXT, offsetof(struct fields, steps)},
         {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
+        {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
+                ARGS_TEXT, offsetof(struct fields, html)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -60,10 +62,21 @@ static int find_steps(const struct fields *fields, enum stepview_choice *ret_cho
     return CMD_BAD;
 }
 
+/* A page has all views and is no JSON. */
+static int check_html(const struct fields *fields)
+{
+    const char *other = fields->view ? "--view" : fields->by ? "--by" : "--json";
+
+    if (!fields->html || !(fields->view || fields->by || fields->json))
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --html has everything on one page: not with %s\n", other);
+    return CMD_BAD;
+}
+
 /* A csv has allocations and nothing else. */
 static int report_csv(struct report *report, const char *path, const struct fields *fields)
 {
-    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by) {
+    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by || fields->html) {
         (void)fprintf(stderr, "kedge report: %s: of a csv there is --view steps only\n", path);
         return CMD_BAD;
     }
@@ -93,6 +106,17 @@ static int check_window(const struct fields *fields, enum view view)
     return CMD_BAD;
 }
 
+static int print_report(const struct report *report, const struct fields *fields)
+{
+    if (fields->html)
+        return page_write(report, fields->html);
+    if (fields->json)
+        report_json_print(report);
+    else
+        report_text_print(report);
+    return CMD_DONE;
+}
+
 static int report_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
@@ -105,6 +129,8 @@ static int report_command(const void *parsed, char **words)
 
     if (r == CMD_DONE)
         r = find_steps(fields, &report.steps);
+    if (r == CMD_DONE)
+        r = check_html(fields);
     if (r != CMD_DONE)
         return r;
     if (load_is_csv(words[0]))
@@ -123,12 +149,9 @@ static int report_command(const void *parsed, char **words)
         if (fields->json || report.view == VIEW_ALL)
             report_mapped_find(&report);
         progress_end();
-        if (!isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
+        if (fields->html || !isatty(STDOUT_FILENO)) /* else it comes as it is worked out */
             progress_begin("reporting");
-        if (fields->json)
-            report_json_print(&report);
-        else
-            report_text_print(&report);
+        r = print_report(&report, fields);
         progress_end();
         sources_done(&report.sources);
         symbols_free(report.symbols);

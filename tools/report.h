@@ -66,6 +66,13 @@ struct report {
 void report_field(const struct report *report, const char *ink, const char *name,
         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/*
+ * What the capture does not hold, and what the run warned of: `tell` is called once for each, with "damaged", "lost", "warning"
+ * or "note", and a sentence.
+ */
+void report_notes_tell(const struct report *report,
+        void (*tell)(void *context, const char *word, const char *text), void *context);
+
 /* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */
 void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
@@ -73,6 +80,27 @@ void report_coverage_json(struct json *json, const struct report *report);
 /* Why allocations failed (report_oom.c). */
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
+
+/* Holders of one way through the program together: two native ways to a Python function are one. */
+struct report_owner {
+    char *way;      /* title.h */
+    uint32_t stack; /* of the first */
+    uint64_t bytes, count;
+};
+
+/* Who held most when an allocation failed, most bytes first; how many there are. report_oom_owners_done gives them back. */
+unsigned report_oom_owners(const struct report *report, const struct load_oom *oom,
+        struct report_owner owners[static FORMAT_OOM_HOLDERS]);
+void report_oom_owners_done(struct report_owner *owners, unsigned count);
+
+/* What there was too little of. */
+enum report_lack {
+    REPORT_LACK_ALL,   /* free bytes, or it is not known */
+    REPORT_LACK_HERE,  /* free bytes that do not lie beside memory of the other API */
+    REPORT_LACK_WHOLE, /* a piece that is large enough: enough bytes are free */
+};
+
+enum report_lack report_oom_lack(const struct format_oom *what);
 
 /* Who asked, by library and kind (report_sources.c). */
 void report_sources_print(const struct report *report);

@@ -11,23 +11,16 @@
 
 /* ---- who held most ---- */
 
-/* Holders of one site and one way through Python together: two native ways to a function are one line. */
-struct owner {
-    char *way;      /* title.h */
-    uint32_t stack; /* of the first */
-    uint64_t bytes, count;
-};
-
 static int by_bytes(const void *left, const void *right)
 {
-    const struct owner *a = left;
-    const struct owner *b = right;
+    const struct report_owner *a = left;
+    const struct report_owner *b = right;
 
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
-static unsigned group(const struct report *report, const struct load_oom *oom,
-        struct owner owners[static FORMAT_OOM_HOLDERS])
+unsigned report_oom_owners(const struct report *report, const struct load_oom *oom,
+        struct report_owner owners[static FORMAT_OOM_HOLDERS])
 {
     char **ways = title_ways(report->symbols, TITLE_STACKS(oom->holder), oom->holder_count);
     unsigned count = 0;
@@ -39,7 +32,7 @@ static unsigned group(const struct report *report, const struct load_oom *oom,
             at++;
         if (at == count)
             owners[count++] =
-                    (struct owner){.way = vec_text(ways[i]), .stack = oom->holder[i].stack};
+                    (struct report_owner){.way = vec_text(ways[i]), .stack = oom->holder[i].stack};
         owners[at].bytes += oom->holder[i].bytes;
         owners[at].count += oom->holder[i].count;
     }
@@ -48,7 +41,7 @@ static unsigned group(const struct report *report, const struct load_oom *oom,
     return count;
 }
 
-static void ungroup(struct owner *owners, unsigned count)
+void report_oom_owners_done(struct report_owner *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         free(owners[i].way);
@@ -90,15 +83,25 @@ static void print_request(const struct report *report, const struct load_oom *oo
     putchar('\n');
 }
 
+enum report_lack report_oom_lack(const struct format_oom *what)
+{
+    if (!(what->flags & FORMAT_OOM_HEAPS) || what->requested == 0
+            || what->heaps.free < what->requested)
+        return REPORT_LACK_ALL;
+    return what->heaps.free - what->free_elsewhere < what->requested ? REPORT_LACK_HERE
+                                                                     : REPORT_LACK_WHOLE;
+}
+
 /* What a user most wants to know: is it too much, is it in pieces, or is it in segments of the other API? */
 static void print_verdict(const struct report *report, const struct format_oom *what)
 {
-    const struct format_oom_heaps *heaps = &what->heaps;
+    enum report_lack lack = report_oom_lack(what);
 
-    if (what->requested == 0 || heaps->free < what->requested)
+    if (lack == REPORT_LACK_ALL)
         return;
-    printf("  %s%s were free in the pool, but ", report->ink.bold, render_bytes(heaps->free).text);
-    if (heaps->free - what->free_elsewhere < what->requested)
+    printf("  %s%s were free in the pool, but ", report->ink.bold,
+            render_bytes(what->heaps.free).text);
+    if (lack == REPORT_LACK_HERE)
         printf("%s of it beside memory of the other API", render_bytes(what->free_elsewhere).text);
     else
         printf("in pieces: fragmentation");
@@ -151,8 +154,8 @@ static void print_ladder(const struct format_oom *what)
 
 static void print_holders(const struct report *report, const struct load_oom *oom)
 {
-    struct owner owners[FORMAT_OOM_HOLDERS];
-    unsigned count = group(report, oom, owners);
+    struct report_owner owners[FORMAT_OOM_HOLDERS];
+    unsigned count = report_oom_owners(report, oom, owners);
 
     if (count)
         puts("  held most then:");
@@ -160,7 +163,7 @@ static void print_holders(const struct report *report, const struct load_oom *oo
         printf("    %12s %8" PRIu64 "  ", render_bytes(owners[i].bytes).text, owners[i].count);
         render_label(stdout, owners[i].way, 27, 8);
     }
-    ungroup(owners, count);
+    report_oom_owners_done(owners, count);
     if (oom->why->what.other_bytes)
         printf("    %12s           others\n", render_bytes(oom->why->what.other_bytes).text);
 }
@@ -255,8 +258,8 @@ static void json_heaps(struct json *json, const struct format_oom *what)
 
 static void json_holders(struct json *json, const struct report *report, const struct load_oom *oom)
 {
-    struct owner owners[FORMAT_OOM_HOLDERS];
-    unsigned count = group(report, oom, owners);
+    struct report_owner owners[FORMAT_OOM_HOLDERS];
+    unsigned count = report_oom_owners(report, oom, owners);
 
     json_begin(json, "holders", '[');
     for (unsigned i = 0; i < count; i++) {
@@ -270,7 +273,7 @@ static void json_holders(struct json *json, const struct report *report, const s
         json_end(json, '}');
     }
     json_end(json, ']');
-    ungroup(owners, count);
+    report_oom_owners_done(owners, count);
     json_uint(json, "other_bytes", oom->why->what.other_bytes);
 }
 

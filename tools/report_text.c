@@ -73,8 +73,30 @@ static void print_devices(const struct read_capture *capture)
     }
 }
 
+/* Who is told what the capture does not hold. */
+struct teller {
+    void (*tell)(void *context, const char *word, const char *text);
+    void *context;
+};
+
+static void tell_about(const struct teller *teller, const char *word, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+static void tell_about(const struct teller *teller, const char *word, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        vec_out_of_memory();
+    va_end(args);
+    teller->tell(teller->context, word, text);
+    free(text);
+}
+
 /* What the run counted as unknown or without room (preload/coverage.c). */
-static void print_bounds(const struct report *report)
+static void tell_bounds(const struct report *report, const struct teller *teller)
 {
     static const struct {
         const char *name;
@@ -94,12 +116,12 @@ static void print_bounds(const struct report *report)
         const char *count = report_setting(report->load.capture, bounds[i].name);
 
         if (*count)
-            report_field(report, report->ink.yellow, "note", "%s %s", count, bounds[i].what);
+            tell_about(teller, "note", "%s %s", count, bounds[i].what);
     }
 }
 
 /* What the capture does not hold, each with its reason. */
-static void print_losses(const struct report *report)
+static void tell_losses(const struct report *report, const struct teller *teller)
 {
     const struct read_capture *capture = report->load.capture;
     const struct format_lost *lost = &capture->lost;
@@ -121,17 +143,35 @@ static void print_losses(const struct report *report)
 
     for (unsigned area = 0; area < READ_AREA_COUNT; area++)
         if (capture->damaged[area])
-            report_field(report, report->ink.red, "damaged", "%" PRIu64 " in %s",
-                    capture->damaged[area], read_area_name(area));
-    for (size_t i = 0; i < CMD_COUNT(rows); i++) {
+            tell_about(teller, "damaged", "%" PRIu64 " in %s", capture->damaged[area],
+                    read_area_name(area));
+    for (size_t i = 0; i < CMD_COUNT(rows); i++)
         if (rows[i].count)
-            report_field(report, report->ink.yellow, "lost", "%" PRIu64 " %s", rows[i].count,
-                    rows[i].what);
-    }
-    print_bounds(report);
+            tell_about(teller, "lost", "%" PRIu64 " %s", rows[i].count, rows[i].what);
+}
+
+void report_notes_tell(const struct report *report,
+        void (*tell)(void *context, const char *word, const char *text), void *context)
+{
+    const struct read_capture *capture = report->load.capture;
+    const struct teller teller = {tell, context};
+
+    for (size_t i = 0; i < capture->note_count; i++)
+        tell_about(&teller, capture->note[i].severity ? "warning" : "note", "%s",
+                capture->note[i].text);
+    tell_losses(report, &teller);
+    tell_bounds(report, &teller);
     if (report->partial)
-        report_field(report, report->ink.yellow, "note",
-                "events are missing in this window: its figures are incomplete");
+        tell_about(
+                &teller, "note", "events are missing in this window: its figures are incomplete");
+}
+
+static void print_note(void *context, const char *word, const char *text)
+{
+    const struct report *report = *(const struct report *const *)context;
+    bool is_damage = strcmp(word, "damaged") == 0;
+
+    report_field(report, is_damage ? report->ink.red : report->ink.yellow, word, "%s", text);
 }
 
 static void print_header(const struct report *report)
@@ -151,9 +191,7 @@ static void print_header(const struct report *report)
     print_field("ended", end);
     free(end);
     report_coverage_print(report);
-    for (size_t i = 0; i < capture->note_count; i++)
-        print_field(capture->note[i].severity ? "warning" : "note", capture->note[i].text);
-    print_losses(report);
+    report_notes_tell(report, print_note, &report);
     putchar('\n');
 }
 

@@ -19,6 +19,7 @@
  *     used                 bad, with uses: each tensor once, when it is made, but the outputs never
  *     short                good, which ends after 3 anchors
  *     empty                no anchor and no allocation
+ *     many                 4,096 anchors, each with a call site of its own and four blocks, of which one is kept
  *     killed           bad, and the process is killed in the middle
  *     held             no anchor; a hint holds blocks of 64, 1 and 1 MiB, and lets the first one go
  *     held-killed held-ring    the same, killed at the end, and in a ring that has lost that the first one was held
@@ -52,7 +53,7 @@ static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
 static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
-        evicts, lru, syncs;
+        evicts, lru, many, syncs;
 static struct hintfile *tried; /* evict-try and the like */
 static int anchors = ANCHORS;
 
@@ -145,6 +146,30 @@ static __attribute__((noinline)) struct tensor other_tensor(uint64_t size)
     struct tensor t = allocate(size, -1);
     __asm__ volatile("" ::: "memory");
     return t;
+}
+
+/* Two functions that call each other as the bits of `way` say: each way is a stack of its own. */
+static struct tensor turn(unsigned way, unsigned turns, uint64_t size);
+
+static __attribute__((noinline)) struct tensor left(unsigned way, unsigned turns, uint64_t size)
+{
+    struct tensor t = turn(way, turns, size);
+    __asm__ volatile("" ::: "memory");
+    return t;
+}
+
+static __attribute__((noinline)) struct tensor right(unsigned way, unsigned turns, uint64_t size)
+{
+    struct tensor t = turn(way, turns, size);
+    __asm__ volatile("" ::: "memory");
+    return t;
+}
+
+static struct tensor turn(unsigned way, unsigned turns, uint64_t size)
+{
+    if (turns == 0)
+        return other_tensor(size);
+    return way & 1 ? left(way >> 1, turns - 1, size) : right(way >> 1, turns - 1, size);
 }
 
 static __attribute__((noinline)) void late_kernel(const struct tensor *t)
@@ -248,6 +273,28 @@ static void ask_long(void)
     for (int i = 0; i < 20; i++) {
         struct tensor t = other_tensor(UINT64_C(4) << 40);
         release(&t);
+    }
+}
+
+#define TURNS 12
+
+static void ask_everywhere(void)
+{
+    for (unsigned way = 0; way < 1u << TURNS; way++) {
+        char name[32];
+        struct edge edge;
+        struct tensor brief[3];
+
+        (void)snprintf(name, sizeof(name), "layer %u", way);
+        (void)anchor_push(NULL, name, &edge);
+        (void)capture_edge(&edge, ++seq);
+        for (unsigned i = 0; i < 3; i++)
+            brief[i] = turn(way, TURNS, (1 + way % 7) * 4096);
+        (void)turn(way, TURNS, (1 + way % 5) * 512);
+        for (unsigned i = 0; i < 3; i++)
+            release(&brief[i]);
+        (void)anchor_pop(NULL, &edge);
+        (void)capture_edge(&edge, ++seq);
     }
 }
 
@@ -409,7 +456,8 @@ static void set_form(const char *form)
     holds = strncmp(form, "held", 4) == 0;
     evicts = strncmp(form, "evict", 5) == 0;
     lru = strcmp(form, "evict-lru") == 0;
-    if (holds || evicts || strcmp(form, "empty") == 0)
+    many = strcmp(form, "many") == 0;
+    if (holds || evicts || many || strcmp(form, "empty") == 0)
         anchors = 0;
     syncs = strncmp(form, "sync", 4) == 0;
     bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && !syncs
@@ -511,6 +559,8 @@ int main(int argc, char **argv)
         ask_long();
     if (holds)
         hold(ring ? 1 << 18 : 0);
+    if (many)
+        ask_everywhere();
     if (tried)
         try_evict(argv[1]);
     else if (evicts)

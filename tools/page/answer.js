@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The first screen: why memory ran out and who held it, else how much was needed, when and for whom. */
+
+const HOLDERS_SHOWN = 6;
+
+/* A row of the list of holders: a bar, its bytes, who asked. */
+function holderRow(data, {name, sum, stack}, largest, total) {
+    const bar = element("span", {class: stack ? "bar" : "bar rest", "aria-hidden": "true"});
+    bar.style.setProperty("--share", Math.min(1, sum[0] / largest));
+    const figures = [element("span", {class: "figure"}, bytes(sum[0])),
+        element("span", {class: "share"}, percent(sum[0], total)),
+        element("span", {class: "blocks"}, sum[1] === null ? "" : counted(sum[1], "block"))];
+    const title = stack && stack.length > 0 ? element("details", null, element("summary", null, way(name)), stackList(data, stack))
+        : element("div", null, way(name));
+    return element("li", null, bar, ...figures, title);
+}
+
+function holderList(data, title, rows, total) {
+    const largest = Math.max(...rows.filter(row => row.stack).map(row => row.sum[0]), 1);
+    const list = element("ol", {class: "holders", "aria-label": title});
+    for (const row of rows)
+        list.append(holderRow(data, row, largest, total));
+    return [element("h2", null, title), list];
+}
+
+/* The first rows, and one for all others. */
+function firstRows(rows, total) {
+    const shown = rows.filter(row => row.sum[0] > 0).slice(0, HOLDERS_SHOWN);
+    const rest = total - shown.reduce((sum, row) => sum + row.sum[0], 0);
+    if (rest > 0)
+        shown.push({name: "all others", sum: [rest, null], stack: null});
+    return shown;
+}
+
+function lackSentence(failure) {
+    const pool = failure.pool;
+    if (failure.lack === "whole")
+        return bytes(pool.free) + " were free in the pool, but in pieces: the largest was " + bytes(pool.largest_free) + ". This is fragmentation.";
+    if (failure.lack === "here")
+        return bytes(pool.free) + " were free in the pool, but " + bytes(pool.free_elsewhere) + " of it lie beside memory of the other allocation API.";
+    if (pool)
+        return "The pool held " + bytes(pool.held) + " and had " + bytes(pool.free) + " free: the program needs more than there is.";
+    return "";
+}
+
+function failureText(failure) {
+    const asked = failure.requested_bytes > 0 ? bytes(failure.requested_bytes) : "memory";
+    const free = failure.free_bytes === null ? "" : " The device had " + bytes(failure.free_bytes)
+        + (failure.total_bytes ? " of " + bytes(failure.total_bytes) : "") + " free.";
+    const [first, ...callers] = failure.asked_by.split(" < ");
+    const where = [callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + failure.anchor : "outside of all anchors",
+        failure.call, "device " + failure.device];
+    return [element("h1", null, element("b", null, element("bdi", null, first)), " asked for ", element("b", {class: "figure"}, asked), ", and there was not enough."),
+        element("p", {class: "where"}, element("bdi", null, where.filter(Boolean).join(" \u00b7 "))),
+        element("p", {class: "lede"}, lackSentence(failure) + free)];
+}
+
+function answerOfFailure(data) {
+    const failure = data.failures[data.failures.length - 1];
+    const times = data.failure_count > 1 ? ", " + data.failure_count + " times; this is the last one" : "";
+    const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(failure)];
+    let rows = (failure.holders || []).map(holder => ({name: holder.name, sum: [holder.bytes, holder.count], stack: holder.stack}));
+    let total = rows.reduce((sum, row) => sum + row.sum[0], 0) + (failure.other_bytes || 0);
+    if (rows.length === 0 && data.sites.some(site => site.failure)) {
+        rows = data.sites.map(site => ({name: site.name, sum: site.failure, stack: site.stack})).sort((a, b) => b.sum[0] - a.sum[0]);
+        total = rows.reduce((sum, row) => sum + row.sum[0], 0);
+    }
+    return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total)] : parts;
+}
+
+function answerOfPeak(data) {
+    const max = data.max;
+    const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in step " + max.step : "";
+    const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
+    const total = data.figures.max_bytes;
+    const rows = data.sites.map(site => ({name: site.name, sum: site.peak || [0, 0], stack: site.stack}));
+    const parts = [element("p", {class: "verdict"}, "Memory did not run out"),
+        element("h1", null, "At its peak the run held ", element("b", {class: "figure"}, bytes(data.figures.peak_live_bytes)), "."),
+        element("p", {class: "where"}, element("bdi", null, when))];
+    return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total)] : parts;
+}
+
+function fact(word, figure, more) {
+    return element("div", null, element("dt", null, word), element("dd", null, figure, more ? element("small", null, more) : null));
+}
+
+function facts(data) {
+    const f = data.figures;
+    const hinted = f.max_with_hints_bytes !== f.max_bytes ? bytes(f.max_with_hints_bytes) + " with hints" : "";
+    return element("dl", {class: "facts"},
+        fact("Peak live", bytes(f.peak_live_bytes), hinted),
+        fact("Peak reserved", bytes(f.peak_reserved_bytes), f.e ? (100 * f.e).toFixed(0) + " % used" : ""),
+        fact("Live at the end", bytes(f.remaining_bytes), ""),
+        fact("Allocated", bytes(f.allocated_bytes), counted(f.allocated_count, "time")),
+        fact("Freed", bytes(f.freed_bytes), counted(f.freed_count, "time")));
+}
+
+function drawAnswer(data) {
+    const nothing = data.figures.allocated_count === 0 && data.failures.length === 0;
+    const parts = nothing ? [element("h1", null, "The run allocated no device memory that kedge saw.")]
+        : data.failures.length > 0 ? answerOfFailure(data) : answerOfPeak(data);
+    const program = element("p", {class: "command"}, element("code", null, data.program.command), " ",
+        element("span", {class: "muted"}, data.program.ended));
+    const window = data.window.from || data.window.to
+        ? element("p", {class: "note"}, "Figures are of the window from " + (data.window.from || "the start") + " to " + (data.window.to || "the end") + ".") : null;
+    const missing = data.complete ? null : element("p", {class: "note"}, data.by_places
+        ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
+        : "Events are missing in this capture. All figures are of what is on record.");
+    document.getElementById("answer").append(program, ...parts, facts(data), ...[window, missing].filter(Boolean));
+}

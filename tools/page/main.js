@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the data and draws the page. `data-ready` of the document says that all of it is there, or what went wrong. */
+
+function setTheme(theme) {
+    if (theme)
+        document.documentElement.dataset.theme = theme;
+    else
+        delete document.documentElement.dataset.theme;
+}
+
+/* A browser may keep nothing for a file: then the choice lasts as long as the page. */
+function keepTheme() {
+    const choice = document.getElementById("theme");
+    try {
+        choice.value = localStorage.getItem("kedge-theme") || "";
+    } catch (error) {
+        choice.value = "";
+    }
+    setTheme(choice.value);
+    choice.addEventListener("change", () => {
+        setTheme(choice.value);
+        try {
+            localStorage.setItem("kedge-theme", choice.value);
+        } catch (error) {
+            return;
+        }
+    });
+}
+
+function drawAll() {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    if (data.schema !== 1)
+        throw new Error("data of schema " + data.schema);
+    document.title = "kedge: " + baseName(data.capture);
+    for (const draw of [drawAnswer, drawTimeline, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawHints, drawAbout])
+        draw(data);
+}
+
+keepTheme();
+try {
+    drawAll();
+    document.documentElement.dataset.ready = "yes";
+} catch (error) {
+    document.documentElement.dataset.ready = String(error);
+    document.getElementById("answer").append(element("p", {class: "verdict bad"}, "This page could not be drawn: " + error));
+    throw error;
+}

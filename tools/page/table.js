@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables that sort and filter. A column: {label, text(row), value(row), figure, cell(row)}: `text` is what is shown and searched,
+ * `value` what is sorted by, `cell` an element instead of the text.
+ */
+
+const ROWS_SHOWN = 15;
+
+class Table {
+    constructor(parent, options) {
+        this.columns = options.columns;
+        this.rows = options.rows;
+        this.sorted = options.sorted;
+        this.falling = true;
+        this.all = false;
+        this.words = "";
+        this.caption = options.caption;
+        this.build(parent, options.rows.length > 1);
+        this.draw();
+    }
+
+    build(parent, hasFilter) {
+        const id = "filter-" + document.querySelectorAll("table").length;
+        this.filter = element("input", {id, type: "search", autocomplete: "off", spellcheck: "false"});
+        this.filter.addEventListener("input", () => {
+            this.words = this.filter.value.toLowerCase();
+            this.draw();
+        });
+        this.shown = element("span", {class: "muted", role: "status"});
+        this.more = element("button", {type: "button", class: "more"});
+        this.more.addEventListener("click", () => {
+            this.all = !this.all;
+            this.draw();
+        });
+        this.head = element("tr");
+        this.body = element("tbody");
+        this.heads = this.columns.map((column, at) => this.headOf(column, at));
+        this.head.append(...this.heads);
+        const bar = element("div", {class: "tablebar"}, element("label", {for: id}, "Filter"), this.filter, this.shown);
+        parent.append(...(hasFilter ? [bar] : []), element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": this.caption},
+            element("table", null, element("caption", null, this.caption), element("thead", null, this.head), this.body)), this.more);
+    }
+
+    headOf(column, at) {
+        const button = element("button", {type: "button"}, column.label, element("span", {class: "order", "aria-hidden": "true"}));
+        button.addEventListener("click", () => {
+            this.falling = this.sorted === at ? !this.falling : Boolean(column.figure);
+            this.sorted = at;
+            this.draw();
+        });
+        return element("th", {scope: "col", class: column.figure ? "figure" : null}, button);
+    }
+
+    chosen() {
+        const column = this.columns[this.sorted];
+        const words = this.words.split(/\s+/).filter(Boolean);
+        const found = this.rows.filter(row => {
+            const text = this.columns.map(c => c.text(row)).join(" ").toLowerCase();
+            return words.every(word => text.includes(word));
+        });
+        if (!column)
+            return found;
+        const sign = this.falling ? -1 : 1;
+        return found.sort((a, b) => {
+            const x = column.value ? column.value(a) : column.text(a);
+            const y = column.value ? column.value(b) : column.text(b);
+            return x < y ? -sign : x > y ? sign : 0;
+        });
+    }
+
+    draw() {
+        const rows = this.chosen();
+        const shown = this.all ? rows : rows.slice(0, ROWS_SHOWN);
+        this.heads.forEach((head, at) => {
+            const order = at !== this.sorted ? "none" : this.falling ? "descending" : "ascending";
+            head.setAttribute("aria-sort", order);
+        });
+        this.shown.textContent = rows.length === this.rows.length ? counted(rows.length, "row") : count(rows.length) + " of " + counted(this.rows.length, "row");
+        this.more.hidden = rows.length <= ROWS_SHOWN;
+        this.more.textContent = this.all ? "Show fewer" : "Show all " + count(rows.length);
+        this.body.replaceChildren(...shown.map(row => element("tr", null, ...this.columns.map((column, at) =>
+            element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: column.figure ? "figure" : null},
+                column.cell ? column.cell(row) : column.text(row))))));
+    }
+}
+
+function textColumn(label, text, cell) {
+    return {label, text, cell};
+}
+
+function bytesColumn(label, value) {
+    return {label, figure: true, value: row => value(row) ?? -1, text: row => bytes(value(row))};
+}
+
+function countColumn(label, value) {
+    return {label, figure: true, value: row => value(row) ?? -1, text: row => count(value(row))};
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of the page. */
+
+function siteCell(data) {
+    return site => site.stack && site.stack.length > 0
+        ? element("details", null, element("summary", null, way(site.name)), stackList(data, site.stack)) : way(site.name);
+}
+
+function drawSites(data) {
+    const rows = data.sites.filter(site => site.allocated[1] > 0);
+    const parent = document.getElementById("sites");
+    if (rows.length === 0) {
+        parent.append(element("p", null, "Nothing was allocated."));
+        return;
+    }
+    const columns = [textColumn("Call site", site => site.name + " " + site.library, siteCell(data))];
+    for (const {key, head} of moments(data))
+        columns.push(bytesColumn(head, site => site[key][0]), countColumn("blocks", site => site[key][1]));
+    columns.push(bytesColumn("Own peak", site => site.most), bytesColumn("Allocated", site => site.allocated[0]),
+        countColumn("times", site => site.allocated[1]));
+    columns.push(textColumn("Library", site => baseName(site.library), site => element("bdi", {title: site.library}, baseName(site.library))));
+    new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1});
+}
+
+function drawAnchors(data) {
+    const parent = document.getElementById("anchors");
+    if (data.growers.length > 0)
+        new Table(parent, {caption: "What grows from step to step", sorted: 3, rows: data.growers, columns: [
+            textColumn("Call site", row => row.name, row => way(row.name)), bytesColumn("After the first step", row => row.first_bytes),
+            bytesColumn("After the last step", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
+            countColumn("Steps in which it grew", row => row.rises)]});
+    if (data.steps.length > 0)
+        new Table(parent, {caption: "Steps", sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
+            textColumn("Anchor", row => row.anchor || "step " + row.at), countColumn("Step", row => row.at), bytesColumn("Peak", row => row.peak_bytes),
+            bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
+                text: row => (row.live_end_bytes < row.live_begin_bytes ? "\u2212" : "+") + bytes(Math.abs(row.live_end_bytes - row.live_begin_bytes))},
+            bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
+    if (data.anchors.length === 0) {
+        parent.append(element("p", null, "The program named no anchors. kedge takes them from NVTX ranges, the framework's own names or log lines."));
+        return;
+    }
+    if (data.anchor_count > data.anchors.length)
+        parent.append(element("p", {class: "note"}, "These are the " + count(data.anchors.length) + " of " + counted(data.anchor_count, "anchor") + " with the highest Max."));
+    new Table(parent, {caption: "Anchors", sorted: 1, rows: data.anchors, columns: [
+        textColumn("Anchor", row => row.name + (row.instance ? " (" + (row.instance + 1) + ")" : "")), bytesColumn("Max", row => row.max_bytes),
+        bytesColumn("Remaining", row => row.remaining_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count),
+        bytesColumn("Freed", row => row.freed_bytes), countColumn("times", row => row.freed_count), bytesColumn("Peak live of the run", row => row.peak_live_bytes)]});
+}
+
+function drawLibraries(data) {
+    const parent = document.getElementById("libraries");
+    const columns = first => [first, bytesColumn("At the peak", row => row.at_max_bytes), bytesColumn("Live at the end", row => row.live_bytes),
+        countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)];
+    if (data.libraries.length === 0) {
+        parent.append(element("p", null, "Nothing was allocated."));
+        return;
+    }
+    new Table(parent, {caption: "By library", sorted: 1, rows: data.libraries, columns:
+        columns(textColumn("Library", row => row.name, row => element("bdi", {title: row.name}, baseName(row.name))))});
+    new Table(parent, {caption: "By kind of memory", sorted: 3, rows: data.classes, columns: [
+        textColumn("Kind", row => row.name + (row.device_memory ? "" : " (not device memory)")), bytesColumn("Live at the end", row => row.live_bytes),
+        countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
+}
+
+function drawHints(data) {
+    const parent = document.getElementById("hints");
+    if (data.hints.length === 0) {
+        parent.append(element("p", null, "This run had no hints. ", element("code", null, "kedge suggest"), " looks for memory that could be released earlier, and writes them."));
+        return;
+    }
+    const f = data.figures;
+    const saved = f.max_bytes - f.max_with_hints_bytes;
+    const would = f.max_bytes - f.max_would_bytes;
+    parent.append(element("p", {class: "lede"}, saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
+        : would > 0 ? "In this mode hints released nothing. They would make the highest use lower by " + bytes(would) + "." : "Hints made no difference to the highest use."));
+    if (data.hint_count > data.hints.length)
+        parent.append(element("p", {class: "note"}, "These are the first " + data.hints.length + " of " + counted(data.hint_count, "hint") + "."));
+    const isLive = row => row.mode === "live";
+    new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
+        textColumn("Hint", row => row.id), textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
+        bytesColumn("Released", row => isLive(row) ? row.released[0] : 0), bytesColumn("Would save", row => row.would[0] + (isLive(row) ? 0 : row.released[0])),
+        bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Used too late", row => row.late),
+        textColumn("Note", row => row.drift || "")]});
+}
+
+function drawAbout(data) {
+    const program = data.program;
+    const list = element("dl", {class: "about"});
+    const add = (word, text) => {
+        if (text)
+            list.append(element("dt", null, word), element("dd", null, element("bdi", null, text)));
+    };
+    add("Capture", data.capture);
+    add("Program", program.command);
+    add("Process", "pid " + program.pid + (program.host ? " on " + program.host : "") + (program.rank ? ", rank " + program.rank : ""));
+    add("Started", program.started_ms ? new Date(program.started_ms).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "");
+    add("Ended", program.ended);
+    for (const device of program.devices)
+        add("Device " + device.device, device.name + ", " + bytes(device.total_bytes) + ", driver " + Math.floor(device.driver_version / 1000) + "." + Math.floor(device.driver_version % 1000 / 10));
+    add("Mode", program.mode);
+    add("Hints", program.hints ? program.hints + " (" + program.hints_mode + ")" : "");
+    const parent = document.getElementById("about");
+    parent.append(list);
+    if (data.notes.length > 0)
+        parent.append(element("h3", null, "What is missing or was warned of"), element("ul", {class: "notes"},
+            ...data.notes.map(note => element("li", {class: note[0]}, element("b", null, note[0]), " ", element("bdi", null, note[1])))));
+    parent.append(element("p", {class: "muted"}, "Written by kedge " + data.kedge + ". Byte figures count what the program asked for; reserved is what was held from the driver."));
+}

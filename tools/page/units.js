@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Figures as text, and elements. Names go into the document as text only. */
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/* As the command prints bytes: 3538944 is "3.38 MiB". null: not known. */
+function bytes(value) {
+    if (value === null || value === undefined)
+        return "not known";
+    let unit = 0;
+    while (value >= 1024 && unit + 1 < UNITS.length) {
+        value /= 1024;
+        unit++;
+    }
+    return value.toFixed(2) + " " + UNITS[unit];
+}
+
+/* For axes: whole where it is whole. */
+function shortBytes(value) {
+    return bytes(value).replace(/\.?0+ /, " ");
+}
+
+/* "12,345" */
+function count(value) {
+    return value === null || value === undefined ? "not known" : String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/* "1 block", "2 blocks" */
+function counted(value, noun) {
+    return count(value) + " " + noun + (value === 1 ? "" : "s");
+}
+
+function percent(part, whole) {
+    return whole > 0 ? (100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0) + "\u00a0%" : "";
+}
+
+/* Nanoseconds since the run's start. */
+function time(ns) {
+    if (ns >= 60e9)
+        return Math.floor(ns / 60e9) + " min " + (ns % 60e9 / 1e9).toFixed(1) + " s";
+    if (ns >= 1e9)
+        return (ns / 1e9).toFixed(3) + " s";
+    return (ns / 1e6).toFixed(ns < 1e7 ? 3 : 1) + " ms";
+}
+
+function baseName(path) {
+    return path.slice(path.lastIndexOf("/") + 1);
+}
+
+function put(made, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {}))
+        if (value !== null && value !== undefined && value !== false)
+            made.setAttribute(name, value === true ? "" : value);
+    for (const child of children)
+        if (child !== null && child !== undefined)
+            made.append(child);
+    return made;
+}
+
+function element(name, attributes, ...children) {
+    return put(document.createElement(name), attributes, children);
+}
+
+function drawing(name, attributes, ...children) {
+    return put(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+/* "attend gpt.py:28 < forward gpt.py:32": the first frame stands out, those that called it do not. */
+function way(name) {
+    const cut = name.indexOf(" < ");
+    if (cut < 0)
+        return element("bdi", {class: "way"}, element("b", null, name));
+    return element("bdi", {class: "way"}, element("b", null, name.slice(0, cut)), element("span", {class: "muted"}, name.slice(cut)));
+}
+
+/* Buttons of which one is pressed; `choose` is told its index. */
+function choices(label, names, chosen, choose) {
+    const group = element("div", {class: "choices", role: "group", "aria-label": label});
+    names.forEach((name, at) => {
+        const button = element("button", {type: "button", "aria-pressed": String(at === chosen)}, name);
+        button.addEventListener("click", () => {
+            for (const other of group.children)
+                other.setAttribute("aria-pressed", String(other === button));
+            choose(at);
+        });
+        group.append(button);
+    });
+    return group;
+}
+
+/* A stack, innermost first. */
+function stackList(data, stack) {
+    const list = element("ol", {class: "stack"});
+    for (const at of stack) {
+        const [name, file, line, kind] = data.frames[at];
+        list.append(element("li", {class: "kind-" + kind, title: file}, element("bdi", null, name), " ",
+            element("span", {class: "muted"}, baseName(file) + (line ? ":" + line : ""))));
+    }
+    if (stack.length === 0)
+        list.append(element("li", {class: "muted"}, "no stack was recorded"));
+    return list;
+}
+
+/* The moments that the page knows of, in words. */
+function moments(data) {
+    const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "when memory ran out", end: "at the end"};
+    const heads = {peak: "Peak", failure: "Out of memory", end: "End"};
+    return ["peak", "failure", "end"].filter(key => data.sites.some(site => site[key]))
+        .map(key => ({key, name: names[key], head: heads[key]}));
+}
