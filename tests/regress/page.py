@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`kedge report --html`: the page is one sound file that loads nothing, its figures are those of `report --json`, no name of the
-watched program becomes markup, and its size does not grow with the run.
+watched program becomes markup, and its size does not grow with the run. What a browser makes of it is in page_browser.py.
 """
 import base64
 import hashlib

@@ -38,7 +38,7 @@ function lackSentence(failure) {
         return bytes(pool.free) + " were free in the pool, but in pieces: the largest was " + bytes(pool.largest_free) + ". This is fragmentation.";
     if (failure.lack === "here")
         return bytes(pool.free) + " were free in the pool, but " + bytes(pool.free_elsewhere) + " of it lie beside memory of the other allocation API.";
-    if (pool)
+    if (pool && failure.requested_bytes > 0)
         return "The pool held " + bytes(pool.held) + " and had " + bytes(pool.free) + " free: the program needs more than there is.";
     return "";
 }
@@ -74,7 +74,7 @@ function answerOfPeak(data) {
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.figures.max_bytes;
     const rows = data.sites.map(site => ({name: site.name, sum: site.peak || [0, 0], stack: site.stack}));
-    const parts = [element("p", {class: "verdict"}, "Memory did not run out"),
+    const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
         element("h1", null, "At its peak the run held ", element("b", {class: "figure"}, bytes(data.figures.peak_live_bytes)), "."),
         element("p", {class: "where"}, element("bdi", null, when))];
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total)] : parts;
@@ -95,6 +95,16 @@ function facts(data) {
         fact("Freed", bytes(f.freed_bytes), counted(f.freed_count, "time")));
 }
 
+/* What a program keeps with each step is why it fails in the end. */
+function growth(data) {
+    if (data.growers.length === 0)
+        return null;
+    const [first, ...others] = data.growers;
+    return element("p", {class: "lede"}, "Memory grows from step to step: ", way(first.name), " held " + bytes(first.first_bytes) + " after the first step and "
+        + bytes(first.last_bytes) + " after the last one" + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
+    element("a", {href: "#anchors"}, "Show"));
+}
+
 function drawAnswer(data) {
     const nothing = data.figures.allocated_count === 0 && data.failures.length === 0;
     const parts = nothing ? [element("h1", null, "The run allocated no device memory that kedge saw.")]
@@ -106,5 +116,5 @@ function drawAnswer(data) {
     const missing = data.complete ? null : element("p", {class: "note"}, data.by_places
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
-    document.getElementById("answer").append(program, ...parts, facts(data), ...[window, missing].filter(Boolean));
+    document.getElementById("answer").append(program, ...parts, facts(data), ...[growth(data), window, missing].filter(Boolean));
 }

@@ -57,7 +57,7 @@ class Flame {
 
     build(parent) {
         const search = element("input", {type: "search", id: "flame-search", autocomplete: "off", spellcheck: "false"});
-        const whole = element("input", {type: "checkbox", id: "flame-whole"});
+        const whole = element("input", {type: "checkbox", id: "flame-whole", title: "Show the frames of CUDA, kedge and the C library, too"});
         search.addEventListener("input", () => {
             this.words = search.value.toLowerCase();
             this.draw();
@@ -75,7 +75,7 @@ class Flame {
         }), choices("Direction", ["icicle", "flame"], 0, at => {
             this.isIcicle = at === 0;
             this.draw();
-        }), element("label", {for: "flame-whole"}, whole, " frames of CUDA, kedge and the C library"),
+        }), element("label", {for: "flame-whole"}, whole, " CUDA and C library"),
         element("label", {for: "flame-search"}, "Search"), search, this.found), this.told, this.box,
         element("p", {class: "legendline muted"}, ...["native", "Python", "Python of another thread", "CUDA, kedge, C library"].map((name, at) =>
             element("span", null, element("span", {class: "swatch kind-" + [0, 1, 3, 2][at], "aria-hidden": "true"}), name))),

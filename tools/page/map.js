@@ -106,7 +106,7 @@ class AddressMap {
         const rows = this.at().kept.map(([site, granules, free]) => ({name: this.data.sites[site].name, granules, free}));
         this.keepers.replaceChildren();
         if (rows.length > 0)
-            new Table(this.keepers, {caption: "What keeps free memory from being given back: pieces of " + shortBytes(this.map.granule_bytes) + " that are live in part, by the call site of the largest block in each",
+            new Table(this.keepers, {caption: "What keeps free memory: pieces of " + shortBytes(this.map.granule_bytes) + " that are live in part, by the largest block in each",
                 sorted: 1, rows, columns: [textColumn("Call site", row => row.name, row => way(row.name)), bytesColumn("Free in them", row => row.free), countColumn("Pieces", row => row.granules)]});
     }
 }

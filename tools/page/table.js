@@ -36,9 +36,11 @@ class Table {
         this.body = element("tbody");
         this.heads = this.columns.map((column, at) => this.headOf(column, at));
         this.head.append(...this.heads);
-        const bar = element("div", {class: "tablebar"}, element("label", {for: id}, "Filter"), this.filter, this.shown);
-        parent.append(...(hasFilter ? [bar] : []), element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": this.caption},
-            element("table", null, element("caption", null, this.caption), element("thead", null, this.head), this.body)), this.more);
+        const title = element("h3", {id: id + "-title"}, this.caption);
+        const filter = [element("label", {for: id}, "Filter"), this.filter, this.shown];
+        parent.append(element("div", {class: "tablebar"}, title, ...(hasFilter ? filter : [])),
+            element("div", {class: "scroll", tabindex: "0", role: "region", "aria-labelledby": title.id},
+                element("table", {"aria-labelledby": title.id}, element("thead", null, this.head), this.body)), this.more);
     }
 
     headOf(column, at) {

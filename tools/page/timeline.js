@@ -34,6 +34,7 @@ class Timeline {
         this.data = data;
         this.line = data.timeline;
         this.bins = this.line.live.length;
+        this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
         this.from = 0;
         this.to = this.bins;
         this.grouping = 0;
@@ -261,8 +262,9 @@ class Timeline {
         this.line.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
         if (this.line.steps.length)
             parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, "steps"));
-        this.line.bars.filter(bar => bar[2] < LANES).forEach(([begin, end, depth, name], at) =>
-            parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + at % 2, name)));
+        const drawn = new Array(LANES).fill(0);
+        for (const [begin, end, depth, name] of this.bars)
+            parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + drawn[depth]++ % 2, name));
         if (this.depths)
             parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.lanesTop + LANE - 3, "text-anchor": "end"}, "anchors"));
         return parts;

@@ -103,8 +103,8 @@ function stackList(data, stack) {
 
 /* The moments that the page knows of, in words. */
 function moments(data) {
-    const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "when memory ran out", end: "at the end"};
-    const heads = {peak: "Peak", failure: "Out of memory", end: "End"};
+    const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "at the failure", end: "at the end"};
+    const heads = {peak: "Peak", failure: "Failure", end: "End"};
     return ["peak", "failure", "end"].filter(key => data.sites.some(site => site[key]))
         .map(key => ({key, name: names[key], head: heads[key]}));
 }

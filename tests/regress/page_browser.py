@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The page of `kedge report --html` in Chromium: it draws without an error, its controls work by keyboard and mouse and have names, its
+text has the contrast of WCAG AA in both themes, and no script but its own runs. Skipped where Chromium is not installed.
+"""
+import contextlib
+import pathlib
+
+import browser
+from page import capture, data_of
+from regresskit import check, main, same, skip, tool
+
+LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+# Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
+CONTRAST = """(() => {
+    const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    const rgba = colour => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const light = colour => colour.slice(0, 3).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const behind = node => {
+        for (let at = node; at instanceof Element; at = at.parentElement) {
+            const colour = rgba(getComputedStyle(at).backgroundColor);
+            if (colour[3] === 255 && !(at instanceof SVGElement))
+                return colour;
+        }
+        return [255, 255, 255];
+    };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    let seen = 0;
+    while (walker.nextNode()) {
+        const parent = walker.currentNode.parentElement;
+        const style = getComputedStyle(parent);
+        const isSeen = walker.currentNode.data.trim() && parent.getClientRects().length && !parent.closest("script, style, title, noscript, .skip");
+        if (!isSeen)
+            continue;
+        seen++;
+        const front = light(rgba(parent instanceof SVGElement ? style.fill : style.color));
+        const back = light(behind(parent));
+        const contrast = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+        const size = parseFloat(style.fontSize);
+        const least = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
+        if (contrast < least)
+            found.push([walker.currentNode.data.trim().slice(0, 40), contrast.toFixed(2), parent.className.baseVal ?? parent.className]);
+    }
+    return {seen, found};
+})()"""
+
+
+@contextlib.contextmanager
+def chromium():
+    if not browser.find():
+        skip("Chromium is not installed")
+    with browser.Browser() as started:
+        yield started
+
+
+def written(form):
+    path = pathlib.Path(f"{form}.html")
+    tool("report", capture(form), "--html", path)
+    return path
+
+
+def pages_draw_on_a_laptop_and_a_phone():
+    with chromium() as started:
+        for form, sizes in (("bad", [LAPTOP]), ("oom", [LAPTOP, PHONE]), ("agg", [LAPTOP]), ("empty", [PHONE]), ("many", [LAPTOP, PHONE])):
+            path = written(form)
+            data = data_of(path.read_text(encoding="utf-8"))
+            for size in sizes:
+                page = started.open(path, **size)
+                same(f"{form}: drawn", page.value("document.documentElement.dataset.ready"), "yes")
+                same(f"{form}: empty sections", page.value("[...document.querySelectorAll('section')].filter(s => s.innerText.length < 30).map(s => s.id)"), [])
+                same(f"{form}: wider than the window", page.value("document.documentElement.scrollWidth"), size["width"])
+                same(f"{form}: layers", page.value("document.querySelectorAll('.layer').length"),
+                     len(data["timeline"]["groupings"][0]["parts"]) if data["timeline"]["live"] else 0)
+                same(f"{form}: frames wider than none", page.value("document.querySelectorAll('.frame').length > 0"), len(data["flame"]) > 1)
+                same(f"{form}: cells", page.value("document.querySelectorAll('.cell').length"), sum(region[2] for region in data["map"]["regions"]))
+                same(f"{form}: errors", page.errors, [])
+                page.close()
+        page = started.open(written("oom"))
+        said = page.value("document.getElementById('answer').innerText")
+        for words in ("Out of memory", "asked for 64.00 MiB", "in SOT_CALL_15", "in pieces: the largest was 48.00 MiB"):
+            check(words in said, f"the answer lacks {words!r}: {said}")
+        top = page.value("document.querySelector('.holders').getBoundingClientRect().bottom")
+        check(top < LAPTOP["height"], f"who held the memory ends at {top}, below the first screen")
+
+
+def controls_work_by_keyboard_and_mouse():
+    with chromium() as started:
+        page = started.open(written("bad"))
+        data = data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))
+        line = data["timeline"]
+        chart = "document.querySelector('.chart svg')"
+        at = f"Number({chart}.getAttribute('aria-valuenow'))"
+        peak = max(range(len(line["live"])), key=line["live"].__getitem__)
+        page.value(f"{chart}.focus()")
+        same("the cursor at first", page.value(at), peak)
+        page.key("Home")
+        same("Home", page.value(at), 0)
+        page.key("ArrowRight")
+        page.key("ArrowRight", shift=True)
+        same("the arrow keys", page.value(at), 11)
+        check(page.value(f"{chart}.getAttribute('aria-valuetext')").endswith("SOT_CALL_0") or "live " in page.value("document.querySelector('.readout').innerText"),
+              "the cursor tells no figures")
+        shape = page.value("document.querySelector('path.live').getAttribute('d')")
+        page.key("+")
+        check(page.value("document.querySelector('path.live').getAttribute('d')") != shape, "+ does not zoom")
+        page.key("0")
+        same("0 shows all again", page.value("document.querySelector('path.live').getAttribute('d')"), shape)
+        page.key("p")
+        same("P", page.value(at), peak)
+        box = page.value(f"{chart}.getBoundingClientRect().toJSON()")
+        page.mouse("mouseMoved", box["x"] + 100, box["y"] + 100)
+        check(page.value(at) < peak, "the mouse does not move the cursor")
+        for button, grouping in zip((0, 1, 2), line["groupings"]):
+            page.value(f"document.querySelector('#timeline .choices').children[{button}].click()")
+            same(f"layers by {grouping['by']}", page.value("document.querySelectorAll('.layer').length"), len(grouping["parts"]))
+
+        page.value("document.getElementById('flame-search').focus()")
+        page.type("unused_input")
+        check(page.value("document.querySelectorAll('.frame.found').length") > 0, "the search marks no frame")
+        page.value("document.querySelector('.frame').focus()")
+        before = page.value("document.activeElement.getAttribute('aria-label')")
+        page.key("ArrowDown")
+        inner = page.value("document.activeElement.getAttribute('aria-label')")
+        check(inner != before, "an arrow key does not move to the next frame")
+        page.key("ArrowDown")
+        page.key("Enter")
+        same("zoomed", page.value("document.activeElement.offsetWidth >= document.querySelector('.frames').clientWidth - 2"), True)
+        page.key("Escape")
+        same("zoomed out", page.value("document.activeElement.getAttribute('aria-label')"), inner)
+
+        page.value("document.querySelector('.regions svg').focus()")
+        first = page.value("document.activeElement.getAttribute('aria-label')")
+        page.key("ArrowRight")
+        check(page.value("document.activeElement.getAttribute('aria-label')") != first, "an arrow key does not move in the map")
+
+        table = "[...document.querySelectorAll('#anchors table')].find(table => document.getElementById(table.getAttribute('aria-labelledby')).innerText === 'Anchors')"
+        rows = f"{table}.tBodies[0].rows.length"
+        page.value(f"{table}.closest('.scroll').previousElementSibling.querySelector('input').focus()")
+        page.type("SOT_CALL_1")
+        same("rows that match", page.value(rows), 11)
+        heads = "document.querySelectorAll('#sites thead th')"
+        figures = f"[...document.querySelectorAll('#sites tbody tr')].map(row => row.cells[{{}}].innerText)"
+        for word, wanted in (("descending", sorted((site["allocated"][1] for site in data["sites"] if site["allocated"][1]), reverse=True)),
+                             ("ascending", sorted(site["allocated"][1] for site in data["sites"] if site["allocated"][1]))):
+            number = page.value(f"[...{heads}].findIndex(head => head.innerText.startsWith('times'))")
+            page.value(f"{heads}[{number}].querySelector('button').focus()")
+            page.key("Enter")
+            same("aria-sort", page.value(f"{heads}[{number}].getAttribute('aria-sort')"), word)
+            same(f"sorted, {word}", page.value(figures.format(number)), [str(n) for n in wanted])
+
+        ground = page.value("getComputedStyle(document.body).backgroundColor")
+        page.value("(choice => { choice.value = 'dark'; choice.dispatchEvent(new Event('change')); })(document.getElementById('theme'))")
+        check(page.value("getComputedStyle(document.body).backgroundColor") != ground, "the switch does not change the theme")
+        same("errors", page.errors, [])
+
+
+def text_has_contrast_and_controls_have_names():
+    with chromium() as started:
+        for form, dark, size in (("oom", False, LAPTOP), ("oom", True, PHONE), ("live", True, LAPTOP), ("live", False, PHONE)):
+            page = started.open(written(form), dark=dark, **size)
+            page.value("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+            page.value("document.getElementById('flame-whole').click()")
+            answer = page.value(CONTRAST)
+            same(f"{form}, dark {dark}, {size['width']} wide: text without contrast", answer["found"], [])
+            check(answer["seen"] > 100, f"only {answer['seen']} texts were looked at")
+            page.value("document.querySelector('.where').style.color = '#7c7c7c'")
+            check(page.value(CONTRAST)["found"], "text that was made pale is not found")
+            page.close()
+        page = started.open(written("oom"))
+        tree = page.call("Accessibility.getFullAXTree")["nodes"]
+        focusable = [node for node in tree if any(p["name"] == "focusable" and p["value"]["value"] for p in node.get("properties", []))]
+        check(len(focusable) > 40, f"only {len(focusable)} controls were looked at")
+        same("controls without a name", [node["role"]["value"] for node in focusable if not node.get("name", {}).get("value") and node["role"]["value"] != "RootWebArea"], [])
+        same("fields without a label", page.value("[...document.querySelectorAll('input, select')].filter(field => field.labels.length === 0).map(field => field.id)"), [])
+        places = []
+        for _ in range(25):
+            page.key("Tab")
+            places.append(page.value("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
+            outline = page.value("getComputedStyle(document.activeElement).outlineStyle")
+            check(outline not in ("none", ""), f"no outline around {page.value('document.activeElement.outerHTML.slice(0, 120)')}")
+        same("Tab goes forward", places, sorted(set(places)))
+
+
+def no_other_script_runs():
+    path = written("oom")
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("<main>", "<main><script>window.alien = 1</script><img src='x' onerror='window.alien = 2'>", 1)
+    path.write_text(text, encoding="utf-8")
+    with chromium() as started:
+        page = started.open(path)
+        same("drawn", page.value("document.documentElement.dataset.ready"), "yes")
+        same("an alien script", page.value("typeof window.alien"), "undefined")
+        same("the policy's complaints", len([error for error in page.errors if "Content Security Policy" in error]), 3)
+
+
+if __name__ == "__main__":
+    main(pages_draw_on_a_laptop_and_a_phone, controls_work_by_keyboard_and_mouse, text_has_contrast_and_controls_have_names, no_other_script_runs)
