@@ -9,7 +9,7 @@
  * device's own, and of a failure there is what its record holds.
  *
  * Threads: none. Memory: vec.h.
- * Prefixes: page_, pagedata_.
+ * Prefixes: page_.
  */
 #ifndef KEDGE_TOOLS_PAGE_PARTS_H
 #define KEDGE_TOOLS_PAGE_PARTS_H

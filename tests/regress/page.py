@@ -67,9 +67,11 @@ def data_of(text):
 
 
 def figures_are_those_of_the_report():
-    for form in ("good", "bad", "live", "shadow", "oom", "killed", "agg", "empty", "evict"):
+    window = ("--from", "SOT_CALL_3", "--to", "SOT_CALL_9")
+    whole = ("good", "live", "shadow", "oom", "killed", "agg", "empty", "evict")
+    for form, options in [(form, ()) for form in whole] + [("bad", window), ("live", window)]:
         path = capture(form)
-        report, page = tool_json("report", path), data_of(page_of(path))
+        report, page = tool_json("report", path, *options), data_of(page_of(path, *options))
         for key, value in page["figures"].items():
             same(f"{form}: {key}", value, report[key])
         same(f"{form}: keys of the figures", {"max_bytes", "peak_live_bytes", "peak_reserved_bytes"} - page["figures"].keys(), set())

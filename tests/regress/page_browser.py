@@ -8,7 +8,7 @@ import pathlib
 
 import browser
 from page import capture, data_of
-from regresskit import check, main, same, skip, tool
+from regresskit import check, human, main, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
@@ -84,6 +84,8 @@ def pages_draw_on_a_laptop_and_a_phone():
                 page.close()
         page = started.open(written("oom"))
         said = page.value("document.getElementById('answer').innerText")
+        said_of_hints = started.open(written("touched")).value("document.getElementById('answer').innerText")
+        check("Hint input: memory was used after its release was due." in said_of_hints, f"the answer does not doubt the hint: {said_of_hints}")
         for words in ("Out of memory", "asked for 64.00 MiB", "in SOT_CALL_15", "in pieces: the largest was 48.00 MiB"):
             check(words in said, f"the answer lacks {words!r}: {said}")
         top = page.value("document.querySelector('.holders').getBoundingClientRect().bottom")
@@ -154,6 +156,9 @@ def controls_work_by_keyboard_and_mouse():
             page.key("Enter")
             same("aria-sort", page.value(f"{heads}[{number}].getAttribute('aria-sort')"), word)
             same(f"sorted, {word}", page.value(figures.format(number)), [str(n) for n in wanted])
+
+        sizes = [0, 1, 1023, 1024, 1152, 1408, 1664, 1920, 3538944, 10616832, 5 << 40, *(n * 7919 ** 2 for n in range(1, 40))]
+        same("bytes", page.value(f"{sizes}.map(bytes)"), [human(size) for size in sizes])
 
         ground = page.value("getComputedStyle(document.body).backgroundColor")
         page.value("(choice => { choice.value = 'dark'; choice.dispatchEvent(new Event('change')); })(document.getElementById('theme'))")

@@ -95,6 +95,18 @@ function facts(data) {
         fact("Freed", bytes(f.freed_bytes), counted(f.freed_count, "time")));
 }
 
+/* What makes a reader doubt the figures, or the hints. */
+function doubts(data) {
+    const used = data.hints.filter(hint => hint.late > 0);
+    const parts = [];
+    if (data.notes.some(note => note[0] === "damaged"))
+        parts.push(element("p", {class: "verdict bad"}, "This capture is damaged: figures are wrong or incomplete."));
+    if (used.length > 0)
+        parts.push(element("p", {class: "verdict bad"}, "Hint ", element("bdi", null, used[0].id), ": memory was used after its release was due"
+            + (used.length > 1 ? "; so it was with " + counted(used.length - 1, "more hint") : "") + "."));
+    return parts;
+}
+
 /* What a program keeps with each step is why it fails in the end. */
 function growth(data) {
     if (data.growers.length === 0)
@@ -116,5 +128,5 @@ function drawAnswer(data) {
     const missing = data.complete ? null : element("p", {class: "note"}, data.by_places
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
-    document.getElementById("answer").append(program, ...parts, facts(data), ...[growth(data), window, missing].filter(Boolean));
+    document.getElementById("answer").append(program, ...doubts(data), ...parts, facts(data), ...[growth(data), window, missing].filter(Boolean));
 }

@@ -5,6 +5,7 @@
  */
 
 const ROWS_SHOWN = 15;
+let tables = 0; /* made so far */
 
 class Table {
     constructor(parent, options) {
@@ -20,7 +21,7 @@ class Table {
     }
 
     build(parent, hasFilter) {
-        const id = "filter-" + document.querySelectorAll("table").length;
+        const id = "filter-" + tables++;
         this.filter = element("input", {id, type: "search", autocomplete: "off", spellcheck: "false"});
         this.filter.addEventListener("input", () => {
             this.words = this.filter.value.toLowerCase();

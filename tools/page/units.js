@@ -3,6 +3,12 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
+/* Two decimals as printf has them: of two that are as near, the even one; toFixed takes the larger. */
+function decimals(value) {
+    const isTie = value * 8 % 8 === 1 || value * 8 % 8 === 5;
+    return (isTie ? value - 0.001 : value).toFixed(2);
+}
+
 /* As the command prints bytes: 3538944 is "3.38 MiB". null: not known. */
 function bytes(value) {
     if (value === null || value === undefined)
@@ -12,7 +18,7 @@ function bytes(value) {
         value /= 1024;
         unit++;
     }
-    return value.toFixed(2) + " " + UNITS[unit];
+    return decimals(value) + " " + UNITS[unit];
 }
 
 /* For axes: whole where it is whole. */
