@@ -31,7 +31,8 @@ struct cmd {
     size_t fields_size; /* of the struct that `options` fills, zeroed before */
     int words_min, words_max;
     const char *const *subcommands; /* what the first word may be, and NULL; NULL = anything */
-    bool tail;                      /* words are a command line: options end at the first */
+    bool pages; /* what it prints is a report: it goes through a pager (pager.h) */
+    bool tail;  /* words are a command line: options end at the first */
     int (*run)(const void *fields, char **words); /* words end with NULL */
 };
 

@@ -550,6 +550,7 @@ const struct cmd cmd_check = {
                    "no answer.",
         .explain = explain,
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 1,
         .words_max = -1,
         .run = check_command,

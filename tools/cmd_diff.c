@@ -392,6 +392,7 @@ const struct cmd cmd_diff = {
         .summary = "What BAD frees later than GOOD, or never: missing frees by stack, size and "
                    "anchor.",
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 2,
         .words_max = 2,
         .run = diff_command,

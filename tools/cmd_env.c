@@ -114,6 +114,7 @@ const struct cmd cmd_env = {
                 "Prints every KEDGE_* variable with its value here, its default and what it does, "
                 "and checks the values.",
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 0,
         .words_max = 0,
         .run = env_command,

@@ -207,6 +207,7 @@ const struct cmd cmd_plan = {
         .summary = "Finds the least memory that a recorded step could live in, and compares it "
                    "with what was held.",
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 1,
         .words_max = 1,
         .run = plan_command,

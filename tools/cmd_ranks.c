@@ -176,6 +176,7 @@ const struct cmd cmd_ranks = {
         .summary =
                 "Which rank of a job stands out, and by what; the peaks of all ranks in one table.",
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 1,
         .words_max = -1,
         .run = ranks_command,

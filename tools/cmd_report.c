@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/page.h"
+#include "tools/pager.h"
 
 struct fields {
     const char *from, *to, *by, *view, *steps, *html;
@@ -149,7 +150,8 @@ static int report_command(const void *parsed, char **words)
         if (fields->json || report.view == VIEW_ALL)
             report_mapped_find(&report);
         progress_end();
-        if (fields->html || !isatty(STDOUT_FILENO)) /* else it comes as it is worked out */
+        if (fields->html || pager_is_on()
+                || !isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
             progress_begin("reporting");
         r = print_report(&report, fields);
         progress_end();
@@ -166,6 +168,7 @@ const struct cmd cmd_report = {
         .summary = "What a run allocated, freed and kept, whole or between two anchors.",
         .explain = report_views_explain,
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 1,
         .words_max = 1,
         .run = report_command,

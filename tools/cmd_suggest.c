@@ -746,6 +746,7 @@ const struct cmd cmd_suggest = {
         .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
                    "long after its last use; or for what may go out to the host.",
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 0,
         .words_max = -1,
         .run = suggest_command,

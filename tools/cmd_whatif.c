@@ -475,6 +475,7 @@ const struct cmd cmd_whatif = {
                 "Compares what kedge's pool and other allocators would hold for the same requests.",
         .explain = explain_policies,
         CMD_OPTIONS(options, struct fields),
+        .pages = true,
         .words_min = 1,
         .words_max = 1,
         .run = whatif_command,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/completion.h"
+#include "tools/pager.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 #include "tracker/format.h"
@@ -42,33 +43,61 @@ static void print_version(void)
             HINTFILE_VERSION);
 }
 
-static void print_help(const struct cmd *cmd)
+/* The command's own options, and behind them what all commands with reports have, into a field behind the command's. */
+static struct args_option *options_of(const struct cmd *cmd, size_t *ret_count)
+{
+    struct args_option *options = vec_new(cmd->option_count + 1, sizeof(*options));
+
+    for (size_t i = 0; i < cmd->option_count; i++)
+        options[i] = cmd->options[i];
+    *ret_count = cmd->option_count;
+    if (cmd->pages) {
+        options[*ret_count] = pager_option;
+        options[(*ret_count)++].offset = cmd->fields_size;
+    }
+    return options;
+}
+
+static void print_help(
+        const struct cmd *cmd, const struct args_option *options, size_t option_count)
 {
     printf("usage: kedge %s\n\n", cmd->usage);
     render_label(stdout, cmd->summary, 0, 0);
     putchar('\n');
-    args_print_options(stdout, cmd->options, cmd->option_count);
+    args_print_options(stdout, options, option_count);
     if (cmd->explain)
         cmd->explain();
+}
+
+static int run_paged(const struct cmd *cmd, bool by_pager, const void *fields, char **words)
+{
+    int r;
+
+    if (by_pager)
+        pager_begin();
+    r = cmd->run(fields, words);
+    pager_end();
+    return r;
 }
 
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
     char name[32];
     int count = 0;
+    size_t option_count;
+    struct args_option *options = options_of(cmd, &option_count);
 
     (void)snprintf(name, sizeof(name), "kedge %s", cmd->name);
-    struct args_spec spec = {.command = name,
-            .options = cmd->options,
-            .option_count = cmd->option_count,
-            .tail = cmd->tail};
-    void *fields = vec_new(1, cmd->fields_size);
+    struct args_spec spec = {
+            .command = name, .options = options, .option_count = option_count, .tail = cmd->tail};
+    char *fields = vec_new(1, cmd->fields_size + sizeof(bool));
+    const bool *no_pager = (const bool *)(fields + cmd->fields_size);
     char **words = vec_new((size_t)argc + 1, sizeof(*words));
     int r = CMD_BAD;
 
     switch (args_parse(&spec, argc, argv, fields, words, &count)) {
     case ARGS_HELP:
-        print_help(cmd);
+        print_help(cmd, options, option_count);
         r = CMD_DONE;
         break;
     case ARGS_BAD:
@@ -77,9 +106,10 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
         if (count < cmd->words_min || (cmd->words_max >= 0 && count > cmd->words_max))
             (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
         else
-            r = cmd->run(fields, words);
+            r = run_paged(cmd, cmd->pages && !*no_pager, fields, words);
         break;
     }
+    free(options);
     free(fields);
     free((void *)words);
     return r;

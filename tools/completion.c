@@ -3,15 +3,21 @@
 
 #include <string.h>
 
+#include "tools/pager.h"
+
 typedef bool (*option_filter)(const struct args_option *option);
 
 /* Each command has it beside its rows. */
 static const struct args_option help_option = {"help|h", NULL, "the list of options", ARGS_FLAG, 0};
 
-/* Row `i` of a command's options, --help behind the last one; NULL behind that. */
+/* Row `i` of a command's options, --help and what all reports have behind the last one; NULL behind that. */
 static const struct args_option *option_at(const struct cmd *cmd, size_t i)
 {
-    return i < cmd->option_count ? &cmd->options[i] : i == cmd->option_count ? &help_option : NULL;
+    if (i < cmd->option_count)
+        return &cmd->options[i];
+    if (i == cmd->option_count)
+        return &help_option;
+    return cmd->pages && i == cmd->option_count + 1 ? &pager_option : NULL;
 }
 
 static bool is_any(const struct args_option *option)

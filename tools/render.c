@@ -57,6 +57,18 @@ unsigned render_columns(FILE *out)
     return is_known && size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
 }
 
+bool render_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const char *locale = getenv(names[i]);
+        if (locale && *locale)
+            return strcasestr(locale, "utf-8") || strcasestr(locale, "utf8");
+    }
+    return false;
+}
+
 /* How much of the text goes into one line: whole words, before a "<" or behind a comma if possible. */
 static size_t line_length(const char *text, size_t room)
 {

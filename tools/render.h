@@ -44,6 +44,9 @@ char *render_word(const char *text);
 /* How wide the stream's terminal is; 80 where there is none. */
 unsigned render_columns(FILE *out);
 
+/* Does the locale say that texts are UTF-8? */
+bool render_is_utf8(void);
+
 /*
  * The text as the last cell of a row of which `used` columns are printed, and the end of the line. Where it does not fit it goes
  * on below itself, between words; with next to no room it begins on the next line, `indent` columns in.

@@ -114,6 +114,9 @@ void report_waterfall_print_oom(const struct report *report, const struct load_o
 void report_waterfall_json_oom(
         struct json *json, const struct report *report, const struct load_oom *oom);
 
+/* Live and reserved memory over the window, in a line each, and where the peak was (report_timeline.c). */
+void report_timeline_print(const struct report *report);
+
 /* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
 void report_patterns_print(const struct report *report);
 void report_patterns_json(struct json *json, const struct report *report);

@@ -480,6 +480,7 @@ void report_text_print(const struct report *report)
         print_header(report);
         figures_print(stdout, &report->figures);
         print_peaks(report);
+        report_timeline_print(report);
     }
     print_held(report, view);
     if (view == VIEW_LEAKS)

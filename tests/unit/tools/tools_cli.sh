@@ -109,7 +109,22 @@ first)
             at=$found
         done
     }
-    order "Peak live:" "Live at the maximum, by stack" "Live at the end, by stack" "More:"
+    order "Peak live:" "  live     " "  reserved " "peak 287.00 MiB in SOT_CALL_19" "Live at the maximum, by stack" "Live at the end, by stack" "More:"
+    # Two lines of one scale and as wide as the terminal; the mark stands below a column that is as high as any.
+    for locale in C C.UTF-8; do
+        LC_ALL=$locale "$kedge" report bad.kcap >out
+        python3 - $locale <<'PY' || fail "the lines over time are wrong ($locale): $(grep -A2 '^  live  ' out)"
+import sys
+heights = " .:-=+*#@" if sys.argv[1] == "C" else " ▁▂▃▄▅▆▇█"
+lines = open("out", encoding="utf-8").read().splitlines()
+at = next(i for i, line in enumerate(lines) if line.startswith("  live  "))
+live, reserved = ([heights.index(c) for c in line[11:]] for line in lines[at:at + 2])
+assert len(live) == len(reserved) == 69, (len(live), len(reserved))
+assert max(reserved) == 8 and max(live) == 4, "287 MiB live at most, 591 MiB reserved"
+mark = lines[at + 2].index("^") - 11
+assert live[mark] == max(live), (mark, live)
+PY
+    done
     sed -n '/^More:/,$p' out >more
     for view in anchors leaks sources steps temporary; do
         grep -qE "^  kedge report bad.kcap --view $view +[a-z0-9]" more || fail "no line about $view: $(cat more)"
@@ -131,6 +146,51 @@ first)
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
+pager)
+    # What is longer than the screen goes through the pager, what is not and what is no terminal does not.
+    form bad
+    printf '#!/bin/sh\ncat >paged\nexit 3\n' >mine
+    printf '#!/bin/sh\nhead -c 10 >paged\n' >early
+    chmod +x mine early
+    expect 0 "$kedge" report bad.kcap --no-pager
+    cp out plain
+    python3 - "$kedge" <<'PY' || fail "not as it should be on a terminal"
+import fcntl, os, pathlib, pty, struct, subprocess, sys, termios
+kedge = sys.argv[1]
+plain = open("plain", encoding="utf-8").read()
+def on_terminal(rows, *words, **variables):
+    """What comes to a terminal of so many rows, what the pager got (None: nothing), and the exit status."""
+    pathlib.Path("paged").unlink(missing_ok=True)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+    env = {**os.environ, "NO_COLOR": "1", "TERM": "vt100", **variables}
+    with subprocess.Popen([kedge, *words], stdout=slave, stderr=slave, stdin=subprocess.DEVNULL, env=env) as p:
+        os.close(slave)
+        data = b""
+        try:
+            while part := os.read(master, 65536):
+                data += part
+        except OSError:
+            pass
+        os.close(master)
+    paged = pathlib.Path("paged")
+    return data.decode().replace("\r", ""), paged.read_text(encoding="utf-8") if paged.exists() else None, p.returncode
+report = ("report", "bad.kcap")
+assert on_terminal(24, *report, PAGER="./mine") == ("", plain, 0), "a long report is not paged"
+assert on_terminal(9999, *report, PAGER="./mine") == (plain, None, 0), "a short one is"
+assert on_terminal(24, *report, "--no-pager", PAGER="./mine") == (plain, None, 0), "--no-pager does not turn it off"
+assert on_terminal(24, *report, PAGER="") == (plain, None, 0), "an empty PAGER does not turn it off"
+assert on_terminal(24, *report, PAGER="cat") == (plain, None, 0)
+assert on_terminal(24, *report, PAGER="./mine", TERM="dumb") == (plain, None, 0), "a dumb terminal has one"
+text, paged, status = on_terminal(24, *report, PAGER="./not-there")
+assert (text.endswith(plain), paged, status) == (True, None, 0), "without the pager nothing is shown"
+assert on_terminal(24, *report, PAGER="./early") == ("", plain[:10], 0), "who leaves early is an error"
+text, paged, status = on_terminal(3, "check", "bad.kcap", "peak>=1", "peak==1", "growth==0", PAGER="./mine")
+assert status == 1 and paged, f"the status is not the command's: {status}"
+PY
+    expect 0 "$kedge" report bad.kcap
+    cmp out plain || fail "in a pipe it is another text"
+    ;;
 width)
     # Nothing but files and fields of the head is wider than the terminal, which has 80 columns where there is none.
     form bad; form good; form shadow; form evict; form oom || true
@@ -151,7 +211,7 @@ def at(columns, command):
         return subprocess.run([kedge, *command], capture_output=True, text=True).stdout
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen([kedge, *command], stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"}) as p:
+    with subprocess.Popen([kedge, *command], stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1", "PAGER": ""}) as p:
         os.close(slave)
         data = b""
         try:
