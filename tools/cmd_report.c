@@ -9,7 +9,7 @@
 #include "tools/pager.h"
 
 struct fields {
-    const char *from, *to, *by, *view, *steps, *html;
+    const char *from, *to, *by, *sort, *filter, *view, *steps, *html;
     uint64_t top;
     bool json;
 };
@@ -19,8 +19,14 @@ static const struct args_option options[] = {
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "end after the last exit of ANCHOR", ARGS_TEXT,
                 offsetof(struct fields, to)},
-        {"by", "anchor", "the figures of each anchor, in a table", ARGS_TEXT,
-                offsetof(struct fields, by)},
+        {"by", "WHAT",
+                "rows by stack, site, library, class, anchor or device (views live, hwm, leaks, "
+                "temporary); --by anchor alone: the figures of each anchor",
+                ARGS_TEXT, offsetof(struct fields, by)},
+        {"sort", "FIELD", "the view's rows by this figure, largest first; a wrong FIELD lists them",
+                ARGS_TEXT, offsetof(struct fields, sort)},
+        {"filter", "TEXT", "only rows with TEXT in their stack, library, anchor or kind", ARGS_TEXT,
+                offsetof(struct fields, filter)},
         {"view", "NAME", "only this view (below)", ARGS_TEXT, offsetof(struct fields, view)},
         {"steps", "WHICH", "of --view steps: stated or detected (default: stated, else detected)",
                 ARGS_TEXT, offsetof(struct fields, steps)},
@@ -33,10 +39,6 @@ static const struct args_option options[] = {
 
 static int find_view(const struct fields *fields, enum view *ret_view)
 {
-    if (fields->by && strcmp(fields->by, "anchor") != 0) {
-        (void)fprintf(stderr, "kedge report: --by %s: only --by anchor exists\n", fields->by);
-        return CMD_BAD;
-    }
     *ret_view = VIEW_ALL;
     if (!fields->view)
         return CMD_DONE;
@@ -107,7 +109,18 @@ static int check_window(const struct fields *fields, enum view view)
     return CMD_BAD;
 }
 
-static int print_report(const struct report *report, const struct fields *fields)
+/* Area C has no kinds of memory. */
+static int check_groups(const struct report *report)
+{
+    if (report->by != REPORT_BY_CLASS || report->view != VIEW_HWM || !report_has_high(report))
+        return CMD_DONE;
+    (void)fprintf(stderr,
+            "kedge report: --by class: events are missing, and without them the kinds of memory "
+            "at the maximum are not known (KEDGE_TRACE=full keeps all)\n");
+    return CMD_BAD;
+}
+
+static int print_as_asked(const struct report *report, const struct fields *fields)
 {
     if (fields->html)
         return page_write(report, fields->html);
@@ -118,13 +131,38 @@ static int print_report(const struct report *report, const struct fields *fields
     return CMD_DONE;
 }
 
+/* Of a capture that is loaded, and a window that is known. */
+static int print_report(struct report *report, const struct fields *fields)
+{
+    int r;
+
+    report->symbols = symbols_new(report->load.trace);
+    if (report->filter_text)
+        report->filter =
+                rowpick_new(report->filter_text, report->symbols, report->load.trace->stack_count);
+    progress_begin("adding up");
+    figures_of(&report->load, report->window, &report->figures, &report->partial);
+    sources_figure(&report->load, report->window, report->symbols, &report->sources);
+    if (fields->json || report->view == VIEW_ALL)
+        report_mapped_find(report);
+    progress_end();
+    if (fields->html || pager_is_on()
+            || !isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
+        progress_begin("reporting");
+    r = print_as_asked(report, fields);
+    progress_end();
+    rowpick_done(report->filter);
+    sources_done(&report->sources);
+    symbols_free(report->symbols);
+    return r;
+}
+
 static int report_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
     struct report report = {.from = fields->from,
             .to = fields->to,
             .path = words[0],
-            .by_anchor = fields->by != NULL,
             .top = fields->top ? fields->top : 10};
     int r = find_view(fields, &report.view);
 
@@ -132,6 +170,8 @@ static int report_command(const void *parsed, char **words)
         r = find_steps(fields, &report.steps);
     if (r == CMD_DONE)
         r = check_html(fields);
+    if (r == CMD_DONE)
+        r = report_select_find(&report, fields->by, fields->sort, fields->filter);
     if (r != CMD_DONE)
         return r;
     if (load_is_csv(words[0]))
@@ -142,22 +182,10 @@ static int report_command(const void *parsed, char **words)
     r = check_window(fields, report.view);
     if (r == CMD_DONE)
         r = figures_window(&report.load, fields->from, fields->to, &report.window);
-    if (r == 0) {
-        report.symbols = symbols_new(report.load.trace);
-        progress_begin("adding up");
-        figures_of(&report.load, report.window, &report.figures, &report.partial);
-        sources_figure(&report.load, report.window, report.symbols, &report.sources);
-        if (fields->json || report.view == VIEW_ALL)
-            report_mapped_find(&report);
-        progress_end();
-        if (fields->html || pager_is_on()
-                || !isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
-            progress_begin("reporting");
+    if (r == CMD_DONE)
+        r = check_groups(&report);
+    if (r == CMD_DONE)
         r = print_report(&report, fields);
-        progress_end();
-        sources_done(&report.sources);
-        symbols_free(report.symbols);
-    }
     load_close(&report.load);
     return r;
 }

@@ -11,6 +11,7 @@
 #define KEDGE_TOOLS_REPORT_H
 
 #include "tools/figures.h"
+#include "tools/rowpick.h"
 #include "tools/sources.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
@@ -41,9 +42,23 @@ struct report_mapped {
     uint64_t held;  /* bytes at the peak, where it is known */
 };
 
+/* What the rows of a table of live memory are: --by. */
+enum report_by {
+    REPORT_BY_ITSELF, /* what the view has without it */
+    REPORT_BY_STACK,
+    REPORT_BY_SITE,
+    REPORT_BY_LIBRARY,
+    REPORT_BY_CLASS,
+    REPORT_BY_ANCHOR,
+    REPORT_BY_DEVICE,
+    REPORT_BY_COUNT,
+};
+
 struct report {
     const char *from, *to;
-    bool by_anchor;
+    enum report_by by;
+    const char *sort, *filter_text; /* of the view's table; NULL = none */
+    struct rowpick_filter *filter;  /* filter_text; NULL = everything is shown */
     enum view view;
     enum stepview_choice steps;
     uint64_t top;
@@ -76,6 +91,61 @@ void report_notes_tell(const struct report *report,
 /* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */
 void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
+
+/*
+ * --by, --sort and --filter, as they were given (NULL = not), for the report's view (report_select.c). 0, or an exit code after one
+ * line on stderr. `filter` is for the caller to make, once there are names.
+ */
+int report_select_find(struct report *report, const char *by, const char *sort, const char *filter);
+
+/* What the table of each view can be sorted by. */
+extern const struct rowpick_fields report_live_fields, report_places_fields, report_anchors_fields,
+        report_libraries_fields, report_patterns_fields;
+
+/* Sorts the rows of the table of a view by a field of `fields`, if it is the report's view and --sort was given. */
+void report_sort(const struct report *report, enum view of, const struct rowpick_fields *fields,
+        void *rows, size_t count, size_t size);
+
+/* Does --filter keep a row of the table of a view? By its stack or a name that it has (NULL = none); by a text alone. */
+bool report_keeps(const struct report *report, enum view of, uint32_t stack, const char *name);
+bool report_keeps_text(const struct report *report, enum view of, const char *text);
+
+/* What a block is grouped by. */
+struct report_group {
+    uint32_t stack;
+    const char *anchor; /* path */
+    enum memclass memclass;
+    int device;
+};
+
+/* What --by calls the group, as long as the report lives; NULL: a group is a stack, or what the view has. */
+const char *report_group_name(const struct report *report, const struct report_group *group);
+
+/* "library", and what one row more is. */
+const char *report_by_word(enum report_by by);
+const char *report_by_noun(enum report_by by);
+
+/* A library of `sources`, and its number there. */
+struct report_library {
+    struct sources_figures figures;
+    uint32_t at;
+};
+
+/*
+ * Those that the table of a view shows, in its order; the caller frees the array. VIEW_LIBRARIES has only those that asked for
+ * device memory.
+ */
+struct report_library *report_libraries(
+        const struct report *report, enum view of, size_t *ret_count);
+
+/* The figures of each anchor of the window (report_anchors.c). */
+void report_anchors_print(const struct report *report);
+void report_anchors_json(struct json *json, const struct report *report);
+
+/* What was live at the maximum (VIEW_HWM) or the end (VIEW_LIVE), by the events (report_live.c). */
+void report_live_print(const struct report *report, enum view of);
+void report_live_json(
+        struct json *json, const struct report *report, enum view of, const char *key);
 
 /* Why allocations failed (report_oom.c). */
 void report_oom_print(const struct report *report);

@@ -124,41 +124,20 @@ static void json_hints(struct json *json, const struct report *report)
     json_end(json, ']');
 }
 
-static void json_live(struct json *json, const struct report *report, uint32_t at, const char *key)
+static void json_libraries(struct json *json, const struct report *report)
 {
     size_t count;
-    struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
+    struct report_library *rows = report_libraries(report, VIEW_LIBRARIES, &count);
 
-    size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
-    json_begin(json, key, '[');
-    for (size_t i = 0; i < shown; i++) {
-        json_begin(json, NULL, '{');
-        json_text(json, "title", titles[i]);
-        json_text(json, "site", symbols_site(report->symbols, rows[i].stack));
-        json_text(json, "python", symbols_pysite(report->symbols, rows[i].stack));
-        json_uint(json, "count", rows[i].count);
-        json_uint(json, "bytes", rows[i].bytes);
-        figures_json_stack(json, report->symbols, rows[i].stack, "stack");
-        json_end(json, '}');
-    }
-    json_end(json, ']');
-    title_done(titles, shown);
-    free(rows);
-}
-
-static void json_libraries(struct json *json, const struct sources *sources)
-{
     json_begin(json, "libraries", '[');
-    for (size_t i = 0; i < sources->library_count; i++) {
-        if (!sources->libraries[i].figures.allocated_count)
-            continue;
+    for (size_t i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
-        json_text(json, "path", sources->libraries[i].name);
-        report_json_figures(json, &sources->libraries[i].figures);
+        json_text(json, "path", report->sources.libraries[rows[i].at].name);
+        report_json_figures(json, &rows[i].figures);
         json_end(json, '}');
     }
     json_end(json, ']');
+    free(rows);
 }
 
 static void json_classes(struct json *json, const struct sources *sources)
@@ -201,25 +180,6 @@ static void json_looks(struct json *json, const struct read_capture *capture)
     json_end(json, ']');
 }
 
-static void json_anchors(struct json *json, const struct report *report)
-{
-    const struct trace *trace = report->load.trace;
-    struct model_figures *figures = model_figure_anchors(trace, report->window);
-
-    json_begin(json, "anchors", '[');
-    for (size_t i = 1; i < trace->anchor_count; i++) {
-        if (!report_has_anchor(report, i))
-            continue;
-        json_begin(json, NULL, '{');
-        json_text(json, "name", trace->anchors[i].path);
-        json_uint(json, "instance", trace->anchors[i].instance);
-        figures_json(json, &figures[i]);
-        json_end(json, '}');
-    }
-    json_end(json, ']');
-    free(figures);
-}
-
 void report_json_print(const struct report *report)
 {
     struct json json = json_open(stdout);
@@ -237,17 +197,17 @@ void report_json_print(const struct report *report)
     json_hints(&json, report);
     report_evict_json(&json, report);
     report_oom_json(&json, report);
-    json_live(&json, report, report->window.last, "live");
-    json_live(&json, report, report_peak(report), "live_at_max");
+    report_live_json(&json, report, VIEW_LIVE, "live");
+    report_live_json(&json, report, VIEW_HWM, "live_at_max");
     report_places_json(&json, report);
-    json_libraries(&json, &report->sources);
+    json_libraries(&json, report);
     json_classes(&json, &report->sources);
     report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
     report_waterfall_json(&json, report);
     report_patterns_json(&json, report);
     report_streams_json(&json, report);
-    json_anchors(&json, report);
+    report_anchors_json(&json, report);
     figures_json_trouble(&json, report->symbols);
     if (report->view == VIEW_STEPS)
         report_steps_json(&json, report);

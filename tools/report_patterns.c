@@ -40,6 +40,14 @@ static const struct {
         {"unseen", "they lived while a call was made whose arguments are not known"},
 };
 
+static const struct rowpick_field fields[] = {ROWPICK_UINT("saves", struct patterns_row, saves),
+        ROWPICK_UINT("bytes", struct patterns_row, bytes),
+        ROWPICK_UINT("count", struct patterns_row, count),
+        ROWPICK_UINT("at_peak", struct patterns_row, at_peak),
+        ROWPICK_UINT("longest", struct patterns_row, longest_ns),
+        ROWPICK_REAL("cost", struct patterns_row, cost)};
+const struct rowpick_fields report_patterns_fields = ROWPICK_FIELDS(fields);
+
 /* The findings of all patterns, what saves most first. */
 struct findings {
     struct patterns_figures figures;
@@ -48,6 +56,15 @@ struct findings {
     char **titles, **others; /* of the first `shown` */
     size_t shown;
 };
+
+static bool is_kept(const struct report *report, const struct patterns_row *row)
+{
+    const char *path = report->load.trace->anchors[row->anchor].path;
+
+    return report_keeps(report, VIEW_PATTERNS, row->stack, path)
+            || report_keeps_text(report, VIEW_PATTERNS, patterns[row->pattern].name)
+            || report_keeps_text(report, VIEW_PATTERNS, patterns[row->pattern].key);
+}
 
 static void rank_findings(const struct report *report, struct findings *ret_findings)
 {
@@ -60,8 +77,11 @@ static void rank_findings(const struct report *report, struct findings *ret_find
     all.count = 0;
     for (unsigned p = 0; p < PATTERNS_COUNT; p++)
         for (size_t i = 0; i < all.figures.of[p].count; i++)
-            all.row[all.count++] = all.figures.of[p].row[i];
+            if (is_kept(report, &all.figures.of[p].row[i]))
+                all.row[all.count++] = all.figures.of[p].row[i];
     VEC_SORT(all.row, all.count, patterns_by_saving);
+    report_sort(
+            report, VIEW_PATTERNS, &report_patterns_fields, all.row, all.count, sizeof(*all.row));
     all.shown = all.count < report->top ? all.count : (size_t)report->top;
     all.titles = title_rows(report->symbols, TITLE_STACKS(all.row), all.shown);
     uint32_t *others = vec_new(all.shown + 1, sizeof(*others));
@@ -154,8 +174,8 @@ static void print_finding(const struct report *report, const struct patterns_row
 
 static void print_findings(const struct report *report, const struct findings *findings)
 {
-    printf("\n%sFindings%s, what saves most at the maximum first (the savings do not add up)\n",
-            report->ink.bold, report->ink.off);
+    printf("\n%sFindings%s, %s first (the savings do not add up)\n", report->ink.bold,
+            report->ink.off, report->sort ? report->sort : "what saves most at the maximum");
     if (findings->count == 0) {
         puts("  none");
         return;

@@ -15,6 +15,14 @@ enum about {
     TEMPORARY, /* by blocks, the others by bytes */
 };
 
+/* The view that is about it. */
+static enum view view_of(enum about about)
+{
+    if (about == HIGH)
+        return VIEW_HWM;
+    return about == LIVE ? VIEW_LEAKS : VIEW_TEMPORARY;
+}
+
 static struct trace_sum sum_of(const struct read_place *place, enum about about)
 {
     if (about == HIGH)
@@ -30,14 +38,23 @@ static uint64_t weight_of(struct trace_sum sum, enum about about)
     return about == TEMPORARY ? sum.count : sum.bytes;
 }
 
-/* Places of one stack whose anchors differ in digits only: the steps of a loop are one row. */
+/*
+ * Places of one stack whose anchors differ in digits only (the steps of a loop are one row), or what --by has of places; then `name`
+ * is what they have, NULL for a stack.
+ */
 struct row {
     struct trace_sum sum;
     uint64_t weight, allocated_count;
     const struct load_place *place; /* the first, which has most of them */
     uint32_t stack;                 /* its */
     uint64_t places;
+    const char *name;
 };
+
+static const struct rowpick_field fields[] = {ROWPICK_UINT("bytes", struct row, sum.bytes),
+        ROWPICK_UINT("count", struct row, sum.count),
+        ROWPICK_UINT("allocated_count", struct row, allocated_count)};
+const struct rowpick_fields report_places_fields = ROWPICK_FIELDS(fields);
 
 static int heaviest_first(const void *left, const void *right)
 {
@@ -49,11 +66,28 @@ static int heaviest_first(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-static struct key key_of(const struct load_place *place)
+/* What --by calls the place's group, NULL = a stack, or nothing is to be grouped. */
+static const char *group_of(
+        const struct report *report, const struct load_place *place, enum about about)
 {
+    const struct report_group group = {
+            .stack = place->stack, .anchor = place->what->path, .device = place->what->device};
+
+    if (report->view != view_of(about))
+        return NULL;
+    return place->what->is_other ? "(places beyond the bound of the table)"
+                                 : report_group_name(report, &group);
+}
+
+static struct key key_of(
+        const struct report *report, const struct load_place *place, enum about about)
+{
+    const char *name = group_of(report, place, about);
     char folded[RULE_GLOB_MAX];
     struct key key;
 
+    if (report->view == view_of(about) && report->by != REPORT_BY_ITSELF)
+        return name ? keytable_text(name) : (struct key){place->stack, place->what->is_other, 0};
     candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
     key = keytable_text(folded);
     key.c ^= ((uint64_t)place->stack << 16) ^ ((uint64_t)place->what->is_other << 63);
@@ -79,8 +113,10 @@ static void add_to_row(struct row *row, const struct load_place *place, enum abo
 }
 
 /* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
-static struct row *rows_of(const struct load *load, int device, enum about about, size_t *ret_count)
+static struct row *rows_of(
+        const struct report *report, int device, enum about about, size_t *ret_count)
 {
+    const struct load *load = &report->load;
     struct row *rows = vec_new(load->place_count, sizeof(*rows));
     struct keytable index = {0};
     size_t count = 0;
@@ -88,9 +124,12 @@ static struct row *rows_of(const struct load *load, int device, enum about about
     for (size_t i = 0; i < load->place_count; i++) {
         const struct load_place *place = &load->places[i];
 
-        if (device >= 0 && place->what->device != device)
+        if ((device >= 0 && place->what->device != device)
+                || !report_keeps(report, view_of(about), place->stack, place->what->path))
             continue;
-        add_to_row(&rows[keytable_number(&index, key_of(place))], place, about);
+        struct row *row = &rows[keytable_number(&index, key_of(report, place, about))];
+        row->name = group_of(report, place, about);
+        add_to_row(row, place, about);
     }
     size_t all = keytable_count(&index);
     keytable_done(&index);
@@ -98,6 +137,7 @@ static struct row *rows_of(const struct load *load, int device, enum about about
         if (rows[i].places)
             rows[count++] = rows[i];
     VEC_SORT(rows, count, heaviest_first);
+    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
     *ret_count = count;
     return rows;
 }
@@ -107,12 +147,16 @@ static void print_where(
 {
     const struct load_place *place = row->place;
 
+    if (row->name) {
+        render_label(stdout, row->name, used, 6);
+        return;
+    }
     if (place->what->is_other) {
         puts("(places beyond the bound of the table)");
         return;
     }
     render_label(stdout, title, used, 6);
-    if (place->what->path[0]) {
+    if (place->what->path[0] && report->by == REPORT_BY_ITSELF) {
         printf("              in ");
         if (row->places == 1) {
             render_text(stdout, place->what->path);
@@ -144,7 +188,7 @@ static void print_row(
 static void print_rows(const struct report *report, int device, enum about about)
 {
     size_t count;
-    struct row *rows = rows_of(&report->load, device, about, &count);
+    struct row *rows = rows_of(report, device, about, &count);
 
     if (count == 0)
         puts("  nothing");
@@ -153,8 +197,14 @@ static void print_rows(const struct report *report, int device, enum about about
     for (size_t i = 0; i < shown; i++)
         print_row(report, &rows[i], about, titles[i]);
     title_done(titles, shown);
-    figures_print_more(count, report->top, "place");
+    figures_print_more(count, report->top,
+            report->by == REPORT_BY_ITSELF ? "place" : report_by_noun(report->by));
     free(rows);
+}
+
+static const char *by_word(const struct report *report)
+{
+    return report->by == REPORT_BY_ITSELF ? "place" : report_by_word(report->by);
 }
 
 void report_high_print(const struct report *report)
@@ -166,8 +216,8 @@ void report_high_print(const struct report *report)
         if (!capture->high[i].bytes)
             continue;
         any = true;
-        printf("\n%sLive at the maximum of device %d, %s, by place%s\n", report->ink.bold, i,
-                render_bytes(capture->high[i].bytes).text, report->ink.off);
+        printf("\n%sLive at the maximum of device %d, %s, by %s%s\n", report->ink.bold, i,
+                render_bytes(capture->high[i].bytes).text, by_word(report), report->ink.off);
         print_rows(report, i, HIGH);
     }
     if (!any)
@@ -176,10 +226,10 @@ void report_high_print(const struct report *report)
 
 void report_leaks_print(const struct report *report)
 {
-    printf("\n%s%s, by place%s\n", report->ink.bold,
+    printf("\n%s%s, by %s%s\n", report->ink.bold,
             load_has_ended(&report->load) ? "Live at the end"
                                           : "Live now (still running, or killed)",
-            report->ink.off);
+            by_word(report), report->ink.off);
     print_rows(report, -1, LIVE);
 }
 
@@ -218,6 +268,69 @@ static void json_place(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
+/* What the report's view is about, if it has places. */
+static bool find_about(const struct report *report, enum about *ret_about)
+{
+    if (report->view == VIEW_HWM)
+        *ret_about = HIGH;
+    else if (report->view == VIEW_LEAKS)
+        *ret_about = LIVE;
+    else if (report->view == VIEW_TEMPORARY)
+        *ret_about = TEMPORARY;
+    else
+        return false;
+    return true;
+}
+
+/* The places that the view shows, each by itself: as the reader has them, or as --sort says. The caller frees the array. */
+static struct row *single_rows(const struct report *report, size_t *ret_count)
+{
+    const struct load *load = &report->load;
+    struct row *rows = vec_new(load->place_count + 1, sizeof(*rows));
+    enum about about = HIGH;
+    bool has_view = find_about(report, &about);
+    size_t count = 0;
+
+    for (size_t i = 0; i < load->place_count; i++) {
+        const struct load_place *place = &load->places[i];
+
+        if (has_view && !report_keeps(report, report->view, place->stack, place->what->path))
+            continue;
+        rows[count++] = (struct row){.sum = sum_of(place->what, about),
+                .allocated_count = place->what->allocated_count,
+                .place = place,
+                .stack = place->stack};
+    }
+    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
+    *ret_count = count;
+    return rows;
+}
+
+/* What --by makes of the places, of all devices. */
+static void json_groups(struct json *json, const struct report *report)
+{
+    enum about about;
+    size_t count;
+
+    if (report->by == REPORT_BY_ITSELF || !find_about(report, &about))
+        return;
+    struct row *rows = rows_of(report, -1, about, &count);
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
+    json_begin(json, "groups", '[');
+    for (size_t i = 0; i < shown; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "title", rows[i].name ? rows[i].name : titles[i]);
+        json_uint(json, "bytes", rows[i].sum.bytes);
+        json_uint(json, "count", rows[i].sum.count);
+        json_uint(json, "allocated_count", rows[i].allocated_count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    title_done(titles, shown);
+    free(rows);
+}
+
 void report_places_json(struct json *json, const struct report *report)
 {
     const struct load *load = &report->load;
@@ -236,11 +349,15 @@ void report_places_json(struct json *json, const struct report *report)
     json_uint(json, "place_count", load->place_count);
     json_uint(json, "places_lost", load->capture->places_lost);
     /* the reader has them by their share in the high-water mark */
+    size_t count;
+    struct row *rows = single_rows(report, &count);
     json_begin(json, "places", '[');
-    size_t shown = load->place_count < report->top ? load->place_count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(load->places), shown);
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
-        json_place(json, report, &load->places[i], titles[i]);
+        json_place(json, report, rows[i].place, titles[i]);
     title_done(titles, shown);
     json_end(json, ']');
+    free(rows);
+    json_groups(json, report);
 }

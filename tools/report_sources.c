@@ -10,6 +10,44 @@
 
 #define SITES_SHOWN 3
 
+static const struct rowpick_field fields[] = {
+        ROWPICK_UINT("at_max", struct report_library, figures.at_max),
+        ROWPICK_UINT("live", struct report_library, figures.live),
+        ROWPICK_UINT("live_count", struct report_library, figures.live_count),
+        ROWPICK_UINT("allocated", struct report_library, figures.allocated),
+        ROWPICK_UINT("allocated_count", struct report_library, figures.allocated_count)};
+const struct rowpick_fields report_libraries_fields = ROWPICK_FIELDS(fields);
+
+/* By its name, or by a place that asked through it. */
+static bool is_kept(const struct report *report, enum view of, uint32_t library)
+{
+    const struct sources *sources = &report->sources;
+    bool is = report_keeps_text(report, of, sources->libraries[library].name);
+
+    for (size_t i = 0; i < sources->site_count && !is; i++)
+        is = sources->sites[i].library == library
+                && report_keeps(report, of, sources->sites[i].stack, NULL);
+    return is;
+}
+
+struct report_library *report_libraries(
+        const struct report *report, enum view of, size_t *ret_count)
+{
+    const struct sources *sources = &report->sources;
+    struct report_library *rows = vec_new(sources->library_count + 1, sizeof(*rows));
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < sources->library_count; i++) {
+        const struct sources_figures *figures = &sources->libraries[i].figures;
+
+        if ((of != VIEW_LIBRARIES || figures->allocated_count) && is_kept(report, of, i))
+            rows[count++] = (struct report_library){*figures, i};
+    }
+    report_sort(report, of, &report_libraries_fields, rows, count, sizeof(*rows));
+    *ret_count = count;
+    return rows;
+}
+
 /* ---- text ---- */
 
 static void print_figures(const struct sources_figures *figures)
@@ -90,8 +128,11 @@ void report_sources_print(const struct report *report)
     else
         printf(" %11s %11s %11s %11s %8s\n", "at the max", "own peak", "live at end", "allocated",
                 "count");
-    for (uint32_t i = 0; i < sources->library_count; i++)
-        print_library(report, sources, i);
+    size_t count;
+    struct report_library *rows = report_libraries(report, VIEW_SOURCES, &count);
+    for (size_t i = 0; i < count; i++)
+        print_library(report, sources, rows[i].at);
+    free(rows);
     print_stack_notes(report, sources);
     if (sources->by_places)
         report_field(report, report->ink.yellow, "note",
@@ -160,8 +201,11 @@ void report_sources_json(struct json *json, const struct report *report)
     const struct sources *sources = &report->sources;
 
     json_begin(json, "sources", '[');
-    for (uint32_t i = 0; i < sources->library_count; i++)
-        json_library(json, report, sources, i);
+    size_t count;
+    struct report_library *rows = report_libraries(report, VIEW_SOURCES, &count);
+    for (size_t i = 0; i < count; i++)
+        json_library(json, report, sources, rows[i].at);
+    free(rows);
     json_end(json, ']');
     json_uint(json, "allocations_without_stack", sources->without_stack);
 }

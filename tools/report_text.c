@@ -348,72 +348,23 @@ static void print_hints(const struct report *report)
     }
 }
 
-static void print_live(const struct report *report, uint32_t at, const char *title)
-{
-    size_t count;
-    struct model_live *rows = model_live_by_stack(report->load.trace, report->window, at, &count);
-
-    printf("\n%s%s%s\n", report->ink.bold, title, report->ink.off);
-    if (count == 0)
-        puts("  nothing");
-    size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
-    for (size_t i = 0; i < shown; i++) {
-        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(rows[i].bytes).text, rows[i].count,
-                render_s(rows[i].count));
-        render_label(stdout, titles[i], 33, 6);
-        figures_print_stack(stdout, report->symbols, rows[i].stack, "              ", 6);
-    }
-    figures_print_more(count, report->top, "stack");
-    title_done(titles, shown);
-    free(rows);
-}
-
 static void print_libraries(const struct report *report)
 {
-    const struct sources *sources = &report->sources;
-    bool any = false;
+    size_t count;
+    struct report_library *rows = report_libraries(report, VIEW_LIBRARIES, &count);
 
     printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
-    for (size_t i = 0; i < sources->library_count; i++) {
-        const struct sources_figures *figures = &sources->libraries[i].figures;
-        if (!figures->allocated_count)
-            continue;
-        any = true;
+    for (size_t i = 0; i < count; i++) {
+        const struct sources_figures *figures = &rows[i].figures;
+
         printf("  %11s live in %6" PRIu64 " blocks, %11s in %6" PRIu64 " allocated  ",
                 render_bytes(figures->live).text, figures->live_count,
                 render_bytes(figures->allocated).text, figures->allocated_count);
-        render_label(stdout, sources->libraries[i].name, 70, 6);
+        render_label(stdout, report->sources.libraries[rows[i].at].name, 70, 6);
     }
-    if (!any)
+    if (count == 0)
         puts("  nothing");
-}
-
-static void print_anchors(const struct report *report)
-{
-    const struct trace *trace = report->load.trace;
-    struct model_figures *figures = model_figure_anchors(trace, report->window);
-
-    printf("\n%11s %11s %11s %7s %11s %7s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
-            "count", "anchor");
-    for (size_t i = 1; i < trace->anchor_count; i++) {
-        const struct model_figures *f = &figures[i];
-        if (!report_has_anchor(report, i))
-            continue;
-        printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ", render_bytes(f->remaining).text,
-                render_bytes(f->max).text, render_bytes(f->allocated).text, f->allocated_count,
-                render_bytes(f->freed).text, f->freed_count);
-        report_anchor_print(&trace->anchors[i], 65);
-    }
-    free(figures);
-}
-
-void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
-{
-    char *text = figures_anchor_text(anchor);
-
-    render_label(stdout, text, used, 6);
-    free(text);
+    free(rows);
 }
 
 static void print_classes(const struct report *report)
@@ -442,7 +393,7 @@ static void print_record_note(const struct report *report)
     enum view view = report->view;
     bool counts_blocks = view == VIEW_ANCHORS || view == VIEW_PATTERNS || view == VIEW_STEPS
             || view == VIEW_STREAMS || (view == VIEW_LIBRARIES && !report_has_high(report))
-            || (view == VIEW_ALL && report->by_anchor);
+            || (view == VIEW_ALL && report->by == REPORT_BY_ANCHOR);
 
     if (counts_blocks && report_lacks_events(report))
         report_field(report, report->ink.yellow, "note",
@@ -458,14 +409,14 @@ static void print_held(const struct report *report, enum view view)
         report_evict_print(report);
     if (view == VIEW_ALL || view == VIEW_OOM)
         report_oom_print(report);
-    if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by_anchor))
-        print_anchors(report);
+    if (view == VIEW_ANCHORS || (view == VIEW_ALL && report->by == REPORT_BY_ANCHOR))
+        report_anchors_print(report);
     if ((view == VIEW_ALL || view == VIEW_HWM) && report_has_high(report))
         report_high_print(report);
     else if (view == VIEW_ALL || view == VIEW_HWM)
-        print_live(report, report_peak(report), "Live at the maximum, by stack");
+        report_live_print(report, VIEW_HWM);
     if (view == VIEW_ALL || view == VIEW_LIVE)
-        print_live(report, report->window.last, "Live at the end, by stack");
+        report_live_print(report, VIEW_LIVE);
 }
 
 void report_text_print(const struct report *report)
@@ -482,6 +433,9 @@ void report_text_print(const struct report *report)
         print_peaks(report);
         report_timeline_print(report);
     }
+    if (report->filter_text)
+        report_field(report, "", "filter", "only rows with '%s' in a name or in their stack",
+                report->filter_text);
     print_held(report, view);
     if (view == VIEW_LEAKS)
         report_leaks_print(report);

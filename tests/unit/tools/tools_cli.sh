@@ -146,6 +146,70 @@ PY
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
+select)
+    # --by, --sort and --filter; text and JSON have the same rows in the same order.
+    form bad
+    form agg
+    rows() { sed -nE 's/^ +[0-9.]+ [KMG]?i?B +[0-9]+ blocks? +//p' out | paste -sd' '; }
+    titles() { # key of a list in JSON
+        python3 -c 'import json, sys; print(" ".join(r["title"] for r in json.load(open("out"))[sys.argv[1]]))' "$1"
+    }
+    for choice in live:live:library live:live:anchor hwm:live_at_max:site; do
+        IFS=: read -r view key by <<<"$choice"
+        expect 0 "$kedge" report bad.kcap --view $view --by $by
+        has out "by $by"
+        # a long name goes on below itself
+        sed -n '/^Live/,/^  [.][.][.]/{/^Live/d;/^  [.][.][.]/d;p}' out | sed -E 's/^ +[0-9.]+ [KMG]?i?B +[0-9]+ blocks? +//' | tr -d ' \n' >text
+        expect 0 "$kedge" report bad.kcap --view $view --by $by --json
+        [ -s text ] && [ "$(titles $key | tr -d ' ')" = "$(cat text)" ] || fail "$view by $by: $(cat text) is $(titles $key)"
+    done
+    expect 0 "$kedge" report bad.kcap --view live --by class
+    [ "$(rows)" = pooled ] || fail "by class: $(rows)"
+    expect 0 "$kedge" report bad.kcap --view live --by device --json
+    json "[r['title'] for r in j['live']] == ['device 0'] and j['live'][0]['bytes'] == j['remaining_bytes'] and 'stack' not in j['live'][0]"
+    # What is filtered and what is not add up.
+    expect 0 "$kedge" report bad.kcap --view live --filter UNUSED_OUT --json
+    json "[(r['bytes'], r['stack'][1]['function']) for r in j['live']] == [(160 << 20, 'unused_output')]"
+    json "len(j['live_at_max']) > 1"
+    expect 0 "$kedge" report bad.kcap --view live --filter capture_maker.c:133
+    has out "160.00 MiB      20 blocks"
+    hasnt out unused_input
+    has out "filter    only rows with 'capture_maker.c:133'"
+    expect 0 "$kedge" report bad.kcap --view live --filter SOT_CALL_7 --by anchor
+    [ "$(rows)" = SOT_CALL_7 ] || fail "by an anchor: $(rows)"
+    expect 0 "$kedge" report bad.kcap --view live --filter no-such-thing
+    has out "  nothing"
+    expect 0 "$kedge" report bad.kcap --view hwm --sort count
+    [ "$(sed -nE 's/.* ([0-9]+) blocks? .*/\1/p' out)" = "$(sed -nE 's/.* ([0-9]+) blocks? .*/\1/p' out | sort -rn)" ] || fail "not by count"
+    expect 0 "$kedge" report bad.kcap --view anchors --sort remaining --filter CALL_1 --json
+    json "all('CALL_1' in a['name'] for a in j['anchors']) and len(j['anchors']) == 11"
+    json "[a['remaining_bytes'] for a in j['anchors']] == sorted((a['remaining_bytes'] for a in j['anchors']), reverse=True)"
+    expect 0 "$kedge" report bad.kcap --view libraries --sort live --filter capture_maker
+    has out "capture_maker"
+    expect 0 "$kedge" report bad.kcap --view sources --filter nobody
+    hasnt out "capture_maker"
+    # Places, with events and without.
+    for name in bad agg; do
+        expect 0 "$kedge" report $name.kcap --view leaks --by stack --json
+        json "sum(r['bytes'] for r in j['groups']) == 271 << 20"
+        expect 0 "$kedge" report $name.kcap --view leaks --by site --filter other_tensor --json
+        json "[r['bytes'] for r in j['groups']] == [52 << 20] and all(p['live_bytes'] in (0, 1 << 20, 32 << 20) for p in j['places'])"
+        expect 0 "$kedge" report $name.kcap --view temporary --sort bytes --json
+        json "[p['temporary_bytes'] for p in j['places']] == sorted((p['temporary_bytes'] for p in j['places']), reverse=True)"
+    done
+    expect 0 "$kedge" report agg.kcap --view hwm --by library
+    has out "Live at the maximum of device 0, 287.00 MiB, by library"
+    expect 2 "$kedge" report agg.kcap --view hwm --by class
+    has err "the kinds of memory at the maximum are not known"
+    # A wrong word: one line with the right ones.
+    for wrong in "--view hwm --sort byte:did you mean bytes?" "--view anchors --sort maxx:did you mean max?" "--view hwm --by sites:did you mean site?" \
+            "--view patterns --sort save:did you mean saves?" "--sort bytes:--sort needs --view" "--filter x:--filter needs --view" \
+            "--view oom --sort bytes:--sort needs --view" "--by site:--by needs --view" "--view leaks --by class:--by class needs --view"; do
+        expect 2 "$kedge" report bad.kcap ${wrong%%:*}
+        has err "${wrong#*:}"
+        [ "$(wc -l <err)" = 1 ] || fail "more than one line: $(cat err)"
+    done
+    ;;
 pager)
     # What is longer than the screen goes through the pager, what is not and what is no terminal does not.
     form bad
