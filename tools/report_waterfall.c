@@ -88,7 +88,7 @@ void report_waterfall_print_oom(const struct report *report, const struct load_o
 
 static void json_rows(struct json *json, const struct waterfall *waterfall)
 {
-    json_uint(json, "device", (uint64_t)waterfall->device);
+    json_int(json, "device", waterfall->device);
     json_uint(json, "total_bytes", waterfall->total);
     json_real(json, "at_ms", (double)waterfall->time_ns / 1e6);
     json_bool(json, "short", waterfall->is_short);

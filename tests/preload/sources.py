@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`kedge report --view sources`: memory of several kinds, asked for by a program and by two libraries, is told by library, kind
-and place; without stacks the view says so."""
+and place; without stacks the view says so. Where all of the device's memory is, in the same runs; and a write that nobody needs."""
 import json
 import os
 import pathlib
@@ -32,6 +32,23 @@ two()
 
 # the program waits for the device at its end, where kedge looks; PyTorch's cache, which `kedge run` would turn off, stays on
 CACHING = {"SOURCES_WAITS": "1", "PYTORCH_CUDA_ALLOC_CONF": "backend:native"}
+
+
+# one block is set twice before anything uses it, another one is copied in between
+WASTES = """import ctypes
+cu = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cu.cuInit(0) == 0 and cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cu.cuCtxSetCurrent(context) == 0
+host = ctypes.create_string_buffer(4 << 20)
+wasted, needed = ctypes.c_ulonglong(), ctypes.c_ulonglong()
+for ptr in wasted, needed:
+    assert cu.cuMemAlloc_v2(ctypes.byref(ptr), 4 << 20) == 0
+for ptr in wasted, needed:
+    assert cu.cuMemsetD8_v2(ptr, ctypes.c_ubyte(0), ctypes.c_size_t(4 << 20)) == 0
+assert cu.cuMemcpyDtoH_v2(host, needed, ctypes.c_size_t(4 << 20)) == 0
+for ptr in wasted, needed:
+    assert cu.cuMemcpyHtoD_v2(ptr, host, ctypes.c_size_t(4 << 20)) == 0
+"""
 
 
 def run(name, command=None, **settings):
@@ -76,6 +93,18 @@ def look_at_waterfalls(capture, said):
     assert track["library", "sources_program"] >= 4 and ("framework_pool", "PyTorch") in track, track
 
 
+def look_at_waste():
+    pathlib.Path("wastes.py").write_text(WASTES, encoding="utf-8")
+    capture = run("waste", [sys.executable, "wastes.py"], KEDGE_TRACE="full")
+    said = json.loads(report(capture, "--json"))["patterns"]
+    dead = {row["pattern"]: row for row in said["by_pattern"]}["dead_write"]
+    assert (dead["recorded"], dead["count"], dead["bytes"], dead["saves_bytes"]) == (True, 1, 4 * MIB, 0), dead
+    found, = (row for row in said["findings"] if row["pattern"] == "dead_write")
+    assert found["advice"].startswith("Leave out the first of two copies or sets"), found
+    text = " ".join(report(capture, "--view", "patterns", "--filter", "dead write").split())
+    assert "0.00 B dead write 1 4.00 MiB" in text, text
+
+
 def main():
     capture = run("stacks", KEDGE_TRACE="full")
     said = json.loads(report(capture, "--json", "--top", "99"))
@@ -100,6 +129,7 @@ def main():
     parts = look["held_bytes"] + look["native_bytes"] + look["graph_reserved_bytes"] + look["overhead_bytes"] + look["free_bytes"]
     assert parts == look["total_bytes"], look
     look_at_waterfalls(capture, said)
+    look_at_waste()
     # a Python function is told beside the library that asked for it
     pathlib.Path("asks.py").write_text(ASKS, encoding="utf-8")
     said = json.loads(report(run("python", [sys.executable, "asks.py"]), "--json", "--top", "99"))

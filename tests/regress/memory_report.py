@@ -34,6 +34,11 @@ def check_json(trace):
     known = device["held_bytes"] + device["native_bytes"] + device["graph_reserved_bytes"]
     same("overhead", device["overhead_bytes"], device["total_bytes"] - device["free_bytes"] - known)
     same("arrays are known", device["native_bytes"], MB)
+    fall, = found["waterfall"]
+    same("the waterfall has all of the device", sum(p["bytes"] for p in fall["parts"]), device["total_bytes"])
+    past = [p for p in fall["parts"] if p["part"] == "library"]
+    same("and what is past the pool", sum(p["bytes"] for p in past), MB)
+    same("by whom, as far as there are events", [bool(p["name"]) for p in past], [trace == "full"])
     return found
 
 

@@ -366,7 +366,10 @@ endings)
     json "j['ooms'][0]['remappable_bytes'] == 96<<20 and j['ooms'][0]['waits'] == 3 and j['ooms'][0]['e'] == 0.4"
     json "sum(h['bytes'] for h in j['ooms'][0]['holders']) + j['ooms'][0]['other_bytes'] == j['remaining_bytes']"
     json "j['ooms'][0]['live_bytes'] == j['remaining_bytes']"
+    json "sum(p['bytes'] for p in j['ooms'][0]['waterfall']['parts']) == 80<<30"
+    json "{p['part']: p['bytes'] >> 20 for p in j['ooms'][0]['waterfall']['parts'][1:]} == dict(kedge_live_requested=150, kedge_live_rounding=10, kedge_free=240, free=3)"
     expect 0 "$kedge" report oom.kcap --view oom
+    has out "all of the device's 80.00 GiB:"
     has out "requested by:"
     expect 0 "$kedge" report killed.kcap --json
     json "j['program']['clean'] is False and j['ooms'] == []"
