@@ -110,6 +110,13 @@ void report_sort(const struct report *report, enum view of, const struct rowpick
 bool report_keeps(const struct report *report, enum view of, uint32_t stack, const char *name);
 bool report_keeps_text(const struct report *report, enum view of, const char *text);
 
+/*
+ * As title_rows, of the rows of the table of a view. Few rows have little to tell apart: what a filter leaves has longer titles
+ * (title_ways), which do not depend on what else is left.
+ */
+char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
+        size_t offset, size_t count);
+
 /* What a block is grouped by. */
 struct report_group {
     uint32_t stack;

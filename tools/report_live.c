@@ -78,7 +78,7 @@ static struct rows collect(const struct report *report, enum view of, uint32_t a
     VEC_SORT(rows.at, rows.count, most_first);
     report_sort(report, of, &report_live_fields, rows.at, rows.count, sizeof(*rows.at));
     rows.shown = rows.count < report->top ? rows.count : (size_t)report->top;
-    rows.titles = title_rows(report->symbols, TITLE_STACKS(rows.at), rows.shown);
+    rows.titles = report_titles(report, of, TITLE_STACKS(rows.at), rows.shown);
     return rows;
 }
 

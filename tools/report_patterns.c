@@ -83,7 +83,7 @@ static void rank_findings(const struct report *report, struct findings *ret_find
     report_sort(
             report, VIEW_PATTERNS, &report_patterns_fields, all.row, all.count, sizeof(*all.row));
     all.shown = all.count < report->top ? all.count : (size_t)report->top;
-    all.titles = title_rows(report->symbols, TITLE_STACKS(all.row), all.shown);
+    all.titles = report_titles(report, VIEW_PATTERNS, TITLE_STACKS(all.row), all.shown);
     uint32_t *others = vec_new(all.shown + 1, sizeof(*others));
     for (size_t i = 0; i < all.shown; i++)
         others[i] = all.row[i].other == TRACE_NONE ? 0 : all.row[i].other;

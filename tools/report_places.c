@@ -193,7 +193,7 @@ static void print_rows(const struct report *report, int device, enum about about
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         print_row(report, &rows[i], about, titles[i]);
     title_done(titles, shown);
@@ -316,7 +316,7 @@ static void json_groups(struct json *json, const struct report *report)
         return;
     struct row *rows = rows_of(report, -1, about, &count);
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
     json_begin(json, "groups", '[');
     for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
@@ -349,11 +349,13 @@ void report_places_json(struct json *json, const struct report *report)
     json_uint(json, "place_count", load->place_count);
     json_uint(json, "places_lost", load->capture->places_lost);
     /* the reader has them by their share in the high-water mark */
+    enum about about = HIGH;
     size_t count;
     struct row *rows = single_rows(report, &count);
+    (void)find_about(report, &about);
     json_begin(json, "places", '[');
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         json_place(json, report, rows[i].place, titles[i]);
     title_done(titles, shown);

@@ -137,6 +137,14 @@ bool report_keeps_text(const struct report *report, enum view of, const char *te
     return report->view != of || rowpick_has_text(report->filter, text);
 }
 
+char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
+        size_t offset, size_t count)
+{
+    if (report->view == of && report->filter)
+        return title_ways(report->symbols, rows, stride, offset, count);
+    return title_rows(report->symbols, rows, stride, offset, count);
+}
+
 static const char *device_name(int device)
 {
     static char names[FORMAT_DEVICES_MAX][16];
