@@ -68,9 +68,14 @@ static int find_steps(const struct fields *fields, enum stepview_choice *ret_cho
 /* A page has all views and is no JSON. */
 static int check_html(const struct fields *fields)
 {
-    const char *other = fields->view ? "--view" : fields->by ? "--by" : "--json";
+    const char *other = fields->view ? "--view"
+            : fields->by             ? "--by"
+            : fields->sort           ? "--sort"
+            : fields->filter         ? "--filter"
+            : fields->json           ? "--json"
+                                     : NULL;
 
-    if (!fields->html || !(fields->view || fields->by || fields->json))
+    if (!fields->html || !other)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge report: --html has everything on one page: not with %s\n", other);
     return CMD_BAD;
