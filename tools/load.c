@@ -40,7 +40,12 @@ static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack
 
 static uint32_t thread_of(struct translation *tr, uint32_t number)
 {
-    return keytable_number(&tr->threads, (struct key){number, 0, 0});
+    struct load *load = tr->load;
+    uint32_t ours = keytable_number(&tr->threads, (struct key){number, 0, 0});
+
+    if (ours == load->thread_count)
+        VEC_PUSH(load->threads, load->thread_count, load->thread_room) = number;
+    return ours;
 }
 
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */
@@ -696,6 +701,7 @@ void load_close(struct load *load)
     bundle_modules_free(load->modules);
     free(load->places);
     free(load->kept_stacks);
+    free(load->threads);
     free(load->path);
     *load = (struct load){0};
 }

@@ -85,6 +85,8 @@ struct load {
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
     uint32_t *kept_stacks; /* of the capture's `kept`, as the trace numbers them */
+    uint32_t *threads;     /* the capture's number of each thread of the trace */
+    size_t thread_count, thread_room;
     uint64_t failed_count; /* rows of a log that ask for memory in vain */
     /* event index: from here on no event is missing; TRACE_NEVER: none are there */
     uint32_t complete_from;

@@ -112,8 +112,12 @@ void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
     (void)fputc('\n', out);
 }
 
-static void json_indent(const struct json *json)
+/* A new line for what stands `depth` deep, unless that is dense. */
+static void json_line(const struct json *json, unsigned depth)
 {
+    if (json->dense_from && depth >= json->dense_from)
+        return;
+    (void)fputc('\n', json->out);
     for (unsigned i = 0; i < json->depth; i++)
         (void)fputs("  ", json->out);
 }
@@ -185,8 +189,9 @@ static void json_string(FILE *out, const char *text)
 static void json_key(struct json *json, const char *key)
 {
     if (json->depth) {
-        (void)fputs(json->first ? "\n" : ",\n", json->out);
-        json_indent(json);
+        if (!json->first)
+            (void)fputc(',', json->out);
+        json_line(json, json->depth);
     }
     json->first = false;
     if (key) {
@@ -206,10 +211,8 @@ void json_begin(struct json *json, const char *key, char bracket)
 void json_end(struct json *json, char bracket)
 {
     json->depth--;
-    if (!json->first) {
-        (void)fputc('\n', json->out);
-        json_indent(json);
-    }
+    if (!json->first)
+        json_line(json, json->depth + 1);
     (void)fputc(bracket, json->out);
     json->first = false;
     if (json->depth == 0)
@@ -252,6 +255,12 @@ void json_real(struct json *json, const char *key, double value)
         (void)fprintf(json->out, "%.6g", value);
     else
         (void)fputs("null", json->out);
+}
+
+void json_micros(struct json *json, const char *key, uint64_t ns)
+{
+    json_key(json, key);
+    (void)fprintf(json->out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
 void json_bool(struct json *json, const char *key, bool value)

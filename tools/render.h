@@ -57,6 +57,8 @@ struct json {
     FILE *out;
     unsigned depth;
     bool first; /* the next element needs no comma */
+    /* what stands this deep or deeper (1: in the outermost value) has no lines of its own; 0 = nothing */
+    unsigned dense_from;
 };
 
 /* Of every answer in JSON. It grows by one when a key is renamed, goes, or means something else; a new key changes nothing. */
@@ -72,6 +74,7 @@ void json_uint(struct json *json, const char *key, uint64_t value);
 void json_known(struct json *json, const char *key, uint64_t value); /* UINT64_MAX prints null */
 void json_int(struct json *json, const char *key, int64_t value);
 void json_real(struct json *json, const char *key, double value);
+void json_micros(struct json *json, const char *key, uint64_t ns); /* 12.345 of 12345 ns */
 void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL prints null */
 

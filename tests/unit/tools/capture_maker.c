@@ -30,6 +30,8 @@
  *     evict-shadow     the same on paper, without those
  *     evict-try        a run of `kedge verify` with the file of KEDGE_HINTS, whose first hint evicts; evict-none: and nothing goes out,
  *                      evict-short: calls are not made, evict-fault: in trap the device fails
+ *     lost             bad, in a ring that has lost all of it; then the second block of the run is freed, and one more is made
+ *     odd              names of any bytes, ranges that overlap, a handle that has no address, two devices, a block of the sync API
  *     evict-lru        an evict hint for which no order is learnt, so that all is one step
  */
 #include "tracker/anchor.h"
@@ -53,7 +55,7 @@ static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
 static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
-        evicts, lru, many, syncs;
+        evicts, lru, many, syncs, odd, lost;
 static struct hintfile *tried; /* evict-try and the like */
 static int anchors = ANCHORS;
 
@@ -312,6 +314,87 @@ static void hold(int between)
     hint(FORMAT_HINT_LET_GO, &large, NULL);
 }
 
+static void enter(const char *name)
+{
+    struct edge edge;
+
+    (void)anchor_push(NULL, name, &edge);
+    (void)capture_edge(&edge, ++seq);
+}
+
+static void leave(void)
+{
+    struct edge edge;
+
+    (void)anchor_pop(NULL, &edge);
+    (void)capture_edge(&edge, ++seq);
+}
+
+static uint32_t start(const char *name)
+{
+    struct edge edge;
+
+    (void)anchor_start(NULL, name, &edge);
+    (void)capture_edge(&edge, ++seq);
+    return edge.anchor;
+}
+
+static void end(uint32_t anchor)
+{
+    struct edge edge;
+
+    (void)anchor_end(anchor, &edge);
+    (void)capture_edge(&edge, ++seq);
+}
+
+static __attribute__((noinline)) void place(
+        devptr_t ptr, uint64_t size, enum memclass memclass, int device)
+{
+    struct tag tag;
+
+    (void)where_am_i(NULL, size, device, &tag);
+    (void)capture_alloc(&(struct capture_alloc_info){.tag = &tag,
+            .ptr = ptr,
+            .seq = ++seq,
+            .api = API_SYNC,
+            .memclass = memclass,
+            .native = memclass != MEMCLASS_POOLED,
+            .rule = -1});
+    __asm__ volatile("" ::: "memory");
+}
+
+static void be_odd(void)
+{
+    const devptr_t handle = ((uint64_t)MEMCLASS_VMM + 1) << 56 | 0x1234;
+    struct tensor gone = {.ptr = handle};
+
+    enter("a;b \"c\" \\d/ \033[31m\xff\xfe caf\xc3\xa9, 'x' <y>&");
+    (void)other_tensor(MB);
+    place(handle, 3 * MB, MEMCLASS_VMM, 0);
+    release(&gone);
+    place(handle, 5 * MB, MEMCLASS_VMM, 0);
+    uint32_t left = start("left");
+    uint32_t right = start("right");
+    (void)other_tensor(2 * MB);
+    end(left);
+    place(0x7e0000000000, 7 * MB + 13, MEMCLASS_POOLED, 1);
+    end(right);
+    leave();
+    place(0x7e0000700200, 11, MEMCLASS_POOLED, 1);
+}
+
+/* The ring takes the newest of these only. */
+static void lose(void)
+{
+    struct tensor second = {.ptr = UINT64_C(0x7f0000000000) + 32 * MB};
+    struct tensor none = {.ptr = 1, .size = MB, .rule = -1};
+
+    for (int i = 0; i < 1 << 17; i++)
+        hint(FORMAT_HINT_PLANNED, &none, NULL);
+    release(&second);
+    (void)other_tensor(3 * MB);
+}
+
 /* Step by step: MiB in and out, dropped, late calls, stall in ms. */
 static const struct {
     unsigned in, out, dropped, late, stall_ms;
@@ -457,7 +540,9 @@ static void set_form(const char *form)
     evicts = strncmp(form, "evict", 5) == 0;
     lru = strcmp(form, "evict-lru") == 0;
     many = strcmp(form, "many") == 0;
-    if (holds || evicts || many || strcmp(form, "empty") == 0)
+    odd = strcmp(form, "odd") == 0;
+    lost = strcmp(form, "lost") == 0;
+    if (holds || evicts || many || odd || strcmp(form, "empty") == 0)
         anchors = 0;
     syncs = strncmp(form, "sync", 4) == 0;
     bad = strcmp(form, "good") != 0 && strcmp(form, "unsaid") != 0 && !leak && !syncs
@@ -476,7 +561,7 @@ static void set_form(const char *form)
     elsewhere = strcmp(form, "elsewhere") == 0;
     oom = elsewhere || strcmp(form, "oom") == 0;
     killed = strcmp(form, "killed") == 0 || strcmp(form, "held-killed") == 0;
-    ring = strcmp(form, "held-ring") == 0;
+    ring = lost || strcmp(form, "held-ring") == 0;
     agg = strcmp(form, "agg") == 0;
     used = strcmp(form, "used") == 0;
 }
@@ -561,6 +646,10 @@ int main(int argc, char **argv)
         hold(ring ? 1 << 18 : 0);
     if (many)
         ask_everywhere();
+    if (odd)
+        be_odd();
+    if (lost)
+        lose();
     if (tried)
         try_evict(argv[1]);
     else if (evicts)

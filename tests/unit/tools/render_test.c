@@ -74,6 +74,37 @@ TEST(json_has_commas_between_and_nowhere_else)
     free(text);
 }
 
+static void write_dense(struct json *json)
+{
+    json->dense_from = 3;
+    write_nested(json);
+}
+
+static void write_rows(struct json *json)
+{
+    json->dense_from = 2;
+    json_begin(json, NULL, '[');
+    for (unsigned i = 0; i < 2; i++) {
+        json_begin(json, NULL, '{');
+        json_uint(json, "n", i);
+        json_micros(json, "at", 1000070 + i);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+TEST(json_that_is_dense_has_a_line_for_each_row)
+{
+    char *text = printed(write_rows);
+    CHECK_STR_EQ(text, "[\n  {\"n\": 0,\"at\": 1000.070},\n  {\"n\": 1,\"at\": 1000.071}\n]\n");
+    free(text);
+    text = printed(write_dense); /* nothing stands as deep */
+    char *usual = printed(write_nested);
+    CHECK_STR_EQ(text, usual);
+    free(text);
+    free(usual);
+}
+
 static void write_odd(struct json *json)
 {
     json_begin(json, NULL, '[');

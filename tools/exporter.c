@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/exporter.h"
+
+#include "tools/cmd.h"
+#include "tools/keytable.h"
+#include "tools/vec.h"
+
+const struct export_format exporter_formats[] = {
+        {"folded", "folded", "a line for each stack: flamegraph.pl, inferno, speedscope",
+                EXPORT_MOMENT, .write = export_folded},
+        {"pprof", "pb.gz", "profile.proto, gzipped: pprof", EXPORT_MOMENT, .is_binary = true,
+                .write = export_pprof},
+        {"speedscope", "speedscope.json", "www.speedscope.app", EXPORT_MOMENT,
+                .write = export_speedscope},
+        {"perfetto", "trace.json", "Chrome trace JSON: ui.perfetto.dev, chrome://tracing",
+                EXPORT_RUN, .write = export_perfetto},
+        {"memory_viz", "pickle", "a snapshot as PyTorch writes it: pytorch.org/memory_viz",
+                EXPORT_RUN, .is_binary = true, .has_limits = true, .write = export_memory_viz},
+        {"csv", "csv", "allocations and frees: kedge whatif, plan and replay", EXPORT_RUN,
+                .write = export_csv},
+        {"sqlite", "db", "a database: sqlite3, pandas", EXPORT_RUN, .is_binary = true,
+                .is_file = true, .write = export_sqlite},
+};
+
+const size_t exporter_format_count = CMD_COUNT(exporter_formats);
+
+uint32_t exporter_first_event(const struct trace *trace)
+{
+    uint32_t at = 0;
+
+    while (at < trace->event_count && trace->events[at].seq == 0)
+        at++;
+    return at;
+}
+
+uint64_t exporter_stream(const struct trace *trace, const struct trace_event *event)
+{
+    uint64_t stream = trace_stream(trace, event);
+    uint16_t number = format_stream_number(stream);
+    uint64_t handle = stream & ((UINT64_C(1) << FORMAT_STREAM_NUMBER_SHIFT) - 1);
+
+    if (!event->by_stream)
+        return 0;
+    return number ? number - 1u : handle;
+}
+
+char *exporter_phase(const char *path)
+{
+    char *folded = vec_text(path);
+    char *to = folded;
+
+    for (const char *at = path; *at; at++) {
+        bool is_digit = *at >= '0' && *at <= '9';
+
+        if (!is_digit)
+            *to++ = *at;
+        else if (to == folded || to[-1] != '#')
+            *to++ = '#';
+    }
+    *to = '\0';
+    return folded;
+}
+
+const struct read_thread **exporter_threads(const struct load *load)
+{
+    const struct read_thread **threads =
+            vec_new(load->thread_count + 1, sizeof(const struct read_thread *));
+    struct keytable numbers = {0};
+
+    for (uint32_t i = 0; i < load->thread_count; i++)
+        *keytable_at(&numbers, (struct key){load->threads[i], 0, 0}, i) = i;
+    for (size_t i = 0; i < load->capture->thread_count; i++) {
+        const struct read_thread *thread = &load->capture->thread[i];
+        const uint32_t *ours = keytable_find(&numbers, (struct key){thread->number, 0, 0});
+
+        if (ours)
+            threads[*ours] = thread;
+    }
+    keytable_done(&numbers);
+    return threads;
+}
