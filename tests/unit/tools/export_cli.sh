@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # `kedge export`: readers that know the formats alone find the figures of the report in every file. $1: part.
 . "$(dirname "$0")/../../check.sh"
+frameworks=${KEDGE_FRAMEWORKS:-$TEST_SOURCE/build/frameworks}
 unset "${!KEDGE_@}"
 kedge=$TEST_BUILD/kedge
 make=$TEST_BUILD/tests/unit/capture_maker
@@ -160,6 +161,20 @@ assert db.execute('SELECT requested_bytes, free_bytes, live_bytes, call FROM oom
 assert db.execute('SELECT kind FROM ooms JOIN events ON events.id = event').fetchall() == [('other',)]
 db = r.check('sqlite', 'odd.sqlite', report('odd'))
 assert [row[0] for row in db.execute('SELECT class FROM blocks')] == ['pooled', 'vmm', 'vmm', 'pooled', 'pooled', 'pooled']"
+    ;;
+torch)
+    # PyTorch's own reader of such files, where one is installed.
+    viz=$(find "$frameworks/torch" -path '*/torch/cuda/_memory_viz.py' 2>/dev/null | head -1)
+    [ -n "$viz" ] || { echo "SKIP: no PyTorch in KEDGE_FRAMEWORKS"; exit 77; }
+    form bad; form empty
+    for name in bad empty; do exported $name memory_viz; done
+    expect 0 python3 "$viz" stats bad.memory_viz
+    has out "total_allocated: 271.0MiB" # what is live at the end
+    expect 0 python3 "$viz" trace bad.memory_viz
+    # 61 blocks stay of 101, a free is two events, and the snapshot is one
+    has out "$((101 + 2 * 40 + 1)) entries"
+    [ "$(grep -c '^del ' out)" = 40 ] || fail "frees: $(grep -c '^del ' out)"
+    expect 0 python3 "$viz" stats empty.memory_viz
     ;;
 names)
     # Names of any bytes: every reader gets them as they are, with U+FFFD for what is no text; folded has one line for each stack.
