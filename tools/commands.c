@@ -14,13 +14,12 @@
 
 static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
         &cmd_verify, &cmd_check, &cmd_ranks, &cmd_replay, &cmd_whatif, &cmd_plan, &cmd_bundle,
-        &cmd_export, &cmd_hints, &cmd_env};
+        &cmd_export, &cmd_import, &cmd_hints, &cmd_env};
 
 /* Part of the contract, not built yet: named, so that nobody takes the silence for a typing error. */
 static const struct {
     const char *name, *summary;
 } planned[] = {
-        {"import", "read other tools' traces"},
         {"top", "watch a running program"},
 };
 

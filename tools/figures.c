@@ -181,10 +181,13 @@ static void print_line(
         (void)fprintf(out, "%s(no Python in this thread; another was in)\n", indent);
     (void)fputs(indent, out);
     render_text(out, line->function);
-    (void)fputc(' ', out);
+    if (line->file || *line->module)
+        (void)fputc(' ', out);
     if (line->file) {
         render_text(out, line->file);
-        (void)fprintf(out, ":%u\n", line->line);
+        if (line->line || line->is_python)
+            (void)fprintf(out, ":%u", line->line);
+        (void)fputc('\n', out);
     } else {
         render_text(out, symbols_base_name(line->module));
         (void)fputc('\n', out);

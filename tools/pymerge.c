@@ -33,8 +33,23 @@ static bool is_interpreter(const struct symbols_line *line)
             || begins(line->function, "_Py");
 }
 
-static void push_python(struct merging *merging, const struct trace_pyframe *frame)
+/* As another tool names it: nobody says in which library it is. */
+static void push_native(struct merging *merging, const struct trace_pyframe *frame)
 {
+    VEC_PUSH(merging->out, merging->count, merging->room) =
+            (struct symbols_line){.function = *frame->function ? frame->function : "?",
+                    .file = *frame->file ? frame->file : NULL,
+                    .line = frame->line,
+                    .module = "",
+                    .is_ours = true};
+}
+
+static void push_frame(struct merging *merging, const struct trace_pyframe *frame)
+{
+    if (frame->is_native) {
+        push_native(merging, frame);
+        return;
+    }
     /* what `kedge run` puts into the interpreter (tools/python): it stands around functions of the framework */
     if (begins(symbols_base_name(frame->file), "_kedge_"))
         return;
@@ -55,14 +70,14 @@ static void place_call(struct merging *merging)
 
     while (merging->next < merging->total && !is_last) {
         is_last = merging->frames[merging->next].is_entry;
-        push_python(merging, &merging->frames[merging->next++]);
+        push_frame(merging, &merging->frames[merging->next++]);
     }
 }
 
 static void place_rest(struct merging *merging)
 {
     while (merging->next < merging->total)
-        push_python(merging, &merging->frames[merging->next++]);
+        push_frame(merging, &merging->frames[merging->next++]);
 }
 
 static bool has_loop(const struct symbols_line *lines, size_t count)

@@ -43,6 +43,19 @@ static void print_field(const char *name, const char *value)
     putchar('\n');
 }
 
+static void print_import(const struct read_capture *capture)
+{
+    printf("%-9s ", "imported");
+    render_text(stdout, report_setting(capture, "imported_from"));
+    putchar(' ');
+    render_text(stdout, report_setting(capture, "imported_file"));
+    if (*capture->rank) {
+        printf(", rank ");
+        render_text(stdout, capture->rank);
+    }
+    putchar('\n');
+}
+
 static void print_program(const struct read_capture *capture)
 {
     printf("%-9s ", "program");
@@ -125,12 +138,17 @@ static void tell_losses(const struct report *report, const struct teller *teller
 {
     const struct read_capture *capture = report->load.capture;
     const struct format_lost *lost = &capture->lost;
+    bool is_imported = report_is_imported(capture);
     const struct {
         uint64_t count;
         const char *what;
     } rows[] = {
-            {lost->events_recycled, "older events overwritten (KEDGE_TRACE=full keeps all)"},
-            {lost->events_dropped, "events without room"},
+            {lost->events_recycled,
+                    is_imported ? "blocks lived before the record begins"
+                                : "older events overwritten (KEDGE_TRACE=full keeps all)"},
+            {lost->events_dropped,
+                    is_imported ? "pieces of the record that make no sense"
+                                : "events without room"},
             {lost->live_dropped, "allocations without a slot in the live table"},
             {lost->defs_dropped, "names or stacks without room"},
             {lost->unknown_frees, "frees of memory that was never seen allocated"},
@@ -180,9 +198,13 @@ static void print_header(const struct report *report)
     char *end = report_end_text(capture);
 
     print_field("capture", report->load.path);
-    print_program(capture);
+    if (report_is_imported(capture))
+        print_import(capture);
+    else
+        print_program(capture);
     print_devices(capture);
-    print_field("mode", report_setting(capture, "mode"));
+    if (!report_is_imported(capture))
+        print_field("mode", report_setting(capture, "mode"));
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);

@@ -27,7 +27,7 @@ static bool is_nameable(const struct trace_pyframe *frame)
 {
     char text[PYSITE_TEXT_MAX];
 
-    return pysite_write(frame->file, frame->function, frame->line, text);
+    return !frame->is_native && pysite_write(frame->file, frame->function, frame->line, text);
 }
 
 size_t sitekey_list(const struct trace *trace, const struct trace_block *block,

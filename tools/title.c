@@ -204,13 +204,33 @@ static bool is_allocator(const struct symbols_line *line)
     return found;
 }
 
+/* Where nobody knows the library: another tool named the function. */
+static bool is_framework_function(const char *function)
+{
+    static const char *const names[] = {"at::*", "c10::*", "torch::*", "caffe2::*", "pybind11::*",
+            "std::*", "THP*", "cfunction_*", "ffi_*", "execute_native_thread_routine"};
+    char *name = short_name(function);
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++)
+        found = hintfile_glob(names[i], name);
+    free(name);
+    return found;
+}
+
+static bool is_of_framework(const struct symbols_line *line)
+{
+    return *line->module ? is_framework_library(line->module)
+                         : is_framework_function(line->function);
+}
+
 static enum kind kind_of(const struct symbols_line *line)
 {
     if (line->is_python)
         return kind_of_python(line->function, line->file);
     if (!line->is_ours)
         return KIND_NONE;
-    if (!is_framework_library(line->module))
+    if (!is_of_framework(line))
         return KIND_PROGRAM_NATIVE;
     return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
 }
@@ -220,13 +240,13 @@ static char *name_line(const struct symbols_line *line, enum kind kind)
 {
     const char *module = symbols_base_name(line->module);
 
-    if (kind == KIND_LIBRARY)
+    if (kind == KIND_LIBRARY && *module)
         return vec_text(module);
-    if (kind == KIND_FRAMEWORK_NATIVE)
+    if (kind == KIND_FRAMEWORK_NATIVE || kind == KIND_LIBRARY)
         return short_name(line->function);
     if (line->file)
         return vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
-    return vec_format("%s %s", line->function, module);
+    return vec_format("%s%s%s", line->function, *module ? " " : "", module);
 }
 
 /* The frames of a stack that may be in its title, the best first. */

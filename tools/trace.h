@@ -76,6 +76,7 @@ struct trace_pyframe {
     const char *function, *file; /* live as long as the capture that they came from */
     unsigned line;               /* 0 = not known */
     bool is_entry;               /* called from C: the interpreter's loop is in the native stack */
+    bool is_native; /* no Python: a native function among them, as another tool named it (kedge import) */
 };
 
 struct trace_stack {

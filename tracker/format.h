@@ -435,6 +435,7 @@ enum format_pytable {
     FORMAT_PYTABLE_NONE,
     FORMAT_PYTABLE_LINETABLE = 2, /* CPython 3.10 */
     FORMAT_PYTABLE_LOCATIONS,     /* 3.11 and later */
+    FORMAT_PYTABLE_NATIVE, /* no Python: a native function that another tool named (kedge import) */
     FORMAT_PYTABLE_COUNT,
 };
 

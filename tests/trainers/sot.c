@@ -3,10 +3,12 @@
  * sot.c - the static sub-graph executor of Paddle #66278 and #69043 on a CUDA device.
  *
  * Runs the model of sot_graph.h in its good form (pt) or a bad one (pir), each sub-graph in an NVTX range SOT_CALL_<i>,
- * the end in a range BACKWARD; with --anchors log lines "START SOT_CALL_<i>" say so and no NVTX, with both each does. The host does not wait for the device before everything is queued. Prints the window's
+ * the end in a range BACKWARD; with --anchors log lines "START SOT_CALL_<i>" say so and no NVTX, with both each does. With
+ * --paddle-log the run is written down as Paddle's allocator would. The host does not wait for the device before everything is queued. Prints the window's
  * ledger, the whole ledger and the checksum, and compares every sum with the one computed on the host.
  */
 #include "tests/trainers/kernels_host.h"
+#include "tests/trainers/paddle_log.h"
 #include "tests/trainers/sot_exec.h"
 #include "tests/trainers/trainer.h"
 
@@ -42,6 +44,7 @@ struct options {
     bool nvtx;    /* ranges do */
     bool mixed;   /* one function for all kinds of ops */
     const char *ledger;
+    const char *paddle_log;
 };
 
 struct sot {
@@ -56,20 +59,22 @@ struct sot {
     struct trainer_ledger *ledger;
     struct trainer_ledger window;
     bool in_window;
+    struct paddle_log *log; /* NULL without */
 };
 
 /* ---- where tensors come from ---- */
+
+static void *tensor_ptr(const struct sot_tensor *t)
+{
+    return (void *)(uintptr_t)t->device;
+}
 
 static void book_alloc(struct sot *s, const struct sot_tensor *t)
 {
     trainer_ledger_alloc(s->ledger, t->bytes);
     if (s->in_window)
         trainer_ledger_alloc(&s->window, t->bytes);
-}
-
-static void *tensor_ptr(const struct sot_tensor *t)
-{
-    return (void *)(uintptr_t)t->device;
+    paddle_log_alloc(s->log, t->bytes, tensor_ptr(t));
 }
 
 /* A strided view made dense. No user object holds the copy, only the sub-graph's scope. */
@@ -164,6 +169,7 @@ TRAINER_FRAME static void release_tensor(void *self, struct sot_tensor *t)
 {
     struct sot *s = self;
 
+    paddle_log_free(s->log, t->bytes, tensor_ptr(t));
     TRAINER_FREE(s->options->entrance, tensor_ptr(t), s->stream);
     t->device = 0;
     trainer_ledger_free(s->ledger, t->bytes);
@@ -244,6 +250,7 @@ static void enter_range(void *self, int index)
     range_name(name, sizeof(name), index);
     if (s->options->log)
         printf("START %s\n", name);
+    paddle_log_say(s->log, "START", name);
     choose_stream(s, index);
     if (s->options->nvtx)
         (void)nvtxRangePushA(name);
@@ -280,6 +287,7 @@ static void leave_range(void *self, int index)
         CUDA_OK(cudaEventRecord(s->done[index], s->stream));
     if (s->options->log)
         printf("END %s\n", name);
+    paddle_log_say(s->log, "END", name);
 }
 
 /* ---- the run ---- */
@@ -301,6 +309,8 @@ static void set_up(struct sot *s)
     CUDA_OK(cudaMalloc((void **)&s->sums, sums_bytes));
     trainer_ledger_alloc(s->ledger, s->graph->batch_bytes);
     trainer_ledger_alloc(s->ledger, sums_bytes);
+    paddle_log_alloc(s->log, s->graph->batch_bytes, s->batch);
+    paddle_log_alloc(s->log, sums_bytes, s->sums);
     CUDA_OK(cudaMemsetAsync(s->batch, 0, s->graph->batch_bytes, s->streams[0]));
     CUDA_OK(cudaMemsetAsync(s->sums, 0, sums_bytes, s->streams[0]));
     trainer_fill(s->batch, s->graph->batch_bytes, SOT_BATCH_SEED, s->streams[0]);
@@ -311,6 +321,8 @@ static void tear_down(struct sot *s)
 {
     size_t sums_bytes = (size_t)SOT_SLOTS(s->graph) * sizeof(*s->sums);
 
+    paddle_log_free(s->log, s->graph->batch_bytes, s->batch);
+    paddle_log_free(s->log, sums_bytes, s->sums);
     CUDA_OK(cudaFree(s->batch));
     trainer_ledger_free(s->ledger, s->graph->batch_bytes);
     CUDA_OK(cudaFree(s->sums));
@@ -366,7 +378,9 @@ static bool run(const struct options *options)
         trainer_fail(1, "no memory");
     s.graph = graph;
     s.ledger = trainer_ledger_open(options->ledger);
+    s.log = paddle_log_open(options->paddle_log);
     run_device(&s, slots);
+    paddle_log_close(s.log);
     trainer_ledger_print(&s.window, "window");
     trainer_ledger_print(s.ledger, "whole");
     trainer_ledger_close(s.ledger);
@@ -387,7 +401,7 @@ static const char usage[] =
         "           [--entrance sync|stream] [--streams N] [--touch-released[=launch|copy|set]]\n"
         "           [--backward-takes shape|tensor|buffer]\n"
         "           [--pause-at SOT_CALL_N] [--anchors nvtx|log|both] [--log] [--ledger FILE]\n"
-        "           [--mixed]\n";
+        "           [--mixed] [--paddle-log FILE]\n";
 
 static _Noreturn void wrong_use(void)
 {
@@ -494,6 +508,9 @@ static void option_take(struct options *o, int option)
     case 'L':
         o->ledger = optarg;
         return;
+    case 'P':
+        o->paddle_log = optarg;
+        return;
     default:
         wrong_use();
     }
@@ -513,6 +530,7 @@ int main(int argc, char **argv)
             {"log", no_argument, NULL, 'l'},
             {"mixed", no_argument, NULL, 'm'},
             {"ledger", required_argument, NULL, 'L'},
+            {"paddle-log", required_argument, NULL, 'P'},
             {NULL, 0, NULL, 0},
     };
     struct options o = {.streams = 1, .pause_at = -1, .nvtx = true};

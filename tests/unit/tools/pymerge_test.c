@@ -122,3 +122,15 @@ TEST(no_native_frames_are_needed)
 {
     CHECK_STR_EQ(merged(native, 0, nested, 4, false), "[forward] [step] [train] [main]");
 }
+
+TEST(native_frames_that_another_tool_named_keep_their_place)
+{
+    static const struct trace_pyframe mixed[] = {
+            {.function = "at::empty(int)", .file = "", .is_native = true},
+            {.function = "forward", .file = "a.py", .line = 3},
+            {.function = "ffi_call", .file = "ffi.c", .line = 9, .is_native = true},
+            {.function = "main", .file = "a.py", .line = 6},
+    };
+
+    CHECK_STR_EQ(merged(native, 0, mixed, 4, false), "at::empty(int) [forward] ffi_call [main]");
+}

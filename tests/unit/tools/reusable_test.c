@@ -9,8 +9,7 @@
 
 static void used(struct story *s, uint32_t block, uint64_t first, uint64_t last)
 {
-    trace_set_uses(
-            s->trace, block, &(struct trace_uses){.first = first, .last = last, .count = 2});
+    trace_set_uses(s->trace, block, &(struct trace_uses){.first = first, .last = last, .count = 2});
 }
 
 static struct reusable_pair *find(struct story *s, size_t *ret_count)

@@ -14,7 +14,8 @@ static uint32_t add_stack(struct trace *trace, uint8_t build, const char *functi
     struct trace_frame frame = {trace_add_module(trace, &module), 0x40};
     uint32_t stack = trace_add_stack(trace, &frame, 1, false);
 
-    trace_set_python(trace, stack, &(struct trace_pyframe){function, "m.py", 7, true}, 1, false);
+    trace_set_python(
+            trace, stack, &(struct trace_pyframe){function, "m.py", 7, true, false}, 1, false);
     return stack;
 }
 

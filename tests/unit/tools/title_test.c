@@ -91,23 +91,25 @@ static const char names[] =
 
 #define PACKAGES "/e/lib/python3.12/site-packages"
 
-static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true};
-static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false};
-static const struct trace_pyframe block = {"Block.forward", "/home/me/gpt.py", 33, false};
+static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true, false};
+static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false};
+static const struct trace_pyframe block = {"Block.forward", "/home/me/gpt.py", 33, false, false};
 static const struct trace_pyframe llama = {
-        "Llama.forward", PACKAGES "/transformers/llama.py", 155, false};
+        "Llama.forward", PACKAGES "/transformers/llama.py", 155, false, false};
 static const struct trace_pyframe mistral = {
-        "Mistral.forward", PACKAGES "/transformers/mistral.py", 90, false};
+        "Mistral.forward", PACKAGES "/transformers/mistral.py", 90, false, false};
 static const struct trace_pyframe linear = {
-        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false};
+        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false, false};
 static const struct trace_pyframe layer_norm = {
-        "layer_norm", "/usr/lib/python3/dist-packages/torch/nn/functional.py", 2900, false};
+        "layer_norm", "/usr/lib/python3/dist-packages/torch/nn/functional.py", 2900, false, false};
 static const struct trace_pyframe call_impl = {
-        "Module._call_impl", PACKAGES "/torch/nn/modules/module.py", 1747, false};
-static const struct trace_pyframe thread = {"run", "/usr/lib/python3.12/threading.py", 982, false};
-static const struct trace_pyframe frozen = {"_find", "<frozen importlib>", 1, false};
-static const struct trace_pyframe typed = {"<module>", "<string>", 1, true};
-static const struct trace_pyframe ours = {"enter", "/opt/kedge/python/_kedge_torch.py", 90, false};
+        "Module._call_impl", PACKAGES "/torch/nn/modules/module.py", 1747, false, false};
+static const struct trace_pyframe thread = {
+        "run", "/usr/lib/python3.12/threading.py", 982, false, false};
+static const struct trace_pyframe frozen = {"_find", "<frozen importlib>", 1, false, false};
+static const struct trace_pyframe typed = {"<module>", "<string>", 1, true, false};
+static const struct trace_pyframe ours = {
+        "enter", "/opt/kedge/python/_kedge_torch.py", 90, false, false};
 
 #define NATIVE(...)      \
     (const enum place[]) \
@@ -381,4 +383,33 @@ TEST(words_are_names_of_the_program)
     nameless.symbols = symbols_new(nameless.trace);
     check_words(&nameless, of_nothing);
     bench_end(&nameless);
+}
+
+/* As `kedge import` has them: native functions among the Python ones, by name, in no module. */
+TEST(frames_that_another_tool_named_are_known_by_their_names)
+{
+    static const struct trace_pyframe allocator = {
+            "c10::cuda::malloc(void**)", "CUDACachingAllocator.cpp", 0, false, true};
+    static const struct trace_pyframe result = {
+            "at::Tensor at::detail::_empty(int)", "", 0, false, true};
+    static const struct trace_pyframe operation = {
+            "at::native::gelu(at::Tensor const&)", "", 0, false, true};
+    static const struct trace_pyframe engine = {
+            "void torch::autograd::apply<int>(int)", "engine.cpp", 4, false, true};
+    static const struct trace_pyframe own = {"mine::fill(int)", "fill.cu", 12, false, true};
+    static const struct trace_pyframe nameless = {"mine::copy(int)", "", 0, false, true};
+    struct bench bench = bench_begin();
+
+    add(&bench, NATIVE(END), PYTHON(&allocator, &operation, &attend, &train), false);
+    add(&bench, NATIVE(END), PYTHON(&allocator, &result, &operation, &engine), false);
+    add(&bench, NATIVE(END), PYTHON(&allocator, &own, &linear), false);
+    add(&bench, NATIVE(END), PYTHON(&allocator, &nameless), false);
+    add(&bench, NATIVE(END), PYTHON(&allocator), false);
+    CHECK_STR_EQ(titles(&bench),
+            "Block.attend gpt.py:28\n"
+            "at::native::gelu\n"
+            "mine::fill(int) fill.cu:12\n"
+            "mine::copy(int)\n"
+            "c10::cuda::malloc\n");
+    bench_end(&bench);
 }

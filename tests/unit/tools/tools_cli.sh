@@ -1089,7 +1089,7 @@ words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export hints env; do has out "  $c "; done
+    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env; do has out "  $c "; done
     expect 0 "$kedge" --version
     version=$(sed -n 's/^project(kedge VERSION \([0-9.]*\).*/\1/p' "$TEST_SOURCE/CMakeLists.txt")
     form good # its version stands behind the eight bytes of the magic
@@ -1104,7 +1104,7 @@ hint format $hints" ] || fail "versions: $(cat out)"
     expect 2 "$kedge" --completion
     expect 2 "$kedge" --completion csh
     has err "usage: kedge --completion bash|zsh|fish"
-    for c in import top; do
+    for c in top; do
         expect 2 "$kedge" $c x
         has err "not in this version yet"
         [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
@@ -1143,7 +1143,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export hints env; do
+    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/import.h"
+#include "tools/outfile.h"
+#include "tools/render.h"
+
+struct fields {
+    const char *output, *from, *anchors, *rank;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"output|o", "FILE", "the capture to write", ARGS_TEXT, offsetof(struct fields, output)},
+        {"from", "KIND", "paddle, torch, rmm or csv (default: what the file looks like)", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"anchors", "PATTERNS",
+                "lines of a log that are anchors, as after KEDGE_ANCHORS=log= (default: START "
+                "{}|END {})",
+                ARGS_TEXT, offsetof(struct fields, anchors)},
+        {"rank", "N", "the rank of the process, for kedge ranks", ARGS_TEXT,
+                offsetof(struct fields, rank)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* What is known to be read, and by whom. */
+static const struct kind {
+    const char *name, *tool;
+    int (*read)(struct import_job *job);
+} kinds[] = {
+        {"paddle", IMPORT_PADDLE, import_paddle},
+        {"torch", IMPORT_TORCH, import_torch},
+        {"rmm", IMPORT_RMM, import_rows},
+        {"csv", IMPORT_ROWS, import_rows},
+};
+
+enum kind_number {
+    KIND_PADDLE,
+    KIND_TORCH,
+    KIND_RMM,
+    KIND_CSV,
+};
+
+/* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. */
+static const struct kind *look(FILE *in)
+{
+    unsigned char head[256] = "";
+    size_t length = fread(head, 1, sizeof(head) - 1, in);
+    bool is_rmm;
+
+    rewind(in);
+    if (import_is_torch(head, length))
+        return &kinds[KIND_TORCH];
+    if (import_is_rows((const char *)head, &is_rmm))
+        return &kinds[is_rmm ? KIND_RMM : KIND_CSV];
+    return &kinds[KIND_PADDLE];
+}
+
+static const struct kind *kind_named(const char *word)
+{
+    const char *names[CMD_COUNT(kinds)];
+
+    for (size_t i = 0; i < CMD_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].name, word) == 0)
+            return &kinds[i];
+        names[i] = kinds[i].name;
+    }
+    const char *near = args_nearest(word, names, CMD_COUNT(kinds));
+    (void)fprintf(stderr, "kedge import: --from %s: no such kind (%s%s%s)\n", word,
+            near ? "did you mean " : "paddle, torch, rmm, csv", near ? near : "", near ? "?" : "");
+    return NULL;
+}
+
+static int add_patterns(const char *text, struct loglines *patterns)
+{
+    const char *why = NULL;
+
+    for (size_t length; *text; text += length + (text[length] == ',')) {
+        char pattern[LOGLINES_TEXT_MAX + 1];
+
+        length = strcspn(text, ",");
+        (void)snprintf(pattern, sizeof(pattern), "%.*s",
+                (int)(length < sizeof(pattern) ? length : sizeof(pattern)), text);
+        if (loglines_add(patterns, pattern, &why) == 0)
+            continue;
+        (void)fprintf(stderr, "kedge import: --anchors '%s': %s\n", pattern, why);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static void say(const struct fields *fields, const struct kind *kind, const char *path,
+        const struct import_counts *counts)
+{
+    struct json json = {.out = stdout};
+
+    if (!fields->json) {
+        printf("%s: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64
+               " anchor%s, peak live %s\n",
+                kind->tool, counts->allocs, counts->frees, counts->anchors,
+                render_s(counts->anchors), render_bytes(counts->peak_bytes).text);
+        if (counts->before)
+            printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
+                    render_s(counts->before));
+        if (counts->bad)
+            printf("%" PRIu64 " of its records make no sense and are left out; the capture says "
+                   "that it is incomplete\n",
+                    counts->bad);
+        return;
+    }
+    json_begin(&json, NULL, '{');
+    json_text(&json, "from", kind->name);
+    json_text(&json, "file", path);
+    json_text(&json, "capture", fields->output);
+    json_uint(&json, "allocated_count", counts->allocs);
+    json_uint(&json, "freed_count", counts->frees);
+    json_uint(&json, "before_count", counts->before);
+    json_uint(&json, "anchor_count", counts->anchors);
+    json_uint(&json, "failed_count", counts->failed);
+    json_uint(&json, "live_bytes", counts->live_bytes);
+    json_uint(&json, "peak_live_bytes", counts->peak_bytes);
+    json_uint(&json, "left_out_count", counts->bad);
+    json_end(&json, '}');
+}
+
+static int cannot(const char *path, int error)
+{
+    (void)fprintf(stderr, "kedge import: %s: %s\n", path, strerror(error));
+    return CMD_BAD;
+}
+
+static int write_capture(
+        const struct fields *fields, const struct kind *kind, struct import_job *job, int fd)
+{
+    struct import_counts counts;
+    int r;
+
+    job->import = import_new(fd, kind->tool, job->path, fields->rank);
+    progress_begin("importing");
+    r = kind->read(job);
+    progress_end();
+    if (r == CMD_DONE) {
+        int error = import_done(job->import, &counts);
+
+        if (error < 0)
+            r = cannot(fields->output, -error);
+        else
+            say(fields, kind, job->path, &counts);
+    }
+    import_free_books(job->import);
+    return r;
+}
+
+static int import_to_file(
+        const struct fields *fields, const struct kind *kind, struct import_job *job)
+{
+    struct outfile file;
+    struct stat status;
+    int r = outfile_open(fields->output, OUTFILE_PRIVATE, &file);
+
+    if (r < 0)
+        return cannot(fields->output, -r);
+    if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        (void)fprintf(stderr, "kedge import: %s: a capture can only be written to a file\n",
+                fields->output);
+        r = CMD_BAD;
+    } else {
+        r = write_capture(fields, kind, job, file.fd);
+    }
+    int error = outfile_done(&file, r == CMD_DONE);
+    return error < 0 && r == CMD_DONE ? cannot(fields->output, -error) : r;
+}
+
+static int import_stream(
+        const struct fields *fields, const struct kind *kind, struct import_job *job)
+{
+    int r = add_patterns(fields->anchors ? fields->anchors : LOGLINES_DEFAULT, &job->patterns);
+
+    if (!kind)
+        kind = look(job->in);
+    return r ? r : import_to_file(fields, kind, job);
+}
+
+static int import_command(const void *parsed, char **words)
+{
+    const struct fields *fields = parsed;
+    struct import_job job = {.path = words[0]};
+    const struct kind *kind = fields->from ? kind_named(fields->from) : NULL;
+    struct stat status;
+    int r = CMD_BAD;
+
+    if (fields->from && !kind)
+        return CMD_BAD;
+    if (!fields->output) {
+        (void)fprintf(stderr, "kedge import: -o FILE says where the capture goes\n");
+        return CMD_BAD;
+    }
+    job.in = fopen(job.path, "re");
+    if (!job.in)
+        return cannot(job.path, errno);
+    if (fstat(fileno(job.in), &status) == 0 && S_ISREG(status.st_mode))
+        job.size = (uint64_t)status.st_size;
+    else if (!kind) {
+        (void)fprintf(stderr,
+                "kedge import: %s: it is no regular file, so --from has to say what comes\n",
+                job.path);
+        (void)fclose(job.in);
+        return CMD_BAD;
+    }
+    r = import_stream(fields, kind, &job);
+    (void)fclose(job.in);
+    return r;
+}
+
+const struct cmd cmd_import = {
+        .name = "import",
+        .usage = "import FILE -o CAPTURE [options]",
+        .summary =
+                "Makes a capture of what another tool has recorded: a log of Paddle's allocator, "
+                "a memory snapshot of PyTorch, a log of RMM or a csv of allocations.",
+        CMD_OPTIONS(options, struct fields),
+        .words_min = 1,
+        .words_max = 1,
+        .run = import_command,
+};
