@@ -23,6 +23,9 @@
 /* What lived before the record begins and is freed in it comes to light late: it counts by its number, and this is its event's. */
 #define FIRST_SEQ 2u
 
+/* Where such blocks were, nothing says. */
+#define DEVICE_BEFORE 0
+
 /* A block that is live. */
 struct live {
     struct import_block block;
@@ -56,7 +59,7 @@ struct import {
 
     uint64_t *turns; /* allocations by thread number */
     size_t turn_count, turn_room;
-    struct before before[FORMAT_DEVICES_MAX + 1]; /* by device */
+    struct before before;
 
     uint64_t known_before; /* bytes of import_before */
     uint64_t seq, now_ns;
@@ -369,38 +372,34 @@ void import_before(struct import *import, const struct import_block *block)
 }
 
 /* A block that the record does not have the birth of. */
-static void free_before(struct import *import, int device, uint64_t size)
+static void free_before(struct import *import, uint64_t size)
 {
-    struct before *before =
-            &import->before[has_totals(device) ? (unsigned)device : FORMAT_DEVICES_MAX];
-    uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
+    uint32_t place = place_number(import, &(struct import_block){.device = DEVICE_BEFORE}, 0);
 
-    if (size == 0) {
-        import->header.lost.unknown_frees++;
-        return;
-    }
-    before->bytes += size;
-    before->count++;
+    import->before.bytes += size;
+    import->before.count++;
     import->counts.before++;
     import->header.lost.events_recycled++;
-    if (import->header.lost.recycled_seq == 0)
-        import->header.lost.recycled_seq = FIRST_SEQ - 1;
-    totals_fall(import, device, size, true);
+    import->header.lost.recycled_seq = FIRST_SEQ - 1;
+    totals_fall(import, DEVICE_BEFORE, size, true);
     place_falls(import, place, size);
 }
 
 void import_free(
         struct import *import, uint64_t address, uint64_t size, uint64_t stream, uint32_t thread)
 {
+    bool is_new = keytable_find(&import->addresses, (struct key){address, 0, 0}) == NULL;
     uint32_t *at = keytable_at(&import->addresses, (struct key){address, 0, 0}, NO_LIVE);
     const struct import_range *range = import_ranges_here(&import->ranges, thread);
-    struct import_block block = {.size = size, .device = 0};
+    struct import_block block = {.size = size, .device = DEVICE_BEFORE};
 
     if (*at != NO_LIVE) {
         block = import->lives[*at].block;
         end_live(import, at, thread, true);
+    } else if (is_new && size) {
+        free_before(import, size);
     } else {
-        free_before(import, block.device, size);
+        import->header.lost.unknown_frees++;
     }
     struct format_event event = {.head = head_of(FORMAT_EVENT_FREE, block.by_stream, block.device),
             .thread = thread,
@@ -580,26 +579,26 @@ static void add_before(struct format_totals *total, const struct before *before)
 }
 
 /* What was live when the record began is known now: all figures rise by it. */
-static void settle_before(struct import *import, int device, const struct before *before)
+static void settle_before(struct import *import)
 {
+    const struct before *before = &import->before;
     struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
-    struct format_high *high = high_of(import, device);
+    struct format_high *high = &import->header.high[DEVICE_BEFORE];
     struct format_place *place;
 
     if (before->count == 0)
         return;
     add_before(&import->header.total, before);
-    if (high) {
-        add_before(&import->header.device[device], before);
-        high->live_bytes += before->bytes;
-        high->peak_bytes += before->bytes;
-    }
+    add_before(&import->header.device[DEVICE_BEFORE], before);
+    high->live_bytes += before->bytes;
+    high->peak_bytes += before->bytes;
     class->allocated_bytes += before->bytes;
     class->allocated_count += before->count;
     class->live_bytes += before->bytes;
     class->live_count += before->count;
     class->peak_bytes += before->bytes;
-    place = &import->places[place_number(import, &(struct import_block){.device = device}, 0)];
+    place = &import->places[place_number(
+            import, &(struct import_block){.device = DEVICE_BEFORE}, 0)];
     place->allocated_bytes += before->bytes;
     place->allocated_count += before->count;
     place->live_bytes += before->bytes;
@@ -642,8 +641,7 @@ static void finish_header(struct import *import)
 {
     struct format_header *header = &import->header;
 
-    for (int device = 0; device <= (int)FORMAT_DEVICES_MAX; device++)
-        settle_before(import, device, &import->before[device]);
+    settle_before(import);
     no_hints(&header->total);
     for (unsigned device = 0; device < FORMAT_DEVICES_MAX; device++)
         no_hints(&header->device[device]);

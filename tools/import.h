@@ -76,8 +76,8 @@ void import_before(struct import *import, const struct import_block *block);
 void import_alloc(struct import *import, const struct import_block *block);
 
 /*
- * `size`: what the record says, 0 = nothing. A block whose allocation is not on record was live before it began; without a size it
- * is counted as unknown. `stream` as that of a block.
+ * `size`: what the record says, 0 = nothing. A block whose allocation is not on record was live before it began; if nothing says its
+ * size, or if its address was freed before, the free is counted as one of nothing. `stream` as that of a block.
  */
 void import_free(
         struct import *import, uint64_t address, uint64_t size, uint64_t stream, uint32_t thread);

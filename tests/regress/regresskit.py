@@ -177,6 +177,25 @@ def expect_report(capture, window, row):
     return j
 
 
+LOG_FIGURES = ("remaining_bytes", "max_bytes", "allocated_bytes", "allocated_count", "freed_bytes", "freed_count")
+
+
+def same_by_log(good, bad, window, row):
+    """NAME.log, what Paddle's allocator says of a run, gives the figures of NAME.kcap: whole, in the window, by anchor, beside each other."""
+    for name in (good, bad):
+        tool("import", f"{name}.log", "-o", f"{name}.log.kcap")
+        for where in ((), window):
+            captured, logged = (tool_json("report", f"{name}{kind}.kcap", *where) for kind in ("", ".log"))
+            for figure in LOG_FIGURES:
+                same(f"{name}, {where or 'whole'}: {figure} from the log", logged[figure], captured[figure])
+            anchors = [[{k: a[k] for k in ("name", "instance", *LOG_FIGURES)} for a in j["anchors"]] for j in (captured, logged)]
+            same(f"{name}, {where or 'whole'}: anchors from the log", anchors[1], anchors[0])
+    expect_report(f"{bad}.log.kcap", window, row)
+    captured, logged = (tool_json("diff", f"{good}{kind}.kcap", f"{bad}{kind}.kcap") for kind in ("", ".log"))
+    for figure in ("late_frees", "late_bytes", "harmless_pairs"):
+        same(f"{figure} from the logs", logged[figure], captured[figure])
+
+
 def needs(*paths):
     """A part that is not built here is a broken build, not a skip."""
     for path in paths:

@@ -6,7 +6,7 @@ import re
 import resource
 
 from regresskit import (FULL_WINDOW, KEDGE, SOT, bare, check, checksum, data, expect_ledger, expect_report, human, kedge_run,
-                        ledger, main, run, same, seed_row, tool, tool_json)
+                        ledger, main, run, same, same_by_log, seed_row, tool, tool_json)
 
 # Between the good form's peak and the bad form's: the bad form alone does not fit.
 TIGHT = "11G"
@@ -50,8 +50,8 @@ def reports_are_the_published_ones():
 
 
 def diff_finds_the_751_late_frees():
-    capture("pir")
-    capture("pt")
+    capture("pir", None, "--paddle-log", "pir.log")
+    capture("pt", None, "--paddle-log", "pt.log")
     rows = {r["what"]: r for r in data("s66278_late.csv")}
     j = tool_json("diff", "pt.kcap", "pir.kcap")
     # The extra pairs of the bad form live and die inside their anchors: not leaks.
@@ -70,6 +70,8 @@ def diff_finds_the_751_late_frees():
     text = tool("diff", "pt.kcap", "pir.kcap")
     for word in ("751", "3.71 GiB", *(f"{g['count']:8} {human(g['bytes']):>12}" for g in j["groups"])):
         check(word in text, f"the text does not say {word}")
+    # The way in which they were found: from two logs of Paddle's allocator.
+    same_by_log("pt", "pir", FULL_WINDOW, seed_row("full", "pir"))
     # Where all kinds are one line of code, there are two groups.
     for form in ("pir", "pt"):
         capture(form, f"mixed-{form}", "--mixed")
