@@ -103,13 +103,16 @@ static void say(const struct fields *fields, const struct kind *kind, const char
     struct json json = {.out = stdout};
 
     if (!fields->json) {
-        printf("%s: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64
+        printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64
                " anchor%s, peak live %s\n",
-                kind->tool, counts->allocs, counts->frees, counts->anchors,
-                render_s(counts->anchors), render_bytes(counts->peak_bytes).text);
+                kind->tool, counts->allocs, render_s(counts->allocs), counts->frees,
+                render_s(counts->frees), counts->anchors, render_s(counts->anchors),
+                render_bytes(counts->peak_bytes).text);
         if (counts->before)
             printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
                     render_s(counts->before));
+        if (counts->failed)
+            printf("%" PRIu64 " allocation%s failed\n", counts->failed, render_s(counts->failed));
         if (counts->bad)
             printf("%" PRIu64 " of its records make no sense and are left out; the capture says "
                    "that it is incomplete\n",

@@ -14,6 +14,11 @@
  * stream is said. auto_growth_best_fit_allocator_v2.cc and zero_fragmentation_allocator.cc write the same lines. The line numbers
  * differ from version to version, so they are not looked at.
  *
+ * Where memory runs out, stream_safe_cuda_allocator.cc says how much was asked for, and then that no more could be done:
+ *
+ *     I0721 08:12:02.100005  4711 stream_safe_cuda_allocator.cc:248] Allocation failed when allocating 8589934592 bytes
+ *     I0721 08:12:02.130121  4711 stream_safe_cuda_allocator.cc:254] Still allocation failed after release memory from all streams
+ *
  * All other lines may be anchors (tracker/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
  * holds for every thread that has nothing open.
  */
@@ -38,6 +43,7 @@
 /* What a thread asked for, until the line with the address comes. */
 struct request {
     uint64_t size, aligned;
+    uint64_t failed; /* what could not be had at once */
 };
 
 struct log {
@@ -191,7 +197,8 @@ static bool read_prefix(struct log *log, const char *line, const char *end, stru
 static bool is_of_allocator(const struct glog *glog)
 {
     static const char *const files[] = {"auto_growth_best_fit_allocator.cc",
-            "auto_growth_best_fit_allocator_v2.cc", "zero_fragmentation_allocator.cc"};
+            "auto_growth_best_fit_allocator_v2.cc", "zero_fragmentation_allocator.cc",
+            "stream_safe_cuda_allocator.cc"};
     const char *slash = memrchr(glog->file, '/', glog->file_length);
     const char *name = slash ? slash + 1 : glog->file;
     size_t length = glog->file_length - (size_t)(name - glog->file);
@@ -207,7 +214,7 @@ static bool is_of_allocator(const struct glog *glog)
 static struct request *request_of(struct log *log, uint32_t thread)
 {
     while (log->request_count <= thread)
-        VEC_PUSH(log->requests, log->request_count, log->request_room) = (struct request){0, 0};
+        VEC_PUSH(log->requests, log->request_count, log->request_room) = (struct request){0};
     return &log->requests[thread];
 }
 
@@ -247,7 +254,7 @@ static bool told_alloc(struct log *log, const struct glog *glog, const char *at,
         return false;
     if (request->aligned == block.size && request->size <= block.size)
         block.size = request->size;
-    *request = (struct request){0, 0};
+    *request = (struct request){0};
     log->blocks++;
     if (block.address)
         import_alloc(log->job->import, &block);
@@ -270,7 +277,7 @@ static bool told_free(struct log *log, const struct glog *glog, const char *at, 
 /* "3538900 bytes, aligned to 3538944"; its other form, "... from chunk size", says nothing that Alloc does not say. */
 static bool told_request(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct request request = {0, 0};
+    struct request request = {0};
 
     at = take_number(at, glog->end, 10, &request.size);
     at = take_text(at, glog->end, " bytes, aligned to ");
@@ -305,6 +312,21 @@ static bool told_chunk_free(
     return true;
 }
 
+static bool told_failure(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
+{
+    return take_number(at, glog->end, 10, &request_of(log, thread)->failed) != NULL;
+}
+
+static bool told_oom(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
+{
+    struct import_block request = {.thread = thread, .size = request_of(log, thread)->failed};
+
+    (void)glog;
+    (void)at;
+    import_oom(log->job->import, &request, UINT64_MAX);
+    return true;
+}
+
 static void read_allocator(struct log *log, const char *line, const struct glog *glog)
 {
     static const struct {
@@ -317,6 +339,8 @@ static void read_allocator(struct log *log, const char *line, const struct glog 
             {"Free ", told_free, "here should stand: SIZE bytes, ptr = ADDRESS"},
             {"Allocate ", told_request, ""},
             {"Not found and reallocate ", told_growth, "here should stand a size"},
+            {"Allocation failed when allocating ", told_failure, "here should stand a size"},
+            {"Still allocation failed", told_oom, ""},
     };
 
     import_time(log->job->import, glog->time_ns);

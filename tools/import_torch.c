@@ -466,7 +466,7 @@ static int read_whole(struct snapshot *s)
     size_t room = 0;
     size_t got = 1;
 
-    while (got > 0 && s->length <= UINT32_MAX) {
+    while (got > 0 && s->length <= UINT32_MAX && (room == 0 || import_is_torch(s->bytes, room))) {
         if (s->length == room)
             s->bytes = vec_grow(s->bytes, room ? 2 * room : 1u << 16, 1, &room);
         got = fread(s->bytes + s->length, 1, room - s->length, s->job->in);

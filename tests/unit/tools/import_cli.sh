@@ -58,6 +58,17 @@ paddle)
     expect 0 "$kedge" import old.log -o old.kcap --json
     json "(j['peak_live_bytes'], j['live_bytes'], j['from']) == (2304, 768, 'paddle')"
     keys_stand_in import
+    # Memory runs out: one thread gets its memory after a while, the other one does not.
+    safe=stream_safe_cuda_allocator.cc
+    {
+        want 512 512; alloc 512 0x7f0000000000; echo "START step"
+        glog $safe:248 "Allocation failed when allocating 8589934592 bytes"; glog $safe:248 "Allocation failed when allocating 1024 bytes" 88
+        glog $safe:254 "Still allocation failed after release memory from all streams"
+    } >oom.log
+    expect 0 "$kedge" import oom.log -o oom.kcap
+    has out "1 allocation failed"
+    expect 0 "$kedge" report oom.kcap --view oom --json
+    json "[(o['requested_bytes'], o['live_bytes'], o['anchor'], o['free_bytes']) for o in j['ooms']] == [(8 << 30, 512, 'step', None)]"
     expect 0 "$kedge" import run.log -o ranked.kcap --rank 3
     expect 0 "$kedge" ranks ranked.kcap --json
     json "j['ranks'][0]['rank'] == '3'"
@@ -74,7 +85,7 @@ late)
     # A log that ends inside a line: what is there counts, and nobody knows how it went on.
     { want 100 256; alloc 256 0x20; printf 'I0721 08:00:09.000500  4711 %s:187] Free 256 bytes, ptr = 0x2' $auto; } >cut.log
     expect 0 "$kedge" import cut.log -o cut.kcap
-    has out "1 allocations, 0 frees"
+    has out "1 allocation, 0 frees"
     expect 2 "$kedge" check cut.kcap 'peak<1MiB'
     ;;
 bad)
@@ -118,7 +129,7 @@ bad)
     cat odd.log >pipe &
     expect 0 "$kedge" import pipe --from paddle -o pipe.kcap
     wait
-    has out "1 allocations, 1 frees"
+    has out "1 allocation, 1 free,"
     # An old capture stays where the new one fails.
     cp odd.kcap kept.kcap
     expect 2 "$kedge" import none.log -o kept.kcap
@@ -206,6 +217,8 @@ PY
     done
     expect 2 "$kedge" import far.pickle -o none.kcap
     has err "a segment is on a device beyond 63"
+    timeout 20 "$kedge" import /dev/zero --from torch -o none.kcap 2>err || [ $? = 2 ] || fail "/dev/zero: $(cat err)"
+    has err "/dev/zero: byte 0: no pickle"
     expect 2 "$kedge" import cut.pickle -o none.kcap
     has err "cut.pickle: byte $(stat -c %s cut.pickle): the pickle ends here, in the middle"
     [ ! -e none.kcap ] || fail "a capture of a damaged pickle was left"
