@@ -45,8 +45,7 @@ char *spawn_beside(const char *name)
 
 static char *find_library(void)
 {
-    static const char *const places[] = {"libkedge.so", "../" KEDGE_LIBDIR "/libkedge.so",
-            "../" KEDGE_LIBDIR "/kedge/libkedge.so"};
+    static const char *const places[] = {"libkedge.so", KEDGE_FOLDER "/libkedge.so"};
 
     for (size_t i = 0; i < CMD_COUNT(places); i++) {
         char *found = spawn_beside(places[i]);
@@ -74,24 +73,38 @@ static char *find_python(const char *library)
     return NULL;
 }
 
+/* The folder, made absolute, if it has a simulated device, else NULL. */
+static char *with_device(const char *folder)
+{
+    char *absolute = realpath(folder, NULL);
+    char *driver = absolute ? vec_format("%s/libcuda.so.1", absolute) : NULL;
+
+    if (driver && access(driver, R_OK) != 0) {
+        free(absolute);
+        absolute = NULL;
+    }
+    free(driver);
+    return absolute;
+}
+
 static char *find_sim(const char *who)
 {
+    static const char *const places[] = {"sim", KEDGE_FOLDER "/sim"};
     const char *named = getenv("KEDGE_SIM");
-    char *directory = named && *named ? realpath(named, NULL) : spawn_beside("sim");
+    bool is_named = named && *named;
+    char *found = is_named ? with_device(named) : NULL;
 
-    if (directory) {
-        char *driver = vec_format("%s/libcuda.so.1", directory);
-        bool there = access(driver, R_OK) == 0;
-        free(driver);
-        if (there)
-            return directory;
-        free(directory);
+    for (size_t i = 0; !is_named && !found && i < CMD_COUNT(places); i++) {
+        char *place = spawn_beside(places[i]);
+        found = place ? with_device(place) : NULL;
+        free(place);
     }
-    (void)fprintf(stderr,
-            "%s: --sim: no simulated device in %s (set KEDGE_SIM to the directory of its "
-            "libcuda.so.1)\n",
-            who, named && *named ? named : "sim/ beside kedge");
-    return NULL;
+    if (!found)
+        (void)fprintf(stderr,
+                "%s: --sim: no simulated device in %s; install it (package kedge-sim), or set "
+                "KEDGE_SIM to the directory of its libcuda.so.1\n",
+                who, is_named ? named : "sim/ beside kedge or in " KEDGE_FOLDER "/sim");
+    return found;
 }
 
 static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
@@ -226,8 +239,8 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
         return r;
     char *library = find_library();
     if (!library) {
-        (void)fprintf(stderr, "%s: libkedge.so is neither beside kedge nor in ../%s\n", who,
-                KEDGE_LIBDIR);
+        (void)fprintf(
+                stderr, "%s: libkedge.so is neither beside kedge nor in " KEDGE_FOLDER "\n", who);
         return CMD_CANNOT;
     }
     char *sim = options->sim ? find_sim(who) : NULL;

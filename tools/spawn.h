@@ -3,8 +3,8 @@
  * spawn.h - finds our own parts and starts programs.
  *
  * The half of `kedge run` that touches the system; what a program is started *with* is launch.h's business. libkedge.so is
- * looked for beside the running executable (a build tree), then in the library directory of an installation. The simulated
- * device is $KEDGE_SIM, else `sim/` beside the executable.
+ * looked for beside the running executable (a build tree), then in the folder `kedge` of an installation's libraries, found
+ * from the executable, so that an installation may be moved. The simulated device is $KEDGE_SIM, else `sim/` in either.
  *
  * A program with a DT_RPATH finds its libraries there before LD_LIBRARY_PATH: such a program gets the simulated runtime
  * preloaded, whose soname then satisfies it.
