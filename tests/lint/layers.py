@@ -29,11 +29,15 @@ ONE_USER = {
 }
 # A trainer is what a user could have written: it knows CUDA's interface and its own helpers, nothing of kedge.
 TRAINERS = re.compile(r"^(tests/trainers/.*|tests/sim/program_abi\.h)$")
+# So is an example, which is installed and finds kedge's header there.
+EXAMPLES = "tools/examples/"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def complaint(name, quote, target):
     top = name.split("/")[0]
+    if name.startswith(EXAMPLES):
+        return "an example includes what is installed" if quote == '"' else None
     if target in ONE_USER and not ONE_USER[target].match(name):
         return f"only {ONE_USER[target].pattern} may include it"
     if top != "tests" and target.split("/")[0] not in MAY_USE and CUDA.search(target):
@@ -67,6 +71,7 @@ def clean(root):
     lintkit.write(root, "tracker/where.c", '#include "alloc/types.h"\n')
     lintkit.write(root, "preload/dispatch.c", '#include "alloc/pool.h"\n#include "preload/cuda_abi.h"\n')
     lintkit.write(root, "tools/replay_main.c", '#include "preload/cuda_abi.h"\n')
+    lintkit.write(root, "tools/examples/marks.c", '#include <cuda_runtime_api.h>\n#include <kedge.h>\n')
     lintkit.write(root, "tests/trainers/sot.c", '#include <cuda_runtime_api.h>\n#include "nvtx.h"\n')
 
 
@@ -87,5 +92,6 @@ lintkit.main(check, clean, [
     ("tools includes the recorder", seed("tools/main.c", '#include "tracker/unwind.h"')),
     ("product includes a test", seed("preload/life.c", '#include "tests/check.h"')),
     ("a trainer knows kedge", seed("tests/trainers/sot.c", '#include "preload/kedge.h"')),
+    ("an example knows the tree", seed("tools/examples/marks.c", '#include "preload/kedge.h"')),
     ("a sixth folder", seed("common/misc.c", "#include <errno.h>")),
 ])

@@ -12,7 +12,7 @@ import re
 import lintkit
 
 # Files in which the line cannot or need not stand: the licence itself, data, and formats without comments.
-NO_SPDX = re.compile(r"(^LICENSE$|\.json$|\.md$|\.csv$|\.kcap$|^tests/(data|traces|replay|fuzz|gpu/results)/.*|\.golden$)")
+NO_SPDX = re.compile(r"(^LICENSE$|^tools/package/copyright$|\.json$|\.md$|\.csv$|\.kcap$|^tests/(data|traces|replay|fuzz|gpu/results)/.*|\.golden$)")
 BINARY = re.compile(r"\.(kcap|bin|gz|png|pickle)$")
 SPDX = "SPDX-License-" + "Identifier: MIT"
 # "/home/me" is nobody's.
