@@ -8,9 +8,11 @@ which of them it gets. exports: a symbol too many (yaml_*, _Unwind_*) takes the 
 too few is a hook that nobody reaches; a version node on them turns every hook off. textrel: refused under SELinux.
 tls: dynamic TLS allocates on first use, inside the program's malloc. exit: a library that ends the program it watches.
 switches: what tests/mutation switches off cannot be switched off in the library that ships, and nobody but a test asks for it.
+glibc: one call of a newer function, in any file that is installed, and all of it stops at the loader of an older system.
 
-    artefact.py needed|exports|textrel|tls|exit|switches [--self-test]
+    artefact.py needed|exports|textrel|tls|exit|switches|glibc [--self-test]
 """
+import os
 import pathlib
 import re
 import sys
@@ -117,8 +119,37 @@ def check_switches(path, complain):
                 complain(f"{source.name} asks for a mutation of the pool without POOL_IS_WITHOUT, which is false in what ships")
 
 
+# What is installed beside the library; and the C library of the system that packages are built on, Debian 12.
+BESIDE = ("kedge", "kedge-replay", "sim/lib*.so.*", "sim/nccl/lib*.so.*")
+PACKAGED_WITH = (2, 36)
+
+
+def version(text):
+    return tuple(int(part) for part in text.split("."))
+
+
+def stated_glibc(root, complain):
+    """What the documents say that packages need. They must agree."""
+    stated = {}
+    for name in ("tools/package/README.md", "README.md"):
+        for found in re.findall(r"glibc (\d+\.\d+)", lintkit.read(root / name)):
+            stated.setdefault(version(found), name)
+    if len(stated) != 1:
+        complain(f"the documents state these versions of glibc: {stated}")
+    return min(stated, default=(0, 0))
+
+
+def check_glibc(path, complain):
+    limit = stated_glibc(pathlib.Path(lintkit.SOURCE), complain)
+    for part in [path] + [p for pattern in BESIDE for p in sorted(path.parent.glob(pattern))]:
+        for symbol in dynamic_symbols(part, "--undefined-only"):
+            found = re.match(r"(\w+)@GLIBC_(\d+[\d.]*)", symbol)
+            if found and version(found[2]) > limit:
+                complain(f"{part.name}: {found[1]} needs glibc {found[2]}")
+
+
 CHECKS = {"needed": check_needed, "exports": check_exports, "textrel": check_textrel, "tls": check_tls,
-          "exit": check_exit, "switches": check_switches}
+          "exit": check_exit, "switches": check_switches, "glibc": check_glibc}
 PLAIN = "int cuInit(unsigned f); int cuInit(unsigned f) { return (int)f; } " \
         "void *dlsym(void *h, const char *n); void *dlsym(void *h, const char *n) { return n ? h : 0; } " \
         "int InitializeInjectionNvtx2(void *g); int InitializeInjectionNvtx2(void *g) { return g != 0; } "
@@ -137,6 +168,8 @@ SEEDED = {
              "int cuInit3(void); int cuInit3(void) { return cuInit2(); }", [])],
     "exit": [(call, PLAIN + f"\n#include <stdlib.h>\n#include <unistd.h>\nvoid f(void); void f(void) {{ {call}; }}", [])
              for call in ("exit(1)", "abort()", "_exit(1)", "quick_exit(2)")],
+    "glibc": [("a function of glibc 2.35", PLAIN + "int _dl_find_object(void *, void *); int q(void *a); "
+               "int q(void *a) { return _dl_find_object(a, a); }", [])],
     "switches": [("a variable of the mutant", PLAIN + "const char *w(void); const char *w(void) "
                   "{ return \"TEST_KEDGE_MUTATE\"; }", []),
                  ("a wrapped function", PLAIN + "int __wrap_pool_new(void); int __wrap_pool_new(void) { return 0; }", []),
@@ -174,6 +207,8 @@ if "--self-test" in sys.argv:
 library = lintkit.BUILD / "libkedge.so"
 if not library.exists():
     lintkit.skip("libkedge.so is not built here")
+if which == "glibc" and version(os.confstr("CS_GNU_LIBC_VERSION").split()[1]) > PACKAGED_WITH:
+    lintkit.skip("built with a newer C library than packages are")
 complaints = []
 CHECKS[which](library, complaints.append)
 print("\n".join(complaints + [f"{len(complaints)} findings"]))

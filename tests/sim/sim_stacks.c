@@ -6,7 +6,6 @@
 #include "tests/sim/sim_core.h"
 #include "tests/sim/sim_python.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -38,20 +37,48 @@ void sim_stacks_open(void)
         sim_config_refuse("SIMCUDA_STACKS", file, strerror(errno));
 }
 
-static void put_frame(FILE *line, void *address)
-{
-    uintptr_t call = (uintptr_t)address - 1; /* it may belong to the next function already */
-    struct dl_find_object found;
-    const char *path;
+/* The objects that the calls of a stack lie in. */
+struct homes {
+    const uintptr_t *calls;
+    int count;
+    const char *path[FRAMES_MAX]; /* "" is the program; NULL: none */
+    uintptr_t base[FRAMES_MAX];
+};
 
-    if (_dl_find_object((char *)address - 1, &found) != 0) {
-        (void)fprintf(line, "\t?+0x%lx", (unsigned long)call);
-        return;
+static int take_home(struct dl_phdr_info *object, size_t size, void *data)
+{
+    struct homes *homes = data;
+
+    (void)size;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        for (int n = 0; part->p_type == PT_LOAD && n < homes->count; n++) {
+            if (homes->calls[n] - object->dlpi_addr - part->p_vaddr < part->p_memsz) {
+                homes->path[n] = object->dlpi_name;
+                homes->base[n] = object->dlpi_addr;
+            }
+        }
     }
-    path = found.dlfo_link_map->l_name;
-    (void)fprintf(line, "\t%s+0x%lx%s", path && *path ? path : program_path,
-            (unsigned long)(call - found.dlfo_link_map->l_addr),
-            sim_python_is_loop(call) ? "*" : "");
+    return 0;
+}
+
+static void put_frames(FILE *line, void *const *frames, int count)
+{
+    uintptr_t calls[FRAMES_MAX];
+    struct homes homes = {.calls = calls, .count = count};
+
+    for (int i = 0; i < count; i++)
+        calls[i] = (uintptr_t)frames[i] - 1; /* it may belong to the next function already */
+    (void)dl_iterate_phdr(take_home, &homes);
+    for (int i = 0; i < count; i++) {
+        const char *path = homes.path[i];
+        if (path)
+            (void)fprintf(line, "\t%s+0x%lx%s", *path ? path : program_path,
+                    (unsigned long)(calls[i] - homes.base[i]),
+                    sim_python_is_loop(calls[i]) ? "*" : "");
+        else
+            (void)fprintf(line, "\t?+0x%lx", (unsigned long)calls[i]);
+    }
 }
 
 void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
@@ -70,8 +97,7 @@ void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
         return;
     (void)fprintf(line, "%s\t%d\t0x%llx\t%llu\t%d", where, (int)gettid(), (unsigned long long)addr,
             (unsigned long long)bytes, count);
-    for (int i = 0; i < count; i++)
-        put_frame(line, frames[i]);
+    put_frames(line, frames, count);
     sim_python_put(line);
     (void)fputc('\n', line);
     (void)fclose(line);
