@@ -19,8 +19,8 @@
 
 /* The limits of a page. What is beyond them is in a sum of the others. */
 #define PAGE_BINS      1000u
-#define PAGE_TOP       7u    /* keys with a colour */
-#define PAGE_STACKS    2000u /* that have titles */
+#define PAGE_TOP       7u     /* keys with a colour */
+#define PAGE_STACKS    20000u /* that have titles */
 #define PAGE_SITES     300u
 #define PAGE_NODES     4000u /* of the flame graph */
 #define PAGE_REGIONS   128u

@@ -12,7 +12,7 @@ struct grouping {
     uint32_t *keys;     /* per block */
     const char **names; /* per key */
     size_t count;
-    bool is_site; /* the last key is that of all others */
+    bool is_site;
 };
 
 static void grouping_done(struct grouping *grouping)
@@ -27,7 +27,7 @@ static struct grouping by_site(const struct page *page)
     struct grouping grouping = {.by = "site",
             .keys = vec_new(trace->block_count, sizeof(uint32_t)),
             .names = (const char **)vec_new(page->sites.count, sizeof(char *)),
-            .count = page->sites.count,
+            .count = page->sites.count - 1, /* the last one is all others: of the rest */
             .is_site = true};
 
     for (size_t i = 0; i < grouping.count; i++)
@@ -96,8 +96,11 @@ static struct grouping by_class(const struct page *page)
 
 static struct timeline bins_of(const struct page *page, const struct grouping *grouping)
 {
+    bool has_events = page->report->load.capture->event_count > 0;
+
+    /* without events a trace has the births of what is live, in no order */
     return timeline_make(&(struct timeline_job){.trace = page->report->load.trace,
-            .window = page->report->window,
+            .window = has_events ? page->report->window : (struct model_window){0},
             .axis = TIMELINE_BY_TIME,
             .bins = PAGE_BINS,
             .keys = grouping ? grouping->keys : NULL,

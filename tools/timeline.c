@@ -31,7 +31,7 @@ static void level_apply(struct level *level, uint32_t at)
     uint64_t size = trace_value(level->job->trace, event);
     uint64_t change = is_birth ? size : 0 - size;
     level->live += change;
-    if (level->of_key)
+    if (level->of_key && level->job->keys[event->block] < level->job->key_count)
         level->of_key[level->job->keys[event->block]] += change;
 }
 
@@ -57,7 +57,7 @@ static void raise_most(struct held *held, const struct level *level, uint32_t at
 {
     const struct trace_event *event = &level->job->trace->events[at];
 
-    if (event->kind != TRACE_ALLOC)
+    if (event->kind != TRACE_ALLOC || level->job->keys[event->block] >= level->job->key_count)
         return;
     uint32_t key = level->job->keys[event->block];
     if (level->of_key[key] > held[key].most)

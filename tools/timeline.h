@@ -27,8 +27,9 @@ struct timeline_job {
     const struct trace *trace;
     struct model_window window;
     enum timeline_axis axis;
-    size_t bins;          /* at most, 1 or more */
-    const uint32_t *keys; /* per block, each below key_count; NULL = no keys are wanted */
+    size_t bins; /* at most, 1 or more */
+    const uint32_t
+            *keys; /* per block; not below key_count: of the rest. NULL = no keys are wanted */
     size_t key_count;
     size_t top; /* that many keys at most have bytes of their own */
 };

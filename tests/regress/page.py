@@ -109,6 +109,7 @@ def timeline_and_map_add_up():
             live = sum(cell[0] for cell in there["cells"] if cell)
             same(f"{form}: live bytes of the map, {moment}", live, sum(site[moment][0] for site in page["sites"]))
         same(f"{form}: cells", sum(region[2] for region in page["map"]["regions"]), len(page["map"]["moments"]["end"]["cells"]))
+    same("bins without events", data_of(page_of(capture("agg")))["timeline"]["live"], [])
     same("when it failed", data_of(page_of(capture("oom")))["program"]["failed"], True)
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where blocks lay in the address space, and which call sites keep memory that is mostly free. */
 
+const COLOURS = 7;
 const CELL = 11; /* pixels, with the gap */
 
 class AddressMap {
@@ -10,7 +11,9 @@ class AddressMap {
         this.moments = moments(data).filter(moment => this.map.moments[moment.key]);
         this.moment = Math.max(0, this.moments.findIndex(moment => moment.key === "failure"));
         this.colours = new Map();
-        data.timeline.groupings[0].sites.forEach((site, at) => this.colours.set(site, at));
+        this.named = data.timeline.groupings[0].sites;
+        const sites = this.named.length ? this.named : data.sites.slice(0, -1).keys();
+        [...sites].slice(0, COLOURS).forEach((site, at) => this.colours.set(site, at));
         this.build(parent);
         this.draw();
         new ResizeObserver(() => this.draw()).observe(this.box);
@@ -26,7 +29,8 @@ class AddressMap {
             this.moment = at;
             this.draw();
             this.drawKeepers();
-        }), element("span", {class: "muted"}, "Each cell is " + shortBytes(this.map.cell_bytes) + "; the fuller, the stronger its colour. Colours are those of the timeline's call sites.")),
+        }), element("span", {class: "muted"}, "Each cell is " + shortBytes(this.map.cell_bytes) + "; the fuller, the stronger its colour. Colours are those of "
+            + (this.named.length ? "the timeline's call sites." : "the first call sites of the table below."))),
         this.told, this.box, this.keepers);
         this.drawKeepers();
     }

@@ -178,6 +178,26 @@ TEST(the_largest_keys_are_named_and_the_rest_is_one)
     story_end(&s);
 }
 
+TEST(blocks_without_a_key_are_of_the_rest)
+{
+    const uint32_t keys[] = {TRACE_NONE, 0, 1};
+    struct story s = story_begin();
+    for (unsigned i = 0; i < 3; i++)
+        (void)alloc_at(&s, 1000 >> i, i + 1);
+    struct timeline_job job = whole(&s, 10);
+    job.keys = keys;
+    job.key_count = 1;
+    job.top = 5;
+    struct timeline t = timeline_make(&job);
+
+    REQUIRE_EQ(t.top_count, 1);
+    CHECK_EQ(timeline_part(&t, 2, 0), 500);
+    CHECK_EQ(timeline_part(&t, 2, 1), 1250);
+    check_sound(&job, &t);
+    timeline_done(&t);
+    story_end(&s);
+}
+
 TEST(parts_are_those_of_the_moment_when_most_was_live_in_the_bin)
 {
     const uint32_t keys[] = {0, 1};
