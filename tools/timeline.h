@@ -28,8 +28,8 @@ struct timeline_job {
     struct model_window window;
     enum timeline_axis axis;
     size_t bins; /* at most, 1 or more */
-    const uint32_t
-            *keys; /* per block; not below key_count: of the rest. NULL = no keys are wanted */
+    /* per block; not below key_count: of the rest. NULL = no keys are wanted */
+    const uint32_t *keys;
     size_t key_count;
     size_t top; /* that many keys at most have bytes of their own */
 };
@@ -47,8 +47,8 @@ struct timeline_peak {
 
 struct timeline {
     enum timeline_axis axis; /* that it has */
-    uint64_t begin,
-            width; /* bin i begins at begin + i * width: ns since the run's start, or events */
+    /* bin i begins at begin + i * width: ns since the run's start, or events */
+    uint64_t begin, width;
     struct timeline_bin *bins;
     size_t bin_count; /* 0: the window has no event */
     uint32_t *tops;   /* the keys that held most at one time, largest first */
