@@ -17,7 +17,7 @@
 #include "tools/keytable.h"
 #include "tools/report.h"
 
-/* The limits of a page. What is beyond them is in a sum of the others. */
+/* The limits of a page. What is beyond them is counted; call sites are in a sum of the others. */
 #define PAGE_BINS      1000u
 #define PAGE_TOP       7u     /* keys with a colour */
 #define PAGE_STACKS    20000u /* that have titles */

@@ -82,6 +82,9 @@ def pages_draw_on_a_laptop_and_a_phone():
                 same(f"{form}: cells", page.value("document.querySelectorAll('.cell').length"), sum(region[2] for region in data["map"]["regions"]))
                 same(f"{form}: errors", page.errors, [])
                 page.close()
+        said = started.open(written("many")).value("document.getElementById('anchors').innerText")
+        for words in ("These are the 400 of 4,096 anchors with the highest Max.", "These are the 1,000 of 4,096 steps that came first."):
+            check(words in said, f"not told: {words}")
         page = started.open(written("oom"))
         said = page.value("document.getElementById('answer').innerText")
         said_of_hints = started.open(written("touched")).value("document.getElementById('answer').innerText")

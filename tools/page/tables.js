@@ -6,6 +6,12 @@ function siteCell(data) {
         ? element("details", null, element("summary", null, way(site.name)), stackList(data, site.stack)) : way(site.name);
 }
 
+/* Where a page has not all of them: which it has. */
+function partNote(parent, rows, all, noun, which) {
+    if (all > rows.length)
+        parent.append(element("p", {class: "note"}, "These are the " + count(rows.length) + " of " + counted(all, noun) + " " + which + "."));
+}
+
 function drawSites(data) {
     const rows = data.sites.filter(site => site.allocated[1] > 0);
     const parent = document.getElementById("sites");
@@ -29,6 +35,7 @@ function drawAnchors(data) {
             textColumn("Call site", row => row.name, row => way(row.name)), bytesColumn("After the first step", row => row.first_bytes),
             bytesColumn("After the last step", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             countColumn("Steps in which it grew", row => row.rises)]});
+    partNote(parent, data.steps, data.step_count, "step", "that came first");
     if (data.steps.length > 0)
         new Table(parent, {caption: "Steps", sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
             textColumn("Anchor", row => row.anchor || "step " + row.at), countColumn("Step", row => row.at), bytesColumn("Peak", row => row.peak_bytes),
@@ -39,8 +46,7 @@ function drawAnchors(data) {
         parent.append(element("p", null, "The program named no anchors. kedge takes them from NVTX ranges, the framework's own names or log lines."));
         return;
     }
-    if (data.anchor_count > data.anchors.length)
-        parent.append(element("p", {class: "note"}, "These are the " + count(data.anchors.length) + " of " + counted(data.anchor_count, "anchor") + " with the highest Max."));
+    partNote(parent, data.anchors, data.anchor_count, "anchor", "with the highest Max");
     new Table(parent, {caption: "Anchors", sorted: 1, rows: data.anchors, columns: [
         textColumn("Anchor", row => row.name + (row.instance ? " (" + (row.instance + 1) + ")" : "")), bytesColumn("Max", row => row.max_bytes),
         bytesColumn("Remaining", row => row.remaining_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count),
@@ -55,6 +61,7 @@ function drawLibraries(data) {
         parent.append(element("p", null, "Nothing was allocated."));
         return;
     }
+    partNote(parent, data.libraries, data.library_count, "library", "that held most at the peak");
     new Table(parent, {caption: "By library", sorted: 1, rows: data.libraries, columns:
         columns(textColumn("Library", row => row.name, row => element("bdi", {title: row.name}, baseName(row.name))))});
     new Table(parent, {caption: "By kind of memory", sorted: 3, rows: data.classes, columns: [
@@ -73,8 +80,7 @@ function drawHints(data) {
     const would = f.max_bytes - f.max_would_bytes;
     parent.append(element("p", {class: "lede"}, saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
         : would > 0 ? "In this mode hints released nothing. They would make the highest use lower by " + bytes(would) + "." : "Hints made no difference to the highest use."));
-    if (data.hint_count > data.hints.length)
-        parent.append(element("p", {class: "note"}, "These are the first " + data.hints.length + " of " + counted(data.hint_count, "hint") + "."));
+    partNote(parent, data.hints, data.hint_count, "hint", "that come first in the file");
     const isLive = row => row.mode === "live";
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
         textColumn("Hint", row => row.id), textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),

@@ -31,9 +31,9 @@ function count(value) {
     return value === null || value === undefined ? "not known" : String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/* "1 block", "2 blocks" */
+/* "1 block", "2 blocks", "3 libraries" */
 function counted(value, noun) {
-    return count(value) + " " + noun + (value === 1 ? "" : "s");
+    return count(value) + " " + (value === 1 ? noun : noun.replace(/y$/, "ie") + "s");
 }
 
 function percent(part, whole) {
