@@ -97,29 +97,28 @@ static int add_patterns(const char *text, struct loglines *patterns)
     return CMD_DONE;
 }
 
-static void say(const struct fields *fields, const struct kind *kind, const char *path,
+static void say_text(const struct kind *kind, const struct import_counts *counts)
+{
+    printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64 " anchor%s, peak live %s\n",
+            kind->tool, counts->allocs, render_s(counts->allocs), counts->frees,
+            render_s(counts->frees), counts->anchors, render_s(counts->anchors),
+            render_bytes(counts->peak_bytes).text);
+    if (counts->before)
+        printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
+                render_s(counts->before));
+    if (counts->failed)
+        printf("%" PRIu64 " allocation%s failed\n", counts->failed, render_s(counts->failed));
+    if (counts->bad)
+        printf("%" PRIu64 " of its records make no sense and are left out; the capture says "
+               "that it is incomplete\n",
+                counts->bad);
+}
+
+static void say_json(const struct fields *fields, const struct kind *kind, const char *path,
         const struct import_counts *counts)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    if (!fields->json) {
-        printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64
-               " anchor%s, peak live %s\n",
-                kind->tool, counts->allocs, render_s(counts->allocs), counts->frees,
-                render_s(counts->frees), counts->anchors, render_s(counts->anchors),
-                render_bytes(counts->peak_bytes).text);
-        if (counts->before)
-            printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
-                    render_s(counts->before));
-        if (counts->failed)
-            printf("%" PRIu64 " allocation%s failed\n", counts->failed, render_s(counts->failed));
-        if (counts->bad)
-            printf("%" PRIu64 " of its records make no sense and are left out; the capture says "
-                   "that it is incomplete\n",
-                    counts->bad);
-        return;
-    }
-    json_begin(&json, NULL, '{');
     json_text(&json, "from", kind->name);
     json_text(&json, "file", path);
     json_text(&json, "capture", fields->output);
@@ -155,8 +154,10 @@ static int write_capture(
 
         if (error < 0)
             r = cannot(fields->output, -error);
+        else if (fields->json)
+            say_json(fields, kind, job->path, &counts);
         else
-            say(fields, kind, job->path, &counts);
+            say_text(kind, &counts);
     }
     import_free_books(job->import);
     return r;

@@ -614,9 +614,8 @@ static void json_job(struct json *json, const struct ranksprint *print, const st
 
 void ranksprint_json(const struct ranksprint *print)
 {
-    struct json json = {.out = stdout};
+    struct json json = json_open(stdout);
 
-    json_begin(&json, NULL, '{');
     json_begin(&json, "ranks", '[');
     for (size_t i = 0; i < print->job_count; i++)
         for (size_t k = 0; k < print->jobs[i].count; k++)

@@ -117,13 +117,15 @@ static void add_figures(const struct load *load, struct ranksum *sum)
 }
 
 /* The last moment that the capture tells of, ns since its start. */
-static uint64_t last_moment(const struct read_capture *capture)
+static uint64_t last_moment(const struct load *load)
 {
+    const struct read_capture *capture = load->capture;
+    const struct trace *trace = load->trace;
     uint64_t last = 0;
 
-    for (size_t i = 0; i < capture->event_count; i++)
-        if (capture->event[i].time_ns > last)
-            last = capture->event[i].time_ns;
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (trace->events[i].time_ns > last)
+            last = trace->events[i].time_ns;
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
         if (capture->high[i].time_ns > last)
             last = capture->high[i].time_ns;
@@ -304,7 +306,7 @@ static struct ranksum sum_of(const struct load *load, struct ranksum_book *book)
             .folder_length = slash ? (size_t)(slash + 1 - load->path) : 0,
             .pid = capture->pid,
             .start_ns = capture->start_real_ns,
-            .last_ns = capture->start_real_ns + last_moment(capture),
+            .last_ns = capture->start_real_ns + last_moment(load),
             .is_clean = load_has_ended(load),
             .mode = capture->hints_mode,
             .ooms = capture->oom_count,
