@@ -13,26 +13,16 @@
 #include "tracker/hintfile.h"
 
 static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
-        &cmd_verify, &cmd_check, &cmd_ranks, &cmd_replay, &cmd_whatif, &cmd_plan, &cmd_bundle,
-        &cmd_export, &cmd_import, &cmd_hints, &cmd_env};
-
-/* Part of the contract, not built yet: named, so that nobody takes the silence for a typing error. */
-static const struct {
-    const char *name, *summary;
-} planned[] = {
-        {"top", "watch a running program"},
-};
+        &cmd_verify, &cmd_check, &cmd_ranks, &cmd_top, &cmd_replay, &cmd_whatif, &cmd_plan,
+        &cmd_bundle, &cmd_export, &cmd_import, &cmd_hints, &cmd_env};
 
 static void print_commands(FILE *out)
 {
     (void)fputs("usage: kedge COMMAND [options]\n\ncommands:\n", out);
     for (size_t i = 0; i < CMD_COUNT(commands); i++)
         (void)fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    (void)fputs("\nnot in this version yet:\n ", out);
-    for (size_t i = 0; i < CMD_COUNT(planned); i++)
-        (void)fprintf(out, " %s", planned[i].name);
     (void)fputs(
-            "\n\n`kedge COMMAND --help` says more; `kedge --version` prints its versions.\n", out);
+            "\n`kedge COMMAND --help` says more; `kedge --version` prints its versions.\n", out);
 }
 
 static void print_version(void)
@@ -124,17 +114,9 @@ static int print_completion(const char *shell)
 
 static int unknown_command(const char *word)
 {
-    const char *names[CMD_COUNT(commands) + CMD_COUNT(planned)];
+    const char *names[CMD_COUNT(commands)];
     size_t count = 0;
 
-    for (size_t i = 0; i < CMD_COUNT(planned); i++) {
-        if (strcmp(word, planned[i].name) == 0) {
-            (void)fprintf(
-                    stderr, "kedge %s (%s) is not in this version yet\n", word, planned[i].summary);
-            return CMD_BAD;
-        }
-        names[count++] = planned[i].name;
-    }
     for (size_t i = 0; i < CMD_COUNT(commands); i++)
         names[count++] = commands[i]->name;
     const char *near = args_nearest(word, names, count);

@@ -219,13 +219,21 @@ void json_end(struct json *json, char bracket)
         (void)fputc('\n', json->out);
 }
 
-struct json json_open(FILE *out)
+static struct json open_as(struct json json)
 {
-    struct json json = {.out = out};
-
     json_begin(&json, NULL, '{');
     json_uint(&json, "schema", JSON_SCHEMA);
     return json;
+}
+
+struct json json_open(FILE *out)
+{
+    return open_as((struct json){.out = out});
+}
+
+struct json json_open_line(FILE *out)
+{
+    return open_as((struct json){.out = out, .dense_from = 1});
 }
 
 void json_uint(struct json *json, const char *key, uint64_t value)

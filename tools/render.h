@@ -67,6 +67,9 @@ struct json {
 /* An answer: the outermost object, begun, with its schema in it. json_end(&json, '}') ends it. */
 struct json json_open(FILE *out);
 
+/* The same in one line, for answers that follow each other. */
+struct json json_open_line(FILE *out);
+
 /* `key` is NULL inside arrays. */
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_end(struct json *json, char bracket);                    /* '}' or ']' */

@@ -65,6 +65,24 @@ TEST(an_answer_in_json_begins_with_its_schema)
     free(text);
 }
 
+TEST(an_answer_in_one_line_has_no_other_newline)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct json json = json_open_line(open_memstream(&text, &length));
+
+    json_begin(&json, "a", '[');
+    json_end(&json, ']');
+    json_begin(&json, "b", '[');
+    json_uint(&json, NULL, 1);
+    json_text(&json, NULL, "two\n");
+    json_end(&json, ']');
+    json_end(&json, '}');
+    (void)fclose(json.out);
+    CHECK_STR_EQ(text, "{\"schema\": 1, \"a\": [], \"b\": [1, \"two\\u000a\"]}\n");
+    free(text);
+}
+
 TEST(json_has_commas_between_and_nowhere_else)
 {
     char *text = printed(write_nested);

@@ -268,7 +268,7 @@ commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "ba
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
              ["ranks", "bad.kcap", "shadow.kcap"],
              ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
-commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif plan bundle hints env".split()]
+commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif plan bundle hints env top".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
 FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
@@ -1089,7 +1089,7 @@ words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env; do has out "  $c "; done
+    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env top; do has out "  $c "; done
     expect 0 "$kedge" --version
     version=$(sed -n 's/^project(kedge VERSION \([0-9.]*\).*/\1/p' "$TEST_SOURCE/CMakeLists.txt")
     form good # its version stands behind the eight bytes of the magic
@@ -1104,11 +1104,6 @@ hint format $hints" ] || fail "versions: $(cat out)"
     expect 2 "$kedge" --completion
     expect 2 "$kedge" --completion csh
     has err "usage: kedge --completion bash|zsh|fish"
-    for c in top; do
-        expect 2 "$kedge" $c x
-        has err "not in this version yet"
-        [ "$(wc -l <err)" = 1 ] || fail "$c says more than one line"
-    done
     expect 2 "$kedge" reprot
     has err "did you mean report?"
     expect 2 "$kedge" report --form x
@@ -1143,7 +1138,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env; do
+    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env top; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
