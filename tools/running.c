@@ -88,11 +88,10 @@ static struct mappings read_mappings(pid_t pid)
 
     if (!file)
         mappings.error = -errno;
-    errno = 0;
     while (file && getline(&line, &size, file) > 0)
         add_line(&mappings, line);
-    if (file && errno)
-        mappings.error = -errno;
+    if (file && ferror(file))
+        mappings.error = -EIO;
     if (file)
         (void)fclose(file);
     free(line);

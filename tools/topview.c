@@ -11,6 +11,7 @@
 #include "tools/title.h"
 
 #define HINTS_SHOWN 3
+#define SITE_COLUMN 47
 
 bool topview_is_utf8(void)
 {
@@ -93,9 +94,9 @@ static void print_head(FILE *out, const struct watch *watch, const struct topvie
 
 static void print_figures(FILE *out, const struct format_totals *total)
 {
-    (void)fprintf(out, "live %11s", render_bytes(total->live_bytes).text);
-    (void)fprintf(out, "  peak %11s", render_bytes(total->peak_bytes).text);
-    (void)fprintf(out, "  reserved %11s", render_bytes(total->reserved_bytes).text);
+    (void)fprintf(out, "live %10s", render_bytes(total->live_bytes).text);
+    (void)fprintf(out, "  peak %10s", render_bytes(total->peak_bytes).text);
+    (void)fprintf(out, "  reserved %10s", render_bytes(total->reserved_bytes).text);
 }
 
 static void print_devices(FILE *out, const struct watch *watch, const struct topview *view)
@@ -202,6 +203,17 @@ static void print_failures(FILE *out, const struct watch *watch, const struct to
 static const char *const orders[WATCH_ORDER_COUNT] = {
         [WATCH_LIVE] = "live", [WATCH_PEAK] = "peak", [WATCH_RATE] = "allocs/s"};
 
+/* A screen cuts its lines. */
+static void print_title(FILE *out, const struct topview *view, const char *title)
+{
+    if (!view->has_keys) {
+        render_label(out, title, SITE_COLUMN, 8);
+        return;
+    }
+    render_text(out, title);
+    (void)fputc('\n', out);
+}
+
 static void print_sites(FILE *out, struct watch *watch, const struct topview *view)
 {
     size_t shown = watch->site_count < view->top ? watch->site_count : (size_t)view->top;
@@ -218,8 +230,7 @@ static void print_sites(FILE *out, struct watch *watch, const struct topview *vi
             (void)fprintf(out, " %9.0f  ", (double)site->recent_count / watch->rates.seconds);
         else
             (void)fprintf(out, " %9s  ", "-");
-        render_text(out, titles[i]);
-        (void)fputc('\n', out);
+        print_title(out, view, titles[i]);
     }
     if (watch->site_count > shown)
         (void)fprintf(out, "  ... %zu more call site%s\n", watch->site_count - shown,

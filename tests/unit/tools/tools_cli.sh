@@ -266,7 +266,7 @@ views = "all live hwm leaks temporary libraries hints oom anchors classes source
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "evict", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
-             ["ranks", "bad.kcap", "shadow.kcap"],
+             ["ranks", "bad.kcap", "shadow.kcap"], ["ranks", "bad.kcap", "good.kcap", "--by", "anchor"], ["top", "bad.kcap", "--once"],
              ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
 commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif plan bundle hints env top".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
@@ -1170,6 +1170,7 @@ keys)
     for name in good bad touched oom live; do keys 0 report $name.kcap --view steps --from SOT_CALL_2; done
     keys 0 report evict.kcap
     keys 0 ranks good.kcap live.kcap
+    keys 0 top live.kcap --once
     keys 0 diff good.kcap bad.kcap --fail-on 'late>any,remaining>any'
     keys 0 suggest --good good.kcap --bad bad.kcap -o h.yaml
     keys 0 hints keys

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* The process that is watched is this one: it writes a capture and looks at it. */
+#include "tests/unit/tracker/track_help.h"
+
+#include "tools/title.h"
+#include "tools/watch.h"
+
+#include <stdlib.h>
+
+#define MB (UINT64_C(1) << 20)
+
+static uint64_t seq;
+
+static __attribute__((noinline)) void allocate(devptr_t at, uint64_t size, int rule)
+{
+    struct tag tag;
+
+    (void)where_am_i(NULL, size, 0, &tag);
+    (void)capture_alloc(&(struct capture_alloc_info){
+            .tag = &tag, .ptr = at, .seq = ++seq, .api = API_STREAM, .rule = rule});
+}
+
+static __attribute__((noinline)) void many_small(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        allocate(0x100000, 4096, -1);
+        (void)track_free(0x100000, ++seq);
+    }
+    __asm__ volatile("" ::: "memory"); /* no tail call: the frame must stay */
+}
+
+static __attribute__((noinline)) void one_large(devptr_t at, int rule)
+{
+    allocate(at, 64 * MB, rule);
+    __asm__ volatile("" ::: "memory");
+}
+
+static void begin(char file[static TRACK_PATH_MAX], enum format_trace trace)
+{
+    track_path(file, track_scratch(), "c.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, trace, 0);
+}
+
+static struct edge edge(const char *name)
+{
+    struct edge edge;
+
+    REQUIRE_EQ(anchor_push(NULL, name, &edge), 0);
+    (void)capture_edge(&edge, ++seq);
+    return edge;
+}
+
+static void leave(void)
+{
+    struct edge edge;
+
+    REQUIRE_EQ(anchor_pop(NULL, &edge), 0);
+    (void)capture_edge(&edge, ++seq);
+}
+
+TEST(rates_and_orders_are_of_what_came_since_the_look_before)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    one_large(0x7000000, -1);
+    for (unsigned look = 0; look < 2; look++) {
+        many_small(look == 0 ? 10 : 5); /* one line: one call site */
+        REQUIRE_EQ(look == 0 ? watch_open(file, WATCH_LIVE, &watch) : watch_look(&watch), 0);
+        CHECK_EQ(watch.rates.is_known, look > 0);
+        CHECK(!watch.has_ended);
+        REQUIRE_EQ(watch.site_count, 2);
+        CHECK_EQ(watch.sites[0].live_bytes, 64 * MB);
+        CHECK_EQ(watch.sites[0].recent_count, 0);
+        CHECK_EQ(watch.sites[1].recent_count, look == 0 ? 0 : 5);
+    }
+    CHECK_EQ(watch.running.pid, getpid());
+    CHECK(watch.rates.seconds > 0);
+    CHECK(watch.rates.allocations * watch.rates.seconds > 4.9
+            && watch.rates.allocations * watch.rates.seconds < 5.1);
+    watch_sort(&watch, WATCH_RATE);
+    CHECK_EQ(watch.sites[0].recent_count, 5);
+    CHECK_EQ(watch.sites[0].allocated_count, 15);
+    CHECK_EQ(watch.sites[0].live_bytes, 0);
+    watch_sort(&watch, WATCH_PEAK);
+    CHECK_EQ(watch.sites[0].peak_bytes, 64 * MB);
+    CHECK_EQ(watch.history_count, 2);
+    watch_close(&watch);
+}
+
+TEST(a_site_that_comes_later_has_a_name)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    one_large(0x7000000, -1);
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    title_done(watch_titles(&watch, watch.site_count), watch.site_count);
+    many_small(1);
+    REQUIRE_EQ(watch_look(&watch), 0);
+    REQUIRE_EQ(watch.site_count, 2);
+    char **titles = watch_titles(&watch, 2);
+    CHECK(strstr(titles[0], "one_large") != NULL);
+    CHECK(strstr(titles[1], "many_small") != NULL);
+    title_done(titles, 2);
+    watch_close(&watch);
+}
+
+TEST(the_anchor_is_that_of_the_newest_event)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    many_small(1);
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    CHECK_STR_EQ(watch.anchor, "");
+    (void)edge("step");
+    (void)edge("forward");
+    many_small(1);
+    REQUIRE_EQ(watch_look(&watch), 0);
+    CHECK_STR_EQ(watch.anchor, "step/forward");
+    leave();
+    REQUIRE_EQ(watch_look(&watch), 0);
+    CHECK_STR_EQ(watch.anchor, "step");
+    (void)edge("forward");
+    REQUIRE_EQ(watch_look(&watch), 0);
+    CHECK_STR_EQ(watch.anchor, "step/forward");
+    CHECK_EQ(watch.anchor_instance, 1); /* the second time */
+    watch_close(&watch);
+}
+
+TEST(without_events_the_sites_are_there_and_no_anchor)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_AGG);
+    one_large(0x7000000, -1);
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    CHECK(watch.anchor == NULL);
+    REQUIRE_EQ(watch.site_count, 1);
+    CHECK_EQ(watch.sites[0].live_count, 1);
+    watch_close(&watch);
+}
+
+TEST(hints_have_what_they_matched_and_what_is_gone_of_it)
+{
+    struct rule rule = {.id = "large", .action = ACTION_RELEASE, .mode = HINT_SHADOW};
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    (void)capture_hints("h.yaml", 1, HINT_SHADOW, 1);
+    (void)capture_rule(0, &rule);
+    one_large(0x7000000, 0);
+    one_large(0x17000000, 0);
+    one_large(0x27000000, -1);
+    struct edge step = edge("step");
+    (void)capture_hint(&(struct capture_hint_info){.what = FORMAT_HINT_WOULD_RELEASE,
+            .mode = HINT_SHADOW,
+            .rule = 0,
+            .ptr = 0x7000000,
+            .size = 64 * MB,
+            .seq = ++seq,
+            .edge = &step});
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch.hint_count, 1);
+    CHECK_EQ(watch.hints[0].matched.count, 2);
+    CHECK_EQ(watch.hints[0].released.bytes, 64 * MB);
+    REQUIRE_EQ(watch_look(&watch), 0); /* which reads the live table again */
+    CHECK_EQ(watch.hints[0].matched.bytes, 128 * MB);
+    watch_close(&watch);
+}
+
+TEST(another_run_in_the_same_file_ends_the_watch)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    many_small(1);
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(unlink(file), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    many_small(1);
+    REQUIRE_EQ(watch_look(&watch), 0);
+    CHECK(watch.has_ended && watch.is_replaced);
+    watch_close(&watch);
+}
