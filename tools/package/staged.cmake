@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# What cpack has installed for one generator, before it is packed: Debian's own files and places, and one time for all.
+# What cpack has installed for one generator, before it is packed: Debian's own files and places; for all files one time, and
+# rights that do not depend on the umask of whoever packs.
 
 # package_run(COMMAND...): a command that fails ends cpack.
 function(package_run)
@@ -39,4 +40,5 @@ if(CPACK_GENERATOR STREQUAL "DEB")
         debian_tree(${CPACK_TEMPORARY_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX} ${CPACK_DEBIAN_${name}_PACKAGE_NAME})
     endforeach()
 endif()
+package_run(chmod -R u=rwX,go=rX ${CPACK_TEMPORARY_DIRECTORY})
 package_run(find ${CPACK_TEMPORARY_DIRECTORY} -exec touch -hd @$ENV{SOURCE_DATE_EPOCH} {} +)
