@@ -242,7 +242,8 @@ static int write_output(struct task *task)
         (void)fprintf(stderr, "kedge export: %s: %s\n", task->output, strerror(-r));
         return CMD_BAD;
     }
-    progress_begin("writing");
+    if (!isatty(file.fd)) /* else the output itself shows how far it is */
+        progress_begin("writing");
     int written = task->format->is_file ? write_file(task, &file) : write_stream(task, &file);
     progress_end();
     r = outfile_done(&file, written == CMD_DONE);

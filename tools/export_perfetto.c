@@ -72,7 +72,8 @@ static void write_names(struct timeline *line)
 {
     const struct load *load = line->job->load;
 
-    write_name(line, "process_name", line->pid, load->capture->exe);
+    write_name(
+            line, "process_name", line->pid, *load->capture->exe ? load->capture->exe : load->path);
     for (uint32_t i = 0; i < load->thread_count; i++)
         if (line->threads[i] && *line->threads[i]->name)
             write_name(line, "thread_name", line->threads[i]->tid, line->threads[i]->name);
