@@ -538,18 +538,20 @@ static void translate(struct translation *tr)
 
 /* ---- why allocations failed ---- */
 
-static struct load_oom *oom_of(struct load *load, const struct read_oom *why)
+/* The failure of the log that a record is about, NULL: the log has it not, or another record is about it. */
+static struct load_oom *oom_of(
+        struct load *load, const struct keytable *ooms, const struct read_oom *why)
 {
-    for (size_t i = 0; i < load->oom_count; i++)
-        if (load->ooms[i].seq == why->what.seq && load->ooms[i].requested == why->what.requested
-                && !load->ooms[i].why)
-            return &load->ooms[i];
-    return NULL;
+    const uint32_t *known =
+            keytable_find(ooms, (struct key){why->what.seq, why->what.requested, 0});
+
+    return known && !load->ooms[*known].why ? &load->ooms[*known] : NULL;
 }
 
-static void add_reason(struct translation *tr, const struct read_oom *why)
+static void add_reason(
+        struct translation *tr, const struct keytable *ooms, const struct read_oom *why)
 {
-    struct load_oom *oom = oom_of(tr->load, why);
+    struct load_oom *oom = oom_of(tr->load, ooms, why);
 
     if (!oom) {
         VEC_PUSH(tr->load->ooms, tr->load->oom_count, tr->load->oom_room) = (struct load_oom){
@@ -589,9 +591,13 @@ static int oom_by_seq(const void *left, const void *right)
 static void add_reasons(struct translation *tr)
 {
     struct load *load = tr->load;
+    struct keytable ooms = {0}; /* (seq, bytes) -> the first of them in the log */
 
+    for (uint32_t i = 0; i < load->oom_count; i++)
+        (void)keytable_at(&ooms, (struct key){load->ooms[i].seq, load->ooms[i].requested, 0}, i);
     for (size_t i = 0; i < tr->capture->oom_record_count; i++)
-        add_reason(tr, &tr->capture->oom[i]);
+        add_reason(tr, &ooms, &tr->capture->oom[i]);
+    keytable_done(&ooms);
     VEC_SORT(load->ooms, load->oom_count, oom_by_seq);
 }
 

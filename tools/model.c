@@ -304,35 +304,79 @@ static void anchor_gone(struct anchor_walk *walk, uint32_t id, uint32_t at, bool
     }
 }
 
-/* Peaks of the process while each instance was open: one pass with the open ones in a list. */
-static void anchor_peaks(struct anchor_walk *walk)
+/*
+ * A value over time, for the question of its maximum since a moment: what was higher later is never an answer. So what is kept falls
+ * from its begin to its end, and each event comes in and goes out once.
+ */
+struct course {
+    struct step {
+        uint64_t value;
+        uint32_t at;
+    } * steps;
+    size_t count, room;
+};
+
+static void course_add(struct course *course, uint32_t at, uint64_t value)
+{
+    while (course->count > 0 && course->steps[course->count - 1].value <= value)
+        course->count--;
+    VEC_PUSH(course->steps, course->count, course->room) = (struct step){value, at};
+}
+
+static uint64_t course_max(const struct course *course, uint32_t since)
+{
+    size_t low = 0, high = course->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (course->steps[mid].at < since)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < course->count ? course->steps[low].value : 0;
+}
+
+static void peaks_since_enter(const struct anchor_walk *walk, uint32_t anchor,
+        const struct course *live, const struct course *reserved)
+{
+    uint32_t enter = walk->trace->anchors[anchor].enter;
+
+    if (enter == TRACE_NEVER || walk->trace->events[enter].kind != TRACE_ENTER)
+        return;
+    walk->figures[anchor].peak_live = course_max(live, enter);
+    walk->figures[anchor].peak_reserved = course_max(reserved, enter);
+}
+
+/* Peaks of the process while each instance was open, in the window; the root always is. */
+static void anchor_peaks(const struct anchor_walk *walk)
 {
     const struct trace *trace = walk->trace;
-    uint32_t *open = vec_new(trace->anchor_count, sizeof(*open));
-    size_t count = 1; /* the root is always open */
-    uint64_t live = 0;
-    uint64_t reserved = 0;
+    struct course live = {0}, reserved = {0};
+    uint64_t live_now = 0, reserved_now = 0;
 
     for (uint32_t at = 0; at < walk->window.last; at++) {
         const struct trace_event *event = &trace->events[at];
         if (event->kind == TRACE_ALLOC)
-            live += trace_value(trace, event);
-        if (event->kind == TRACE_FREE && event->block != TRACE_NONE)
-            live -= trace_value(trace, event);
+            live_now += trace_value(trace, event);
+        if (event->kind == TRACE_FREE)
+            live_now -= trace_value(trace, event);
         if (event->kind == TRACE_RESERVED)
-            reserved = trace_value(trace, event);
-        if (event->kind == TRACE_ENTER)
-            open[count++] = event->anchor;
-        for (size_t i = 0; i < count && at >= walk->window.first; i++) {
-            raise_to(&walk->figures[open[i]].peak_live, live);
-            raise_to(&walk->figures[open[i]].peak_reserved, reserved);
-        }
-        for (size_t i = 0; event->kind == TRACE_EXIT && i < count; i++) {
-            if (open[i] == event->anchor)
-                open[i--] = open[--count];
-        }
+            reserved_now = trace_value(trace, event);
+        if (at < walk->window.first)
+            continue;
+        course_add(&live, at, live_now);
+        course_add(&reserved, at, reserved_now);
+        if (event->kind == TRACE_EXIT && trace->anchors[event->anchor].exit == at)
+            peaks_since_enter(walk, event->anchor, &live, &reserved);
     }
-    free(open);
+    for (uint32_t i = 1; i < trace->anchor_count; i++)
+        if (trace->anchors[i].exit >= walk->window.last)
+            peaks_since_enter(walk, i, &live, &reserved);
+    walk->figures[0].peak_live = course_max(&live, 0);
+    walk->figures[0].peak_reserved = course_max(&reserved, 0);
+    free(live.steps);
+    free(reserved.steps);
 }
 
 struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window)

@@ -170,12 +170,14 @@ struct place {
     uint64_t first;        /* at the end of the first step */
     uint64_t rises;
     uint32_t since;
-    bool fell;
+    bool fell, is_touched; /* in this step */
 };
 
 struct places {
     struct place *places;
     size_t count, room;
+    uint32_t *touched; /* in this step */
+    size_t touched_count, touched_room;
     struct keytable numbers;
 };
 
@@ -187,13 +189,18 @@ static void touch(struct places *places, const struct trace_block *block, bool i
     if (number == places->count)
         VEC_PUSH(places->places, places->count, places->room) =
                 (struct place){.stack = block->stack, .size = size};
-    places->places[number].live += is_alloc ? block->size : 0 - block->size;
+    struct place *place = &places->places[number];
+    place->live += is_alloc ? block->size : 0 - block->size;
+    if (!place->is_touched)
+        VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
+    place->is_touched = true;
 }
 
 static void end_row(struct places *places, uint32_t row)
 {
-    for (size_t i = 0; i < places->count; i++) {
-        struct place *place = &places->places[i];
+    for (size_t i = 0; i < places->touched_count; i++) {
+        struct place *place = &places->places[places->touched[i]];
+        place->is_touched = false;
         if (row == 0)
             place->first = place->before = place->live;
         place->fell = place->fell || place->live < place->before;
@@ -201,6 +208,7 @@ static void end_row(struct places *places, uint32_t row)
             place->since = row;
         place->before = place->live;
     }
+    places->touched_count = 0;
 }
 
 static int by_growth(const void *a, const void *b)
@@ -238,6 +246,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     }
     VEC_SORT(view->growers, view->grower_count, by_growth);
     free(places.places);
+    free(places.touched);
     keytable_done(&places.numbers);
 }
 

@@ -492,3 +492,40 @@ TEST(ranges_nest_by_their_paths_and_ranges_by_id_in_nothing)
     CHECK_EQ(s.trace->anchors[inner].parent, step);
     story_end(&s);
 }
+
+/* As a torn log may have it: more enters than there are anchors, exits that nobody entered, and one that never comes. */
+TEST(peaks_of_an_anchor_are_those_since_it_was_entered)
+{
+    struct story s = story_begin();
+    uint32_t first = story_alloc(&s, 1, 100);
+    uint32_t outer = story_enter(&s, "outer");
+    uint32_t inner = story_enter(&s, "inner");
+
+    story_free(&s, first);
+    (void)story_alloc(&s, 1, 30);
+    story_exit(&s);
+    for (int i = 0; i < 100; i++)
+        trace_add_edge(s.trace, TRACE_ENTER, outer, 0);
+    uint32_t never_entered = trace_add_anchor(s.trace, "other", TRACE_NONE);
+    trace_add_edge(s.trace, TRACE_EXIT, never_entered, 0);
+    (void)story_alloc(&s, 1, 40);
+    trace_add_reserved(s.trace, 500);
+    trace_add_reserved(s.trace, 200);
+
+    struct model_figures *figures = model_figure_anchors(s.trace, model_whole(s.trace));
+    CHECK_EQ(figures[0].peak_live, 100);
+    CHECK_EQ(figures[inner].peak_live, 100); /* it was live when it was entered */
+    CHECK_EQ(figures[inner].peak_reserved, 0);
+    CHECK_EQ(figures[outer].peak_live, 100); /* never left */
+    CHECK_EQ(figures[outer].peak_reserved, 500);
+    CHECK_EQ(figures[never_entered].peak_live, 0);
+    free(figures);
+
+    /* Of a window what is in it: the first block is gone by then. */
+    struct model_window late = {s.trace->anchors[inner].exit, (uint32_t)s.trace->event_count};
+    figures = model_figure_anchors(s.trace, late);
+    CHECK_EQ(figures[inner].peak_live, 30);
+    CHECK_EQ(figures[outer].peak_live, 70);
+    free(figures);
+    story_end(&s);
+}
