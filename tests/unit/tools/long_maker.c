@@ -7,7 +7,7 @@
  * PAIRS allocations, each freed but for the weights at the end. A step is 4 phases of 8 layers, each layer an anchor in its phase
  * in its step, with 64 requests at call sites of their own: 2048 call sites. Of 64 requests of a forward phase 8 live until
  * the same layer of the backward phase; the others are freed within their layer. Four streams; addresses are used again
- * as a pool does. late: every fourth of those that live until the backward phase is freed at the end of the step instead.
+ * as a pool does. Seven blocks of eight are used, once when they are made and once before they are freed. late: every fourth of those that live until the backward phase is freed at the end of the step instead.
  * ring: the log is bounded to 8 MiB and has lost its beginning.
  */
 #include "tracker/anchor.h"
@@ -15,6 +15,7 @@
 #include "tracker/intern.h"
 #include "tracker/nth.h"
 #include "tracker/site.h"
+#include "tracker/uses.h"
 #include "tracker/where.h"
 
 #include <dlfcn.h>
@@ -87,6 +88,12 @@ static unsigned kind_of(unsigned site)
     return (site * 7 + site / SLOTS) % SIZE_KINDS;
 }
 
+static void use(const struct block *block, unsigned site)
+{
+    if (site % 8 != 0)
+        uses_of_stretch(block->ptr, 1, USE_SURE, &(uint64_t){0});
+}
+
 static struct block allocate(unsigned site)
 {
     unsigned kind = kind_of(site);
@@ -117,6 +124,7 @@ static struct block allocate(unsigned site)
             .stream = block.stream,
             .api = API_STREAM,
             .rule = -1});
+    use(&block, site);
     left--;
     return block;
 }
@@ -125,6 +133,7 @@ static void release(const struct block *block, unsigned site)
 {
     unsigned kind = kind_of(site);
 
+    use(block, site);
     (void)capture_free(&(struct capture_free_info){.ptr = block->ptr,
             .seq = ++seq,
             .size = block->size,
@@ -227,6 +236,7 @@ static bool begin(const char *file, bool is_ring)
             .ring_bytes = 8 << 20};
 
     (void)unlink(file);
+    uses_init(true);
     return where_init(&where) == 0 && capture_init(&opts) == 0 && capture_open() == 0;
 }
 
