@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tools/keytable.h"
 #include "tools/rowread.h"
@@ -175,15 +176,27 @@ int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
     return r;
 }
 
+/* A regular file: others may never end, or never begin. NULL with errno, EINVAL where it is another kind of file. */
+static FILE *open_regular(const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) != 0)
+        return NULL;
+    errno = EINVAL;
+    return S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+}
+
 int steps_read(const char *path, struct steps *ret_steps)
 {
-    FILE *in = fopen(path, "re");
+    FILE *in = open_regular(path);
     int r;
 
     if (!in) {
         r = -errno;
         *ret_steps = (struct steps){0};
-        (void)snprintf(ret_steps->error, sizeof(ret_steps->error), "%s: %s", path, strerror(-r));
+        (void)snprintf(ret_steps->error, sizeof(ret_steps->error), "%s: %s", path,
+                r == -EINVAL ? "not a regular file" : strerror(-r));
         return r;
     }
     r = steps_read_stream(in, path, ret_steps);

@@ -55,7 +55,7 @@ struct steps {
     char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };
 
-/* 0, or -errno with `error` filled: -EINVAL a bad line, else what reading said. steps_done in both cases. */
+/* 0, or -errno with `error` filled: -EINVAL a bad line or no regular file, else what reading said. steps_done in both cases. */
 int steps_read(const char *path, struct steps *ret_steps);
 int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
 void steps_done(struct steps *steps);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -188,7 +189,8 @@ static int fetch_directory(struct reader *reader, uint32_t count)
 
     if (!read_fetch(&reader->source, at, first, count * sizeof first[0])
             || !read_fetch(&reader->source, at, reader->extent, count * sizeof first[0]))
-        return read_fail(reader, -EBADMSG, at, "the directory lies outside the file");
+        return read_fail(reader, -EBADMSG, at,
+                "ends too early: its directory would be at byte %" PRIu64, at);
     for (uint32_t i = 0; i < count; i++)
         if (first[i].kind == FORMAT_EXTENT_NONE)
             reader->extent[i].kind = FORMAT_EXTENT_NONE;
