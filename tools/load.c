@@ -723,3 +723,17 @@ bool load_has_ended(const struct load *load)
 {
     return load->capture->state == FORMAT_STATE_CLEAN && !read_is_damaged(load->capture);
 }
+
+bool load_is_imported(const struct read_capture *capture)
+{
+    for (size_t i = 0; i < capture->setting_count; i++)
+        if (strcmp(capture->setting[i].name, "imported_from") == 0)
+            return true;
+    return false;
+}
+
+bool load_lacks_reserved(const struct load *load)
+{
+    return load->capture && load_is_imported(load->capture)
+            && load->capture->total.peak_reserved_bytes == 0;
+}

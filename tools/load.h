@@ -123,6 +123,12 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
 /* Is it damaged (read_is_damaged)? load_open has said so; for whoever would decide by the capture, after one line more on stderr. */
 bool load_refuses(const char *who, const struct load *load);
 
+/* Is it made of another tool's record (kedge import)? Its settings imported_from and imported_file say of which. */
+bool load_is_imported(const struct read_capture *capture);
+
+/* Does such a record not say what was held from the driver? Figures of it are 0 then. */
+bool load_lacks_reserved(const struct load *load);
+
 /* Did the program exit, so that what is live was never freed? */
 bool load_has_ended(const struct load *load);
 

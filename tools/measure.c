@@ -11,6 +11,7 @@
 
 #define EVENTS_MISSING "not known without all events (KEDGE_TRACE=full keeps all)"
 #define CUT_OFF        "not known: the run was cut off before its end"
+#define NOT_SAID       "not known: the record that was imported does not say"
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
@@ -312,7 +313,10 @@ bool measure_claim(
 
     if (claim->file && !compare_with(measure, claim->file))
         return false;
-    if (claim->anchor)
+    if (claim->figure == CLAIM_RESERVED && load_lacks_reserved(measure->load)) {
+        result.range = unknown;
+        result.note = vec_text(NOT_SAID);
+    } else if (claim->anchor)
         measure_anchors(measure, claim, &result);
     else if (claim->file)
         measure_other(measure, claim, &result);

@@ -3,11 +3,6 @@
 
 #include "tools/vec.h"
 
-bool report_is_imported(const struct read_capture *capture)
-{
-    return *report_setting(capture, "imported_from") != '\0';
-}
-
 static char *end_by_exit(const struct read_capture *capture)
 {
     const char *more = capture->oom_count ? ", after running out of memory" : "";
@@ -21,7 +16,7 @@ char *report_end_text(const struct read_capture *capture)
 {
     if (read_is_damaged(capture))
         return vec_text("not known: the capture is damaged");
-    if (report_is_imported(capture))
+    if (load_is_imported(capture))
         return vec_text("not known: the record that was imported does not say");
     switch (capture->state) {
     case FORMAT_STATE_CLEAN:

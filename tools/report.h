@@ -245,9 +245,6 @@ uint32_t report_peak(const struct report *report);
 /* What the run said of a setting, "" nothing. */
 const char *report_setting(const struct read_capture *capture, const char *name);
 
-/* Is it made of another tool's record (kedge import)? Its settings imported_from and imported_file say of which. */
-bool report_is_imported(const struct read_capture *capture);
-
 /* The view of this name; VIEW_COUNT = there is none. */
 enum view report_view_named(const char *name);
 

@@ -44,9 +44,9 @@ static bool is_in_question(const struct report *report)
     const struct load *load = &report->load;
     bool is_whole = !report->from && !report->to && load->complete_from == 0;
 
-    return is_whole && trace_has_pool(load->trace) && !is_mapped(load->capture)
-            && !has_hints(load->capture) && !has_exported(load->capture)
-            && report->figures.peak_reserved >= MAPPED_LEAST;
+    return is_whole && !load_is_imported(load->capture) && trace_has_pool(load->trace)
+            && !is_mapped(load->capture) && !has_hints(load->capture)
+            && !has_exported(load->capture) && report->figures.peak_reserved >= MAPPED_LEAST;
 }
 
 /* Bytes asked for by cudaMalloc and by both APIs. */

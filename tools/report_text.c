@@ -138,7 +138,7 @@ static void tell_losses(const struct report *report, const struct teller *teller
 {
     const struct read_capture *capture = report->load.capture;
     const struct format_lost *lost = &capture->lost;
-    bool is_imported = report_is_imported(capture);
+    bool is_imported = load_is_imported(capture);
     const struct {
         uint64_t count;
         const char *what;
@@ -198,12 +198,12 @@ static void print_header(const struct report *report)
     char *end = report_end_text(capture);
 
     print_field("capture", report->load.path);
-    if (report_is_imported(capture))
+    if (load_is_imported(capture))
         print_import(capture);
     else
         print_program(capture);
     print_devices(capture);
-    if (!report_is_imported(capture))
+    if (!load_is_imported(capture))
         print_field("mode", report_setting(capture, "mode"));
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
@@ -222,7 +222,7 @@ static void print_peaks(const struct report *report)
     const struct model_figures *f = &report->figures;
 
     printf("\nPeak live: %s   Peak reserved: %s", render_bytes(f->peak_live).text,
-            render_bytes(f->peak_reserved).text);
+            render_bytes(load_lacks_reserved(&report->load) ? UINT64_MAX : f->peak_reserved).text);
     if (f->peak_reserved && f->peak_stored_512)
         printf("   Utilisation: %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
     putchar('\n');

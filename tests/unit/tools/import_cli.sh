@@ -239,6 +239,9 @@ rows)
         done
         cmp $name.csv.answer $name.kcap.answer || fail "$(diff $name.csv.answer $name.kcap.answer | head -20)"
         expect 0 "$kedge" report $name.kcap
+        has out "Peak reserved: not known"
+        expect 2 "$kedge" check $name.kcap 'reserved<1GiB' 'peak<1GiB'
+        has out "not known: the record that was imported does not say"
     done
     figures a.kcap
     json "(j['max_bytes'], j['remaining_bytes'], j['allocated_count'], j['freed_count']) == (10292, 8292, 4, 2)"
