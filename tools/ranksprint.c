@@ -158,8 +158,9 @@ static void note_incomplete(const struct rankjob *job)
     char *unread = job->unread
             ? vec_format("%zu capture%s could not be read", job->unread, render_s(job->unread))
             : vec_text("");
-    char *damaged = job->damaged ? vec_format("%zu %s damaged and not compared", job->damaged,
-                            job->damaged == 1 ? "is" : "are")
+    const char *noun = job->unread ? "" : job->damaged == 1 ? " capture" : " captures";
+    char *damaged = job->damaged ? vec_format("%zu%s %s damaged and not compared", job->damaged,
+                            noun, job->damaged == 1 ? "is" : "are")
                                  : vec_text("");
     char *text = vec_format("incomplete: %s%s%s", unread, *unread && *damaged ? ", " : "", damaged);
 
