@@ -57,7 +57,7 @@ files)
     { files_of kedge; files_of sim; } | sort >both.txt
     diff all.txt both.txt >&2 || fail "the components are not all, or not apart"
     ! grep -q /sim/ <(files_of kedge) || fail "the device is in the component kedge"
-    [ "$(files_of sim | grep -v '^./lib/kedge/sim/')" = ./share/doc/kedge/simulated-device.md ] ||
+    [ "$(files_of sim | grep -v '^./lib/kedge/sim/')" = ./share/doc/kedge/simulated-device.txt ] ||
         fail "the component sim is not all in its folder: $(files_of sim)"
     for file in bin/kedge bin/kedge-replay lib/kedge/libkedge.so include/kedge.h share/pkgconfig/kedge.pc \
         share/doc/kedge/LICENSE share/doc/kedge/copyright share/doc/kedge/CHANGELOG.md \
