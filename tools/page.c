@@ -169,7 +169,7 @@ static char *make_data(const struct report *report, size_t *ret_length)
     struct draft draft;
 
     draft_begin(&draft);
-    page.json.out = draft.out;
+    page.json = json_open(draft.out);
     find_moments(&page);
     page_sites_find(&page);
     page_data_json(&page);

@@ -441,8 +441,6 @@ void page_data_json(struct page *page)
 {
     struct json *json = &page->json;
 
-    json_begin(json, NULL, '{');
-    json_uint(json, "schema", 1);
     json_run(json, page->report);
     json_notes(page);
     json_figures_of(json, &page->report->figures);

@@ -103,7 +103,7 @@ void page_timeline_json(struct page *page);
 void page_flame_json(struct page *page);
 void page_map_json(struct page *page);
 
-/* All keys of the object. */
+/* All keys of the object behind `schema`, and its end. */
 void page_data_json(struct page *page);
 
 #endif

@@ -21,7 +21,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* An end behind the last address is that address. */
-static uint64_t end_of(const struct trace_block *block)
+static uint64_t span_end(const struct trace_block *block)
 {
     return block->size > UINT64_MAX - block->address ? UINT64_MAX : block->address + block->size;
 }
@@ -39,9 +39,9 @@ static struct span *list_spans(
         const struct trace_block *block = &trace->blocks[i];
 
         if (!trace_is_served(block, has_pool) || block->born >= at
-                || (only_live && block->died < at) || end_of(block) == block->address)
+                || (only_live && block->died < at) || span_end(block) == block->address)
             continue;
-        VEC_PUSH(spans, count, room) = (struct span){block->address, end_of(block), (uint32_t)i};
+        VEC_PUSH(spans, count, room) = (struct span){block->address, span_end(block), (uint32_t)i};
     }
     VEC_SORT(spans, count, by_address);
     *ret_count = count;
