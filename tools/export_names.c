@@ -6,7 +6,7 @@
 #include "tools/vec.h"
 #include "tracker/utf8.h"
 
-static uint32_t number_of(struct keytable *table, struct key key, bool *ret_is_new)
+static uint32_t name_number(struct keytable *table, struct key key, bool *ret_is_new)
 {
     size_t before = keytable_count(table);
     uint32_t number = keytable_number(table, key);
@@ -17,7 +17,7 @@ static uint32_t number_of(struct keytable *table, struct key key, bool *ret_is_n
 
 uint32_t export_names_text(struct export_names *names, const char *text, bool *ret_is_new)
 {
-    return number_of(&names->texts, keytable_text(text), ret_is_new);
+    return name_number(&names->texts, keytable_text(text), ret_is_new);
 }
 
 const char *export_names_file(const struct symbols_line *line)
@@ -35,7 +35,7 @@ uint32_t export_names_call(
             function.b ^ (file.b << 32 | file.b >> 32),
             function.c << 48 ^ file.c << 32 ^ line->line};
 
-    return number_of(&names->calls, key, ret_is_new);
+    return name_number(&names->calls, key, ret_is_new);
 }
 
 void export_names_done(struct export_names *names)

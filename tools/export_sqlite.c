@@ -335,7 +335,7 @@ static void add_meta(struct database *database)
     end_table(database);
 }
 
-static void fill(struct database *database)
+static void fill_tables(struct database *database)
 {
     add_meta(database);
     add_stacks(database);
@@ -358,7 +358,7 @@ int export_sqlite(struct export_job *job)
     check(&database, sqlite3_open_v2(job->path, &database.db, SQLITE_OPEN_READWRITE, NULL));
     if (!database.is_broken)
         check(&database, sqlite3_exec(database.db, schema, NULL, NULL, NULL));
-    fill(&database);
+    fill_tables(&database);
     if (database.is_broken)
         (void)fprintf(stderr, "kedge export: %s: %s\n", job->path,
                 database.db ? sqlite3_errmsg(database.db) : "no memory");

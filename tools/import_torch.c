@@ -204,7 +204,7 @@ static void look_at_segment(struct snapshot *s, const struct pickle_value *segme
     }
 }
 
-static int by_address(const void *a, const void *b)
+static int by_segment_address(const void *a, const void *b)
 {
     const struct early *x = a;
     const struct early *y = b;
@@ -214,7 +214,7 @@ static int by_address(const void *a, const void *b)
 
 static void tell_early(struct snapshot *s)
 {
-    VEC_SORT(s->early, s->early_count, by_address);
+    VEC_SORT(s->early, s->early_count, by_segment_address);
     for (size_t i = 0; i < s->early_count; i++) {
         struct early *early = &s->early[i];
 

@@ -10,7 +10,7 @@ struct span {
     uint32_t block;
 };
 
-static int by_address(const void *a, const void *b)
+static int by_block_address(const void *a, const void *b)
 {
     const struct span *x = a;
     const struct span *y = b;
@@ -43,7 +43,7 @@ static struct span *list_spans(
             continue;
         VEC_PUSH(spans, count, room) = (struct span){block->address, span_end(block), (uint32_t)i};
     }
-    VEC_SORT(spans, count, by_address);
+    VEC_SORT(spans, count, by_block_address);
     *ret_count = count;
     return spans;
 }

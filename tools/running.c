@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -318,7 +318,8 @@ struct running running_of(const char *path, const char *host, pid_t pid)
     else
         running.pid = find_writer(&file);
     if (running.pid)
-        running.fd = pidfd_open(running.pid, 0);
+        running.fd = (int)syscall(
+                SYS_pidfd_open, running.pid, 0); /* glibc has a name for it from 2.36 on */
     else
         running.is_known = is_this_host(host) && error != -EACCES && error != -EPERM;
     return running;

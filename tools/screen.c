@@ -25,7 +25,7 @@ static struct termios before;
 static volatile sig_atomic_t is_open;
 static int signals = -1; /* signalfd */
 
-static void write_all(const char *text, size_t length)
+static void show_all(const char *text, size_t length)
 {
     while (length > 0) {
         ssize_t n = write(STDOUT_FILENO, text, length);
@@ -42,7 +42,7 @@ static void leave(void)
     if (!is_open)
         return;
     is_open = 0;
-    write_all(LEAVE, sizeof(LEAVE) - 1);
+    show_all(LEAVE, sizeof(LEAVE) - 1);
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 }
 
@@ -55,7 +55,7 @@ static void enter(void)
     raw.c_cc[VTIME] = 0;
     is_open = 1;
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-    write_all(ENTER, sizeof(ENTER) - 1);
+    show_all(ENTER, sizeof(ENTER) - 1);
 }
 
 static void crash(int number)
@@ -174,7 +174,7 @@ void screen_show(const char *lines)
     }
     (void)fputs("\033[J", out);
     (void)fclose(out);
-    write_all(frame, size);
+    show_all(frame, size);
     free(frame);
 }
 

@@ -100,7 +100,7 @@ static struct move move_of(struct work *work, uint32_t stack, enum memclass memc
     return (struct move){.size = size, .row = asker->row, .stack = stack};
 }
 
-static bool is_in(const struct work *work, uint32_t born)
+static bool is_in_window(const struct work *work, uint32_t born)
 {
     return born >= work->window.first && born < work->window.last;
 }
@@ -109,7 +109,7 @@ static void add_other(struct work *work, const struct load_other *other)
 {
     struct move move;
 
-    if (!is_in(work, other->born))
+    if (!is_in_window(work, other->born))
         return;
     move = move_of(work, other->stack, other->memclass, other->size);
     move.at = other->born;
@@ -143,7 +143,7 @@ struct cursor {
 static bool has_block(const struct work *work, const struct trace_event *event)
 {
     return (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE
-            && is_in(work, work->load->trace->blocks[event->block].born);
+            && is_in_window(work, work->load->trace->blocks[event->block].born);
 }
 
 /* The next one; false: there is none. */

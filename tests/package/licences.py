@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """tools/package/copyright states the licence of everything that is in the products or used by them, and of nothing else.
 
-Static archives are read off the link lines of the build and the symbols, shared libraries off the products, a header's code off the symbols
-of the one file that includes it, and what is opened at run time off the names in the products.
+Static archives are read off the link lines of the build and the symbols, shared libraries off the products, and what is opened at
+run time off the names in the products.
 
     licences.py [--self-test]
 """
@@ -17,8 +17,6 @@ SOURCE = pathlib.Path(os.environ["TEST_SOURCE"])
 BUILD = pathlib.Path(os.environ["TEST_BUILD"])
 PRODUCTS = ["kedge", "kedge-replay", "libkedge.so"] + [
     str(path.relative_to(BUILD)) for path in sorted(BUILD.glob("sim/**/lib*.so.*")) if not path.is_symlink()]
-# A header with code in it, and how functions of the file begin that includes it.
-HEADERS = {"uthash.h": "keytable_"}
 OPENED = {"libunwind.so.8": "libkedge.so", "libstdc++.so.6": "kedge"}
 
 
@@ -52,7 +50,6 @@ def used():
         image, symbols = path.read_bytes(), defined(path)
         names = {archive.name for archive in archives[product] if inside[archive] & symbols}
         names |= set(re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", path)))
-        names |= {header for header, prefix in HEADERS.items() if any(symbol.startswith(prefix) for symbol in symbols)}
         names |= {name for name, opener in OPENED.items() if opener == path.name and name.encode() + b"\0" in image}
         for name in names:
             users.setdefault(name, set()).add(path.name)
