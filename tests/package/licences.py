@@ -86,10 +86,10 @@ copyright_text = (SOURCE / "tools/package/copyright").read_text(encoding="utf-8"
 in_use = used()
 if "--self-test" in sys.argv:
     changes = [("nothing wrong", "", ""), ("an archive is forgotten", "  liblz4.a ", "  "), ("a library is forgotten", "  libelf.so.1", "  "),
-               ("one too many", "  libdw.so.1", "  libz.so.1  kedge  zlib\n  libdw.so.1"),
-               ("the wrong product", "kedge kedge-replay ", "kedge libkedge.so  "),
+               ("one too many", "  libdw.so.1", "  libother.so.1  kedge  zlib\n  libdw.so.1"),
+               ("the wrong product", "  libarchive.so.13  kedge  ", "  libarchive.so.13  libkedge.so  "),
                ("another licence below", "Files: liblz4.a\nCopyright: 2011-2020 Yann Collet\nLicense: BSD-2", "Files: liblz4.a\nCopyright: x\nLicense: BSD-3"),
-               ("no text of a licence", "License: BSD-1-Clause\n ", "License: BSD-4-Clause\n ")]
+               ("no text of a licence", "License: BSD-2-Clause\n ", "License: BSD-4-Clause\n ")]
     bad = 0
     for what, old, new in changes:
         found = complaints(copyright_text.replace(old, new) if old else copyright_text, in_use)

@@ -170,9 +170,9 @@ class Terminal:
             self.seen += os.read(self.master, 65536)
         return self.seen
 
-    def wait_for(self, text):
-        """In what is drawn from now on."""
-        begin = len(self.read())
+    def wait_for(self, text, begin=None):
+        """In what is drawn from now on, or behind the first `begin` bytes."""
+        begin = len(self.read()) if begin is None else begin
         wait_until(lambda: text in self.read()[begin:], f"{text!r} on the screen")
 
     def press(self, key):
@@ -233,8 +233,9 @@ def signals_give_the_terminal_back():
         os.kill(top.view.pid, signal.SIGTSTP)
         same("stopped", os.WIFSTOPPED(os.waitpid(top.view.pid, os.WUNTRACED)[1]), True)
         same("terminal of a stopped one", termios.tcgetattr(top.slave), top.before)
+        begin = len(top.read())
         os.kill(top.view.pid, signal.SIGCONT)
-        top.wait_for(b"\033[?1049h")
+        top.wait_for(b"\033[?1049h", begin)
         top.press(b"q")
         wait_until(lambda: (top.read(), top.view.poll() is not None)[1], "kedge top ends")
         same("terminal in the end", termios.tcgetattr(top.slave), top.before)
