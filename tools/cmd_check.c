@@ -165,9 +165,7 @@ static int foresee(const struct check *check, struct hintfile *file)
     (void)fputs("kedge check: ", stderr);
     render_text(stderr, check->fields->predicted);
     if (!is_whole)
-        (void)fputs(": events are missing in the capture (KEDGE_TRACE=full keeps all): nothing can "
-                    "be predicted\n",
-                stderr);
+        (void)fputs(": " LOAD_LACKS ": nothing can be predicted\n", stderr);
     else if (lacking >= 0)
         (void)fprintf(stderr,
                 ": hint %s waits for launches of kernels \"%s\", of which the capture has none: "

@@ -301,9 +301,7 @@ static bool lacks_events(const struct load *load, struct model_window window)
         return false;
     if (read_is_damaged(load->capture)) /* load_open said so */
         return true;
-    (void)fprintf(stderr,
-            "kedge: %s: events are missing in what is compared (KEDGE_TRACE=full keeps all)\n",
-            load->path);
+    (void)fprintf(stderr, "kedge: %s: " LOAD_LACKS "\n", load->path);
     return true;
 }
 

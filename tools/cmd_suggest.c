@@ -523,10 +523,9 @@ static int compare_and_mine(struct suggestion *s)
     if (r)
         return r;
     if (s->good.complete_from > good.window.first || s->bad.complete_from > bad.window.first) {
-        (void)fputs(
-                "kedge suggest: events are missing in the captures (KEDGE_TRACE=full keeps all): "
-                "no hint can be proved from them\n",
-                stderr);
+        const struct load *lacks = s->bad.complete_from > bad.window.first ? &s->bad : &s->good;
+        (void)fprintf(stderr, "kedge suggest: %s: " LOAD_LACKS ": no hint can be proved from it\n",
+                lacks->path);
         return CMD_BAD;
     }
     s->window = bad.window;
@@ -550,7 +549,7 @@ static int check_uses(struct suggestion *s, const struct load *load)
     if (load->complete_from > s->window.first || !load->capture->unseen.is_on) {
         (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be made from it\n", load->path,
                 load->capture->unseen.is_on
-                        ? "events are missing in the capture (KEDGE_TRACE=full keeps all)"
+                        ? LOAD_LACKS
                         : "the capture has no uses (KEDGE_TRACE=full,uses=on records them)");
         return CMD_BAD;
     }

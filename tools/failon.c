@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/load.h"
 #include "tracker/config.h"
 
 static const struct {
@@ -130,7 +131,7 @@ const char *failon_why(enum failon_condition which, const struct failon *failon,
         const struct failon_runs *runs, const struct failon_result *result)
 {
     if (runs->is_partial)
-        return "not known without all events";
+        return LOAD_LACKS;
     if (which == FAILON_LATE)
         return "not known where so little could be looked at";
     if (result->value[FAILON_PAIRS] < failon->limit[FAILON_PAIRS])

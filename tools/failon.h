@@ -62,7 +62,7 @@ void failon_judge(const struct failon *failon, const struct failon_runs *runs,
 /* NO if one condition says so, else UNKNOWN if one does, else YES. */
 enum claim_answer failon_answer(const struct failon_result *result);
 
-/* Why an answer is not known, for a line: "not known without all events". */
+/* Why an answer is not known, for a line: LOAD_LACKS. */
 const char *failon_why(enum failon_condition which, const struct failon *failon,
         const struct failon_runs *runs, const struct failon_result *result);
 

@@ -20,6 +20,9 @@
 
 struct steps;
 
+/* What is said wherever events that a command would need are not in the log: a bounded one has lost its beginning. */
+#define LOAD_LACKS "events are missing in the capture (KEDGE_TRACE=full keeps all)"
+
 /* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
 struct load_hint {
     const char *id;

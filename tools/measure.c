@@ -9,7 +9,7 @@
 #include "tools/stepview.h"
 #include "tools/vec.h"
 
-#define EVENTS_MISSING "not known without all events (KEDGE_TRACE=full keeps all)"
+#define EVENTS_MISSING LOAD_LACKS
 #define CUT_OFF        "not known: the run was cut off before its end"
 #define NOT_SAID       "not known: the record that was imported does not say"
 

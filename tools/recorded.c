@@ -118,10 +118,7 @@ static int read_capture(
     if (r == 0 && request->passage)
         r = find_passage(&load, request, &window);
     if (r == 0 && load.complete_from > window.first) {
-        (void)fprintf(stderr,
-                "kedge plan: %s: the capture has not all events of this window (record with "
-                "KEDGE_TRACE=full)\n",
-                path);
+        (void)fprintf(stderr, "kedge plan: %s: " LOAD_LACKS "\n", path);
         r = CMD_BAD;
     }
     if (r == 0) {

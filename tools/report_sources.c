@@ -136,10 +136,9 @@ void report_sources_print(const struct report *report)
     print_stack_notes(report, sources);
     if (sources->by_places)
         report_field(report, report->ink.yellow, "note",
-                "events are missing: sums by place as the run kept them; by kind: --view classes");
+                LOAD_LACKS ": sums by place as the run kept them; by kind: --view classes");
     else if (report->partial)
-        report_field(report, report->ink.yellow, "note",
-                "events are missing in this window: these figures are incomplete");
+        report_field(report, report->ink.yellow, "note", LOAD_LACKS ": figures are incomplete");
 }
 
 /* ---- JSON ---- */

@@ -180,8 +180,7 @@ void report_notes_tell(const struct report *report,
     tell_losses(report, &teller);
     tell_bounds(report, &teller);
     if (report->partial)
-        tell_about(
-                &teller, "note", "events are missing in this window: its figures are incomplete");
+        tell_about(&teller, "note", LOAD_LACKS ": figures are incomplete");
 }
 
 static void print_note(void *context, const char *word, const char *text)
@@ -418,8 +417,8 @@ static void print_record_note(const struct report *report)
             || (view == VIEW_ALL && report->by == REPORT_BY_ANCHOR);
 
     if (counts_blocks && report_lacks_events(report))
-        report_field(report, report->ink.yellow, "note",
-                "events are missing: this is of what is on record (KEDGE_TRACE=full keeps all)");
+        report_field(
+                report, report->ink.yellow, "note", LOAD_LACKS ": this is of what is on record");
 }
 
 /* Why it was too much, who made the peak, what is left. */

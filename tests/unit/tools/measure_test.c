@@ -240,7 +240,7 @@ TEST(where_events_are_missing_the_writers_own_figures_count)
             "anchor:\"part_*\".remaining<1GiB", "growth==0", "peak_if_live<1GiB"};
     for (size_t i = 0; i < 3; i++) {
         CHECK_EQ(asked(&load, texts[i], &result), CLAIM_UNKNOWN);
-        CHECK_STR_EQ(result.note, "not known without all events (KEDGE_TRACE=full keeps all)");
+        CHECK_STR_EQ(result.note, LOAD_LACKS);
         free(result.note);
     }
     story_end(&s);

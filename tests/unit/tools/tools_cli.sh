@@ -555,16 +555,39 @@ places)
     diff bad.libraries agg.libraries >&2 || fail "libraries are others without events"
     for view in anchors patterns steps; do
         expect 0 "$kedge" report agg.kcap --view $view
-        has out "events are missing: this is of what is on record"
+        has out "events are missing in the capture (KEDGE_TRACE=full keeps all)"
         expect 0 "$kedge" report bad.kcap --view $view
         hasnt out "events are missing"
     done
+    # A log that has lost its beginning is told in the same words everywhere.
+    lacks="events are missing in the capture (KEDGE_TRACE=full keeps all)"
+    "$TEST_BUILD/tests/unit/long_maker" ring.kcap 400000 ring
+    for view in anchors steps streams uses sources; do
+        expect 0 "$kedge" report ring.kcap --view $view
+        has out "$lacks"
+    done
+    expect 0 "$kedge" report ring.kcap --to forward
+    has out "$lacks"
+    expect 0 "$kedge" report ring.kcap --json
+    json "j['complete'] is False and j['allocated_count'] == 400000"
+    expect 0 "$kedge" diff bad.kcap ring.kcap
+    has err "kedge: ring.kcap: $lacks"
+    expect 2 "$kedge" plan ring.kcap
+    has err "ring.kcap: $lacks"
+    expect 0 "$kedge" whatif ring.kcap --policy kedge
+    has err "$lacks"
+    expect 2 "$kedge" suggest --good bad.kcap --bad ring.kcap -o h.yaml
+    has err "ring.kcap: $lacks"
+    expect 2 "$kedge" suggest ring.kcap -o h.yaml
+    has err "ring.kcap: $lacks"
+    expect 2 "$kedge" check ring.kcap 'growth==0'
+    has out "$lacks"
     expect 0 "$kedge" diff bad.kcap agg.kcap
     has out "Late frees: not known: events are missing"
     expect 0 "$kedge" diff bad.kcap agg.kcap --json
     json "j['complete'] is False and j['late_frees'] == 0"
     expect 2 "$kedge" diff bad.kcap agg.kcap --fail-on 'late>0'
-    has err "--fail-on late>0: not known without all events"
+    has err "--fail-on late>0: $lacks"
     expect 0 "$kedge" diff bad.kcap bad.kcap --json
     json "j['complete'] is True"
     ;;
@@ -844,7 +867,7 @@ PY
     check 0 agg.kcap 'peak<1GiB' 'leaks==61' # what the writer counted itself
     for text in 'growth==0' 'anchor:"SOT_CALL_*".remaining<1GiB' 'late(good.kcap)==0'; do
         check 2 agg.kcap 'peak<1GiB' "$text"
-        has out "not known without all events"
+        has out "events are missing in the capture"
     done
     check 2 good.kcap 'anchor:"SOT_CAL_3".remaining<1GiB'
     has out "no anchor is called 'SOT_CAL_3'; did you mean 'SOT_CALL_3'?"
