@@ -347,10 +347,11 @@ static bool is_too_much(int r)
 static int grow(struct cappool *pool, uint64_t step)
 {
     uint64_t bytes = step;
+    bool is_halved = false;
     void *base = NULL;
     int r;
 
-    for (;; bytes /= 2) {
+    for (;; bytes /= 2, is_halved = true) {
         if (bytes < pool->first)
             bytes = pool->first;
         bytes = bytes / pool->unit * pool->unit;
@@ -360,7 +361,7 @@ static int grow(struct cappool *pool, uint64_t step)
     }
     lock_take(&pool->lock);
     pool->is_growing = false;
-    if (bytes < step)
+    if (is_halved)
         pool->step_max = bytes;
     if (r == 0 && pool->extents == FORMAT_EXTENTS_MAX)
         r = -EFBIG;
