@@ -9,6 +9,12 @@
 #include "tools/vec.h"
 #include "tracker/format.h"
 
+/* Events of a kind, and how many there were before each 64. */
+struct marks {
+    uint64_t *bits;
+    uint32_t *before;
+};
+
 /* A block that shows a pattern, and when it was not needed. */
 struct mend {
     uint32_t row;
@@ -24,9 +30,9 @@ struct work {
     const struct trace *trace;
     struct model_window window;
     uint64_t end_ns;
-    uint32_t peak_at;         /* the event that raised live memory to its maximum */
-    uint64_t *time_of;        /* per event: the latest time up to it, so that it only rises */
-    uint32_t *allocs, *frees; /* per event: how many there were before it */
+    uint32_t peak_at;  /* the event that raised live memory to its maximum */
+    uint64_t *time_of; /* per event: the latest time up to it, so that it only rises */
+    struct marks allocs, frees;
     struct keytable rows[PATTERNS_COUNT];
     struct mends mends[PATTERNS_COUNT];
     uint32_t *used; /* judged blocks that were used */
@@ -49,21 +55,40 @@ static uint64_t find_end(const struct trace *trace)
 
 /* ---- events by time ---- */
 
+static struct marks mark_events(const struct trace *trace, enum trace_kind kind)
+{
+    size_t count = trace->event_count / 64 + 1;
+    struct marks marks = {.bits = vec_new(count, sizeof *marks.bits),
+            .before = vec_new(count, sizeof *marks.before)};
+
+    for (size_t i = 0; i < trace->event_count; i++)
+        marks.bits[i / 64] |= (uint64_t)(trace->events[i].kind == kind) << i % 64;
+    for (size_t i = 1; i < count; i++)
+        marks.before[i] = marks.before[i - 1] + (uint32_t)__builtin_popcountll(marks.bits[i - 1]);
+    return marks;
+}
+
+/* How many there are before an event. */
+static uint32_t count_before(const struct marks *marks, uint32_t at)
+{
+    uint64_t below = (UINT64_C(1) << at % 64) - 1;
+
+    return marks->before[at / 64] + (uint32_t)__builtin_popcountll(marks->bits[at / 64] & below);
+}
+
 static void index_events(struct work *work)
 {
     const struct trace *trace = work->trace;
     uint64_t latest = 0;
 
     work->time_of = vec_new(trace->event_count + 1, sizeof *work->time_of);
-    work->allocs = vec_new(trace->event_count + 1, sizeof *work->allocs);
-    work->frees = vec_new(trace->event_count + 1, sizeof *work->frees);
+    work->allocs = mark_events(trace, TRACE_ALLOC);
+    work->frees = mark_events(trace, TRACE_FREE);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
 
         latest = event->time_ns > latest ? event->time_ns : latest;
         work->time_of[i] = latest;
-        work->allocs[i + 1] = work->allocs[i] + (event->kind == TRACE_ALLOC);
-        work->frees[i + 1] = work->frees[i] + (event->kind == TRACE_FREE);
     }
 }
 
@@ -85,9 +110,9 @@ static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t 
     return low > born ? (uint32_t)low : born + 1;
 }
 
-static bool any_between(const uint32_t *counts, uint32_t from, uint32_t to)
+static bool any_between(const struct marks *marks, uint32_t from, uint32_t to)
 {
-    return from < to && counts[to] > counts[from];
+    return from < to && count_before(marks, to) > count_before(marks, from);
 }
 
 /* ---- one block ---- */
@@ -163,7 +188,7 @@ static void find_after_last_use(struct work *work, const struct trace_block *blo
 
     if (block->died == TRACE_NEVER)
         add_block(work, PATTERNS_LEAK, block, NULL, after);
-    else if (after.to_ns > after.from_ns && any_between(work->allocs, last, after.to))
+    else if (after.to_ns > after.from_ns && any_between(&work->allocs, last, after.to))
         add_block(work, PATTERNS_LATE, block, NULL, after);
 }
 
@@ -175,10 +200,10 @@ static void find_before_uses(struct work *work, const struct trace_block *block)
     uint32_t gap = event_after(work, uses.gap_end - uses.gap, block->born);
     uint32_t gap_end = event_after(work, uses.gap_end, block->born);
 
-    if (uses.first > block->born_ns && any_between(work->frees, block->born + 1, first))
+    if (uses.first > block->born_ns && any_between(&work->frees, block->born + 1, first))
         add_block(work, PATTERNS_EARLY, block, NULL,
                 (struct interval){block->born_ns, uses.first, block->born, first - 1});
-    if (uses.gap > 0 && any_between(work->allocs, gap, gap_end))
+    if (uses.gap > 0 && any_between(&work->allocs, gap, gap_end))
         add_block(work, PATTERNS_IDLE, block, NULL,
                 (struct interval){uses.gap_end - uses.gap, uses.gap_end, gap, gap_end - 1});
 }
@@ -336,8 +361,10 @@ void patterns_figure(
     savings_free(savings);
     free(work.used);
     free(work.time_of);
-    free(work.allocs);
-    free(work.frees);
+    free(work.allocs.bits);
+    free(work.allocs.before);
+    free(work.frees.bits);
+    free(work.frees.before);
 }
 
 void patterns_free(struct patterns_figures *figures)
