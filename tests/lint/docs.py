@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: MIT
 """lint.docs: what the documents say exists, and what exists is in the documents.
 
-Guards the two drifts that users report: a variable that the README promises and the library calls unknown, and a
-change of output that nobody wrote down. Compared: the environment table of README.md with tracker/options.def, the
-paths that README.md names with the tree, the version and the capture format with CHANGELOG.md.
+Guards the two drifts that users report: a variable that a README promises and the library calls unknown, and a
+change of output that nobody wrote down. Compared: the environment table of preload/README.md with tracker/options.def, the
+variables of README.md with that table, the paths that README.md names with the tree, its length, the version and the
+capture format with CHANGELOG.md.
 """
 import os
 import re
 
 import lintkit
+
+TABLE = "preload/README.md"
+LINES = 250 # of README.md: details live in the folders' READMEs and man pages
 
 
 def options(root):
@@ -32,25 +36,25 @@ def table_rows(readme):
             for name in re.findall(r"^\| `(KEDGE_[A-Z_]+)`", row)}
 
 
-def check_environment(root, readme, complain):
+def check_environment(root, readme, table, complain):
     known = options(root)
     if known is None:
         return
     if not known:
         complain("tracker/options.def: no KEDGE_ variable found in it")
-    rows = table_rows(readme)
+    rows = table_rows(table)
     listed = set(rows)
     for name, keys in sorted(known.items()):
         if name not in listed:
-            complain(f"README.md: the environment table lacks {name}")
+            complain(f"{TABLE}: the environment table lacks {name}")
             continue
         for key in sorted(keys):
             if f"{key}=" not in rows[name]:
-                complain(f"README.md: the row of {name} lacks {key}=")
+                complain(f"{TABLE}: the row of {name} lacks {key}=")
     for name in sorted(listed - set(known)):
-        complain(f"README.md: the environment table has {name}, which tracker/options.def does not know")
+        complain(f"{TABLE}: the environment table has {name}, which tracker/options.def does not know")
     for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed):
-        complain(f"README.md: {name} is used and not in the environment table")
+        complain(f"README.md: {name} is used and not in the environment table of {TABLE}")
 
 
 def check_paths(root, readme, complain):
@@ -76,16 +80,20 @@ def check(root, complain):
     readme = lintkit.read(path) if path.exists() else ""
     if not readme:
         complain("README.md is missing")
-    check_environment(root, readme, complain)
+    check_environment(root, readme, lintkit.read(root / TABLE) if (root / TABLE).exists() else "", complain)
+    if readme.count("\n") > LINES:
+        complain(f"README.md: more than {LINES} lines")
     check_paths(root, readme, complain)
     check_changelog(root, complain)
 
 
-README = "See `tracker/options.def`.\n\n## Environment\n\n| variable | |\n|---|---|\n| `KEDGE_MODE` | pool |\n\n## End\n"
+README = "See `tracker/options.def`.\n"
+ENVIRONMENT = "## Environment\n\n| variable | |\n|---|---|\n| `KEDGE_MODE` | pool |\n\n## End\n"
 
 
 def clean(root):
     lintkit.write(root, "README.md", README)
+    lintkit.write(root, TABLE, ENVIRONMENT)
     lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
     lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
     lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 4\n")
@@ -98,9 +106,10 @@ def seed(name, text):
 lintkit.main(check, clean, [
     ("a variable that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
     ("a key that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
-    ("a variable that does not exist", seed("README.md", README.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
+    ("a variable that does not exist", seed(TABLE, ENVIRONMENT.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
+    ("a README that nobody reads to its end", seed("README.md", README + "\n" * LINES)),
     ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
     ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 4\n")),
     ("a format version that nobody wrote down", seed("tracker/format.h", "#define CAPTURE_FORMAT_VERSION 5\n")),

@@ -21,6 +21,8 @@ import harness
 PACKAGE, TITLE = "torch", "The loop, on PyTorch scripts that state nothing"
 BOTH = ("torch", "torch-2024")
 MB = 1 << 20
+README_ROW = "torch.loop_leak"
+README_BEGIN = f"<!-- lines of tests/frameworks: {README_ROW} -->"
 
 
 class Wrong(Exception):
@@ -139,6 +141,8 @@ class Row:
         same("live peak with hints", after["max_with_hints_bytes"], suggested["predicted_max_bytes"])
         same("released", after["hinted_freed_bytes"], to_hint)
         self.between(result, full, live, bad, before, after)
+        if self.name == README_ROW:
+            wrong += [f"README.md shows what nobody prints: {line}" for line in self.not_as_in_readme()]
         result["sentence"] = (f"live {before['max_bytes'] / MB:.2f} MiB -> {after['max_with_hints_bytes'] / MB:.2f} MiB, as predicted; "
                               f"reserved {before['peak_reserved_bytes'] / MB:.0f} -> {after['peak_reserved_bytes'] / MB:.0f} MiB "
                               f"(predicted {suggested['predicted_peak_reserved_bytes'] / MB:.0f}); "
@@ -162,6 +166,19 @@ class Row:
                 done = self.command(*line, rc=None, **at)
                 if done.returncode != 0:
                     result["wrong"].append(f"on {small} bytes{what}, {words}: exit {done.returncode}: {done.stderr.strip()[-600:]}")
+
+
+    def not_as_in_readme(self):
+        """The lines of the top README's first screen that its two commands do not print; blanks do not count."""
+        shutil.copy(harness.HERE / "scripts" / self.case.script, self.work)
+        line = ["python", self.case.script, *self.case.bad, "--steps", "20"]
+        died = self.command("kedge", "run", "--capture", "leak.kcap", "--", *line, rc=1, SIMCUDA_MEMORY="400M")
+        report = self.command("kedge", "report", "leak.kcap", "--view", "oom")
+        printed = {" ".join(l.split()) for l in (died.stderr + report.stdout).splitlines()}
+        printed |= {"$ kedge run --capture leak.kcap -- " + " ".join(line), "$ kedge report leak.kcap --view oom"}
+        text = (harness.SOURCE / "README.md").read_text(encoding="utf-8")
+        shown = [" ".join(l.split()) for l in text.partition(README_BEGIN)[2].partition("<!-- end -->")[0].splitlines() if l.strip()]
+        return [l for l in shown if l not in printed] if len(shown) > 10 else ["(no lines)"]
 
 
 def line_of(script, text):

@@ -118,47 +118,81 @@ def page(tables, done):
 BEGIN, END = "<!-- frameworks: made by tests/frameworks/run --readme -->", "<!-- end of frameworks -->"
 
 
-def short_form(text):
-    """The lines of the top README's table, of a text of results.md: a line for each framework, version and allocator."""
-    out, title, rows, columns = [], None, {}, 0
+TENSORS, ASYNC, SEGMENTS = "every tensor", "every tensor, with its stream", "segments only"
+# What chooses an allocator, and what kedge sees of it.
+SWITCHES = {
+    ("CuPy", "none"): ("`cupy.cuda.set_allocator(None)`", "every array"),
+    ("CuPy", "async"): ("CuPy's async pool", "every array, with its stream"),
+    ("CuPy", "pool"): ("none: CuPy's pool", SEGMENTS),
+    ("CuPy", "managed"): ("CuPy's managed memory", SEGMENTS),
+    ("JAX", "async"): ("`XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async` *", "every buffer, with its stream"),
+    ("JAX", "bfc"): ("none", "one segment"),
+    ("JAX", "grow"): ("`XLA_PYTHON_CLIENT_PREALLOCATE=false`", SEGMENTS),
+    ("JAX", "platform"): ("`XLA_PYTHON_CLIENT_ALLOCATOR=platform`", SEGMENTS),
+    ("Numba-CUDA", "default"): ("none", "every array"),
+    ("Numba-CUDA", "fences"): ("`KEDGE_SYNC_FREE=0`", "every array"),
+    ("PaddlePaddle", "system"): ("`FLAGS_use_system_allocator=1` *", TENSORS),
+    ("PaddlePaddle", "auto_growth"): ("none", SEGMENTS),
+    ("PaddlePaddle", "naive"): ("`FLAGS_allocator_strategy=naive_best_fit`", SEGMENTS),
+    ("PaddlePaddle", "virtual"): ("`FLAGS_use_virtual_memory_auto_growth=1`", SEGMENTS),
+    ("PyTorch", "async"): ("`PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync` *", ASYNC),
+    ("PyTorch", "nocache"): ("`PYTORCH_NO_CUDA_MEMORY_CACHING=1`", TENSORS),
+    ("PyTorch", "caching"): ("none", SEGMENTS),
+    ("PyTorch", "expandable"): ("`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`", SEGMENTS),
+    ("tinygrad", "lru"): ("none", SEGMENTS),
+    ("tinygrad", "nocache"): ("`LRU=0`", TENSORS),
+    ("torch_memory_saver", "before_kedge"): ("preloaded before kedge", SEGMENTS),
+    ("torch_memory_saver", "behind_kedge"): ("preloaded behind kedge", SEGMENTS),
+}
 
-    def flush():
-        for api, (cases, same, seen, all_seen, premature, why, reuses, right) in rows.items():
-            if api:
-                early = f"{premature} of {reuses} reuses" if reuses else "-"
-                least = f"{min(right):g} %" if right else "-"
-                out.append(f"| {title} | {api} | {same} of {cases} | {share(seen, all_seen)} | {least} | {early} |")
-            else:
-                out.extend(f"| {title} | | cannot run here: {w} | | | |" for w in why)
-        rows.clear()
 
+def rows_of(text):
+    """The rows of results.md that ran: (framework, its version, the row's cells by column)."""
+    title, columns = None, []
     for l in text.splitlines():
         if l.startswith("## "):
-            flush()
             title = l[3:]
         cells = [c.strip() for c in l.strip("|").split("|")] if l.startswith("| ") else []
         if cells and cells[0] == "case":
-            columns = len(cells)
-            continue
-        if len(cells) != columns or columns < 10: # of other tables
-            continue
-        row = rows.setdefault(cells[1], [0, 0, 0, 0, 0, [], 0, []])
-        if not cells[1]:
-            row[5].append(f"{cells[0]}: {cells[2].removeprefix('cannot run here: ')}")
-            continue
-        percent, _, requests = cells[4].partition(" of ")
-        row[0] += 1
-        row[1] += cells[2].startswith("yes")
-        row[3] += int(requests)
-        row[2] += int(requests) if percent == "100 %" else 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
-        if "/" in cells[-1]:
-            row[4] += int(cells[-1].split("/")[2])
-            row[6] += int(cells[-1].split("/")[1])
-        if columns > 10 and cells[5] != "-":
-            row[7] += [float(part.split()[0]) for part in cells[5].partition(",")[0].split("/")]
-    flush()
-    return ["| framework | allocator | cases as without kedge | allocations seen | stacks right | reused too early |",
-            "|---|---|---|---|---|---|", *out]
+            columns = cells
+        elif len(cells) == len(columns) and len(columns) >= 10 and cells[1]: # other tables have fewer
+            framework, version = title.partition(",")[0].rsplit(" ", 1)
+            yield framework, version, dict(zip(columns, cells))
+
+
+class Sum:
+    """A line of the top README: all rows of a framework under one allocator."""
+    def __init__(self):
+        self.versions, self.right = [], []
+        self.cases = self.same = self.requests = self.seen = self.reuses = self.early = 0
+
+    def add(self, version, row):
+        self.versions += [version] if version not in self.versions else []
+        self.cases += 1
+        self.same += row["as without kedge"].startswith("yes")
+        percent, _, requests = row["seen"].partition(" of ")
+        self.requests += int(requests)
+        self.seen += 0 if percent == "-" else round(float(percent.split()[0]) / 100 * int(requests))
+        late = row["late: runs / reuses / too early"].split("/")
+        if len(late) > 1:
+            self.reuses, self.early = self.reuses + int(late[1]), self.early + int(late[2])
+        if row.get("stacks", "-") != "-":
+            self.right += [float(part.split()[0]) for part in row["stacks"].partition(",")[0].split("/")]
+
+
+def short_form(text):
+    """The lines of the top README's table, of a text of results.md: a line for each framework and allocator."""
+    sums = {}
+    for framework, version, row in rows_of(text):
+        sums.setdefault((framework, row["allocator"]), Sum()).add(version, row)
+    out = ["| framework | switch | kedge sees | cases as without kedge | requests seen | stacks right | reused too early |",
+           "|---|---|---|---|---|---|---|"]
+    for (framework, api), s in sums.items():
+        switch, what = SWITCHES[framework, api]
+        early = f"{s.early} of {s.reuses}" if s.reuses else "-"
+        least = f"{min(s.right):g} %" if s.right else "-"
+        out.append(f"| {framework} {', '.join(s.versions)} | {switch} | {what} | {s.same} of {s.cases} | {share(s.seen, s.requests)} | {least} | {early} |")
+    return out
 
 
 def in_readme(readme, text):
