@@ -146,11 +146,12 @@ static bool begin_chunk(struct read_walk *walk)
 static bool is_next_due(const struct read_walk *walk)
 {
     const struct read_private *private = walk->capture->private;
-    const struct read_chunk *chunk = &private->chunk[walk->next_chunk];
+    const struct read_chunk *chunk;
 
-    return walk->next_chunk < private->chunks
-            && (walk->count == 0
-                    || compare(chunk->seq, chunk->time_ns, chunk->order, walk->heap[0]) < 0);
+    if (walk->next_chunk == private->chunks)
+        return false;
+    chunk = &private->chunk[walk->next_chunk];
+    return walk->count == 0 || compare(chunk->seq, chunk->time_ns, chunk->order, walk->heap[0]) < 0;
 }
 
 static void end_chunk(struct read_walk *walk)
