@@ -3,10 +3,12 @@
 """Records of other tools say what kedge's own capture of the same run says, or what a reader of the record alone can say."""
 import collections
 import csv
+import json
+import pathlib
 import pickle
 
-from regresskit import (SMALL_WINDOW, SOT, check, foreign_traces, kedge_run, main, same, same_by_log, seed_row, tool,
-                        tool_json, trace_facts)
+from regresskit import (SMALL_WINDOW, SOT, SOURCE, check, foreign_traces, kedge_run, main, run, same, same_by_log, seed_row,
+                        tool, tool_json, trace_facts)
 
 
 def a_log_of_paddles_allocator_says_what_the_capture_says():
@@ -83,6 +85,13 @@ def snapshots_of_pytorch_have_the_figures_of_their_traces():
         # What is replayed is what is replayed of the csv that was made of the same snapshot.
         answers = [tool_json("whatif", file, "--policy", "kedge,torch") for file in (traces[name], f"{name}.kcap")]
         same(f"{name}: replayed", answers[1]["policies"], answers[0]["policies"])
+        # The snapshot that it becomes again loads, its blocks tile their segments, its trace replays; and it is imported again.
+        tool("export", f"{name}.kcap", "--to", "memory_viz", "-o", f"{name}.again.pickle")
+        pathlib.Path(f"{name}.json").write_text(json.dumps(j), encoding="utf-8")
+        run(SOURCE / "tests" / "unit" / "tools" / "export_read.py", "memory_viz", f"{name}.again.pickle", f"{name}.json")
+        tool("import", f"{name}.again.pickle", "-o", f"{name}.again.kcap")
+        same(f"{name}: peak live, exported and imported again", tool_json("report", f"{name}.again.kcap")["peak_live_bytes"],
+             j["peak_live_bytes"])
         print(f"{name}: peak live {j['max_bytes']}, reserved {j['peak_reserved_bytes']}, {len(held_by)} owners")
 
 
