@@ -418,11 +418,12 @@ void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses
 
 struct trace_uses trace_uses(const struct trace *trace, const struct trace_block *block)
 {
-    const unsigned char *at = &trace->used[block->uses_at];
     struct trace_uses uses = {0};
+    const unsigned char *at;
 
     if (block->uses_at == 0)
         return uses;
+    at = &trace->used[block->uses_at];
     uses.count = get_number(&at);
     uses.first = get_number(&at);
     uses.last = get_number(&at) + uses.first;
