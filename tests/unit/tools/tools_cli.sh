@@ -562,7 +562,7 @@ places)
     # A log that has lost its beginning is told in the same words everywhere.
     lacks="events are missing in the capture (KEDGE_TRACE=full keeps all)"
     "$TEST_BUILD/tests/unit/long_maker" ring.kcap 400000 ring
-    for view in anchors steps streams uses sources; do
+    for view in anchors steps streams patterns sources; do
         expect 0 "$kedge" report ring.kcap --view $view
         has out "$lacks"
     done
