@@ -545,7 +545,8 @@ static struct load_oom *oom_of(
     const uint32_t *known =
             keytable_find(ooms, (struct key){why->what.seq, why->what.requested, 0});
 
-    return known && !load->ooms[*known].why ? &load->ooms[*known] : NULL;
+    return known && *known < load->oom_count && !load->ooms[*known].why ? &load->ooms[*known]
+                                                                        : NULL;
 }
 
 static void add_reason(

@@ -17,8 +17,8 @@ struct marks {
 
 /* A block that shows a pattern, and when it was not needed. */
 struct mend {
-    uint32_t row;
-    struct savings_stretch stretch;
+    uint32_t row, block;
+    uint32_t from, to; /* events */
 };
 
 struct mends {
@@ -30,8 +30,8 @@ struct work {
     const struct trace *trace;
     struct model_window window;
     uint64_t end_ns;
-    uint32_t peak_at;  /* the event that raised live memory to its maximum */
-    uint64_t *time_of; /* per event: the latest time up to it, so that it only rises */
+    uint32_t peak_at; /* the event that raised live memory to its maximum */
+    uint64_t *latest; /* per 64 events: the latest time up to their end */
     struct marks allocs, frees;
     struct keytable rows[PATTERNS_COUNT];
     struct mends mends[PATTERNS_COUNT];
@@ -81,33 +81,44 @@ static void index_events(struct work *work)
     const struct trace *trace = work->trace;
     uint64_t latest = 0;
 
-    work->time_of = vec_new(trace->event_count + 1, sizeof *work->time_of);
+    work->latest = vec_new(trace->event_count / 64 + 1, sizeof *work->latest);
     work->allocs = mark_events(trace, TRACE_ALLOC);
     work->frees = mark_events(trace, TRACE_FREE);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
 
         latest = event->time_ns > latest ? event->time_ns : latest;
-        work->time_of[i] = latest;
+        work->latest[i / 64] = latest;
     }
+}
+
+/* The first event that is later than a moment; event_count if there is none. */
+static size_t first_later(const struct work *work, uint64_t time_ns)
+{
+    const struct trace *trace = work->trace;
+    size_t low = 0;
+    size_t high = trace->event_count / 64 + 1;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (work->latest[middle] > time_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (low *= 64; low < trace->event_count && trace->events[low].time_ns <= time_ns;)
+        low++;
+    return low < trace->event_count ? low : trace->event_count;
 }
 
 /* The first event after a moment, that of a birth apart. */
 static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t born)
 {
-    size_t low = 0;
-    size_t high = work->trace->event_count;
+    size_t at = first_later(work, time_ns);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (work->time_of[middle] > time_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
     /* An event may be later than those behind it: threads number theirs before they look at the clock. */
-    return low > born ? (uint32_t)low : born + 1;
+    return at > born ? (uint32_t)at : born + 1;
 }
 
 static bool any_between(const struct marks *marks, uint32_t from, uint32_t to)
@@ -153,7 +164,10 @@ static void add_block(struct work *work, enum patterns_kind pattern,
         const struct trace_block *block, const struct trace_block *other, struct interval when)
 {
     struct mends *mends = &work->mends[pattern];
-    struct mend mend = {row_of(work, pattern, block, other), {when.from, when.to, block->size}};
+    struct mend mend = {.row = row_of(work, pattern, block, other),
+            .block = (uint32_t)(block - work->trace->blocks),
+            .from = when.from,
+            .to = when.to};
     struct patterns_row *row = &work->figures->of[pattern].row[mend.row];
     uint64_t time = when.to_ns > when.from_ns ? when.to_ns - when.from_ns : 0;
 
@@ -254,12 +268,57 @@ static void find_redundant(struct work *work)
 
 /* ---- what they save ---- */
 
-static int by_row(const void *left, const void *right)
+/* Puts the mends of each row beside each other, where they stand: a sort would want as much memory again. */
+static void group_by_row(struct mend *mends, size_t count, size_t row_count)
 {
-    const struct mend *a = left;
-    const struct mend *b = right;
+    size_t *next = vec_new(row_count + 1, sizeof(*next));
+    size_t *end = vec_new(row_count + 1, sizeof(*end));
 
-    return (a->row > b->row) - (a->row < b->row);
+    for (size_t i = 0; i < count; i++)
+        end[mends[i].row]++;
+    for (size_t row = 0, before = 0; row < row_count; row++) {
+        next[row] = before;
+        before += end[row];
+        end[row] = before;
+    }
+    for (size_t row = 0; row < row_count; row++) {
+        while (next[row] < end[row]) {
+            struct mend *at = &mends[next[row]];
+            struct mend *place = &mends[next[at->row]++];
+            struct mend moved = *at;
+
+            *at = *place;
+            *place = moved;
+        }
+    }
+    free(next);
+    free(end);
+}
+
+/* The mends of a pattern, for savings_left_of_many. */
+struct all_mends {
+    const struct trace *trace;
+    const struct mend *at;
+};
+
+static struct savings_stretch stretch_of(const void *context, size_t i)
+{
+    const struct all_mends *mends = context;
+    const struct mend *mend = &mends->at[i];
+
+    return (struct savings_stretch){mend->from, mend->to, mends->trace->blocks[mend->block].size};
+}
+
+static uint64_t left_without(const struct work *work, const struct savings *savings,
+        const struct mend *mends, size_t count)
+{
+    struct savings_stretch *stretches = vec_new(count + 1, sizeof(*stretches));
+
+    for (size_t i = 0; i < count; i++)
+        stretches[i] = stretch_of(&(struct all_mends){work->trace, mends}, i);
+    uint64_t left = savings_left(savings, stretches, count);
+    free(stretches);
+    return left;
 }
 
 static void find_savings(
@@ -267,19 +326,18 @@ static void find_savings(
 {
     const struct mends *mends = &work->mends[pattern];
     struct patterns_found *found = &work->figures->of[pattern];
-    struct savings_stretch *stretches = vec_new(mends->count + 1, sizeof(*stretches));
 
-    VEC_SORT(mends->at, mends->count, by_row);
-    for (size_t i = 0; i < mends->count; i++)
-        stretches[i] = mends->at[i].stretch;
+    group_by_row(mends->at, mends->count, found->count);
     for (size_t i = 0, end; i < mends->count; i = end) {
         for (end = i; end < mends->count && mends->at[end].row == mends->at[i].row;)
             end++;
         found->row[mends->at[i].row].saves =
-                excess_of(work->figures->peak, savings_left(savings, &stretches[i], end - i));
+                excess_of(work->figures->peak, left_without(work, savings, &mends->at[i], end - i));
     }
-    found->saves = excess_of(work->figures->peak, savings_left(savings, stretches, mends->count));
-    free(stretches);
+    if (mends->count)
+        found->saves = excess_of(work->figures->peak,
+                savings_left_of_many(savings, stretch_of,
+                        &(struct all_mends){work->trace, mends->at}, mends->count));
 }
 
 int patterns_by_saving(const void *left, const void *right)
@@ -307,8 +365,8 @@ static void find_peak(struct work *work)
     work->peak_at = model.max_at;
 }
 
-/* Judges the blocks of the window; what the maximum would be without what each holds after its last use. */
-static uint64_t judge_blocks(struct work *work)
+/* Judges the blocks of the window; returns after which event nobody needs each of them. */
+static uint32_t *judge_blocks(struct work *work)
 {
     const struct trace *trace = work->trace;
     struct patterns_figures *figures = work->figures;
@@ -332,9 +390,17 @@ static uint64_t judge_blocks(struct work *work)
             work->used[work->used_count++] = (uint32_t)i;
         at[i] = find_patterns(work, block);
     }
-    uint64_t max = model_max(trace, work->window, at);
-    free(at);
-    return max;
+    return at;
+}
+
+/* What only judging needs: a long run has a lot of it. */
+static void drop_index(struct work *work)
+{
+    free(work->latest);
+    free(work->allocs.bits);
+    free(work->allocs.before);
+    free(work->frees.bits);
+    free(work->frees.before);
 }
 
 void patterns_figure(
@@ -345,13 +411,15 @@ void patterns_figure(
             .end_ns = find_end(trace),
             .used = vec_new(trace->block_count + 1, sizeof *work.used),
             .figures = ret_figures};
-    struct savings *savings = savings_new(trace, window);
 
     *ret_figures = (struct patterns_figures){.judged = 0};
     index_events(&work);
     find_peak(&work);
-    ret_figures->peak_then = judge_blocks(&work);
+    uint32_t *needed_until = judge_blocks(&work);
+    drop_index(&work);
     find_redundant(&work);
+    free(work.used);
+    struct savings *savings = savings_new(trace, window);
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         find_savings(&work, savings, (enum patterns_kind)p);
         VEC_SORT(ret_figures->of[p].row, ret_figures->of[p].count, patterns_by_saving);
@@ -359,12 +427,8 @@ void patterns_figure(
         free(work.mends[p].at);
     }
     savings_free(savings);
-    free(work.used);
-    free(work.time_of);
-    free(work.allocs.bits);
-    free(work.allocs.before);
-    free(work.frees.bits);
-    free(work.frees.before);
+    ret_figures->peak_then = model_max(trace, window, needed_until);
+    free(needed_until);
 }
 
 void patterns_free(struct patterns_figures *figures)

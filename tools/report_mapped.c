@@ -49,49 +49,52 @@ static bool is_in_question(const struct report *report)
             && !has_exported(load->capture) && report->figures.peak_reserved >= MAPPED_LEAST;
 }
 
-/* Bytes asked for by cudaMalloc and by both APIs. */
+/* What the pool was asked for by cudaMalloc and by both APIs. */
 static struct asked {
-    uint64_t sync, all;
-} sum_asked(const struct workload *workload)
+    uint64_t sync_bytes, bytes, count;
+} sum_asked(const struct trace *trace)
 {
-    struct asked asked = {0, 0};
+    struct asked asked = {0, 0, 0};
 
-    for (size_t i = 0; i < workload->block_count; i++) {
-        const struct workload_block *block = &workload->blocks[i];
-        asked.all += block->size;
-        asked.sync += block->stream ? 0 : block->size;
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+
+        if (!trace_is_served(block, true))
+            continue;
+        asked.count++;
+        asked.bytes += block->size;
+        asked.sync_bytes += block->stream ? 0 : block->size;
     }
     return asked;
 }
 
-static void play(const struct workload *workload, struct report_mapped *ret)
+static void play(const struct report *report, struct report_mapped *ret)
 {
-    struct whatif_job job = {
-            .workload = workload, .passes = 1, .backed = true, .total = workload->event_count};
+    struct workload workload;
     struct whatif answer;
 
+    workload_from_trace(report->load.trace, report->window.first, report->window.last, &workload);
+    struct whatif_job job = {
+            .workload = &workload, .passes = 1, .backed = true, .total = workload.event_count};
     ret->is_known = whatif_run(&mapped_policy, &job, &answer) == 0;
     ret->held = answer.peak_reserved;
     whatif_done(&answer);
+    workload_done(&workload);
 }
 
 void report_mapped_find(struct report *report)
 {
     struct report_mapped *mapped = &report->mapped;
-    struct workload workload;
 
     if (!is_in_question(report))
         return;
-    workload_from_trace(report->load.trace, report->window.first, report->window.last, &workload);
-    struct asked asked = sum_asked(&workload);
-    bool is_large = workload.block_count > MAPPED_REQUESTS || asked.all > MAPPED_BYTES;
-
-    if (asked.sync && asked.sync >= asked.all / MAPPED_SHARE) {
-        mapped->is_untold = is_large && workload.stream_count == 0;
-        if (!is_large)
-            play(&workload, mapped);
-    }
-    workload_done(&workload);
+    struct asked asked = sum_asked(report->load.trace);
+    if (asked.sync_bytes == 0 || asked.sync_bytes < asked.bytes / MAPPED_SHARE)
+        return;
+    if (asked.count <= MAPPED_REQUESTS && asked.bytes <= MAPPED_BYTES)
+        play(report, mapped);
+    else
+        mapped->is_untold = asked.sync_bytes == asked.bytes;
 }
 
 void report_mapped_print(const struct report *report)

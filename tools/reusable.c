@@ -2,14 +2,13 @@
 #include "tools/reusable.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/vec.h"
 
-/* A block by what it is compared with. */
+/* A block among those of its device and size. */
 struct candidate {
-    uint64_t size; /* rounded */
     uint64_t time; /* of its first use, or of its last */
-    int device;
     uint32_t block;
     uint32_t died; /* event */
 };
@@ -55,21 +54,31 @@ static void pop(struct done *done)
     }
 }
 
-static int compare_kinds(const struct candidate *a, const struct candidate *b)
+static int compare_kinds(const struct trace_block *a, const struct trace_block *b)
 {
+    uint64_t a_size = (a->size + 511) & ~UINT64_C(511);
+    uint64_t b_size = (b->size + 511) & ~UINT64_C(511);
+
     if (a->device != b->device)
         return a->device < b->device ? -1 : 1;
-    return (a->size > b->size) - (a->size < b->size);
+    return (a_size > b_size) - (a_size < b_size);
 }
 
-static int by_kind_and_time(const void *left, const void *right)
+static int by_kind(const void *left, const void *right, void *context)
+{
+    const struct trace_block *blocks = (*(const struct trace *const *)context)->blocks;
+    uint32_t a = *(const uint32_t *)left;
+    uint32_t b = *(const uint32_t *)right;
+    int order = compare_kinds(&blocks[a], &blocks[b]);
+
+    return order ? order : (a > b) - (a < b);
+}
+
+static int by_time(const void *left, const void *right)
 {
     const struct candidate *a = left;
     const struct candidate *b = right;
-    int order = compare_kinds(a, b);
 
-    if (order != 0)
-        return order;
     if (a->time != b->time)
         return a->time < b->time ? -1 : 1;
     return (a->block > b->block) - (a->block < b->block);
@@ -82,51 +91,59 @@ static struct candidate *sort(
 
     for (size_t i = 0; i < count; i++) {
         const struct trace_block *block = &trace->blocks[blocks[i]];
+        struct trace_uses uses = trace_uses(trace, block);
 
-        sorted[i] = (struct candidate){.size = (block->size + 511) & ~UINT64_C(511),
-                .time = by_last ? trace_uses(trace, block).last : trace_uses(trace, block).first,
-                .device = block->device,
-                .block = blocks[i],
-                .died = block->died};
+        sorted[i] = (struct candidate){by_last ? uses.last : uses.first, blocks[i], block->died};
     }
-    VEC_SORT(sorted, count, by_kind_and_time);
+    VEC_SORT(sorted, count, by_time);
     return sorted;
 }
 
-/* Of a kind that has had its turn, or done with before the second is used. */
-static bool is_before(const struct candidate *first, const struct candidate *second)
-{
-    int order = compare_kinds(first, second);
+struct pairs {
+    struct reusable_pair *at;
+    size_t count, room;
+};
 
-    return order < 0 || (order == 0 && first->time < second->time);
-}
-
-struct reusable_pair *reusable_find(
-        const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count)
+/* Of blocks of one device and size. */
+static void pair_kind(
+        const struct trace *trace, const uint32_t *blocks, size_t count, struct pairs *pairs)
 {
     struct candidate *seconds = sort(trace, blocks, count, false);
     struct candidate *firsts = sort(trace, blocks, count, true);
     struct done done = {.at = vec_new(count + 1, sizeof(*done.at))};
-    struct reusable_pair *pairs = vec_new(count + 1, sizeof(*pairs));
     size_t next = 0;
 
-    *ret_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct candidate *second = &seconds[i];
-
-        if (i == 0 || compare_kinds(second, second - 1) != 0)
-            done.count = 0;
-        for (; next < count && is_before(&firsts[next], second); next++)
-            if (compare_kinds(&firsts[next], second) == 0)
-                push(&done, firsts[next]);
+        while (next < count && firsts[next].time < seconds[i].time)
+            push(&done, firsts[next++]);
         /* whoever is freed last was freed too early: so were all */
-        if (done.count == 0 || done.at[0].died <= trace->blocks[second->block].born)
+        if (done.count == 0 || done.at[0].died <= trace->blocks[seconds[i].block].born)
             continue;
-        pairs[(*ret_count)++] = (struct reusable_pair){done.at[0].block, second->block};
+        VEC_PUSH(pairs->at, pairs->count, pairs->room) =
+                (struct reusable_pair){done.at[0].block, seconds[i].block};
         pop(&done);
     }
     free(seconds);
     free(firsts);
     free(done.at);
-    return pairs;
+}
+
+struct reusable_pair *reusable_find(
+        const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count)
+{
+    uint32_t *order = vec_new(count + 1, sizeof(*order));
+    struct pairs pairs = {NULL, 0, 0};
+
+    memcpy(order, blocks, count * sizeof(*order));
+    qsort_r(order, count, sizeof(*order), by_kind, &trace);
+    for (size_t i = 0, end; i < count; i = end) {
+        const struct trace_block *first = &trace->blocks[order[i]];
+
+        for (end = i + 1; end < count && compare_kinds(first, &trace->blocks[order[end]]) == 0;)
+            end++;
+        pair_kind(trace, order + i, end - i, &pairs);
+    }
+    free(order);
+    *ret_count = pairs.count;
+    return pairs.at;
 }

@@ -29,4 +29,9 @@ void savings_free(struct savings *savings);
 uint64_t savings_left(
         const struct savings *savings, const struct savings_stretch *stretches, size_t count);
 
+/* The same for so many stretches that nobody wants them in an array: stretch_of(context, i) tells each, several times. */
+uint64_t savings_left_of_many(const struct savings *savings,
+        struct savings_stretch (*stretch_of)(const void *context, size_t i), const void *context,
+        size_t count);
+
 #endif

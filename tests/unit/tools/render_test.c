@@ -79,7 +79,7 @@ TEST(an_answer_in_one_line_has_no_other_newline)
     json_end(&json, ']');
     json_end(&json, '}');
     (void)fclose(json.out);
-    CHECK_STR_EQ(text, "{\"schema\": 1, \"a\": [], \"b\": [1, \"two\\u000a\"]}\n");
+    CHECK_STR_EQ(text, "{\"schema\": 1,\"a\": [],\"b\": [1,\"two\\u000a\"]}\n");
     free(text);
 }
 

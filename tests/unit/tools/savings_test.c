@@ -68,6 +68,11 @@ static uint64_t added_up(
     return max;
 }
 
+static struct savings_stretch element_of(const void *stretches, size_t i)
+{
+    return ((const struct savings_stretch *)stretches)[i];
+}
+
 TEST(max_is_what_adding_up_every_event_gives)
 {
     uint32_t seed = 5;
@@ -99,6 +104,8 @@ TEST(max_is_what_adding_up_every_event_gives)
         }
         savings = savings_new(s.trace, model_whole(s.trace));
         CHECK_EQ(savings_left(savings, gone, gone_count), added_up(s.trace, gone, gone_count));
+        CHECK_EQ(savings_left_of_many(savings, element_of, gone, gone_count),
+                added_up(s.trace, gone, gone_count));
         savings_free(savings);
         story_end(&s);
     }
