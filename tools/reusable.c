@@ -74,7 +74,7 @@ static int by_kind(const void *left, const void *right, void *context)
     return order ? order : (a > b) - (a < b);
 }
 
-static int by_time(const void *left, const void *right)
+static int by_use_time(const void *left, const void *right)
 {
     const struct candidate *a = left;
     const struct candidate *b = right;
@@ -95,7 +95,7 @@ static struct candidate *sort(
 
         sorted[i] = (struct candidate){by_last ? uses.last : uses.first, blocks[i], block->died};
     }
-    VEC_SORT(sorted, count, by_time);
+    VEC_SORT(sorted, count, by_use_time);
     return sorted;
 }
 

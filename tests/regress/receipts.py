@@ -31,7 +31,7 @@ def r86_what_launches_carry_inside_is_keep_meta_by_the_receipt():
     receipt = pathlib.Path("hints.yaml.receipt").read_text(encoding="utf-8")
     check("\nshadow clean 1\npoison clean 1\ntrap clean 1 " in receipt and receipt.endswith("\nkeep-meta input\n"), receipt)
     same("live", live("live.kcap"), (BYTES, [("keep-meta", "live", 1, 0)]))
-    text = tool("report", "live.kcap")
+    text = " ".join(tool("report", "live.kcap").split())
     for line in ("hint input is keep-meta by the receipt: launches carry its address inside a larger parameter",
                  "hint input: launches carried its address at 1 place, which keep-meta allows"):
         check(line in text, f"the report does not say: {line}")

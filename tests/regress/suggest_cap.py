@@ -44,7 +44,7 @@ def the_seed_moves_as_much_as_predicted_by_hand():
     check(step["in_at_least_bytes"] <= 256 * MIB, "the bound is above what is moved")
     check(step["times_as_long"] > 1, "copies take no time")
     page = (SOURCE / "tools" / "man" / "kedge-suggest.1").read_text(encoding="utf-8")
-    for key in sorted(keys_of(found)):
+    for key in sorted(set(keys_of(found)) - {"schema"}): # kedge(1) has that one
         check(re.search(rf"\b{key}\b", page), f"kedge-suggest(1) does not say what {key} is")
     text = pathlib.Path("hints.yaml").read_text(encoding="utf-8")
     for line in ('  - id: "alloc-unit"', "    do: evict", '    when: {anchor: "step", edge: enter}', "    cap: {device: 258MiB}",
