@@ -17,7 +17,7 @@ BUILD = pathlib.Path(os.environ.get("TEST_BUILD", pathlib.Path(__file__).resolve
 KEDGE, MAKER = BUILD / "kedge", BUILD / "tests" / "unit" / "long_maker"
 BYTES_PER_EVENT = (1 << 30) / 10_000_000
 FIXED = 16 << 20
-VIEWS = "live hwm leaks temporary libraries hints oom anchors classes sources steps uses streams eviction".split()
+VIEWS = "live hwm leaks temporary libraries hints oom anchors classes sources steps patterns streams eviction".split()
 
 
 def measure(command, answers=(0,)):
