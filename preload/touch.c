@@ -157,7 +157,7 @@ static inline __attribute__((always_inline)) void note_use(
         uses_touch(ptr, size, how == TOUCH_INSIDE ? USE_MAY : USE_SURE, &guard_thread.moment);
 }
 
-/* With hints, by a write, or on a captured stream: then the block is used when the graph is launched. */
+/* With hints, or on a captured stream: then the block is used when the graph is launched. */
 static __attribute__((noinline)) bool touch_and_stop(
         devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
@@ -174,7 +174,7 @@ static __attribute__((noinline)) bool touch_and_stop(
 
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    if (__builtin_expect(sidecar.hints || guard_thread.pins || how == TOUCH_WRITE, 0))
+    if (__builtin_expect(sidecar.hints || guard_thread.pins, 0))
         return touch_and_stop(ptr, size, how, what);
     note_use(ptr, size, how);
     return false;
