@@ -86,20 +86,22 @@ static void set_flags(struct format_live *slot, uint32_t flags)
         (void)__atomic_fetch_or(&slot->use_flags, flags, __ATOMIC_RELAXED);
 }
 
-static void use(struct format_live *slot, uint64_t time)
+/* Returns its number among the uses of the block. */
+static uint64_t use(struct format_live *slot, uint64_t time)
 {
     uint64_t last = __atomic_load_n(&slot->uses.last_use, __ATOMIC_RELAXED);
+    uint64_t number = __atomic_add_fetch(&slot->use_count, 1, __ATOMIC_RELAXED);
 
-    (void)__atomic_fetch_add(&slot->use_count, 1, __ATOMIC_RELAXED);
     do {
         if (last >= time)
-            return;
+            return number;
     } while (!__atomic_compare_exchange_n(
             &slot->uses.last_use, &last, time, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     if (last == 0)
         __atomic_store_n(&slot->uses.first_use, time, __ATOMIC_RELAXED);
     else if (time - last > __atomic_load_n(&slot->uses.longest_gap, __ATOMIC_RELAXED))
         raise_gap(slot, last, time);
+    return number;
 }
 
 /* What is to be said of a use besides its time. */
@@ -113,13 +115,18 @@ static __attribute__((noinline)) void say_more(
         capture_use(load(&slot->state) >> 1, time, flags);
 }
 
-void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment)
+static inline uint64_t count_use(struct format_live *slot, enum use_how how, uint64_t *moment)
 {
-    struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
+    uint64_t number = use(slot, *moment ? *moment : now(moment));
 
-    use(slot, *moment ? *moment : now(moment));
     if (((unsigned)how | uses_have_order()) != 0) /* one branch: each use pays for it */
         say_more(slot, how, *moment);
+    return number;
+}
+
+void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment)
+{
+    (void)count_use(__atomic_load_n(&range->slot, __ATOMIC_RELAXED), how, moment);
 }
 
 void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *moment)
@@ -138,25 +145,23 @@ void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *mo
     }
 }
 
-/* The use that was just counted is a copy or set into the block. Was what another one wrote used before this one replaced it? */
-static void note_write(struct format_live *slot, bool is_whole)
+/*
+ * Use `number` of the block is a copy or set into it. Was what another one wrote used before this one replaced it? If the flags change
+ * meanwhile the write is not noted, and the next one is not held against it.
+ */
+static inline void note_write(struct format_live *slot, uint64_t number, bool is_whole)
 {
-    const uint32_t numbers = UINT32_MAX >> FORMAT_USE_WROTE_SHIFT;
-    uint32_t number = (uint32_t)load(&slot->use_count) & numbers;
     uint32_t old = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED);
-    uint32_t fresh;
+    uint32_t before = (uint32_t)(number - 1) << FORMAT_USE_WROTE_SHIFT;
+    uint32_t fresh = (uint32_t)number << FORMAT_USE_WROTE_SHIFT | (old & FORMAT_USE_FLAGS);
 
-    do {
-        uint32_t before = old >> FORMAT_USE_WROTE_SHIFT;
-        bool is_dead = is_whole && before != 0 && before == ((number - 1) & numbers);
-
-        fresh = (old & FORMAT_USE_FLAGS) | (is_dead ? FORMAT_USE_DEAD_WRITE : 0)
-                | number << FORMAT_USE_WROTE_SHIFT;
-    } while (!__atomic_compare_exchange_n(
-            &slot->use_flags, &old, fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (is_whole && before != 0 && (old & ~FORMAT_USE_FLAGS) == before)
+        fresh |= FORMAT_USE_DEAD_WRITE;
+    (void)__atomic_compare_exchange_n(
+            &slot->use_flags, &old, fresh, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment)
+static __attribute__((noinline)) void write_stretch(uint64_t ptr, uint64_t size, uint64_t *moment)
 {
     const struct usemap_range *range = usemap_first(ptr, size);
     uint64_t begin = ptr;
@@ -166,13 +171,29 @@ void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment)
         struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
         uint64_t lo = __atomic_load_n(&range->lo, __ATOMIC_RELAXED);
         uint64_t next = usemap_end(range);
+        bool is_whole = begin <= lo && next <= end && next - lo == load(&slot->size);
 
-        uses_of(range, USE_SURE, moment);
-        note_write(slot, begin <= lo && next <= end && next - lo == load(&slot->size));
+        note_write(slot, count_use(slot, USE_SURE, moment), is_whole);
         if (next >= end || next <= ptr)
             return;
         ptr = next;
         range = usemap_first(ptr, end - ptr);
+    }
+}
+
+void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment)
+{
+    uint64_t room;
+    uintptr_t node;
+    const struct usemap_range *range = usemap_look(ptr, &room, &node);
+
+    if (__builtin_expect(room >= size, 1)) {
+        struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
+        bool is_whole = size == load(&slot->size); /* of one block, and as long as it */
+
+        note_write(slot, count_use(slot, USE_SURE, moment), is_whole);
+    } else if (node != 0 || size > 1) {
+        write_stretch(ptr, size, moment);
     }
 }
 
