@@ -452,7 +452,6 @@ static bool goes_on_without(struct pool *pool, struct heap *heap, struct source 
     if (!source->is_alias || r <= 0)
         return false;
     source->remap.stream = 0;
-    source->remap.others = false;
     source->remap.moved--;
     source->remap.aliased--;
     remap_end(pool, &source->remap);
@@ -508,16 +507,12 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
         uint64_t slot) POOL_LOCKED
 {
     uint64_t after = serve->heap->device->reserved + need;
-    uint64_t bytes;
 
     if (pool->opts.remap == POOL_REMAP_NEVER)
         return 0;
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
-    bytes = excess_of(after, handout_budget(pool, serve));
-    if (pool->opts.cap)
-        bytes = max_of(bytes, excess_of(after, pool->opts.cap));
-    return min_of(need, round_up(bytes, slot));
+    return min_of(need, round_up(excess_of(after, handout_move_budget(pool, serve)), slot));
 }
 
 /* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
@@ -605,22 +600,15 @@ static int settle_spot(
     return r;
 }
 
-/* Which free storage may move for a request that needs so much more, `left` of it by moves. Other streams' before the device has left it
- * only where more would be held than the budget: they cost a wait of the stream. */
+/* Which free storage may move for a request, at most `left` bytes of it. */
 static struct remap moves_of(
-        struct pool *pool, const struct serve *serve, uint64_t need, uint64_t left) POOL_LOCKED
+        struct pool *pool, const struct serve *serve, uint64_t left) POOL_LOCKED
 {
-    const struct heap *heap = serve->heap;
-    uint64_t after = heap->device->reserved + need;
     struct remap remap = {.heap = serve->heap, .left = left};
 
-    if (!vacate_may(pool, heap, serve->stream)
-            || !heap_prepare_class(pool, serve->heap, serve->stream))
-        return remap;
-    remap.stream = serve->stream;
-    remap.others = heap->attrs.reuse_internal_dependencies
-            && (serve->full || after > handout_budget(pool, serve)
-                    || (pool->opts.cap && after > pool->opts.cap));
+    if (vacate_may(pool, serve->heap, serve->stream)
+            && heap_prepare_class(pool, serve->heap, serve->stream))
+        remap.stream = serve->stream;
     return remap;
 }
 
@@ -639,7 +627,7 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
     slot = segment_at(pool, spot.segment)->slot;
     source->lack = spot.missing;
     need = spot_need(serve, &spot, slot);
-    source->remap = moves_of(pool, serve, need, moves_for(pool, serve, need, slot));
+    source->remap = moves_of(pool, serve, moves_for(pool, serve, need, slot));
     source->remap.slot = slot;
     return 0;
 }
@@ -672,8 +660,6 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
         serve->request->ladder->moved_bytes += source.remap.moved * source.remap.slot;
-    if (source.remap.behind.count)
-        serve->how |= OUTCOME_ORDERED;
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);
@@ -1039,7 +1025,7 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
 
     if (serve->hinted || is_plain(serve) || !heap->arena)
         return 0;
-    remap = moves_of(pool, serve, need, 0);
+    remap = moves_of(pool, serve, 0);
     remap.slot = segment_at(pool, heap->arena)->slot;
     if (spot_find(pool, serve->heap, &serve->want, &spot) == 0) {
         remap.slot = segment_at(pool, spot.segment)->slot;

@@ -13,14 +13,31 @@
  * 1.05 that R74 allows: with a 20th it would hold up to 172 MiB more than Paddle's policy on nine recorded traces, with this no more on any. */
 #define SPARE_PLAIN  30
 #define SPARE_MAPPED 20
+/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (README.md). */
+#define SPARE_SLOTS (8 * GRANULE_SIZE)
+
+/* The most that was ever live, with this request. */
+static uint64_t high_of(const struct serve *serve)
+{
+    const struct device *device = serve->heap->device;
+
+    return max_of(device->stored_high, device->stored + serve->want.size);
+}
 
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
 {
-    const struct device *device = serve->heap->device;
-    uint64_t high = max_of(device->stored_high, device->stored + serve->want.size);
+    uint64_t high = high_of(serve);
     uint64_t part = serve->heap->kind == HEAP_PLAIN ? SPARE_PLAIN : SPARE_MAPPED;
+    uint64_t budget = pool->opts.budget ? pool->opts.budget : high + high / part + GRANULE_SIZE;
 
-    return pool->opts.budget ? pool->opts.budget : high + high / part + GRANULE_SIZE;
+    return pool->opts.cap ? min_of(budget, pool->opts.cap) : budget;
+}
+
+uint64_t handout_move_budget(const struct pool *pool, const struct serve *serve)
+{
+    uint64_t budget = handout_budget(pool, serve);
+
+    return pool->opts.budget ? budget : min_of(budget, high_of(serve) + SPARE_SLOTS + GRANULE_SIZE);
 }
 
 /* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */

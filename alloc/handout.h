@@ -27,8 +27,11 @@ struct serve {
     struct outcome *ret;
 };
 
-/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget). */
+/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget), no more than the cap. */
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
+
+/* The same for storage that can move, which costs driver calls and neither a wait nor what another heap has: so it is less. */
+uint64_t handout_move_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
 /* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
 void handout_block(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;

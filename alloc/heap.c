@@ -79,6 +79,7 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->timeline_of = streams_at(pool, stream);
     at->key = at->timeline_of->key;
     at->heap = heap;
+    at->asked = heap->allocs;
     at->next = heap->streams;
     bestfit_init(&at->fit, &pool->blocks);
     bestfit_init(&at->fragments, &pool->blocks);

@@ -10,6 +10,9 @@
 
 #include "alloc/records.h"
 
+#define HEAP_LOOK_LEAST (UINT64_C(16) << 20)
+#define HEAP_TURN_LEAST 16 /* requests or frees */
+
 /* The heap of this key; made if `device` >= 0 and there is none. NULL: none, or no memory. */
 struct heap *heap_get(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED;
@@ -39,10 +42,51 @@ static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t s
     return at;
 }
 
+/* Bytes that are free, or wait to be, and that the host does not know the device to be done with. */
+static inline uint64_t heap_unclean(const struct heap *heap)
+{
+    const struct tally *tally = &heap->tally;
+
+    return excess_of(tally->reserved,
+            tally->stored + tally->cached + heap->clean.bytes + heap->fragments.bytes);
+}
+
+/* So many requests, or frees, are enough to change what lies where: a quarter of the live blocks. */
+static inline uint64_t heap_turn(const struct heap *heap)
+{
+    return max_of(heap->tally.live_count / 4, HEAP_TURN_LEAST);
+}
+
+/*
+ * Is it time to ask the fences of streams, so that what they freed can join? Until then free neighbours of several streams are
+ * fitted and cut each by itself. With a look in each turn, three streams on a device that keeps up have a utilisation of 0.95 to 0.96
+ * instead of 0.925 to 0.93, for as many driver calls (README.md).
+ */
+static inline bool heap_look_is_due(const struct heap *heap)
+{
+    return heap->stream_count > 1 && heap->frees - heap->looked_frees > heap_turn(heap)
+            && heap->attrs.reuse_opportunistic && heap_unclean(heap) >= HEAP_LOOK_LEAST;
+}
+
 /* Free blocks of a stream. */
 static inline uint32_t heap_class_count(const struct heap_stream *class)
 {
     return class->fit.count + class->fragments.count;
+}
+
+/* A request of the stream is to be fitted. */
+static inline void heap_note_asked(struct heap *heap, uint32_t stream)
+{
+    struct heap_stream *class = heap_class(heap, stream);
+
+    if (class)
+        class->asked = heap->allocs;
+}
+
+/* A stream that has asked for nothing for a turn does not need back what it has freed. */
+static inline bool heap_class_is_idle(const struct heap_stream *class)
+{
+    return class->heap->allocs - class->asked > heap_turn(class->heap);
 }
 
 /* Makes sure that blocks can have this class in this heap; false: no memory. */

@@ -27,10 +27,12 @@ enum pool_mutation {
     POOL_MUTATE_COPY = 1u << 11,   /* its storage goes before its content was copied */
     POOL_MUTATE_ARRIVE = 1u << 12, /* a call does not wait for the content of what has come in */
     POOL_MUTATE_STAY = 1u << 13,   /* what a call names may go out while the call is on its way */
-    POOL_MUTATE_ALIAS = 1u
-            << 14, /* storage is mapped for a stream that is not ordered behind its last use (R95) */
+    /* storage is mapped for a stream that is not ordered behind its last use (R95) */
+    POOL_MUTATE_ALIAS = 1u << 14,
     POOL_MUTATE_VACATE = 1u << 15, /* the address that it had serves again at once (R95) */
     POOL_MUTATE_UNMAP = 1u << 16,  /* and is unmapped before the device has left it (R95) */
+    /* a stream gets what others have freed, and does not wait for them (R72) */
+    POOL_MUTATE_ADOPT = 1u << 17,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

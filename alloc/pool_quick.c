@@ -97,19 +97,21 @@ QUICK struct pool_given give(struct pool *pool, struct heap *heap, struct block 
 }
 
 /* The best fit for a stream, `rounded` bytes, does. */
-static __attribute__((noinline)) struct pool_given give_fit(struct pool *pool,
-        const struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+static __attribute__((noinline)) struct pool_given give_fit(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     const struct want want = {
             .size = rounded, .align = pool->opts.quantum, .stream = class->stream};
     struct block *block;
     uint32_t index, last;
 
-    if (rounded > UINT64_MAX / 4 || slab_prepare(&pool->blocks, 3) != 0)
+    if (rounded > UINT64_MAX / 4 || heap_look_is_due(class->heap)
+            || slab_prepare(&pool->blocks, 3) != 0)
         return (struct pool_given){0, 0};
     index = choice_fit(pool, class->heap, &want);
     if (!index)
         return (struct pool_given){0, 0};
+    class->asked = class->heap->allocs;
     block = block_at(pool, index);
     last = block->stream ? block->stream : block->last;
     pool->counters.cross_reuses += last && (uint16_t)last != (uint16_t) class->stream;
@@ -179,8 +181,8 @@ static __attribute__((noinline)) struct heap_stream *find_class(
 }
 
 /* None of the stream's own: one that is anybody's, or the best fit. */
-QUICK struct pool_given take_another(struct pool *pool, const struct heap_stream *class,
-        uint64_t rounded, uint64_t size) POOL_LOCKED
+QUICK struct pool_given take_another(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     uint32_t *slot;
@@ -196,8 +198,8 @@ QUICK struct pool_given take_another(struct pool *pool, const struct heap_stream
 }
 
 /* A large one: the block that is held, if it is of the size. */
-QUICK struct pool_given take_large(struct pool *pool, const struct heap_stream *class,
-        uint64_t rounded, uint64_t size) POOL_LOCKED
+QUICK struct pool_given take_large(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
     struct heap *heap = class->heap;
     struct block *block = block_at(pool, heap->large);

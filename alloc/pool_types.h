@@ -23,7 +23,7 @@ enum pool_trim {
 
 /* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
 enum pool_remap {
-    POOL_REMAP_LAZY,  /* growth would pass the budget */
+    POOL_REMAP_LAZY, /* growth would pass the budget; by default before that (handout_move_budget) */
     POOL_REMAP_EAGER, /* growth would ask the driver for memory */
     POOL_REMAP_NEVER, /* only what is held beside the arena is used again */
     POOL_REMAP_COUNT,
@@ -50,7 +50,7 @@ struct pool_opts {
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
     /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
-     * storage at once, for a request to a plain heap 1.033 x */
+     * storage at once, for a request to a plain heap 1.033 x. Storage moves before that: from 16 MiB above it on */
     uint64_t budget;
     /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
     uint64_t cap;

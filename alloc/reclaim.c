@@ -1108,6 +1108,7 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, b
     }
     lock_take(&pool->lock);
     heap->busy--;
+    heap->looked_frees = heap->frees;
     sweep(pool, heap);
     let_streams_go(pool, heap, list, count, i);
     heap_forget_streams(pool);

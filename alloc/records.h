@@ -142,6 +142,7 @@ struct heap_stream {
     struct stream *timeline_of;
     struct heap *heap;
     uint64_t swept;   /* up to this point blocks were made clean */
+    uint64_t asked;   /* heap.allocs when a request of the stream was fitted last */
     uint32_t vacated; /* slots that wait for its points */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
@@ -231,6 +232,7 @@ struct heap {
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
     uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
+    uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */
     uint64_t wide;                       /* bytes of its wide slots (grow.c), 0 = it has none */
     struct table aliases, alias_handles; /* of alias.h */

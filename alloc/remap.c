@@ -50,20 +50,15 @@ static uint64_t bytes_in(const struct pool *pool, const struct remap *remap,
     return bytes;
 }
 
-/* Is what is free on this stream moved for the request? */
-static bool is_mine(const struct remap *remap, const struct heap_stream *class)
-{
-    return remap->stream && (class->stream == remap->stream || remap->others);
-}
-
 uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most)
 {
+    const struct heap_stream *own = heap_class(remap->heap, remap->stream);
     uint64_t bytes;
 
     freecache_settle(pool, remap->heap);
     bytes = bytes_in(pool, remap, &remap->heap->clean, most);
-    for (const struct heap_stream *at = remap->heap->streams; at && bytes < most; at = at->next)
-        bytes += is_mine(remap, at) ? bytes_in(pool, remap, &at->fit, most - bytes) : 0;
+    if (own)
+        bytes += bytes_in(pool, remap, &own->fit, excess_of(most, bytes));
     return min_of(bytes, most);
 }
 
@@ -107,19 +102,19 @@ static void best_victim(const struct pool *pool, const struct remap *remap,
     }
 }
 
-/* Where nothing is clean: what is free on the request's stream, and where there is nothing either, on others. */
+/* Where nothing is clean: what is free on the request's stream. Its slots are nobody's until the device has left them, and what is left
+ * around them stays apart as long. So three fifths of a block move, or none of it (README.md). */
 static void best_of_streams(
         const struct pool *pool, const struct remap *remap, struct victim *best) POOL_LOCKED
 {
-    const struct heap_stream *own = heap_class(remap->heap, remap->stream);
+    bool any = POOL_IS_WITHOUT(MOVE) || (remap->stream && POOL_IS_WITHOUT(ALIAS));
 
-    if (own)
-        best_victim(pool, remap, &own->fit, best);
     for (const struct heap_stream *at = remap->heap->streams; at && !best->index; at = at->next) {
-        if (POOL_IS_WITHOUT(MOVE) || (remap->stream && POOL_IS_WITHOUT(ALIAS))
-                || is_mine(remap, at))
+        if (any || at->stream == remap->stream)
             best_victim(pool, remap, &at->fit, best);
     }
+    if (best->left_bytes * 3 > best->bytes * 2)
+        best->index = 0;
 }
 
 static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
@@ -190,46 +185,10 @@ void remap_end(struct pool *pool, struct remap *remap)
     remap->stuck = false;
 }
 
-/* Has the request's stream got the wait for this point? */
-static bool is_behind(const struct remap *remap, uint32_t stream, uint64_t point)
-{
-    for (uint32_t i = 0; i < remap->behind.count; i++) {
-        if (remap->behind.stream[i] == stream)
-            return remap->behind.point[i] >= point;
-    }
-    return false;
-}
-
-/* The request's stream waits for the last use of a victim of another one. What is its own from then on needs a point behind that. */
-static int get_behind(struct pool *pool, struct remap *remap)
-{
-    const struct block *victim = block_at(pool, remap->block);
-    struct stream *own = streams_at(pool, remap->stream);
-    uint32_t stream = victim->stream;
-    uint64_t point = victim->seq;
-    int r;
-
-    if (stream == remap->stream || POOL_IS_WITHOUT(ALIAS))
-        return 0;
-    if (!is_behind(remap, stream, point)) {
-        r = order_behind(pool, own->key, stream, point);
-        if (r != 0)
-            return r;
-        (void)fence_set_add(&remap->behind, stream, point); /* no room: it waits once more */
-    }
-    lock_take(&pool->lock);
-    remap->point = fence_next(&own->timeline);
-    own->newest = max_of(own->newest, remap->point);
-    lock_drop(&pool->lock);
-    return 0;
-}
-
 /* May the storage of the victim be taken? */
-static bool may_take(struct pool *pool, struct remap *remap)
+static bool may_take(struct pool *pool, const struct remap *remap)
 {
-    if (!remap->is_alias)
-        return vacate_is_quiet(pool);
-    return get_behind(pool, remap) == 0;
+    return remap->is_alias || vacate_is_quiet(pool);
 }
 
 /* All of a clean victim moves, as far as anybody knows. Where that is refused each slot is asked for when it is wanted. */

@@ -6,16 +6,16 @@
  * price of an unmap, a map and a share of a set-access (63 us for 2 MiB on an A100). Moved are whole slots inside clean
  * free blocks, never more than the request lacks:
  *
- *     lazy    what growth would hold above the budget (or the cap, or what the device has)
+ *     lazy    what growth would hold above a budget (handout_move_budget), or more than the device has
  *     eager   all that the request lacks, before the driver is asked for a handle
  *     never   nothing
  *
  * An unmap acts when the host makes it, not when a stream gets there. So clean blocks give storage first: those whose work the
  * host knows to be done (reclaim_points). Where there are none, what is free on the request's own stream gives it, and stays
- * mapped where it was until the device has left it (vacate.h); and where more would be held than the budget, what is free on
- * other streams, behind a wait (order.h). Where storage is unmapped, no submission may be between its guard and the driver at
- * that moment (R66): one that names a freed block rightly has returned before the free, but the others are not told apart. A
- * slot under a block that is pinned is never inside a free block: pinned ones are LIVE, or KEPT after their free (pin.h, R80).
+ * mapped where it was until the device has left it (vacate.h). What is free on other streams moves once it is the stream's own
+ * (adopt.h). Where storage is unmapped, no submission may be between its guard and the driver at that moment (R66): one that
+ * names a freed block rightly has returned before the free, but the others are not told apart. A slot under a block that is
+ * pinned is never inside a free block: pinned ones are LIVE, or KEPT after their free (pin.h, R80).
  *
  *     victim FREE ─pick─► BUSY ─unmap─► handles, mapped by the caller one by one (grow.c) ─end─► DECOMMITTED
  *                                ├─ refused: slot by slot; refused then: that slot KEPT, the rest FREE again
@@ -42,13 +42,10 @@ struct remap {
     uint64_t aliased; /* of `moved`, those that are */
     uint64_t point;   /* of the stream that they all need */
     bool is_alias; /* the victim is a stream's, and the handle that was handed out last is still mapped there */
-    /* where nothing of the stream is free either, what is free on others is moved behind a wait that the stream gets for it */
-    bool others;
-    struct fence_set behind; /* waits that it has got */
-    bool stuck;              /* the slot behind `done` could not be unmapped */
+    bool stuck; /* the slot behind `done` could not be unmapped */
 };
 
-/* Bytes that could be moved now for such a request (heap, slot, stream, others), at most `most`. */
+/* Bytes that could be moved now for such a request (heap, slot, stream), at most `most`. */
 uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most) POOL_LOCKED;
 
 /* The next handle, taken from under a free block: it is mapped nowhere (or at a vacated slot, is_alias) and counted as held. 0, or

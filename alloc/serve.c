@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/serve.h"
 
+#include "alloc/adopt.h"
 #include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/choice.h"
@@ -23,6 +24,8 @@
 
 /* A result between a stage and the next: nothing found here, go on. */
 #define NEXT (-EAGAIN)
+
+#define ADOPT_MOST 16 /* streams that one request is put behind */
 
 /* ── what the ladder did ── */
 
@@ -160,6 +163,181 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
     return excess_of(after, budget);
 }
 
+/* Would storage move for growth now? */
+static bool would_move(struct pool *pool, const struct serve *serve)
+{
+    uint64_t after, budget;
+
+    lock_take(&pool->lock);
+    budget = handout_move_budget(pool, serve);
+    after = serve->heap->device->reserved + grow_need(pool, serve);
+    lock_drop(&pool->lock);
+    return after > budget && pool->opts.remap != POOL_REMAP_NEVER;
+}
+
+/* ── other streams' memory behind an inserted wait ── */
+
+/* Blocks that were taken for a stream, before it is known that it can wait for them. */
+struct borrowed {
+    uint32_t first, last;
+    struct fence_set set;
+    bool whole; /* too many streams: a full fence instead of points */
+};
+
+/* Takes the shortest run of any class that fits, cut to the request, every block BUSY and by itself. */
+static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) POOL_LOCKED
+{
+    const struct want *want = &serve->want;
+    uint64_t skip, bytes;
+
+    *ret = (struct borrowed){.whole = false};
+    if (slab_prepare(&pool->blocks, 3) != 0)
+        return -ENOMEM;
+    if (runs_find(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
+        return NEXT;
+    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
+        freelist_pull(pool, at);
+        if (at == ret->last)
+            break;
+    }
+    skip = -block_at(pool, ret->first)->node.base & (want->align - 1);
+    if (skip) {
+        struct block *block = block_at(pool, ret->first);
+        uint32_t rest = block_cut(pool, ret->first, skip);
+
+        (void)freelist_put(pool, ret->first, block->stream, block->seq);
+        if (ret->last == ret->first)
+            ret->last = rest;
+        ret->first = rest;
+    }
+    bytes = 0;
+    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
+        struct block *block = block_at(pool, at);
+
+        if (block->stream && fence_set_add(&ret->set, block->stream, block->seq) != 0)
+            ret->whole = true;
+        if (bytes + block->node.size > want->size) {
+            uint32_t rest = block_cut(pool, at, want->size - bytes);
+
+            (void)freelist_put(pool, rest, block->stream, block_at(pool, rest)->seq);
+            ret->last = at;
+        }
+        if (at == ret->last)
+            return 0;
+        bytes += block->node.size;
+    }
+}
+
+static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed) POOL_LOCKED
+{
+    uint32_t at = borrowed->first;
+    uint32_t last = borrowed->last;
+
+    for (;;) {
+        uint32_t next = block_at(pool, at)->next;
+        bool is_last = at == last;
+
+        spot_put_back(pool, at);
+        if (is_last)
+            return;
+        at = next;
+    }
+}
+
+static int wait_for_set(
+        struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
+{
+    uint32_t count = borrowed->set.count;
+    int r = 0;
+
+    if (borrowed->whole)
+        return order_behind_all(pool, serve->request->stream);
+    if (POOL_IS_WITHOUT(DROP) && count > 0)
+        count--;
+    for (uint32_t i = 0; i < count && r == 0; i++) {
+        if (borrowed->set.stream[i] != serve->stream)
+            r = order_behind(
+                    pool, serve->request->stream, borrowed->set.stream[i], borrowed->set.point[i]);
+    }
+    return r;
+}
+
+/* Memory of other streams, used by this one only after them, without the host waiting. */
+static int hit_ordered(struct pool *pool, struct serve *serve)
+{
+    struct borrowed borrowed;
+    struct heap *heap = serve->heap;
+    int r;
+
+    if (!serve->stream)
+        return NEXT;
+    lock_take(&pool->lock);
+    r = heap->attrs.reuse_internal_dependencies ? borrow(pool, serve, &borrowed) : NEXT;
+    if (r == 0)
+        heap->busy++;
+    lock_drop(&pool->lock);
+    if (r != 0)
+        return r;
+
+    r = wait_for_set(pool, serve, &borrowed);
+
+    lock_take(&pool->lock);
+    heap->busy--;
+    if (block_segment(pool, block_at(pool, borrowed.first))->dead) {
+        r = NEXT;
+    } else if (r == 0) {
+        serve->how |= OUTCOME_ORDERED;
+        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
+        adopt_ordered(pool, heap, serve->stream, &borrowed.set);
+    } else {
+        give_up_borrowed(pool, &borrowed);
+        r = NEXT;
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* What fits, one block or several. */
+static int hit_any(struct pool *pool, struct serve *serve)
+{
+    int r = hit(pool, serve);
+
+    return r == NEXT ? hit_run(pool, serve) : r;
+}
+
+/* Memory of other streams behind waits, until what the stream has then is enough. */
+static int hit_adopted(struct pool *pool, struct serve *serve)
+{
+    bool may = serve->stream && serve->heap->attrs.reuse_internal_dependencies;
+    int r = NEXT;
+
+    for (int i = 0; r == NEXT && i < ADOPT_MOST; i++) {
+        if (!may || !adopt_most(pool, serve->heap, serve->stream))
+            break;
+        serve->how |= OUTCOME_ORDERED;
+        r = hit_any(pool, serve);
+    }
+    return r;
+}
+
+/* What the device has left is clean then, and can be moved: the stream's own memory too. */
+static int hit_clean(struct pool *pool, struct serve *serve)
+{
+    int r = reclaim_points(pool, serve->heap, 0);
+
+    return r > 0 ? r : hit_any(pool, serve);
+}
+
+/* Instead of holding more: other streams' memory, behind a wait where the device has not left it. */
+static int hit_others(struct pool *pool, struct serve *serve)
+{
+    int r = hit_clean(pool, serve);
+
+    if (r == NEXT)
+        r = hit_ordered(pool, serve);
+    return r == NEXT ? hit_adopted(pool, serve) : r;
+}
+
 /* ── a full device (R31) ── */
 
 /* Parts of a shared handle have become free, or a whole one: a mapping is all that the request needs. */
@@ -276,11 +454,17 @@ static int evict_and_grow(struct pool *pool, struct serve *serve)
 
 static int serve_full(struct pool *pool, struct serve *serve)
 {
-    int r;
+    int r = NEXT;
 
     serve->full = true;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
-    r = wait_and_hit(pool, serve);
+    if (serve->stream && !serve->hinted && serve->request->may_fence) {
+        r = hit_others(pool, serve);
+        if (r == NEXT)
+            r = move_and_grow(pool, serve);
+    }
+    if (r == NEXT)
+        r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
         let_graphs_go(pool, serve);
         r = wait_and_hit(pool, serve);
@@ -397,136 +581,18 @@ static int serve_sync(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* ── other streams' memory behind an inserted wait ── */
-
-/* Blocks that were taken for a stream, before it is known that it can wait for them. */
-struct borrowed {
-    uint32_t first, last;
-    struct fence_set set;
-    bool whole; /* too many streams: a full fence instead of points */
-};
-
-/* Takes the shortest run of any class that fits, cut to the request, every block BUSY and by itself. */
-static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) POOL_LOCKED
-{
-    const struct want *want = &serve->want;
-    uint64_t skip, bytes;
-
-    *ret = (struct borrowed){.whole = false};
-    if (slab_prepare(&pool->blocks, 3) != 0)
-        return -ENOMEM;
-    if (runs_find(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
-        return NEXT;
-    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
-        freelist_pull(pool, at);
-        if (at == ret->last)
-            break;
-    }
-    skip = -block_at(pool, ret->first)->node.base & (want->align - 1);
-    if (skip) {
-        struct block *block = block_at(pool, ret->first);
-        uint32_t rest = block_cut(pool, ret->first, skip);
-
-        (void)freelist_put(pool, ret->first, block->stream, block->seq);
-        if (ret->last == ret->first)
-            ret->last = rest;
-        ret->first = rest;
-    }
-    bytes = 0;
-    for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
-        struct block *block = block_at(pool, at);
-
-        if (block->stream && fence_set_add(&ret->set, block->stream, block->seq) != 0)
-            ret->whole = true;
-        if (bytes + block->node.size > want->size) {
-            uint32_t rest = block_cut(pool, at, want->size - bytes);
-
-            (void)freelist_put(pool, rest, block->stream, block_at(pool, rest)->seq);
-            ret->last = at;
-        }
-        if (at == ret->last)
-            return 0;
-        bytes += block->node.size;
-    }
-}
-
-static void give_up_borrowed(struct pool *pool, const struct borrowed *borrowed) POOL_LOCKED
-{
-    uint32_t at = borrowed->first;
-    uint32_t last = borrowed->last;
-
-    for (;;) {
-        uint32_t next = block_at(pool, at)->next;
-        bool is_last = at == last;
-
-        spot_put_back(pool, at);
-        if (is_last)
-            return;
-        at = next;
-    }
-}
-
-static int wait_for_set(
-        struct pool *pool, const struct serve *serve, const struct borrowed *borrowed)
-{
-    uint32_t count = borrowed->set.count;
-    int r = 0;
-
-    if (borrowed->whole)
-        return order_behind_all(pool, serve->request->stream);
-    if (POOL_IS_WITHOUT(DROP) && count > 0)
-        count--;
-    for (uint32_t i = 0; i < count && r == 0; i++) {
-        if (borrowed->set.stream[i] != serve->stream)
-            r = order_behind(
-                    pool, serve->request->stream, borrowed->set.stream[i], borrowed->set.point[i]);
-    }
-    return r;
-}
-
-/* Memory of other streams, used by this one only after them, without the host waiting. */
-static int hit_ordered(struct pool *pool, struct serve *serve)
-{
-    struct borrowed borrowed;
-    struct heap *heap = serve->heap;
-    int r;
-
-    if (!serve->stream)
-        return NEXT;
-    lock_take(&pool->lock);
-    r = heap->attrs.reuse_internal_dependencies ? borrow(pool, serve, &borrowed) : NEXT;
-    if (r == 0)
-        heap->busy++;
-    lock_drop(&pool->lock);
-    if (r != 0)
-        return r;
-
-    r = wait_for_set(pool, serve, &borrowed);
-
-    lock_take(&pool->lock);
-    heap->busy--;
-    if (block_segment(pool, block_at(pool, borrowed.first))->dead) {
-        r = NEXT;
-    } else if (r == 0) {
-        serve->how |= OUTCOME_ORDERED;
-        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
-    } else {
-        give_up_borrowed(pool, &borrowed);
-        r = NEXT;
-    }
-    lock_drop(&pool->lock);
-    return r;
-}
-
-/* Points of other streams that have passed make their blocks anybody's; of the own one only what is to be moved needs it. */
+/* Points of other streams that have passed make their blocks anybody's; of the own one only what is to be moved, or joined with
+ * those, needs it. */
 static int poll_streams(struct pool *pool, struct serve *serve)
 {
-    uint32_t but = pool->opts.remap == POOL_REMAP_EAGER ? 0 : serve->stream;
+    uint32_t but = serve->stream;
     struct heap *heap = serve->heap;
     bool others;
     int r;
 
     lock_take(&pool->lock);
+    if (pool->opts.remap == POOL_REMAP_EAGER || heap_look_is_due(heap))
+        but = 0;
     others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);
     r = reclaim_poll(pool, true);
@@ -535,23 +601,15 @@ static int poll_streams(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Above the budget: other streams' memory behind a wait, then what can be moved, then what other heaps hold for nothing.
- * What can be moved must be over on the device, the stream's own memory too. */
+/* Above the budget: other streams' memory, then what other heaps hold for nothing. */
 static int stay_in_budget(struct pool *pool, struct serve *serve)
 {
     uint64_t over;
     int r;
 
-    over = excess(pool, serve, false);
-    if (over == 0)
-        return NEXT;
-    r = hit_ordered(pool, serve);
-    if (r != NEXT)
-        return r;
-    r = reclaim_points(pool, serve->heap, 0);
-    if (r > 0)
-        return r;
-    r = hit_run(pool, serve);
+    if (excess(pool, serve, false) == 0)
+        return would_move(pool, serve) ? hit_clean(pool, serve) : NEXT;
+    r = hit_others(pool, serve);
     if (r != NEXT)
         return r;
     over = excess(pool, serve, true);
@@ -646,6 +704,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     if (serve->heap->device->number != request->device)
         return -EINVAL; /* a key means one device */
     serve->stream = kind == HEAP_MAPPED ? streams_get(pool, request->stream) : 0;
+    heap_note_asked(serve->heap, serve->stream);
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
     return measure(pool, serve);
@@ -749,6 +808,7 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
     bool streams = request->api == API_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
     bool due = false;
+    bool looks;
     int r;
 
     lock_take(&pool->lock);
@@ -756,7 +816,8 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
         *io_kind = heap_sync_kind(pool, request->owner);
     r = begin(pool, &serve, *io_kind);
     if (r == 0) {
-        r = hit_locked(pool, &serve);
+        looks = streams && request->may_call && request->may_fence && heap_look_is_due(serve.heap);
+        r = looks ? NEXT : hit_locked(pool, &serve);
         if (r == NEXT)
             serve.heap->busy++;
     }

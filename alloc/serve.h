@@ -3,9 +3,9 @@
  * serve.h - one request on its way: the ladder from a hit to the driver's refusal.
  *
  *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim ─► grow ─► full device
- *     stream         hit ─► points ─► join neighbours ─► eager: storage moves (remap.h) ─► in the budget: grow
- *                    ─► above: make the stream wait for another ─► storage moves ─► trim others ─► grow ─► full device
- *     full device    wait for what is pending and in limbo, hit again ─► sync: a free segment that would be cut goes back, grow
+ *     stream         hit ─► points ─► join neighbours ─► in the budget: storage moves (remap.h), grow
+ *                    ─► above: make the stream wait for others (adopt.h) ─► trim other heaps ─► storage moves, grow ─► full device
+ *     full device    stream: wait for others ─► the host waits for what is pending and in limbo, hit again ─► sync: a free segment that would be cut goes back, grow
  *                    ─► hit whatever is free ─► all that is free moves, grow ─► trim everything ─► grow ─► the driver's code
  *
  * A hint that cannot be placed as it asks (no VMM, no room for a handle of its own) is served as an ordinary request and

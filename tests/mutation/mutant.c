@@ -72,6 +72,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_ALIAS] = POOL_MUTATE_ALIAS,
         [MUTANT_VACATE] = POOL_MUTATE_VACATE,
         [MUTANT_UNMAP] = POOL_MUTATE_UNMAP,
+        [MUTANT_ADOPT] = POOL_MUTATE_ADOPT,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -36,6 +36,11 @@ TEST(without_one_point_of_a_set_memory_is_reused_too_early)
     check_mutation(POOL_MUTATE_DROP);
 }
 
+TEST(without_the_wait_what_others_have_freed_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_ADOPT);
+}
+
 TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_LEAST);
