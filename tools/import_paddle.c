@@ -14,10 +14,13 @@
  * stream is said. auto_growth_best_fit_allocator_v2.cc and zero_fragmentation_allocator.cc write the same lines. The line numbers
  * differ from version to version, so they are not looked at.
  *
- * Where memory runs out, stream_safe_cuda_allocator.cc says how much was asked for, and then that no more could be done:
+ * Where memory runs out, stream_safe_cuda_allocator.cc says how much was asked for, what it does about it, and then that no more
+ * could be done. Above it, retry_allocator.cc waits and asks once more: a request may fail twice.
  *
- *     I0721 08:12:02.100005  4711 stream_safe_cuda_allocator.cc:248] Allocation failed when allocating 8589934592 bytes
- *     I0721 08:12:02.130121  4711 stream_safe_cuda_allocator.cc:254] Still allocation failed after release memory from all streams
+ *     I0721 08:12:02.100005  4711 stream_safe_cuda_allocator.cc:195] Allocation failed when allocating 8589934592 bytes
+ *     I0721 08:12:02.100052  4711 stream_safe_cuda_allocator.cc:247] Release 0 bytes memory from all streams
+ *     I0721 08:12:02.100055  4711 auto_growth_best_fit_allocator.cc:70] Allocate 8589934592 bytes, aligned to 8589934592
+ *     I0721 08:12:02.130121  4711 stream_safe_cuda_allocator.cc:200] Still allocation failed after release memory from all streams
  *
  * All other lines may be anchors (tracker/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
  * holds for every thread that has nothing open.
@@ -274,15 +277,20 @@ static bool told_free(struct log *log, const struct glog *glog, const char *at, 
     return true;
 }
 
-/* "3538900 bytes, aligned to 3538944"; its other form, "... from chunk size", says nothing that Alloc does not say. */
+/* "3538900 bytes, aligned to 3538944"; its other form, "... from chunk size", says nothing that Alloc does not say. A request that
+ * failed is tried again with such a line, so what failed stays. */
 static bool told_request(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct request request = {0};
+    struct request *request = request_of(log, thread);
+    uint64_t size;
+    uint64_t aligned;
 
-    at = take_number(at, glog->end, 10, &request.size);
+    at = take_number(at, glog->end, 10, &size);
     at = take_text(at, glog->end, " bytes, aligned to ");
-    if (at && take_number(at, glog->end, 10, &request.aligned))
-        *request_of(log, thread) = request;
+    if (at && take_number(at, glog->end, 10, &aligned)) {
+        request->size = size;
+        request->aligned = aligned;
+    }
     return true;
 }
 

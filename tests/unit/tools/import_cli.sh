@@ -58,17 +58,21 @@ paddle)
     expect 0 "$kedge" import old.log -o old.kcap --json
     json "(j['peak_live_bytes'], j['live_bytes'], j['from']) == (2304, 768, 'paddle')"
     keys_stand_in import
-    # Memory runs out: one thread gets its memory after a while, the other one does not.
+    # Memory runs out: one thread gets its memory after a while, the other one does not. The lines and their order are those of
+    # PaddlePaddle 2.6.2.
     safe=stream_safe_cuda_allocator.cc
     {
         want 512 512; alloc 512 0x7f0000000000; echo "START step"
-        glog $safe:248 "Allocation failed when allocating 8589934592 bytes"; glog $safe:248 "Allocation failed when allocating 1024 bytes" 88
-        glog $safe:254 "Still allocation failed after release memory from all streams"
+        glog $safe:195 "Allocation failed when allocating 8589934592 bytes"; glog $safe:195 "Allocation failed when allocating 1024 bytes" 88
+        for thread in 4711 88; do glog $safe:247 "Release 0 bytes memory from all streams" $thread; done
+        glog $auto:70 "Allocate 8589934592 bytes, aligned to 8589934592"; want 1024 1024 88; alloc 1024 0x7f0000000200 88
+        glog gpu_info.cc:224 "[cudaMalloc] size=8192 MB, result=2"
+        glog $safe:200 "Still allocation failed after release memory from all streams"
     } >oom.log
     expect 0 "$kedge" import oom.log -o oom.kcap
     has out "1 allocation failed"
     expect 0 "$kedge" report oom.kcap --view oom --json
-    json "[(o['requested_bytes'], o['live_bytes'], o['anchor'], o['free_bytes']) for o in j['ooms']] == [(8 << 30, 512, 'step', None)]"
+    json "[(o['requested_bytes'], o['live_bytes'], o['anchor'], o['free_bytes']) for o in j['ooms']] == [(8 << 30, 1536, 'step', None)]"
     expect 0 "$kedge" import run.log -o ranked.kcap --rank 3
     expect 0 "$kedge" ranks ranked.kcap --json
     json "j['ranks'][0]['rank'] == '3'"
