@@ -6,6 +6,7 @@ import csv
 import json
 import pathlib
 import pickle
+import re
 
 from regresskit import (SMALL_WINDOW, SOT, SOURCE, check, foreign_traces, kedge_run, main, run, same, same_by_log, seed_row,
                         tool, tool_json, trace_facts)
@@ -19,6 +20,40 @@ def a_log_of_paddles_allocator_says_what_the_capture_says():
     # What needs call sites or uses says that it has none.
     text = tool("suggest", "pir.log.kcap", "-o", "none.yaml", rc=2)
     check("no uses" in text, f"suggest says: {text}")
+
+
+def rounded_peak(events):
+    """Most live bytes of rows of a csv, each block rounded to 256, as PaddlePaddle counts."""
+    live, now, most = {}, 0, 0
+    for row in events:
+        if row["op"] == "a":
+            live[row["id"]] = -(-int(row["size"]) // 256) * 256
+            now += live[row["id"]]
+        else:
+            now -= live.pop(row["id"])
+        most = max(most, now)
+    return most
+
+
+def a_log_of_the_real_paddle_has_the_figures_that_paddle_counts():
+    log = SOURCE / "tests" / "data" / "paddle-2.6.2.log"
+    text = log.read_text(encoding="utf-8")
+    said = json.loads(re.search(r"^figures (.*)$", text, re.M)[1])
+    made = tool_json("import", log, "-o", "real.kcap")
+    for what in ("Alloc ", "Free "):
+        same(what, made["allocated_count" if what == "Alloc " else "freed_count"], text.count(f"] {what}"))
+    same("pieces left out", made["left_out_count"], 0)
+    same("reserved", tool_json("report", "real.kcap")["peak_reserved_bytes"], said["apart"]["max_reserved"])
+    tool("export", "real.kcap", "--to", "csv", "-o", "real.csv")
+    with open("real.csv", newline="", encoding="utf-8") as f:
+        same("peak live, as PaddlePaddle counts", rounded_peak(csv.DictReader(f)), said["exact"]["max_allocated"])
+    # The model of Paddle's allocator asks the driver as often as Paddle did.
+    same("calls of the driver", tool_json("whatif", "real.kcap", "--policy", "paddle")["passes"][0]["driver_calls"],
+         text.count("] Not found and reallocate "))
+    # Of the step: what stands between the lines by which the script tells of it.
+    inside = text.partition("START step_0")[2].partition("END step_0")[0]
+    step = tool_json("report", "real.kcap", "--from", "step_0", "--to", "step_0")
+    same("allocations of the step", (step["allocated_count"], step["freed_count"]), (inside.count("] Alloc "), inside.count("] Free ")))
 
 
 class Plain(pickle.Unpickler):
@@ -96,4 +131,5 @@ def snapshots_of_pytorch_have_the_figures_of_their_traces():
 
 
 if __name__ == "__main__":
-    main(a_log_of_paddles_allocator_says_what_the_capture_says, snapshots_of_pytorch_have_the_figures_of_their_traces)
+    main(a_log_of_paddles_allocator_says_what_the_capture_says, a_log_of_the_real_paddle_has_the_figures_that_paddle_counts,
+         snapshots_of_pytorch_have_the_figures_of_their_traces)

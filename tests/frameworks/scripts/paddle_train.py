@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Trains a small network with PaddlePaddle: a perceptron, or with --conv a convolutional one; --static by to_static."""
+"""Trains a small network with PaddlePaddle: a perceptron, or with --conv a convolutional one; --static by to_static.
+
+--say: each step says when it begins and ends.
+"""
 import argparse
 import json
 import time
@@ -10,6 +13,7 @@ from paddle import nn
 options = argparse.ArgumentParser()
 options.add_argument("--conv", action="store_true")
 options.add_argument("--static", action="store_true")
+options.add_argument("--say", action="store_true")
 options.add_argument("--steps", type=int, default=8)
 options.add_argument("--batch", type=int, default=64)
 args = options.parse_args()
@@ -35,6 +39,11 @@ class Convolutional(nn.Layer):
         return self.head(paddle.flatten(self.layers(x), 1))
 
 
+def say(*words):
+    if args.say:
+        print(*words, flush=True)
+
+
 def main():
     paddle.seed(7)
     net = Convolutional() if args.conv else Perceptron()
@@ -44,6 +53,7 @@ def main():
     times = []
     for step in range(args.steps):
         began = time.process_time()
+        say(f"START step_{step}")
         # Batches differ in size, as real ones do.
         batch = args.batch + 8 * (step % 3)
         x = paddle.randn([batch, 3, 32, 32] if args.conv else [batch, 256])
@@ -53,6 +63,7 @@ def main():
         optimizer.step()
         optimizer.clear_grad()
         print(f"step {step} loss {float(loss):.6g}")
+        say(f"END step_{step}")
         times.append(time.process_time() - began)
     cuda = paddle.device.cuda
     figures = {"exact": {"allocated": cuda.memory_allocated(), "max_allocated": cuda.max_memory_allocated()},
