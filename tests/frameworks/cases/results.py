@@ -8,7 +8,8 @@ HEAD = """# Frameworks on the simulated device: results
 
 Made by `tests/frameworks/run` on {day}; do not edit. Runs without kedge and in the modes `off`, `track` and `pool` are compared.
 Reserved bytes and free memory are not, because kedge changes them, nor counts of segments (`num_device_*`, `num_sync_all_streams`).
-`tests/frameworks/run --write` takes the last result of each row, which may come from different states of the sources.
+`tests/frameworks/run --write` takes the last result of each row, and a section as it was if results of its rows are lacking:
+they may come from different states of the sources.
 
 - *seen*: allocations in the capture over the requests that the simulated driver's log knows of the run without kedge (`pool`).
 - *stacks*: of these, without memory of graphs, those whose native / Python stack equals that of a witness that does not know kedge
@@ -78,35 +79,52 @@ def line(result):
             f"{cpu(result)} | {'%(runs)d / %(reuses)d / %(premature)d' % late if late else '-'} |")
 
 
-def page(tables, done):
-    """results.md. A table of cases may have a section(done) of its own, for rows of another kind."""
-    out = [HEAD.format(day=datetime.date.today().isoformat())]
+def sections_of(text):
+    """{title: lines} of a page's sections."""
+    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in ("\n" + text).split("\n## ")[1:]}
+
+
+def rows_of_framework(table, env, rows):
+    """The section of a framework in one of its environments."""
+    yield "| case | allocator | as without kedge | exit | seen | stacks | line | utilisation | reserved | CPU | late: runs / reuses / too early |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield from (line(d) for d in rows)
+    mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
+    if mutants:
+        yield "\nWith one safety device of the library switched off: " + "; ".join(mutants) + "."
+    unshown = [f"`{c.name}` ({api}): {why}" for c in table.CASES if env in c.envs for api, why in c.unshown.items()]
+    if unshown:
+        yield "\nWhere none showed, and which were tried: " + "; ".join(unshown) + "."
+
+
+def parts(tables):
+    """What has a section each: (title without CPython's version, names of its rows, environment, table). A table of cases may have a
+    section(done) of its own, for rows of another kind."""
     for table in tables:
-        envs = list(dict.fromkeys(e for c in table.CASES for e in c.envs)) if not hasattr(table, "section") else []
-        if not envs:
-            names = {r.name for c in table.CASES for r in c.rows(False)}
-            rows = [d for d in done if d["row"] in names]
-            out += [f"\n## {table.TITLE}\n", *table.section(rows)] if rows else []
-        for env in envs:
-            names = {r.name for c in table.CASES for r in c.rows(False) if r.env == env}
-            rows = [d for d in done if d["row"] in names]
-            if not rows:
-                continue
-            ready = harness.is_ready(env)
-            which = f"{harness.version_of(env, table.PACKAGE)}" + (f", CPython {harness.python_of(env)}" if ready else "")
-            out.append(f"\n## {table.TITLE} {which}\n")
-            out.append("| case | allocator | as without kedge | exit | seen | stacks | line | utilisation | reserved | CPU | late: runs / reuses / too early |")
-            out.append("|---|---|---|---|---|---|---|---|---|---|---|")
-            out += [line(d) for d in rows]
-            mutants = [f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in rows if d.get("mutant")]
-            if mutants:
-                out.append("\nWith one safety device of the library switched off: " + "; ".join(mutants) + ".")
-            unshown = [f"`{c.name}` ({api}): {why}" for c in table.CASES if env in c.envs for api, why in c.unshown.items()]
-            if unshown:
-                out.append("\nWhere none showed, and which were tried: " + "; ".join(unshown) + ".")
-    lacking = sorted({r.name for t in tables for c in t.CASES for r in c.rows(False)} - {d["row"] for d in done})
+        rows = [r for c in table.CASES for r in c.rows(False)]
+        if hasattr(table, "section"):
+            yield table.TITLE, {r.name for r in rows}, None, table
+            continue
+        for env in dict.fromkeys(e for c in table.CASES for e in c.envs):
+            yield f"{table.TITLE} {harness.version_of(env, table.PACKAGE)}", {r.name for r in rows if r.env == env}, env, table
+
+
+def page(tables, done, old=""):
+    """results.md. A section stays as in `old` if results of its rows are lacking."""
+    out, was = [HEAD.format(day=datetime.date.today().isoformat())], sections_of(old)
+    have, lacking = {d["row"] for d in done}, set()
+    for title, names, env, table in parts(tables):
+        full = title + (f", CPython {harness.python_of(env)}" if env and harness.is_ready(env) else "")
+        kept = next((t for t in was if t == title or t.startswith(title + ", CPython ")), None)
+        if names - have and kept:
+            out += [f"\n## {kept}\n", was[kept]]
+            continue
+        lacking |= names - have
+        rows = [d for d in done if d["row"] in names]
+        if rows:
+            out += [f"\n## {full}\n", *(rows_of_framework(table, env, rows) if env else table.section(rows))]
     if lacking:
-        out += ["\n## Not run\n", "No result of " + ", ".join(f"`{n}`" for n in lacking) + "."]
+        out += ["\n## Not run\n", "No result of " + ", ".join(f"`{n}`" for n in sorted(lacking)) + "."]
     wrong = [f"- `{d['row']}`: {w.splitlines()[0][:300]}" for d in done for w in d["wrong"]]
     if wrong:
         out += ["\n## What is not the same\n", *wrong]
@@ -200,3 +218,27 @@ def in_readme(readme, text):
     head, _, rest = readme.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return "\n".join([head + BEGIN, "", *short_form(text), "", END + tail])
+
+
+# ---- kedge beside other tools (tests/frameworks/compare) ----
+
+COMPARED_BEGIN, COMPARED_END = "<!-- compared: made by tests/frameworks/compare --readme -->", "<!-- end of compared -->"
+COMPARED_HEAD = """# kedge beside other tools: results
+
+Made by `tests/frameworks/compare --write` on {day}; do not edit. `scripts/torch_leak.py --leak` on the simulated device;
+{versions}; {rounds} rounds. `compare --help` says what the columns mean.
+
+- CPU is that of the whole process, of which importing PyTorch is the larger part. Machine shared with other work.
+- Threads of the backward pass have no Python stack. kedge gives their memory the stack of the main thread.
+- memray follows the host's memory, as its documentation says. It does not see the device's here either, which is the host's.
+- Hints release what is not used any more; its content is lost. torch_memory_saver copies it to the host, and it can be used again.
+
+"""
+
+
+def compared_in_readme(readme, text):
+    """The top README with the table of compared.md, but for the runs without a tool."""
+    head, _, rest = readme.partition(COMPARED_BEGIN)
+    _, _, tail = rest.partition(COMPARED_END)
+    rows = [l for l in text.splitlines() if l.startswith("|") and not l.startswith("| none |")]
+    return "\n".join([head + COMPARED_BEGIN, *rows, COMPARED_END + tail])
