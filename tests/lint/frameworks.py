@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lint.frameworks: the top README's table of frameworks is the short form of tests/frameworks/results.md.
+"""lint.frameworks: the top README's table of frameworks is the short form of tests/frameworks/results.md, and its table of other
+tools is that of tests/frameworks/other_tools.md.
 
 Guards figures that nobody measured: a table kept by hand says what was once hoped for.
 """
@@ -20,9 +21,13 @@ TABLE = """
 | gpt | async | yes | 0 | 100 % of 90 | 100 % | 0.969 | 94 / 92 | 3.1 | 2 / 40 / 0 |
 """
 
+OTHERS = results.OTHERS_HEAD.format(day="2026-01-01", versions="PyTorch 2.0", rounds=5) + "| tool | CPU |\n|---|---|\n| memray | 1.80 |\n"
+
 
 def check(root, complain):
-    readme, table = lintkit.read(root / "README.md"), lintkit.read(root / "tests" / "frameworks" / "results.md")
+    readme, table, others = (lintkit.read(root / name) for name in ("README.md", "tests/frameworks/results.md", "tests/frameworks/other_tools.md"))
+    if results.others_in_readme(readme, others) != readme:
+        complain("README.md: its table of other tools is not that of tests/frameworks/other_tools.md: tests/frameworks/other_tools --readme")
     if results.in_readme(readme, table) != readme:
         complain("README.md: its table of frameworks is not that of tests/frameworks/results.md: tests/frameworks/run --readme")
     if "**no**" in table:
@@ -31,12 +36,16 @@ def check(root, complain):
 
 def clean(root):
     lintkit.write(root, "tests/frameworks/results.md", TABLE)
-    lintkit.write(root, "README.md", results.in_readme("# x\n\nBefore.\n\n" + results.BEGIN + results.END + "\n\nBehind.\n", TABLE))
+    lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS)
+    readme = f"# x\n\nBefore.\n\n{results.BEGIN}{results.END}\n\nBetween.\n{results.OTHERS_BEGIN}{results.OTHERS_END}\n\nBehind.\n"
+    lintkit.write(root, "README.md", results.others_in_readme(results.in_readme(readme, TABLE), OTHERS))
 
 
 lintkit.main(check, clean, [
     ("another figure", lambda root: lintkit.write(root, "tests/frameworks/results.md", TABLE.replace("| 0 |", "| 1 |").replace("100 % of 90", "98 % of 90"))),
     ("a row that went", lambda root: lintkit.write(root, "tests/frameworks/results.md", TABLE.replace("gpt", "case"))),
     ("a row that is not the same", lambda root: lintkit.write(root, "tests/frameworks/results.md", TABLE.replace("| yes |", "| **no** |"))),
+    ("another figure of another tool", lambda root: lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS.replace("1.80", "1.8"))),
+    ("a tool that went", lambda root: lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS.replace("| memray | 1.80 |\n", ""))),
     ("no table", lambda root: lintkit.write(root, "README.md", "# x\n")),
 ])

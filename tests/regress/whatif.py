@@ -462,7 +462,7 @@ def a_log_of_rmm_is_played():
 
 
 TABLE_TRACES = ("sot-full-pir", "unify")
-TABLE_BEGIN, TABLE_END = "<!-- whatif: made by tests/regress/whatif.py print_table -->\n\n", "\n<!-- end of whatif -->"
+TABLE_BEGIN, TABLE_END = "<!-- whatif: made by tests/regress/whatif.py print_table -->\n", "<!-- end of whatif -->"
 TABLE_ROWS = {"kedge": "kedge, `cudaMallocAsync`", "kedge-eager": "the same, `remap=eager`", "kedge-sync": "kedge, `cudaMalloc`",
               "native": "no pool: `cudaMalloc` each time", "torch": "PyTorch", "torch-expandable": "PyTorch, expandable segments",
               "paddle": "Paddle, auto-growth", "rmm": "RMM's pool", "async": "cudaMallocAsync, as documented"}

@@ -220,15 +220,15 @@ def in_readme(readme, text):
     return "\n".join([head + BEGIN, "", *short_form(text), "", END + tail])
 
 
-# ---- kedge beside other tools (tests/frameworks/compare) ----
+# ---- kedge beside other tools (tests/frameworks/other_tools) ----
 
-COMPARED_BEGIN, COMPARED_END = "<!-- compared: made by tests/frameworks/compare --readme -->", "<!-- end of compared -->"
-COMPARED_HEAD = """# kedge beside other tools: results
+OTHERS_BEGIN, OTHERS_END = "<!-- other tools: made by tests/frameworks/other_tools --readme -->", "<!-- end of other tools -->"
+OTHERS_HEAD = """# kedge beside other tools: results
 
-Made by `tests/frameworks/compare --write` on {day}; do not edit. `scripts/torch_leak.py --leak` on the simulated device;
-{versions}; {rounds} rounds. `compare --help` says what the columns mean.
+Made by `tests/frameworks/other_tools --write` on {day}; do not edit. `scripts/torch_leak.py --leak` on the simulated device;
+{versions}; {rounds} rounds. `other_tools --help` says what the columns mean.
 
-- CPU is that of the whole process, of which importing PyTorch is the larger part. Machine shared with other work.
+- CPU is that of the whole process, importing PyTorch included, on a machine shared with other work.
 - Threads of the backward pass have no Python stack. kedge gives their memory the stack of the main thread.
 - memray follows the host's memory, as its documentation says. It does not see the device's here either, which is the host's.
 - Hints release what is not used any more; its content is lost. torch_memory_saver copies it to the host, and it can be used again.
@@ -236,9 +236,9 @@ Made by `tests/frameworks/compare --write` on {day}; do not edit. `scripts/torch
 """
 
 
-def compared_in_readme(readme, text):
-    """The top README with the table of compared.md, but for the runs without a tool."""
-    head, _, rest = readme.partition(COMPARED_BEGIN)
-    _, _, tail = rest.partition(COMPARED_END)
+def others_in_readme(readme, text):
+    """The top README with the table of other_tools.md, but for the runs without a tool."""
+    head, _, rest = readme.partition(OTHERS_BEGIN)
+    _, _, tail = rest.partition(OTHERS_END)
     rows = [l for l in text.splitlines() if l.startswith("|") and not l.startswith("| none |")]
-    return "\n".join([head + COMPARED_BEGIN, *rows, COMPARED_END + tail])
+    return "\n".join([head + OTHERS_BEGIN, *rows, OTHERS_END + tail])
