@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Logs of Paddle's allocator, GLOG_v=10 (or GLOG_vmodule=auto_growth_best_fit_allocator=10), mixed with whatever else the program
+ * Logs of Paddle's allocator, GLOG_v=10 (or GLOG_vmodule='auto_growth*=10'), mixed with whatever else the program
  * says:
  *
  *     I0721 08:12:01.215407  4711 auto_growth_best_fit_allocator.cc:106] Allocate 3538900 bytes, aligned to 3538944, extra size 0
