@@ -11,6 +11,7 @@
 #define KEDGE_TOOLS_REPORT_H
 
 #include "tools/figures.h"
+#include "tools/patterns.h"
 #include "tools/rowpick.h"
 #include "tools/sources.h"
 #include "tools/stepview.h"
@@ -197,6 +198,41 @@ void report_timeline_print(const struct report *report);
 /* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
 void report_patterns_print(const struct report *report);
 void report_patterns_json(struct json *json, const struct report *report);
+
+/* A pattern's key in JSON, its name in a table, and what to do about it. */
+struct report_pattern {
+    const char *key, *name, *advice;
+};
+
+/* Why blocks are not judged: the key in JSON, and the end of "12 blocks: they ...". */
+struct report_doubt {
+    const char *key, *why;
+};
+
+const struct report_pattern *report_pattern(enum patterns_kind pattern);
+const struct report_doubt *report_doubt(enum patterns_doubt doubt);
+
+/* Does the capture say whether blocks show this pattern? */
+bool report_tells_pattern(const struct report *report, enum patterns_kind pattern);
+
+/* The findings of all patterns, what saves most first, unless the report has --sort. */
+struct report_findings {
+    struct patterns_figures figures;
+    struct trace_sum sum[PATTERNS_COUNT]; /* of the blocks that show a pattern */
+    struct patterns_row *row;             /* those that --filter keeps */
+    size_t count;
+    char **titles; /* of the first `shown`: who asked */
+    char **others; /* likewise, of a redundant one: whose memory it could use */
+    size_t shown;
+};
+
+/* With titles of `most` rows; report_findings_done gives all of it back. */
+void report_findings_find(
+        const struct report *report, uint64_t most, struct report_findings *ret_findings);
+void report_findings_done(struct report_findings *findings);
+
+/* What to do about one of the first `shown`, and with whose memory; the caller frees it. */
+char *report_findings_advice(const struct report_findings *findings, size_t at);
 
 /* On which streams memory is asked for, and by whom (report_streams.c). */
 void report_streams_print(const struct report *report);

@@ -4,124 +4,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/evictsets.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
 #define STACK_LINES   6
 #define WARM_UP_SHOWN 3
 #define WIDE_COLUMNS  112
-
-/* The records of one managed set: of a hint on a device. */
-struct set {
-    int rule, device;
-    const struct read_evict *step; /* in order */
-    size_t count;
-    size_t warm_up; /* the first so many went without an order of use; count = all */
-    size_t ended;   /* the steps behind them have not ended */
-};
-
-struct sets {
-    struct set *at;
-    size_t count, room;
-};
-
-static struct set *set_of(struct sets *sets, int rule, int device)
-{
-    for (size_t i = 0; i < sets->count; i++)
-        if (sets->at[i].rule == rule && sets->at[i].device == device)
-            return &sets->at[i];
-    VEC_PUSH(sets->at, sets->count, sets->room) = (struct set){.rule = rule, .device = device};
-    return &sets->at[sets->count - 1];
-}
-
-static void add_step(struct set *set, const struct read_evict *step)
-{
-    if (set->count == 0)
-        set->step = step;
-    if (set->warm_up == set->count && !(step->what.flags & FORMAT_EVICT_PLANNED))
-        set->warm_up++;
-    set->count++;
-    if (!(step->what.flags & FORMAT_EVICT_RUNNING))
-        set->ended = set->count;
-}
-
-/* The reader has the steps of a set beside each other. A set may have none: the process was killed in the first. */
-static struct sets find_sets(const struct read_capture *capture)
-{
-    struct sets sets = {0};
-
-    for (size_t i = 0; i < capture->evict_count; i++)
-        add_step(set_of(&sets, capture->evict[i].rule, capture->evict[i].what.device),
-                &capture->evict[i]);
-    for (size_t i = 0; i < capture->kept_count; i++)
-        (void)set_of(&sets, capture->kept[i].rule, capture->kept[i].device);
-    for (size_t i = 0; i < capture->short_count; i++)
-        (void)set_of(&sets, capture->shorts[i].rule, capture->shorts[i].device);
-    return sets;
-}
-
-struct moved {
-    const struct format_evict *what;
-};
-
-static int by_moved(const void *left, const void *right)
-{
-    const struct format_evict *a = ((const struct moved *)left)->what;
-    const struct format_evict *b = ((const struct moved *)right)->what;
-    uint64_t moved_a = a->moved_in + a->moved_out;
-    uint64_t moved_b = b->moved_in + b->moved_out;
-
-    if (moved_a != moved_b)
-        return moved_a < moved_b ? -1 : 1;
-    return a->step < b->step ? -1 : a->step > b->step;
-}
-
-/* The step that is the middle one by what was moved, of those that went by an order of use and have ended; NULL: there is none. */
-static const struct format_evict *median_of(const struct set *set)
-{
-    size_t count = set->ended > set->warm_up ? set->ended - set->warm_up : 0;
-    struct moved *rows = vec_new(count, sizeof(*rows));
-
-    for (size_t i = 0; i < count; i++)
-        rows[i].what = &set->step[set->warm_up + i].what;
-    VEC_SORT(rows, count, by_moved);
-    const struct format_evict *median = count ? rows[(count - 1) / 2].what : NULL;
-    free(rows);
-    return median;
-}
-
-static struct format_evict sum_of(const struct set *set)
-{
-    struct format_evict sum = {0};
-
-    for (size_t i = 0; i < set->count; i++) {
-        const struct format_evict *what = &set->step[i].what;
-
-        sum.moved_in += what->moved_in;
-        sum.moved_out += what->moved_out;
-        sum.count_in += what->count_in;
-        sum.count_out += what->count_out;
-        sum.dropped += what->dropped;
-        sum.late += what->late;
-        sum.layout_ns += what->layout_ns;
-        sum.evict_ns += what->evict_ns;
-        sum.stall_ns += what->stall_ns;
-        if (what->in_bytes_high > sum.in_bytes_high)
-            sum.in_bytes_high = what->in_bytes_high;
-    }
-    return sum;
-}
-
-/* UINT64_MAX: not known, since the order of use was not. */
-static uint64_t bound_of(const struct format_evict *what)
-{
-    return what->bound || what->flags & FORMAT_EVICT_PLANNED ? what->bound : UINT64_MAX;
-}
-
-static bool is_paper(const struct set *set)
-{
-    return set->count && set->step[set->count - 1].what.flags & FORMAT_EVICT_PAPER;
-}
 
 static double ms_of(uint64_t ns)
 {
@@ -130,90 +19,17 @@ static double ms_of(uint64_t ns)
 
 /* ---- blocks that stay ---- */
 
-static const char *why_text(enum format_kept_why why)
-{
-    static const char *const texts[FORMAT_KEPT_COUNT] = {
-            [FORMAT_KEPT_NONE] = "for a reason that this kedge does not know",
-            [FORMAT_KEPT_GRAPH] = "named by a graph",
-            [FORMAT_KEPT_SHOWN] = "shown to another process or library",
-            [FORMAT_KEPT_REGISTERED] = "registered with NCCL",
-            [FORMAT_KEPT_POINTER] = "pointed to from data on the device",
-            [FORMAT_KEPT_UNTOLD] = "live at a launch whose parameters the driver does not tell",
-            [FORMAT_KEPT_HINT] = "held by a pin hint",
-            [FORMAT_KEPT_HOST] = "no host memory for the content",
-            [FORMAT_KEPT_DRIVER] = "refused by the driver",
-            [FORMAT_KEPT_UNUSED] =
-                    "named by no call in the step that was learnt (while there is room)",
-    };
-
-    return texts[why];
-}
-
-static const char *why_word(enum format_kept_why why)
-{
-    static const char *const words[FORMAT_KEPT_COUNT] = {"unknown", "graph", "shown", "registered",
-            "pointer", "untold_launch", "pin", "host_memory", "driver", "unused"};
-
-    return words[why];
-}
-
-/* Blocks of one call site that stay for one reason. */
-struct group {
-    uint32_t stack;
-    enum format_kept_why why;
-    struct trace_sum sum;
-    const char *anchor; /* of the first */
-};
-
-static int largest_first(const void *left, const void *right)
-{
-    const struct group *a = left;
-    const struct group *b = right;
-
-    if (a->sum.bytes != b->sum.bytes)
-        return a->sum.bytes > b->sum.bytes ? -1 : 1;
-    if (a->why != b->why)
-        return a->why < b->why ? -1 : 1;
-    return (a->stack > b->stack) - (a->stack < b->stack);
-}
-
-/* The caller frees the array. */
-static struct group *group_kept(const struct load *load, const struct set *set, size_t *ret_count)
-{
-    const struct read_capture *capture = load->capture;
-    struct group *groups = vec_new(capture->kept_count, sizeof(*groups));
-    size_t count = 0;
-
-    for (size_t i = 0; i < capture->kept_count; i++) {
-        const struct read_kept *kept = &capture->kept[i];
-        size_t at = 0;
-
-        if (kept->rule != set->rule || kept->device != set->device)
-            continue;
-        while (at < count
-                && (groups[at].stack != load->kept_stacks[i] || groups[at].why != kept->why))
-            at++;
-        if (at == count)
-            groups[count++] = (struct group){
-                    .stack = load->kept_stacks[i], .why = kept->why, .anchor = kept->path};
-        trace_sum_add(&groups[at].sum, kept->size);
-    }
-    VEC_SORT(groups, count, largest_first);
-    *ret_count = count;
-    return groups;
-}
-
-static void print_kept(const struct report *report, const struct set *set)
+static void print_kept(const struct report *report, const struct evictsets_set *set)
 {
     size_t count;
-    struct group *groups = group_kept(&report->load, set, &count);
+    struct evictsets_kept *groups = evictsets_group_kept(&report->load, set, &count);
     size_t shown = count < report->top ? count : (size_t)report->top;
     char **titles = title_rows(report->symbols, TITLE_STACKS(groups), shown);
 
     if (count)
         puts("  blocks that stay in:");
     for (size_t i = 0; i < shown; i++) {
-        char *text = vec_format("%s: %s", why_text(groups[i].why), titles[i]);
+        char *text = vec_format("%s: %s", evictsets_why_text(groups[i].why), titles[i]);
 
         printf("    %11s %6" PRIu64 " block%-3s", render_bytes(groups[i].sum.bytes).text,
                 groups[i].sum.count, render_s(groups[i].sum.count));
@@ -238,12 +54,7 @@ static char *anchor_text(const struct read_short *what)
                           : vec_format("in %s", what->path);
 }
 
-static bool is_short_of(const struct read_short *what, const struct set *set)
-{
-    return what->rule == set->rule && what->device == set->device;
-}
-
-static void print_shorts(const struct report *report, const struct set *set)
+static void print_shorts(const struct report *report, const struct evictsets_set *set)
 {
     const struct read_capture *capture = report->load.capture;
     const struct read_short *most = NULL;
@@ -252,8 +63,8 @@ static void print_shorts(const struct report *report, const struct set *set)
     for (size_t i = 0; i < capture->short_count; i++) {
         const struct read_short *what = &capture->shorts[i];
 
-        count += is_short_of(what, set);
-        if (is_short_of(what, set) && (!most || what->needed > most->needed))
+        count += evictsets_is_short(what, set);
+        if (evictsets_is_short(what, set) && (!most || what->needed > most->needed))
             most = what;
     }
     if (!most)
@@ -262,7 +73,8 @@ static void print_shorts(const struct report *report, const struct set *set)
     char *text = vec_format("the largest needed %s at once and %s could be had: %s",
             render_bytes(most->needed).text, render_bytes(most->room).text, anchor);
     printf("  %s%" PRIu64 " call%s %s: out of memory under the cap%s\n    ", report->ink.red, count,
-            render_s(count), is_paper(set) ? "would have failed" : "failed", report->ink.off);
+            render_s(count), evictsets_is_paper(set) ? "would have failed" : "failed",
+            report->ink.off);
     render_label(stdout, text, 4, 4);
     free(text);
     free(anchor);
@@ -294,7 +106,7 @@ static void print_step(const char *label, bool is_step, const struct format_evic
         (void)snprintf(name, sizeof(name), "%s %" PRIu64, label, what->step);
     printf("  %-13s %11s %11s %11s %11s", is_step ? name : label, render_bytes(what->moved_in).text,
             render_bytes(what->moved_out).text, render_bytes(what->dropped).text,
-            is_step ? render_bytes(bound_of(what)).text : "");
+            is_step ? render_bytes(evictsets_bound(what)).text : "");
     if (is_wide())
         printf(" %11s %5" PRIu64 " %10.3f %10.3f %10.3f\n", render_bytes(what->in_bytes_high).text,
                 what->late, ms_of(what->layout_ns), ms_of(what->evict_ns), ms_of(what->stall_ns));
@@ -302,21 +114,14 @@ static void print_step(const char *label, bool is_step, const struct format_evic
         printf(" %5" PRIu64 " %9.3f\n", what->late, ms_of(what->stall_ns));
 }
 
-static const char *label_of(const struct set *set, size_t number)
-{
-    if (number >= set->ended)
-        return "unfinished";
-    return number < set->warm_up && set->warm_up < set->count ? "warm-up" : "step";
-}
-
-static void print_some(const struct set *set, size_t first, size_t end)
+static void print_some(const struct evictsets_set *set, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)
-        print_step(label_of(set, i), true, &set->step[i].what);
+        print_step(evictsets_label(set, i), true, &set->step[i].what);
 }
 
 /* As many at the beginning as at the end. */
-static void print_all_rows(const struct report *report, const struct set *set)
+static void print_all_rows(const struct report *report, const struct evictsets_set *set)
 {
     size_t top = (size_t)report->top;
 
@@ -330,9 +135,9 @@ static void print_all_rows(const struct report *report, const struct set *set)
 }
 
 /* How it began, and what became the habit. */
-static void print_few_rows(const struct set *set)
+static void print_few_rows(const struct evictsets_set *set)
 {
-    const struct format_evict *median = median_of(set);
+    const struct format_evict *median = evictsets_median(set);
     size_t begun = median ? set->warm_up : set->ended;
     size_t shown = begun < WARM_UP_SHOWN ? begun : WARM_UP_SHOWN;
 
@@ -352,7 +157,7 @@ static void print_times(const char *where, const struct format_evict *what)
             ms_of(what->layout_ns), ms_of(what->evict_ns), ms_of(what->stall_ns), where);
 }
 
-static void print_states(const struct set *set)
+static void print_states(const struct evictsets_set *set)
 {
     const struct format_evict *what = &set->step[set->count - 1].what;
     const uint64_t *bytes = what->state_bytes;
@@ -368,7 +173,7 @@ static void print_states(const struct set *set)
 }
 
 /* The cap and how near it some of the steps came. */
-static void print_cap(const struct set *set, size_t first, size_t end, const char *when)
+static void print_cap(const struct evictsets_set *set, size_t first, size_t end, const char *when)
 {
     uint64_t low = UINT64_MAX;
     uint64_t high = 0;
@@ -393,7 +198,7 @@ static void print_cap(const struct set *set, size_t first, size_t end, const cha
 }
 
 /* At whose end most was managed: at the end of the program all of it is freed. */
-static const struct format_evict *step_of_most(const struct set *set)
+static const struct format_evict *step_of_most(const struct evictsets_set *set)
 {
     const struct format_evict *most = &set->step[0].what;
 
@@ -403,7 +208,7 @@ static const struct format_evict *step_of_most(const struct set *set)
     return most;
 }
 
-static void print_set_head(const struct report *report, const struct set *set)
+static void print_set_head(const struct report *report, const struct evictsets_set *set)
 {
     const struct load_hint *hint = &report->load.hints[set->rule];
     char *steps = set->ended ? vec_format("%zu step%s", set->ended, render_s(set->ended))
@@ -422,16 +227,16 @@ static void print_set_head(const struct report *report, const struct set *set)
         printf("  %" PRIu64 " block%s, %s\n", most->units, render_s(most->units),
                 render_bytes(most->bytes).text);
     }
-    if (is_paper(set))
+    if (evictsets_is_paper(set))
         puts("  on paper only: nothing was moved, and no call waited");
     print_cap(set, 0, steady, "warm-up: ");
     print_cap(set, steady, set->count, steady ? "then: " : "");
 }
 
-static void print_steps(const struct report *report, const struct set *set)
+static void print_steps(const struct report *report, const struct evictsets_set *set)
 {
-    const struct format_evict *median = median_of(set);
-    const struct format_evict sum = sum_of(set);
+    const struct format_evict *median = evictsets_median(set);
+    const struct format_evict sum = evictsets_sum(set);
     char where[40];
 
     print_head();
@@ -453,7 +258,7 @@ static void print_steps(const struct report *report, const struct set *set)
 
 void report_evict_print(const struct report *report)
 {
-    struct sets sets = find_sets(report->load.capture);
+    struct evictsets sets = evictsets_find(report->load.capture);
 
     if (sets.count == 0 && report->view == VIEW_EVICTION)
         puts("no block was evicted, or was to be, in this run");
@@ -466,7 +271,7 @@ void report_evict_print(const struct report *report)
         print_shorts(report, &sets.at[i]);
         print_kept(report, &sets.at[i]);
     }
-    free(sets.at);
+    evictsets_done(&sets);
 }
 
 /* ---- JSON ---- */
@@ -501,7 +306,7 @@ static void json_step(struct json *json, const struct read_evict *step)
     json_uint(json, "block_bytes", what->bytes);
     json_uint(json, "cap_bytes", what->cap);
     json_moved(json, what);
-    json_known(json, "in_at_least_bytes", bound_of(what));
+    json_known(json, "in_at_least_bytes", evictsets_bound(what));
     json_uint(json, "use_count", what->uses);
     json_uint(json, "look_count", what->looks);
     for (unsigned i = 0; i < FORMAT_EVICT_STATES; i++)
@@ -509,16 +314,17 @@ static void json_step(struct json *json, const struct read_evict *step)
     json_end(json, '}');
 }
 
-static void json_kept(struct json *json, const struct report *report, const struct set *set)
+static void json_kept(
+        struct json *json, const struct report *report, const struct evictsets_set *set)
 {
     size_t count;
-    struct group *groups = group_kept(&report->load, set, &count);
+    struct evictsets_kept *groups = evictsets_group_kept(&report->load, set, &count);
     char **titles = title_rows(report->symbols, TITLE_STACKS(groups), count);
 
     json_begin(json, "kept", '[');
     for (size_t i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
-        json_text(json, "why", why_word(groups[i].why));
+        json_text(json, "why", evictsets_why_word(groups[i].why));
         json_text(json, "title", titles[i]);
         json_text(json, "site", symbols_site(report->symbols, groups[i].stack));
         json_text(json, "python", symbols_pysite(report->symbols, groups[i].stack));
@@ -534,13 +340,13 @@ static void json_kept(struct json *json, const struct report *report, const stru
 }
 
 static void json_shorts(
-        struct json *json, const struct read_capture *capture, const struct set *set)
+        struct json *json, const struct read_capture *capture, const struct evictsets_set *set)
 {
     json_begin(json, "not_made", '[');
     for (size_t i = 0; i < capture->short_count; i++) {
         const struct read_short *what = &capture->shorts[i];
 
-        if (!is_short_of(what, set))
+        if (!evictsets_is_short(what, set))
             continue;
         json_begin(json, NULL, '{');
         json_text(json, "anchor", what->path);
@@ -554,17 +360,18 @@ static void json_shorts(
     json_end(json, ']');
 }
 
-static void json_set(struct json *json, const struct report *report, const struct set *set)
+static void json_set(
+        struct json *json, const struct report *report, const struct evictsets_set *set)
 {
     const struct load_hint *hint = &report->load.hints[set->rule];
-    const struct format_evict *median = median_of(set);
-    const struct format_evict sum = sum_of(set);
+    const struct format_evict *median = evictsets_median(set);
+    const struct format_evict sum = evictsets_sum(set);
 
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->id);
     json_text(json, "mode", hintfile_mode_word(hint->mode));
     json_int(json, "device", set->device);
-    json_bool(json, "on_paper", is_paper(set));
+    json_bool(json, "on_paper", evictsets_is_paper(set));
     json_uint(json, "warm_up_count", set->warm_up);
     json_known(json, "median_step", median ? median->step : UINT64_MAX);
     json_begin(json, "total", '{');
@@ -581,11 +388,11 @@ static void json_set(struct json *json, const struct report *report, const struc
 
 void report_evict_json(struct json *json, const struct report *report)
 {
-    struct sets sets = find_sets(report->load.capture);
+    struct evictsets sets = evictsets_find(report->load.capture);
 
     json_begin(json, "eviction", '[');
     for (size_t i = 0; i < sets.count; i++)
         json_set(json, report, &sets.at[i]);
     json_end(json, ']');
-    free(sets.at);
+    evictsets_done(&sets);
 }

@@ -10,10 +10,7 @@
 
 #define STACK_LINES 6
 
-static const struct {
-    const char *key, *name;
-    const char *advice;
-} patterns[PATTERNS_COUNT] = {
+static const struct report_pattern patterns[PATTERNS_COUNT] = {
         [PATTERNS_UNUSED] = {"unused", "never used",
                 "No call uses it: leave the allocation out, or make it when the memory is needed."},
         [PATTERNS_LEAK] = {"leak", "never freed",
@@ -31,9 +28,7 @@ static const struct {
                 "nothing uses it in between."},
 };
 
-static const struct {
-    const char *key, *why;
-} doubts[PATTERNS_DOUBTS] = {
+static const struct report_doubt doubts[PATTERNS_DOUBTS] = {
         {"not_watched", "their uses were not recorded (KEDGE_TRACE=uses=on)"},
         {"lost", "their uses could not be recorded"},
         {"shown", "they were shown to what uses them unseen"},
@@ -48,14 +43,15 @@ static const struct rowpick_field fields[] = {ROWPICK_UINT("saves", struct patte
         ROWPICK_REAL("cost", struct patterns_row, cost)};
 const struct rowpick_fields report_patterns_fields = ROWPICK_FIELDS(fields);
 
-/* The findings of all patterns, what saves most first. */
-struct findings {
-    struct patterns_figures figures;
-    struct patterns_row *row;
-    size_t count;
-    char **titles, **others; /* of the first `shown` */
-    size_t shown;
-};
+const struct report_pattern *report_pattern(enum patterns_kind pattern)
+{
+    return &patterns[pattern];
+}
+
+const struct report_doubt *report_doubt(enum patterns_doubt doubt)
+{
+    return &doubts[doubt];
+}
 
 static bool is_kept(const struct report *report, const struct patterns_row *row)
 {
@@ -66,13 +62,38 @@ static bool is_kept(const struct report *report, const struct patterns_row *row)
             || report_keeps_text(report, VIEW_PATTERNS, patterns[row->pattern].key);
 }
 
-static void rank_findings(const struct report *report, struct findings *ret_findings)
+static void name_findings(const struct report *report, struct report_findings *all)
 {
-    struct findings all = {0};
+    uint32_t *others = vec_new(all->shown + 1, sizeof(*others));
+
+    for (size_t i = 0; i < all->shown; i++)
+        others[i] = all->row[i].other == TRACE_NONE ? 0 : all->row[i].other;
+    all->titles = report_titles(report, VIEW_PATTERNS, TITLE_STACKS(all->row), all->shown);
+    all->others = title_ways(report->symbols, others, sizeof(*others), 0, all->shown);
+    free(others);
+}
+
+static struct trace_sum sum_of(const struct patterns_found *found)
+{
+    struct trace_sum sum = {0};
+
+    for (size_t i = 0; i < found->count; i++) {
+        sum.count += found->row[i].count;
+        sum.bytes += found->row[i].bytes;
+    }
+    return sum;
+}
+
+void report_findings_find(
+        const struct report *report, uint64_t most, struct report_findings *ret_findings)
+{
+    struct report_findings all = {0};
 
     patterns_figure(report->load.trace, report->window, &all.figures);
-    for (unsigned p = 0; p < PATTERNS_COUNT; p++)
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
+        all.sum[p] = sum_of(&all.figures.of[p]);
         all.count += all.figures.of[p].count;
+    }
     all.row = vec_new(all.count + 1, sizeof(*all.row));
     all.count = 0;
     for (unsigned p = 0; p < PATTERNS_COUNT; p++)
@@ -82,17 +103,12 @@ static void rank_findings(const struct report *report, struct findings *ret_find
     VEC_SORT(all.row, all.count, patterns_by_saving);
     report_sort(
             report, VIEW_PATTERNS, &report_patterns_fields, all.row, all.count, sizeof(*all.row));
-    all.shown = all.count < report->top ? all.count : (size_t)report->top;
-    all.titles = report_titles(report, VIEW_PATTERNS, TITLE_STACKS(all.row), all.shown);
-    uint32_t *others = vec_new(all.shown + 1, sizeof(*others));
-    for (size_t i = 0; i < all.shown; i++)
-        others[i] = all.row[i].other == TRACE_NONE ? 0 : all.row[i].other;
-    all.others = title_ways(report->symbols, others, sizeof(*others), 0, all.shown);
-    free(others);
+    all.shown = all.count < most ? all.count : (size_t)most;
+    name_findings(report, &all);
     *ret_findings = all;
 }
 
-static void done(struct findings *findings)
+void report_findings_done(struct report_findings *findings)
 {
     title_done(findings->titles, findings->shown);
     title_done(findings->others, findings->shown);
@@ -100,10 +116,19 @@ static void done(struct findings *findings)
     patterns_free(&findings->figures);
 }
 
-/* Does the capture tell which writes were in vain? */
-static bool tells_dead_writes(const struct report *report)
+char *report_findings_advice(const struct report_findings *findings, size_t at)
 {
-    return strcmp(report_setting(report->load.capture, "dead_writes"), "on") == 0;
+    const struct patterns_row *row = &findings->row[at];
+    const char *advice = patterns[row->pattern].advice;
+
+    return row->other == TRACE_NONE ? vec_text(advice)
+                                    : vec_format("%s that of %s.", advice, findings->others[at]);
+}
+
+bool report_tells_pattern(const struct report *report, enum patterns_kind pattern)
+{
+    return pattern != PATTERNS_DEAD_WRITE
+            || strcmp(report_setting(report->load.capture, "dead_writes"), "on") == 0;
 }
 
 /* ---- text ---- */
@@ -118,20 +143,18 @@ static void print_doubts(const struct patterns_figures *figures)
         printf("  not judged: %s in all\n", render_bytes(figures->doubtful_bytes).text);
 }
 
-static void print_sums(const struct report *report, const struct patterns_figures *figures)
+static void print_sums(const struct report *report, const struct report_findings *findings)
 {
+    const struct patterns_figures *figures = &findings->figures;
+
     printf("\n  %-16s %12s %8s %12s  %s\n", "pattern", "saves", "blocks", "bytes", "call sites");
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         const struct patterns_found *found = &figures->of[p];
-        struct trace_sum sum = {0};
+        struct trace_sum sum = findings->sum[p];
 
-        if (p == PATTERNS_DEAD_WRITE && !tells_dead_writes(report)) {
+        if (!report_tells_pattern(report, (enum patterns_kind)p)) {
             printf("  %-16s %12s\n", patterns[p].name, "not recorded");
             continue;
-        }
-        for (size_t i = 0; i < found->count; i++) {
-            sum.count += found->row[i].count;
-            sum.bytes += found->row[i].bytes;
         }
         printf("  %-16s %12s %8" PRIu64 " %12s  %zu\n", patterns[p].name,
                 render_bytes(found->saves).text, sum.count, render_bytes(sum.bytes).text,
@@ -141,38 +164,30 @@ static void print_sums(const struct report *report, const struct patterns_figure
         puts("  The run did not end by itself: what is never freed may only be not freed yet.");
 }
 
-/* What to do about it, and with whose memory. */
-static void print_advice(const struct patterns_row *row, const char *other)
+static void print_finding(
+        const struct report *report, const struct report_findings *findings, size_t at)
 {
-    char *text = row->other == TRACE_NONE
-            ? vec_text(patterns[row->pattern].advice)
-            : vec_format("%s that of %s.", patterns[row->pattern].advice, other);
-
-    fputs("      ", stdout);
-    render_label(stdout, text, 6, 6);
-    free(text);
-}
-
-static void print_finding(const struct report *report, const struct patterns_row *row,
-        const char *title, const char *other)
-{
+    const struct patterns_row *row = &findings->row[at];
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
+    char *advice = report_findings_advice(findings, at);
 
     printf("  %12s  %-16s %8" PRIu64 " %12s", render_bytes(row->saves).text,
             patterns[row->pattern].name, row->count, render_bytes(row->bytes).text);
     if (row->longest_ns)
         printf(" %12.3f", (double)row->longest_ns / 1e6);
     fputs("\n      ", stdout);
-    render_label(stdout, title, 6, 6);
+    render_label(stdout, findings->titles[at], 6, 6);
     if (row->anchor != 0) {
         fputs("      in ", stdout);
         report_anchor_print(anchor, 9);
     }
-    print_advice(row, other);
+    fputs("      ", stdout);
+    render_label(stdout, advice, 6, 6);
+    free(advice);
     figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
 }
 
-static void print_findings(const struct report *report, const struct findings *findings)
+static void print_findings(const struct report *report, const struct report_findings *findings)
 {
     printf("\n%sFindings%s, %s first (the savings do not add up)\n", report->ink.bold,
             report->ink.off, report->sort ? report->sort : "what saves most at the maximum");
@@ -182,17 +197,17 @@ static void print_findings(const struct report *report, const struct findings *f
     }
     printf("  %12s  %-16s %8s %12s %12s\n", "saves", "pattern", "blocks", "bytes", "longest ms");
     for (size_t i = 0; i < findings->shown; i++)
-        print_finding(report, &findings->row[i], findings->titles[i], findings->others[i]);
+        print_finding(report, findings, i);
     figures_print_more(findings->count, report->top, "finding");
 }
 
 void report_patterns_print(const struct report *report)
 {
     const struct format_unseen *unseen = &report->load.capture->unseen;
-    struct findings findings;
+    struct report_findings findings;
     const struct patterns_figures *figures = &findings.figures;
 
-    rank_findings(report, &findings);
+    report_findings_find(report, report->top, &findings);
     printf("\n%sPatterns%s in the uses of %" PRIu64 " block%s, %s\n", report->ink.bold,
             report->ink.off, figures->judged, render_s(figures->judged),
             render_bytes(figures->judged_bytes).text);
@@ -203,16 +218,16 @@ void report_patterns_print(const struct report *report)
     if (figures->judged) {
         printf("  Max %s, with each of them freed after its last use %s\n",
                 render_bytes(figures->peak).text, render_bytes(figures->peak_then).text);
-        print_sums(report, figures);
+        print_sums(report, &findings);
         print_findings(report, &findings);
     }
-    done(&findings);
+    report_findings_done(&findings);
 }
 
 /* ---- JSON ---- */
 
-static void json_finding(
-        struct json *json, const struct report *report, const struct findings *findings, size_t at)
+static void json_finding(struct json *json, const struct report *report,
+        const struct report_findings *findings, size_t at)
 {
     const struct patterns_row *row = &findings->row[at];
     const struct trace_anchor *anchor = &report->load.trace->anchors[row->anchor];
@@ -237,20 +252,16 @@ static void json_finding(
 }
 
 static void json_sums(
-        struct json *json, const struct report *report, const struct findings *findings)
+        struct json *json, const struct report *report, const struct report_findings *findings)
 {
     json_begin(json, "by_pattern", '[');
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         const struct patterns_found *found = &findings->figures.of[p];
-        struct trace_sum sum = {0};
+        struct trace_sum sum = findings->sum[p];
 
-        for (size_t i = 0; i < found->count; i++) {
-            sum.count += found->row[i].count;
-            sum.bytes += found->row[i].bytes;
-        }
         json_begin(json, NULL, '{');
         json_text(json, "pattern", patterns[p].key);
-        json_bool(json, "recorded", p != PATTERNS_DEAD_WRITE || tells_dead_writes(report));
+        json_bool(json, "recorded", report_tells_pattern(report, (enum patterns_kind)p));
         json_uint(json, "findings", found->count);
         json_uint(json, "count", sum.count);
         json_uint(json, "bytes", sum.bytes);
@@ -262,10 +273,10 @@ static void json_sums(
 
 void report_patterns_json(struct json *json, const struct report *report)
 {
-    struct findings findings;
+    struct report_findings findings;
     const struct patterns_figures *figures = &findings.figures;
 
-    rank_findings(report, &findings);
+    report_findings_find(report, report->top, &findings);
     json_begin(json, "patterns", '{');
     json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
     json_uint(json, "unseen_calls", report->load.capture->unseen.count);
@@ -283,5 +294,5 @@ void report_patterns_json(struct json *json, const struct report *report)
         json_finding(json, report, &findings, i);
     json_end(json, ']');
     json_end(json, '}');
-    done(&findings);
+    report_findings_done(&findings);
 }
