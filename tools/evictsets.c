@@ -113,6 +113,24 @@ bool evictsets_is_short(const struct read_short *what, const struct evictsets_se
     return what->rule == set->rule && what->device == set->device;
 }
 
+const struct read_short *evictsets_most_short(
+        const struct read_capture *capture, const struct evictsets_set *set, uint64_t *ret_count)
+{
+    const struct read_short *most = NULL;
+
+    *ret_count = 0;
+    for (size_t i = 0; i < capture->short_count; i++) {
+        const struct read_short *what = &capture->shorts[i];
+
+        if (!evictsets_is_short(what, set))
+            continue;
+        (*ret_count)++;
+        if (!most || what->needed > most->needed)
+            most = what;
+    }
+    return most;
+}
+
 const char *evictsets_label(const struct evictsets_set *set, size_t number)
 {
     if (number >= set->ended)

@@ -62,4 +62,8 @@ const char *evictsets_why_word(enum format_kept_why why);
 /* Is it a call that was not made because the blocks of this set that it needs do not fit? */
 bool evictsets_is_short(const struct read_short *what, const struct evictsets_set *set);
 
+/* Of those calls the one that needed most, NULL: there is none; and how many there are. */
+const struct read_short *evictsets_most_short(
+        const struct read_capture *capture, const struct evictsets_set *set, uint64_t *ret_count);
+
 #endif

@@ -202,13 +202,28 @@ static void write_data(FILE *out, const char *data, size_t length)
     }
 }
 
+/*
+ * With steps to be looked for, the report of ten million events takes 1.5 GiB of memory instead of 1 GiB. A reader who wants a page
+ * does not ask for that: in a run of more events that states no steps they are looked for with --steps detected only.
+ */
+#define DETECT_EVENTS 1000000u
+
+static void find_steps(struct report *report)
+{
+    bool is_long = report->load.trace->event_count > DETECT_EVENTS;
+    enum stepview_choice choice =
+            report->steps == STEPVIEW_ANY && is_long ? STEPVIEW_ONLY_STATED : report->steps;
+
+    stepview_find(&report->load, report->window, choice, &report->stated);
+}
+
 int page_write(const struct report *report, const char *path)
 {
     struct report whole = *report;
     struct draft draft;
     size_t length;
 
-    report_stated_find(&whole);
+    find_steps(&whole);
     char *data = make_data(&whole, &length);
     stepview_done(&whole.stated);
     draft_begin(&draft);

@@ -137,6 +137,16 @@ static uint64_t step_of(const struct stepview *steps, uint32_t event)
     return UINT64_MAX;
 }
 
+/* What a row of steps is; NULL: there is none. */
+static const char *step_kind(const struct stepview *steps)
+{
+    if (steps->row_count == 0)
+        return NULL;
+    if (steps->origin == STEPVIEW_STATED)
+        return "stated";
+    return steps->period.kind == PERIOD_PARTS ? "parts" : "detected";
+}
+
 /* When and where Max was reached. */
 static void json_max(struct page *page)
 {
@@ -369,6 +379,7 @@ static void json_step(struct page *page, const struct stepview_row *row)
     json_anchor_name(json, page->report->load.trace, row->anchor == TRACE_NONE ? 0 : row->anchor);
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
+    json_real(json, "likeness", row->anchor == TRACE_NONE ? row->likeness : 1);
     json_uint(json, "peak_bytes", row->peak);
     json_uint(json, "allocated_bytes", row->allocated);
     json_uint(json, "allocated_count", row->allocated_count);
@@ -399,6 +410,9 @@ static void json_steps_of(struct page *page)
 {
     const struct stepview *steps = &page->report->stated;
 
+    json_text(&page->json, "step_kind", step_kind(steps));
+    json_text(&page->json, "step_reason",
+            steps->origin == STEPVIEW_DETECTED ? steps->period.reason : NULL);
     json_uint(&page->json, "step_count", steps->row_count);
     json_begin(&page->json, "steps", '[');
     for (size_t i = 0; i < steps->row_count && i < PAGE_STEPS; i++)
@@ -450,6 +464,9 @@ void page_data_json(struct page *page)
     page_timeline_json(page);
     page_flame_json(page);
     page_map_json(page);
+    page_waterfall_json(page);
+    page_patterns_json(page);
+    page_evict_json(page);
     json_hints_of(page);
     json_visits(page);
     json_steps_of(page);

@@ -32,6 +32,10 @@
 #define PAGE_HINTS     300u
 #define PAGE_FAILURES  32u
 #define PAGE_NOTES     100u
+#define PAGE_PARTS     30u /* libraries of a waterfall */
+#define PAGE_FINDINGS  200u
+#define PAGE_SETS      16u  /* of eviction */
+#define PAGE_MOVES     200u /* of one of them: the first and the last ones */
 #define PAGE_TEXT      400u /* bytes of a name */
 
 enum page_moment {
@@ -97,11 +101,14 @@ void page_json_stack(struct page *page, const char *key, uint32_t stack);
 void page_sites_find(struct page *page);
 void page_sites_done(struct page *page);
 
-/* "sites", "timeline", "flame", "map". */
+/* "sites", "timeline", "flame", "map", "waterfalls", "patterns", "eviction". */
 void page_sites_json(struct page *page);
 void page_timeline_json(struct page *page);
 void page_flame_json(struct page *page);
 void page_map_json(struct page *page);
+void page_waterfall_json(struct page *page);
+void page_patterns_json(struct page *page);
+void page_evict_json(struct page *page);
 
 /* All keys of the object behind `schema`, and its end. */
 void page_data_json(struct page *page);

@@ -68,7 +68,7 @@ struct report {
     struct model_window window;
     struct model_figures figures;
     struct sources sources;      /* of a capture */
-    struct stepview stated;      /* of the whole report as text */
+    struct stepview stated;      /* of the whole report as text; of a page also detected ones */
     struct report_mapped mapped; /* likewise, and of JSON */
     struct render_ink ink;
     const char *path; /* of the capture, as it was given */
@@ -191,6 +191,10 @@ void report_waterfall_json(struct json *json, const struct report *report);
 void report_waterfall_print_oom(const struct report *report, const struct load_oom *oom);
 void report_waterfall_json_oom(
         struct json *json, const struct report *report, const struct load_oom *oom);
+
+/* What a part of a waterfall is, as the label of a row; the caller frees it. */
+struct waterfall_row;
+char *report_waterfall_text(const struct report *report, const struct waterfall_row *row);
 
 /* Live and reserved memory over the window, in a line each, and where the peak was (report_timeline.c). */
 void report_timeline_print(const struct report *report);

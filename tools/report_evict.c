@@ -56,17 +56,9 @@ static char *anchor_text(const struct read_short *what)
 
 static void print_shorts(const struct report *report, const struct evictsets_set *set)
 {
-    const struct read_capture *capture = report->load.capture;
-    const struct read_short *most = NULL;
-    uint64_t count = 0;
+    uint64_t count;
+    const struct read_short *most = evictsets_most_short(report->load.capture, set, &count);
 
-    for (size_t i = 0; i < capture->short_count; i++) {
-        const struct read_short *what = &capture->shorts[i];
-
-        count += evictsets_is_short(what, set);
-        if (evictsets_is_short(what, set) && (!most || what->needed > most->needed))
-            most = what;
-    }
     if (!most)
         return;
     char *anchor = anchor_text(most);

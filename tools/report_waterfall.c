@@ -9,7 +9,7 @@
 
 /* ---- text ---- */
 
-static char *row_text(const struct report *report, const struct waterfall_row *row)
+char *report_waterfall_text(const struct report *report, const struct waterfall_row *row)
 {
     bool has_managed = report->sources.classes[MEMCLASS_MANAGED].allocated_count != 0;
 
@@ -43,7 +43,7 @@ static char *row_text(const struct report *report, const struct waterfall_row *r
 static void print_parts(const struct report *report, const struct waterfall *waterfall)
 {
     for (size_t i = 0; i < waterfall->count; i++) {
-        char *text = row_text(report, &waterfall->rows[i]);
+        char *text = report_waterfall_text(report, &waterfall->rows[i]);
 
         printf("  %11s  ", render_bytes(waterfall->rows[i].bytes).text);
         render_label(stdout, text, 15, 15);

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-from regresskit import BUILD, KEDGE, SOURCE, check, environment, main, run, same, tool, tool_json
+from regresskit import BUILD, KEDGE, SOURCE, SOT, check, environment, kedge_run, main, run, same, tool, tool_json
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests" / "replay"))
@@ -94,6 +94,96 @@ def figures_are_those_of_the_report():
              [(row["requested_bytes"], row["free_bytes"], [(h["bytes"], h["count"]) for h in row["holders"]]) for row in report["ooms"]])
 
 
+def waterfalls_of(report):
+    """Of a report's JSON, as the page has them: when memory ran out last, then each device's."""
+    last = report["ooms"][-1].get("waterfall") if report["ooms"] else None
+    return [("failure", last)] * bool(last) + [("look", fall) for fall in report["waterfall"]]
+
+
+def devices_add_up(name, report, page):
+    wanted = waterfalls_of(report)
+    same(f"{name}: waterfalls", [(fall["moment"], fall["device"], fall["total_bytes"], fall["short"]) for fall in page["waterfalls"]],
+         [(moment, fall["device"], fall["total_bytes"], fall["short"]) for moment, fall in wanted])
+    for fall, (_, want) in zip(page["waterfalls"], wanted):
+        same(f"{name}: parts", [(part["part"], part["bytes"]) for part in fall["parts"]], [(part["part"], part["bytes"]) for part in want["parts"]])
+        same(f"{name}: other libraries", fall["other_libraries"], [0, 0])
+        same(f"{name}: all of the device", sum(part["bytes"] for part in fall["parts"]), fall["total_bytes"])
+        check(all(part["text"] for part in fall["parts"]), f"{name}: a part without a label")
+    return len(wanted)
+
+
+def the_device_is_in_parts_that_add_up():
+    report, page = tool_json("report", capture("oom")), data_of(page_of(capture("oom")))
+    same("of a failure alone", devices_add_up("oom", report, page), 1)
+    same("where nobody looked", data_of(page_of(capture("bad")))["waterfalls"], [])
+
+
+def a_run_that_fails_has_its_device_then_and_at_the_end():
+    kedge_run(SOT, "--form", "pir", "--graph", "small", capture="run.kcap")
+    kedge_run(SOT, "--form", "pir", "--graph", "small", capture="tight.kcap", rc=None, SIMCUDA_MEMORY="16M")
+    for name, falls in (("run.kcap", 1), ("tight.kcap", 2)):
+        report, page = tool_json("report", name), data_of(page_of(name))
+        same(f"{name}: how many", devices_add_up(name, report, page), falls)
+    same("libraries and what kedge has", {part["part"] for part in page["waterfalls"][0]["parts"]} >= {"outside", "kedge_live_requested", "free"}, True)
+    same("uses are recorded without being asked for", page["patterns"]["judged_count"], report["patterns"]["judged_count"])
+    check(page["patterns"]["judged_count"] > 0, "no block was judged")
+
+
+def patterns_are_those_of_the_report():
+    for form, options in (("used", ()), ("used", ("--from", "SOT_CALL_3", "--to", "SOT_CALL_9")), ("many-used", ())):
+        path = capture(form)
+        report, page = tool_json("report", path, "--top", "200", *options)["patterns"], data_of(page_of(path, *options))["patterns"]
+        for key in ("judged_count", "judged_bytes", "unseen_calls", "max_bytes", "max_freed_after_last_use_bytes"):
+            same(f"{form}: {key}", page[key], report[key])
+        same(f"{form}: not judged", {doubt["key"]: doubt["count"] for doubt in page["not_judged"]}, {key: n for key, n in report["not_judged"].items() if n})
+        same(f"{form}: by pattern", [(row["pattern"], row["recorded"], row["findings"], row["blocks"], row["saves_bytes"]) for row in page["by_pattern"]],
+             [(row["pattern"], row["recorded"], row["findings"], [row["bytes"], row["count"]], row["saves_bytes"]) for row in report["by_pattern"]])
+        keys = ("pattern", "saves_bytes", "max_left_bytes", "at_peak_bytes", "longest_ns")
+        same(f"{form}: findings", [([row[key] for key in keys], row["name"], row["blocks"]) for row in page["findings"]],
+             [([row[key] for key in keys], row["title"], [row["bytes"], row["count"]]) for row in report["findings"]])
+        same(f"{form}: what to do", [row["advice"] for row in page["findings"]],
+             [row["advice"] + (f" that of {row['memory_of']}." if row["memory_of"] else "") for row in report["findings"]])
+        same(f"{form}: worst first", [row["saves_bytes"] for row in page["findings"]], sorted((row["saves_bytes"] for row in page["findings"]), reverse=True))
+        same(f"{form}: how many there are", page["finding_count"], sum(row["findings"] for row in report["by_pattern"]))
+        check(any(row["saves_bytes"] > 0 for row in page["findings"]) or form != "used", f"{form}: nothing saves anything")
+    same("without uses", "patterns" in data_of(page_of(capture("bad"))), False)
+
+
+def eviction_is_that_of_the_report():
+    moved = ("in_at_most_bytes", "dropped_bytes", "late_count")
+    for form in ("evict", "evict-shadow", "evict-lru", "evict-long"):
+        report, page = tool_json("report", capture(form))["eviction"], data_of(page_of(capture(form)))["eviction"]
+        same(f"{form}: sets", [(row["id"], row["mode"], row["device"], row["on_paper"], row["median_step"]) for row in page],
+             [(row["id"], row["mode"], row["device"], row["on_paper"], row["median_step"]) for row in report])
+        for got, want in zip(page, report):
+            rows = want["steps"] if len(want["steps"]) <= 200 else want["steps"][:100] + want["steps"][-100:]
+            same(f"{form}: steps", got["step_count"], len(want["steps"]))
+            for part, row in ((got["total"], want["total"]), *zip(got["steps"], rows, strict=True)):
+                same(f"{form}: moved", (part["in"], part["out"], [part[key] for key in moved], [part[f"{key}_ns"] / 1e6 for key in ("layout", "evict", "stall")]),
+                     ([row["moved_in_bytes"], row["moved_in_count"]], [row["moved_out_bytes"], row["moved_out_count"]], [row[key] for key in moved],
+                      [row[f"{key}_ms"] for key in ("layout", "evict", "stall")]))
+            same(f"{form}: each step", [(row["step"], row["in_at_least_bytes"], row["blocks"], row["cap_bytes"] or 0) for row in got["steps"]],
+                 [(row["step"], row["in_at_least_bytes"], [row["block_bytes"], row["block_count"]], row["cap_bytes"]) for row in rows])
+            same(f"{form}: unfinished", [row["label"] == "unfinished" for row in got["steps"]], [not row["ended"] for row in rows])
+            same(f"{form}: what stays", [(row["name"], row["blocks"]) for row in got["kept"]], [(row["title"], [row["bytes"], row["count"]]) for row in want["kept"]])
+            same(f"{form}: calls that were not made", (got["not_made_count"], got.get("not_made", {}).get("needed_bytes")),
+                 (len(want["not_made"]), max((row["needed_bytes"] for row in want["not_made"]), default=None)))
+    same("without eviction", data_of(page_of(capture("live")))["eviction"], [])
+
+
+def steps_are_detected_where_none_are_stated():
+    for form, options, kind in (("unsaid", (), "detected"), ("bad", (), "stated"), ("bad", ("--steps", "detected"), "detected"), ("unsaid", ("--steps", "stated"), None),
+                                ("evict", (), None)):
+        name = " ".join((form, *options))
+        page, report = data_of(page_of(capture(form), *options)), tool_json("report", capture(form), "--view", "steps", *options)["steps"]
+        same(f"{name}: kind", page["step_kind"], kind)
+        keys = ("live_begin_bytes", "live_end_bytes", "peak_bytes", "allocated_bytes", "allocated_count")
+        same(f"{name}: steps", [[row[key] for key in keys] for row in page["steps"]], [[row[key] for key in keys] for row in report["rows"]])
+        same(f"{name}: marks", len(page["timeline"]["steps"]), len(report["rows"]))
+        same(f"{name}: growers", [(row["first_bytes"], row["last_bytes"]) for row in page["growers"]], [(row["first_bytes"], row["last_bytes"]) for row in report["growers"]])
+        same(f"{name}: why", page["step_reason"], report.get("reason"))
+
+
 def timeline_and_map_add_up():
     for form in ("bad", "oom", "many"):
         page = data_of(page_of(capture(form)))
@@ -164,6 +254,10 @@ def its_size_has_a_bound():
     page = data_of(text)
     same("anchors", (page["anchor_count"], len(page["anchors"])), (4096, 400))
     same("steps", (page["step_count"], len(page["steps"])), (4096, 1000))
+    used = data_of(page_of(capture("many-used")))["patterns"]
+    same("findings", (used["finding_count"] > 4096, len(used["findings"])), (True, 200))
+    set_, = data_of(page_of(capture("evict-long")))["eviction"]
+    same("steps of eviction", (set_["step_count"], [row["step"] for row in set_["steps"]]), (240, [*range(100), *range(140, 240)]))
     same("bins", len(page["timeline"]["live"]) <= 1000, True)
     same("nodes", len(page["flame"]) <= 4000, True)
     check(len(text) < 2 * MIB, f"the page has {len(text)} bytes")
@@ -183,5 +277,6 @@ def it_is_written_as_outputs_are():
 
 
 if __name__ == "__main__":
-    main(figures_are_those_of_the_report, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
+    main(figures_are_those_of_the_report, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
+         eviction_is_that_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, it_is_written_as_outputs_are)

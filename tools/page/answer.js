@@ -50,9 +50,10 @@ function failureText(failure) {
     const [first, ...callers] = failure.asked_by.split(" < ");
     const where = [callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + failure.anchor : "outside of all anchors",
         failure.call, "device " + failure.device];
+    const all = failure.total_bytes ? [" ", element("a", {href: "#device"}, "Who had the rest?")] : [];
     return [element("h1", null, element("b", null, element("bdi", null, first)), " asked for ", element("b", {class: "figure"}, asked), ", and there was not enough."),
         element("p", {class: "where"}, element("bdi", null, where.filter(Boolean).join(" \u00b7 "))),
-        element("p", {class: "lede"}, lackSentence(failure) + free)];
+        element("p", {class: "lede"}, lackSentence(failure) + free, ...all)];
 }
 
 function answerOfFailure(data) {
@@ -70,7 +71,7 @@ function answerOfFailure(data) {
 
 function answerOfPeak(data) {
     const max = data.max;
-    const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in step " + max.step : "";
+    const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepNoun(data) + " " + max.step : "";
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.figures.max_bytes;
     const rows = data.sites.map(site => ({name: site.name, sum: site.peak || [0, 0], stack: site.stack}));
@@ -89,7 +90,7 @@ function facts(data) {
     const hinted = f.max_with_hints_bytes !== f.max_bytes ? bytes(f.max_with_hints_bytes) + " with hints" : "";
     return element("dl", {class: "facts"},
         fact("Peak live", bytes(f.peak_live_bytes), hinted),
-        fact("Peak reserved", bytes(f.peak_reserved_bytes), f.e ? (100 * f.e).toFixed(0) + " % used" : ""),
+        fact("Peak reserved", bytes(f.peak_reserved_bytes), !f.e ? "" : f.e > 1 ? "the rest of live was on the host" : (100 * f.e).toFixed(0) + " % used"),
         fact("Live at the end", bytes(f.remaining_bytes), ""),
         fact("Allocated", bytes(f.allocated_bytes), counted(f.allocated_count, "time")),
         fact("Freed", bytes(f.freed_bytes), counted(f.freed_count, "time")));

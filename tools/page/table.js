@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables that sort and filter. A column: {label, text(row), value(row), figure, cell(row)}: `text` is what is shown and searched,
- * `value` what is sorted by, `cell` an element instead of the text.
+ * Tables that sort and filter: {caption, columns, rows, sorted, rising, filter, foot}; `sorted` is the column at first, none: rows stay in their
+ * order; `foot` has the cells of a last row. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
+ * `value` what is sorted by, `cell` an element instead of the text; a first column that is `narrow` has short texts.
  */
 
 const ROWS_SHOWN = 15;
@@ -12,15 +13,16 @@ class Table {
         this.columns = options.columns;
         this.rows = options.rows;
         this.sorted = options.sorted;
-        this.falling = true;
+        this.falling = !options.rising;
         this.all = false;
         this.words = "";
         this.caption = options.caption;
-        this.build(parent, options.rows.length > 1);
+        this.build(parent, options);
         this.draw();
     }
 
-    build(parent, hasFilter) {
+    build(parent, options) {
+        const hasFilter = options.filter !== false && options.rows.length > 1;
         const id = "filter-" + tables++;
         this.filter = element("input", {id, type: "search", autocomplete: "off", spellcheck: "false"});
         this.filter.addEventListener("input", () => {
@@ -41,7 +43,12 @@ class Table {
         const filter = [element("label", {for: id}, "Filter"), this.filter, this.shown];
         parent.append(element("div", {class: "tablebar"}, title, ...(hasFilter ? filter : [])),
             element("div", {class: "scroll", tabindex: "0", role: "region", "aria-labelledby": title.id},
-                element("table", {"aria-labelledby": title.id}, element("thead", null, this.head), this.body)), this.more);
+                element("table", {"aria-labelledby": title.id, class: this.columns[0].narrow ? "narrow" : null}, element("thead", null, this.head), this.body, options.foot ? this.footOf(options.foot) : null)), this.more);
+    }
+
+    footOf(texts) {
+        return element("tfoot", null, element("tr", null, ...texts.map((text, at) =>
+            element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.columns[at].figure ? "figure" : null}, text))));
     }
 
     headOf(column, at) {

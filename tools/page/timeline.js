@@ -261,7 +261,7 @@ class Timeline {
         const parts = [];
         this.line.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
         if (this.line.steps.length)
-            parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, "steps"));
+            parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, this.data.step_kind === "parts" ? "parts" : "steps"));
         const drawn = new Array(LANES).fill(0);
         for (const [begin, end, depth, name] of this.bars)
             parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + drawn[depth]++ % 2, name));
@@ -292,7 +292,7 @@ class Timeline {
         const where = this.where(this.positionOf(bin));
         const anchor = this.anchorAt(this.positionOf(bin + 0.5));
         const step = this.line.steps.findIndex(([begin, end]) => begin <= this.positionOf(bin + 1) && this.positionOf(bin) <= end);
-        const place = anchor || (step >= 0 ? "step " + step : "");
+        const place = anchor || (step >= 0 ? stepNoun(this.data) + " " + step : "");
         this.readout.replaceChildren(element("b", {class: "figure"}, where), " ", element("span", null, element("span", {class: "sample live", "aria-hidden": "true"}), "live ", element("b", {class: "figure"}, bytes(this.line.live[bin]))), " ",
             element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), "reserved ", element("b", {class: "figure"}, bytes(this.line.reserved[bin]))), " ", element("bdi", {class: "muted"}, place));
         this.plot.setAttribute("aria-valuenow", String(bin));

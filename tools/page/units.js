@@ -53,6 +53,12 @@ function baseName(path) {
     return path.slice(path.lastIndexOf("/") + 1);
 }
 
+/* A section that has nothing to tell is not there, nor is its link. */
+function dropSection(id) {
+    document.getElementById(id).remove();
+    document.querySelector('nav a[href="#' + id + '"]').remove();
+}
+
 function put(made, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {}))
         if (value !== null && value !== undefined && value !== false)
@@ -105,6 +111,11 @@ function stackList(data, stack) {
     if (stack.length === 0)
         list.append(element("li", {class: "muted"}, "no stack was recorded"));
     return list;
+}
+
+/* What repeats in the run, as its program says or as it looks: "step", "detected step", "part". */
+function stepNoun(data) {
+    return {stated: "step", detected: "detected step", parts: "part"}[data.step_kind] || "step";
 }
 
 /* The moments that the page knows of, in words. */

@@ -20,6 +20,7 @@
  *     short                good, which ends after 3 anchors
  *     empty                no anchor and no allocation
  *     many                 4,096 anchors, each with a call site of its own and four blocks, of which one is kept
+ *     many-used            the same, with uses
  *     killed           bad, and the process is killed in the middle
  *     held             no anchor; a hint holds blocks of 64, 1 and 1 MiB, and lets the first one go
  *     held-killed held-ring    the same, killed at the end, and in a ring that has lost that the first one was held
@@ -27,6 +28,7 @@
  *                      sync-long: and asks for 80 TiB more, bit by bit
  *     evict            no anchor; an evict hint's three blocks of 128 MiB, of which two fit, in eight steps: two of warm-up, five by the
  *                      plan, one that has not ended; three more blocks that stay, and three calls that are not made
+ *     evict-long       the same in 240 steps
  *     evict-shadow     the same on paper, without those
  *     evict-try        a run of `kedge verify` with the file of KEDGE_HINTS, whose first hint evicts; evict-none: and nothing goes out,
  *                      evict-short: calls are not made, evict-fault: in trap the device fails
@@ -55,7 +57,7 @@ static uint64_t next_ptr = 0x7f0000000000;
 static uint64_t held;
 static enum hint_mode mode;
 static bool bad, touched, oom, elsewhere, killed, agg, unsaid, numbered, leak, used, holds, ring,
-        evicts, lru, many, syncs, odd, lost;
+        evicts, lru, is_long, many, syncs, odd, lost;
 static struct hintfile *tried; /* evict-try and the like */
 static int anchors = ANCHORS;
 
@@ -409,10 +411,17 @@ static const struct {
         {128, 0, 0, 0, 0},
 };
 
+static unsigned evict_steps(void)
+{
+    return lru ? 1 : is_long ? 240 : 8;
+}
+
+/* Those of a long run behind the first seven are as the sixth. */
 static void tell_step(unsigned step)
 {
     bool is_planned = step >= 2 && !lru;
-    bool is_last = step == 7 || lru;
+    unsigned at = step < 7 ? step : step == evict_steps() - 1 ? 7 : 5;
+    bool is_last = step == evict_steps() - 1;
     bool is_paper = mode == HINT_SHADOW;
     struct capture_evict info = {
             .what = {
@@ -421,18 +430,18 @@ static void tell_step(unsigned step)
                     .bytes = 384 * MB,
                     .units = 3,
                     .in_bytes_high = (step < 2 && !lru ? 272 : 256) * MB,
-                    .moved_in = steps[step].in * MB,
-                    .moved_out = steps[step].out * MB,
-                    .count_in = steps[step].in / 128,
-                    .count_out = steps[step].out / 128,
-                    .dropped = steps[step].dropped * MB,
-                    .late = steps[step].late,
+                    .moved_in = steps[at].in * MB,
+                    .moved_out = steps[at].out * MB,
+                    .count_in = steps[at].in / 128,
+                    .count_out = steps[at].out / 128,
+                    .dropped = steps[at].dropped * MB,
+                    .late = steps[at].late,
                     .uses = 5,
                     .looks = 7,
                     .bound = is_planned ? 250 * MB : 0,
                     .layout_ns = 10000,
-                    .evict_ns = is_paper ? 0 : (uint64_t)steps[step].in * 100000,
-                    .stall_ns = is_paper ? 0 : (uint64_t)steps[step].stall_ms * 1000000,
+                    .evict_ns = is_paper ? 0 : (uint64_t)steps[at].in * 100000,
+                    .stall_ns = is_paper ? 0 : (uint64_t)steps[at].stall_ms * 1000000,
                     .state_bytes = {128 * MB, 127 * MB, MB, 2 * MB, 126 * MB},
                     .flags = (is_planned ? FORMAT_EVICT_PLANNED : 0)
                             | (step > 2 && is_planned ? FORMAT_EVICT_REPLAYED : 0)
@@ -462,7 +471,7 @@ static void evict(void)
         stays(&shown, FORMAT_KEPT_POINTER);
     }
     release(&shown); /* what is told of it does not go with it */
-    for (unsigned i = 0; i < (lru ? 1 : 8); i++)
+    for (unsigned i = 0; i < evict_steps(); i++)
         tell_step(i);
     if (lru || mode == HINT_SHADOW)
         return;
@@ -539,7 +548,8 @@ static void set_form(const char *form)
     holds = strncmp(form, "held", 4) == 0;
     evicts = strncmp(form, "evict", 5) == 0;
     lru = strcmp(form, "evict-lru") == 0;
-    many = strcmp(form, "many") == 0;
+    many = strncmp(form, "many", 4) == 0;
+    is_long = strcmp(form, "evict-long") == 0;
     odd = strcmp(form, "odd") == 0;
     lost = strcmp(form, "lost") == 0;
     if (holds || evicts || many || odd || strcmp(form, "empty") == 0)
@@ -563,7 +573,7 @@ static void set_form(const char *form)
     killed = strcmp(form, "killed") == 0 || strcmp(form, "held-killed") == 0;
     ring = lost || strcmp(form, "held-ring") == 0;
     agg = strcmp(form, "agg") == 0;
-    used = strcmp(form, "used") == 0;
+    used = strstr(form, "used") != NULL;
 }
 
 static void describe(const char *form)

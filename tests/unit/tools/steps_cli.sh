@@ -106,7 +106,7 @@ keys)
     [ -e "$lib" ] || fail "no $lib"
     nm -A "$lib" >names
     grep -E ' U (period_find|stepview_find)$' names | sed -E 's/.*:([a-z_]+)\.c\.o:.* U /\1 /' | sort >users
-    printf '%s\n' 'cmd_export stepview_find' 'cmd_whatif stepview_find' 'measure stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
+    printf '%s\n' 'cmd_export stepview_find' 'cmd_whatif stepview_find' 'measure stepview_find' 'page stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
     diff want users || fail "others ask for detected steps"
     ;;
 traces)
