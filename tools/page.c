@@ -215,6 +215,8 @@ static void find_steps(struct report *report)
             report->steps == STEPVIEW_ANY && is_long ? STEPVIEW_ONLY_STATED : report->steps;
 
     stepview_find(&report->load, report->window, choice, &report->stated);
+    if (report->stated.origin == STEPVIEW_DETECTED && report->stated.period.kind != PERIOD_STEPS)
+        report->stated.row_count = 0; /* layers and the like say nothing on a page */
 }
 
 int page_write(const struct report *report, const char *path)

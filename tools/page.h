@@ -2,10 +2,11 @@
 /*
  * page.h - a report as one HTML file, which needs nothing else: `kedge report F --html FILE`.
  *
- *     report ─► page_sites ─┬─► page_timeline ─┐
- *                           ├─► page_flame ────┼─► one JSON object ─► page.c ─► head · data · tail ─► FILE
- *                           ├─► page_map ──────┤                               └─ page/: HTML, CSS and JavaScript
- *                           └─► page_data ─────┘
+ *     report ─┬─► page_sites ─┬─► page_timeline ─┐
+ *             │               ├─► page_flame ────┼─► one JSON object ─► page.c ─► head · data · tail ─► FILE
+ *             │               ├─► page_map ──────┤                               └─ page/: HTML, CSS and JavaScript
+ *             │               └─► page_data ─────┤
+ *             └─► page_waterfall, _patterns, _evict ┘
  *
  * Everything is added up when the page is written, so that its size does not grow with the run: a fixed number of bins, the
  * largest rows of each table and a sum of the others (limits: page_parts.h). Figures are those of report.h.

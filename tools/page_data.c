@@ -137,16 +137,6 @@ static uint64_t step_of(const struct stepview *steps, uint32_t event)
     return UINT64_MAX;
 }
 
-/* What a row of steps is; NULL: there is none. */
-static const char *step_kind(const struct stepview *steps)
-{
-    if (steps->row_count == 0)
-        return NULL;
-    if (steps->origin == STEPVIEW_STATED)
-        return "stated";
-    return steps->period.kind == PERIOD_PARTS ? "parts" : "detected";
-}
-
 /* When and where Max was reached. */
 static void json_max(struct page *page)
 {
@@ -390,29 +380,29 @@ static void json_growers(struct page *page)
 {
     const struct stepview *steps = &page->report->stated;
     size_t count = steps->grower_count < PAGE_KEEPERS ? steps->grower_count : PAGE_KEEPERS;
-    char **ways = title_ways(page->report->symbols, TITLE_STACKS(steps->growers), count);
+    char **titles = title_rows(page->report->symbols, TITLE_STACKS(steps->growers), count);
     struct json *json = &page->json;
 
     json_begin(json, "growers", '[');
     for (size_t i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
-        page_json_name(json, "name", ways[i]);
+        page_json_name(json, "name", titles[i]);
+        page_json_stack(page, "stack", steps->growers[i].stack);
         json_uint(json, "first_bytes", steps->growers[i].first);
         json_uint(json, "last_bytes", steps->growers[i].last);
         json_uint(json, "rises", steps->growers[i].rises);
         json_end(json, '}');
     }
     json_end(json, ']');
-    title_done(ways, count);
+    title_done(titles, count);
 }
 
 static void json_steps_of(struct page *page)
 {
     const struct stepview *steps = &page->report->stated;
 
-    json_text(&page->json, "step_kind", step_kind(steps));
-    json_text(&page->json, "step_reason",
-            steps->origin == STEPVIEW_DETECTED ? steps->period.reason : NULL);
+    json_text(&page->json, "detected_by",
+            steps->origin == STEPVIEW_DETECTED && steps->row_count ? steps->period.reason : NULL);
     json_uint(&page->json, "step_count", steps->row_count);
     json_begin(&page->json, "steps", '[');
     for (size_t i = 0; i < steps->row_count && i < PAGE_STEPS; i++)

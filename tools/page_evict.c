@@ -19,7 +19,7 @@ static void json_moved(struct json *json, const struct format_evict *what)
     json_uint(json, "stall_ns", what->stall_ns);
 }
 
-static void json_step(struct json *json, const struct evictsets_set *set, size_t at)
+static void json_move(struct json *json, const struct evictsets_set *set, size_t at)
 {
     const struct format_evict *what = &set->step[at].what;
 
@@ -34,7 +34,7 @@ static void json_step(struct json *json, const struct evictsets_set *set, size_t
 }
 
 /* As many of the first as of the last ones. */
-static void json_steps(struct json *json, const struct evictsets_set *set)
+static void json_moves(struct json *json, const struct evictsets_set *set)
 {
     size_t half = PAGE_MOVES / 2;
 
@@ -42,7 +42,7 @@ static void json_steps(struct json *json, const struct evictsets_set *set)
     json_begin(json, "steps", '[');
     for (size_t i = 0; i < set->count; i++)
         if (set->count <= PAGE_MOVES || i < half || i >= set->count - half)
-            json_step(json, set, i);
+            json_move(json, set, i);
     json_end(json, ']');
 }
 
@@ -104,7 +104,7 @@ static void json_set(struct page *page, const struct evictsets_set *set)
     json_begin(json, "total", '{');
     json_moved(json, &sum);
     json_end(json, '}');
-    json_steps(json, set);
+    json_moves(json, set);
     json_kept(page, set);
     json_shorts(page, set);
     json_end(json, '}');

@@ -172,16 +172,16 @@ def eviction_is_that_of_the_report():
 
 
 def steps_are_detected_where_none_are_stated():
-    for form, options, kind in (("unsaid", (), "detected"), ("bad", (), "stated"), ("bad", ("--steps", "detected"), "detected"), ("unsaid", ("--steps", "stated"), None),
-                                ("evict", (), None)):
+    for form, options, detected in (("unsaid", (), True), ("bad", (), False), ("bad", ("--steps", "detected"), True), ("unsaid", ("--steps", "stated"), False), ("evict", (), False)):
         name = " ".join((form, *options))
         page, report = data_of(page_of(capture(form), *options)), tool_json("report", capture(form), "--view", "steps", *options)["steps"]
-        same(f"{name}: kind", page["step_kind"], kind)
+        same(f"{name}: by what", page["detected_by"], report["reason"] if detected else None)
         keys = ("live_begin_bytes", "live_end_bytes", "peak_bytes", "allocated_bytes", "allocated_count")
         same(f"{name}: steps", [[row[key] for key in keys] for row in page["steps"]], [[row[key] for key in keys] for row in report["rows"]])
         same(f"{name}: marks", len(page["timeline"]["steps"]), len(report["rows"]))
-        same(f"{name}: growers", [(row["first_bytes"], row["last_bytes"]) for row in page["growers"]], [(row["first_bytes"], row["last_bytes"]) for row in report["growers"]])
-        same(f"{name}: why", page["step_reason"], report.get("reason"))
+        same(f"{name}: growers", [(row["name"], row["first_bytes"], row["last_bytes"]) for row in page["growers"]],
+             [(row["title"], row["first_bytes"], row["last_bytes"]) for row in report["growers"]])
+    same("steps that are looked for", len(data_of(page_of(capture("unsaid")))["steps"]), 20)
 
 
 def timeline_and_map_add_up():
@@ -244,6 +244,12 @@ def names_of_the_program_are_no_markup():
     same("the window", found["window"]["from"], "</script>2")
     same("the call", found["failures"][0]["call"], "<!--<script>x()")
     same("the device", found["program"]["devices"][0]["name"], "\"'`&\\?[1m??")
+    data = capture("evict").read_bytes()
+    assert b"input" in data
+    pathlib.Path("evil.kcap").write_bytes(kcap.mended(data.replace(b"input", b"</b>\x1b")))
+    inside = re.search(r'id="data">(.*?)</script>\n<script>', page_of("evil.kcap"), re.S)[1]
+    check("<" not in inside and "\x1b" not in inside, "the data of eviction have a < or a control character")
+    same("the hint", json.loads(inside)["eviction"][0]["id"], "</b>?")
     long = "x" * 100_000
     run(BUILD / "tests" / "unit" / "capture_maker", "good", "long.kcap", long[:25])
     check("x" * 401 not in page_of("long.kcap.xxxxxxxxxxxxxxxxxxxxxxxxx"), "a name is longer than a page lets it be")

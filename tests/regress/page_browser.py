@@ -10,7 +10,9 @@ import browser
 from page import capture, data_of
 from regresskit import check, human, main, same, skip, tool
 
-LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 375, "height": 812}
+# What is in the data of a section that is not on every page.
+MAYBE = {"device": "waterfalls", "patterns": "patterns", "eviction": "eviction"}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
 CONTRAST = """(() => {
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -68,7 +70,8 @@ def written(form):
 
 def pages_draw_on_a_laptop_and_a_phone():
     with chromium() as started:
-        for form, sizes in (("bad", [LAPTOP]), ("oom", [LAPTOP, PHONE]), ("agg", [LAPTOP]), ("empty", [PHONE]), ("many", [LAPTOP, PHONE])):
+        for form, sizes in (("bad", [LAPTOP]), ("oom", [LAPTOP, PHONE]), ("agg", [LAPTOP]), ("empty", [PHONE]), ("many", [LAPTOP, PHONE]),
+                            ("used", [PHONE]), ("evict", [PHONE])):
             path = written(form)
             data = data_of(path.read_text(encoding="utf-8"))
             for size in sizes:
@@ -80,6 +83,10 @@ def pages_draw_on_a_laptop_and_a_phone():
                      len(data["timeline"]["groupings"][0]["parts"]) if data["timeline"]["live"] else 0)
                 same(f"{form}: frames wider than none", page.value("document.querySelectorAll('.frame').length > 0"), len(data["flame"]) > 1)
                 same(f"{form}: cells", page.value("document.querySelectorAll('.cell').length"), sum(region[2] for region in data["map"]["regions"]))
+                same(f"{form}: sections that are not always there", page.value(f"{list(MAYBE)}.filter(id => document.getElementById(id))"),
+                     [name for name, key in MAYBE.items() if data.get(key)])
+                same(f"{form}: links to nowhere", page.value("[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.querySelector(a.hash)).map(a => a.hash)"), [])
+                same(f"{form}: tables wider than their box", page.value("[...document.querySelectorAll('table')].filter(t => !t.closest('.scroll')).length"), 0)
                 same(f"{form}: errors", page.errors, [])
                 page.close()
         said = started.open(written("many")).value("document.getElementById('anchors').innerText")
@@ -169,9 +176,59 @@ def controls_work_by_keyboard_and_mouse():
         same("errors", page.errors, [])
 
 
+def cells(section, table, column):
+    """The texts of a column of a section's table, by their numbers."""
+    return f"[...document.querySelectorAll('#{section} table')[{table}].tBodies[0].rows].map(row => row.cells[{column}].innerText)"
+
+
+def sections_that_are_not_always_there_draw_and_sort():
+    with chromium() as started:
+        page = started.open(written("oom"))
+        fall, = data_of(pathlib.Path("oom.html").read_text(encoding="utf-8"))["waterfalls"]
+        wide = page.value("document.querySelector('.stackbar').clientWidth")
+        pieces = page.value("[...document.querySelectorAll('.stackbar div')].map(piece => piece.getBoundingClientRect().width)")
+        shown = [part["bytes"] for part in fall["parts"] if part["bytes"]]
+        same("pieces of the bar", len(pieces), len(shown))
+        for piece, size in zip(pieces, shown):
+            check(abs(piece - size / fall["total_bytes"] * wide) < 4 * len(shown), f"a piece of {piece} of {wide} for {size} of {fall['total_bytes']} bytes")
+        check(min(pieces) >= 1, f"a part is not to be seen: {pieces}")
+        same("parts", page.value(cells("device", 0, 1)), [human(part["bytes"]) for part in fall["parts"]])
+        same("to the byte", page.value(cells("device", 0, 3)), [f"{part['bytes']:,}" for part in fall["parts"]])
+        same("their sum", page.value("document.querySelector('#device tfoot').innerText").split("\t")[-1].strip(), f"{fall['total_bytes']:,}")
+        page.value("document.querySelectorAll('#device thead button')[1].focus()")
+        page.key("Enter")
+        same("by size", page.value(cells("device", 0, 3)), [f"{size:,}" for size in sorted((part["bytes"] for part in fall["parts"]), reverse=True)])
+
+        page = started.open(written("used"))
+        found = data_of(pathlib.Path("used.html").read_text(encoding="utf-8"))["patterns"]
+        names = {row["pattern"]: row["name"] for row in found["by_pattern"]}
+        same("worst first", page.value(cells("patterns", 0, 1)), [human(row["saves_bytes"]) for row in found["findings"]])
+        same("the peak without it", page.value(cells("patterns", 0, 3)), [human(row["max_left_bytes"]) for row in found["findings"]])
+        same("what to do", page.value(cells("patterns", 0, 4)), [row["advice"] for row in found["findings"]])
+        page.value("[...document.querySelectorAll('#patterns thead button')].find(head => head.innerText.startsWith('Pattern')).focus()")
+        page.key("Enter")
+        same("by pattern", page.value(cells("patterns", 0, 2)), sorted(names[row["pattern"]] for row in found["findings"]))
+        said = page.value("document.getElementById('patterns').innerText")
+        check(human(found["max_bytes"]) in said and human(found["max_freed_after_last_use_bytes"]) in said, f"the summary lacks the peaks: {said}")
+
+        page = started.open(written("evict"))
+        set_, = data_of(pathlib.Path("evict.html").read_text(encoding="utf-8"))["eviction"]
+        same("steps", page.value(cells("eviction", 0, 0)), [f"{row['label']} {row['step']}" for row in set_["steps"]])
+        same("moved in", page.value(cells("eviction", 0, 1)), [human(row["in"][0]) for row in set_["steps"]])
+        page.value("document.querySelectorAll('#eviction thead button')[2].focus()")
+        page.key("Enter")
+        same("by what moved out", page.value(cells("eviction", 0, 2)), [human(size) for size in sorted((row["out"][0] for row in set_["steps"]), reverse=True)])
+        check("3 calls failed" in page.value("document.getElementById('eviction').innerText"), "calls that were not made are not told")
+
+        page = started.open(written("unsaid"))
+        same("marks of detected steps", page.value("document.querySelectorAll('.step0, .step1').length > 10"), True)
+        check("They were detected" in page.value("document.getElementById('anchors').innerText"), "detected steps are not told from stated ones")
+
+
 def text_has_contrast_and_controls_have_names():
     with chromium() as started:
-        for form, dark, size in (("oom", False, LAPTOP), ("oom", True, PHONE), ("live", True, LAPTOP), ("live", False, PHONE)):
+        for form, dark, size in (("oom", False, LAPTOP), ("oom", True, PHONE), ("live", True, LAPTOP), ("live", False, PHONE),
+                                 ("evict", True, PHONE), ("used", False, LAPTOP)):
             page = started.open(written(form), dark=dark, **size)
             page.value("document.querySelectorAll('details').forEach(d => { d.open = true; })")
             page.value("document.getElementById('flame-whole').click()")
@@ -209,4 +266,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, controls_work_by_keyboard_and_mouse, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -43,7 +43,7 @@ function deviceTable(parent, waterfall, parts) {
     const total = waterfall.total_bytes;
     new Table(parent, {caption: "Parts that add up to the device's " + bytes(total) + ", to the byte", rows: parts, filter: false,
         columns: [
-            {label: "Part", text: row => row.text, value: row => -row.order,
+            {label: "Part", narrow: true, text: row => row.text, value: row => -row.order,
                 cell: row => element("span", {class: "part"}, element("span", {class: "swatch " + row.colour, "aria-hidden": "true"}), element("bdi", {title: row.name}, row.text))},
             bytesColumn("Size", row => row.bytes), {label: "Share", figure: true, value: row => row.bytes, text: row => share(row.bytes, total)},
             countColumn("In bytes", row => row.bytes)],

@@ -28,18 +28,16 @@ function drawSites(data) {
     new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1});
 }
 
-/* Detected steps are told from stated ones, and why they are taken for steps. */
 function drawSteps(data, parent) {
-    if (data.step_kind && data.step_kind !== "stated")
-        parent.append(element("p", {class: "note"}, (data.step_kind === "parts" ? "The program states no steps, and none were detected. Parts of it repeat: "
-            : "The program states no steps. These were detected by what repeats: ") + data.step_reason + "."));
-    partNote(parent, data.steps, data.step_count, stepNoun(data), "that came first");
     if (data.steps.length === 0)
         return;
     const noun = stepNoun(data);
     const name = row => (row.anchor || noun + " " + row.at) + (row.likeness < 0.7 ? ", unlike the others (" + Math.round(100 * row.likeness) + " % alike)" : "");
-    new Table(parent, {caption: {stated: "Steps", detected: "Detected steps", parts: "Parts that repeat"}[data.step_kind], sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
-        textColumn(data.step_kind === "stated" ? "Anchor" : "Name", name), countColumn("Number", row => row.at), bytesColumn("Peak", row => row.peak_bytes),
+    if (data.detected_by)
+        parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + data.detected_by + "."));
+    partNote(parent, data.steps, data.step_count, noun, "that came first");
+    new Table(parent, {caption: data.detected_by ? "Detected steps" : "Steps", sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
+        textColumn(data.detected_by ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak", row => row.peak_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
             text: row => (row.live_end_bytes < row.live_begin_bytes ? "\u2212" : "+") + bytes(Math.abs(row.live_end_bytes - row.live_begin_bytes))},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
@@ -49,7 +47,7 @@ function drawAnchors(data) {
     const parent = document.getElementById("anchors");
     if (data.growers.length > 0)
         new Table(parent, {caption: "What grows from step to step", sorted: 3, rows: data.growers, columns: [
-            textColumn("Call site", row => row.name, row => way(row.name)), bytesColumn("After the first step", row => row.first_bytes),
+            textColumn("Call site", row => row.name, siteCell(data)), bytesColumn("After the first step", row => row.first_bytes),
             bytesColumn("After the last step", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             countColumn("Steps in which it grew", row => row.rises)]});
     drawSteps(data, parent);

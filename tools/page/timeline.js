@@ -261,7 +261,7 @@ class Timeline {
         const parts = [];
         this.line.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
         if (this.line.steps.length)
-            parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, this.data.step_kind === "parts" ? "parts" : "steps"));
+            parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, "steps"));
         const drawn = new Array(LANES).fill(0);
         for (const [begin, end, depth, name] of this.bars)
             parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + drawn[depth]++ % 2, name));

@@ -113,9 +113,9 @@ function stackList(data, stack) {
     return list;
 }
 
-/* What repeats in the run, as its program says or as it looks: "step", "detected step", "part". */
+/* Steps that the program does not state are no more than likely. */
 function stepNoun(data) {
-    return {stated: "step", detected: "detected step", parts: "part"}[data.step_kind] || "step";
+    return data.detected_by ? "detected step" : "step";
 }
 
 /* The moments that the page knows of, in words. */
