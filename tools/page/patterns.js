@@ -18,7 +18,7 @@ function patternSummary(found) {
 /* What weakens the findings. */
 function patternDoubts(found) {
     const says = key => found.by_pattern.some(row => row.pattern === key && row.findings > 0);
-    const texts = found.not_judged.map(doubt => "Not judged: " + counted(doubt.count, "block") + ": " + doubt.why + ".");
+    const texts = found.not_judged.map(doubt => counted(doubt.count, "block") + (doubt.count === 1 ? " is" : " are") + " not judged: " + doubt.why + ".");
     if (found.unseen_calls > 0)
         texts.push("The arguments of " + counted(found.unseen_calls, "call") + " are not known.");
     if (says("leak") && !found.ended)

@@ -92,7 +92,7 @@ function drawHints(data) {
     partNote(parent, data.hints, data.hint_count, "hint", "that come first in the file");
     const isLive = row => row.mode === "live";
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
-        textColumn("Hint", row => row.id), textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
+        {label: "Hint", narrow: true, text: row => row.id}, textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
         bytesColumn("Released", row => isLive(row) ? row.released[0] : 0), bytesColumn("Would save", row => row.would[0] + (isLive(row) ? 0 : row.released[0])),
         bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Used too late", row => row.late),
         textColumn("Note", row => row.drift || "")]});
