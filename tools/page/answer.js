@@ -118,6 +118,16 @@ function growth(data) {
     element("a", {href: "#anchors"}, "Show"));
 }
 
+/* What could be mended, where it is worth a look. A run that was cut short would have used more of its memory again. */
+function waste(data) {
+    const found = data.patterns;
+    const saved = found ? found.max_bytes - found.max_freed_after_last_use_bytes : 0;
+    if (saved === 0 || saved < found.max_bytes / 20 || !found.ended || data.program.failed)
+        return null;
+    return element("p", {class: "lede"}, "Memory is held after its last use. If each block were freed right then, the peak would be " + bytes(found.max_freed_after_last_use_bytes)
+        + ", " + bytes(saved) + " less. ", element("a", {href: "#patterns"}, "Show"));
+}
+
 function drawAnswer(data) {
     const nothing = data.figures.allocated_count === 0 && data.failures.length === 0;
     const parts = nothing ? [element("h1", null, "The run allocated no device memory that kedge saw.")]
@@ -129,5 +139,5 @@ function drawAnswer(data) {
     const missing = data.complete ? null : element("p", {class: "note"}, data.by_places
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
-    document.getElementById("answer").append(program, ...doubts(data), ...parts, facts(data), ...[growth(data), window, missing].filter(Boolean));
+    document.getElementById("answer").append(program, ...doubts(data), ...parts, facts(data), ...[growth(data), waste(data), window, missing].filter(Boolean));
 }

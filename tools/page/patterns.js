@@ -54,6 +54,9 @@ function drawPatterns(data) {
         return;
     }
     const parent = document.getElementById("patterns");
+    if (data.program.failed)
+        parent.append(element("p", {class: "lede"}, element("b", null, "The run was cut short when memory ran out. "), "What it would have used later, such as activations for the backward pass, "
+            + "counts as not used any more. A run that comes to its end tells more."));
     parent.append(element("p", {class: "lede"}, patternSummary(found)), ...patternDoubts(found));
     if (found.finding_count === 0) {
         parent.append(element("p", null, "Nothing was held for nothing."));
