@@ -275,38 +275,40 @@ static uint64_t grain_of(const struct span *spans, uint32_t count)
 }
 
 /*
- * Max live first, with half of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
- * quarter of what is left goes to each, so that a hopeless capacity does not eat up the others' chance.
+ * Max live first, with an eighth of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
+ * quarter of what is left goes to each, so that a hopeless capacity does not eat up the others' chance. What is found may lie below
+ * a capacity that was given up: that was too early, so that all above what is impossible is tried again.
  */
 static void climb(struct solver *solver, uint64_t grain)
 {
     struct place_result *result = solver->result;
     uint64_t high = highest(solver)->peak;
-    uint64_t low = result->max_live - grain; /* given up */
+    uint64_t impossible = result->max_live - grain; /* the highest that is */
+    uint64_t low = impossible;                      /* given up */
     uint64_t step = result->max_live / STEP_PARTS / grain * grain;
     uint64_t by = grain;
-    bool proved = true; /* that `low` is impossible */
     bool climbing = true;
 
     step = step ? step : grain;
     while (high - low > grain && !solver->stopped && !solver->broken
             && result->nodes < result->node_limit) {
-        uint64_t part = low < result->max_live ? 2 : 4;
+        uint64_t part = low < result->max_live ? 8 : 4;
         solver->goal = high - low > by ? low + by : high - grain;
         solver->budget_end = result->nodes + (result->node_limit - result->nodes + part - 1) / part;
         enum canon_result found = reach_goal(solver);
         if (found == CANON_FOUND) {
             high = highest(solver)->peak;
             climbing = false;
+            low = low < high ? low : impossible;
         } else {
             low = solver->goal;
-            proved = found == CANON_NONE;
+            impossible = found == CANON_NONE ? low : impossible;
         }
         by = climbing ? step : (high - low) / 2 / grain * grain;
         by = by ? by : grain;
         step *= 2;
     }
-    result->least = proved && high - low <= grain;
+    result->least = high - impossible <= grain;
 }
 
 static void solve(struct solver *solver, uint64_t grain)
