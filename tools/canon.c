@@ -16,6 +16,8 @@ struct unit {
     uint32_t rank; /* in the static order */
     uint32_t previous, next;
     uint32_t span;
+    uint32_t waits; /* for so many that have to be taken before */
+    uint64_t tail;  /* what has to stand upon it */
 };
 
 /* What is to be placed together, between the lows of its blocks and `ceiling`. */
@@ -49,6 +51,9 @@ struct reach {
 
 struct canon {
     struct sections *sections;
+    const struct piles *piles; /* NULL: no order to keep */
+    uint32_t *unit_of;         /* by span */
+    uint64_t capacity;
     struct unit *units; /* count + 1: the last is the list's end */
     uint64_t *total;    /* bytes not taken, by section */
     uint64_t *lifted;   /* by unit: where it can stand at the least */
@@ -87,6 +92,7 @@ struct canon *canon_new(struct sections *sections)
     canon->sections = sections;
     canon->count = n;
     canon->units = vec_new((size_t)n + 1, sizeof(*canon->units));
+    canon->unit_of = vec_new(n, sizeof(*canon->unit_of));
     canon->total = vec_new(sections->count, sizeof(*canon->total));
     canon->lifted = vec_new(n, sizeof(*canon->lifted));
     canon->blame = vec_new(n, sizeof(*canon->blame));
@@ -99,6 +105,7 @@ struct canon *canon_new(struct sections *sections)
         const struct span *span = &sections->spans[order[i]];
         canon->units[i] = (struct unit){
                 .size = span->size, .first = span->first, .last = span->last, .span = order[i]};
+        canon->unit_of[order[i]] = i;
     }
     free(order);
     return canon;
@@ -109,6 +116,7 @@ void canon_free(struct canon *canon)
     if (!canon)
         return;
     free(canon->units);
+    free(canon->unit_of);
     free(canon->total);
     free(canon->lifted);
     free(canon->blame);
@@ -118,6 +126,22 @@ void canon_free(struct canon *canon)
     free(canon->choices);
     free(canon->trail);
     free(canon);
+}
+
+void canon_keep(struct canon *canon, const struct piles *piles)
+{
+    canon->piles = piles;
+    for (uint32_t i = 0; i < canon->count; i++)
+        canon->units[i].tail = piles ? piles->tail[canon->units[i].span] : 0;
+}
+
+/* The ones right above wait for one more or less. */
+static void let_wait(struct canon *canon, const struct unit *unit, uint32_t change)
+{
+    const struct piles *piles = canon->piles;
+
+    for (uint32_t i = piles->begin[unit->span]; i < piles->begin[unit->span + 1]; i++)
+        canon->units[canon->unit_of[piles->above[i]]].waits += change;
 }
 
 struct key {
@@ -224,9 +248,13 @@ static void start(struct canon *canon, enum canon_order order, uint64_t capacity
     rank_units(canon, order);
     for (uint32_t i = 0; i <= n; i++) {
         canon->units[i].low = 0;
+        canon->units[i].waits = 0;
         canon->units[i].previous = i ? i - 1 : n;
         canon->units[i].next = i < n ? i + 1 : 0;
     }
+    for (uint32_t i = 0; canon->piles && i < n; i++)
+        let_wait(canon, &canon->units[i], 1);
+    canon->capacity = capacity;
     if (canon->sections->count)
         memcpy(canon->total, canon->sections->live, canon->sections->count * sizeof(*canon->total));
     canon->choice_count = 0;
@@ -245,6 +273,8 @@ static void take(struct canon *canon, uint32_t number, uint64_t offset)
     canon->units[unit->next].previous = unit->previous;
     for (uint32_t s = unit->first; s <= unit->last; s++)
         canon->total[s] -= unit->size;
+    if (canon->piles)
+        let_wait(canon, unit, UINT32_MAX); /* one less */
     VEC_PUSH(canon->trail, canon->trail_count, canon->trail_room) = (struct undo){TAKEN, number};
 }
 
@@ -261,6 +291,8 @@ static void take_back(struct canon *canon, size_t trail)
         canon->units[unit->next].previous = undo.unit;
         for (uint32_t s = unit->first; s <= unit->last; s++)
             canon->total[s] += unit->size;
+        if (canon->piles)
+            let_wait(canon, unit, 1);
     }
 }
 
@@ -391,9 +423,9 @@ static enum opened make_choice(struct canon *canon, const struct component *comp
         const struct unit *unit = &canon->units[at];
         uint64_t top = unit->low + unit->size;
         uint64_t high = least_top(component, unit);
-        if (top > component->ceiling)
+        if (top > component->ceiling || top + unit->tail > canon->capacity)
             return OPENED_FAILED;
-        least = top < least ? top : least;
+        least = top < least && !unit->waits ? top : least;
         any = high < any ? high : any;
         at = unit->next;
     }
@@ -471,10 +503,10 @@ static uint32_t next_candidate(const struct canon *canon, const struct choice *c
 
     for (uint32_t i = 0; i < component->count; i++) {
         const struct unit *unit = &canon->units[at];
-        bool twin = before && is_twin(before, unit);
+        bool twin = before && !before->waits && is_twin(before, unit);
         bool tried = unit->low < choice->tried_low
                 || (unit->low == choice->tried_low && unit->rank < choice->tried_rank);
-        if (!twin && !tried && unit->low < choice->too_high) {
+        if (!twin && !tried && !unit->waits && unit->low < choice->too_high) {
             const struct unit *other = &canon->units[best];
             if (best == canon->count || unit->low < other->low
                     || (unit->low == other->low && unit->rank < other->rank))

@@ -29,6 +29,7 @@
 #ifndef KEDGE_TOOLS_CANON_H
 #define KEDGE_TOOLS_CANON_H
 
+#include "tools/piles.h"
 #include "tools/sections.h"
 
 /* What comes first. Fullest: the most bytes that live at once in any section of its life. */
@@ -61,6 +62,12 @@ struct canon_limits {
 
 struct canon *canon_new(struct sections *sections);
 void canon_free(struct canon *canon);
+
+/*
+ * From now on a block is taken only when all that `piles` has below it are (NULL: no such order), and `piles` must stay. What lives
+ * all through a component goes to its top even so. Such a search decides less: CANON_NONE proves nothing.
+ */
+void canon_keep(struct canon *canon, const struct piles *piles);
 
 /* With CANON_FOUND the offsets of the spans are set, else they are as they were. *ret_nodes: how many it took. */
 enum canon_result canon_search(struct canon *canon, enum canon_order order,

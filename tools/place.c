@@ -14,6 +14,13 @@
 #define ROUND_FIRST    1000                 /* nodes above what placing without one mistake takes */
 #define ROUND_FACTOR   4   /* a round of the orders has so many times the nodes of the one before */
 #define STEP_PARTS     200 /* the ladder of capacities: max live and 1/200 of it more each time */
+#define WINDOW_FIRST   10  /* a window has at first up to this part of the sections on each side */
+#define WINDOW_MORE    1.05
+#define WINDOW_LESS    0.96
+#define WINDOW_NODES   20 /* and one for each block, and the fifth part of that */
+#define WINDOW_SLACK   5
+#define BOLD_FIRST     0.25 /* of the way to max live, as a goal */
+#define BOLD_LESS      0.9
 
 /* The limit where the caller names none: less for many blocks, whose nodes take longer. */
 static uint64_t limit_of(uint32_t count)
@@ -44,8 +51,10 @@ struct solver {
     struct part *parts;
     size_t part_count, part_room;
     uint64_t goal;         /* a peak up to this is good enough */
+    uint64_t impossible;   /* the highest peak that is known to be */
     uint64_t budget_end;   /* of nodes, for this goal */
     uint64_t nodes_before; /* the present call of canon_search */
+    uint64_t random;
     bool stopped;
     bool broken; /* an answer of the search is wrong */
 };
@@ -247,9 +256,9 @@ static enum canon_result reach_goal(struct solver *solver)
     return CANON_FOUND;
 }
 
-static const struct part *highest(const struct solver *solver)
+static struct part *highest(const struct solver *solver)
 {
-    const struct part *part = NULL;
+    struct part *part = NULL;
 
     for (uint32_t i = 0; i < solver->part_count; i++) {
         if (!part || solver->parts[i].peak > part->peak)
@@ -275,7 +284,7 @@ static uint64_t grain_of(const struct span *spans, uint32_t count)
 }
 
 /*
- * Max live first, with an eighth of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
+ * Max live first, with half of the nodes. Then upwards in growing steps until one is found, and between it and what failed: a
  * quarter of what is left goes to each, so that a hopeless capacity does not eat up the others' chance. What is found may lie below
  * a capacity that was given up: that was too early, so that all above what is impossible is tried again.
  */
@@ -283,8 +292,7 @@ static void climb(struct solver *solver, uint64_t grain)
 {
     struct place_result *result = solver->result;
     uint64_t high = highest(solver)->peak;
-    uint64_t impossible = result->max_live - grain; /* the highest that is */
-    uint64_t low = impossible;                      /* given up */
+    uint64_t low = solver->impossible; /* given up */
     uint64_t step = result->max_live / STEP_PARTS / grain * grain;
     uint64_t by = grain;
     bool climbing = true;
@@ -292,23 +300,109 @@ static void climb(struct solver *solver, uint64_t grain)
     step = step ? step : grain;
     while (high - low > grain && !solver->stopped && !solver->broken
             && result->nodes < result->node_limit) {
-        uint64_t part = low < result->max_live ? 8 : 4;
+        uint64_t part = low < result->max_live ? 2 : 4;
         solver->goal = high - low > by ? low + by : high - grain;
         solver->budget_end = result->nodes + (result->node_limit - result->nodes + part - 1) / part;
         enum canon_result found = reach_goal(solver);
         if (found == CANON_FOUND) {
             high = highest(solver)->peak;
             climbing = false;
-            low = low < high ? low : impossible;
+            low = low < high ? low : solver->impossible;
         } else {
             low = solver->goal;
-            impossible = found == CANON_NONE ? low : impossible;
+            if (found == CANON_NONE)
+                solver->impossible = low;
         }
         by = climbing ? step : (high - low) / 2 / grain * grain;
         by = by ? by : grain;
         step *= 2;
     }
-    result->least = high - impossible <= grain;
+}
+
+static uint32_t random_below(struct solver *solver, uint32_t n)
+{
+    solver->random = solver->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((solver->random >> 33) % n);
+}
+
+/* One of the blocks that reach above the goal; the present offsets are those of the best placement. */
+static const struct span *pick_above(struct solver *solver, const struct part *part)
+{
+    const struct span *picked = &part->spans[0];
+    uint32_t above = 0;
+
+    for (uint32_t i = 0; i < part->count; i++) {
+        const struct span *span = &part->spans[i];
+        if (part->base + span->offset + span->size > solver->goal
+                && random_below(solver, ++above) == 0)
+            picked = span;
+    }
+    return picked;
+}
+
+/* For one try: placing without a mistake, and some. */
+static uint64_t window_nodes(const struct part *part)
+{
+    return part->count + part->count / WINDOW_SLACK + WINDOW_NODES;
+}
+
+/*
+ * A search that keeps the order in which the best placement stacks its blocks, except in a window: up to `width` sections on both
+ * sides of one in which a block reaches above the goal. A node is counted even where none was needed, so that tries come to an end.
+ */
+static enum canon_result search_window(
+        struct solver *solver, struct part *part, struct canon *canon, uint32_t width)
+{
+    bool *left_out = vec_new(part->sections.count, sizeof(*left_out));
+    uint64_t nodes = solver->result->nodes;
+    struct piles piles;
+
+    for (uint32_t i = 0; i < part->count; i++)
+        part->spans[i].offset = part->best[i];
+    const struct span *span = pick_above(solver, part);
+    uint32_t middle = span->first + random_below(solver, span->last - span->first + 1);
+    uint32_t reach = 1 + random_below(solver, width + 1);
+    for (uint32_t s = 0; s < part->sections.count; s++)
+        left_out[s] = s + reach >= middle && s <= middle + reach;
+    piles_make(&part->sections, left_out, &piles);
+    canon_keep(canon, &piles);
+    enum canon_result found = search_once(solver, part, canon, CANON_BLAMED, window_nodes(part));
+    canon_keep(canon, NULL);
+    piles_done(&piles);
+    free(left_out);
+    if (solver->result->nodes == nodes)
+        solver->result->nodes++;
+    return found;
+}
+
+/*
+ * Large neighbourhood search on the highest part, until another one is, or all nodes are used up. The window grows where it
+ * held no solution and shrinks where it was too much for its nodes; the goal comes nearer to what there is with each failure.
+ */
+static void improve(struct solver *solver, struct part *part, uint64_t grain)
+{
+    struct place_result *result = solver->result;
+    struct canon *canon = canon_new(&part->sections);
+    double most_width = part->sections.count;
+    double width = most_width / WINDOW_FIRST;
+    double bold = BOLD_FIRST;
+
+    solver->budget_end = result->node_limit;
+    while (part == highest(solver) && part->peak - solver->impossible > grain && !solver->stopped
+            && !solver->broken && result->nodes < result->node_limit) {
+        double by = (double)(part->peak - solver->impossible - grain) * bold;
+        uint64_t steps = (uint64_t)by / grain;
+        solver->goal = part->peak - (steps ? steps : 1) * grain;
+        enum canon_result found = search_window(solver, part, canon, (uint32_t)width);
+        bold = found == CANON_FOUND ? BOLD_FIRST : bold * BOLD_LESS;
+        if (found == CANON_NONE)
+            width = width * WINDOW_MORE < most_width ? width * WINDOW_MORE : most_width;
+        else if (found == CANON_LIMIT)
+            width *= WINDOW_LESS;
+        solver->nodes_before = result->nodes;
+        solver->stopped = solver->stopped || found == CANON_STOPPED || !keep_on(solver, 0);
+    }
+    canon_free(canon);
 }
 
 static void solve(struct solver *solver, uint64_t grain)
@@ -318,6 +412,7 @@ static void solve(struct solver *solver, uint64_t grain)
     enum canon_result found = CANON_FOUND;
 
     solver->goal = request->capacity ? request->capacity : result->max_live;
+    solver->impossible = result->max_live - grain;
     for (uint32_t i = 0; i < solver->part_count && !request->capacity; i++)
         if (solver->parts[i].count)
             place_anyhow(solver, &solver->parts[i]);
@@ -326,6 +421,10 @@ static void solve(struct solver *solver, uint64_t grain)
         found = reach_goal(solver);
     } else {
         climb(solver, grain);
+        for (struct part *part = NULL; part != highest(solver);) {
+            part = highest(solver);
+            improve(solver, part, grain);
+        }
     }
     if (solver->broken) {
         result->status = PLACE_BROKEN;
@@ -337,7 +436,7 @@ static void solve(struct solver *solver, uint64_t grain)
     }
     const struct part *part = highest(solver);
     result->peak = part->peak;
-    result->least = result->least || result->peak == result->max_live;
+    result->least = part->peak - solver->impossible <= grain;
     memcpy(result->how, part->how, sizeof(result->how));
     for (uint32_t i = 0; i < solver->part_count; i++) {
         part = &solver->parts[i];

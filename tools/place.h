@@ -4,12 +4,14 @@
  *
  *     spans ─► cut where none lives across ─► parts ─┬─► what lives all through a part: at its bottom
  *                                                    ├─► the search without a ceiling: a placement to begin with
- *                                                    └─► search (canon.h) at max live, 1.005 of it, 1.015 ...
+ *                                                    ├─► search (canon.h) at max live, 1.005 of it, 1.015 ...
+ *                                                    └─► search in windows of the best one that was found
  *
  * No placement is smaller than the most that lives at once (max live); that is what is tried first. Once one is found above it,
- * capacities between that and what failed are tried. A capacity that the caller gives is the only one. The limit is in search
- * nodes, so that the same input gives the same plan everywhere. Every answer has been checked by a sweep that knows nothing of how
- * it was found (sections_check).
+ * capacities between that and what failed are tried. The nodes that are left go to a large neighbourhood search: all blocks keep
+ * their order from bottom to top (piles.h) except in a window of sections, and less is searched for. A capacity that the caller
+ * gives is the only one. The limit is in search nodes, so that the same input gives the same plan everywhere. Every answer has been
+ * checked by a sweep that knows nothing of how it was found (sections_check).
  *
  * Threads: none. Memory: vec.h. Pure apart from memory.
  */
