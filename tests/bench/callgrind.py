@@ -52,15 +52,18 @@ def parse(path):
 
 
 def count(command, path, env=None, timeout=250):
-    """Runs a command that has a function `counted`, and in it maybe one `is_warm`, where counting begins anew. (Its output, own,
-    calls) as of parse."""
+    """Runs a command that calls instrument_from_here (instrument.h), then a function `counted`, and in it maybe one `is_warm`, where counting
+    begins anew. (Its output, own, calls) as of parse."""
     path.unlink(missing_ok=True)
-    done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", "--collect-atstart=no",
+    done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", "--instr-atstart=no", "--collect-atstart=no",
                            "--toggle-collect=counted", "--zero-before=is_warm", *map(str, command)],
                           env=env, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{command}: exit {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
-    return (done.stdout, *parse(path))
+    own, calls = parse(path)
+    if not own:
+        raise RuntimeError(f"{command}: nothing was counted: was it compiled without valgrind/callgrind.h?")
+    return done.stdout, own, calls
 
 
 def times(path, function):

@@ -11,6 +11,7 @@
  *       graph a graph with one kernel of two addresses
  * LIVE  blocks of 4 KiB beside those that are used
  */
+#include "tests/bench/instrument.h"
 #include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], known[i].name) == 0) {
             must(known[i].submit(), "the first"); /* what happens once is not counted */
             must(cu.synchronise(), "synchronise");
+            instrument_from_here();
             counted(known[i].submit, strtol(argv[3], NULL, 10));
             return 0;
         }

@@ -20,6 +20,7 @@
  * driver are not counted.
  * Prints one line: ns N pairs N mallocs N syscalls N [nr] calls NAME=N... (calls of the driver, whoever made them)
  */
+#include "tests/bench/instrument.h"
 #include "tests/sim/program_abi.h"
 #include "tests/sim/simcuda.h"
 
@@ -342,6 +343,7 @@ int main(int argc, char **argv)
     pairs_of(pairs / 2, size, 5);
     if (!getenv("TEST_HOT_TIMED"))
         cu.set_hook(on_call);
+    instrument_from_here();
     if (getenv("TEST_HOT_SECCOMP") && refuse_syscalls() != 0)
         return 77;
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);

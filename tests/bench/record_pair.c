@@ -15,6 +15,7 @@
  *
  * Prints one line: frames N pairs N
  */
+#include "tests/bench/instrument.h"
 #include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
@@ -214,6 +215,7 @@ int record_deep(const char *entrance, unsigned stacks, long pairs)
         return 2;
     prepare(entrance);
     from = find_depth(&levels);
+    instrument_from_here();
     counted(from, levels, stacks, pairs);
     (void)printf("frames %d pairs %ld\n", frames_seen, pairs);
     (void)fflush(stdout);
