@@ -54,10 +54,11 @@ static int leave(struct fake_driver *fake, int r)
 static struct fake_piece *add_piece(struct fake_driver *fake, enum fake_piece_kind kind,
         devptr_t base, uint64_t size, uint64_t owner)
 {
-    for (int i = 0; i < FAKE_PIECES; i++) {
+    for (int i = fake->piece_free; i < FAKE_PIECES; i++) {
         if (fake->pieces[i].kind == FAKE_NOTHING) {
             if (i >= fake->piece_top)
                 fake->piece_top = i + 1;
+            fake->piece_free = i + 1;
             fake->pieces[i] = (struct fake_piece){kind, base, size, owner, .flag = false};
             return &fake->pieces[i];
         }
@@ -65,12 +66,53 @@ static struct fake_piece *add_piece(struct fake_driver *fake, enum fake_piece_ki
     abort(); /* the test is larger than the fake */
 }
 
+static void drop_piece(struct fake_driver *fake, struct fake_piece *piece)
+{
+    int i = (int)(piece - fake->pieces);
+
+    piece->kind = FAKE_NOTHING;
+    if (i < fake->piece_free)
+        fake->piece_free = i;
+}
+
+/* The n-th piece to look at, where looking begins at `first`: what is asked for next mostly lies behind what was found last. */
+static struct fake_piece *nth_from(struct fake_driver *fake, int first, int n)
+{
+    int i = first + n;
+
+    return &fake->pieces[i < fake->piece_top ? i : i - fake->piece_top];
+}
+
 static struct fake_piece *find_piece(
         struct fake_driver *fake, enum fake_piece_kind kind, devptr_t base)
 {
-    for (int i = 0; i < fake->piece_top; i++) {
-        if (fake->pieces[i].kind == kind && fake->pieces[i].base == base)
-            return &fake->pieces[i];
+    int first = fake->piece_found[kind];
+
+    for (int n = 0; n < fake->piece_top; n++) {
+        struct fake_piece *piece = nth_from(fake, first, n);
+
+        if (piece->kind == kind && piece->base == base) {
+            fake->piece_found[kind] = (int)(piece - fake->pieces);
+            return piece;
+        }
+    }
+    return NULL;
+}
+
+/* Memory that has pages at this address. */
+static struct fake_piece *find_memory(struct fake_driver *fake, devptr_t at)
+{
+    int first = fake->piece_used;
+
+    for (int n = 0; n < fake->piece_top; n++) {
+        struct fake_piece *piece = nth_from(fake, first, n);
+
+        if ((piece->kind == FAKE_PLAIN || piece->kind == FAKE_MANAGED
+                    || (piece->kind == FAKE_MAPPING && piece->flag))
+                && at >= piece->base && at < piece->base + piece->size) {
+            fake->piece_used = (int)(piece - fake->pieces);
+            return piece;
+        }
     }
     return NULL;
 }
@@ -165,7 +207,7 @@ static void put_pages(struct fake_driver *fake, struct fake_piece *piece, bool i
 static int free_managed(struct fake_driver *fake, struct fake_piece *piece)
 {
     put_pages(fake, piece, false);
-    piece->kind = FAKE_NOTHING;
+    drop_piece(fake, piece);
     fake->managed--;
     return leave(fake, 0);
 }
@@ -189,7 +231,7 @@ static int mem_free(void *self, uint64_t context, devptr_t ptr)
     if (piece->kind == FAKE_MANAGED)
         return free_managed(fake, piece);
     hold(fake, -(int64_t)pages(piece->size));
-    piece->kind = FAKE_NOTHING;
+    drop_piece(fake, piece);
     fake->segments--;
     return leave(fake, 0);
 }
@@ -252,7 +294,7 @@ static int address_free(void *self, devptr_t ptr, uint64_t size)
         fake->lost++;
         return leave(fake, r);
     }
-    piece->kind = FAKE_NOTHING;
+    drop_piece(fake, piece);
     fake->ranges--;
     return leave(fake, 0);
 }
@@ -292,7 +334,7 @@ static int handle_release(void *self, uint64_t handle)
         return leave(fake, r);
     }
     hold(fake, -(int64_t)piece->size);
-    piece->kind = FAKE_NOTHING;
+    drop_piece(fake, piece);
     fake->handles--;
     return leave(fake, 0);
 }
@@ -372,7 +414,7 @@ static int unmap(void *self, devptr_t ptr, uint64_t size)
 
         done += piece->size;
         find_piece(fake, FAKE_HANDLE, piece->owner)->maps--;
-        piece->kind = FAKE_NOTHING;
+        drop_piece(fake, piece);
         fake->mappings--;
         fake->unmaps++;
     }
@@ -552,7 +594,6 @@ static void work_on(
 static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
 {
     const struct fake_item *item;
-    bool ok = false;
 
     if (stream->done == stream->submitted)
         return false;
@@ -563,22 +604,14 @@ static bool step_locked(struct fake_driver *fake, struct fake_stream *stream)
     if (!item->size)
         return true;
     for (uint64_t at = item->base; at < item->base + item->size;) {
-        ok = false;
-        for (int i = 0; i < fake->piece_top && !ok; i++) {
-            struct fake_piece *piece = &fake->pieces[i];
+        struct fake_piece *piece = find_memory(fake, at);
 
-            if ((piece->kind == FAKE_PLAIN || piece->kind == FAKE_MANAGED
-                        || (piece->kind == FAKE_MAPPING && piece->flag))
-                    && at >= piece->base && at < piece->base + piece->size) {
-                work_on(fake, piece, item);
-                at = piece->base + piece->size;
-                ok = true;
-            }
-        }
-        if (!ok) {
+        if (!piece) {
             fake->faults++;
             return true;
         }
+        work_on(fake, piece, item);
+        at = piece->base + piece->size;
     }
     return true;
 }
@@ -988,11 +1021,11 @@ void fake_context_gone(struct fake_driver *fake, uint64_t context)
 
         if (piece->kind == FAKE_MANAGED && piece->owner == context) {
             put_pages(fake, piece, false);
-            piece->kind = FAKE_NOTHING;
+            drop_piece(fake, piece);
             fake->managed--;
         } else if (piece->kind == FAKE_PLAIN && piece->owner == context) {
             hold(fake, -(int64_t)pages(piece->size));
-            piece->kind = FAKE_NOTHING;
+            drop_piece(fake, piece);
             fake->segments--;
         }
     }

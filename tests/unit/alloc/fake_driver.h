@@ -141,7 +141,10 @@ struct fake_driver {
 
     /* inside */
     struct fake_piece pieces[FAKE_PIECES];
-    int piece_top; /* those at or above were never used */
+    int piece_top;                     /* those at or above were never used */
+    int piece_free;                    /* those below are taken */
+    int piece_found[FAKE_MANAGED + 1]; /* what was found last, by kind, */
+    int piece_used;                    /* and by an access */
     struct fake_stream streams[FAKE_QUEUES];
     struct fake_clock fence_clocks[FAKE_FENCES];
     uint8_t fence_state[FAKE_FENCES];
