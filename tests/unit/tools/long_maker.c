@@ -8,7 +8,7 @@
  * in its step, with 64 requests at call sites of their own: 2048 call sites. Of 64 requests of a forward phase 8 live until
  * the same layer of the backward phase; the others are freed within their layer. Four streams; addresses are used again
  * as a pool does. Seven blocks of eight are used, once when they are made and once before they are freed. late: every fourth of those that live until the backward phase is freed at the end of the step instead.
- * ring: the log is bounded to 8 MiB and has lost its beginning.
+ * ring: the log is bounded to 1 MiB and has lost its beginning.
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -233,7 +233,7 @@ static bool begin(const char *file, bool is_ring)
     struct where_opts where = {.unwind = {.mode = UNWIND_OFF, .ops = {open_library, find_symbol}}};
     const struct capture_opts opts = {.file = file,
             .trace = is_ring ? FORMAT_TRACE_RING : FORMAT_TRACE_FULL,
-            .ring_bytes = 8 << 20};
+            .ring_bytes = 1 << 20};
 
     (void)unlink(file);
     uses_init(true);
