@@ -23,8 +23,8 @@ static uint32_t last_value;
 /* The word at an address, NULL if nothing is mapped there. */
 static inline uint32_t *word_at(const struct bench *b, devptr_t ptr)
 {
-    static int
-            found; /* looking begins there: the next address mostly lies in the same piece or the one behind it */
+    /* looking begins there: the next address mostly lies in the same piece or the one behind it */
+    static int found;
 
     for (int n = 0; n < b->fake->piece_top; n++) {
         int i = (found + n) % b->fake->piece_top;
