@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/symtable.h"
 #include "tools/vec.h"
 
 /* Code of one compilation unit, addresses as in the DWARF. */
@@ -19,6 +20,7 @@ struct unit_range {
 
 struct dwarfnames {
     Dwfl_Module *module;
+    struct symtable *symbols;
     struct unit_range *ranges; /* by lo; only made for files without .debug_aranges */
     size_t range_count, range_room;
     bool ranged;
@@ -37,6 +39,7 @@ struct dwarfnames *dwarfnames_new(Dwfl_Module *module)
     void *cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
 
     names->module = module;
+    names->symbols = symtable_new(module);
     if (cxx)
         *(void **)&names->demangle = dlsym(cxx, "__cxa_demangle");
     return names;
@@ -47,6 +50,7 @@ void dwarfnames_free(struct dwarfnames *names)
     if (!names)
         return;
     vec_free_texts(&names->texts);
+    symtable_free(names->symbols);
     free(names->ranges);
     free(names);
 }
@@ -257,15 +261,13 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
 static bool name_by_symbol(
         struct dwarfnames *names, uint64_t offset, struct dwarfnames_line line, struct lines *lines)
 {
-    GElf_Off distance;
-    GElf_Sym symbol;
-    const char *name = dwfl_module_addrinfo(
-            names->module, place(names->module, offset), &distance, &symbol, NULL, NULL, NULL);
+    uint64_t distance;
+    const char *name = symtable_find(names->symbols, place(names->module, offset), &distance);
 
-    if (!name || !*name)
+    if (!name)
         return false;
     line.function = vec_add_text(
-            &names->texts, vec_format("%s+0x%" PRIx64, readable(names, name), (uint64_t)distance));
+            &names->texts, vec_format("%s+0x%" PRIx64, readable(names, name), distance));
     VEC_PUSH(lines->line, lines->count, lines->room) = line;
     return true;
 }
