@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/keytable.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -30,10 +31,13 @@ static uint64_t mix(uint64_t x)
 static uint64_t seed(void)
 {
     static uint64_t known;
-    const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
 
-    if (known == 0 && random)
-        memcpy(&known, random, sizeof(known));
+    if (known == 0) {
+        const void *random =
+                (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+        if (random)
+            memcpy(&known, random, sizeof(known));
+    }
     return known;
 }
 
@@ -53,6 +57,11 @@ static struct keytable_entry *entry_at(const struct keytable *map, uint32_t numb
     return &map->part[part][place - ((uint64_t)FIRST_PART << part)];
 }
 
+static bool is_of(const struct keytable_entry *entry, const struct key *key)
+{
+    return entry->key.a == key->a && entry->key.b == key->b && entry->key.c == key->c;
+}
+
 static struct keytable_entry *find(const struct keytable *map, const struct key *key)
 {
     uint32_t number = map->chains ? *chain_of(map, key) : 0;
@@ -60,7 +69,7 @@ static struct keytable_entry *find(const struct keytable *map, const struct key 
     while (number) {
         struct keytable_entry *entry = entry_at(map, number);
 
-        if (entry->key.a == key->a && entry->key.b == key->b && entry->key.c == key->c)
+        if (is_of(entry, key))
             return entry;
         number = entry->next;
     }
@@ -138,13 +147,12 @@ uint32_t *keytable_find(const struct keytable *map, struct key key)
 void keytable_remove(struct keytable *map, struct key key)
 {
     uint32_t *link = map->chains ? chain_of(map, &key) : NULL;
-    const struct keytable_entry *found = find(map, &key);
 
-    while (found && *link) {
+    while (link && *link) {
         uint32_t number = *link;
         struct keytable_entry *entry = entry_at(map, number);
 
-        if (entry == found) {
+        if (is_of(entry, &key)) {
             *link = entry->next;
             entry->next = map->gone;
             map->gone = number;

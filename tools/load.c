@@ -21,6 +21,7 @@ struct translation {
     struct stacks stacks;
     struct keytable anchors;  /* (path number, instance) */
     struct keytable threads;  /* thread number */
+    uint32_t last_thread;     /* of the trace, that was asked for: mostly the next one, too */
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
     struct keytable dead;     /* address -> index in `limbo` */
     struct keytable numbers;  /* seq -> block, of those whose uses are on record */
@@ -41,11 +42,13 @@ static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack
 static uint32_t thread_of(struct translation *tr, uint32_t number)
 {
     struct load *load = tr->load;
-    uint32_t ours = keytable_number(&tr->threads, (struct key){number, 0, 0});
 
-    if (ours == load->thread_count)
+    if (tr->last_thread < load->thread_count && load->threads[tr->last_thread] == number)
+        return tr->last_thread;
+    tr->last_thread = keytable_number(&tr->threads, (struct key){number, 0, 0});
+    if (tr->last_thread == load->thread_count)
         VEC_PUSH(load->threads, load->thread_count, load->thread_room) = number;
-    return ours;
+    return tr->last_thread;
 }
 
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */

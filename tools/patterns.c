@@ -9,6 +9,8 @@
 #include "tools/vec.h"
 #include "tracker/format.h"
 
+#define TIMES 16 /* events of which the latest time is kept */
+
 /* Events of a kind, and how many there were before each 64. */
 struct marks {
     uint64_t *bits;
@@ -29,9 +31,9 @@ struct mends {
 struct work {
     const struct trace *trace;
     struct model_window window;
-    uint64_t end_ns;
+    uint64_t end_ns;  /* the latest moment that the trace knows of */
     uint32_t peak_at; /* the event that raised live memory to its maximum */
-    uint64_t *latest; /* per 64 events: the latest time up to their end */
+    uint64_t *latest; /* per TIMES events: the latest time up to their end */
     struct marks allocs, frees;
     struct keytable rows[PATTERNS_COUNT];
     struct mends mends[PATTERNS_COUNT];
@@ -39,19 +41,6 @@ struct work {
     size_t used_count;
     struct patterns_figures *figures;
 };
-
-/* The latest moment that a trace knows of. */
-static uint64_t find_end(const struct trace *trace)
-{
-    uint64_t end = 0;
-
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].time_ns > end)
-            end = trace->events[i].time_ns;
-    for (size_t i = 0; i < trace->block_count; i++)
-        end = max_of(end, trace_uses(trace, &trace->blocks[i]).last);
-    return end;
-}
 
 /* ---- events by time ---- */
 
@@ -81,15 +70,16 @@ static void index_events(struct work *work)
     const struct trace *trace = work->trace;
     uint64_t latest = 0;
 
-    work->latest = vec_new(trace->event_count / 64 + 1, sizeof *work->latest);
+    work->latest = vec_new(trace->event_count / TIMES + 1, sizeof *work->latest);
     work->allocs = mark_events(trace, TRACE_ALLOC);
     work->frees = mark_events(trace, TRACE_FREE);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
 
         latest = event->time_ns > latest ? event->time_ns : latest;
-        work->latest[i / 64] = latest;
+        work->latest[i / TIMES] = latest;
     }
+    work->end_ns = max_of(latest, trace->latest_use_ns);
 }
 
 /* The first event that is later than a moment; event_count if there is none. */
@@ -97,7 +87,7 @@ static size_t first_later(const struct work *work, uint64_t time_ns)
 {
     const struct trace *trace = work->trace;
     size_t low = 0;
-    size_t high = trace->event_count / 64 + 1;
+    size_t high = trace->event_count / TIMES + 1;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -107,7 +97,7 @@ static size_t first_later(const struct work *work, uint64_t time_ns)
         else
             low = middle + 1;
     }
-    for (low *= 64; low < trace->event_count && trace->events[low].time_ns <= time_ns;)
+    for (low *= TIMES; low < trace->event_count && trace->events[low].time_ns <= time_ns;)
         low++;
     return low < trace->event_count ? low : trace->event_count;
 }
@@ -195,10 +185,10 @@ static uint64_t end_ns_of(const struct work *work, const struct trace_block *blo
     return block->died == TRACE_NEVER ? work->end_ns : block->died_ns;
 }
 
-static void find_after_last_use(struct work *work, const struct trace_block *block, uint32_t last)
+static void find_after_last_use(struct work *work, const struct trace_block *block,
+        const struct trace_uses *uses, uint32_t last)
 {
-    struct interval after = {
-            trace_uses(work->trace, block).last, end_ns_of(work, block), last, end_of(work, block)};
+    struct interval after = {uses->last, end_ns_of(work, block), last, end_of(work, block)};
 
     if (block->died == TRACE_NEVER)
         add_block(work, PATTERNS_LEAK, block, NULL, after);
@@ -207,35 +197,36 @@ static void find_after_last_use(struct work *work, const struct trace_block *blo
 }
 
 /* An event that comes right after a moment finds the block there: it may be missing until just before that event. */
-static void find_before_uses(struct work *work, const struct trace_block *block)
+static void find_before_uses(
+        struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
-    const struct trace_uses uses = trace_uses(work->trace, block);
-    uint32_t first = event_after(work, uses.first, block->born);
-    uint32_t gap = event_after(work, uses.gap_end - uses.gap, block->born);
-    uint32_t gap_end = event_after(work, uses.gap_end, block->born);
+    uint32_t first = event_after(work, uses->first, block->born);
+    uint32_t gap = event_after(work, uses->gap_end - uses->gap, block->born);
+    uint32_t gap_end = event_after(work, uses->gap_end, block->born);
 
-    if (uses.first > block->born_ns && any_between(&work->frees, block->born + 1, first))
+    if (uses->first > block->born_ns && any_between(&work->frees, block->born + 1, first))
         add_block(work, PATTERNS_EARLY, block, NULL,
-                (struct interval){block->born_ns, uses.first, block->born, first - 1});
-    if (uses.gap > 0 && any_between(&work->allocs, gap, gap_end))
+                (struct interval){block->born_ns, uses->first, block->born, first - 1});
+    if (uses->gap > 0 && any_between(&work->allocs, gap, gap_end))
         add_block(work, PATTERNS_IDLE, block, NULL,
-                (struct interval){uses.gap_end - uses.gap, uses.gap_end, gap, gap_end - 1});
+                (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
 }
 
 /* Its patterns; returns the event after which nobody needed it, TRACE_NEVER: it was freed then. */
-static uint32_t find_patterns(struct work *work, const struct trace_block *block)
+static uint32_t find_patterns(
+        struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
     struct interval life = {
             block->born_ns, end_ns_of(work, block), block->born, end_of(work, block)};
     uint32_t last;
 
-    if (trace_uses(work->trace, block).count == 0) {
+    if (uses->count == 0) {
         add_block(work, PATTERNS_UNUSED, block, NULL, life);
         return block->born;
     }
-    last = event_after(work, trace_uses(work->trace, block).last, block->born);
-    find_before_uses(work, block);
-    find_after_last_use(work, block, last);
+    last = event_after(work, uses->last, block->born);
+    find_before_uses(work, block, uses);
+    find_after_last_use(work, block, uses, last);
     if (block->use_flags & FORMAT_USE_DEAD_WRITE)
         add_block(work, PATTERNS_DEAD_WRITE, block, NULL, (struct interval){0});
     return last <= life.to ? last - 1 : TRACE_NEVER;
@@ -268,34 +259,7 @@ static void find_redundant(struct work *work)
 
 /* ---- what they save ---- */
 
-/* Puts the mends of each row beside each other, where they stand: a sort would want as much memory again. */
-static void group_by_row(struct mend *mends, size_t count, size_t row_count)
-{
-    size_t *next = vec_new(row_count + 1, sizeof(*next));
-    size_t *end = vec_new(row_count + 1, sizeof(*end));
-
-    for (size_t i = 0; i < count; i++)
-        end[mends[i].row]++;
-    for (size_t row = 0, before = 0; row < row_count; row++) {
-        next[row] = before;
-        before += end[row];
-        end[row] = before;
-    }
-    for (size_t row = 0; row < row_count; row++) {
-        while (next[row] < end[row]) {
-            struct mend *at = &mends[next[row]];
-            struct mend *place = &mends[next[at->row]++];
-            struct mend moved = *at;
-
-            *at = *place;
-            *place = moved;
-        }
-    }
-    free(next);
-    free(end);
-}
-
-/* The mends of a pattern, for savings_left_of_many. */
+/* The mends of a pattern, for savings_left. */
 struct all_mends {
     const struct trace *trace;
     const struct mend *at;
@@ -306,19 +270,8 @@ static struct savings_stretch stretch_of(const void *context, size_t i)
     const struct all_mends *mends = context;
     const struct mend *mend = &mends->at[i];
 
-    return (struct savings_stretch){mend->from, mend->to, mends->trace->blocks[mend->block].size};
-}
-
-static uint64_t left_without(const struct work *work, const struct savings *savings,
-        const struct mend *mends, size_t count)
-{
-    struct savings_stretch *stretches = vec_new(count + 1, sizeof(*stretches));
-
-    for (size_t i = 0; i < count; i++)
-        stretches[i] = stretch_of(&(struct all_mends){work->trace, mends}, i);
-    uint64_t left = savings_left(savings, stretches, count);
-    free(stretches);
-    return left;
+    return (struct savings_stretch){
+            mend->from, mend->to, mend->row, mends->trace->blocks[mend->block].size};
 }
 
 static void find_savings(
@@ -326,18 +279,19 @@ static void find_savings(
 {
     const struct mends *mends = &work->mends[pattern];
     struct patterns_found *found = &work->figures->of[pattern];
+    struct savings_stretches stretches = {.stretch_of = stretch_of,
+            .context = &(struct all_mends){work->trace, mends->at},
+            .count = mends->count,
+            .row_count = found->count};
+    uint64_t *left;
 
-    group_by_row(mends->at, mends->count, found->count);
-    for (size_t i = 0, end; i < mends->count; i = end) {
-        for (end = i; end < mends->count && mends->at[end].row == mends->at[i].row;)
-            end++;
-        found->row[mends->at[i].row].saves =
-                excess_of(work->figures->peak, left_without(work, savings, &mends->at[i], end - i));
-    }
-    if (mends->count)
-        found->saves = excess_of(work->figures->peak,
-                savings_left_of_many(savings, stretch_of,
-                        &(struct all_mends){work->trace, mends->at}, mends->count));
+    if (mends->count == 0)
+        return;
+    left = vec_new(found->count, sizeof(*left));
+    found->saves = excess_of(work->figures->peak, savings_left(savings, &stretches, left));
+    for (size_t i = 0; i < found->count; i++)
+        found->row[i].saves = excess_of(work->figures->peak, left[i]);
+    free(left);
 }
 
 int patterns_by_saving(const void *left, const void *right)
@@ -386,16 +340,31 @@ static uint32_t *judge_blocks(struct work *work)
         }
         figures->judged++;
         figures->judged_bytes += block->size;
-        if (trace_uses(trace, block).count != 0)
+        const struct trace_uses uses = trace_uses(trace, block);
+        if (uses.count != 0)
             work->used[work->used_count++] = (uint32_t)i;
-        at[i] = find_patterns(work, block);
+        at[i] = find_patterns(work, block, &uses);
     }
     return at;
+}
+
+/* Gives back the room that is left: the array has grown by doubling. */
+static void trim(struct mends *mends)
+{
+    struct mend *smaller =
+            mends->count ? reallocarray(mends->at, mends->count, sizeof(*mends->at)) : NULL;
+
+    if (!smaller)
+        return;
+    mends->at = smaller;
+    mends->room = mends->count;
 }
 
 /* What only judging needs: a long run has a lot of it. */
 static void drop_index(struct work *work)
 {
+    for (unsigned p = 0; p < PATTERNS_COUNT; p++)
+        trim(&work->mends[p]);
     free(work->latest);
     free(work->allocs.bits);
     free(work->allocs.before);
@@ -408,7 +377,6 @@ void patterns_figure(
 {
     struct work work = {.trace = trace,
             .window = window,
-            .end_ns = find_end(trace),
             .used = vec_new(trace->block_count + 1, sizeof *work.used),
             .figures = ret_figures};
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 /* A block among those of its device and size. */
@@ -54,26 +55,6 @@ static void pop(struct done *done)
     }
 }
 
-static int compare_kinds(const struct trace_block *a, const struct trace_block *b)
-{
-    uint64_t a_size = (a->size + 511) & ~UINT64_C(511);
-    uint64_t b_size = (b->size + 511) & ~UINT64_C(511);
-
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    return (a_size > b_size) - (a_size < b_size);
-}
-
-static int by_kind(const void *left, const void *right, void *context)
-{
-    const struct trace_block *blocks = (*(const struct trace *const *)context)->blocks;
-    uint32_t a = *(const uint32_t *)left;
-    uint32_t b = *(const uint32_t *)right;
-    int order = compare_kinds(&blocks[a], &blocks[b]);
-
-    return order ? order : (a > b) - (a < b);
-}
-
 static int by_use_time(const void *left, const void *right)
 {
     const struct candidate *a = left;
@@ -84,19 +65,15 @@ static int by_use_time(const void *left, const void *right)
     return (a->block > b->block) - (a->block < b->block);
 }
 
-static struct candidate *sort(
-        const struct trace *trace, const uint32_t *blocks, size_t count, bool by_last)
+/* Those of a run mostly come in this order already. */
+static void sort_by_time(struct candidate *candidates, size_t count)
 {
-    struct candidate *sorted = vec_new(count + 1, sizeof(*sorted));
-
-    for (size_t i = 0; i < count; i++) {
-        const struct trace_block *block = &trace->blocks[blocks[i]];
-        struct trace_uses uses = trace_uses(trace, block);
-
-        sorted[i] = (struct candidate){by_last ? uses.last : uses.first, blocks[i], block->died};
+    for (size_t i = 1; i < count; i++) {
+        if (by_use_time(&candidates[i - 1], &candidates[i]) > 0) {
+            VEC_SORT(candidates, count, by_use_time);
+            return;
+        }
     }
-    VEC_SORT(sorted, count, by_use_time);
-    return sorted;
 }
 
 struct pairs {
@@ -108,11 +85,20 @@ struct pairs {
 static void pair_kind(
         const struct trace *trace, const uint32_t *blocks, size_t count, struct pairs *pairs)
 {
-    struct candidate *seconds = sort(trace, blocks, count, false);
-    struct candidate *firsts = sort(trace, blocks, count, true);
+    struct candidate *seconds = vec_new(count + 1, sizeof(*seconds));
+    struct candidate *firsts = vec_new(count + 1, sizeof(*firsts));
     struct done done = {.at = vec_new(count + 1, sizeof(*done.at))};
     size_t next = 0;
 
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_block *block = &trace->blocks[blocks[i]];
+        const struct trace_uses uses = trace_uses(trace, block);
+
+        seconds[i] = (struct candidate){uses.first, blocks[i], block->died};
+        firsts[i] = (struct candidate){uses.last, blocks[i], block->died};
+    }
+    sort_by_time(seconds, count);
+    sort_by_time(firsts, count);
     for (size_t i = 0; i < count; i++) {
         while (next < count && firsts[next].time < seconds[i].time)
             push(&done, firsts[next++]);
@@ -128,22 +114,87 @@ static void pair_kind(
     free(done.at);
 }
 
+/* Blocks of one device and size. */
+struct kind {
+    int16_t device;
+    uint32_t number; /* in the order in which they appear */
+    uint64_t size;   /* rounded to 512 */
+    size_t count;
+    size_t end; /* of those that are placed so far */
+};
+
+struct kinds {
+    struct keytable numbers; /* (device, size) -> index in `at` */
+    struct kind *at;
+    size_t count, room;
+};
+
+static uint32_t kind_of(struct kinds *kinds, const struct trace_block *block)
+{
+    struct kind kind = {.device = block->device, .size = (block->size + 511) & ~UINT64_C(511)};
+    uint32_t number =
+            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
+
+    kind.number = number;
+    if (number == kinds->count)
+        VEC_PUSH(kinds->at, kinds->count, kinds->room) = kind;
+    return number;
+}
+
+static int by_kind(const void *left, const void *right)
+{
+    const struct kind *a = left;
+    const struct kind *b = right;
+
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return (a->size > b->size) - (a->size < b->size);
+}
+
+/* The blocks of each kind beside each other, in the order in which they come; the caller frees it. */
+static uint32_t *order_by_kind(
+        const struct trace *trace, const uint32_t *blocks, size_t count, struct kinds *kinds)
+{
+    uint32_t *order = vec_new(count + 1, sizeof(*order));
+    uint32_t *numbers = vec_new(count + 1, sizeof(*numbers)); /* of kinds */
+    struct kind *sorted;
+    size_t end = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = kind_of(kinds, &trace->blocks[blocks[i]]);
+        kinds->at[numbers[i]].count++;
+    }
+    sorted = vec_new(kinds->count + 1, sizeof(*sorted));
+    if (kinds->count)
+        memcpy(sorted, kinds->at, kinds->count * sizeof(*sorted));
+    VEC_SORT(sorted, kinds->count, by_kind);
+    for (size_t i = 0; i < kinds->count; i++) {
+        kinds->at[sorted[i].number].end = end;
+        end += sorted[i].count;
+    }
+    free(sorted);
+    for (size_t i = 0; i < count; i++)
+        order[kinds->at[numbers[i]].end++] = blocks[i];
+    free(numbers);
+    return order;
+}
+
 struct reusable_pair *reusable_find(
         const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count)
 {
-    uint32_t *order = vec_new(count + 1, sizeof(*order));
+    struct kinds kinds = {.count = 0};
     struct pairs pairs = {NULL, 0, 0};
+    uint32_t *order = order_by_kind(trace, blocks, count, &kinds);
 
-    memcpy(order, blocks, count * sizeof(*order));
-    qsort_r(order, count, sizeof(*order), by_kind, &trace);
-    for (size_t i = 0, end; i < count; i = end) {
-        const struct trace_block *first = &trace->blocks[order[i]];
+    for (size_t done = 0; done < count;) {
+        const struct kind *kind = &kinds.at[kind_of(&kinds, &trace->blocks[order[done]])];
 
-        for (end = i + 1; end < count && compare_kinds(first, &trace->blocks[order[end]]) == 0;)
-            end++;
-        pair_kind(trace, order + i, end - i, &pairs);
+        pair_kind(trace, order + done, kind->count, &pairs);
+        done += kind->count;
     }
     free(order);
+    free(kinds.at);
+    keytable_done(&kinds.numbers);
     *ret_count = pairs.count;
     return pairs.at;
 }

@@ -21,6 +21,7 @@ struct trace_index {
     struct keytable instances; /* path -> how many instances there were */
     struct keytable nth;       /* (anchor, site, size) -> how many blocks asked for their number */
     struct keytable streams;   /* identity -> index in `streams` */
+    uint32_t last_stream;      /* that was asked for: mostly the next one, too */
     struct open_ranges *threads;
     size_t thread_count, thread_room;
 };
@@ -46,11 +47,14 @@ void trace_sum_add(struct trace_sum *sum, uint64_t bytes)
 
 static uint32_t number_of_stream(struct trace *trace, uint64_t stream)
 {
-    uint32_t number = keytable_number(&trace->index->streams, (struct key){stream, 0, 0});
+    uint32_t *last = &trace->index->last_stream;
 
-    if (number == trace->stream_count)
+    if (*last < trace->stream_count && trace->streams[*last] == stream)
+        return *last;
+    *last = keytable_number(&trace->index->streams, (struct key){stream, 0, 0});
+    if (*last == trace->stream_count)
         VEC_PUSH(trace->streams, trace->stream_count, trace->stream_room) = stream;
-    return number;
+    return *last;
 }
 
 struct trace *trace_new(void)
@@ -409,6 +413,7 @@ void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses
     if (trace->used_bytes > UINT32_MAX)
         vec_out_of_memory();
     own->uses_at = (uint32_t)trace->used_bytes;
+    trace->latest_use_ns = max_of(trace->latest_use_ns, uses->last);
     put_number(trace, uses->count);
     put_number(trace, uses->first);
     put_number(trace, uses->last - uses->first);

@@ -159,6 +159,7 @@ struct trace {
     uint64_t *streams;      /* identities as the capture has them */
     uint64_t *reserved;     /* bytes, of the events of that kind */
     unsigned char *used;    /* of trace_uses */
+    uint64_t latest_use_ns; /* the latest of all `last` of trace_uses */
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
             module_count, call_count, launch_count, use_count, stream_count, reserved_count,
             used_bytes;

@@ -7,6 +7,32 @@
 
 #define MB UINT64_C(0x100000)
 
+static struct savings_stretch element_of(const void *stretches, size_t i)
+{
+    return ((const struct savings_stretch *)stretches)[i];
+}
+
+/* Max without some stretches, all of row 0. */
+static uint64_t left_without(
+        const struct savings *savings, const struct savings_stretch *gone, size_t count)
+{
+    struct savings_stretches of = {
+            .stretch_of = element_of, .context = gone, .count = count, .row_count = 1};
+    uint64_t left_of_row;
+    uint64_t left = savings_left(savings, &of, &left_of_row);
+
+    CHECK_EQ(left_of_row, left);
+    return left;
+}
+
+/* The same without one. */
+static uint64_t left_without_one(
+        const struct savings *savings, uint32_t from, uint32_t to, uint64_t bytes)
+{
+    return left_without(
+            savings, &(struct savings_stretch){.from = from, .to = to, .bytes = bytes}, 1);
+}
+
 TEST(max_without_a_block_moves_to_another_moment)
 {
     struct story s = story_begin();
@@ -19,11 +45,11 @@ TEST(max_without_a_block_moves_to_another_moment)
     story_free(&s, early);                      /* 4 */
     story_free(&s, late);                       /* 5 */
     savings = savings_new(s.trace, model_whole(s.trace));
-    CHECK_EQ(savings_left(savings, NULL, 0), 7 * MB);
-    CHECK_EQ(savings_left(savings, &(struct savings_stretch){1, 2, 4 * MB}, 1), 5 * MB);
-    CHECK_EQ(savings_left(savings, &(struct savings_stretch){0, 4, 3 * MB}, 1), 4 * MB);
-    CHECK_EQ(savings_left(savings, &(struct savings_stretch){2, 4, 3 * MB}, 1), 7 * MB);
-    CHECK_EQ(savings_left(savings, &(struct savings_stretch){4, 3, 3 * MB}, 1), 7 * MB); /* empty */
+    CHECK_EQ(left_without(savings, NULL, 0), 7 * MB);
+    CHECK_EQ(left_without_one(savings, 1, 2, 4 * MB), 5 * MB);
+    CHECK_EQ(left_without_one(savings, 0, 4, 3 * MB), 4 * MB);
+    CHECK_EQ(left_without_one(savings, 2, 4, 3 * MB), 7 * MB);
+    CHECK_EQ(left_without_one(savings, 4, 3, 3 * MB), 7 * MB); /* empty */
     savings_free(savings);
     story_end(&s);
 }
@@ -39,17 +65,20 @@ TEST(a_window_has_a_max_of_its_own)
     story_free(&s, before); /* 2 */
     story_free(&s, inside); /* 3 */
     savings = savings_new(s.trace, (struct model_window){1, 3});
-    CHECK_EQ(savings_left(savings, NULL, 0), 2 * MB);
-    CHECK_EQ(savings_left(savings, &(struct savings_stretch){0, 9, 2 * MB}, 1), 0);
+    CHECK_EQ(left_without(savings, NULL, 0), 2 * MB);
+    CHECK_EQ(left_without_one(savings, 0, 9, 2 * MB), 0);
     savings_free(savings);
     savings = savings_new(s.trace, (struct model_window){2, 2});
-    CHECK_EQ(savings_left(savings, NULL, 0), 0);
+    CHECK_EQ(left_without(savings, NULL, 0), 0);
     savings_free(savings);
     story_end(&s);
 }
 
-static uint64_t added_up(
-        const struct trace *trace, const struct savings_stretch *gone, size_t gone_count)
+#define ALL UINT32_MAX
+
+/* Max without the stretches of a row, or of all. */
+static uint64_t added_up(const struct trace *trace, const struct savings_stretch *gone,
+        size_t gone_count, uint32_t row)
 {
     uint64_t live = 0;
     uint64_t max = 0;
@@ -61,19 +90,32 @@ static uint64_t added_up(
         live = trace->events[i].kind == TRACE_ALLOC ? live + block->size : live - block->size;
         now = live;
         for (size_t k = 0; k < gone_count; k++)
-            if (gone[k].from <= i && i < gone[k].to)
+            if ((row == ALL || gone[k].row == row) && gone[k].from <= i && i < gone[k].to)
                 now -= gone[k].bytes;
         max = now > max ? now : max;
     }
     return max;
 }
 
-static struct savings_stretch element_of(const void *stretches, size_t i)
+#define ROWS 5u /* the last one has no stretch */
+
+/* From somewhere in the life of every second block, in rows by turns. Returns how many. */
+static size_t take_away(const struct trace *trace, struct savings_stretch *ret_gone, size_t room)
 {
-    return ((const struct savings_stretch *)stretches)[i];
+    size_t count = 0;
+
+    for (size_t b = 0; b < trace->block_count && count < room; b += 2) {
+        const struct trace_block *block = &trace->blocks[b];
+        uint32_t end = block->died == TRACE_NEVER ? (uint32_t)trace->event_count : block->died;
+
+        ret_gone[count] = (struct savings_stretch){block->born + (end - block->born) / 4, end,
+                (uint32_t)count % (ROWS - 1), block->size};
+        count++;
+    }
+    return count;
 }
 
-TEST(max_is_what_adding_up_every_event_gives)
+TEST(max_without_each_row_is_what_adding_up_every_event_gives)
 {
     uint32_t seed = 5;
 
@@ -81,8 +123,8 @@ TEST(max_is_what_adding_up_every_event_gives)
         struct story s = story_begin();
         uint32_t live[8] = {0};
         bool is_live[8] = {false};
-        struct savings_stretch gone[16];
-        size_t gone_count = 0;
+        struct savings_stretch gone[64];
+        size_t gone_count;
         struct savings *savings;
 
         for (unsigned i = 0; i < 20 + round; i++) {
@@ -94,18 +136,14 @@ TEST(max_is_what_adding_up_every_event_gives)
                 live[at] = story_alloc(&s, at + 1, (seed >> 8) % 1000 + 1);
             is_live[at] = !is_live[at];
         }
-        for (size_t b = 0; b < s.trace->block_count && gone_count < 16; b += 2) {
-            const struct trace_block *block = &s.trace->blocks[b];
-            uint32_t end =
-                    block->died == TRACE_NEVER ? (uint32_t)s.trace->event_count : block->died;
-
-            gone[gone_count++] = (struct savings_stretch){
-                    block->born + (end - block->born) / 4, end, block->size};
-        }
+        gone_count = take_away(s.trace, gone, sizeof(gone) / sizeof(*gone));
         savings = savings_new(s.trace, model_whole(s.trace));
-        CHECK_EQ(savings_left(savings, gone, gone_count), added_up(s.trace, gone, gone_count));
-        CHECK_EQ(savings_left_of_many(savings, element_of, gone, gone_count),
-                added_up(s.trace, gone, gone_count));
+        uint64_t left[ROWS];
+        struct savings_stretches of = {
+                .stretch_of = element_of, .context = gone, .count = gone_count, .row_count = ROWS};
+        CHECK_EQ(savings_left(savings, &of, left), added_up(s.trace, gone, gone_count, ALL));
+        for (uint32_t row = 0; row < ROWS; row++)
+            CHECK_EQ(left[row], added_up(s.trace, gone, gone_count, row));
         savings_free(savings);
         story_end(&s);
     }
