@@ -350,7 +350,7 @@ static int tell(struct capped *c)
 static const char *trouble_of(const struct capped *c)
 {
     if (c->job->load->complete_from > 0)
-        return LOAD_LACKS;
+        return load_lacks(c->job->load->capture);
     if (c->trace->use_count == 0)
         return "the capture has no order of uses (kedge run --trace full,uses=order --capture FILE "
                "-- PROGRAM records it)";

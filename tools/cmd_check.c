@@ -148,7 +148,7 @@ static int foresee(const struct check *check, struct hintfile *file)
 {
     const struct trace *trace = check->load.trace;
     bool is_live = are_live(&check->load);
-    bool is_whole = check->load.complete_from == 0 && check->load.capture->has_all_events;
+    bool is_whole = check->load.complete_from == 0;
     int lacking = predict_lacks_launch(trace, file->rule, file->rule_count);
     int r = lacking >= 0 || !is_whole ? -ENODATA : 0;
 
@@ -165,7 +165,7 @@ static int foresee(const struct check *check, struct hintfile *file)
     (void)fputs("kedge check: ", stderr);
     render_text(stderr, check->fields->predicted);
     if (!is_whole)
-        (void)fputs(": " LOAD_LACKS ": nothing can be predicted\n", stderr);
+        (void)fprintf(stderr, ": %s: nothing can be predicted\n", load_lacks(check->load.capture));
     else if (lacking >= 0)
         (void)fprintf(stderr,
                 ": hint %s waits for launches of kernels \"%s\", of which the capture has none: "

@@ -39,7 +39,8 @@ static const struct args_option options[] = {
 struct diff {
     const struct fields *fields;
     enum groups_by by;
-    bool is_partial; /* events are missing, so there may be more late frees */
+    const char *
+            lacks; /* events are missing, so there may be more late frees: load_lacks; NULL: none are */
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;
@@ -127,7 +128,7 @@ static void print_groups(const struct diff *diff, const struct groups *groups)
 
 static const char *more_perhaps(const struct diff *diff)
 {
-    if (diff->is_partial)
+    if (diff->lacks)
         return ", and more perhaps: events are missing";
     return looked_is_little(&diff->compare) ? ", and more perhaps" : "";
 }
@@ -137,15 +138,15 @@ static void diff_print_text(const struct diff *diff)
     const struct compare *c = &diff->compare;
 
     printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
-    const char *ink = diff->is_partial || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
+    const char *ink = diff->lacks || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
 
     if (c->looked.count == 0 && c->all.count)
         printf("%sLate frees: not known%s%s\n", diff->ink.yellow, diff->ink.off,
-                diff->is_partial ? ": events are missing" : "");
+                diff->lacks ? ": events are missing" : "");
     else
         printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
                 render_bytes(c->late_bytes).text, diff->ink.off, more_perhaps(diff));
-    if (!diff->is_partial)
+    if (!diff->lacks)
         looked_print(stdout, c, diff->good.trace, diff->bad.trace);
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
@@ -239,7 +240,7 @@ static void diff_print_json(const struct diff *diff)
 
     json_text(&json, "good", diff->good.path);
     json_text(&json, "bad", diff->bad.path);
-    json_bool(&json, "complete", !diff->is_partial);
+    json_bool(&json, "complete", !diff->lacks);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
     json_groups(&json, diff, "groups", &diff->late);
@@ -301,7 +302,7 @@ static bool lacks_events(const struct load *load, struct model_window window)
         return false;
     if (read_is_damaged(load->capture)) /* load_open said so */
         return true;
-    (void)fprintf(stderr, "kedge: %s: " LOAD_LACKS "\n", load->path);
+    (void)fprintf(stderr, "kedge: %s: %s\n", load->path, load_lacks(load->capture));
     return true;
 }
 
@@ -314,7 +315,7 @@ static bool has_end(const struct compare_side *side)
 static struct failon_runs runs_of(const struct diff *diff)
 {
     return (struct failon_runs){
-            &diff->compare, diff->is_partial, has_end(&diff->good_side), has_end(&diff->bad_side)};
+            &diff->compare, diff->lacks, has_end(&diff->good_side), has_end(&diff->bad_side)};
 }
 
 static void compare_and_print(struct diff *diff)
@@ -323,8 +324,10 @@ static void compare_and_print(struct diff *diff)
     diff->good_side.ended = load_has_ended(&diff->good);
     diff->bad_side.trace = diff->bad.trace;
     diff->bad_side.ended = load_has_ended(&diff->bad);
-    diff->is_partial = lacks_events(&diff->good, diff->good_side.window);
-    diff->is_partial |= lacks_events(&diff->bad, diff->bad_side.window);
+    if (lacks_events(&diff->good, diff->good_side.window))
+        diff->lacks = load_lacks(diff->good.capture);
+    if (lacks_events(&diff->bad, diff->bad_side.window))
+        diff->lacks = load_lacks(diff->bad.capture);
     progress_begin("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     struct failon_runs runs = runs_of(diff);

@@ -183,7 +183,7 @@ static int find_all(struct task *task)
             .symbols = symbols_new(task->load.trace),
             .min_size = task->fields->min_size};
     figures_of(&task->load, model_whole(task->load.trace), &job->figures, &partial);
-    job->is_partial = task->load.complete_from > 0 || !task->load.capture->has_all_events;
+    job->is_partial = task->load.complete_from > 0;
     if (task->format->shape == EXPORT_MOMENT && !export_moment_find(job, task->at)) {
         (void)fprintf(stderr, "kedge export: --at oom: %s: this run did not run out of memory\n",
                 task->load.path);
@@ -265,10 +265,8 @@ static void say_notes(const struct task *task)
         (void)fprintf(stderr, "kedge export: %s: incomplete: memory that was %s is missing\n",
                 task->load.path, job->moment.title);
     if (!is_moment && job->is_partial)
-        (void)fprintf(stderr,
-                "kedge export: %s: incomplete: events are missing in the capture "
-                "(KEDGE_TRACE=full keeps all)\n",
-                task->load.path);
+        (void)fprintf(stderr, "kedge export: %s: incomplete: %s\n", task->load.path,
+                load_lacks(task->load.capture));
     if (job->left_out.count)
         (void)fprintf(stderr, "kedge export: %" PRIu64 " block%s left out (%s)\n",
                 job->left_out.count, render_s(job->left_out.count),

@@ -121,8 +121,9 @@ static int check_groups(const struct report *report)
     if (report->by != REPORT_BY_CLASS || report->view != VIEW_HWM || !report_has_high(report))
         return CMD_DONE;
     (void)fprintf(stderr,
-            "kedge report: --by class: events are missing, and without them the kinds of memory "
-            "at the maximum are not known (KEDGE_TRACE=full keeps all)\n");
+            "kedge report: --by class: %s: without them the kinds of memory at the maximum are not "
+            "known\n",
+            load_lacks(report->load.capture));
     return CMD_BAD;
 }
 

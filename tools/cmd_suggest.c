@@ -524,8 +524,8 @@ static int compare_and_mine(struct suggestion *s)
         return r;
     if (s->good.complete_from > good.window.first || s->bad.complete_from > bad.window.first) {
         const struct load *lacks = s->bad.complete_from > bad.window.first ? &s->bad : &s->good;
-        (void)fprintf(stderr, "kedge suggest: %s: " LOAD_LACKS ": no hint can be proved from it\n",
-                lacks->path);
+        (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be proved from it\n", lacks->path,
+                load_lacks(lacks->capture));
         return CMD_BAD;
     }
     s->window = bad.window;
@@ -548,8 +548,9 @@ static int check_uses(struct suggestion *s, const struct load *load)
         return r;
     if (load->complete_from > s->window.first || !load->capture->unseen.is_on) {
         (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be made from it\n", load->path,
-                load->capture->unseen.is_on
-                        ? LOAD_LACKS
+                load->capture->unseen.is_on ? load_lacks(load->capture)
+                        : load_is_imported(load->capture)
+                        ? "the record that was imported does not say when memory was used"
                         : "the capture has no uses (KEDGE_TRACE=full,uses=on records them)");
         return CMD_BAD;
     }

@@ -254,7 +254,8 @@ static int read_input(struct query *query, const char *path)
     query->job.sync = fields->api && strcmp(fields->api, "sync") == 0;
     int r = figures_window(&load, fields->from, fields->to, &window);
     if (r == CMD_DONE && is_capture && load.complete_from > window.first)
-        (void)fputs("kedge whatif: " LOAD_LACKS ": the beginning is made up\n", stderr);
+        (void)fprintf(
+                stderr, "kedge whatif: %s: the beginning is made up\n", load_lacks(load.capture));
     if (r == CMD_DONE && is_auto(fields)) {
         query->steps = count_steps(&load, window);
         r = query->steps ? CMD_DONE : CMD_BAD;

@@ -103,8 +103,8 @@ void failon_judge(const struct failon *failon, const struct failon_runs *runs,
     for (unsigned i = 0; i < FAILON_COUNT; i++)
         result.range[i] = (struct claim_range){result.value[i], result.value[i]};
     bool has_pairs = result.value[FAILON_PAIRS] >= failon->limit[FAILON_PAIRS];
-    bool can_pair = !runs->is_partial && has_pairs;
-    if (runs->is_partial || percent(c->looked.count, c->all.count) < failon->limit[FAILON_PAIRS])
+    bool can_pair = !runs->lacks && has_pairs;
+    if (runs->lacks || percent(c->looked.count, c->all.count) < failon->limit[FAILON_PAIRS])
         result.range[FAILON_LATE].high = UINT64_MAX; /* what was found is late all the same */
     if (!can_pair || !runs->bad_ended)
         result.range[FAILON_EXTRA] = unknown;
@@ -130,8 +130,8 @@ enum claim_answer failon_answer(const struct failon_result *result)
 const char *failon_why(enum failon_condition which, const struct failon *failon,
         const struct failon_runs *runs, const struct failon_result *result)
 {
-    if (runs->is_partial)
-        return LOAD_LACKS;
+    if (runs->lacks)
+        return runs->lacks;
     if (which == FAILON_LATE)
         return "not known where so little could be looked at";
     if (result->value[FAILON_PAIRS] < failon->limit[FAILON_PAIRS])

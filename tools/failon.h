@@ -43,7 +43,8 @@ struct failon {
 /* What is known of the two runs besides the comparison. */
 struct failon_runs {
     const struct compare *compare;
-    bool is_partial;            /* events are missing in what is compared, or are damaged */
+    const char *
+            lacks; /* events are missing in what is compared, or are damaged: why (load_lacks); NULL: none */
     bool good_ended, bad_ended; /* the end of what is compared is not where the run was cut off */
 };
 
@@ -62,7 +63,7 @@ void failon_judge(const struct failon *failon, const struct failon_runs *runs,
 /* NO if one condition says so, else UNKNOWN if one does, else YES. */
 enum claim_answer failon_answer(const struct failon_result *result);
 
-/* Why an answer is not known, for a line: LOAD_LACKS. */
+/* Why an answer is not known, for a line. */
 const char *failon_why(enum failon_condition which, const struct failon *failon,
         const struct failon_runs *runs, const struct failon_result *result);
 

@@ -516,9 +516,9 @@ static void reserve(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
     size_t blocks = capture->kind_count[FORMAT_EVENT_ALLOC];
-    size_t carried = capture->has_all_events
-            ? 0
-            : capture->live_count + capture->other_count + capture->kind_count[FORMAT_EVENT_FREE];
+    size_t carried = capture->has_all_events ? 0
+                                             : capture->live_count + capture->other_count
+                    + capture->kind_count[FORMAT_EVENT_FREE] + 1;
 
     trace_reserve(tr->trace, capture->event_count + carried, blocks + carried);
 }
@@ -530,6 +530,8 @@ static void translate(struct translation *tr)
     reserve(tr);
     if (!capture->has_all_events)
         add_carried(tr);
+    if (!capture->has_all_events && tr->trace->event_count == 0 && capture->event_count > 0)
+        (void)trace_add_other(tr->trace, 0); /* events before the first one on record are missing */
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
     if (capture->lost.events_dropped
@@ -734,6 +736,13 @@ bool load_is_imported(const struct read_capture *capture)
         if (strcmp(capture->setting[i].name, "imported_from") == 0)
             return true;
     return false;
+}
+
+const char *load_lacks(const struct read_capture *capture)
+{
+    if (load_is_imported(capture))
+        return "events are missing in the record that was imported";
+    return capture->trace == FORMAT_TRACE_FULL ? "events are missing in the capture" : LOAD_LACKS;
 }
 
 bool load_lacks_reserved(const struct load *load)

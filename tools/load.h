@@ -6,7 +6,7 @@
  * numbers, and collects per hint what happened to it.
  *
  * Where a bounded event log has lost its beginning, blocks without a birth on record that are freed later or live at the end are
- * put at the very beginning; figures of a window that begins before `complete_from` are incomplete.
+ * put at the very beginning, or where no such block is known one event that says nothing; figures of a window that begins before `complete_from` are incomplete.
  *
  * A bundle (bundle.h) is as good as a capture, and brings names along.
  *
@@ -20,7 +20,7 @@
 
 struct steps;
 
-/* What is said wherever events that a command would need are not in the log: a bounded one has lost its beginning. */
+/* What load_lacks says of a capture whose log is bounded and has lost its beginning, or that has no log. */
 #define LOAD_LACKS "events are missing in the capture (KEDGE_TRACE=full keeps all)"
 
 /* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
@@ -91,7 +91,7 @@ struct load {
     uint32_t *threads;     /* the capture's number of each thread of the trace */
     size_t thread_count, thread_room;
     uint64_t failed_count; /* rows of a log that ask for memory in vain */
-    /* event index: from here on no event is missing; TRACE_NEVER: none are there */
+    /* event index: from here on no event is missing; 0: none of the run is; TRACE_NEVER: none are there */
     uint32_t complete_from;
 };
 
@@ -128,6 +128,9 @@ bool load_refuses(const char *who, const struct load *load);
 
 /* Is it made of another tool's record (kedge import)? Its settings imported_from and imported_file say of which. */
 bool load_is_imported(const struct read_capture *capture);
+
+/* What is said wherever events that a command would need are not in the log; what keeps them, where that is known. */
+const char *load_lacks(const struct read_capture *capture);
 
 /* Does such a record not say what was held from the driver? Figures of it are 0 then. */
 bool load_lacks_reserved(const struct load *load);

@@ -9,9 +9,8 @@
 #include "tools/stepview.h"
 #include "tools/vec.h"
 
-#define EVENTS_MISSING LOAD_LACKS
-#define CUT_OFF        "not known: the run was cut off before its end"
-#define NOT_SAID       "not known: the record that was imported does not say"
+#define CUT_OFF  "not known: the run was cut off before its end"
+#define NOT_SAID "not known: the record that was imported does not say"
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
@@ -125,7 +124,7 @@ static void measure_run(
     /* What shadow would have released the writer does not add up. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && lacks_events(measure->load)) {
         result->range = unknown;
-        result->note = vec_text(EVENTS_MISSING);
+        result->note = vec_text(load_lacks(measure->load->capture));
     }
 }
 
@@ -158,7 +157,7 @@ static void measure_growth(const struct load *load, struct measure_result *resul
         growth += view.growers[i].last - view.growers[i].first;
     result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
     if (lacks_events(load))
-        result->note = vec_text(EVENTS_MISSING);
+        result->note = vec_text(load_lacks(load->capture));
     else if (!view.family)
         result->note =
                 vec_format("not known: the program states no steps (%s)", view.period.reason);
@@ -192,11 +191,14 @@ static bool compare_with(struct measure *measure, const char *path)
         forget_other(measure);
         return false;
     }
+    const struct load *lacking = lacks_events(&other->load) ? &other->load
+            : lacks_events(measure->load)                   ? measure->load
+                                                            : NULL;
     struct compare_side good = side_of(&other->load);
     struct compare_side bad = side_of(measure->load);
     compare_runs(&good, &bad, &other->compare);
-    other->runs = (struct failon_runs){&other->compare,
-            lacks_events(&other->load) || lacks_events(measure->load), good.ended, bad.ended};
+    other->runs = (struct failon_runs){
+            &other->compare, lacking ? load_lacks(lacking->capture) : NULL, good.ended, bad.ended};
     (void)failon_parse("default", &other->failon);
     failon_judge(&other->failon, &other->runs, &other->result);
     return true;
@@ -298,7 +300,7 @@ static void measure_anchors(
         result->note = nobody_note(trace, claim->anchor);
     } else if (lacks_events(measure->load)) {
         result->range = unknown;
-        result->note = vec_text(EVENTS_MISSING);
+        result->note = vec_text(load_lacks(measure->load->capture));
     } else if (!has_ended && result->answer == CLAIM_YES) {
         result->range = unknown; /* more instances may have followed */
     }

@@ -110,7 +110,7 @@ static void compare_set(const struct work *work, const struct swapsim_set *set, 
 static const char *trouble_of(const struct load *load)
 {
     if (load->complete_from > 0)
-        return LOAD_LACKS;
+        return load_lacks(load->capture);
     if (load->trace->use_count == 0)
         return "the capture has no order of uses (KEDGE_TRACE=full,uses=order records it)";
     return NULL;

@@ -32,6 +32,7 @@ static void choose(struct rankjob *job)
 
         job->damaged += !sum->is_complete;
         job->partial += sum->is_complete && sum->lacks_anchors;
+        job->untraced += sum->is_complete && sum->lacks_anchors && !sum->is_imported;
         if (!sum->is_complete)
             continue;
         key.c ^= (uint64_t)(*sum->rank == '\0') << 63;

@@ -64,6 +64,7 @@ struct rankjob {
     struct rankjob_rank *ranks; /* one of each rank, of those that can be compared */
     size_t rank_count;
     size_t damaged, partial; /* captures: not compared; without all of their anchors */
+    size_t untraced;         /* of the latter those that KEDGE_TRACE could have kept whole */
     struct rankjob_spread peak;
     const struct ranksum *worst; /* NULL: none stands out */
     struct rankjob_site *sites;  /* where `worst` holds more than peak.middle, most first */

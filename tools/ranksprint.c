@@ -376,9 +376,9 @@ static void print_anchors(const struct ranksprint *print, const struct rankjob *
         print_anchor(print, job, &job->anchors[i]);
     figures_print_more(job->anchor_count, print->top, "anchor");
     if (job->partial)
-        printf("  %zu capture%s without all anchors: events are missing (KEDGE_TRACE=full keeps "
-               "all)\n",
-                job->partial, job->partial == 1 ? " is" : "s are");
+        printf("  %zu capture%s without all anchors: events are missing%s\n", job->partial,
+                job->partial == 1 ? " is" : "s are",
+                job->untraced ? " (KEDGE_TRACE=full keeps all)" : "");
 }
 
 static bool is_listed(const struct rankjob *job, size_t shown, uint32_t stack)

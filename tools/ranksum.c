@@ -111,8 +111,7 @@ static void add_figures(const struct load *load, struct ranksum *sum)
     add_hints(load, sum);
     if (load->complete_from != 0)
         forget(sum);
-    if (!sum->is_complete
-            || (sum->holds && (load->complete_from != 0 || !load->capture->has_all_events)))
+    if (!sum->is_complete || (sum->holds && load->complete_from != 0))
         sum->peak_held = UINT64_MAX;
 }
 
@@ -270,6 +269,7 @@ static void add_anchors(const struct load *load, struct ranksum_book *book, stru
     struct ranksum_anchor *anchors = list_anchors(load, &paths, &sum->lacks_anchors);
     size_t kept = paths.count < RANKSUM_ANCHORS ? paths.count : RANKSUM_ANCHORS;
 
+    sum->is_imported = load_is_imported(load->capture);
     sum->lacks_anchors |= kept < paths.count || !load->capture->has_all_events;
     VEC_SORT(anchors, paths.count, highest_first);
     sum->anchors = vec_new(kept, sizeof(*sum->anchors));

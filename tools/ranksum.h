@@ -74,6 +74,7 @@ struct ranksum {
     struct ranksum_anchor *anchors; /* by path */
     size_t anchor_count;
     bool lacks_anchors; /* events are missing, or there are more paths than are kept */
+    bool is_imported;   /* made of another tool's record (kedge import) */
     uint32_t *modules;  /* in book->sites.trace: the libraries that its sites go through */
     size_t module_count;
 };

@@ -118,7 +118,7 @@ static int read_capture(
     if (r == 0 && request->passage)
         r = find_passage(&load, request, &window);
     if (r == 0 && load.complete_from > window.first) {
-        (void)fprintf(stderr, "kedge plan: %s: " LOAD_LACKS "\n", path);
+        (void)fprintf(stderr, "kedge plan: %s: %s\n", path, load_lacks(load.capture));
         r = CMD_BAD;
     }
     if (r == 0) {

@@ -29,7 +29,7 @@ static const struct report_pattern patterns[PATTERNS_COUNT] = {
 };
 
 static const struct report_doubt doubts[PATTERNS_DOUBTS] = {
-        {"not_watched", "their uses were not recorded (KEDGE_TRACE=uses=on)"},
+        {"not_watched", "their uses were not recorded"},
         {"lost", "their uses could not be recorded"},
         {"shown", "they were shown to what uses them unseen"},
         {"unseen", "they lived while a call was made whose arguments are not known"},
@@ -133,12 +133,15 @@ bool report_tells_pattern(const struct report *report, enum patterns_kind patter
 
 /* ---- text ---- */
 
-static void print_doubts(const struct patterns_figures *figures)
+static void print_doubts(const struct report *report, const struct patterns_figures *figures)
 {
+    bool is_imported = load_is_imported(report->load.capture);
+
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
         if (figures->doubts[i])
-            printf("  not judged: %" PRIu64 " block%s: %s\n", figures->doubts[i],
-                    render_s(figures->doubts[i]), doubts[i].why);
+            printf("  not judged: %" PRIu64 " block%s: %s%s\n", figures->doubts[i],
+                    render_s(figures->doubts[i]), doubts[i].why,
+                    i == PATTERNS_NOT_WATCHED && !is_imported ? " (KEDGE_TRACE=uses=on)" : "");
     if (figures->doubtful_bytes)
         printf("  not judged: %s in all\n", render_bytes(figures->doubtful_bytes).text);
 }
@@ -214,7 +217,7 @@ void report_patterns_print(const struct report *report)
     if (unseen->count)
         printf("  %" PRIu64 " call%s whose arguments are not known\n", unseen->count,
                 render_s(unseen->count));
-    print_doubts(figures);
+    print_doubts(report, figures);
     if (figures->judged) {
         printf("  Max %s, with each of them freed after its last use %s\n",
                 render_bytes(figures->peak).text, render_bytes(figures->peak_then).text);

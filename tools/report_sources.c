@@ -136,9 +136,11 @@ void report_sources_print(const struct report *report)
     print_stack_notes(report, sources);
     if (sources->by_places)
         report_field(report, report->ink.yellow, "note",
-                LOAD_LACKS ": sums by place as the run kept them; by kind: --view classes");
+                "%s: sums by place as the run kept them; by kind: --view classes",
+                load_lacks(report->load.capture));
     else if (report->partial)
-        report_field(report, report->ink.yellow, "note", LOAD_LACKS ": figures are incomplete");
+        report_field(report, report->ink.yellow, "note", "%s: figures are incomplete",
+                load_lacks(report->load.capture));
 }
 
 /* ---- JSON ---- */

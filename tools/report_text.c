@@ -180,7 +180,7 @@ void report_notes_tell(const struct report *report,
     tell_losses(report, &teller);
     tell_bounds(report, &teller);
     if (report->partial)
-        tell_about(&teller, "note", LOAD_LACKS ": figures are incomplete");
+        tell_about(&teller, "note", "%s: figures are incomplete", load_lacks(capture));
 }
 
 static void print_note(void *context, const char *word, const char *text)
@@ -287,7 +287,7 @@ static void print_hint_carried(const struct load_hint *hint)
 static void print_hint_held(const struct load *load, const struct load_hint *hint, const char *how,
         const struct trace_sum *held, const struct trace_sum *gone)
 {
-    bool is_whole = load->capture->has_all_events && load->complete_from == 0;
+    bool is_whole = load->complete_from == 0;
 
     if (held->count == 0)
         return;
@@ -417,8 +417,8 @@ static void print_record_note(const struct report *report)
             || (view == VIEW_ALL && report->by == REPORT_BY_ANCHOR);
 
     if (counts_blocks && report_lacks_events(report))
-        report_field(
-                report, report->ink.yellow, "note", LOAD_LACKS ": this is of what is on record");
+        report_field(report, report->ink.yellow, "note", "%s: this is of what is on record",
+                load_lacks(report->load.capture));
 }
 
 /* Why it was too much, who made the peak, what is left. */

@@ -2,6 +2,7 @@
 #include "tests/check.h"
 
 #include "tools/failon.h"
+#include "tools/load.h"
 
 /* Two runs of 100 allocations, 80 of them pairs, all of which were looked at. */
 static const struct compare alike = {.all = {100, 1000},
@@ -48,7 +49,7 @@ TEST(what_is_not_named_keeps_its_default)
 TEST(each_way_of_losing_memory_fails_by_itself)
 {
     struct compare c = alike;
-    struct failon_runs runs = {&c, false, true, true};
+    struct failon_runs runs = {&c, NULL, true, true};
 
     CHECK_EQ(answered("default", &runs), CLAIM_YES);
     c.never_count = 1; /* a free that never comes is missing as one that comes late */
@@ -70,7 +71,7 @@ TEST(each_way_of_losing_memory_fails_by_itself)
 TEST(nobody_can_tell_without_partners)
 {
     struct compare c = alike;
-    struct failon_runs runs = {&c, false, true, true};
+    struct failon_runs runs = {&c, NULL, true, true};
 
     c.all_good.count = 161; /* the good run has more of which nothing is known */
     CHECK_EQ(answered("default", &runs), CLAIM_UNKNOWN);
@@ -90,9 +91,9 @@ TEST(nobody_can_tell_without_partners)
 TEST(nobody_can_tell_of_a_run_that_was_cut_off)
 {
     struct compare c = alike;
-    struct failon_runs bad_cut = {&c, false, true, false};
-    struct failon_runs good_cut = {&c, false, false, true};
-    struct failon_runs partial = {&c, true, true, true};
+    struct failon_runs bad_cut = {&c, NULL, true, false};
+    struct failon_runs good_cut = {&c, NULL, false, true};
+    struct failon_runs partial = {&c, LOAD_LACKS, true, true};
 
     CHECK_EQ(answered("default", &bad_cut), CLAIM_UNKNOWN);
     CHECK_EQ(answered("extra>any", &good_cut), CLAIM_UNKNOWN);

@@ -86,6 +86,24 @@ late)
     has out "lost      2 blocks lived before the record begins"
     figures tail.kcap
     json "(j['max_bytes'], j['remaining_bytes'], j['complete']) == (4608, 0, False)"
+    # What keeps the events of a run of kedge's keeps none of another tool's.
+    lacks="events are missing in the record that was imported"
+    for view in patterns steps streams; do
+        expect 0 "$kedge" report tail.kcap --view $view
+        has out "note      $lacks"
+        hasnt out "KEDGE_TRACE"
+    done
+    expect 2 "$kedge" plan tail.kcap
+    has err "kedge plan: tail.kcap: $lacks"
+    expect 2 "$kedge" diff tail.kcap tail.kcap --fail-on default
+    has err "kedge diff: --fail-on late>0: $lacks"
+    hasnt err "KEDGE_TRACE"
+    expect 2 "$kedge" suggest tail.kcap -o tail.yaml
+    has err "kedge suggest: tail.kcap: the record that was imported does not say when memory was used: no hint can be made from it"
+    for rank in 0 1; do expect 0 "$kedge" import tail.log --rank $rank -o rank$rank.kcap; done
+    expect 0 "$kedge" ranks rank0.kcap rank1.kcap --by anchor
+    has out "2 captures are without all anchors: events are missing"
+    hasnt out "KEDGE_TRACE"
     # A log that ends inside a line: what is there counts, and nobody knows how it went on.
     { want 100 256; alloc 256 0x20; printf 'I0721 08:00:09.000500  4711 %s:187] Free 256 bytes, ptr = 0x2' $auto; } >cut.log
     expect 0 "$kedge" import cut.log -o cut.kcap
