@@ -39,8 +39,8 @@ static const struct args_option options[] = {
 struct diff {
     const struct fields *fields;
     enum groups_by by;
-    const char *
-            lacks; /* events are missing, so there may be more late frees: load_lacks; NULL: none are */
+    /* events are missing, so there may be more late frees: load_lacks; NULL: none are */
+    const char *lacks;
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;

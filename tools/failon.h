@@ -43,8 +43,8 @@ struct failon {
 /* What is known of the two runs besides the comparison. */
 struct failon_runs {
     const struct compare *compare;
-    const char *
-            lacks; /* events are missing in what is compared, or are damaged: why (load_lacks); NULL: none */
+    /* events are missing in what is compared, or are damaged: load_lacks; NULL: none are */
+    const char *lacks;
     bool good_ended, bad_ended; /* the end of what is compared is not where the run was cut off */
 };
 

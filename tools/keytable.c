@@ -181,15 +181,19 @@ void keytable_done(struct keytable *map)
     *map = (struct keytable){0};
 }
 
+struct key keytable_longer(struct key key, char byte)
+{
+    key.a = (key.a ^ (unsigned char)byte) * 0x100000001b3u; /* FNV-1a */
+    key.b = mix(key.b + (unsigned char)byte + 0x9e3779b97f4a7c15u);
+    key.c++;
+    return key;
+}
+
 struct key keytable_text(const char *text)
 {
-    uint64_t a = 0xcbf29ce484222325u; /* FNV-1a */
-    uint64_t b = 0;
-    size_t n;
+    struct key key = KEYTABLE_NO_TEXT;
 
-    for (n = 0; text[n]; n++) {
-        a = (a ^ (unsigned char)text[n]) * 0x100000001b3u;
-        b = mix(b + (unsigned char)text[n] + 0x9e3779b97f4a7c15u);
-    }
-    return (struct key){a, b, n};
+    for (; *text; text++)
+        key = keytable_longer(key, *text);
+    return key;
 }

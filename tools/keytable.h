@@ -38,7 +38,7 @@ uint32_t *keytable_find(const struct keytable *map, struct key key);
 /* Forgets `key`, if it is in. Not for a table that numbers its keys. */
 void keytable_remove(struct keytable *map, struct key key);
 
-/* The number of `key`: 0 for the first one that was asked for, 1 for the next. Of a table of which nothing else is asked. */
+/* The number of `key`: 0 for the first one that was asked for, 1 for the next. Of a table of which else only keytable_find asks. */
 uint32_t keytable_number(struct keytable *map, struct key key);
 
 /* How many entries it has. */
@@ -48,5 +48,9 @@ void keytable_done(struct keytable *map);
 
 /* A key for a text: two independent hashes and the length. */
 struct key keytable_text(const char *text);
+
+/* The key of a text that grows: of the empty one, and with one more byte behind it. */
+#define KEYTABLE_NO_TEXT ((struct key){0xcbf29ce484222325u, 0, 0})
+struct key keytable_longer(struct key key, char byte);
 
 #endif

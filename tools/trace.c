@@ -10,20 +10,27 @@
 
 #define THREAD_BITS 0x7fffffu /* as many as an event has for its thread */
 
-/* The ranges that one thread has open, innermost last. */
-struct open_ranges {
-    uint32_t *anchors;
-    size_t count, room;
+/* A range that a thread has open. There may be very many: of a program that never ends its own. */
+struct open_range {
+    uint32_t anchor;
+    uint32_t at; /* event: the enter */
+    uint32_t below,
+            above; /* of the thread and path: the one opened before it, after it; TRACE_NONE */
+    uint32_t same; /* of the thread and anchor: the one opened before it, TRACE_NONE */
 };
 
 struct trace_index {
-    struct keytable live;      /* address -> block */
-    struct keytable instances; /* path -> how many instances there were */
-    struct keytable nth;       /* (anchor, site, size) -> how many blocks asked for their number */
-    struct keytable streams;   /* identity -> index in `streams` */
-    uint32_t last_stream;      /* that was asked for: mostly the next one, too */
-    struct open_ranges *threads;
-    size_t thread_count, thread_room;
+    struct keytable live;       /* address -> block */
+    struct keytable instances;  /* path -> how many instances there were */
+    struct keytable nth;        /* (anchor, site, size) -> how many blocks asked for their number */
+    struct keytable streams;    /* identity -> index in `streams` */
+    uint32_t last_stream;       /* that was asked for: mostly the next one, too */
+    struct keytable paths;      /* texts -> their numbers */
+    struct keytable of_paths;   /* (thread, path) -> the range that was opened last, TRACE_NONE */
+    struct keytable of_anchors; /* (thread, anchor) -> likewise, while there is one */
+    struct open_range *ranges;
+    size_t range_count, range_room;
+    uint32_t closed; /* a place in `ranges` that is free; the next one is `below`; TRACE_NONE */
 };
 
 bool trace_has_pool(const struct trace *trace)
@@ -62,6 +69,7 @@ struct trace *trace_new(void)
     struct trace *trace = vec_new(1, sizeof(*trace));
 
     trace->index = vec_new(1, sizeof(*trace->index));
+    trace->index->closed = TRACE_NONE;
     (void)trace_add_anchor(trace, "", 0);
     trace->anchors[0].enter = 0;
     (void)trace_add_stack(trace, NULL, 0, false);
@@ -77,13 +85,14 @@ void trace_free(struct trace *trace)
         free(trace->anchors[i].path);
     for (size_t i = 0; i < trace->module_count; i++)
         free(trace->modules[i].path);
-    for (size_t i = 0; i < trace->index->thread_count; i++)
-        free(trace->index->threads[i].anchors);
     keytable_done(&trace->index->live);
     keytable_done(&trace->index->instances);
     keytable_done(&trace->index->nth);
     keytable_done(&trace->index->streams);
-    free(trace->index->threads);
+    keytable_done(&trace->index->paths);
+    keytable_done(&trace->index->of_paths);
+    keytable_done(&trace->index->of_anchors);
+    free(trace->index->ranges);
     free(trace->index);
     free(trace->events);
     free(trace->blocks);
@@ -277,49 +286,88 @@ void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream)
     event->by_stream = by_stream;
 }
 
-static struct open_ranges *ranges_of(struct trace *trace, uint32_t thread)
+/* Where the range is that a thread has opened last of those with this path. */
+static uint32_t *last_of_path(struct trace_index *index, const char *path, uint32_t thread)
+{
+    uint32_t number = keytable_number(&index->paths, keytable_text(path));
+
+    return keytable_at(&index->of_paths, (struct key){thread, number, 0}, TRACE_NONE);
+}
+
+static uint32_t free_place(struct trace_index *index)
+{
+    uint32_t place = index->closed;
+
+    if (place == TRACE_NONE) {
+        VEC_PUSH(index->ranges, index->range_count, index->range_room) = (struct open_range){0};
+        return (uint32_t)(index->range_count - 1);
+    }
+    index->closed = index->ranges[place].below;
+    return place;
+}
+
+static void open_range(struct trace *trace, uint32_t anchor, uint32_t thread, uint32_t at)
 {
     struct trace_index *index = trace->index;
+    uint32_t place = free_place(index);
+    uint32_t *of_path = last_of_path(index, trace->anchors[anchor].path, thread);
+    uint32_t *of_anchor =
+            keytable_at(&index->of_anchors, (struct key){thread, anchor, 0}, TRACE_NONE);
 
-    while (index->thread_count <= thread)
-        VEC_PUSH(index->threads, index->thread_count, index->thread_room) = (struct open_ranges){0};
-    return &index->threads[thread];
+    index->ranges[place] = (struct open_range){
+            .anchor = anchor, .at = at, .below = *of_path, .above = TRACE_NONE, .same = *of_anchor};
+    if (*of_path != TRACE_NONE)
+        index->ranges[*of_path].above = place;
+    *of_path = place;
+    *of_anchor = place;
 }
 
-static void close_range(struct open_ranges *ranges, uint32_t anchor)
+/* Ranges may overlap without nesting (NVTX start/end): only this one goes. */
+static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
 {
-    for (size_t i = ranges->count; i > 0; i--) {
-        if (ranges->anchors[i - 1] != anchor)
-            continue;
-        /* Ranges may overlap without nesting (NVTX start/end): only this one goes. */
-        memmove(&ranges->anchors[i - 1], &ranges->anchors[i],
-                (ranges->count - i) * sizeof(*ranges->anchors));
-        ranges->count--;
+    struct trace_index *index = trace->index;
+    struct key key = {thread, anchor, 0};
+    uint32_t *of_anchor = keytable_find(&index->of_anchors, key);
+
+    if (!of_anchor)
         return;
-    }
-}
-
-static bool is_nested_in(const char *inner, const char *outer)
-{
-    size_t length = strlen(outer);
-
-    return strncmp(inner, outer, length) == 0 && inner[length] == '/';
+    uint32_t place = *of_anchor;
+    struct open_range *range = &index->ranges[place];
+    if (range->same == TRACE_NONE)
+        keytable_remove(&index->of_anchors, key);
+    else
+        *of_anchor = range->same;
+    if (range->below != TRACE_NONE)
+        index->ranges[range->below].above = range->above;
+    if (range->above != TRACE_NONE)
+        index->ranges[range->above].below = range->below;
+    else
+        *last_of_path(index, trace->anchors[anchor].path, thread) = range->below;
+    range->below = index->closed;
+    index->closed = place;
 }
 
 /* The innermost open range of the thread that the path itself names: ranges started by id are nested in nothing. */
-static uint32_t parent_of(
-        const struct trace *trace, const struct open_ranges *ranges, const char *path)
+static uint32_t parent_of(const struct trace *trace, const char *path, uint32_t thread)
 {
-    for (size_t i = ranges->count; i > 0; i--) {
-        if (is_nested_in(path, trace->anchors[ranges->anchors[i - 1]].path))
-            return ranges->anchors[i - 1];
+    const struct trace_index *index = trace->index;
+    const struct open_range *innermost = NULL;
+    struct key outer = KEYTABLE_NO_TEXT; /* the path so far */
+
+    for (; *path; outer = keytable_longer(outer, *path++)) {
+        const uint32_t *number = *path == '/' ? keytable_find(&index->paths, outer) : NULL;
+        const uint32_t *last =
+                number ? keytable_find(&index->of_paths, (struct key){thread, *number, 0}) : NULL;
+        if (!last || *last == TRACE_NONE)
+            continue;
+        if (!innermost || index->ranges[*last].at > innermost->at)
+            innermost = &index->ranges[*last];
     }
-    return 0;
+    return innermost ? innermost->anchor : 0;
 }
 
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread)
 {
-    struct open_ranges *ranges = ranges_of(trace, thread);
     struct trace_anchor *a = &trace->anchors[anchor];
     uint32_t at = add_event(trace,
             (struct trace_event){.kind = kind,
@@ -329,13 +377,13 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
-        a->parent = parent_of(trace, ranges, a->path);
+        a->parent = parent_of(trace, a->path, thread);
     }
     if (kind == TRACE_ENTER)
-        VEC_PUSH(ranges->anchors, ranges->count, ranges->room) = anchor;
+        open_range(trace, anchor, thread, at);
     if (kind == TRACE_EXIT) {
         a->exit = at;
-        close_range(ranges, anchor);
+        close_range(trace, anchor, thread);
     }
 }
 
