@@ -121,15 +121,18 @@ def add(total, data):
 
 
 def mended(data):
-    """A capture whose texts were changed, with the sums that it would have had with them."""
+    """A capture whose texts were changed, with the sums that it would have had with them. What lies outside of the file, or behind a
+    definition whose length makes no sense, stays as it is."""
     data = bytearray(data)
     directory, extents = struct.unpack_from("<I", data, 4844)[0], struct.unpack_from("<I", data, 36)[0]
-    for i in range(extents):
+    for i in range(min(extents, 1024, max(0, len(data) - directory) // 24)):
         offset, length, kind, _ = struct.unpack_from("<QQII", data, directory + 24 * i)
-        for block in range(offset, offset + length, 65536) if kind == DEFS else ():
-            at = block
-            while at + 16 <= block + 65536 and data[at]:
+        for block in range(offset, min(offset + length, len(data)), 65536) if kind == DEFS else ():
+            at, end = block, min(block + 65536, len(data))
+            while at + 16 <= end and data[at]:
                 size = struct.unpack_from("<I", data, at + 4)[0]
+                if not 16 <= size <= end - at:
+                    break
                 data[at : at + 4] = struct.pack("<I", add(data[at], data[at + 4 : at + size]) >> 40 << 8 | data[at])
                 at += size
     total = 0

@@ -397,7 +397,7 @@ escapes)
     # What the program called things reaches no terminal as commands.
     form touched; form oom || true; form good; form bad; form used
     python3 - "$TEST_SOURCE/tests/replay" <<'PY'
-import pathlib, sys
+import pathlib, struct, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import kcap
@@ -407,6 +407,18 @@ for name in ("touched", "oom", "good", "bad", "used"):
         evil = b"\x1b[31m\x07\x1b]0;title\x07"[:len(word)]
         data = data.replace(word, evil + word[len(evil):])
     pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
+# A damaged file is mended as far as it can be read: no length in it makes that long.
+data = bytearray(pathlib.Path("good.kcap").read_bytes())
+directory = struct.unpack_from("<I", data, 4844)[0]
+defs = next(at for at in range(directory, directory + 24576, 24) if struct.unpack_from("<I", data, at + 16)[0] == kcap.DEFS)
+first = struct.unpack_from("<Q", data, defs)[0]
+assert kcap.mended(data) == bytes(data) and data[first]
+for at, form, value in ((36, "I", 0xffffffff), (4844, "I", 0xffffffff), (defs, "Q", 1 << 63), (defs + 8, "Q", 1 << 63),
+                        (first + 4, "I", 0), (first + 4, "I", 8), (first + 4, "I", 0xffffffff)):
+    damaged = bytearray(data)
+    struct.pack_into("<" + form, damaged, at, value)
+    made = kcap.mended(damaged)
+    assert len(made) == len(data) and made[:7464] == damaged[:7464], (at, value)
 PY
     evil=$'\033[31m\007\033]0'
     for view in all live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps; do
