@@ -483,8 +483,12 @@ static void translate_event(struct translation *tr, const struct read_event *eve
     struct trace *trace = tr->trace;
     size_t before = trace->event_count;
 
-    if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq)
+    if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq) {
+        if (before
+                == 0) /* it stands for what is missing: complete from event 0 on is the whole run */
+            before = trace_add_other(trace, 0) + 1u;
         tr->load->complete_from = (uint32_t)before;
+    }
     add_event(tr, event);
     for (; before < trace->event_count; before++) {
         trace->events[before].time_ns = event->time_ns;
@@ -530,8 +534,6 @@ static void translate(struct translation *tr)
     reserve(tr);
     if (!capture->has_all_events)
         add_carried(tr);
-    if (!capture->has_all_events && tr->trace->event_count == 0 && capture->event_count > 0)
-        (void)trace_add_other(tr->trace, 0); /* events before the first one on record are missing */
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
     if (capture->lost.events_dropped

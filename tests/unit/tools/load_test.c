@@ -166,6 +166,21 @@ TEST(a_window_behind_the_lost_events_is_complete)
     unwrap(&load);
 }
 
+/* No block lived then, and the first event on record is the first that is complete: the window of the run is not. */
+TEST(a_run_is_not_complete_where_no_block_lived_through_the_lost_events)
+{
+    struct fake fake = {.capture.complete_after_seq = 100};
+    struct load load;
+    alloc_event(&fake, 0x1000, 10); /* seq 101 */
+    load_capture("t", wrapped(&fake), &load);
+    CHECK_EQ(load.complete_from, 1);
+    CHECK_EQ(load.trace->event_count, 2);
+    CHECK_EQ(load.trace->events[0].kind, TRACE_OTHER);
+    CHECK_EQ(load.trace->events[0].seq, 0);
+    CHECK_EQ(load.trace->events[1].seq, 101);
+    unwrap(&load);
+}
+
 TEST(held_bytes_are_summed_over_heaps)
 {
     struct fake fake = {.capture.has_all_events = true};
