@@ -5,62 +5,68 @@
 
 #include "tools/vec.h"
 
+/* Where a block is. */
 struct span {
     uint64_t address, end;
     uint32_t block;
 };
 
-static int by_block_address(const void *a, const void *b)
-{
-    const struct span *x = a;
-    const struct span *y = b;
-
-    if (x->address != y->address)
-        return x->address < y->address ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
-}
-
 /* An end behind the last address is that address. */
-static uint64_t span_end(const struct trace_block *block)
+static struct span span_of(const struct trace *trace, uint32_t block)
 {
-    return block->size > UINT64_MAX - block->address ? UINT64_MAX : block->address + block->size;
+    uint64_t address = trace->blocks[block].address;
+    uint64_t size = trace->blocks[block].size;
+
+    return (struct span){address, size > UINT64_MAX - address ? UINT64_MAX : address + size, block};
 }
 
-/* The served blocks born before `at`, by address; with `only_live` those that have not died before. */
-static struct span *list_spans(
+static int by_block_address(const void *a, const void *b, void *of_trace)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    const struct trace_block *blocks = of_trace;
+
+    if (blocks[x].address != blocks[y].address)
+        return blocks[x].address < blocks[y].address ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* The served blocks born before `at`, by address; with `only_live` those that have not died before. Numbers alone: there may be
+ * millions, and sorting needs as much memory again. */
+static uint32_t *list_blocks(
         const struct trace *trace, uint32_t at, bool only_live, size_t *ret_count)
 {
     bool has_pool = trace_has_pool(trace);
-    struct span *spans = NULL;
+    uint32_t *blocks = vec_new(trace->block_count, sizeof(*blocks));
     size_t count = 0;
-    size_t room = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
+        struct span span = span_of(trace, (uint32_t)i);
 
-        if (!trace_is_served(block, has_pool) || block->born >= at
-                || (only_live && block->died < at) || span_end(block) == block->address)
-            continue;
-        VEC_PUSH(spans, count, room) = (struct span){block->address, span_end(block), (uint32_t)i};
+        if (trace_is_served(block, has_pool) && block->born < at
+                && (!only_live || block->died >= at) && span.end != span.address)
+            blocks[count++] = (uint32_t)i;
     }
-    VEC_SORT(spans, count, by_block_address);
+    qsort_r(blocks, count, sizeof(*blocks), by_block_address, trace->blocks);
     *ret_count = count;
-    return spans;
+    return blocks;
 }
 
 /* ---- regions ---- */
 
-static void join_spans(struct regions *regions, const struct span *spans, size_t count)
+static void join_blocks(struct regions *regions, const uint32_t *blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        struct span span = span_of(regions->trace, blocks[i]);
         struct region *last = regions->count ? &regions->list[regions->count - 1] : NULL;
         uint64_t end = last ? last->address + last->bytes : 0;
 
-        if (!last || (spans[i].address > end && spans[i].address - end >= REGIONS_GRANULE))
-            VEC_PUSH(regions->list, regions->count, regions->room) = (struct region){
-                    .address = spans[i].address, .bytes = spans[i].end - spans[i].address};
-        else if (spans[i].end > end)
-            last->bytes = spans[i].end - last->address;
+        if (!last || (span.address > end && span.address - end >= REGIONS_GRANULE))
+            VEC_PUSH(regions->list, regions->count, regions->room) =
+                    (struct region){.address = span.address, .bytes = span.end - span.address};
+        else if (span.end > end)
+            last->bytes = span.end - last->address;
     }
 }
 
@@ -123,12 +129,12 @@ struct regions regions_find(const struct trace *trace, uint32_t behind, size_t m
 {
     struct regions regions = {.trace = trace};
     size_t count;
-    struct span *spans = list_spans(trace, behind, false, &count);
+    uint32_t *blocks = list_blocks(trace, behind, false, &count);
 
-    join_spans(&regions, spans, count);
+    join_blocks(&regions, blocks, count);
     keep_largest(&regions, most);
     cut_cells(&regions, cells);
-    free(spans);
+    free(blocks);
     return regions;
 }
 
@@ -237,17 +243,19 @@ void regions_fill(const struct regions *regions, uint32_t at, struct regions_cel
     uint64_t *most = vec_new(regions->cell_count, sizeof(*most));
     struct granule granule = {.number = UINT64_MAX};
     size_t count;
-    struct span *spans = list_spans(regions->trace, at, true, &count);
+    uint32_t *blocks = list_blocks(regions->trace, at, true, &count);
 
     for (size_t i = 0; i < regions->cell_count; i++)
         cells[i].largest = TRACE_NONE;
     for (size_t i = 0; i < count; i++) {
-        add_to_cells(regions, &spans[i], cells, most);
+        struct span span = span_of(regions->trace, blocks[i]);
+
+        add_to_cells(regions, &span, cells, most);
         if (keepers)
-            add_to_granules(&granule, &spans[i], keys[spans[i].block], keepers);
+            add_to_granules(&granule, &span, keys[span.block], keepers);
     }
     if (keepers)
         close_granule(&granule, keepers);
-    free(spans);
+    free(blocks);
     free(most);
 }

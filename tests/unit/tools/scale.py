@@ -45,7 +45,8 @@ def main():
     for name in ("run.kcap", "late.kcap"):
         subprocess.run([MAKER, name, str(pairs), *(["late"] if name == "late.kcap" else [])], check=True, timeout=600)
     views = VIEWS if pairs >= 1_000_000 else []  # each alone where it takes long: --json has all of them
-    commands = [["report", "run.kcap"], ["report", "run.kcap", "--json"], *(["report", "run.kcap", "--view", view] for view in views),
+    commands = [["report", "run.kcap"], ["report", "run.kcap", "--json"],
+                ["report", "run.kcap", "--html", "run.html"], *(["report", "run.kcap", "--view", view] for view in views),
                 ["check", "run.kcap", "peak>1GiB", "growth==0"], ["whatif", "run.kcap", "--policy", "kedge"],
                 ["diff", "run.kcap", "late.kcap"], ["ranks", "run.kcap", "late.kcap"]]
     bad = largest_extent("run.kcap") <= 128 << 10
@@ -55,7 +56,7 @@ def main():
         bad += used > bound
         print(f"{'FAILED: ' if used > bound else ''}{used:8.1f} MiB of {bound:.1f}  {cpu:6.2f} s of a CPU {wall:6.2f} s  "
               f"{' '.join(command)}", flush=True)
-    for name in ("run.kcap", "late.kcap"):
+    for name in ("run.kcap", "late.kcap", "run.html"):
         pathlib.Path(name).unlink()
     sys.exit(bad > 0)
 
