@@ -162,6 +162,18 @@ assert db.execute('SELECT kind FROM ooms JOIN events ON events.id = event').fetc
 db = r.check('sqlite', 'odd.sqlite', report('odd'))
 assert [row[0] for row in db.execute('SELECT class FROM blocks')] == ['pooled', 'vmm', 'vmm', 'pooled', 'pooled', 'pooled']"
     ;;
+go)
+    # The reader that the format is made for, where Go is installed (Debian: golang-go).
+    pprof=$(ls /usr/lib/go-*/pkg/tool/*/pprof /usr/local/go/pkg/tool/*/pprof 2>/dev/null | tail -1)
+    [ -n "$pprof" ] || { echo "SKIP: no Go, whose pprof would read a profile"; exit 77; }
+    form bad; exported bad pprof
+    live=$(python3 -c 'import json; print(json.load(open("bad.json"))["peak_live_bytes"])')
+    expect 0 "$pprof" -top -unit=B -sample_index=inuse_space bad.pprof
+    has out "Showing nodes accounting for ${live}B, 100% of ${live}B total"
+    grep -qE "^ *${live}B +100% +100% +${live}B +100% +allocate" out || fail "what allocates: $(cat out)"
+    expect 0 "$pprof" -tags -unit=B -sample_index=inuse_space bad.pprof
+    has out "anchor: Total"
+    ;;
 torch)
     # PyTorch's own reader of such files, where one is installed.
     viz=$(find "$frameworks/torch" -path '*/torch/cuda/_memory_viz.py' 2>/dev/null | head -1)
