@@ -9,7 +9,7 @@
  *     FREE on B, point p ─ A waits for B's point p ─► FREE on A, at the next point of A
  *
  * B itself gets such a block back only behind A. So it is done only where the alternative is to hold more than the budget, or
- * to wait on the host (serve.c); and of a stream that still asks for memory no more is taken than is needed for that.
+ * to wait on the host (serve.c). Where blocks that lie side by side fit, a stream that still asks for memory loses no more than these.
  * Rules: R36 R70 R72.
  */
 #ifndef KEDGE_ALLOC_ADOPT_H

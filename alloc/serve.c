@@ -163,7 +163,7 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
     return excess_of(after, budget);
 }
 
-/* Would storage move for growth now? */
+/* Would storage of a lazy heap move for growth now? The fences of an eager one have all been asked by then (poll_streams). */
 static bool would_move(struct pool *pool, const struct serve *serve)
 {
     uint64_t after, budget;
@@ -172,7 +172,7 @@ static bool would_move(struct pool *pool, const struct serve *serve)
     budget = handout_move_budget(pool, serve);
     after = serve->heap->device->reserved + grow_need(pool, serve);
     lock_drop(&pool->lock);
-    return after > budget && pool->opts.remap != POOL_REMAP_NEVER;
+    return after > budget && pool->opts.remap == POOL_REMAP_LAZY;
 }
 
 /* ── other streams' memory behind an inserted wait ── */
