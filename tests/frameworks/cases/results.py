@@ -229,7 +229,7 @@ Made by `tests/frameworks/other_tools --write` on {day}; do not edit. `scripts/t
 {versions}; {rounds} rounds. `other_tools --help` says what the columns mean.
 
 - CPU is that of the whole process, importing PyTorch included, on a machine shared with other work: a second measurement
-  differed by up to 0.26. All other columns are counts.
+  differed by up to 0.34. All other columns are counts; those of memray differed by 1 MiB.
 - Threads of the backward pass have no Python stack. kedge gives their memory the stack of the main thread.
 - memray follows the host's memory, as its documentation says. It does not see the device's here either, which is the host's.
 - Hints release what is not used any more; its content is lost. torch_memory_saver copies it to the host, and it can be used again.
