@@ -37,6 +37,7 @@ struct want {
     bool whole;      /* a segment of its own, all of it (R16) */
     uint64_t most;   /* no larger block is cut for it, 0 = any */
     uint64_t slot;   /* of the ranges that may grow for it, 0 = as the arena has them */
+    bool on_slot;    /* it is whole slots, and a new place for it begins on one (spot.h) */
     bool rests; /* of large plain segments, too, if nothing else fits: there is no more memory */
 };
 

@@ -595,8 +595,10 @@ static int settle_spot(
         r = -EAGAIN; /* mapped, and given back with the heap */
     else if (r == 0 && slab_prepare(&pool->blocks, 2) != 0)
         r = -ENOMEM;
-    if (r == 0)
+    if (r == 0) {
+        serve->want.align = spot_align(pool, heap, &serve->want);
         handout_piece(pool, serve, runs_join(pool, first, last));
+    }
     return r;
 }
 

@@ -457,6 +457,7 @@ static int serve_full(struct pool *pool, struct serve *serve)
     int r = NEXT;
 
     serve->full = true;
+    serve->want.on_slot = false;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     if (serve->stream && !serve->hinted && serve->request->may_fence) {
         r = hit_others(pool, serve);
@@ -523,9 +524,9 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
  * never ends) is not waited for again before something has passed: the driver can still serve (R6). */
 static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
-    int r;
+    int r = NEXT;
 
-    while (excess(pool, serve, true) > 0 && !reclaim_is_stalled(pool)) {
+    while (r == NEXT && excess(pool, serve, true) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
         r = reclaim_wait_for_most(pool);
@@ -533,10 +534,8 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
             return r > 0 ? r : NEXT;
         note_wait(serve);
         r = hit(pool, serve);
-        if (r != NEXT)
-            return r;
     }
-    return NEXT;
+    return r;
 }
 
 /* Slots of its own that are free move before others are given back. */
@@ -660,6 +659,15 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
     return serve->want.size * pool->opts.cut;
 }
 
+/* Whole slots, and storage moves. */
+static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    uint64_t slot = max_of(serve->want.slot, grow_slot(pool, serve->heap));
+
+    return serve->heap->kind != HEAP_PLAIN && !serve->hinted && pool->opts.remap != POOL_REMAP_NEVER
+            && (serve->want.size & (slot - 1)) == 0;
+}
+
 /* What is rounded how: R15. */
 static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
 {
@@ -681,6 +689,7 @@ static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
     serve->want.slot = grow_wish(pool, serve);
+    serve->want.on_slot = is_of_slots(pool, serve);
     serve->want.rests = serve->heap->kind == HEAP_PLAIN && !serve->request->may_call;
     alone = opts->export_safe && serve->heap->kind != HEAP_MAPPED && !serve->hinted
             && size >= opts->large;

@@ -16,6 +16,7 @@ struct look {
     const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
     uint64_t slot;     /* of the ranges that may grow */
+    uint64_t align;
 };
 
 static bool is_free(const struct look *look, uint32_t index)
@@ -38,7 +39,7 @@ static devptr_t end_of(const struct block *block)
 
 static uint64_t bytes_from(const struct look *look, devptr_t base)
 {
-    return (-base & (look->want->align - 1)) + look->want->size;
+    return (-base & (look->align - 1)) + look->want->size;
 }
 
 static void note(
@@ -137,6 +138,16 @@ static void try_top(const struct look *look, uint32_t number)
             first ? block_at(look->pool, first)->node.base : segment->base + segment->top);
 }
 
+static uint64_t slot_of(const struct pool *pool, const struct heap *heap, const struct want *want)
+{
+    return want->slot ? want->slot : segment_at(pool, heap->arena)->slot;
+}
+
+uint64_t spot_align(const struct pool *pool, const struct heap *heap, const struct want *want)
+{
+    return want->on_slot ? max_of(want->align, slot_of(pool, heap, want)) : want->align;
+}
+
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
 {
     struct spot best = {.missing = UINT64_MAX};
@@ -146,7 +157,8 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
     devptr_t base = 0;
     uint32_t gap;
 
-    look.slot = want->slot ? want->slot : slot;
+    look.slot = slot_of(pool, heap, want);
+    look.align = spot_align(pool, heap, want);
     freecache_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
         try_gap(&look, gap);

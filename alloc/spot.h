@@ -29,6 +29,11 @@ struct spot {
     uint64_t missing; /* of these, without storage: whole slots */
 };
 
+/* What a request's place is a multiple of. Whole slots begin on a slot: else they would share one at each end with what is beside them,
+ * and so much could not move when they are free. */
+uint64_t spot_align(
+        const struct pool *pool, const struct heap *heap, const struct want *want) POOL_LOCKED;
+
 /* The spot with the least missing. 0, or -ENOENT: no stretch of addresses is long enough. Looks at each gap. */
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want,
         struct spot *ret) POOL_LOCKED;

@@ -74,9 +74,9 @@ TEST(a_handle_that_awaited_memory_only_reaches_into_is_not_whole)
     struct pool_room room;
 
     live[0] = bench_alloc_on(b, 1 * MiB, 1);
-    dead = bench_alloc_on(b, 4 * MiB, 1);
+    dead = bench_alloc_on(b, 3584 * KiB, 1);
     live[1] = bench_alloc_on(b, 1 * MiB, 1);
-    fake_submit(b->fake, 1, dead, 4 * MiB);
+    fake_submit(b->fake, 1, dead, 3584 * KiB);
     CHECK_EQ(bench_free_on(b, dead, 1), 0);
     room = bench_room(b);
     CHECK_EQ(room.remappable, 0);

@@ -96,6 +96,62 @@ TEST(what_a_spot_has_too_much_counts_before_a_cap_is_passed)
     ask_beside_surplus(bench_new_with(1 * GiB, &opts));
 }
 
+TEST(whole_slots_get_a_place_that_begins_on_a_slot_and_all_of_it_can_move)
+{
+    struct bench *b = bench_new(1 * GiB);
+    struct mine part, whole, other;
+    struct pool_room room;
+
+    take(b, &part, 1 * MiB, STREAM);
+    take(b, &whole, 4 * MiB, STREAM);
+    take(b, &other, 1 * MiB - 4096, STREAM);
+    CHECK_EQ(whole.ptr, part.ptr + 2 * MiB);
+    CHECK_EQ(other.ptr, part.ptr + 1 * MiB); /* what is before it is not lost */
+    CHECK_EQ(b->fake->held, 6 * MiB);
+    give(b, &whole);
+    room = bench_room(b);
+    CHECK_EQ(room.remappable + room.remappable_waiting, 4 * MiB);
+    bench_end(b);
+}
+
+TEST(whole_slots_begin_anywhere_where_nothing_moves)
+{
+    struct bench *b = bench_with(1 * GiB, POOL_REMAP_NEVER, 0);
+    struct mine part, whole;
+
+    take(b, &part, 1 * MiB, STREAM);
+    take(b, &whole, 4 * MiB, STREAM);
+    CHECK_EQ(whole.ptr, part.ptr + 1 * MiB);
+    bench_end(b);
+}
+
+/* A part that is free, a gap, a part that is free: 4 MiB stand there for one slot, and on slots only for two. */
+TEST(whole_slots_begin_anywhere_on_a_full_device)
+{
+    struct bench *b = bench_with(10 * MiB, POOL_REMAP_EAGER, 0);
+    struct mine wall, low, middle, high, wall_2, other, whole;
+    devptr_t place;
+
+    take(b, &wall, 1 * MiB, STREAM);
+    take(b, &low, 1 * MiB, STREAM);
+    take(b, &middle, SLOT, STREAM);
+    take(b, &high, 1 * MiB, STREAM);
+    take(b, &wall_2, 1 * MiB, STREAM);
+    give(b, &middle);
+    take(b, &other, 4 * MiB, STREAM); /* half of it stood in the middle */
+    REQUIRE_EQ(b->fake->held, 8 * MiB);
+    place = low.ptr;
+    give(b, &low);
+    give(b, &high);
+    take(b, &whole, 4 * MiB, STREAM);
+    CHECK_EQ(whole.ptr, place);
+    CHECK_EQ(b->fake->held, 10 * MiB);
+    check_data(b, &wall);
+    check_data(b, &wall_2);
+    check_data(b, &other);
+    bench_end(b);
+}
+
 TEST(gaps_are_used_again_for_days)
 {
     struct bench *b = bench_with(64 * MiB, POOL_REMAP_EAGER, 0);
