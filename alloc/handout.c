@@ -13,7 +13,8 @@
  * 1.05 that R74 allows: with a 20th it would hold up to 172 MiB more than Paddle's policy on nine recorded traces, with this no more on any. */
 #define SPARE_PLAIN  30
 #define SPARE_MAPPED 20
-/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (README.md). */
+/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (README.md).
+ * And so much before the sync API waits for what was freed there: natively each of its frees waits for the device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 
 /* The most that was ever live, with this request. */
@@ -27,9 +28,13 @@ static uint64_t high_of(const struct serve *serve)
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t high = high_of(serve);
-    uint64_t part = serve->heap->kind == HEAP_PLAIN ? SPARE_PLAIN : SPARE_MAPPED;
-    uint64_t budget = pool->opts.budget ? pool->opts.budget : high + high / part + GRANULE_SIZE;
+    uint64_t spare = high / (serve->heap->kind == HEAP_PLAIN ? SPARE_PLAIN : SPARE_MAPPED);
+    uint64_t budget = pool->opts.budget;
 
+    if (serve->heap->kind == HEAP_PRIVATE && !serve->hinted)
+        spare = min_of(spare, SPARE_SLOTS);
+    if (!budget)
+        budget = high + spare + GRANULE_SIZE;
     return pool->opts.cap ? min_of(budget, pool->opts.cap) : budget;
 }
 

@@ -79,6 +79,7 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     pool->sync_kind = HEAP_PLAIN;
+    pool->epoch_bytes = opts->epoch_bytes;
     if (opts->sync_mapped) {
         pool->sync_kind = HEAP_PRIVATE;
         pool->opts.small = 0; /* one range for all sizes */

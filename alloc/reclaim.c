@@ -231,21 +231,37 @@ static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
     pool->open.bytes += chain.bytes;
 }
 
+/* What waits in the open epoch is missing where blocks are packed. So much of what is held, and no more, may wait there. On the eight
+ * real traces (README.md), served from mapped memory with a device that keeps up, four passes hold 0.956 and the fourth ones make
+ * 6,300 driver calls if 64 MiB may wait; 0.978 and 8,600 with a 128th of what is held, 0.979 and 11,000 with a 256th, 0.981 and 14,200
+ * with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of them. */
+#define EPOCH_PART 512
+
+static uint64_t bytes_of_epoch(const struct pool *pool, uint32_t freed) POOL_LOCKED
+{
+    const struct heap *heap = block_segment(pool, block_at(pool, freed))->heap;
+
+    if (!pool->opts.sync_mapped)
+        return pool->opts.epoch_bytes;
+    return min_of(
+            pool->opts.epoch_bytes, max_of(GRANULE_SIZE, heap->device->reserved / EPOCH_PART));
+}
+
 static int close_epoch(struct pool *pool, bool always)
 {
     struct puts puts = {.count = 0};
     struct fence_mark *mark = NULL;
     struct fence_chain chain;
     uint64_t fence = 0;
-    uint64_t bytes;
     int r;
 
     lock_take(&pool->lock);
-    bytes = pool->open.bytes;
     if (pool->open.head && (always || pool->eager || reclaim_is_due(pool)))
         mark = fence_begin(&pool->epochs, &pool->open);
-    if (mark)
-        pool->waiting_bytes += bytes;
+    if (mark) {
+        pool->waiting_bytes += mark->chain.bytes;
+        pool->epoch_bytes = bytes_of_epoch(pool, mark->chain.tail);
+    }
     lock_drop(&pool->lock);
     if (!mark)
         return -ENOENT;

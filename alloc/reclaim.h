@@ -25,7 +25,7 @@ int reclaim_poll(struct pool *pool, bool close);
 /* True if so much was freed that an epoch should be closed. */
 static inline bool reclaim_is_due(const struct pool *pool)
 {
-    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->opts.epoch_bytes;
+    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->epoch_bytes;
 }
 
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,

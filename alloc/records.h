@@ -372,6 +372,7 @@ struct pool {
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
+    uint64_t epoch_bytes; /* the open epoch is closed when so much was freed */
     struct fence_timeline epochs;
     uint64_t waiting_bytes;       /* in epochs */
     struct fence_timeline events; /* what waits for single streams, in no order */

@@ -810,16 +810,31 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     return r;
 }
 
+/* An epoch that is due is closed first: what has passed by then may be just what the request needs. An error of the device shows at
+ * the next miss. */
+static void close_due(struct pool *pool, const struct pool_request *request)
+{
+    bool is_due;
+
+    if (!request->may_call || !request->may_fence)
+        return;
+    lock_take(&pool->lock);
+    is_due = reclaim_is_due(pool);
+    lock_drop(&pool->lock);
+    if (is_due)
+        (void)reclaim_poll(pool, true);
+}
+
 /* From the heap of a kind, and for the sync API from the one that suits. *ret_kind: which it was. */
 static int serve_from(struct pool *pool, const struct pool_request *request, struct outcome *ret,
         enum heap_kind *io_kind)
 {
     bool streams = request->api == API_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
-    bool due = false;
     bool looks;
     int r;
 
+    close_due(pool, request);
     lock_take(&pool->lock);
     if (!streams && *io_kind != HEAP_PLAIN)
         *io_kind = heap_sync_kind(pool, request->owner);
@@ -830,10 +845,7 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
         if (r == NEXT)
             serve.heap->busy++;
     }
-    due = reclaim_is_due(pool);
     lock_drop(&pool->lock);
-    if (r == 0 && due && request->may_call && request->may_fence)
-        (void)reclaim_poll(pool, true); /* the request is served; an error shows at the next miss */
     if (r != NEXT)
         return r;
     serve.how = 0;

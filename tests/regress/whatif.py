@@ -26,15 +26,21 @@ BUDGET = 1.05
 # Without a driver call in the fourth pass: 0.85 is asked for. The short forms of the pool, which programs get and whatif plays,
 # reach six of eight at any lag (its long forms alone seven).
 QUIET = 0.75
-# As kedge is by default, on the eight: what is asked for (0.9810 and 0.9568 are reached at the worst lag), and how far a model may be
+# As kedge is by default, on the eight: what is asked for (0.9811 and 0.9568 are reached at the worst lag), and how far a model may be
 # better (none is).
 LAZY_MEAN, LAZY_WORST, LAZY_BEHIND = 0.98, 0.95, 0.005
-# Of the variants: 0.98 and 0.95 are asked for; 0.9775, 0.9307 on the worst and none are reached.
-VARIANTS_MEAN, VARIANTS_WORST, VARIANTS_WORSE = 0.977, 0.93, 0
+# Of the variants: 0.98 and 0.95 are asked for; 0.9783, 0.9307 on the worst and none are reached.
+VARIANTS_MEAN, VARIANTS_WORST, VARIANTS_WORSE = 0.978, 0.93, 0
 LAGS = (0, 0.5, 1)
 PEERS = ("torch", "torch-expandable", "paddle", "rmm", "async")
-# Blocks of the same traces on several streams, any lag: 0.98 and 0.95 are asked for; 0.9427 and 0.8707 are reached.
+# Blocks of the same traces on several streams, any lag: 0.98 and 0.95 are asked for; 0.9430 and 0.8707 are reached.
 STREAMS_MEAN, STREAMS_WORST, STREAMS_BEHIND = 0.942, 0.87, 0.005
+# Sizes of whole slots, which get places that begin on slots: 0.9887 and 0.9813 are reached as kedge is by default, 0.9961 and 0.9881
+# if it is eager.
+WHOLE = {"kedge": (0.988, 0.981), "kedge-eager": (0.996, 0.988)}
+# The cudaMalloc API on mapped memory: 0.98 is asked for with a device that keeps up, and reached (0.9815, worst 0.9568); on one
+# that is behind 0.9351 and 0.8676 at least, and 0.0034 less than plain segments on one trace.
+MAPPED_MEAN, MAPPED_WORST, MAPPED_BEHIND_MEAN, MAPPED_BEHIND_WORST, MAPPED_WORSE = 0.98, 0.95, 0.935, 0.867, 0.005
 # The cudaMalloc API beside native allocations: 1.05 is asked for (R74), 1.0440 is reached. The mean, and waits of the host per
 # free: 0.8916 and 0.130 of even numbers, 0.8959 and 0.126 of odd ones.
 SYNC_MOST, SYNC_MEAN, SYNC_WAITS = 1.045, 0.890, 0.135
@@ -93,7 +99,7 @@ def eager_is_efficient():
         product, count = product + math.log(eager["e"]), count + 1
     mean = math.exp(product / count)
     print(f"geometric mean of {count}: {mean:.4f}")
-    check(mean >= 0.984, f"geometric mean {mean:.4f}") # 0.98 is asked for, 0.9851 is reached
+    check(mean >= 0.986, f"geometric mean {mean:.4f}") # 0.98 is asked for, 0.9869 is reached
 
 
 def is_no_worse(kedge, torch):
@@ -279,6 +285,51 @@ def r72_blocks_of_several_streams_are_held_well():
     mean, worst = math.exp(sum(logs) / len(logs)), math.exp(min(logs))
     print(f"geometric mean of {len(logs)}: {mean:.4f}, worst {worst:.4f}")
     check(mean >= STREAMS_MEAN and worst >= STREAMS_WORST, f"geometric mean {mean:.4f}, worst {worst:.4f}")
+
+
+def r93_whole_slots_are_held_tightly():
+    """Sizes of 1 MiB and more as whole 2 MiB, which hidden sizes of powers of two give: such blocks share no slot."""
+    for lag in (0, 1):
+        logs = {name: [] for name in WHOLE}
+        for path in foreign(200):
+            with open(path, newline="", encoding="utf-8") as f:
+                rows = [(row["op"], row["id"], int(row["size"] or 0), row["time_us"]) for row in csv.DictReader(f)]
+            with tempfile.TemporaryDirectory() as folder:
+                played = pathlib.Path(folder) / "whole.csv"
+                played.write_text("op,id,size,stream,time_us\n" + "".join(
+                    f"{op},{i},{n if n < MIB else max(1, (n + MIB) // (2 * MIB)) * 2 * MIB},0,{t}\n" for op, i, n, t in rows),
+                    encoding="utf-8")
+                answers = whatif(played, "--policy", ",".join(WHOLE), "--passes", 4, "--lag", lag)
+            print(f"{path.stem:28} lag {lag}: " + ", ".join(f"{name} {answers[name]['e']:.4f}" for name in WHOLE))
+            for name, numbers in logs.items():
+                numbers.append(math.log(answers[name]["e"]))
+        for name, numbers in logs.items():
+            mean, worst = math.exp(sum(numbers) / len(numbers)), math.exp(min(numbers))
+            print(f"lag {lag}, {name}: geometric mean of {len(numbers)}: {mean:.4f}, worst {worst:.4f}")
+            check(mean >= WHOLE[name][0] and worst >= WHOLE[name][1], f"lag {lag}, {name}: mean {mean:.4f}, worst {worst:.4f}")
+
+
+def r74_the_sync_api_on_mapped_memory_holds_what_is_live():
+    """
+    The device keeps up, is 50 events, half a pass or a pass behind. Natively each free waits for the device: here one of eight at most.
+    """
+    for lag in (0, None, 0.5, 1):
+        logs, waits, frees = [], 0, 0
+        for path in foreign(200):
+            answers = whatif(path, "--policy", "kedge-mapped,kedge-sync,native", "--passes", 4, "--lag",
+                             events_behind(path, 50) if lag is None else lag)
+            mapped, plain, last = answers["kedge-mapped"], answers["kedge-sync"], answers["kedge-mapped"]["passes"][3]
+            print(f"{path.stem:28} {'50 events' if lag is None else f'lag {lag}'}: utilisation {mapped['e']:.4f}, plain "
+                  f"{plain['e']:.4f}, native {answers['native']['e']:.4f}; {last['driver_calls']} calls, {last['waits']} waits")
+            check(mapped["e"] >= plain["e"] - MAPPED_WORSE, f"{path.stem}, lag {lag}: {mapped['e']:.4f}, plain segments have {plain['e']:.4f}")
+            logs.append(math.log(mapped["e"]))
+            waits, frees = waits + last["waits"], frees + allocations(path)
+        mean, worst = math.exp(sum(logs) / len(logs)), math.exp(min(logs))
+        print(f"lag {lag}: geometric mean of {len(logs)}: {mean:.4f}, worst {worst:.4f}; {waits} waits for {frees} frees in the "
+              "fourth passes")
+        least = (MAPPED_BEHIND_MEAN, MAPPED_BEHIND_WORST) if lag != 0 else (MAPPED_MEAN, MAPPED_WORST)
+        check(mean >= least[0] and worst >= least[1], f"lag {lag}: geometric mean {mean:.4f}, worst {worst:.4f}")
+        check(waits <= frees / 8, f"lag {lag}: {waits} waits for {frees} frees")
 
 
 def with_itself(path):
@@ -576,7 +627,8 @@ def write_expected():
 if __name__ == "__main__":
     main(torch_is_modelled_exactly, eager_is_efficient, lazy_fits_in_its_budget_and_comes_to_rest,
          r93_lazy_fits_half_a_step_behind, r93_lazy_fits_one_step_behind, r93_lazy_holds_what_is_live, r93_never_worse_than_torch_on_foreign_traces,
-         r93_variants_of_foreign_traces_are_held_as_well, r72_blocks_of_several_streams_are_held_well, r74_the_sync_api_holds_hardly_more_than_native_allocations,
+         r93_variants_of_foreign_traces_are_held_as_well, r72_blocks_of_several_streams_are_held_well, r93_whole_slots_are_held_tightly,
+         r74_the_sync_api_on_mapped_memory_holds_what_is_live, r74_the_sync_api_holds_hardly_more_than_native_allocations,
          r93_never_worse_than_torch_on_many_streams, models_of_our_own_traces_are_what_they_were,
          unify_is_what_its_generator_makes, words_and_faults, a_capture_is_played_with_its_streams, a_log_of_rmm_is_played,
          random_requests_are_held_tightly, waits_are_those_of_a_replay, progress_is_told_on_a_terminal, backed_is_what_the_device_gives,

@@ -92,6 +92,43 @@ TEST(r74_what_moves_was_waited_for)
     bench_end(b); /* the device has met no memory that was taken away */
 }
 
+/* 16 MiB wait less than an epoch of 64 MiB, and would be missing: the next request would cut the larger hole. */
+TEST(little_of_what_is_held_waits_in_the_open_epoch)
+{
+    struct bench *b = bench_mapped(2 * GiB);
+    devptr_t large = bench_alloc(b, 24 * MiB);
+    devptr_t block[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        block[i] = bench_alloc(b, 16 * MiB);
+    CHECK_EQ(bench_free(b, large), 0);
+    CHECK_EQ(bench_alloc(b, 512),
+            large); /* closes the epoch: from here on a 256th of what is held may wait */
+    CHECK_EQ(bench_free(b, block[5]), 0);
+    CHECK_EQ(bench_alloc(b, 15 * MiB), block[5]);
+    CHECK(b->last.how & OUTCOME_HIT);
+    bench_end(b);
+}
+
+/* Natively each of these frees would wait for the device. */
+TEST(r74_the_host_waits_rather_than_that_more_than_eight_slots_are_held_too_much)
+{
+    struct bench *b = bench_mapped(4 * GiB);
+    devptr_t block[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; i++)
+        block[i] = bench_alloc(b, 16 * MiB);
+    for (int i = 0; i < BLOCKS; i++) {
+        fake_submit(b->fake, 1, block[i], 16 * MiB);
+        CHECK_EQ(bench_free(b, block[i]), 0);
+        block[i] = bench_alloc(b, 16 * MiB);
+        CHECK_NE(block[i], 0);
+    }
+    CHECK(b->fake->held_high <= 1 * GiB + 18 * MiB);
+    CHECK_GE(b->fake->waits, 1);
+    bench_end(b);
+}
+
 TEST(r16_with_export_safe_placement_large_blocks_have_slots_of_their_own)
 {
     struct pool_opts opts;
