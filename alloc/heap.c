@@ -2,6 +2,7 @@
 #include "alloc/heap.h"
 
 #include "alloc/alias.h"
+#include "alloc/behind.h"
 #include "alloc/meta.h"
 #include "alloc/streams.h"
 
@@ -113,6 +114,7 @@ void heap_forget_streams(struct pool *pool)
             continue;
         for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
             drop_heap_stream(pool, heap, i);
+        behind_forget(pool, i);
         stream->index = 0;
         slab_put(&pool->streams, i);
         pool->streams_gone--;

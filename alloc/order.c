@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/order.h"
 
+#include "alloc/behind.h"
 #include "alloc/drive.h"
 #include "alloc/reclaim.h"
 #include "alloc/streams.h"
@@ -21,13 +22,50 @@ static struct fence_mark *use_mark(
     return mark;
 }
 
+/* Is it known without a look at the driver? */
+static bool is_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point)
+{
+    uint32_t own;
+    bool is_known;
+
+    lock_take(&pool->lock);
+    own = streams_find(pool, stream);
+    is_known = own && behind_covers(pool, own, index, point);
+    lock_drop(&pool->lock);
+    return is_known;
+}
+
+/* The driver has answered: 0 = the stream waits for the mark, which the caller used. */
+static void note_wait(
+        struct pool *pool, uint64_t stream, uint32_t index, struct fence_mark *mark, int r)
+{
+    uint64_t fence = 0;
+    uint32_t own;
+    bool put;
+
+    lock_take(&pool->lock);
+    own = streams_find(pool, stream);
+    if (r == 0) {
+        pool->counters.inserted_waits++;
+        if (own)
+            behind_note(pool, own, index, mark->number);
+    }
+    put = fence_drop(mark, &fence, &put) && put;
+    lock_drop(&pool->lock);
+    if (put)
+        drive_fence_put(pool, fence);
+}
+
 int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point)
 {
-    bool passed, put;
-    struct fence_mark *mark = use_mark(pool, index, point, &passed);
-    uint64_t number, fence;
+    struct fence_mark *mark;
+    uint64_t number;
+    bool passed;
     int r = 0;
 
+    if (is_behind(pool, stream, index, point))
+        return 0;
+    mark = use_mark(pool, index, point, &passed);
     if (!mark && !passed) {
         r = reclaim_record(pool, index, &number);
         if (r != 0)
@@ -37,13 +75,7 @@ int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t po
     if (!mark)
         return passed ? 0 : -EAGAIN;
     r = DRIVE(pool, stream_wait_fence, stream, mark->fence);
-    lock_take(&pool->lock);
-    put = fence_drop(mark, &fence, &put) && put;
-    if (r == 0)
-        pool->counters.inserted_waits++;
-    lock_drop(&pool->lock);
-    if (put)
-        drive_fence_put(pool, fence);
+    note_wait(pool, stream, index, mark, r);
     return r;
 }
 

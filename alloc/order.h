@@ -10,8 +10,8 @@
 
 #include "alloc/records.h"
 
-/* The stream of this identity waits for a point of the stream `index`, which is recorded if need be. 0, or why it does not: the
- * driver's or -errno. */
+/* The stream of this identity waits for a point of the stream `index`, which is recorded if need be; no call is made where it is known to
+ * come behind it (behind.h). 0, or why it does not: the driver's or -errno. */
 int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point);
 
 /* It waits for everything that was submitted so far on any stream. Results as order_behind. */

@@ -273,6 +273,7 @@ struct stream {
     uint64_t newest; /* the greatest point that any block needs of it */
     bool gone;
     struct fence_timeline timeline;
+    struct fence_set behind; /* whose work it comes behind, of behind.h */
 };
 
 /* Ranges that were marked dead, or let go, together and wait for the submissions under way (R66). */

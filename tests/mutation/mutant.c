@@ -73,6 +73,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_VACATE] = POOL_MUTATE_VACATE,
         [MUTANT_UNMAP] = POOL_MUTATE_UNMAP,
         [MUTANT_ADOPT] = POOL_MUTATE_ADOPT,
+        [MUTANT_BEHIND] = POOL_MUTATE_BEHIND,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Free blocks of other streams become a stream's own, and no work on them comes too early. */
+#include "alloc/streams.h"
 #include "tests/unit/alloc/ordered.h"
 
 #define SLOT   ORDERED_SLOT
@@ -106,6 +107,102 @@ TEST(r72_a_busy_stream_keeps_the_rest)
     CHECK_NE(bench_alloc_on(b, 6 * SLOT, 1), 0);
     CHECK(b->last.how & OUTCOME_HIT);
     CHECK_EQ(b->fake->stream_waits, 1);
+    bench_end(b);
+}
+
+/* What it had freed by the point that was waited for needs no second wait; what it frees later does. */
+TEST(r72_a_stream_waits_once_for_each_point)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 8 * SLOT);
+    devptr_t parts[4], again;
+
+    b->fake->hangs = true;
+    for (int i = 0; i < 4; i++) {
+        parts[i] = bench_alloc_on(b, 2 * SLOT, 1);
+        fake_submit(b->fake, 1, parts[i], 2 * SLOT);
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(bench_free_on(b, parts[i], 1), 0);
+    for (int i = 0; i < 2; i++) {
+        again = bench_alloc_on(b, 2 * SLOT, 2);
+        CHECK_NE(again, 0);
+        fake_submit(b->fake, 2, again, 2 * SLOT);
+        CHECK_EQ(b->fake->stream_waits, 1);
+        CHECK_EQ(bench_stats(b).inserted_waits, 1);
+    }
+    again = bench_alloc_on(b, 2 * SLOT, 1); /* its own, the last that is free; used once more */
+    CHECK_NE(again, 0);
+    fake_submit(b->fake, 1, again, 2 * SLOT);
+    CHECK_EQ(bench_free_on(b, again, 1), 0);
+    CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), again);
+    CHECK_EQ(b->fake->stream_waits, 2);
+    CHECK(fake_is_ordered(b->fake, 1, 5, 2));
+    CHECK_EQ(b->fake->held, 8 * SLOT);
+    fake_submit(b->fake, 2, again, 2 * SLOT);
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
+/* Another stream with the number of one that is gone has made no wait. */
+TEST(r72_a_stream_of_the_same_number_waits_anew)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 4 * SLOT);
+    devptr_t a = bench_alloc_on(b, 2 * SLOT, 1);
+    devptr_t c = bench_alloc_on(b, 2 * SLOT, 1);
+
+    b->fake->hangs = true;
+    fake_submit(b->fake, 1, a, 2 * SLOT);
+    fake_submit(b->fake, 1, c, 2 * SLOT);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    CHECK_EQ(bench_free_on(b, c, 1), 0);
+    CHECK_NE(bench_alloc_on(b, 2 * SLOT, 2), 0);
+    CHECK_EQ(b->fake->stream_waits, 1);
+    pool_stream_gone(b->pool, 2);
+    CHECK_NE(bench_alloc_on(b, 2 * SLOT, 2), 0);
+    CHECK_EQ(b->fake->stream_waits, 2);
+    bench_end(b);
+}
+
+static uint32_t record_of(struct bench *b, uint64_t stream)
+{
+    uint32_t index;
+
+    lock_take(&b->pool->lock);
+    index = streams_find(b->pool, stream);
+    lock_drop(&b->pool->lock);
+    return index;
+}
+
+/* What was known of a stream is not taken for what is known of the one that has its record. */
+TEST(r72_a_stream_with_the_record_of_one_that_is_gone_is_waited_for)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 2 * SLOT);
+    devptr_t a = bench_alloc_on(b, 2 * SLOT, 1);
+    devptr_t rest = bench_alloc_on(b, 512, 1);
+    uint32_t index = record_of(b, 1);
+    uint64_t waits;
+
+    b->fake->hangs = true;
+    fake_submit(b->fake, 1, a, 2 * SLOT);
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), a);
+    CHECK_EQ(b->fake->stream_waits, 1);
+    CHECK_EQ(bench_free_on(b, rest, 1), 0);
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    CHECK_NE(bench_alloc_on(b, 4 * SLOT, 2),
+            0); /* asks all fences, so that nothing of stream 1 waits */
+    pool_stream_gone(b->pool, 1);
+    CHECK_EQ(bench_free_on(b, a, 2), 0);
+    CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 3), a);
+    REQUIRE_EQ(record_of(b, 3), index);
+    b->fake->hangs = true;
+    fake_submit(b->fake, 3, a, 2 * SLOT);
+    CHECK_EQ(bench_free_on(b, a, 3), 0);
+    waits = b->fake->stream_waits;
+    CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), a);
+    CHECK_EQ(b->fake->stream_waits, waits + 1);
+    CHECK(fake_is_ordered(b->fake, 3, 1, 2));
     bench_end(b);
 }
 

@@ -41,6 +41,11 @@ TEST(without_the_wait_what_others_have_freed_is_reused_too_early)
     check_mutation(POOL_MUTATE_ADOPT);
 }
 
+TEST(with_one_wait_for_all_that_comes_later_memory_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_BEHIND);
+}
+
 TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_LEAST);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/behind.h"
+
+#include "alloc/mutation.h"
+#include "alloc/streams.h"
+
+/* Where a set has a stream; `count` if it has not. */
+static uint32_t place_of(const struct fence_set *set, uint32_t stream)
+{
+    uint32_t at = 0;
+
+    while (at < set->count && set->stream[at] != stream)
+        at++;
+    return at;
+}
+
+static void drop(struct fence_set *set, uint32_t at)
+{
+    set->count--;
+    set->stream[at] = set->stream[set->count];
+    set->point[at] = set->point[set->count];
+}
+
+static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOCKED
+{
+    for (uint32_t at = set->count; at-- > 0;) {
+        if (set->point[at] <= streams_at(pool, set->stream[at])->timeline.passed)
+            drop(set, at);
+    }
+}
+
+void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    struct fence_set *set = &streams_at(pool, stream)->behind;
+
+    if (fence_set_add(set, other, point) == 0)
+        return;
+    drop_passed(pool, set);
+    (void)fence_set_add(set, other, point);
+}
+
+bool behind_covers(const struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    const struct fence_set *set = &streams_at(pool, stream)->behind;
+    uint32_t at = place_of(set, other);
+
+    return at < set->count && (point <= set->point[at] || POOL_IS_WITHOUT(BEHIND));
+}
+
+void behind_forget(struct pool *pool, uint32_t other)
+{
+    streams_at(pool, other)->behind.count = 0;
+    for (uint32_t i = 1; i < pool->streams.top; i++) {
+        struct fence_set *set = &streams_at(pool, i)->behind;
+        uint32_t at = place_of(set, other);
+
+        if (at < set->count)
+            drop(set, at);
+    }
+}
