@@ -33,8 +33,8 @@ enum pool_mutation {
     POOL_MUTATE_UNMAP = 1u << 16,  /* and is unmapped before the device has left it (R95) */
     /* a stream gets what others have freed, and does not wait for them (R72) */
     POOL_MUTATE_ADOPT = 1u << 17,
-    POOL_MUTATE_BEHIND =
-            1u << 18, /* one wait for a stream counts for all that it does later (R72) */
+    /* one wait for a stream counts for all that it does later (R72) */
+    POOL_MUTATE_BEHIND = 1u << 18,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */
