@@ -110,6 +110,13 @@ TEST(r72_a_busy_stream_keeps_the_rest)
     bench_end(b);
 }
 
+/* Freed behind work that uses it. */
+static void use_and_free(struct bench *b, devptr_t ptr, uint64_t size, uint64_t stream)
+{
+    fake_submit(b->fake, stream, ptr, size);
+    CHECK_EQ(bench_free_on(b, ptr, stream), 0);
+}
+
 /* What it had freed by the point that was waited for needs no second wait; what it frees later does. */
 TEST(r72_a_stream_waits_once_for_each_point)
 {
@@ -117,12 +124,10 @@ TEST(r72_a_stream_waits_once_for_each_point)
     devptr_t parts[4], again;
 
     b->fake->hangs = true;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         parts[i] = bench_alloc_on(b, 2 * SLOT, 1);
-        fake_submit(b->fake, 1, parts[i], 2 * SLOT);
-    }
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(bench_free_on(b, parts[i], 1), 0);
+        use_and_free(b, parts[i], 2 * SLOT, 1);
     for (int i = 0; i < 2; i++) {
         again = bench_alloc_on(b, 2 * SLOT, 2);
         CHECK_NE(again, 0);
@@ -132,11 +137,10 @@ TEST(r72_a_stream_waits_once_for_each_point)
     }
     again = bench_alloc_on(b, 2 * SLOT, 1); /* its own, the last that is free; used once more */
     CHECK_NE(again, 0);
-    fake_submit(b->fake, 1, again, 2 * SLOT);
-    CHECK_EQ(bench_free_on(b, again, 1), 0);
+    use_and_free(b, again, 2 * SLOT, 1);
     CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), again);
     CHECK_EQ(b->fake->stream_waits, 2);
-    CHECK(fake_is_ordered(b->fake, 1, 5, 2));
+    CHECK(fake_is_ordered(b->fake, 1, 4, 2));
     CHECK_EQ(b->fake->held, 8 * SLOT);
     fake_submit(b->fake, 2, again, 2 * SLOT);
     BENCH_CHECK(b);
@@ -151,10 +155,8 @@ TEST(r72_a_stream_of_the_same_number_waits_anew)
     devptr_t c = bench_alloc_on(b, 2 * SLOT, 1);
 
     b->fake->hangs = true;
-    fake_submit(b->fake, 1, a, 2 * SLOT);
-    fake_submit(b->fake, 1, c, 2 * SLOT);
-    CHECK_EQ(bench_free_on(b, a, 1), 0);
-    CHECK_EQ(bench_free_on(b, c, 1), 0);
+    use_and_free(b, a, 2 * SLOT, 1);
+    use_and_free(b, c, 2 * SLOT, 1);
     CHECK_NE(bench_alloc_on(b, 2 * SLOT, 2), 0);
     CHECK_EQ(b->fake->stream_waits, 1);
     pool_stream_gone(b->pool, 2);
@@ -183,22 +185,20 @@ TEST(r72_a_stream_with_the_record_of_one_that_is_gone_is_waited_for)
     uint64_t waits;
 
     b->fake->hangs = true;
-    fake_submit(b->fake, 1, a, 2 * SLOT);
-    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    use_and_free(b, a, 2 * SLOT, 1);
     CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), a);
     CHECK_EQ(b->fake->stream_waits, 1);
     CHECK_EQ(bench_free_on(b, rest, 1), 0);
     b->fake->hangs = false;
     fake_drain(b->fake);
-    CHECK_NE(bench_alloc_on(b, 4 * SLOT, 2),
-            0); /* asks all fences, so that nothing of stream 1 waits */
+    /* asks all fences, so that nothing of stream 1 waits */
+    CHECK_NE(bench_alloc_on(b, 4 * SLOT, 2), 0);
     pool_stream_gone(b->pool, 1);
     CHECK_EQ(bench_free_on(b, a, 2), 0);
     CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 3), a);
     REQUIRE_EQ(record_of(b, 3), index);
     b->fake->hangs = true;
-    fake_submit(b->fake, 3, a, 2 * SLOT);
-    CHECK_EQ(bench_free_on(b, a, 3), 0);
+    use_and_free(b, a, 2 * SLOT, 3);
     waits = b->fake->stream_waits;
     CHECK_EQ(bench_alloc_on(b, 2 * SLOT, 2), a);
     CHECK_EQ(b->fake->stream_waits, waits + 1);
@@ -247,10 +247,8 @@ TEST(r73_on_a_full_device_streams_wait_before_the_host_does)
     devptr_t c = bench_alloc_on(b, 4 * SLOT, 2);
 
     b->fake->hangs = true;
-    fake_submit(b->fake, 1, a, 4 * SLOT);
-    fake_submit(b->fake, 2, c, 4 * SLOT);
-    CHECK_EQ(bench_free_on(b, a, 1), 0);
-    CHECK_EQ(bench_free_on(b, c, 2), 0);
+    use_and_free(b, a, 4 * SLOT, 1);
+    use_and_free(b, c, 4 * SLOT, 2);
     CHECK_EQ(bench_alloc_on(b, 8 * SLOT, 3), a);
     CHECK_EQ(bench_stats(b).host_waits, 0);
     CHECK_EQ(b->fake->stream_waits, 2);
