@@ -50,7 +50,8 @@ struct pool_opts {
     uint64_t small_chunk; /* smallest segment there */
     uint64_t chunk; /* smallest segment for the others, as long as the budget has room for it */
     /* bytes held that growth waits and trims for before it goes beyond; 0 = 1.05 x the most that was live with
-     * storage at once, for a request to a plain heap 1.033 x. Storage moves before that: from 16 MiB above it on */
+     * storage at once, for a request to a plain heap 1.033 x. Storage moves before that: from 16 MiB above it on; so much is also
+     * the most for requests of the sync API with sync_mapped */
     uint64_t budget;
     /* bytes held that growth never goes beyond: a request above it ends as if the device were full; 0 = none */
     uint64_t cap;
@@ -59,8 +60,9 @@ struct pool_opts {
     /* a physical handle of a mapped heap: every slot of its arenas has this size, or the device's granularity where that is
      * more; a power of two */
     uint64_t handle;
-    uint64_t epoch_bytes;      /* an epoch is closed when so much was freed, */
-    uint32_t epoch_count;      /* or so many blocks */
+    /* an epoch is closed when so much was freed (with sync_mapped less, see reclaim.c), or so many blocks */
+    uint64_t epoch_bytes;
+    uint32_t epoch_count;
     uint32_t fence_timeout_ms; /* the longest wait for one fence */
 };
 
