@@ -16,7 +16,7 @@ struct look {
     const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
     uint64_t slot;     /* of the ranges that may grow */
-    uint64_t align;
+    uint64_t align;    /* of the place */
 };
 
 static bool is_free(const struct look *look, uint32_t index)

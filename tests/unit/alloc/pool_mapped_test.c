@@ -102,8 +102,8 @@ TEST(little_of_what_is_held_waits_in_the_open_epoch)
     for (int i = 0; i < BLOCKS; i++)
         block[i] = bench_alloc(b, 16 * MiB);
     CHECK_EQ(bench_free(b, large), 0);
-    CHECK_EQ(bench_alloc(b, 512),
-            large); /* closes the epoch: from here on a 256th of what is held may wait */
+    /* closes the epoch: from here on a 512th of what is held may wait */
+    CHECK_EQ(bench_alloc(b, 512), large);
     CHECK_EQ(bench_free(b, block[5]), 0);
     CHECK_EQ(bench_alloc(b, 15 * MiB), block[5]);
     CHECK(b->last.how & OUTCOME_HIT);
