@@ -48,15 +48,29 @@ static bool adopt_class(
     return any;
 }
 
-void adopt_ordered(
-        struct pool *pool, struct heap *heap, uint32_t to, const struct fence_set *points)
+/* What lies up to a point was looked at once. */
+static bool adopt_upto(struct pool *pool, uint32_t to, struct heap_stream *class, uint64_t upto,
+        bool all) POOL_LOCKED
 {
-    for (uint32_t i = 0; i < points->count; i++) {
-        const struct heap_stream *class = heap_class(heap, points->stream[i]);
+    if (upto <= class->adopted || (!all && !heap_class_is_idle(class)))
+        return false;
+    freecache_settle(pool, class->heap);
+    class->adopted = upto;
+    return adopt_class(pool, to, class, upto);
+}
 
-        if (class && heap_class_is_idle(class))
-            (void)adopt_class(pool, to, class, points->point[i]);
+bool adopt_ordered(
+        struct pool *pool, struct heap *heap, uint32_t to, const struct fence_set *points, bool all)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < points->count; i++) {
+        struct heap_stream *class = heap_class(heap, points->stream[i]);
+
+        if (class)
+            any |= adopt_upto(pool, to, class, points->point[i], all);
     }
+    return any;
 }
 
 /* The class of another stream with the most free bytes; NULL: none has any. */

@@ -17,10 +17,10 @@
 
 #include "alloc/records.h"
 
-/* The stream `to` waits for these points already: what is free of their streams in the heap, up to the points, becomes its own, but
- * for streams that still ask for memory (heap_class_is_idle). */
-void adopt_ordered(struct pool *pool, struct heap *heap, uint32_t to,
-        const struct fence_set *points) POOL_LOCKED;
+/* The stream `to` comes behind these points: what is free of their streams in the heap, up to there, becomes its own, but for streams
+ * that still ask for memory (heap_class_is_idle); with `all` for these too. True: there was some. */
+bool adopt_ordered(struct pool *pool, struct heap *heap, uint32_t to,
+        const struct fence_set *points, bool all) POOL_LOCKED;
 
 /* [driver] Puts the stream `to` behind the one of the others that has most free in the heap, and makes that its own. Any thread, with
  * no lock held; the caller keeps the heap busy. False: there is none, or the driver refuses the wait. */

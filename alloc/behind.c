@@ -29,32 +29,61 @@ static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOC
     }
 }
 
-void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+static void note(
+        const struct pool *pool, struct fence_set *set, uint32_t other, uint64_t point) POOL_LOCKED
 {
-    struct fence_set *set = &streams_at(pool, stream)->behind;
-
     if (fence_set_add(set, other, point) == 0)
         return;
     drop_passed(pool, set);
     (void)fence_set_add(set, other, point);
 }
 
-bool behind_covers(const struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
 {
-    const struct fence_set *set = &streams_at(pool, stream)->behind;
+    note(pool, &streams_at(pool, stream)->behind, other, point);
+}
+
+void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    note(pool, &streams_at(pool, stream)->told, other, point);
+}
+
+/* 0 = it is not in the set. */
+static uint64_t upto(const struct fence_set *set, uint32_t other)
+{
     uint32_t at = place_of(set, other);
 
-    return at < set->count && (point <= set->point[at] || POOL_IS_WITHOUT(BEHIND));
+    if (at == set->count)
+        return 0;
+    return POOL_IS_WITHOUT(BEHIND) ? UINT64_MAX : set->point[at];
+}
+
+bool behind_covers(const struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    const struct stream *at = streams_at(pool, stream);
+
+    return point <= max_of(upto(&at->behind, other), upto(&at->told, other));
+}
+
+uint64_t behind_told(const struct pool *pool, uint32_t stream, uint32_t other)
+{
+    return upto(&streams_at(pool, stream)->told, other);
+}
+
+static void forget(struct fence_set *set, uint32_t other)
+{
+    uint32_t at = place_of(set, other);
+
+    if (at < set->count)
+        drop(set, at);
 }
 
 void behind_forget(struct pool *pool, uint32_t other)
 {
     streams_at(pool, other)->behind.count = 0;
+    streams_at(pool, other)->told.count = 0;
     for (uint32_t i = 1; i < pool->streams.top; i++) {
-        struct fence_set *set = &streams_at(pool, i)->behind;
-        uint32_t at = place_of(set, other);
-
-        if (at < set->count)
-            drop(set, at);
+        forget(&streams_at(pool, i)->behind, other);
+        forget(&streams_at(pool, i)->told, other);
     }
 }

@@ -9,7 +9,7 @@ struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_cha
 
     if (!mark)
         return NULL;
-    mark->number = ++timeline->begun;
+    mark->number = timeline->begun = ++timeline->given;
     mark->users = 2; /* the timeline and the caller */
     if (chain) {
         mark->chain = *chain;

@@ -51,7 +51,8 @@ struct fence_mark {
 /* The epochs of a pool, or the points of a stream: marks in rising order of number. */
 struct fence_timeline {
     struct fence_mark *first, *last;
-    uint64_t begun;    /* number of the newest mark that was begun */
+    uint64_t given;    /* the greatest number that is taken */
+    uint64_t begun;    /* that of the newest mark; less than `given` behind a fence_split */
     uint64_t recorded; /* the greatest number that has a fence */
     uint64_t passed;   /* all numbers up to here have passed */
     uint32_t marks;    /* how many wait */
@@ -111,7 +112,16 @@ bool fence_drop(struct fence_mark *mark, uint64_t *ret_fence, bool *ret_put);
 /* The number that something freed now needs. */
 static inline uint64_t fence_next(const struct fence_timeline *timeline)
 {
-    return timeline->begun + 1;
+    return timeline->given + 1;
+}
+
+/* What is freed from now on needs a greater number than what was freed before, which needs `newest` at most; without a mark. Returns a number
+ * that covers all before, and nothing later. */
+static inline uint64_t fence_split(struct fence_timeline *timeline, uint64_t newest)
+{
+    if (newest > timeline->given)
+        timeline->given = newest;
+    return timeline->given;
 }
 
 /* ── sets ── */

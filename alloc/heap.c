@@ -21,6 +21,7 @@ static struct heap *new_heap(
     heap->aliases = (struct table)TABLE_OF(struct alias);
     heap->alias_handles = (struct table)TABLE_OF(struct alias_handle);
     heap->vacated_handles = (struct table)TABLE_OF(struct vacated);
+    heap->attrs.reuse_follow = true;
     heap->attrs.reuse_opportunistic = true;
     heap->attrs.reuse_internal_dependencies = true;
     bestfit_init(&heap->small, &pool->blocks);
@@ -85,7 +86,8 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     bestfit_init(&at->fit, &pool->blocks);
     bestfit_init(&at->fragments, &pool->blocks);
     heap->streams = at;
-    heap->stream_count++;
+    if (++heap->stream_count > 1)
+        atomic_store_explicit(&pool->gate.orders, 1, memory_order_relaxed);
     return at;
 }
 

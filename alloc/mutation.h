@@ -35,6 +35,8 @@ enum pool_mutation {
     POOL_MUTATE_ADOPT = 1u << 17,
     /* one wait for a stream counts for all that it does later (R72) */
     POOL_MUTATE_BEHIND = 1u << 18,
+    /* what is freed behind an event of the program's counts as freed before it (R72) */
+    POOL_MUTATE_SPLIT = 1u << 19,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

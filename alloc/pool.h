@@ -280,6 +280,23 @@ bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret);
 /* The step that runs, as it is now; false: no such set. */
 bool pool_evict_now(struct pool *pool, int rule, int device, struct pool_evict_step *ret);
 
+/* ── the order that the program gives to its streams (R72; behind.h) ── */
+
+/* True once it matters: memory of one pool was freed on several streams. One load. */
+static inline bool pool_wants_orders(const struct pool *pool)
+{
+    const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;
+
+    return atomic_load_explicit(&gate->orders, memory_order_relaxed) != 0;
+}
+
+/* An event is about to be recorded on the stream: *ret is what has been freed by now on it, and on those that it comes behind. To be called
+ * before the driver is asked to record, so that the event covers all of that. No driver call. */
+void pool_order_now(struct pool *pool, uint64_t stream, struct pool_order *ret);
+
+/* The driver has made the stream wait for an event of this order. No driver call. */
+void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_order *order);
+
 /* ── progress, trim, ends ── */
 
 /*

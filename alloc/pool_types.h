@@ -172,6 +172,19 @@ struct pool_evict_step {
     bool is_paper; /* the hint is in shadow: decided, nothing moved */
 };
 
+#define POOL_ORDER_MAX \
+    9 /* a stream, and those that it comes behind by what it was told and by waits of ours (behind.h) */
+
+/* What everything comes behind that comes behind an event of the program's: streams, up to points of theirs. Opaque; it may be kept for ever. */
+struct pool_order {
+    uint32_t count; /* 0: nothing is known */
+    struct {
+        uint32_t stream;
+        uint64_t born; /* the stream's: another one may have its record by then */
+        uint64_t point;
+    } upto[POOL_ORDER_MAX];
+};
+
 /* What the inline checks below read; the first member of struct pool. */
 struct pool_gate {
     _Atomic uint32_t armed;    /* a hinted block exists or has existed */
@@ -179,12 +192,13 @@ struct pool_gate {
     _Atomic uint32_t news;     /* outcomes that pool_poll has to tell */
     _Atomic uint32_t evicts;   /* a block exists or has existed that may go out */
     _Atomic uint32_t ahead;    /* moves have begun, or may begin, ahead of calls */
+    _Atomic uint32_t orders;   /* a heap has served several streams */
 };
 
-/* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. Of the third way to
- * use memory again, FOLLOW_EVENT_DEPENDENCIES, the pool knows nothing: it is not told which events streams wait for. */
+/* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. */
 struct pool_heap_attrs {
     uint64_t release_threshold;
+    bool reuse_follow; /* FOLLOW_EVENT_DEPENDENCIES: blocks of streams that the request's comes behind (behind.h) */
     bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
     bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
 };
@@ -220,6 +234,7 @@ struct pool_stats {
     uint64_t points;       /* recorded */
     uint64_t cross_reuses; /* a block went from one stream to another */
     uint64_t point_merges; /* two sets of different streams became one */
+    uint64_t followed;     /* requests that got what their stream came behind already */
     uint64_t inserted_waits;
     uint64_t host_waits;
     uint64_t timeouts;

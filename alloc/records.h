@@ -143,6 +143,7 @@ struct heap_stream {
     struct heap *heap;
     uint64_t swept;   /* up to this point blocks were made clean */
     uint64_t asked;   /* heap.allocs when a request of the stream was fitted last */
+    uint64_t adopted; /* up to this point nothing is left here that others could take (adopt.h) */
     uint32_t vacated; /* slots that wait for its points */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
@@ -271,9 +272,10 @@ struct stream {
     uint32_t index;
     uint32_t refs;   /* LIVE and FREE blocks that name it */
     uint64_t newest; /* the greatest point that any block needs of it */
+    uint64_t born;   /* no other stream has or had this number */
     bool gone;
     struct fence_timeline timeline;
-    struct fence_set behind; /* whose work it comes behind, of behind.h */
+    struct fence_set behind, told; /* whose work it comes behind, of behind.h */
 };
 
 /* Ranges that were marked dead, or let go, together and wait for the submissions under way (R66). */
@@ -369,6 +371,7 @@ struct pool {
     struct stream *last_stream;
     struct heap_stream *last_class; /* of the short forms; NULL = none */
     uint32_t streams_gone;          /* gone and not yet forgotten */
+    uint64_t streams_born;
     /* how many contexts have died: growth that was under way then is not kept */
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/runs.h"
 
+#include "alloc/behind.h"
 #include "alloc/block.h"
 #include "alloc/choice.h"
 #include "alloc/freecache.h"
@@ -27,13 +28,21 @@ struct search {
     const struct want *want;
     struct run best;
     uint32_t looks; /* blocks that may still be looked at */
-    bool any;
+    enum runs_whose whose;
 };
+
+/* Up to which point of a stream its free blocks may be part of the run. */
+static uint64_t upto(const struct search *search, uint32_t stream)
+{
+    if (search->whose == RUNS_ANY || stream == search->want->stream)
+        return UINT64_MAX;
+    return search->whose == RUNS_TOLD ? behind_told(search->pool, search->want->stream, stream) : 0;
+}
 
 static bool belongs(const struct search *search, const struct block *block)
 {
     return block->state == BLOCK_FREE
-            && (search->any || !block->stream || block->stream == search->want->stream);
+            && (!block->stream || block->seq <= upto(search, block->stream));
 }
 
 /* Drops from the left of a run what is not needed. */
@@ -103,16 +112,16 @@ static void try_blocks(struct search *search, const struct bestfit *fit)
     }
 }
 
-int runs_find(struct pool *pool, struct heap *heap, const struct want *want, bool any,
+int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enum runs_whose whose,
         uint32_t *ret_first, uint32_t *ret_last)
 {
-    struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, any};
+    struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, whose};
 
-    if (!any && heap->stream_count < 2)
+    if (whose == RUNS_OWN && heap->stream_count < 2)
         return -ENOENT; /* its own free neighbours and clean ones are one block then (freelist.c) */
     freecache_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (!any && at->stream != want->stream)
+        if (!upto(&search, at->stream))
             continue;
         try_blocks(&search, &at->fit);
         try_blocks(&search, &at->fragments);

@@ -13,9 +13,15 @@
  * neighbours, so live blocks cost nothing. */
 #define RUNS_LOOKS 1024
 
-/* A run of free neighbours that together fit: of `want->stream` and clean ones (any = false), or of all classes (any).
- * Writes the first and the last block of the shortest such run. 0, or -ENOENT. */
-int runs_find(struct pool *pool, struct heap *heap, const struct want *want, bool any,
+/* Whose blocks a run may have: clean ones, and ... */
+enum runs_whose {
+    RUNS_OWN,  /* of the request's stream */
+    RUNS_TOLD, /* and of those that it comes behind by the program's word, up to there (behind.h) */
+    RUNS_ANY,  /* of all */
+};
+
+/* A run of free neighbours that together fit. Writes the first and the last block of the shortest such run. 0, or -ENOENT. */
+int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enum runs_whose whose,
         uint32_t *ret_first, uint32_t *ret_last) POOL_LOCKED;
 
 /* Makes one BUSY block of a run. */

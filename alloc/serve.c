@@ -117,7 +117,7 @@ static int hit_run(struct pool *pool, struct serve *serve)
     lock_take(&pool->lock);
     if (slab_prepare(&pool->blocks, 3) != 0) {
         r = -ENOMEM;
-    } else if (runs_find(pool, serve->heap, &serve->want, false, &first, &last) == 0) {
+    } else if (runs_find(pool, serve->heap, &serve->want, RUNS_OWN, &first, &last) == 0) {
         handout_piece(pool, serve, runs_join(pool, first, last));
         r = 0;
     }
@@ -184,8 +184,9 @@ struct borrowed {
     bool whole; /* too many streams: a full fence instead of points */
 };
 
-/* Takes the shortest run of any class that fits, cut to the request, every block BUSY and by itself. */
-static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) POOL_LOCKED
+/* Takes the shortest run that fits, cut to the request, every block BUSY and by itself. */
+static int borrow(struct pool *pool, struct serve *serve, enum runs_whose whose,
+        struct borrowed *ret) POOL_LOCKED
 {
     const struct want *want = &serve->want;
     uint64_t skip, bytes;
@@ -193,7 +194,7 @@ static int borrow(struct pool *pool, struct serve *serve, struct borrowed *ret) 
     *ret = (struct borrowed){.whole = false};
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
-    if (runs_find(pool, serve->heap, want, true, &ret->first, &ret->last) != 0)
+    if (runs_find(pool, serve->heap, want, whose, &ret->first, &ret->last) != 0)
         return NEXT;
     for (uint32_t at = ret->first;; at = block_at(pool, at)->next) {
         freelist_pull(pool, at);
@@ -262,6 +263,45 @@ static int wait_for_set(
     return r;
 }
 
+/* What the stream comes behind by the program's word; NULL: nothing, or the pool must not follow that. */
+static const struct fence_set *told_of(
+        const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    const struct fence_set *told = &streams_at(pool, serve->stream)->told;
+
+    return serve->stream && serve->heap->attrs.reuse_follow && told->count ? told : NULL;
+}
+
+static int hit_told_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
+{
+    const struct fence_set *told = told_of(pool, serve);
+    struct borrowed borrowed;
+    int r = NEXT;
+
+    if (told && adopt_ordered(pool, serve->heap, serve->stream, told, false))
+        r = hit_locked(pool, serve);
+    if (!told || r != NEXT)
+        return r;
+    r = borrow(pool, serve, RUNS_TOLD, &borrowed);
+    if (r == 0)
+        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
+    return r;
+}
+
+/* Memory of other streams that this one comes behind by the program's word (R72). `is_early`: not before a look at the fences that is
+ * due, since what has passed joins. */
+static int hit_told(struct pool *pool, struct serve *serve, bool is_early)
+{
+    int r = NEXT;
+
+    lock_take(&pool->lock);
+    if (!is_early || !heap_look_is_due(serve->heap))
+        r = hit_told_locked(pool, serve);
+    pool->counters.followed += r == 0;
+    lock_drop(&pool->lock);
+    return r;
+}
+
 /* Memory of other streams, used by this one only after them, without the host waiting. */
 static int hit_ordered(struct pool *pool, struct serve *serve)
 {
@@ -272,7 +312,7 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
     if (!serve->stream)
         return NEXT;
     lock_take(&pool->lock);
-    r = heap->attrs.reuse_internal_dependencies ? borrow(pool, serve, &borrowed) : NEXT;
+    r = heap->attrs.reuse_internal_dependencies ? borrow(pool, serve, RUNS_ANY, &borrowed) : NEXT;
     if (r == 0)
         heap->busy++;
     lock_drop(&pool->lock);
@@ -288,7 +328,7 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
     } else if (r == 0) {
         serve->how |= OUTCOME_ORDERED;
         handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
-        adopt_ordered(pool, heap, serve->stream, &borrowed.set);
+        (void)adopt_ordered(pool, heap, serve->stream, &borrowed.set, false);
     } else {
         give_up_borrowed(pool, &borrowed);
         r = NEXT;
@@ -328,10 +368,31 @@ static int hit_clean(struct pool *pool, struct serve *serve)
     return r > 0 ? r : hit_any(pool, serve);
 }
 
+/* All of that becomes its own: it joins then, and storage under it can move. */
+static int hit_all_told(struct pool *pool, struct serve *serve)
+{
+    const struct fence_set *told;
+    bool any;
+
+    lock_take(&pool->lock);
+    told = told_of(pool, serve);
+    any = told && adopt_ordered(pool, serve->heap, serve->stream, told, true);
+    lock_drop(&pool->lock);
+    return any ? hit_any(pool, serve) : NEXT;
+}
+
+/* What needs no wait. */
+static int hit_unwaited(struct pool *pool, struct serve *serve)
+{
+    int r = hit_all_told(pool, serve);
+
+    return r == NEXT ? hit_clean(pool, serve) : r;
+}
+
 /* Instead of holding more: other streams' memory, behind a wait where the device has not left it. */
 static int hit_others(struct pool *pool, struct serve *serve)
 {
-    int r = hit_clean(pool, serve);
+    int r = hit_unwaited(pool, serve);
 
     if (r == NEXT)
         r = hit_ordered(pool, serve);
@@ -607,7 +668,7 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
     int r;
 
     if (excess(pool, serve, false) == 0)
-        return would_move(pool, serve) ? hit_clean(pool, serve) : NEXT;
+        return would_move(pool, serve) ? hit_unwaited(pool, serve) : NEXT;
     r = hit_others(pool, serve);
     if (r != NEXT)
         return r;
@@ -619,17 +680,18 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
 
 static int serve_stream(struct pool *pool, struct serve *serve)
 {
-    int r = NEXT;
+    int r = hit_told(pool, serve, true);
 
-    if (serve->request->may_fence) {
+    if (r == NEXT && serve->request->may_fence) {
         r = poll_streams(pool, serve);
         if (r > 0)
             return r;
         r = hit(pool, serve);
     }
-    if (r == NEXT) {
+    if (r == NEXT)
         r = hit_run(pool, serve);
-    }
+    if (r == NEXT)
+        r = hit_told(pool, serve, false);
     if (r == NEXT && serve->request->may_fence)
         r = stay_in_budget(pool, serve);
     return r == NEXT ? grow_or_full(pool, serve) : r;

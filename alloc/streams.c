@@ -18,5 +18,6 @@ uint32_t streams_make(struct pool *pool, uint64_t key)
     }
     stream->key = key;
     stream->index = index;
+    stream->born = ++pool->streams_born;
     return index;
 }

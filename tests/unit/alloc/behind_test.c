@@ -76,3 +76,110 @@ TEST(a_record_that_becomes_another_streams_is_forgotten)
     lock_drop(&pool->lock);
     bench_end(b);
 }
+
+/* ---- events of the program's ---- */
+
+/* The point that a free on the stream takes now. */
+static uint64_t next_point(struct bench *b, uint32_t index)
+{
+    uint64_t point;
+
+    lock_take(&b->pool->lock);
+    point = fence_next(&streams_at(b->pool, index)->timeline);
+    lock_drop(&b->pool->lock);
+    return point;
+}
+
+static uint64_t upto(struct bench *b, uint32_t stream, uint32_t other)
+{
+    uint64_t point;
+
+    lock_take(&b->pool->lock);
+    point = behind_told(b->pool, stream, other);
+    lock_drop(&b->pool->lock);
+    return point;
+}
+
+TEST(an_event_covers_what_was_freed_before_it_and_nothing_later)
+{
+    uint32_t at[2];
+    struct bench *b = with_streams(2, at);
+    devptr_t first = bench_alloc_on(b, 64 * KiB, 1);
+    devptr_t second = bench_alloc_on(b, 64 * KiB, 1);
+    uint64_t point = next_point(b, at[0]);
+    struct pool_order order;
+
+    CHECK_EQ(bench_free_on(b, first, 1), 0);
+    pool_order_now(b->pool, 1, &order);
+    CHECK_EQ(bench_free_on(b, second, 1), 0);
+    CHECK_GT(next_point(b, at[0]), point);
+    CHECK_EQ(upto(b, at[1], at[0]), 0);
+    pool_order_follow(b->pool, 2, &order);
+    CHECK_EQ(upto(b, at[1], at[0]), point);
+    /* an event behind which nothing was freed takes no number of its own */
+    pool_order_now(b->pool, 1, &order);
+    point = next_point(b, at[0]);
+    pool_order_now(b->pool, 1, &order);
+    CHECK_EQ(next_point(b, at[0]), point);
+    CHECK_EQ(b->fake->stream_records, 0);
+    bench_end(b);
+}
+
+TEST(order_goes_by_way_of_a_stream_that_has_no_memory)
+{
+    uint32_t at[2];
+    struct bench *b = with_streams(2, at);
+    devptr_t block = bench_alloc_on(b, 64 * KiB, 1);
+    struct pool_order order;
+    uint64_t point;
+
+    CHECK_EQ(bench_free_on(b, block, 1), 0);
+    pool_order_now(b->pool, 1, &order);
+    point = next_point(b, at[0]) - 1;
+    pool_order_follow(b->pool, 77, &order);
+    pool_order_now(b->pool, 77, &order);
+    pool_order_follow(b->pool, 2, &order);
+    CHECK_EQ(upto(b, at[1], at[0]), point);
+    pool_order_now(b->pool, 78, &order); /* of which nothing is known */
+    CHECK_EQ(order.count, 0);
+    bench_end(b);
+}
+
+TEST(an_order_says_nothing_of_the_stream_that_has_got_the_record)
+{
+    uint32_t at[2];
+    struct bench *b = with_streams(2, at);
+    devptr_t block = bench_alloc_on(b, 64 * KiB, 5);
+    struct pool_order order;
+    uint32_t index;
+
+    CHECK_EQ(bench_free_on(b, block, 5), 0);
+    lock_take(&b->pool->lock);
+    index = streams_find(b->pool, 5);
+    lock_drop(&b->pool->lock);
+    pool_order_now(b->pool, 5, &order);
+    CHECK_EQ(order.count, 1);
+    pool_stream_gone(b->pool, 5);
+    fake_drain(b->fake);
+    (void)pool_trim_device(b->pool, 0, true);
+    CHECK_NE(bench_alloc_on(b, 4096, 6), 0);
+    lock_take(&b->pool->lock);
+    CHECK_EQ(streams_find(b->pool, 6), index);
+    lock_drop(&b->pool->lock);
+    pool_order_follow(b->pool, 2, &order);
+    CHECK_EQ(upto(b, at[1], index), 0);
+    bench_end(b);
+}
+
+TEST(a_pool_wants_to_know_when_several_streams_have_freed)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t one = bench_alloc_on(b, 4096, 1);
+    devptr_t two = bench_alloc_on(b, 4096, 2);
+
+    CHECK_EQ(bench_free_on(b, one, 1), 0);
+    CHECK(!pool_wants_orders(b->pool));
+    CHECK_EQ(bench_free_on(b, two, 2), 0);
+    CHECK(pool_wants_orders(b->pool));
+    bench_end(b);
+}

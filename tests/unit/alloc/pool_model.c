@@ -18,6 +18,7 @@ int sched_yield(void)
 #define CONTEXTS  2
 #define POOLS     2
 #define READERS   4
+#define EVENTS    4
 #define STREAM_LO UINT64_C(1)
 #define STREAM_HI UINT64_C(6)
 #define NO_STREAM UINT64_MAX
@@ -59,6 +60,12 @@ struct parked {
     uint64_t stream;
 };
 
+/* An event of the program's. */
+struct event {
+    uint64_t fence; /* 0 = not recorded */
+    struct pool_order order;
+};
+
 struct model {
     struct bench *b;
     const uint8_t *bytes;
@@ -68,6 +75,7 @@ struct model {
     struct grave graves[DEAD_MAX];
     size_t grave_count, graves_crowded;
     struct parked readers[READERS];
+    struct event events[EVENTS];
     struct rule rules[RULES];
     uint32_t anchor; /* the open instance */
     uint32_t instance;
@@ -227,6 +235,34 @@ static void check_figures(struct model *m)
     BENCH_CHECK(m->b);
 }
 
+/* The driver did not take its storage: it is a block like any other. */
+static void take_refusal(struct model *m, const struct outcome *told)
+{
+    for (size_t i = 0; i < m->live_count; i++) {
+        if (m->live[i].base != told->ptr || m->live[i].seq != told->alloc_seq)
+            continue;
+        m->live[i].released = false;
+        m->live[i].rule = -1;
+    }
+}
+
+static void step_poll(struct model *m)
+{
+    struct outcome told[4];
+    size_t count;
+
+    do {
+        (void)pool_poll(m->b->pool, !m->b->fake->capturing, told, 4, &count);
+        m->floors.husks += count;
+        for (size_t i = 0; i < count; i++) {
+            if (told[i].kind == OUTCOME_WRITTEN)
+                broken(m, "what was written before its edge is told as a late write");
+            if (told[i].kind == OUTCOME_REFUSED)
+                take_refusal(m, &told[i]);
+        }
+    } while (count == 4);
+}
+
 /* pool_find and pool_touch against the model, at a random place of a random tenant. */
 static void check_tenant(struct model *m, const struct tenant *tenant, uint64_t offset)
 {
@@ -234,6 +270,8 @@ static void check_tenant(struct model *m, const struct tenant *tenant, uint64_t 
     struct pool_hit hit;
     bool touched = pool_touch(m->b->pool, tenant->base + offset, 1, &hit);
 
+    if (!touched && tenant->released)
+        step_poll(m); /* a refusal that was not told yet */
     REQUIRE_EQ(pool_find(m->b->pool, tenant->base + offset, &info), 0);
     CHECK_EQ(info.base, tenant->base);
     CHECK_EQ(info.size, tenant->size);
@@ -451,6 +489,33 @@ static void step_reader(struct model *m)
     };
 }
 
+static void forget_event(struct model *m, struct event *event)
+{
+    if (event->fence)
+        m->b->fake->driver.fence_put(m->b->fake, event->fence);
+    event->fence = 0;
+}
+
+/* The program records an event on a stream, or makes one wait for it. */
+static void step_event(struct model *m)
+{
+    struct fake_driver *fake = m->b->fake;
+    uint8_t choice = byte_of(m);
+    struct event *event = &m->events[choice % EVENTS];
+    uint64_t stream = STREAM_LO + choice / EVENTS % (STREAM_HI - STREAM_LO + 1);
+
+    if (fake->capturing || fake->fail_at)
+        return;
+    if (choice < 96 || !event->fence) {
+        forget_event(m, event);
+        pool_order_now(m->b->pool, stream, &event->order);
+        if (fake->driver.stream_record(fake, stream, &event->fence) != 0)
+            event->fence = 0;
+    } else if (fake->driver.stream_wait_fence(fake, stream, event->fence) == 0) {
+        pool_order_follow(m->b->pool, stream, &event->order);
+    }
+}
+
 static void step_edge(struct model *m)
 {
     uint8_t choice = byte_of(m);
@@ -486,20 +551,6 @@ static void step_edge(struct model *m)
         m->anchor++;
         m->instance++;
     }
-}
-
-static void step_poll(struct model *m)
-{
-    struct outcome told[4];
-    size_t count;
-
-    do {
-        (void)pool_poll(m->b->pool, !m->b->fake->capturing, told, 4, &count);
-        m->floors.husks += count;
-        for (size_t i = 0; i < count; i++)
-            if (told[i].kind == OUTCOME_WRITTEN)
-                broken(m, "what was written before its edge is told as a late write");
-    } while (count == 4);
 }
 
 static void step_device(struct model *m)
@@ -610,7 +661,7 @@ static void step(struct model *m)
 {
     static void (*const others[])(struct model *) = {step_bad_free, step_use, step_use, step_reader,
             step_reader, step_edge, step_poll, step_device, step_device, step_device, step_trim,
-            step_trouble};
+            step_trouble, step_event, step_event, step_event};
     uint8_t choice = byte_of(m);
 
     if (choice < 40)
@@ -639,9 +690,12 @@ static void finish(struct model *m)
             fake_reader_leave(m->b->fake, i);
         }
     }
+    for (unsigned i = 0; i < EVENTS; i++)
+        forget_event(m, &m->events[i]);
     m->floors.epochs = stats.epochs;
     m->floors.points = stats.points;
     m->floors.cross_reuses = stats.cross_reuses;
+    m->floors.followed = stats.followed;
     m->floors.inserted_waits = stats.inserted_waits;
     m->floors.host_waits = stats.host_waits;
     m->floors.remaps = stats.remaps;
@@ -713,17 +767,18 @@ void model_run_seed(uint64_t seed, bool is_mutated, struct model_floors *add)
 
 void model_print(const struct model_floors *floors)
 {
-    printf("allocs %llu frees %llu refusals %llu epochs %llu points %llu cross %llu ordered %llu "
+    printf("allocs %llu frees %llu refusals %llu epochs %llu points %llu cross %llu followed %llu "
+           "ordered %llu "
            "waits %llu "
            "releases %llu husks %llu shadows %llu remaps %llu moved %llu aliased %llu trims %llu "
            "failures %llu violations %llu\n",
             (unsigned long long)floors->allocs, (unsigned long long)floors->frees,
             (unsigned long long)floors->refusals, (unsigned long long)floors->epochs,
             (unsigned long long)floors->points, (unsigned long long)floors->cross_reuses,
-            (unsigned long long)floors->inserted_waits, (unsigned long long)floors->host_waits,
-            (unsigned long long)floors->releases, (unsigned long long)floors->husks,
-            (unsigned long long)floors->shadows, (unsigned long long)floors->remaps,
-            (unsigned long long)floors->moved, (unsigned long long)floors->aliased,
-            (unsigned long long)floors->trims, (unsigned long long)floors->failures,
-            (unsigned long long)floors->violations);
+            (unsigned long long)floors->followed, (unsigned long long)floors->inserted_waits,
+            (unsigned long long)floors->host_waits, (unsigned long long)floors->releases,
+            (unsigned long long)floors->husks, (unsigned long long)floors->shadows,
+            (unsigned long long)floors->remaps, (unsigned long long)floors->moved,
+            (unsigned long long)floors->aliased, (unsigned long long)floors->trims,
+            (unsigned long long)floors->failures, (unsigned long long)floors->violations);
 }

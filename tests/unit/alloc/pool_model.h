@@ -24,7 +24,7 @@
 /* What a run has exercised (R92). */
 struct model_floors {
     uint64_t allocs, frees, refusals;
-    uint64_t epochs, points, cross_reuses, inserted_waits, host_waits;
+    uint64_t epochs, points, cross_reuses, followed, inserted_waits, host_waits;
     uint64_t releases, husks, shadows, remaps, moved, aliased, trims;
     uint64_t failures;   /* injected ones that fired */
     uint64_t violations; /* of R1 or of the device; 0 unless a mutation was asked for */

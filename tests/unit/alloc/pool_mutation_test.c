@@ -46,6 +46,11 @@ TEST(with_one_wait_for_all_that_comes_later_memory_is_reused_too_early)
     check_mutation(POOL_MUTATE_BEHIND);
 }
 
+TEST(with_an_event_for_what_is_freed_behind_it_memory_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_SPLIT);
+}
+
 TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_LEAST);

@@ -14,6 +14,7 @@ TEST(random_programs_keep_every_promise)
     CHECK_GT(floors.epochs, 0);
     CHECK_GT(floors.points, 0);
     CHECK_GT(floors.cross_reuses, 0);
+    CHECK_GT(floors.followed, 0);
     CHECK_GT(floors.inserted_waits, 0);
     CHECK_GT(floors.host_waits, 0);
     CHECK_GT(floors.releases, 0);

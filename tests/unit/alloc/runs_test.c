@@ -129,7 +129,7 @@ static void compare_with_shortest(struct bench *b, struct heap *heap, uint64_t s
     lock_take(&pool->lock);
     want.stream = streams_find(pool, STREAM);
     freecache_settle(pool, heap);
-    r = runs_find(pool, heap, &want, any, &first, &last);
+    r = runs_find(pool, heap, &want, any ? RUNS_ANY : RUNS_OWN, &first, &last);
     for (uint32_t at = first; r == 0; at = block_at(pool, at)->next) {
         bytes += block_at(pool, at)->node.size;
         if (at == last)
