@@ -9,6 +9,7 @@
 #include "preload/cuda_abi.h"
 #include "preload/evictlog.h"
 #include "preload/exports.h"
+#include "preload/follow.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/guard.h"
@@ -201,6 +202,8 @@ int dispatch_start(void)
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
     sidecar_load(config, serves);
+    if (serves)
+        follow_start(pool);
     if (!sidecar.hints && serves && !dispatch_records)
         pool_is_not_recorded(pool);
     if (!sidecar.hints)
@@ -884,6 +887,7 @@ void dispatch_fork_child(void)
 {
     uses_init(false); /* the file is the parent's */
     guard_clear(GUARD_USES);
+    follow_end();
     if (pool)
         pool_forget(pool);
 }

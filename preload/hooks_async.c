@@ -544,6 +544,9 @@ static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, c
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
         attrs.release_threshold = *(const cuuint64_t *)value;
         break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        attrs.reuse_follow = *(const int *)value != 0;
+        break;
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
         attrs.reuse_opportunistic = *(const int *)value != 0;
         break;

@@ -11,6 +11,7 @@
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
  */
+#include "preload/follow.h"
 #include "preload/graphkernels.h"
 #include "preload/graphmem.h"
 #include "preload/hookrow.h"
@@ -219,12 +220,20 @@ ADD(cuGraphAddChildGraphNode,
         (ret_node, graph, deps, count, child), (child_touches(child), false))
 /* clang-format on */
 
+/* An event that a graph records is recorded without a word to anybody. */
+static void end_following(const CUgraphNodeParams *params)
+{
+    if (params && params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        follow_end();
+}
+
 /* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define GIVEN                                                                   \
     CUgraphNodeParams copy;                                                     \
-    CUgraphNodeParams *given = hostfn_node(params, &copy)
+    CUgraphNodeParams *given = hostfn_node(params, &copy);                      \
+    end_following(params)
 #define ADD_ANY(symbol, params_list, args)                                      \
     CUresult symbol params_list                                                 \
     {                                                                           \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches: the parameters are looked at like the arguments of a copy (R86). Where they lie, params.h knows. */
+#include "preload/follow.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
@@ -21,14 +22,6 @@ LAUNCH_PTSZ(cuLaunchKernel,
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
                 extra),
         params_touch(func, params, extra, __func__))
-LAUNCH_ON(cuLaunchKernelEx,
-        (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),
-        (config, func, params, extra), params_touch(func, params, extra, __func__),
-        config ? config->hStream : SUBMIT_NO_STREAM, false)
-LAUNCH_ON(cuLaunchKernelEx_ptsz,
-        (const CUlaunchConfig *config, CUfunction func, void **params, void **extra),
-        (config, func, params, extra), params_touch(func, params, extra, __func__),
-        config ? config->hStream : SUBMIT_NO_STREAM, true)
 LAUNCH_PTSZ(cuLaunchCooperativeKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
@@ -36,6 +29,66 @@ LAUNCH_PTSZ(cuLaunchCooperativeKernel,
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params),
         params_touch(func, params, NULL, __func__))
 /* clang-format on */
+
+/* ---- launches with attributes --------------------------------------------------------------- */
+
+enum {
+    EVENTS_MOST =
+            2, /* attributes of a launch that name an event that it records, one of each kind */
+};
+
+/* Such an event says less than the end of the kernel (CUDA driver API, CUlaunchAttributeID). */
+static CUevent event_of(const CUlaunchAttribute *attribute)
+{
+    if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        return attribute->value.programmaticEvent.event;
+    if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+        return attribute->value.launchCompletionEvent.event;
+    return NULL;
+}
+
+static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_follow[EVENTS_MOST])
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; config && config->attrs && i < config->numAttrs; i++) {
+        CUevent event = event_of(&config->attrs[i]);
+
+        if (event && count == EVENTS_MOST)
+            follow_end();
+        else if (event)
+            follow_record_begin(&ret_follow[count++], event, false, NULL, false);
+    }
+    return count;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
+/* clang-format off */
+#define EX_PARAMS (const CUlaunchConfig *config, CUfunction func, void **params, void **extra)
+#define EX_ARGS   (config, func, params, extra)
+#define EX_STREAM (config ? config->hStream : SUBMIT_NO_STREAM)
+#define LAUNCH_EX(symbol, inner, per_thread)                                       \
+    static CUresult inner EX_PARAMS                                                \
+    SUBMIT_BODY(symbol, EX_ARGS, launches_kernel(func, EX_STREAM, per_thread),     \
+            params_touch(func, params, extra, #symbol), EX_STREAM, per_thread)     \
+    CUresult symbol EX_PARAMS                                                      \
+    {                                                                              \
+        struct follow follow[EVENTS_MOST];                                         \
+        unsigned count;                                                            \
+        CUresult result;                                                           \
+        if (!follow_is_on())                                                       \
+            return inner EX_ARGS;                                                  \
+        count = begin_records(config, follow);                                     \
+        result = inner EX_ARGS;                                                    \
+        while (count > 0)                                                          \
+            follow_record_end(&follow[--count], result);                           \
+        return result;                                                             \
+    }
+
+LAUNCH_EX(cuLaunchKernelEx, launch_ex, false)
+LAUNCH_EX(cuLaunchKernelEx_ptsz, launch_ex_ptsz, true)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const char *what)
 {

@@ -113,7 +113,7 @@ END(cuStreamEndCapture_ptsz, true)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* ---- beginnings, and ties ------------------------------------------------------------------- */
+/* ---- beginnings ------------------------------------------------------------------------------ */
 
 /*
  * One that the program cannot use yet, so that what it may meet is seen to in time. Where somebody may ask for its number
@@ -144,20 +144,10 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
             life_leave();                                      \
         return result;                                         \
     }
-#define WAITS_FOR_EVENT(symbol, per_thread)                    \
-    CUresult symbol(CUstream stream, CUevent event, unsigned int flags) \
-    {                                                          \
-        if (!resolve_ready())                                  \
-            return resolve_missing();                          \
-        submit_notice(stream, per_thread);                     \
-        return REAL(symbol)(stream, event, flags);             \
-    }
 
 CREATES(cuStreamCreate, (CUstream *ret_stream, unsigned int flags), (ret_stream, flags))
 CREATES(cuStreamCreateWithPriority, (CUstream *ret_stream, unsigned int flags, int priority),
         (ret_stream, flags, priority))
-WAITS_FOR_EVENT(cuStreamWaitEvent, false)
-WAITS_FOR_EVENT(cuStreamWaitEvent_ptsz, true)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -71,6 +71,8 @@ void submit_go_on(void);
 /* clang-format off */
 #define SUBMIT_FIRST(symbol, params, args, first, check, on_stream, per_thread)    \
     CUresult symbol params                                                         \
+    SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread)
+#define SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread)             \
     {                                                                              \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
         struct submit submit;                                                      \

@@ -15,6 +15,9 @@
  *     graph_memory    memory that is allocated on a capturing stream belongs to the graph (R11, R82)
  *     fence_flight    captures begin while another thread is about to record a fence (R67)
  *     shown           a block is freed that another process was shown, and still looks at (R24)
+ *     by_launch       an event stands for work of a late stream, and then for the beginning of a kernel on another one (R72)
+ *     by_graph        and then for a graph that records it, on another stream
+ *     record_flight   an event is recorded anew while another thread's wait for it stands before the driver
  *     evict_stay      a thread stands before the driver with a block, and another thread's calls need the room of it
  *
  * Each is legal, or harmless, on a device alone. late_use and limbo* say what kedge did in a last line "anchor passed".
@@ -300,6 +303,99 @@ static int short_streams(void)
     return 0;
 }
 
+/* ---- events --------------------------------------------------------------------------------- */
+
+/* Three streams; and an event of the first, which is late. */
+struct tied {
+    cudaStream_t late, idle, then;
+    cudaEvent_t event;
+    struct twin scratch;
+};
+
+static void use_and_give(uint32_t seed, cudaStream_t stream)
+{
+    struct twin t = take(TRAINER_STREAM, BYTES, stream);
+
+    twin_fill(&t, seed, stream);
+    twin_sum(&sums, 0, &t, stream);
+    give(TRAINER_STREAM, &t, stream);
+}
+
+/* Two streams have freed, so events matter from here on. */
+static struct tied new_tied(void)
+{
+    struct tied tied = {.late = new_stream(), .idle = new_stream(), .then = new_stream()};
+
+    CUDA_OK(cudaEventCreateWithFlags(&tied.event, cudaEventDisableTiming));
+    use_and_give(1, tied.late);
+    use_and_give(2, tied.then);
+    CUDA_OK(cudaDeviceSynchronize());
+    tied.scratch = take(TRAINER_STREAM, SMALL_BYTES, tied.idle);
+    return tied;
+}
+
+/* The event covers what was used and freed on the late stream, until somebody records it anew. */
+static void record_late(const struct tied *tied, int round)
+{
+    CUDA_OK(cudaDeviceSynchronize());
+    use_and_give((uint32_t)round, tied->late);
+    CUDA_OK(cudaEventRecord(tied->event, tied->late));
+}
+
+/* Nothing orders this behind the late stream. */
+static void use_then(const struct tied *tied, int round)
+{
+    use_and_give((uint32_t)round + 100, tied->then);
+    CUDA_OK(cudaDeviceSynchronize());
+}
+
+static int by_launch(void)
+{
+    struct tied tied = new_tied();
+
+    for (int round = 0; round < ROUNDS; round++) {
+        record_late(&tied, round);
+        trainer_fill_and_record(tied.scratch.device, SMALL_BYTES, 3, tied.idle, tied.event);
+        CUDA_OK(cudaStreamWaitEvent(tied.then, tied.event, 0));
+        use_then(&tied, round);
+    }
+    return 0;
+}
+
+static void *wait_late(void *data)
+{
+    const struct tied *tied = data;
+
+    stand_at = "cuStreamWaitEvent";
+    CUDA_OK(cudaStreamWaitEvent(tied->then, tied->event, 0));
+    stand_at = NULL;
+    return NULL;
+}
+
+static int record_flight(void)
+{
+    struct tied tied = new_tied();
+
+    set_hook(at_call);
+    stand_for_good = true;
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+
+        record_late(&tied, round);
+        if (pthread_create(&thread, NULL, wait_late, &tied) != 0)
+            trainer_fail(1, "no thread");
+        while (atomic_load(&standing) != 1)
+            pause_ms(1);
+        CUDA_OK(cudaEventRecord(tied.event, tied.idle));
+        atomic_store(&standing, 2);
+        (void)pthread_join(thread, NULL);
+        atomic_store(&standing, 0);
+        use_then(&tied, round);
+    }
+    set_hook(NULL);
+    return 0;
+}
+
 /* ---- captures ------------------------------------------------------------------------------- */
 
 static void begin_capture(cudaStream_t stream)
@@ -316,6 +412,24 @@ static cudaGraphExec_t end_capture(cudaStream_t stream)
     CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
     CUDA_OK(cudaGraphDestroy(graph));
     return exec;
+}
+
+static int by_graph(void)
+{
+    struct tied tied = new_tied();
+    cudaGraphExec_t exec;
+
+    begin_capture(tied.idle);
+    CUDA_OK(cudaEventRecordWithFlags(tied.event, tied.idle, cudaEventRecordExternal));
+    exec = end_capture(tied.idle);
+    for (int round = 0; round < ROUNDS; round++) {
+        record_late(&tied, round);
+        CUDA_OK(cudaGraphLaunch(exec, tied.idle));
+        CUDA_OK(cudaStreamWaitEvent(tied.then, tied.event, 0));
+        use_then(&tied, round);
+    }
+    CUDA_OK(cudaGraphExecDestroy(exec));
+    return 0;
 }
 
 /* Small: on a device alone its page stays, so that the graph's write does not fault there. */
@@ -666,6 +780,9 @@ int main(int argc, char **argv)
             {"graph_memory", graph_memory},
             {"fence_flight", fence_flight},
             {"shown", shown},
+            {"by_launch", by_launch},
+            {"by_graph", by_graph},
+            {"record_flight", record_flight},
             {"evict_stay", evict_stay},
     };
     int wrong;

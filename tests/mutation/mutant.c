@@ -21,6 +21,7 @@
 #include "preload/backend.h"
 #include "preload/contexts.h"
 #include "preload/dispatch.h"
+#include "preload/follow.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
@@ -74,6 +75,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_UNMAP] = POOL_MUTATE_UNMAP,
         [MUTANT_ADOPT] = POOL_MUTATE_ADOPT,
         [MUTANT_BEHIND] = POOL_MUTATE_BEHIND,
+        [MUTANT_SPLIT] = POOL_MUTATE_SPLIT,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -116,14 +118,15 @@ static void write_pool_figures(int fd)
 
     pool_stats(the_pool, -1, &stats);
     (void)dprintf(fd,
-            "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\ninserted_waits "
-            "%lu\n"
+            "hits %lu\nepochs %lu\npoints %lu\npool_cross_reuses %lu\nmerges %lu\nfollowed %lu\n"
+            "inserted_waits %lu\n"
             "host_waits %lu\nreleased %lu\nquarantined %lu\ngranules_moved %lu\ngranules_aliased "
             "%lu\n"
             "evict_outs %lu\nevict_ins %lu\nevict_waits %lu\n",
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
-            (unsigned long)stats.inserted_waits, (unsigned long)stats.host_waits,
+            (unsigned long)stats.followed, (unsigned long)stats.inserted_waits,
+            (unsigned long)stats.host_waits,
             (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
             (unsigned long)stats.granules_moved, (unsigned long)stats.granules_aliased,
             atomic_load(&outs), atomic_load(&ins), atomic_load(&brings));
@@ -405,6 +408,53 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
         ret_stream->identity = one_of(&first_thread_stream, ret_stream->identity);
     return r;
+}
+
+static atomic_uint waits_on_their_way;
+
+void __real_follow_wait_begin(struct follow *follow, CUevent event);
+void __wrap_follow_wait_begin(struct follow *follow, CUevent event);
+
+void __wrap_follow_wait_begin(struct follow *follow, CUevent event)
+{
+    atomic_fetch_add(&waits_on_their_way, 1);
+    __real_follow_wait_begin(follow, event);
+}
+
+void __real_follow_wait_end(
+        struct follow *follow, CUresult result, CUstream stream, bool per_thread);
+void __wrap_follow_wait_end(
+        struct follow *follow, CUresult result, CUstream stream, bool per_thread);
+
+void __wrap_follow_wait_end(
+        struct follow *follow, CUresult result, CUstream stream, bool per_thread)
+{
+    __real_follow_wait_end(follow, result, stream, per_thread);
+    atomic_fetch_sub(&waits_on_their_way, 1);
+}
+
+void __real_follow_record_begin(
+        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
+void __wrap_follow_record_begin(
+        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
+
+void __wrap_follow_record_begin(
+        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread)
+{
+    if ((is_off[MUTANT_RECORD] && !covers)
+            || (is_off[MUTANT_TURN] && atomic_load(&waits_on_their_way) > 0))
+        *follow = (struct follow){.event = NULL};
+    else
+        __real_follow_record_begin(follow, event, covers, stream, per_thread);
+}
+
+void __real_follow_end(void);
+void __wrap_follow_end(void);
+
+void __wrap_follow_end(void)
+{
+    if (!is_off[MUTANT_RECORD])
+        __real_follow_end();
 }
 
 void __real_quick_start(struct pool *pool, bool decides, bool records);

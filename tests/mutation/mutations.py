@@ -98,7 +98,7 @@ EVICT_FLOORS = ("evict_outs", "evict_ins", "evict_waits", "unmaps", "stream_wait
 GEMINI = ("--units", "8", "--size", "2M", "--steps", "4", "--streams", "3")
 WORKLOADS = {
     "streams_sync": Workload(trainer("streams", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
-    "streams_stream": Workload(trainer("streams", "--entrance", "stream"), (*STREAM_FLOORS, "merges", "remaps", "unmaps")),
+    "streams_stream": Workload(trainer("streams", "--entrance", "stream"), (*STREAM_FLOORS, "merges", "followed", "remaps", "unmaps")),
     # the same, written down: the hooks have other ways then (preload/quick.h)
     "streams_recorded": Workload(trainer("streams", "--entrance", "stream"), STREAM_FLOORS,
                                  {"KEDGE_TRACE": "ring", "KEDGE_CAPTURE": "recorded.%p.kcap"}),
@@ -124,6 +124,9 @@ WORKLOADS = {
                             {"KEDGE_POOL": "remap=eager"}),
     "aliased": Workload([HAZARDS, "aliased"], ("points", "reuses", "granules_aliased", "alias_reuses", "unmaps"),
                         {"KEDGE_POOL": "remap=eager"}),
+    "by_launch": Workload([HAZARDS, "by_launch"], ("points", "event_records", "stream_waits")),
+    "by_graph": Workload([HAZARDS, "by_graph"], ("points", "event_records", "stream_waits", "graph_launches")),
+    "record_flight": Workload([HAZARDS, "record_flight"], ("points", "event_records", "stream_waits")),
     "graph_memory": Workload([HAZARDS, "graph_memory"], ("captures", "graph_launches", "reuses")),
     "shown": Workload([HAZARDS, "shown"], ("epochs", "reuses")),
     "evict_sync": Workload(trainer("gemini", *GEMINI, "--entrance", "sync"), EVICT_FLOORS,
@@ -211,6 +214,8 @@ MUTATIONS = {
     "wait": (ORACLE, ["streams_stream", "threads_stream"]),
     "adopt": (ORACLE, ["streams_stream"]),
     "behind": (ORACLE, ["streams_stream"]),
+    "record": (ORACLE, ["by_launch", "by_graph"]),
+    "turn": (ORACLE, ["record_flight"]),
     "stream": (ORACLE, ["streams_stream", "threads_stream"]),
     "thread-stream": (ORACLE, ["streams_stream"]),
     "ptsz": (ORACLE, ["own_streams"]),
@@ -266,6 +271,7 @@ IN_SEEDS = {
     "wait": ["plain"],
     "adopt": ["plain"],
     "behind": ["plain"],
+    "split": ["plain"],
     "whole": ["plain"],
     "stream": ["plain"],
     "thread-stream": ["plain"],

@@ -80,7 +80,7 @@ FLOORS = ("sync_allocs stream_allocs pool_allocs mapped_allocs legacy_uses block
           "reuses cross_stream_reuses host_functions event_records stream_waits synchronizes captures graph_launches").split()
 KEDGE_FLOORS = "callback_frees full_devices context_records unmaps remaps".split()
 # What happened inside the pool: counted by the mutant with nothing switched off, which is the same library.
-POOL_FLOORS = ("hits epochs points pool_cross_reuses merges inserted_waits host_waits released quarantined granules_moved "
+POOL_FLOORS = ("hits epochs points pool_cross_reuses merges followed inserted_waits host_waits released quarantined granules_moved "
                "granules_aliased alias_reuses").split()
 
 

@@ -21,16 +21,10 @@
 
 typedef cuuint64_t CUgraphConditionalHandle;
 
-typedef struct CUgreenCtx_st *CUgreenCtx;
-typedef struct CUgraphDeviceUpdatableNode_st *CUgraphDeviceNode;
 
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
-
-typedef struct CUipcEventHandle_st {
-    char reserved[64];
-} CUipcEventHandle;
 
 #    define CU_DEVICE_INVALID ((CUdevice)-2)
 
@@ -174,12 +168,6 @@ typedef enum CUoutput_mode_enum {
     CU_OUT_KEY_VALUE_PAIR = 0x00,
 } CUoutput_mode;
 
-typedef enum CUlaunchAttributeID_enum {
-    CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1, CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
-    CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY = 3, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
-    CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP = 9, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN = 10,
-} CUlaunchAttributeID;
-
 typedef enum CUexecAffinityType_enum {
     CU_EXEC_AFFINITY_TYPE_SM_COUNT = 0
 } CUexecAffinityType;
@@ -231,47 +219,6 @@ typedef struct CUmemcpyAttributes_st {
     CUmemLocation dstLocHint;
     unsigned int flags;
 } CUmemcpyAttributes;
-
-typedef struct CUaccessPolicyWindow_st {
-    void *base_ptr;
-    size_t num_bytes;
-    float hitRatio;
-    int hitProp;
-    int missProp;
-} CUaccessPolicyWindow;
-
-typedef union CUlaunchAttributeValue_union {
-    char pad[64];
-    CUaccessPolicyWindow accessPolicyWindow;
-    int cooperative;
-    int syncPolicy;
-    struct {
-        unsigned int x, y, z;
-    } clusterDim, preferredClusterDim;
-    int clusterSchedulingPolicyPreference;
-    int programmaticStreamSerializationAllowed;
-    struct {
-        CUevent event;
-        int flags;
-        int triggerAtBlockStart;
-    } programmaticEvent;
-    struct {
-        CUevent event;
-        int flags;
-    } launchCompletionEvent;
-    int priority;
-    struct {
-        int deviceUpdatable;
-        CUgraphDeviceNode devNode;
-    } deviceUpdatableKernelNode;
-    unsigned int sharedMemCarveout;
-} CUlaunchAttributeValue;
-
-typedef struct CUlaunchAttribute_st {
-    CUlaunchAttributeID id;
-    char pad[8 - sizeof(CUlaunchAttributeID)];
-    CUlaunchAttributeValue value;
-} CUlaunchAttribute;
 
 typedef struct CUgraphEdgeData_st {
     unsigned char from_port;
@@ -357,6 +304,8 @@ typedef struct CUuuid_st cudaUUID_t;
 
 #    define cudaEventDefault       0x00
 #    define cudaEventDisableTiming 0x02
+
+#    define cudaEventRecordExternal 0x01
 
 #    define cudaHostAllocDefault 0x00
 #    define cudaHostAllocMapped  0x02
@@ -622,7 +571,17 @@ struct cudaFuncAttributes {
     int reserved[16];
 };
 
-typedef CUlaunchAttribute cudaLaunchAttribute;
+typedef enum cudaLaunchAttributeID {
+    cudaLaunchAttributeProgrammaticEvent = 7, cudaLaunchAttributeLaunchCompletionEvent = 12,
+} cudaLaunchAttributeID;
+
+typedef CUlaunchAttributeValue cudaLaunchAttributeValue;
+
+typedef struct cudaLaunchAttribute_st {
+    cudaLaunchAttributeID id;
+    char pad[8 - sizeof(cudaLaunchAttributeID)];
+    cudaLaunchAttributeValue val;
+} cudaLaunchAttribute;
 
 typedef struct cudaLaunchConfig_st {
     dim3 gridDim;
@@ -724,10 +683,6 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice);
 CUresult cuMulticastGetGranularity(
         size_t *, const CUmulticastObjectProp *, CUmulticastGranularity_flags);
 
-/* other processes and other drivers */
-CUresult cuIpcGetEventHandle(CUipcEventHandle *, CUevent);
-CUresult cuIpcOpenEventHandle(CUevent *, CUipcEventHandle);
-
 /* copies that return when the call may */
 CUDA_ABI_PTDS(CUresult, cuMemcpyAtoA_v2,
         (CUarray dst_array, size_t dst_offset, CUarray src_array, size_t src_offset, size_t size));
@@ -742,7 +697,6 @@ CUDA_ABI_PTSZ(CUresult, cuStreamCopyAttributes, (CUstream, CUstream));
 /* events */
 CUresult cuEventDestroy(CUevent);
 CUresult cuEventDestroy_v2(CUevent);
-CUDA_ABI_PTSZ(CUresult, cuEventRecordWithFlags, (CUevent, CUstream, unsigned int));
 CUresult cuEventElapsedTime(float *p_milliseconds, CUevent h_start, CUevent h_end);
 CUresult cuEventElapsedTime_v2(float *p_milliseconds, CUevent h_start, CUevent h_end);
 
@@ -798,7 +752,6 @@ CUDA_ABI_PTSZ(CUresult, cuStreamUpdateCaptureDependencies_v2,
 /* graphs */
 CUresult cuGraphCreate(CUgraph *, unsigned int);
 CUresult cuGraphAddEmptyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t);
-CUresult cuGraphAddEventRecordNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);
 CUresult cuGraphAddEventWaitNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent);
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS *);
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode, CUdeviceptr *);

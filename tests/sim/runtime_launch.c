@@ -230,7 +230,7 @@ static cudaError_t launch_config(const cudaLaunchConfig_t *config, const void *f
             .blockDimZ = config->blockDim.z,
             .sharedMemBytes = (unsigned int)config->dynamicSmemBytes,
             .hStream = config->stream,
-            .attrs = config->attrs,
+            .attrs = (CUlaunchAttribute *)(void *)config->attrs, /* laid out alike */
             .numAttrs = config->numAttrs,
     };
     return runtime_kernel(func, ret_kernel);

@@ -2,6 +2,7 @@
 #include "tests/sim/sim_launch.h"
 
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_event.h"
 #include "tests/sim/sim_kernels.h"
 #include "tests/sim/sim_module.h"
 
@@ -149,6 +150,22 @@ SIM_STREAM_CALL(cuLaunchCooperativeKernel, SIM_NEED_CONTEXT,
                 void **params),
         LAUNCH(params, NULL))
 
+/* An event that a launch records stands for the moment when the kernel begins, or for any later one: here, for the earliest. */
+static int record_events(struct CUstream_st *stream, const CUlaunchConfig *config)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && config->attrs && i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
+
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            r = sim_event_record(stream, attribute->value.programmaticEvent.event, 0);
+        else if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            r = sim_event_record(stream, attribute->value.launchCompletionEvent.event, 0);
+    }
+    return r;
+}
+
 static CUresult launch_config(const char *name, bool per_thread, const CUlaunchConfig *c,
         CUfunction f, void **params, void **extra)
 {
@@ -159,6 +176,8 @@ static CUresult launch_config(const char *name, bool per_thread, const CUlaunchC
 
     if (r == 0 && !c)
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = record_events(stream, c);
     if (r == 0)
         r = launch(stream,
                 &(const CUDA_KERNEL_NODE_PARAMS){f, c->gridDimX, c->gridDimY, c->gridDimZ,

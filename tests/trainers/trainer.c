@@ -98,15 +98,21 @@ void trainer_unload_kernels(void)
     CUDA_OK(cudaLibraryUnload(kernels.library));
 }
 
-static void launch(cudaKernel_t kernel, uint64_t bytes, void **args, cudaStream_t stream)
+/* A kernel that touches nothing of what it is given is still launched. */
+static dim3 grid_for(uint64_t bytes)
 {
     uint64_t blocks = (sample_items(bytes) + BLOCK - 1) / BLOCK;
-    dim3 grid = {blocks < BLOCKS_MOST ? (unsigned int)blocks : BLOCKS_MOST, 1, 1};
+
+    if (blocks == 0)
+        blocks = 1;
+    return (dim3){blocks < BLOCKS_MOST ? (unsigned int)blocks : BLOCKS_MOST, 1, 1};
+}
+
+static void launch(cudaKernel_t kernel, uint64_t bytes, void **args, cudaStream_t stream)
+{
     dim3 block = {BLOCK, 1, 1};
 
-    if (blocks == 0) /* a kernel that touches nothing of what it is given is still launched */
-        grid.x = 1;
-    CUDA_OK(cudaLaunchKernel((const void *)kernel, grid, block, args, 0, stream));
+    CUDA_OK(cudaLaunchKernel((const void *)kernel, grid_for(bytes), block, args, 0, stream));
 }
 
 void trainer_fill(void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream)
@@ -114,6 +120,21 @@ void trainer_fill(void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream)
     void *args[] = {&dst, &bytes, &seed};
 
     launch(kernels.fill, bytes, args, stream);
+}
+
+void trainer_fill_and_record(
+        void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream, cudaEvent_t event)
+{
+    void *args[] = {&dst, &bytes, &seed};
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeLaunchCompletionEvent};
+    cudaLaunchConfig_t config = {.gridDim = grid_for(bytes),
+            .blockDim = {BLOCK, 1, 1},
+            .stream = stream,
+            .attrs = &attribute,
+            .numAttrs = 1};
+
+    attribute.val.launchCompletionEvent.event = event;
+    CUDA_OK(cudaLaunchKernelExC(&config, (const void *)kernels.fill, args));
 }
 
 void trainer_mix(void *dst, const void *src, uint64_t bytes, cudaStream_t stream)

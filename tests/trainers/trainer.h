@@ -58,6 +58,9 @@ void trainer_load_kernels(void);
 void trainer_unload_kernels(void);
 
 void trainer_fill(void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream);
+/* The launch records an event, which stands for the kernel's beginning and not for its end. */
+void trainer_fill_and_record(
+        void *dst, uint64_t bytes, uint32_t seed, cudaStream_t stream, cudaEvent_t event);
 void trainer_mix(void *dst, const void *src, uint64_t bytes, cudaStream_t stream);
 void trainer_sum(uint64_t *sum, const void *src, uint64_t bytes, cudaStream_t stream);
 
