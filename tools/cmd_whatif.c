@@ -20,7 +20,7 @@ struct fields {
     const char *steps, *backed, *waits;
     uint64_t threshold;
     uint64_t passes;
-    bool json;
+    bool ordered, json;
 };
 
 static const struct args_option options[] = {
@@ -34,6 +34,10 @@ static const struct args_option options[] = {
                 ARGS_TEXT, offsetof(struct fields, budget)},
         {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
                 offsetof(struct fields, lag)},
+        {"ordered", NULL,
+                "the program orders its streams with events: each waits for the one that "
+                "requests came from before (default: nothing is known)",
+                ARGS_FLAG, offsetof(struct fields, ordered)},
         {"steps", "N",
                 "how many steps of the program are in the file (default 1), or auto: as many as "
                 "it states or kedge detects",
@@ -219,6 +223,7 @@ static int pick_numbers(struct query *query)
         return CMD_BAD;
     query->job.lag /= (double)query->steps;
     query->job.steps = query->steps;
+    query->job.is_ordered = query->fields->ordered;
     return pick_budget(query);
 }
 
@@ -314,6 +319,8 @@ static void print_input(const struct query *query)
         printf("%zu left out: no allocator could have served them\n", workload->skipped_count);
     if (query->job.sync)
         puts("the program uses cudaMalloc: kedge is not told of streams");
+    if (query->job.is_ordered)
+        puts("the program orders its streams with events");
     if (query->fields->budget)
         printf("budget %s\n", render_bytes(query->job.budget).text);
     if (query->job.waits != WHATIF_WAITS_NONE)

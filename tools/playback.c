@@ -48,6 +48,14 @@ void playback_waited(struct playback *playback)
     pool_synchronised(playback->pool);
 }
 
+void playback_order(struct playback *playback, uint64_t first, uint64_t then)
+{
+    struct pool_order order;
+
+    pool_order_now(playback->pool, first, &order);
+    pool_order_follow(playback->pool, then, &order);
+}
+
 /* As a program without hints is served, if need be the long way. */
 static struct pool_given take_quickly(
         const struct playback *playback, const struct pool_request *request)

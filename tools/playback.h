@@ -41,6 +41,9 @@ int playback_take(struct playback *playback, size_t block, const struct playback
 /* Its free, on `stream`; 0: a sync free. A block that is not there is passed over. 0 or -errno. */
 int playback_give(struct playback *playback, size_t block, uint64_t stream);
 
+/* The program records an event on one stream, and makes the other one wait for it. */
+void playback_order(struct playback *playback, uint64_t first, uint64_t then);
+
 /* What memory pools keep when the program waits; 0 unless it is set. Before the first block of that device. 0 or -errno. */
 int playback_keep(struct playback *playback, int device, uint64_t threshold);
 /* The program has waited for the device: pools give back what they have above that. */

@@ -37,6 +37,7 @@ struct player {
     void **models;
     bool *is_live; /* per block */
     bool sync;     /* no stream is told */
+    uint32_t last; /* the stream of the event before, 0 = none is known */
     struct whatif_job *job;
 };
 
@@ -150,6 +151,23 @@ static bool ends_step(const struct player *player, size_t event)
             && event * steps / count != (event + 1) * steps / count;
 }
 
+/* The models know nothing of events: what they give to another stream they have waited for. */
+static void order_streams(struct player *player, uint32_t stream)
+{
+    uint32_t last = player->last;
+
+    if (!player->job->is_ordered || player->peer || player->sync || !stream)
+        return;
+    player->last = stream;
+    if (last && last != stream)
+        playback_order(&player->playback, last, stream);
+}
+
+static uint32_t stream_of(const struct workload *workload, const struct workload_event *event)
+{
+    return event->is_free ? event->stream : workload->blocks[event->block].stream;
+}
+
 static int play_once(struct player *player)
 {
     const struct workload *workload = player->workload;
@@ -157,14 +175,17 @@ static int play_once(struct player *player)
 
     for (size_t i = 0; i < workload->event_count && r == 0; i++) {
         const struct workload_event *event = &workload->events[i];
+        order_streams(player, stream_of(workload, event));
         r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
         step(player);
         if (r == 0 && ends_step(player, i))
             wait_for_device(player);
     }
     for (uint32_t i = 0; i < workload->block_count && r == 0; i++) {
-        if (player->is_live[i])
-            r = give(player, i, workload->blocks[i].stream);
+        if (!player->is_live[i])
+            continue;
+        order_streams(player, workload->blocks[i].stream);
+        r = give(player, i, workload->blocks[i].stream);
     }
     if (r == 0 && player->job->waits != WHATIF_WAITS_NONE)
         wait_for_device(player);

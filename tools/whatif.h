@@ -48,6 +48,8 @@ struct whatif_job {
     double lag;      /* passes that the device is behind */
     bool sync;       /* the pool is not told of streams: the program uses cudaMalloc */
     bool backed;     /* bytes count as a device gives them (counting.h) */
+    /* where one stream's request or free follows another one's, the program has made it wait for an event of that stream */
+    bool is_ordered;
     enum whatif_waits waits;
     uint64_t threshold;   /* bytes that stay at a wait */
     uint64_t steps;       /* of the program in a pass, for WHATIF_WAITS_STEP: not 0 */

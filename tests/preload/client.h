@@ -72,6 +72,15 @@
     X(cuStreamCreate, "cuStreamCreate", 2000, 0)                                                  \
     X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, 0)                                             \
     X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0)                                        \
+    X(cuStreamWaitEvent, "cuStreamWaitEvent", 3020, 0)                                            \
+    X(cuEventCreate, "cuEventCreate", 2000, 0)                                                    \
+    X(cuEventDestroy_v2, "cuEventDestroy", 4000, 0)                                               \
+    X(cuEventRecord, "cuEventRecord", 2000, 0)                                                    \
+    X(cuEventRecord_ptsz, "cuEventRecord", 7000, 2)                                               \
+    X(cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010, 0)                                 \
+    X(cuCtxRecordEvent, "cuCtxRecordEvent", 12050, 0)                                             \
+    X(cuIpcGetEventHandle, "cuIpcGetEventHandle", 4010, 0)                                        \
+    X(cuGraphAddEventRecordNode, "cuGraphAddEventRecordNode", 11010, 0)                           \
     X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0)                                  \
     X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0)                                         \
     X(cuStreamIsCapturing, "cuStreamIsCapturing", 10000, 0)                                       \
