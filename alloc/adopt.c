@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/adopt.h"
 
+#include "alloc/behind.h"
 #include "alloc/freecache.h"
 #include "alloc/freelist.h"
 #include "alloc/heap.h"
+#include "alloc/lane.h"
 #include "alloc/mutation.h"
 #include "alloc/order.h"
 #include "alloc/streams.h"
@@ -71,6 +73,83 @@ bool adopt_ordered(
             any |= adopt_upto(pool, to, class, points->point[i], all);
     }
     return any;
+}
+
+/* ── handed over by events ── */
+
+/* So many turns in a row, before an event hands anything over. On 96 runs of three streams whose order is known the peak live
+ * memory is 0.978 of the peak reserved memory with 2, 3, 4 and 8, and 0.953 if nothing is handed over. */
+#define TURNS_LEAST 3
+
+/* Blocks that an event hands over: so many, or so many for each request and free since the last time. Of the same runs: 0.9762 with 32,
+ * 0.9782 with 64, 0.9791 with 128 or any number; with 64 an event costs 0.6 us more where three streams ask at random. */
+#define HANDED_LEAST UINT64_C(64)
+#define HANDED_MOST  16
+
+#define SPARED_MOST 1023 /* events that hand nothing over, after some that did harm */
+
+/* Has the class's stream come behind the one that has come behind it before? */
+static bool is_back(struct pool *pool, const struct heap_stream *class, uint32_t stream) POOL_LOCKED
+{
+    return behind_told(pool, stream, class->turn_of) >= class->turn_at;
+}
+
+/* The stream `to` comes behind the class's: is it a turn, after one that was answered? */
+static void count_turn(struct pool *pool, struct heap_stream *class, uint32_t to) POOL_LOCKED
+{
+    if (class->turn_of && is_back(pool, class, class->stream))
+        class->turns++;
+    else if (class->turn_of == to || (class->turn_of && !is_back(pool, class, to)))
+        class->turns = 0;
+    class->turn_of = to;
+    class->turn_at = fence_take(&streams_at(pool, to)->timeline);
+}
+
+static void hand_over(struct pool *pool, struct heap *heap, uint32_t to) POOL_LOCKED
+{
+    uint64_t now = heap->allocs + heap->frees;
+
+    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+        uint64_t upto = behind_told(pool, to, at->stream);
+
+        if (upto <= at->followed)
+            continue;
+        at->followed = upto;
+        count_turn(pool, at, to);
+        if (at->turns < TURNS_LEAST
+                || heap_class_count(at) > max_of(HANDED_LEAST, (now - heap->handed) * HANDED_MOST))
+            continue;
+        if (at->spared) {
+            at->spared--;
+            continue;
+        }
+        lanes_recall(pool);
+        if (adopt_upto(pool, to, at, upto, true)) {
+            heap->handed = now;
+            at->is_handed = true;
+        }
+    }
+}
+
+void adopt_handed(struct pool *pool, uint32_t to)
+{
+    for (struct heap *heap = pool->heaps; heap; heap = heap->next) {
+        if (heap->stream_count > 1 && heap->attrs.reuse_follow && heap_class(heap, to))
+            hand_over(pool, heap, to);
+    }
+}
+
+void adopt_judge(struct pool *pool, struct heap_stream *class)
+{
+    if (!class->is_handed)
+        return;
+    class->is_handed = false;
+    if (is_back(pool, class, class->stream)) {
+        class->backoff /= 2;
+        return;
+    }
+    class->backoff = (uint32_t)min_of(2 * (uint64_t) class->backoff + 1, SPARED_MOST);
+    class->spared = class->backoff;
 }
 
 /* The class of another stream with the most free bytes; NULL: none has any. */

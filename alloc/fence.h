@@ -124,6 +124,12 @@ static inline uint64_t fence_split(struct fence_timeline *timeline, uint64_t new
     return timeline->given;
 }
 
+/* A number that no event or fence before has covered, and each one behind covers. */
+static inline uint64_t fence_take(struct fence_timeline *timeline)
+{
+    return ++timeline->given;
+}
+
 /* ── sets ── */
 
 /* Point-wise maximum. 0, or -ENOSPC if there is no room; the set is unchanged then. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
+#include "alloc/adopt.h"
 #include "alloc/behind.h"
 #include "alloc/lane.h"
 #include "alloc/mutation.h"
@@ -69,6 +70,8 @@ static void follow(struct pool *pool, uint64_t stream, const struct pool_order *
         if (other != index && at->index == other && at->born == order->upto[i].born)
             behind_tell(pool, index, other, order->upto[i].point);
     }
+    if (index)
+        adopt_handed(pool, index);
 }
 
 void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_order *order)

@@ -144,6 +144,14 @@ struct heap_stream {
     uint64_t swept;   /* up to this point blocks were made clean */
     uint64_t asked;   /* heap.allocs when a request of the stream was fitted last */
     uint64_t adopted; /* up to this point nothing is left here that others could take (adopt.h) */
+    /* of adopt.h: */
+    uint64_t followed; /* up to this point other streams were seen to come behind */
+    uint32_t turn_of;  /* the one that did last, 0 = none has, */
+    uint64_t turn_at;  /* and the point from which on its events come behind that */
+    uint32_t turns;    /* in a row that were answered */
+    bool is_handed;    /* what was free was handed over since the stream's last request */
+    uint32_t spared,
+            backoff; /* so many events hand nothing over, now and after the next one that does harm */
     uint32_t vacated; /* slots that wait for its points */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
@@ -232,6 +240,7 @@ struct heap {
     uint64_t recent_bytes;
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
+    uint64_t handed; /* `allocs` and `frees` when an event has handed blocks over last (adopt.h) */
     uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
     uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */

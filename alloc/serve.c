@@ -765,6 +765,15 @@ static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
     return 0;
 }
 
+static void note_asked(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
+{
+    struct heap_stream *class = heap_class(heap, stream);
+
+    heap_note_asked(heap, stream);
+    if (class)
+        adopt_judge(pool, class);
+}
+
 static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED
 {
     const struct pool_request *request = serve->request;
@@ -775,7 +784,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     if (serve->heap->device->number != request->device)
         return -EINVAL; /* a key means one device */
     serve->stream = kind == HEAP_MAPPED ? streams_get(pool, request->stream) : 0;
-    heap_note_asked(serve->heap, serve->stream);
+    note_asked(pool, serve->heap, serve->stream);
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
     return measure(pool, serve);

@@ -32,9 +32,9 @@ LAUNCH_PTSZ(cuLaunchCooperativeKernel,
 
 /* ---- launches with attributes --------------------------------------------------------------- */
 
+/* Events that a launch records, one for each kind of attribute. */
 enum {
-    EVENTS_MOST =
-            2, /* attributes of a launch that name an event that it records, one of each kind */
+    EVENTS_MOST = 2,
 };
 
 /* Such an event says less than the end of the kernel (CUDA driver API, CUlaunchAttributeID). */

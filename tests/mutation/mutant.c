@@ -126,10 +126,10 @@ static void write_pool_figures(int fd)
             (unsigned long)stats.hits, (unsigned long)stats.epochs, (unsigned long)stats.points,
             (unsigned long)stats.cross_reuses, (unsigned long)stats.point_merges,
             (unsigned long)stats.followed, (unsigned long)stats.inserted_waits,
-            (unsigned long)stats.host_waits,
-            (unsigned long)stats.released_count, (unsigned long)stats.quarantined_high,
-            (unsigned long)stats.granules_moved, (unsigned long)stats.granules_aliased,
-            atomic_load(&outs), atomic_load(&ins), atomic_load(&brings));
+            (unsigned long)stats.host_waits, (unsigned long)stats.released_count,
+            (unsigned long)stats.quarantined_high, (unsigned long)stats.granules_moved,
+            (unsigned long)stats.granules_aliased, atomic_load(&outs), atomic_load(&ins),
+            atomic_load(&brings));
 }
 
 static void write_device_figures(int fd)

@@ -21,7 +21,6 @@
 
 typedef cuuint64_t CUgraphConditionalHandle;
 
-
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
@@ -572,7 +571,8 @@ struct cudaFuncAttributes {
 };
 
 typedef enum cudaLaunchAttributeID {
-    cudaLaunchAttributeProgrammaticEvent = 7, cudaLaunchAttributeLaunchCompletionEvent = 12,
+    cudaLaunchAttributeProgrammaticEvent = 7,
+    cudaLaunchAttributeLaunchCompletionEvent = 12,
 } cudaLaunchAttributeID;
 
 typedef CUlaunchAttributeValue cudaLaunchAttributeValue;

@@ -193,7 +193,7 @@ int sim_event_record(struct CUstream_st *stream, CUevent event, unsigned flags)
         struct CUstream_st *stream;                                                            \
         int r = sim_stream_enter(&call, #name, SIM_NEED_CONTEXT, handle, per_thread, &stream); \
         if (r == 0)                                                                            \
-            r = sim_event_record(stream, event, flags);                                                  \
+            r = sim_event_record(stream, event, flags);                                        \
         return sim_leave(&call, r);                                                            \
     }
 RECORD_CALL(cuEventRecord, false, (CUevent event, CUstream handle), 0)

@@ -385,6 +385,26 @@ TEST(a_lag_is_in_passes_and_the_sync_entrance_feels_it)
     workload_done(&w);
 }
 
+TEST(streams_that_the_program_orders_wait_for_nothing_else)
+{
+    struct workload w;
+    struct whatif answer;
+
+    read_csv("op,id,size,stream,time_us\na,1,67108864,1,1\nf,1,67108864,1,2\n"
+             "a,2,67108864,2,3\nf,2,67108864,2,4\na,3,67108864,1,5\nf,3,67108864,1,6\n",
+            false, &w);
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct whatif_job job = {.workload = &w, .passes = 2, .lag = 1, .is_ordered = ordered};
+
+        CHECK_EQ(whatif_run(policy("kedge"), &job, &answer), 0);
+        CHECK_EQ(answer.peak_reserved, 64 * MIB);
+        CHECK_EQ(answer.passes[0].calls[COUNTING_BEHIND], ordered ? 0 : 2);
+        CHECK_EQ(answer.passes[1].calls[COUNTING_BEHIND], ordered ? 0 : 2);
+        whatif_done(&answer);
+    }
+    workload_done(&w);
+}
+
 TEST(without_a_pool_each_free_waits_and_gives_back)
 {
     struct workload w;
