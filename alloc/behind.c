@@ -14,11 +14,14 @@ static uint32_t place_of(const struct fence_set *set, uint32_t stream)
     return at;
 }
 
+/* The others stay in their order. */
 static void drop(struct fence_set *set, uint32_t at)
 {
     set->count--;
-    set->stream[at] = set->stream[set->count];
-    set->point[at] = set->point[set->count];
+    for (; at < set->count; at++) {
+        set->stream[at] = set->stream[at + 1];
+        set->point[at] = set->point[at + 1];
+    }
 }
 
 static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOCKED
@@ -35,6 +38,8 @@ static void note(
     if (fence_set_add(set, other, point) == 0)
         return;
     drop_passed(pool, set);
+    if (set->count == FENCE_SET_MAX)
+        drop(set, 0);
     (void)fence_set_add(set, other, point);
 }
 

@@ -24,7 +24,7 @@
 #include "alloc/records.h"
 
 /* The driver has made the stream wait for this point of another one: by kedge (note), by the program (tell). Of more than FENCE_SET_MAX
- * streams whose points have not passed the last is not noted: it is waited for again. */
+ * streams whose points have not passed the one that was noted first is forgotten: it is waited for again. */
 void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point) POOL_LOCKED;
 void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point) POOL_LOCKED;
 

@@ -172,8 +172,7 @@ struct pool_evict_step {
     bool is_paper; /* the hint is in shadow: decided, nothing moved */
 };
 
-#define POOL_ORDER_MAX \
-    9 /* a stream, and those that it comes behind by what it was told and by waits of ours (behind.h) */
+#define POOL_ORDER_MAX 9 /* a stream, and two sets of those that it comes behind */
 
 /* What everything comes behind that comes behind an event of the program's: streams, up to points of theirs. Opaque; it may be kept for ever. */
 struct pool_order {

@@ -150,9 +150,9 @@ struct heap_stream {
     uint64_t turn_at;  /* and the point from which on its events come behind that */
     uint32_t turns;    /* in a row that were answered */
     bool is_handed;    /* what was free was handed over since the stream's last request */
-    uint32_t spared,
-            backoff; /* so many events hand nothing over, now and after the next one that does harm */
-    uint32_t vacated; /* slots that wait for its points */
+    uint32_t spared;   /* so many events hand nothing over, */
+    uint32_t backoff;  /* and after the next one that does harm about twice as many as this */
+    uint32_t vacated;  /* slots that wait for its points */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
     struct bestfit fragments;
