@@ -9,6 +9,8 @@
  *       copy  a kernel with two addresses and three numbers
  *       set   cuMemsetD8Async: one address
  *       graph a graph with one kernel of two addresses
+ *       event an event is recorded on a stream, and another one waits for it; a memory pool serves the first alone
+ *       order the same where both streams have freed memory of the pool
  * LIVE  blocks of 4 KiB beside those that are used
  */
 #include "tests/bench/instrument.h"
@@ -35,6 +37,11 @@ static struct {
     __typeof__(&cuStreamEndCapture) end;
     __typeof__(&cuGraphInstantiateWithFlags) instantiate;
     __typeof__(&cuGraphLaunch) graph_launch;
+    __typeof__(&cuMemAllocAsync) alloc_async;
+    __typeof__(&cuMemFreeAsync) free_async;
+    __typeof__(&cuEventCreate) event_create;
+    __typeof__(&cuEventRecord) record;
+    __typeof__(&cuStreamWaitEvent) wait;
 } cu;
 
 static const char text[] =
@@ -45,7 +52,8 @@ static const char text[] =
         ".param .u64 e)\n{\n    ret;\n}\n";
 
 static CUfunction sum, copy;
-static CUstream stream;
+static CUstream stream, other;
+static CUevent event;
 static CUgraphExec exec;
 static CUdeviceptr block[2];
 
@@ -87,6 +95,11 @@ static void look_up(void)
     FIND(end, cuStreamEndCapture);
     FIND(instantiate, cuGraphInstantiateWithFlags);
     FIND(graph_launch, cuGraphLaunch);
+    FIND(alloc_async, cuMemAllocAsync);
+    FIND(free_async, cuMemFreeAsync);
+    FIND(event_create, cuEventCreate);
+    FIND(record, cuEventRecord);
+    FIND(wait, cuStreamWaitEvent);
 #undef FIND
 }
 
@@ -118,6 +131,21 @@ static CUresult submit_graph(void)
     return cu.graph_launch(exec, stream);
 }
 
+static CUresult submit_event(void)
+{
+    CUresult result = cu.record(event, stream);
+
+    return result == CUDA_SUCCESS ? cu.wait(other, event, 0) : result;
+}
+
+static void free_on(CUstream on)
+{
+    CUdeviceptr ptr;
+
+    must(cu.alloc_async(&ptr, 4096, on), "allocation on a stream");
+    must(cu.free_async(ptr, on), "free on a stream");
+}
+
 static void prepare(long live)
 {
     CUdeviceptr beside;
@@ -139,6 +167,8 @@ static void prepare(long live)
         }
         must(cu.alloc(&beside, 4096), "block");
     }
+    must(cu.stream_create(&other, CU_STREAM_NON_BLOCKING), "stream");
+    must(cu.event_create(&event, CU_EVENT_DISABLE_TIMING), "event");
     must(cu.begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
     must(submit_sum(), "captured");
     must(cu.end(stream, &graph), "end");
@@ -159,7 +189,7 @@ int main(int argc, char **argv)
         const char *name;
         CUresult (*submit)(void);
     } known[] = {{"sum", submit_sum}, {"copy", submit_copy}, {"set", submit_set},
-            {"graph", submit_graph}};
+            {"graph", submit_graph}, {"event", submit_event}, {"order", submit_event}};
 
     if (argc != 4)
         must(CUDA_ERROR_INVALID_VALUE, "hot_launch CALL LIVE CALLS");
@@ -167,6 +197,9 @@ int main(int argc, char **argv)
     prepare(strtol(argv[2], NULL, 10));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(argv[1], known[i].name) == 0) {
+            free_on(stream);
+            if (strcmp(argv[1], "order") == 0)
+                free_on(other);
             must(known[i].submit(), "the first"); /* what happens once is not counted */
             must(cu.synchronise(), "synchronise");
             instrument_from_here();

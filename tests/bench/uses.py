@@ -21,6 +21,8 @@ OFF_LIMIT = 56 # the load, the branch, the look at the stream; the rest hands el
 SET_LIMIT = 300 # a call with one address
 PARAMS_LIMIT = 380 # a kernel's three parameters, two of them addresses, beyond that
 GRAPH_LIMIT = 450 # a launch of a graph that names two blocks
+EVENT_LIMIT = 75 # an event that is recorded and waited for, which orders nothing
+ORDER_LIMIT = 750 # which orders memory
 SYSTEM_LIBRARIES = ("libc.so", "ld-linux", "vdso")
 
 
@@ -55,6 +57,11 @@ def main():
         print(f"{call:8}{live:8}{off:8.1f}{on[call, live]:8.1f}")
         check(not limits or off <= OFF_LIMIT, f"{call}: {off:.1f} instructions with uses off, at most {OFF_LIMIT}")
         check(off < on[call, live], f"{call}: recording uses costs nothing: is it on?")
+        check(all(any(word in name for word in harmless) for name in called), f"{call}: calls {sorted(called)}")
+    for call, limit in (("event", EVENT_LIMIT), ("order", ORDER_LIMIT)):
+        off, called = instructions(call, 100, "off")
+        print(f"{call:8}{100:8}{off:8.1f}")
+        check(not limits or off <= limit, f"{call}: {off:.1f} instructions for a record and a wait, at most {limit}")
         check(all(any(word in name for word in harmless) for name in called), f"{call}: calls {sorted(called)}")
     check(not limits or on["set", 100] <= SET_LIMIT, f"a set: at most {SET_LIMIT} instructions")
     more = on["sum", 100] - on["set", 100]
