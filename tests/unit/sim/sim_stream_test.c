@@ -104,6 +104,48 @@ TEST(an_event_orders_two_streams)
     CHECK_STR_EQ(order, "132");
 }
 
+/* What was submitted before is done by then; the kernel need not be. */
+TEST(an_event_of_a_launch_stands_for_the_beginning_of_the_kernel)
+{
+    static const CUlaunchAttributeID ids[] = {
+            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT};
+    CUdeviceptr dst;
+    uint64_t bytes = 4096;
+    uint32_t seed = 1;
+    void *params[] = {&dst, &bytes, &seed};
+    CUlaunchAttribute attribute;
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1, 0, NULL, &attribute, 1};
+    CUevent e;
+
+    sim_env("SIMCUDA_SCHED", "lazy");
+    sim_start();
+    config.hStream = sim_stream(CU_STREAM_NON_BLOCKING);
+    dst = sim_alloc(bytes);
+    CU(cuEventCreate(&e, 0));
+    for (int i = 0; i < 2; i++) {
+        order_count = 0;
+        memset(order, 0, sizeof order);
+        memset(&attribute, 0, sizeof attribute);
+        attribute.id = ids[i];
+        if (i == 0)
+            attribute.value.programmaticEvent.event = e;
+        else
+            attribute.value.launchCompletionEvent.event = e;
+        put(config.hStream, '1');
+        CU(cuLaunchKernelEx(&config, sim_function("kedge_fill"), params, NULL));
+        put(config.hStream, '2');
+        CHECK_EQ(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+        CU(cuEventSynchronize(e));
+        CHECK_STR_EQ(order, "1");
+        CHECK_EQ(cuStreamQuery(config.hStream), CUDA_ERROR_NOT_READY);
+        CU(cuStreamSynchronize(config.hStream));
+        CHECK_STR_EQ(order, "12");
+    }
+    attribute.value.launchCompletionEvent.event = (CUevent)config.hStream;
+    CHECK_EQ(cuLaunchKernelEx(&config, sim_function("kedge_fill"), params, NULL),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
 TEST(a_wait_means_the_record_before_it)
 {
     CUstream a, b;
