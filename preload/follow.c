@@ -161,7 +161,7 @@ void follow_wait_end(struct follow *follow, CUresult result, CUstream stream, bo
     guard_pop();
 }
 
-void follow_made(CUevent event)
+void follow_forget(CUevent event)
 {
     struct record *record = place_of(event);
 

@@ -9,10 +9,11 @@
  * one record to the beginning of the next, and while no two are under way at once: then the driver has no other record of it. So each
  * way to record an event is hooked. One that says less than cuEventRecord (in a capture, by a launch, of a whole context) leaves the event
  * unknown. Records that no call of this process makes, by nodes of graphs and in other processes, cannot be seen: with the first event that
- * is given to either, no event is followed any more (follow_end). A handle may come back as another event's, so a new event is unknown.
+ * is given to either, no event is followed any more (follow_end). A handle may come back as another event's, so a new event is unknown, and one
+ * that goes is forgotten.
  *
  * Only what was recorded lately is kept: an event whose place another one has taken is unknown. While a pool serves one stream alone all
- * of this is one load and a branch. No driver call but for the number of a stream.
+ * of this is two loads and a branch. No driver call but for the number of a stream.
  * Threads: any; one lock, for a few words. Memory: static. Rules: R37 R72.
  */
 #ifndef KEDGE_PRELOAD_FOLLOW_H
@@ -53,7 +54,7 @@ void follow_record_end(struct follow *follow, CUresult result);
 void follow_wait_begin(struct follow *follow, CUevent event);
 void follow_wait_end(struct follow *follow, CUresult result, CUstream stream, bool per_thread);
 
-/* The handle is a new event's. */
-void follow_made(CUevent event);
+/* The event is about to go, or the handle is a new one's. */
+void follow_forget(CUevent event);
 
 #endif

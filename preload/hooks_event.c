@@ -4,25 +4,29 @@
 #include "preload/resolve.h"
 #include "preload/submit.h"
 
-/* ---- beginnings ----------------------------------------------------------------------------- */
+/* ---- beginnings and ends -------------------------------------------------------------------- */
 
-static CUresult made(CUresult result, const CUevent *ret_event)
+/* A context that ends takes its events with it, and other interfaces make some. So a handle is looked at when an event comes, and when one
+ * goes. */
+CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
+    CUresult result = resolve_ready() ? REAL(cuEventCreate)(ret_event, flags) : resolve_missing();
+
     if (result == CUDA_SUCCESS && ret_event)
-        follow_made(*ret_event);
+        follow_forget(*ret_event);
     return result;
 }
 
-CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
+CUresult cuEventDestroy(CUevent event)
 {
-    return resolve_ready() ? made(REAL(cuEventCreate)(ret_event, flags), ret_event)
-                           : resolve_missing();
+    follow_forget(event);
+    return resolve_ready() ? REAL(cuEventDestroy)(event) : resolve_missing();
 }
 
-CUresult cuEventCreateFromEGLSync(CUevent *ret_event, void *sync, unsigned int flags)
+CUresult cuEventDestroy_v2(CUevent event)
 {
-    return resolve_ready() ? made(REAL(cuEventCreateFromEGLSync)(ret_event, sync, flags), ret_event)
-                           : resolve_missing();
+    follow_forget(event);
+    return resolve_ready() ? REAL(cuEventDestroy_v2)(event) : resolve_missing();
 }
 
 /* ---- records, and waits for them ------------------------------------------------------------ */

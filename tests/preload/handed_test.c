@@ -59,8 +59,8 @@ TEST(r42_hooked_names_are_ours_and_others_the_drivers)
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuInit")), "libcuda.so.1");
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuMemHostGetFlags")), "libcuda.so.1");
     CHECK_STR_EQ(owner_of(dlsym(handle, "cuGetExportTable")), "libcuda.so.1");
-    CHECK_STR_EQ(owner_of(dlsym(handle, "cuIpcGetEventHandle")), "libcuda.so.1");
-    CHECK_STR_EQ(owner_of(dlsym(handle, "cuIpcOpenEventHandle")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuEventQuery")), "libcuda.so.1");
+    CHECK_STR_EQ(owner_of(dlsym(handle, "cuGraphAddEventWaitNode")), "libcuda.so.1");
 }
 
 /* E-3: the five-argument entry for 12000 and later, the four-argument one for 11030. */

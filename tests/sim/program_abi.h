@@ -695,8 +695,6 @@ CUDA_ABI_PTSZ(CUresult, cuStreamQuery, (CUstream));
 CUDA_ABI_PTSZ(CUresult, cuStreamCopyAttributes, (CUstream, CUstream));
 
 /* events */
-CUresult cuEventDestroy(CUevent);
-CUresult cuEventDestroy_v2(CUevent);
 CUresult cuEventElapsedTime(float *p_milliseconds, CUevent h_start, CUevent h_end);
 CUresult cuEventElapsedTime_v2(float *p_milliseconds, CUevent h_start, CUevent h_end);
 
