@@ -53,8 +53,7 @@ void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t po
     note(pool, &streams_at(pool, stream)->told, other, point);
 }
 
-/* 0 = it is not in the set. */
-static uint64_t upto(const struct fence_set *set, uint32_t other)
+uint64_t behind_upto(const struct fence_set *set, uint32_t other)
 {
     uint32_t at = place_of(set, other);
 
@@ -67,12 +66,12 @@ bool behind_covers(const struct pool *pool, uint32_t stream, uint32_t other, uin
 {
     const struct stream *at = streams_at(pool, stream);
 
-    return point <= max_of(upto(&at->behind, other), upto(&at->told, other));
+    return point <= max_of(behind_upto(&at->behind, other), behind_upto(&at->told, other));
 }
 
 uint64_t behind_told(const struct pool *pool, uint32_t stream, uint32_t other)
 {
-    return upto(&streams_at(pool, stream)->told, other);
+    return behind_upto(&streams_at(pool, stream)->told, other);
 }
 
 static void forget(struct fence_set *set, uint32_t other)

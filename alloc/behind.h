@@ -32,6 +32,9 @@ void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t po
 bool behind_covers(
         const struct pool *pool, uint32_t stream, uint32_t other, uint64_t point) POOL_LOCKED;
 
+/* Up to which point a set has a stream; 0 = not at all. */
+uint64_t behind_upto(const struct fence_set *set, uint32_t other);
+
 /* Up to which point of another one it does so by the program's word; 0 = by none. */
 uint64_t behind_told(const struct pool *pool, uint32_t stream, uint32_t other) POOL_LOCKED;
 

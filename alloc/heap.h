@@ -74,15 +74,6 @@ static inline uint32_t heap_class_count(const struct heap_stream *class)
     return class->fit.count + class->fragments.count;
 }
 
-/* A request of the stream is to be fitted. */
-static inline void heap_note_asked(struct heap *heap, uint32_t stream)
-{
-    struct heap_stream *class = heap_class(heap, stream);
-
-    if (class)
-        class->asked = heap->allocs;
-}
-
 /* A stream that has asked for nothing for a turn does not need back what it has freed. */
 static inline bool heap_class_is_idle(const struct heap_stream *class)
 {

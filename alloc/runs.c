@@ -6,6 +6,7 @@
 #include "alloc/choice.h"
 #include "alloc/freecache.h"
 #include "alloc/freelist.h"
+#include "alloc/streams.h"
 
 #include <errno.h>
 
@@ -27,16 +28,16 @@ struct search {
     struct pool *pool;
     const struct want *want;
     struct run best;
-    uint32_t looks; /* blocks that may still be looked at */
-    enum runs_whose whose;
+    uint32_t looks;               /* blocks that may still be looked at */
+    const struct fence_set *told; /* whose blocks beside the own ones, and up to where; NULL: all */
 };
 
 /* Up to which point of a stream its free blocks may be part of the run. */
 static uint64_t upto(const struct search *search, uint32_t stream)
 {
-    if (search->whose == RUNS_ANY || stream == search->want->stream)
+    if (!search->told || stream == search->want->stream)
         return UINT64_MAX;
-    return search->whose == RUNS_TOLD ? behind_told(search->pool, search->want->stream, stream) : 0;
+    return behind_upto(search->told, stream);
 }
 
 static bool belongs(const struct search *search, const struct block *block)
@@ -115,10 +116,13 @@ static void try_blocks(struct search *search, const struct bestfit *fit)
 int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enum runs_whose whose,
         uint32_t *ret_first, uint32_t *ret_last)
 {
-    struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, whose};
+    static const struct fence_set none;
+    struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, NULL};
 
     if (whose == RUNS_OWN && heap->stream_count < 2)
         return -ENOENT; /* its own free neighbours and clean ones are one block then (freelist.c) */
+    if (whose != RUNS_ANY)
+        search.told = whose == RUNS_OWN ? &none : &streams_at(pool, want->stream)->told;
     freecache_settle(pool, heap);
     for (const struct heap_stream *at = heap->streams; at; at = at->next) {
         if (!upto(&search, at->stream))

@@ -765,13 +765,15 @@ static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
     return 0;
 }
 
+/* A request of the stream is to be fitted. */
 static void note_asked(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
 {
     struct heap_stream *class = heap_class(heap, stream);
 
-    heap_note_asked(heap, stream);
-    if (class)
-        adopt_judge(pool, class);
+    if (!class)
+        return;
+    class->asked = heap->allocs;
+    adopt_judge(pool, class);
 }
 
 static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED

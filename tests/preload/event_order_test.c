@@ -2,6 +2,8 @@
 /* Which events order memory from one stream to another, and which do not: of all that a program can do with an event. */
 #include "tests/preload/client.h"
 
+#include <pthread.h>
+
 #define MB   ((size_t)1 << 20)
 #define SIZE (2 * MB)
 #define ROOM (64 * MB)
@@ -178,6 +180,41 @@ TEST(r72_nor_if_the_driver_has_refused_the_record_or_the_wait)
     fail("cuStreamWaitEvent", 1, CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cu->cuStreamWaitEvent(then, event, 0), CUDA_ERROR_INVALID_VALUE);
     CHECK(!has(ptr));
+}
+
+static void *record_late(void *data)
+{
+    __typeof__(&simcuda_park_next) park = (__typeof__(park))client_sim("simcuda_park_next");
+
+    (void)data;
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    park("cuEventRecord", NULL);
+    record(first);
+    return NULL;
+}
+
+/* Another thread's record is on its way: which of the two is the last one nobody knows. */
+TEST(r72_nor_while_two_threads_record_it)
+{
+    __typeof__(&simcuda_wait_parked) wait_parked;
+    __typeof__(&simcuda_unpark) unpark;
+    CUdeviceptr ptr;
+    pthread_t thread;
+
+    start(CU_EVENT_DISABLE_TIMING);
+    wait_parked = (__typeof__(wait_parked))client_sim("simcuda_wait_parked");
+    unpark = (__typeof__(unpark))client_sim("simcuda_unpark");
+    ptr = freed_on(third);
+    REQUIRE(pthread_create(&thread, NULL, record_late, NULL) == 0);
+    REQUIRE(wait_parked(1));
+    record(third);
+    unpark();
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    wait_on(then);
+    CHECK(!has(ptr));
+    record(third); /* the only one again */
+    wait_on(then);
+    CHECK(has(ptr));
 }
 
 /* So many events go that the device uses their memory again. */
