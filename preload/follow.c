@@ -22,6 +22,7 @@ struct record {
 };
 
 struct pool *_Atomic follow_pool;
+static atomic_bool has_ended; /* perhaps before it has begun */
 
 FORKLOCK(follow_lock);
 static struct record records[EVENTS]; /* guarded by follow_lock, by the handle */
@@ -29,12 +30,15 @@ static uint64_t turns;                /* likewise */
 
 void follow_start(struct pool *pool)
 {
-    atomic_store_explicit(&follow_pool, pool, memory_order_release);
+    atomic_store(&follow_pool, pool);
+    if (atomic_load(&has_ended))
+        atomic_store(&follow_pool, NULL);
 }
 
 void follow_end(void)
 {
-    atomic_store_explicit(&follow_pool, NULL, memory_order_release);
+    atomic_store(&has_ended, true);
+    atomic_store(&follow_pool, NULL);
 }
 
 /* Where an event has its place, which may be another one's. */

@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The pool that is told; NULL before follow_start, and after follow_end for good. */
+/* The pool that is told; NULL before follow_start, and after follow_end, which may come first, for good. */
 extern struct pool *_Atomic follow_pool;
 
 static inline bool follow_is_on(void)

@@ -44,13 +44,14 @@ static bool covers_with(unsigned flags)
 #define RECORDS(symbol, params, args, covers, on_stream, per_thread)               \
     CUresult symbol params                                                         \
     {                                                                              \
+        bool is_full = covers;                                                     \
         struct follow follow;                                                      \
         CUresult result;                                                           \
         if (!resolve_ready())                                                      \
             return resolve_missing();                                              \
         if (!follow_is_on())                                                       \
             return REAL(symbol) args;                                              \
-        follow_record_begin(&follow, event, covers, on_stream, per_thread);        \
+        follow_record_begin(&follow, event, is_full, on_stream, per_thread);       \
         result = REAL(symbol) args;                                                \
         follow_record_end(&follow, result);                                        \
         return result;                                                             \

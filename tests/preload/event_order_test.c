@@ -33,20 +33,31 @@ static void give(CUdeviceptr ptr, CUstream stream)
     REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
 }
 
-/* Nothing runs on the device before it is waited for. Two streams have freed, and there is room to grow without a wait. */
-static void start(unsigned flags)
+/* Nothing runs on the device before it is waited for. */
+static void begin(unsigned flags)
 {
     REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
     client_init();
     first = new_stream();
     then = new_stream();
     third = new_stream();
-    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuEventCreate(&event, flags), CUDA_SUCCESS);
+}
+
+/* Two streams have freed, and there is room to grow without a wait. */
+static void let_streams_free(void)
+{
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&mempool, 0), CUDA_SUCCESS);
     give(take(ROOM, first), first);
     give(take(512, then), then);
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, 0), CUDA_SUCCESS);
+}
+
+static void start(unsigned flags)
+{
+    begin(flags);
+    let_streams_free();
 }
 
 /* A block of the first stream, freed there with its use still to come. */
@@ -344,5 +355,31 @@ TEST(r72_nor_when_a_captured_record_is_a_node)
     REQUIRE_EQ(cu->cuStreamBeginCapture_v2(third, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuEventRecordWithFlags(event, third, CU_EVENT_RECORD_EXTERNAL), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuStreamEndCapture(third, &graph), CUDA_SUCCESS);
+    check_followed(false);
+}
+
+/* Before kedge has served anything, or anybody else than one stream. */
+TEST(r72_nor_if_all_that_came_first)
+{
+    CUgraph graph = NULL;
+    CUgraphNode node = NULL;
+
+    begin(CU_EVENT_DISABLE_TIMING);
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddEventRecordNode(&node, graph, NULL, 0, event), CUDA_SUCCESS);
+    let_streams_free();
+    check_followed(false);
+}
+
+TEST(r72_nor_if_a_captured_record_came_first)
+{
+    CUgraph graph = NULL;
+
+    begin(CU_EVENT_DISABLE_TIMING);
+    give(take(SIZE, first), first);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(third, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuEventRecordWithFlags(event, third, CU_EVENT_RECORD_EXTERNAL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(third, &graph), CUDA_SUCCESS);
+    let_streams_free();
     check_followed(false);
 }

@@ -207,3 +207,12 @@ TEST(nothing_is_told_in_a_capture_or_when_it_has_ended)
     CHECK_EQ(pool.told, 0);
     CHECK(!follow_is_on());
 }
+
+TEST(what_has_ended_before_it_begins_does_not_begin)
+{
+    follow_end();
+    start();
+    CHECK(!follow_is_on());
+    record(EVENT, STREAM_A);
+    CHECK_EQ(told_by(EVENT), 0);
+}
