@@ -30,13 +30,18 @@ static struct CUmemPoolHandle_st *pool_open(int device, const CUmemPoolProps *pr
     return pool;
 }
 
+/* Those of all devices are there before any that the program makes: the handle of one that it has destroyed never becomes that of a default
+ * pool, whoever asks for that first. */
 static CUmemoryPool default_pool(int device)
 {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-            .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+            .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    bool is_first = !default_pools[0];
 
-    if (!default_pools[device])
-        default_pools[device] = pool_open(device, &props);
+    for (int i = 0; is_first && i < sim_config.devices; i++) {
+        props.location.id = i;
+        default_pools[i] = pool_open(i, &props);
+    }
     return default_pools[device];
 }
 
@@ -79,6 +84,7 @@ static int create(CUmemoryPool *ret_pool, const CUmemPoolProps *props)
         return CUDA_ERROR_INVALID_VALUE;
     if ((unsigned)props->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
+    (void)default_pool(0);
     if (is_host(&props->location)) {
         if (props->handleTypes)
             return CUDA_ERROR_INVALID_VALUE;
