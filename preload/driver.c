@@ -8,6 +8,7 @@
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
+#include "preload/relax.h"
 #include "preload/resolve.h"
 
 #include "alloc/granule.h"
@@ -22,35 +23,23 @@
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
 
-enum {
-    RESTORE_TRIES = 4,
-};
-
 /* What a call of ours must put back. */
 struct quiet {
-    CUstreamCaptureMode mode;
-    bool exchanged;
+    struct relaxed relaxed;
     struct context_use use;
 };
 
-/* Relaxed capture mode for this thread: a capture that begins elsewhere now is not ours to spoil (R13). */
 static struct quiet quiet_begin(void)
 {
-    struct quiet quiet = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-
     lock_assert_none("driver call");
     guard_push();
-    if (REAL_HAS(cuThreadExchangeStreamCaptureMode))
-        quiet.exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet.mode) == CUDA_SUCCESS;
-    return quiet;
+    return (struct quiet){.relaxed = relax_begin()};
 }
 
 static int quiet_end(struct quiet *quiet, int result)
 {
     context_leave(&quiet->use);
-    /* The thread's mode is the program's: it is put back whatever comes in between. */
-    for (int i = 0; i < RESTORE_TRIES && quiet->exchanged; i++)
-        quiet->exchanged = REAL(cuThreadExchangeStreamCaptureMode)(&quiet->mode) != CUDA_SUCCESS;
+    relax_end(&quiet->relaxed);
     guard_pop();
     if (result > 0)
         life_driver_said(result);

@@ -13,6 +13,7 @@
 #include "preload/ipc.h"
 #include "preload/mempools.h"
 #include "preload/quick.h"
+#include "preload/relax.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -317,13 +318,10 @@ static bool is_live(CUdeviceptr ptr, struct block_info *ret_info)
 
 static void free_quietly(CUdeviceptr ptr)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    bool exchanged = REAL_HAS(cuThreadExchangeStreamCaptureMode)
-            && REAL(cuThreadExchangeStreamCaptureMode)(&mode) == CUDA_SUCCESS;
+    struct relaxed relaxed = relax_begin();
 
     (void)REAL(cuMemFree_v2)(ptr);
-    if (exchanged)
-        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    relax_end(&relaxed);
 }
 
 static bool is_about_stream(int r)

@@ -129,7 +129,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
 
     if (entered && is_ours(ptr, &info)) {
         /* without a context the driver has its say */
-        is_shown = ipc_shows(&info) && context_here(&here) == 0;
+        is_shown = ipc_shows(&info) && context_here(&here) != -ENOENT;
         result = is_shown ? show_mapped("cuIpcGetMemHandle", ret_handle, ptr, &info)
                           : may_show("cuIpcGetMemHandle", ptr, &info);
     }

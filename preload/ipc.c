@@ -6,6 +6,7 @@
 #include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/msg.h"
+#include "preload/relax.h"
 #include "preload/resolve.h"
 
 #include "alloc/granule.h"
@@ -140,23 +141,6 @@ static uint64_t started(int pid)
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* ---- driver calls that no capture minds ------------------------------------------------------ */
-
-static CUstreamCaptureMode relax(void)
-{
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-    if (REAL_HAS(cuThreadExchangeStreamCaptureMode))
-        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
-    return mode;
-}
-
-static void unrelax(CUstreamCaptureMode mode)
-{
-    if (REAL_HAS(cuThreadExchangeStreamCaptureMode))
-        (void)REAL(cuThreadExchangeStreamCaptureMode)(&mode);
-}
-
 /* ---- export --------------------------------------------------------------------------------- */
 
 bool ipc_shows(const struct block_info *info)
@@ -286,16 +270,16 @@ static int note_export(const struct export *made)
 
 static int make_export(const struct block_info *info, struct export *made, uint64_t room)
 {
-    CUstreamCaptureMode mode;
+    struct relaxed relaxed;
     int r;
 
     memcpy(made->list->magic, magic, sizeof magic);
     made->list->size = info->size;
     if (getrandom(&made->list->nonce, sizeof made->list->nonce, GRND_NONBLOCK) < 0)
         return -errno;
-    mode = relax();
+    relaxed = relax_begin();
     r = describe_all(info, made->list, room);
-    unrelax(mode);
+    relax_end(&relaxed);
     if (r == 0)
         r = name_it(info, made->list, &made->handle);
     if (r != 0)
@@ -456,7 +440,7 @@ static int map_all(const struct opening *opening, int device, struct import *imp
 
 static int open_new(struct opening *opening, const struct context *here, struct import *import)
 {
-    CUstreamCaptureMode mode;
+    struct relaxed relaxed;
     int r = find_process(opening);
 
     if (r == 0)
@@ -465,14 +449,14 @@ static int open_new(struct opening *opening, const struct context *here, struct 
         r = sum_up(opening, &import->bytes);
     if (r != 0)
         return r;
-    mode = relax();
+    relaxed = relax_begin();
     r = map_all(opening, here->device, import);
     /* Still the same list: so its descriptors were, too, while they were fetched. */
     if (r == 0 && read_list(opening) != 0) {
         (void)unmap_all(import);
         r = -ESTALE;
     }
-    unrelax(mode);
+    relax_end(&relaxed);
     import->ptr = import->range + opening->list->offset;
     import->size = opening->list->size;
     return r;
@@ -583,14 +567,14 @@ bool ipc_find(devptr_t ptr, devptr_t *ret_base, uint64_t *ret_size)
 
 static int end_import(struct import *import, bool waits)
 {
-    CUstreamCaptureMode mode;
+    struct relaxed relaxed;
     int r;
 
     if (waits) /* an unmap does not wait for work that uses the memory */
         (void)backend_synchronise(import->context);
-    mode = relax();
+    relaxed = relax_begin();
     r = unmap_all(import);
-    unrelax(mode);
+    relax_end(&relaxed);
     return r;
 }
 
