@@ -7,6 +7,8 @@
 #include "alloc/mutation.h"
 #include "alloc/streams.h"
 
+_Static_assert(POOL_ORDER_MAX == 1 + 2 * FENCE_SET_MAX, "a stream and two of its sets");
+
 static void order_add(struct pool_order *order, const struct stream *stream, uint64_t point)
 {
     if (point <= stream->timeline.passed)

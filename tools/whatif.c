@@ -151,7 +151,7 @@ static bool ends_step(const struct player *player, size_t event)
             && event * steps / count != (event + 1) * steps / count;
 }
 
-/* The models know nothing of events: what they give to another stream they have waited for. */
+/* The models of other allocators are not told of events. */
 static void order_streams(struct player *player, uint32_t stream)
 {
     uint32_t last = player->last;

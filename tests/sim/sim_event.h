@@ -40,11 +40,11 @@ struct CUevent_st *sim_event_open(struct CUctx_st *ctx, unsigned flags);
 struct sim_op *sim_event_make_record(struct CUevent_st *event);
 void sim_event_recorded(struct CUevent_st *event, const struct sim_queue *queue);
 
-/* As cuEventRecord: 0, or what that says. */
-int sim_event_record(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
-
 /* The same for the last record of an event that other processes know: waits for it. */
 struct sim_op *sim_event_make_shared_wait(const struct CUevent_st *event);
+
+/* What cuEventRecordWithFlags does: 0, or its code. */
+int sim_event_record(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
 
 void sim_event_end_context(struct CUctx_st *ctx);
 
