@@ -80,6 +80,21 @@ static bool is_gone(int result)
             || result == CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * Whether a context is over, so that its work is, too (R76): the context has ended where kedge saw it, or the driver says of
+ * the context itself that there is none. A refusal of another call alone says nothing about work that is under way.
+ */
+static bool has_ended(uint64_t generation)
+{
+    struct context context;
+    unsigned version;
+
+    if (context_is_ending()) /* its work may be under way still (R26) */
+        return false;
+    return !context_of_generation(generation, &context)
+            || is_gone((int)REAL(cuCtxGetApiVersion)(context.handle, &version));
+}
+
 /* Every function of the table below is given one, and there is but one driver here. */
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter cannot stand in parentheses */
 #define SELF void *self __attribute__((unused))
@@ -559,7 +574,7 @@ static int drain(uint64_t context)
     if (backend_is_capture_error(r))
         return -EBUSY;
     if (r == -ENOENT || is_gone(r))
-        return context_is_ending() ? -EBUSY : 0; /* work of a dead context counts as done (R76) */
+        return has_ended(context) ? 0 : -EBUSY; /* work of a dead context counts as done (R76) */
     return r;
 }
 
@@ -607,8 +622,9 @@ static int fence_all(struct fence *fence, struct drains *drains)
             return -EBUSY;
         if (r == -EOPNOTSUPP)
             drains->context[drains->count++] = list[i].generation;
-        else if (r != 0 && r != -ENOENT
-                && !is_gone(r)) /* work of a dead context counts as done (R76) */
+        else if (r == -ENOENT || is_gone(r))
+            r = has_ended(list[i].generation) ? 0 : -EBUSY;
+        if (r != 0 && r != -EOPNOTSUPP)
             return r;
     }
     return 0;
@@ -709,25 +725,44 @@ static int stream_record(SELF, uint64_t identity, uint64_t *ret_fence)
     return r;
 }
 
-static int query_event(struct event *event)
+/* With the event's context current: this thread may have none. */
+static int ask_event_in_context(const struct event *event)
+{
+    struct context_use use;
+    int r = context_enter(event->context, &use);
+
+    if (r == 0)
+        r = (int)REAL(cuEventQuery)(event->handle);
+    context_leave(&use);
+    return r;
+}
+
+static int ask_event(const struct event *event)
 {
     struct context context;
+    int r;
+
+    if (!context_of_generation(event->context, &context))
+        return -ENOENT;
+    r = (int)REAL(cuEventQuery)(event->handle);
+    return is_gone(r) ? ask_event_in_context(event) : r;
+}
+
+/* "Passed" is said by the driver, or follows from the end of the context; any other answer means: not known. */
+static int query_event(struct event *event)
+{
     int r = 0;
 
     if (atomic_load_explicit(&event->passed, memory_order_relaxed))
         return 0;
-    if (context_of_generation(event->context, &context))
-        r = (int)REAL(cuEventQuery)(event->handle);
-    else if (context_is_ending())
-        return -EAGAIN;
-    if (r == 0 || is_gone(r)) {
+    r = ask_event(event);
+    if ((r == -ENOENT || is_gone(r)) && has_ended(event->context))
+        r = 0;
+    if (r == 0)
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
-        return 0;
-    }
-    if (r == CUDA_ERROR_NOT_READY)
+    if (r == CUDA_ERROR_NOT_READY || (r == -ENOENT && context_is_ending()))
         return -EAGAIN;
-    return r > 0 && !backend_is_sticky(r) ? -EBUSY
-                                          : r; /* it cannot be asked now; the program did not ask */
+    return r == 0 || backend_is_sticky(r) ? r : -EBUSY; /* the program did not ask */
 }
 
 static int query_events(const struct fence *fence)
@@ -1066,7 +1101,8 @@ static bool unpin_host(void *host, uint64_t context)
     if (r == 0)
         r = (int)REAL(cuMemHostUnregister)(host);
     (void)quiet_end(&quiet, 0);
-    return r == 0 || r == -ENOENT || is_gone(r) || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    return r == 0 || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+            || ((r == -ENOENT || is_gone(r)) && has_ended(context));
 }
 
 static void host_give(SELF, void *host, uint64_t size, bool pinned)

@@ -143,3 +143,75 @@ TEST(r14_r32_no_failure_of_ours_reaches_the_program)
     }
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
 }
+
+/* ---- answers that say nothing about the work ------------------------------------------ */
+
+enum {
+    MANY = 200, /* frees: more than one epoch */
+};
+
+static CUstream late; /* nothing that it is given runs before it is waited for */
+static CUdeviceptr many[MANY];
+
+static void write_and_free_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        REQUIRE_EQ(alloc(&many[i], 1 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8Async(many[i], 0x11, 1 * MB, late), CUDA_SUCCESS);
+    }
+    for (int i = 0; i < MANY; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(many[i]), CUDA_SUCCESS);
+}
+
+static bool is_one_of_many(CUdeviceptr ptr)
+{
+    for (int i = 0; i < MANY; i++)
+        if (many[i] == ptr)
+            return true;
+    return false;
+}
+
+/* How many of `count` blocks lie where others were freed that the device has not done with. */
+static int allocate_more(CUdeviceptr *ret_more, int count)
+{
+    int taken = 0;
+
+    for (int i = 0; i < count; i++) {
+        REQUIRE_EQ(alloc(&ret_more[i], 1 * MB), CUDA_SUCCESS);
+        taken += is_one_of_many(ret_more[i]);
+    }
+    return taken;
+}
+
+/* The codes of objects that are gone, in a context that is there: nothing is handed out, and nothing is lost. */
+TEST(r01_r26_a_question_that_is_refused_says_nothing_about_the_work)
+{
+    static const CUresult codes[] = {
+            CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED};
+    static const char *const calls[] = {
+            "cuEventQuery", "cuEventSynchronize", "cuCtxRecordEvent", "cuCtxSynchronize"};
+    void (*fail)(const char *call, unsigned times, CUresult code);
+    void (*clear)(void);
+    CUdeviceptr more[MANY];
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);
+    client_init();
+    fail = (__typeof__(fail))client_sim("simcuda_fail_next");
+    clear = (__typeof__(clear))client_sim("simcuda_fail_clear");
+    REQUIRE_EQ(cu->cuStreamCreate(&late, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+            write_and_free_many();
+            fail(calls[k], 0, codes[i]);
+            CHECK_EQ(allocate_more(more, 20), 0);
+            clear();
+            REQUIRE_EQ(cu->cuStreamSynchronize(late), CUDA_SUCCESS);
+            for (int n = 0; n < 20; n++)
+                REQUIRE_EQ(cu->cuMemFree_v2(more[n]), CUDA_SUCCESS);
+            CHECK_GE(allocate_more(more, MANY), MANY / 2); /* known again */
+            for (int n = 0; n < MANY; n++)
+                REQUIRE_EQ(cu->cuMemFree_v2(more[n]), CUDA_SUCCESS);
+            REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+        }
+}
