@@ -572,31 +572,6 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
-/* More captures than this at once keep what is freed meanwhile for good. */
-enum {
-    GRAPHS_MAX = 8,
-};
-
-/*
- * What is freed through the sync API while captures run may be in their graphs: it is not handed out before they and their
- * instances are gone (R12). False: not every graph is known, so it is kept for good.
- */
-static bool pin_for_captures(devptr_t ptr)
-{
-    uint64_t graphs[GRAPHS_MAX];
-    size_t count;
-    bool all = gate_graphs(graphs, GRAPHS_MAX, &count);
-
-    for (size_t i = 0; i < count && all; i++) {
-        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
-
-        pins.frees = true;
-        (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
-        pins_give(&pins, PINS_OF_GRAPH, graphs[i], 0);
-    }
-    return all;
-}
-
 /*
  * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
  * either, and nothing is waited for where the driver may not be called.
@@ -688,7 +663,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 
     /* R12 is for frees without a stream (R82). */
     if (api == API_SYNC && gate_captures() > 0)
-        request.quarantine = !pin_for_captures(ptr);
+        pins_for_captures(ptr);
     r = pool_free(pool, ptr, &request, &outcome);
     if (r == -EINVAL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -875,7 +850,10 @@ void dispatch_context_hide(uint64_t generation, bool hidden)
 
 void dispatch_context_gone(uint64_t generation)
 {
-    gate_context_gone(generation);
+    struct gate_capture capture;
+
+    while (gate_context_gone(generation, &capture))
+        pins_capture_ended(&capture, 0);
     backend_context_gone(generation);
     if (!pool)
         return;

@@ -4,6 +4,8 @@
 #include "preload/forklock.h"
 #include "preload/guard.h"
 
+#include "alloc/table.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -14,8 +16,6 @@ enum {
     GATE_FENCE_MS = 500,
     GATE_DRAIN_MS = 20, /* until a drain that is about to enter the driver is there */
     GATE_YIELDS = 64,   /* before the processor is left to others for longer */
-    /* whose streams are known; one more is counted and ends with its context or never */
-    GATE_CAPTURES = 64,
 };
 
 /* Low half: fence calls in flight. High half: captures pending or running. */
@@ -24,13 +24,18 @@ enum {
 static _Atomic(uint64_t) gate_word;
 static _Atomic(uint32_t) gate_drains;
 
-FORKLOCK(gate_lock);
-static struct {
+/* A capture that runs, by the stream that it began on. */
+struct row {
     uint64_t stream;
     uint64_t context;
-    uint64_t graph;
-    bool used;
-} gate_running[GATE_CAPTURES]; /* guarded by gate_lock */
+    struct gate_capture capture;
+};
+
+FORKLOCK(gate_lock);
+/* guarded by gate_lock: */
+static struct table running = TABLE_OF(struct row);
+static uint64_t numbered;  /* the number of the capture that began last */
+static unsigned unlisted;  /* captures that there was no memory for a row of */
 
 /* After each change of the count; the last of two that meet sees both. */
 static void tell_guard(void)
@@ -41,6 +46,12 @@ static void tell_guard(void)
     else
         guard_clear(GUARD_CAPTURING);
     lock_drop(&gate_lock);
+}
+
+static void count_down(void)
+{
+    atomic_fetch_sub(&gate_word, GATE_CAPTURE);
+    tell_guard();
 }
 
 static bool is_entered(void)
@@ -82,95 +93,101 @@ void gate_begin_enter(void)
         wait_for_entered();
 }
 
-static void remember(uint64_t stream, uint64_t context, uint64_t graph)
-{
-    lock_take(&gate_lock);
-    for (int i = 0; i < GATE_CAPTURES; i++) {
-        if (gate_running[i].used)
-            continue;
-        gate_running[i].used = true;
-        gate_running[i].stream = stream;
-        gate_running[i].context = context;
-        gate_running[i].graph = graph;
-        break;
-    }
-    lock_drop(&gate_lock);
-}
-
 void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t graph)
 {
-    if (!began) {
-        atomic_fetch_sub(&gate_word, GATE_CAPTURE);
-        tell_guard();
-        return;
+    bool is_one_less = !began;
+    struct row *row;
+
+    if (began) {
+        lock_take(&gate_lock);
+        row = table_add(&running, stream);
+        /* the stream's last capture has ended unseen: what waits for that goes on to wait for this one */
+        is_one_less = row && row->capture.number;
+        if (row && !row->capture.number)
+            row->capture.number = ++numbered;
+        if (row) {
+            row->context = context;
+            row->capture.graph = graph;
+        } else {
+            unlisted++;
+        }
+        lock_drop(&gate_lock);
     }
-    remember(stream, context, graph);
+    if (is_one_less)
+        count_down();
 }
 
-bool gate_graphs(uint64_t *ret_graphs, size_t max, size_t *ret_count)
+uint64_t gate_next(uint64_t after)
 {
-    size_t count = 0;
-    size_t known = 0;
+    uint64_t next = 0;
 
     lock_take(&gate_lock);
-    for (int i = 0; i < GATE_CAPTURES; i++) {
-        if (!gate_running[i].used || !gate_running[i].graph)
-            continue;
-        known++;
-        if (count < max)
-            ret_graphs[count++] = gate_running[i].graph;
-    }
+    for (const struct row *row = table_next(&running, NULL); row; row = table_next(&running, row))
+        if (row->capture.number > after && (!next || row->capture.number < next))
+            next = row->capture.number;
+    if (!next && unlisted && after < GATE_UNLISTED)
+        next = GATE_UNLISTED;
     lock_drop(&gate_lock);
-    *ret_count = count;
-    return count == known && known == gate_captures();
+    return next;
 }
 
 uint64_t gate_graph(uint64_t stream)
 {
-    uint64_t graph = 0;
+    const struct row *row;
+    uint64_t graph;
 
     lock_take(&gate_lock);
-    for (int i = 0; i < GATE_CAPTURES; i++)
-        if (gate_running[i].used && gate_running[i].stream == stream)
-            graph = gate_running[i].graph;
+    row = table_find(&running, stream);
+    graph = row ? row->capture.graph : 0;
     lock_drop(&gate_lock);
     return graph;
 }
 
-bool gate_ended(uint64_t stream)
+/* A row (NULL: a capture that is not listed) goes. */
+static struct gate_capture end_locked(struct row *row)
 {
-    bool found = false;
+    struct gate_capture capture = {.number = GATE_UNLISTED};
+
+    if (row)
+        capture = row->capture;
+    else
+        unlisted--;
+    (void)table_remove(&running, row);
+    return capture;
+}
+
+bool gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture)
+{
+    struct row *row;
+    bool found;
 
     lock_take(&gate_lock);
-    for (int i = 0; i < GATE_CAPTURES && !found; i++) {
-        found = gate_running[i].used && gate_running[i].stream == stream;
-        if (found)
-            gate_running[i].used = false;
-    }
+    row = table_find(&running, stream);
+    found = row || (was_one && unlisted > 0);
+    if (found)
+        *ret_capture = end_locked(row);
     lock_drop(&gate_lock);
-    if (found) {
-        atomic_fetch_sub(&gate_word, GATE_CAPTURE);
-        tell_guard();
-    }
+    if (found)
+        count_down();
     return found;
 }
 
-void gate_context_gone(uint64_t context)
+bool gate_context_gone(uint64_t context, struct gate_capture *ret_capture)
 {
-    unsigned gone = 0;
+    struct row *row;
+    bool found;
 
     lock_take(&gate_lock);
-    for (int i = 0; i < GATE_CAPTURES; i++) {
-        if (!gate_running[i].used || gate_running[i].context != context)
-            continue;
-        gate_running[i].used = false;
-        gone++;
-    }
+    row = table_next(&running, NULL);
+    while (row && row->context != context)
+        row = table_next(&running, row);
+    found = row != NULL;
+    if (found)
+        *ret_capture = end_locked(row);
     lock_drop(&gate_lock);
-    if (gone > 0) {
-        atomic_fetch_sub(&gate_word, gone * GATE_CAPTURE);
-        tell_guard();
-    }
+    if (found)
+        count_down();
+    return found;
 }
 
 bool gate_fence_enter(void)
@@ -218,7 +235,7 @@ void gate_fork_child(void)
 {
     atomic_store(&gate_word, 0);
     atomic_store(&gate_drains, 0);
-    for (int i = 0; i < GATE_CAPTURES; i++)
-        gate_running[i].used = false;
+    running = (struct table)TABLE_OF(struct row); /* its memory is the parent's */
+    unlisted = 0;
     guard_clear(GUARD_CAPTURING);
 }

@@ -20,7 +20,7 @@
  *
  * Captures are kept by the stream that they began on (stream_capture_key). A capture ends when the driver says so after
  * cuStreamEndCapture, or when its stream or context goes away. While there is one, GUARD_CAPTURING is set (guard.h).
- * Any thread. No memory.
+ * Any thread. Memory: meta.h; a capture that there is none for is counted, and stands for all such ones.
  */
 #ifndef KEDGE_PRELOAD_GATE_H
 #define KEDGE_PRELOAD_GATE_H
@@ -35,17 +35,32 @@ void gate_begin_enter(void);
 /* After it: `began` = the capture runs now, on `stream` of context generation `context`, into `graph` (0 = not known). */
 void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t graph);
 
-/* The graphs that are being captured. False: there are more, or one is not known. */
-bool gate_graphs(uint64_t *ret_graphs, size_t max, size_t *ret_count);
+/* A capture that runs, or has run. */
+struct gate_capture {
+    uint64_t number; /* never another one's */
+    uint64_t graph;  /* that it records into, 0 = not known */
+};
+
+/* The number of all captures that there was no memory to list. */
+#define GATE_UNLISTED UINT64_MAX
+
+/*
+ * The running capture with the next greater number, 0 = there is none: gate_next(0) is the first one, and gate_next(number - 1)
+ * is `number` as long as that runs. One that is about to begin does not run: nothing has been captured yet.
+ */
+uint64_t gate_next(uint64_t after);
 
 /* The graph of the capture that began on this stream; 0 = none, or not known. */
 uint64_t gate_graph(uint64_t stream);
 
-/* A capture that began on this stream, if any, has ended. True if there was one. */
-bool gate_ended(uint64_t stream);
+/*
+ * A capture that began on this stream, if any, has ended. True if there was one, and which. `was_one`: the driver has ended one,
+ * so that it was one of those that are not listed, if it is not listed.
+ */
+bool gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture);
 
-/* Those of a context are gone with it. */
-void gate_context_gone(uint64_t context);
+/* One of a context that is gone has ended with it. Until it is false. */
+bool gate_context_gone(uint64_t context, struct gate_capture *ret_capture);
 
 /* Around a fence call; false = not now. */
 bool gate_fence_enter(void);

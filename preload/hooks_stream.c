@@ -44,24 +44,17 @@ static bool is_over(CUstream named)
     return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* What a capture that came to nothing had pinned is nobody's. False: it goes on. */
+/* False: it goes on. */
 static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
 {
-    uint64_t key = stream_capture_key(stream, per_thread);
     CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
-    uint64_t known = gate_graph(key);
-    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    bool was_one = result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    struct gate_capture capture;
 
     if (result != CUDA_SUCCESS && !is_over(stream_named(stream, per_thread)))
         return false;
-    (void)gate_ended(key);
-    if (!known || known == (uintptr_t)graph)
-        return true;
-    pins_take(&pins, PINS_OF_GRAPH, known);
-    if (graph)
-        pins_give_back(&pins, PINS_OF_GRAPH, (uintptr_t)graph);
-    else
-        pins_undo(&pins);
+    if (gate_ended(stream_capture_key(stream, per_thread), was_one, &capture))
+        pins_capture_ended(&capture, (uintptr_t)graph);
     return true;
 }
 
@@ -172,12 +165,14 @@ static void going(CUstream stream)
     CUresult symbol(CUstream stream)                           \
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
+        struct gate_capture capture;                           \
         CUresult result;                                       \
         if (entered)                                           \
             going(stream);                                     \
         result = REAL(symbol)(stream);                         \
-        if (entered && result == CUDA_SUCCESS)                 \
-            (void)gate_ended((uintptr_t)stream);               \
+        if (entered && result == CUDA_SUCCESS                  \
+                && gate_ended((uintptr_t)stream, false, &capture)) \
+            pins_capture_ended(&capture, 0);                   \
         if (entered)                                           \
             life_leave();                                      \
         return result;                                         \

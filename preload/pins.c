@@ -376,6 +376,48 @@ void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
     }
 }
 
+/* ---- captures ------------------------------------------------------------------------------- */
+
+static void hand_over(enum pins_owner from, uint64_t id, uint64_t graph)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+
+    pins_take(&pins, from, id);
+    if (graph)
+        pins_give_back(&pins, PINS_OF_GRAPH, graph);
+    else
+        pins_undo(&pins);
+}
+
+void pins_for_captures(devptr_t ptr)
+{
+    uint64_t capture = 0;
+
+    while ((capture = gate_next(capture)) != 0) {
+        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+
+        pins.frees = true;
+        (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
+        pins_give(&pins, PINS_OF_CAPTURE, capture, 0);
+        if (gate_next(capture - 1) != capture) /* it has ended meanwhile, and may not have seen this one */
+            hand_over(PINS_OF_CAPTURE, capture, 0);
+    }
+}
+
+void pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+
+    if (capture->graph && capture->graph != graph)
+        hand_over(PINS_OF_GRAPH, capture->graph, graph);
+    if (gate_next(capture->number - 1) != capture->number) {
+        hand_over(PINS_OF_CAPTURE, capture->number, graph);
+        return;
+    }
+    pins_copy(&pins, PINS_OF_CAPTURE, capture->number); /* others of this number run (GATE_UNLISTED) */
+    pins_settle(&pins, graph != 0, PINS_OF_GRAPH, graph, 0);
+}
+
 /* ---- uses ----------------------------------------------------------------------------------- */
 
 static atomic_bool unknown_graph;

@@ -24,6 +24,7 @@
 #define KEDGE_PRELOAD_PINS_H
 
 #include "alloc/pool.h"
+#include "preload/gate.h"
 #include "preload/touch.h"
 
 #include <stdbool.h>
@@ -37,6 +38,7 @@ enum pins_owner {
     PINS_OF_HANDLE,    /* a physical handle that the program retained; one entry per reference */
     PINS_OF_MULTICAST, /* part: offset in the object */
     PINS_OF_NCCL,
+    PINS_OF_CAPTURE, /* by number (gate.h): what is freed while it runs */
     PINS_OWNER_COUNT,
 };
 
@@ -113,6 +115,15 @@ void pins_unknown_graph(void);
  */
 bool pins_bring(enum pins_owner owner, uint64_t id);
 void pins_untold(struct pins *pins);
+
+/*
+ * A block that is freed while captures run, by a call without a stream: it belongs to them, and to their graphs from their ends
+ * on, so it is not handed out before these and their instances are gone (R12).
+ */
+void pins_for_captures(devptr_t ptr);
+
+/* A capture has ended, with this graph (0 = with none): what belonged to it is the graph's, or nobody's. */
+void pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
 
 /* What the call comes to that has collected them. */
 static inline CUresult pins_result(const struct pins *pins, CUresult result)

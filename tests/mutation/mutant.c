@@ -25,6 +25,7 @@
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
+#include "preload/pins.h"
 #include "preload/quick.h"
 #include "preload/touch.h"
 #include "tests/sim/simcuda.h"
@@ -352,6 +353,31 @@ int __wrap_pool_export(struct pool *pool, devptr_t ptr);
 int __wrap_pool_export(struct pool *pool, devptr_t ptr)
 {
     return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
+}
+
+void __real_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
+void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
+
+void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
+{
+    if (!is_off[MUTANT_CAPTURE_END])
+        __real_pins_capture_ended(capture, graph);
+}
+
+unsigned __real_gate_captures(void);
+uint64_t __real_gate_next(uint64_t after);
+uint64_t __wrap_gate_next(uint64_t after);
+
+uint64_t __wrap_gate_next(uint64_t after)
+{
+    uint64_t next = __real_gate_next(after);
+    unsigned known = 0;
+
+    if (!is_off[MUTANT_CAPTURE_BEGIN] || next || after == GATE_UNLISTED)
+        return next;
+    for (uint64_t at = __real_gate_next(0); at; at = __real_gate_next(at))
+        known++;
+    return known < __real_gate_captures() ? GATE_UNLISTED : 0;
 }
 
 size_t __real_context_list(struct context *ret_contexts, size_t max);

@@ -182,6 +182,9 @@ PROGRAMS = {
     "ending": Program([str(UNIT / "race_dlsym_test"), "r01_r26_a_context_that_is_being_ended_still_has_work"], ()),
     "ended": Program([str(UNIT / "race_dlsym_test"),
                       "r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over"], ()),
+    "many_captures": Program([str(UNIT / "graphs_pins_dlsym_test"), "r12_any_number_of_captures_may_run_at_once"], ()),
+    "free_beside_begin": Program([str(UNIT / "graphs_pins_dlsym_test"),
+                                  "r12_a_free_beside_the_begin_of_a_capture_is_not_lost"], ()),
     "drift": Program([str(UNIT / "hints_drift_dlsym_test"),
                       "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
     **{f"event_{where}": Program([str(UNIT / "hints_events_dlsym_test"),
@@ -236,6 +239,8 @@ MUTATIONS = {
     "gate-flight": (SPOILT, ["fence_flight"]),
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream API
     "quarantine": (ORACLE, ["freed_capture"]),
+    "capture-end": (RED, ["many_captures"]),
+    "capture-begin": (RED, ["free_beside_begin"]),
     "pin": (FAULT, ["moved_graph"]),
     "shown": (FOREIGN, ["shown"]),
     "alias": (ORACLE, ["aliased"]),

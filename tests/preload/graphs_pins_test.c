@@ -7,6 +7,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 static CUstream stream;
 
@@ -846,6 +848,106 @@ TEST(r12_a_capture_that_comes_to_nothing_keeps_nothing)
     CHECK_NE(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
     CHECK_NE(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
     CHECK(comes_back(ptr, 32 * MB));
+    kit_clean_up();
+}
+
+enum {
+    MANY = 70
+};
+
+/* What is freed while many captures run belongs to each of them, and comes back behind the last one. */
+TEST(r12_any_number_of_captures_may_run_at_once)
+{
+    CUstream streams[MANY];
+    CUgraph graphs[MANY] = {NULL};
+    CUdeviceptr ptr;
+
+    kit_files("many");
+    client_init();
+    ptr = kit_alloc(32 * MB);
+    for (int i = 0; i < MANY; i++) {
+        CU_OK(cu->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        CU_OK(cu->cuStreamBeginCapture_v2(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED));
+    }
+    CU_OK(cu->cuMemFree_v2(ptr));
+    for (int i = 0; i < MANY; i++)
+        CU_OK(cu->cuStreamEndCapture(streams[i], &graphs[i]));
+    for (int i = 0; i < MANY - 1; i++)
+        CU_OK(KIT_CU(cuGraphDestroy)(graphs[i]));
+    CHECK(!comes_back(ptr, 32 * MB));
+    CU_OK(KIT_CU(cuGraphDestroy)(graphs[MANY - 1]));
+    CHECK(comes_back(ptr, 32 * MB));
+    kit_clean_up();
+}
+
+/* A capture that is gone with its stream keeps nothing. */
+TEST(r12_what_a_capture_keeps_goes_with_its_stream)
+{
+    CUdeviceptr named, ptr;
+
+    kit_files("r12d");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    named = kit_alloc(16 * MB);
+    ptr = kit_alloc(32 * MB);
+    begin_capture();
+    CU_OK(cu->cuMemsetD8Async(named, 7, 64, stream));
+    CU_OK(cu->cuMemFree_v2(named));
+    CU_OK(cu->cuMemFree_v2(ptr));
+    CU_OK(cu->cuStreamDestroy_v2(stream));
+    CHECK(comes_back(named, 16 * MB));
+    CHECK(comes_back(ptr, 32 * MB));
+    kit_clean_up();
+}
+
+/* ---- frees beside the begin of a capture ------------------------------------------------------ */
+
+static atomic_int parked; /* 0 armed, 1 a thread stands in the driver, 2 it goes on */
+static __thread bool may_park;
+
+static void park_at_begin(const char *call)
+{
+    if (!may_park || strcmp(call, "cuStreamBeginCapture_v2") != 0 || atomic_load(&parked) != 0)
+        return;
+    atomic_store(&parked, 1);
+    while (atomic_load(&parked) != 2)
+        (void)sched_yield();
+}
+
+static void *begins(void *unused)
+{
+    (void)unused;
+    may_park = true;
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    begin_capture();
+    return NULL;
+}
+
+/* A capture that is about to begin has captured nothing yet: what is freed just then is free, before its end already. */
+TEST(r12_a_free_beside_the_begin_of_a_capture_is_not_lost)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    pthread_t thread;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    kit_files("r12e");
+    client_init();
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ptr = kit_alloc(32 * MB);
+    set_hook(park_at_begin);
+    REQUIRE(pthread_create(&thread, NULL, begins, NULL) == 0);
+    while (atomic_load(&parked) != 1)
+        (void)sched_yield();
+    CU_OK(cu->cuMemFree_v2(ptr));
+    atomic_store(&parked, 2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    set_hook(NULL);
+    graph = end_capture();
+    CHECK(comes_back(ptr, 32 * MB));
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
     kit_clean_up();
 }
 

@@ -335,6 +335,7 @@ TEST(content_goes_behind_its_fences_and_is_not_waited_for)
 
 TEST(content_is_refused_while_a_capture_runs)
 {
+    struct gate_capture capture;
     uint64_t fence;
     void *host;
 
@@ -345,7 +346,7 @@ TEST(content_is_refused_while_a_capture_runs)
     gate_begin_leave(true, 0x40, other, 0x80);
     CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), -EBUSY);
     CHECK_STR_EQ(calls, "");
-    CHECK(gate_ended(0x40));
+    CHECK(gate_ended(0x40, true, &capture));
     says['o'] = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     CHECK_EQ(move(DRIVER_OUT, host, NULL, 0, &fence), -EBUSY);
 }

@@ -184,17 +184,31 @@ TEST(an_idle_word_is_zero)
 
 /* ---- the capture gate ----------------------------------------------------------------------- */
 
+static void begin(uint64_t stream, uint64_t context)
+{
+    gate_begin_enter();
+    gate_begin_leave(true, stream, context, stream * 0x100);
+}
+
+/* The graph of the capture that has ended, 0 = there was none. */
+static uint64_t end(uint64_t stream)
+{
+    struct gate_capture capture;
+
+    return gate_ended(stream, false, &capture) ? capture.graph : 0;
+}
+
 TEST(a_fence_backs_off_while_a_capture_is_pending_or_runs)
 {
     CHECK(gate_fence_enter());
     gate_fence_leave();
     gate_begin_enter();
     CHECK(!gate_fence_enter());
-    gate_begin_leave(true, 16, 1, 0);
+    gate_begin_leave(true, 16, 1, 0x1000);
     CHECK_EQ(gate_captures(), 1);
     CHECK(!gate_fence_enter());
-    CHECK(!gate_ended(17));
-    CHECK(gate_ended(16));
+    CHECK_EQ(end(17), 0);
+    CHECK_EQ(end(16), 0x1000);
     CHECK_EQ(gate_captures(), 0);
     CHECK(gate_fence_enter());
     gate_fence_leave();
@@ -205,18 +219,85 @@ TEST(a_begin_that_failed_leaves_nothing)
     gate_begin_enter();
     gate_begin_leave(false, 16, 1, 0);
     CHECK_EQ(gate_captures(), 0);
-    CHECK(!gate_ended(16));
+    CHECK_EQ(end(16), 0);
 }
 
 TEST(captures_of_a_dead_context_are_gone)
 {
-    gate_begin_enter();
-    gate_begin_leave(true, 16, 7, 0);
-    gate_begin_enter();
-    gate_begin_leave(true, 17, 8, 0);
-    gate_context_gone(7);
+    struct gate_capture capture;
+
+    begin(16, 7);
+    begin(17, 8);
+    begin(18, 7);
+    CHECK(gate_context_gone(7, &capture));
+    CHECK(gate_context_gone(7, &capture));
+    CHECK(!gate_context_gone(7, &capture));
     CHECK_EQ(gate_captures(), 1);
-    CHECK(gate_ended(17));
+    CHECK_EQ(end(17), 0x1100);
+}
+
+TEST(any_number_of_captures_run_at_once)
+{
+    enum {
+        MANY = 1000
+    };
+    unsigned seen = 0;
+
+    for (uint64_t stream = 1; stream <= MANY; stream++)
+        begin(stream, 1);
+    for (uint64_t at = gate_next(0); at; at = gate_next(at))
+        seen++;
+    CHECK_EQ(seen, MANY);
+    for (uint64_t stream = 1; stream <= MANY; stream++)
+        CHECK_EQ(end(stream), stream * 0x100);
+    CHECK_EQ(gate_captures(), 0);
+    CHECK_EQ(gate_next(0), 0);
+}
+
+TEST(a_capture_that_is_about_to_begin_does_not_run)
+{
+    uint64_t first;
+
+    begin(16, 1);
+    first = gate_next(0);
+    gate_begin_enter();
+    CHECK_EQ(gate_next(first), 0);
+    gate_begin_leave(true, 17, 1, 0);
+    CHECK(gate_next(first) > first);
+    CHECK_EQ(end(16), 0x1000);
+    CHECK(gate_next(0) > first);
+    CHECK_EQ(gate_next(first - 1), gate_next(0)); /* the first one does not run */
+    CHECK_EQ(end(17), 0);
+    CHECK_EQ(gate_captures(), 0);
+}
+
+TEST(a_capture_that_ended_unseen_is_not_counted_twice)
+{
+    uint64_t number;
+
+    begin(16, 1);
+    number = gate_next(0);
+    begin(16, 2);
+    CHECK_EQ(gate_captures(), 1);
+    CHECK_EQ(gate_next(0), number);
+    CHECK_EQ(end(16), 0x1000);
+    CHECK_EQ(gate_captures(), 0);
+}
+
+TEST(without_memory_a_capture_is_counted_until_one_ends)
+{
+    struct gate_capture capture;
+    const uint64_t stream = 0; /* has no row */
+
+    gate_begin_enter();
+    gate_begin_leave(true, stream, 1, 0x1000);
+    CHECK_EQ(gate_captures(), 1);
+    CHECK_EQ(gate_next(0), GATE_UNLISTED);
+    CHECK(!gate_ended(18, false, &capture));
+    REQUIRE(gate_ended(18, true, &capture));
+    CHECK_EQ(capture.number, GATE_UNLISTED);
+    CHECK_EQ(gate_captures(), 0);
+    CHECK_EQ(gate_next(0), 0);
 }
 
 static void *begin_in_another_thread(void *data)
@@ -256,7 +337,7 @@ static void *many_captures(void *data)
         atomic_store(&capturing_now, 1);
         gate_begin_leave(true, 99, 1, 0);
         atomic_store(&capturing_now, 0);
-        (void)gate_ended(99);
+        (void)end(99);
     }
     atomic_store(&stop, true);
     return NULL;
