@@ -65,7 +65,6 @@ struct pool_free_request {
     uint64_t stream; /* of a free on the stream-ordered API; 0 = unknown: as a sync free */
     bool record_now; /* a default stream: only its thread can record on it later, or it is what blocking streams meet at (R69) */
     bool may_fence;  /* event calls are allowed; a sync free never makes one */
-    bool quarantine; /* a capture is active in the block's context: never hand it out again (R12) */
 };
 
 /*

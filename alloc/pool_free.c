@@ -67,16 +67,14 @@ static void leave_holder(struct pool *pool, struct block *block, bool is_kept) P
 }
 
 /* A hint that holds: the program's free is done, and the block is nobody's until the edge. False: it goes its way now. */
-static bool is_held(struct pool *pool, uint32_t index, const struct pool_free_request *request,
-        struct outcome *ret) POOL_LOCKED
+static bool is_held(struct pool *pool, uint32_t index, struct outcome *ret) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
 
     if (!holder || !holder->hold)
         return false;
-    if (POOL_IS_WITHOUT(HOLD) || request->quarantine
-            || !hint_may(pool->hints, holder->rule, holder->mode)
+    if (POOL_IS_WITHOUT(HOLD) || !hint_may(pool->hints, holder->rule, holder->mode)
             || !hint_wait_free(hint_rule(pool->hints, holder->rule),
                     &pool->due[holder->rule].passed, &holder->wait)) {
         pin_remove(pool, index, POOL_PIN_HELD);
@@ -145,16 +143,10 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     uint32_t stream;
 
     let_go(pool, block, ret);
-    if (is_on_its_way(pool, block) || is_held(pool, index, request, ret)
-            || swapset_free(pool, index, request->quarantine))
+    if (is_on_its_way(pool, block) || is_held(pool, index, ret) || swapset_free(pool, index))
         return 0;
     if (block->holder)
-        leave_holder(pool, block, request->quarantine || block->flags & BLOCK_PINNED);
-    if (request->quarantine) {
-        pin_forget(pool, index);
-        tally_keep(pool, block);
-        return 0;
-    }
+        leave_holder(pool, block, block->flags & BLOCK_PINNED);
     if (pin_keep(pool, index))
         return 0;
     stream = stream_of_free(pool, block, request);

@@ -149,14 +149,7 @@ static void go_on_freeing(struct pool *pool, struct swap *swap) POOL_LOCKED
     uint32_t number = swap->block;
 
     block->flags |= swapset_is_stored(swap) ? BLOCK_TRAPPED : BLOCK_GONE;
-    if (swap->is_quarantined)
-        pin_forget(pool, number);
     swap->is_freed = false;
-    if (swap->is_quarantined) {
-        holder_drop(pool, block);
-        tally_keep(pool, block);
-        return;
-    }
     holder_drop(pool, block);
     if (!pin_keep(pool, number))
         block_push_open(pool, number);

@@ -243,7 +243,7 @@ void swapset_leave(struct pool *pool, uint32_t index)
     slab_put(&pool->swaps, index);
 }
 
-bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined)
+bool swapset_free(struct pool *pool, uint32_t number)
 {
     struct block *block = block_at(pool, number);
     struct swap *swap = swapset_of(pool, block);
@@ -252,7 +252,6 @@ bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined)
         return false;
     if (swap->is_busy) {
         swap->is_freed = true;
-        swap->is_quarantined = is_quarantined;
         block->state = BLOCK_PENDING;
         return true;
     }

@@ -63,13 +63,12 @@ struct swap {
     uint64_t used_in;              /* the step in which a call has named it last */
     uint64_t made_in;              /* the step in which it was made */
     enum swap_state state;
-    bool has_content;    /* a call has named it */
-    bool is_saved;       /* the host has its content as it is */
-    bool is_mapped;      /* OUT: storage came, but its content did not */
-    bool is_managed;     /* its content goes by itself, see below */
-    bool is_busy;        /* a thread makes a driver call about it */
-    bool is_freed;       /* the program freed it while a thread was busy with it */
-    bool is_quarantined; /* and it is to be kept for good */
+    bool has_content; /* a call has named it */
+    bool is_saved;    /* the host has its content as it is */
+    bool is_mapped;   /* OUT: storage came, but its content did not */
+    bool is_managed;  /* its content goes by itself, see below */
+    bool is_busy;     /* a thread makes a driver call about it */
+    bool is_freed;    /* the program freed it while a thread was busy with it */
     bool is_kept, is_unused,
             is_pinned; /* reasons why it does not go out, each counted in evict_hold */
 };
@@ -164,7 +163,7 @@ void swapset_bind(struct pool *pool, uint32_t index, uint32_t number) POOL_LOCKE
  * The program frees the block, which is not its any more. True: a thread is busy with it, and swapset_settle goes on with the free.
  * False: its holder is to be dropped, and the block's flags say what its end needs.
  */
-bool swapset_free(struct pool *pool, uint32_t number, bool is_quarantined) POOL_LOCKED;
+bool swapset_free(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* The block is unknown from here on. Of holder_drop. */
 void swapset_forget(struct pool *pool, uint32_t index) POOL_LOCKED;

@@ -34,8 +34,8 @@ struct row {
 FORKLOCK(gate_lock);
 /* guarded by gate_lock: */
 static struct table running = TABLE_OF(struct row);
-static uint64_t numbered;  /* the number of the capture that began last */
-static unsigned unlisted;  /* captures that there was no memory for a row of */
+static uint64_t numbered; /* the number of the capture that began last */
+static unsigned unlisted; /* captures that there was no memory for a row of */
 
 /* After each change of the count; the last of two that meet sees both. */
 static void tell_guard(void)

@@ -399,7 +399,8 @@ void pins_for_captures(devptr_t ptr)
         pins.frees = true;
         (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
         pins_give(&pins, PINS_OF_CAPTURE, capture, 0);
-        if (gate_next(capture - 1) != capture) /* it has ended meanwhile, and may not have seen this one */
+        if (gate_next(capture - 1)
+                != capture) /* it has ended meanwhile, and may not have seen this one */
             hand_over(PINS_OF_CAPTURE, capture, 0);
     }
 }
@@ -414,7 +415,8 @@ void pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
         hand_over(PINS_OF_CAPTURE, capture->number, graph);
         return;
     }
-    pins_copy(&pins, PINS_OF_CAPTURE, capture->number); /* others of this number run (GATE_UNLISTED) */
+    pins_copy(&pins, PINS_OF_CAPTURE,
+            capture->number); /* others of this number run (GATE_UNLISTED) */
     pins_settle(&pins, graph != 0, PINS_OF_GRAPH, graph, 0);
 }
 

@@ -319,7 +319,6 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     }
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER]
             && !(is_off[MUTANT_DEFAULT_STREAM] && is_default_stream(request->stream));
-    changed.quarantine = request->quarantine && !is_off[MUTANT_QUARANTINE];
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 

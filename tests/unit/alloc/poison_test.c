@@ -154,17 +154,17 @@ TEST(the_programs_free_may_come_at_any_moment)
 
 TEST(what_stays_for_others_is_not_looked_at)
 {
-    for (int pinned = 0; pinned < 2; pinned++) {
+    static const enum pool_pin kinds[] = {POOL_PIN_GRAPH, POOL_PIN_SHOWN};
+
+    for (int i = 0; i < 2; i++) {
         struct bench *b = hinted_bench(1 * GiB, HINT_POISON);
         devptr_t a = poisoned(b, 4 * MiB);
-        struct pool_free_request request = {.api = API_SYNC, .quarantine = !pinned};
         struct pool_pinned told_pin;
         struct pool_hit hit;
-        struct outcome ret;
 
-        if (pinned) /* poison stops nobody */
-            CHECK_EQ(pool_pin(b->pool, a, 512, POOL_PIN_GRAPH, &told_pin, &hit), 0);
-        CHECK_EQ(pool_free(b->pool, a, &request, &ret), 0);
+        /* poison stops nobody */
+        CHECK_EQ(pool_pin(b->pool, a, 512, kinds[i], &told_pin, &hit), 0);
+        CHECK_EQ(bench_free(b, a), 0);
         fake_drain(b->fake);
         CHECK_EQ(count_told(b, OUTCOME_CLEAN), 0);
         CHECK_EQ(b->fake->poison_reads, 0);

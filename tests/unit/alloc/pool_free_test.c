@@ -46,16 +46,19 @@ TEST(r35_bad_frees_are_told_apart_and_release_nothing)
 TEST(r12_what_is_freed_in_a_capture_is_kept)
 {
     struct bench *b = bench_new(1 * GiB);
-    struct pool_free_request request = {.quarantine = true};
-    struct outcome told;
+    struct pool_pinned pinned;
+    struct pool_hit hit;
     devptr_t a = bench_alloc(b, 4 * MiB);
 
-    CHECK_EQ(pool_free(b->pool, a, &request, &told), 0);
-    CHECK_EQ(pool_free(b->pool, a, &request, &told), -EINVAL);
+    CHECK_EQ(pool_pin(b->pool, a, 1, POOL_PIN_SHOWN, &pinned, &hit), 0);
+    CHECK_EQ(bench_free(b, a), 0);
+    CHECK_EQ(bench_free(b, a), -EINVAL);
     (void)pool_trim_device(b->pool, 0, true);
     for (int i = 0; i < 10; i++)
         CHECK_NE(bench_alloc(b, 4 * MiB), a);
     CHECK_EQ(bench_stats(b).quarantined, 4 * MiB);
+    pool_unpin(b->pool, a, pinned.alloc_seq, POOL_PIN_SHOWN);
+    CHECK_EQ(bench_stats(b).quarantined, 0);
     bench_end(b);
 }
 

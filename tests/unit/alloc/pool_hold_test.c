@@ -219,21 +219,6 @@ TEST(r80_a_block_that_a_graph_names_too_is_kept_until_both_let_go)
     }
 }
 
-TEST(r12_what_is_freed_in_a_capture_is_kept_for_good_and_held_by_nobody)
-{
-    struct bench *b = holding_bench(256 * MiB, HINT_LIVE);
-    devptr_t a = hinted(b, 4 * MiB);
-    struct pool_free_request request = {.api = API_SYNC, .quarantine = true};
-    struct outcome outcome;
-
-    REQUIRE_EQ(pool_free(b->pool, a, &request, &outcome), 0);
-    CHECK(!(outcome.how & OUTCOME_HELD));
-    CHECK_EQ(pass_edge(b), 0);
-    CHECK_EQ(bench_stats(b).held, 0);
-    CHECK_EQ(bench_stats(b).quarantined, 4 * MiB);
-    bench_end(b);
-}
-
 /* ── a full device ── */
 
 TEST(on_a_full_device_what_is_held_is_not_given_up)

@@ -234,16 +234,19 @@ TEST(r84_an_old_answer_of_the_driver_makes_nothing_free_that_is_live)
 
 TEST(r22_what_is_kept_and_what_is_above_the_cap_is_not_available)
 {
-    const struct pool_free_request in_a_capture = {.quarantine = true};
+    struct pool_pinned pinned;
     struct pool_opts opts;
-    struct outcome told;
+    struct pool_hit hit;
     struct bench *b;
+    devptr_t a;
 
     pool_opts_init(&opts);
     opts.cap = 32 * MiB;
     b = bench_new_with(64 * MiB, &opts);
     CHECK_EQ(available(b, true), 32 * MiB);
-    CHECK_EQ(pool_free(b->pool, bench_alloc(b, 6 * MiB), &in_a_capture, &told), 0);
+    a = bench_alloc(b, 6 * MiB);
+    CHECK_EQ(pool_pin(b->pool, a, 1, POOL_PIN_SHOWN, &pinned, &hit), 0);
+    CHECK_EQ(bench_free(b, a), 0);
     CHECK_EQ(available(b, true), 26 * MiB);
     CHECK_EQ(bench_free(b, bench_alloc(b, 10 * MiB)), 0);
     CHECK_EQ(available(b, true), 26 * MiB);

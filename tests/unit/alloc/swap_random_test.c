@@ -436,13 +436,15 @@ static void call(struct program *p)
 static void give(struct program *p, struct item *item)
 {
     struct pool_free_request request = {.api = API_SYNC, .may_fence = !p->b->fake->capturing};
+    struct pool_pinned pinned;
     struct outcome told;
+    struct pool_hit hit;
 
     if (!item->ptr || item->open)
         return;
-    request.quarantine = one_in(p, 20);
+    if (one_in(p, 20) && pool_pin(p->b->pool, item->ptr, 1, POOL_PIN_SHOWN, &pinned, &hit) == 0)
+        p->was_kept = true;
     CHECK_EQ(pool_free(p->b->pool, item->ptr, &request, &told), 0);
-    p->was_kept |= request.quarantine;
     floors.frees++;
     item->ptr = 0;
     item->is_pinned = false;
