@@ -694,6 +694,79 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
 
 #endif /* KEDGE_ABI_PROTOTYPES_ONLY */
 
+/* ---- driver: types that older toolkits lack ------------------------------------------------- */
+
+/* Compared with the newest headers by tests/abi (abi_newest.def); an older toolkit is given ours. */
+#if !defined CUDA_VERSION || CUDA_VERSION < 12060
+typedef struct CUmemDecompressParams_st {
+    size_t srcNumBytes;
+    size_t dstNumBytes;
+    cuuint32_t *dstActBytes;
+    const void *src;
+    void *dst;
+    unsigned int algo;
+    unsigned char padding[20];
+} CUmemDecompressParams;
+#endif
+
+#if !defined CUDA_VERSION || CUDA_VERSION < 13010
+#    define CU_STREAM_MEM_OP_ATOMIC_REDUCTION 8
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+#endif
+
+#if !defined CUDA_VERSION || CUDA_VERSION < 13030
+typedef unsigned int CUgraphRecaptureStatus;
+typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node,
+        const CUgraphNodeParams *original, const CUgraphNodeParams *recaptured,
+        CUgraphRecaptureStatus status);
+typedef cuuint32_t CUlogicalEndpointId;
+#endif
+
+#if !defined CUDA_VERSION || CUDA_VERSION < 13050
+#    define CU_GRAPH_NODE_TYPE_MEMCPY_BATCH     14
+#    define CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH 18
+#    define CU_FABRIC_COPY_OPERAND_TYPE_POINTER 1
+typedef struct CUfabricCpyOperand_st {
+    unsigned int type;
+    union {
+        struct {
+            CUdeviceptr ptr;
+            CUmemLocation locHint;
+        } ptr;
+        struct {
+            CUlogicalEndpointId id;
+            cuuint64_t offset;
+        } le;
+    } op;
+} CUfabricCpyOperand;
+
+typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
+    CUfabricCpyOperand src;
+    CUfabricCpyOperand dst;
+    size_t size;
+    unsigned int flags;
+} CUDA_FABRIC_COPY_BATCH_OP;
+
+/* Members of CUgraphNodeParams' union since 13.4 and 13.5, which lie where `reserved1` begins. */
+typedef struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st {
+    size_t count;
+    CUdeviceptr *dsts;
+    CUdeviceptr *srcs;
+    size_t *sizes;
+    CUmemcpyAttributes *attrs;
+    size_t *attrsIdxs;
+    size_t numAttrs;
+    CUcontext ctx;
+} CUDA_MEMCPY_BATCH_NODE_PARAMS_V1;
+
+typedef struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st {
+    size_t numOps;
+    CUDA_FABRIC_COPY_BATCH_OP *opList;
+    unsigned long long flags;
+    CUcontext ctx;
+} CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1;
+#endif
+
 /* ---- driver: prototypes --------------------------------------------------------------------- */
 
 #pragma GCC visibility push(default)

@@ -21,12 +21,6 @@ static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
     return touch_range(dst, size, TOUCH_WRITE, what) || touch_range(src, size, TOUCH_READ, what);
 }
 
-/* Where either may be the host's. */
-static bool either(devptr_t dst, devptr_t src, size_t size, const char *what)
-{
-    return both(dst, src, size, what) || bring_data(dst, (const void *)(uintptr_t)src, size);
-}
-
 static bool from_host(devptr_t dst, const void *src, size_t size, const char *what)
 {
     return touch_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
@@ -40,11 +34,14 @@ static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
                     (CUextent3D){copy->WidthInBytes, copy->Height, 1}, what);
 }
 
-static bool touches_batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
-        size_t count, const char *what)
+/* How much is written is told by the program, or where it is not, known to the driver alone. */
+static bool touches_packed(const CUmemDecompressParams *params, size_t count, const char *what)
 {
-    for (size_t i = 0; dsts && srcs && sizes && i < count; i++)
-        if (either(dsts[i], srcs[i], sizes[i], what))
+    for (size_t i = 0; params && i < count; i++)
+        if (touch_range((devptr_t)(uintptr_t)params[i].src, params[i].srcNumBytes, TOUCH_READ, what)
+                || touch_range((devptr_t)(uintptr_t)params[i].dst,
+                        params[i].dstNumBytes ? params[i].dstNumBytes : 1, TOUCH_WRITE, what)
+                || touches(params[i].dstActBytes, sizeof *params[i].dstActBytes, what))
             return true;
     return false;
 }
@@ -120,7 +117,7 @@ static bool is_between_peers(
         submit_notice(on_stream, per_thread);                                                \
         if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
             return is_between_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
-        if (!either(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)              \
+        if (!touch_copy(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)              \
             result = touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
         return submit_end(&submit, result);                                                  \
     }
@@ -191,12 +188,12 @@ SUBMIT_PTSZ(cuMemcpyBatchAsync,
                 CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, size_t *fail_idx,
                 CUstream stream),
         (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, fail_idx, stream),
-        touches_batch(dsts, srcs, sizes, count, __func__))
+        touch_copies(dsts, srcs, sizes, count, __func__))
 SUBMIT_PTSZ(cuMemcpyBatchAsync_v2,
         (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                 CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, CUstream stream),
         (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, stream),
-        touches_batch(dsts, srcs, sizes, count, __func__))
+        touch_copies(dsts, srcs, sizes, count, __func__))
 SUBMIT_PTSZ(cuMemcpy3DBatchAsync,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_idx, unsigned long long flags,
                 CUstream stream),
@@ -204,6 +201,20 @@ SUBMIT_PTSZ(cuMemcpy3DBatchAsync,
 SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream),
         (count, ops, flags, stream), touches_3d_batch(ops, count, __func__))
+
+SUBMIT_PTSZ(cuMemcpyWithAttributesAsync,
+        (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream stream),
+        (dst, src, size, attr, stream), touch_copy(dst, src, size, __func__))
+SUBMIT_PTSZ(cuMemcpy3DWithAttributesAsync,
+        (CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream stream),
+        (op, flags, stream), touches_3d_batch(op, 1, __func__))
+SUBMIT_PTSZ(cuFabricCpyBatchAsync,
+        (size_t count, CUDA_FABRIC_COPY_BATCH_OP *ops, unsigned long long flags, CUstream stream),
+        (count, ops, flags, stream), touch_fabric(ops, count, __func__))
+SUBMIT_PTSZ(cuMemBatchDecompressAsync,
+        (CUmemDecompressParams *params, size_t count, unsigned int flags, size_t *error_index,
+                CUstream stream),
+        (params, count, flags, error_index, stream), touches_packed(params, count, __func__))
 
 /* ---- sets ----------------------------------------------------------------------------------- */
 

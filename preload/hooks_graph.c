@@ -23,6 +23,8 @@
 #include "preload/touch.h"
 #include "tracker/uses.h"
 
+#include <string.h>
+
 /* What the call names is pinned on the way through touch_range. */
 static bool begin(struct pins *pins, int slot)
 {
@@ -100,11 +102,28 @@ static void child_touches(CUgraph child)
         pins_copy(guard_thread.pins, PINS_OF_GRAPH, key(child));
 }
 
+/* The members of the union since 13.4 lie where it begins. */
+static bool copies_touch(const CUgraphNodeParams *params, const char *what)
+{
+    CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 batch;
+
+    memcpy(&batch, params->reserved1, sizeof batch);
+    return touch_copies(batch.dsts, batch.srcs, batch.sizes, batch.count, what);
+}
+
+static bool fabric_touches(const CUgraphNodeParams *params, const char *what)
+{
+    CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1 batch;
+
+    memcpy(&batch, params->reserved1, sizeof batch);
+    return touch_fabric(batch.opList, batch.numOps, what);
+}
+
 static bool node_touches(const CUgraphNodeParams *params, const char *what)
 {
     if (!params)
         return false;
-    switch (params->type) {
+    switch ((int)params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return kernel_touches(params->kernel.func, params->kernel.kern, params->kernel.kernelParams,
                 params->kernel.extra, what);
@@ -120,8 +139,12 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
         return touch_untold();
-    default:
-        return false;
+    case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
+        return copies_touch(params, what);
+    case CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH:
+        return fabric_touches(params, what);
+    default: /* semaphores and the like name no memory; what a later driver has may */
+        return params->type > CU_GRAPH_NODE_TYPE_CONDITIONAL && touch_untold();
     }
 }
 
@@ -262,6 +285,10 @@ ADD_ANY(cuGraphAddNode_v2,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
                 size_t count, CUgraphNodeParams *params),
         (ret_node, graph, deps, edges, count, given))
+ADD_ANY(cuGraphAddNode_v3,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+                size_t count, CUgraphNodeParams *params),
+        (ret_node, graph, deps, edges, count, given))
 /* clang-format on */
 
 /* clang-format off */
@@ -299,6 +326,8 @@ SET_EXEC_WITH(cuGraphExecChildGraphNodeSetParams,
         (child_touches(child), false), graphkernels_set_child(exec, node, child))
 
 SET_WITH(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params), (node, given),
+        GIVEN, node_touches(params, __func__))
+SET_WITH(cuGraphNodeSetParams_v2, (CUgraphNode node, CUgraphNodeParams *params), (node, given),
         GIVEN, node_touches(params, __func__))
 SET_EXEC_WITH(cuGraphExecNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params), (exec, node, given),

@@ -30,15 +30,22 @@ static CUresult started(struct hostfn *given, CUresult result)
 }
 
 /* clang-format off */
-#define HOSTFN(symbol, per_thread)                                                    \
-    CUresult symbol(CUstream stream, CUhostFn fn, void *data)                         \
+#define HOSTFN(symbol, per_thread, params, args, given_args)                          \
+    CUresult symbol params                                                            \
     {                                                                                 \
         struct hostfn given;                                                          \
         if (!life_enter(SLOT_##symbol))                                               \
-            return REAL(symbol)(stream, fn, data);                                    \
+            return REAL(symbol) args;                                                 \
         given = wrap(fn, NULL, data, stream, per_thread);                             \
-        return started(&given, REAL(symbol)(stream, given.fn, given.data));           \
+        return started(&given, REAL(symbol) given_args);                              \
     }
+#define HOSTFN_V1(symbol, per_thread)                                                 \
+    HOSTFN(symbol, per_thread, (CUstream stream, CUhostFn fn, void *data),            \
+            (stream, fn, data), (stream, given.fn, given.data))
+#define HOSTFN_V2(symbol, per_thread)                                                 \
+    HOSTFN(symbol, per_thread,                                                        \
+            (CUstream stream, CUhostFn fn, void *data, unsigned int sync_mode),       \
+            (stream, fn, data, sync_mode), (stream, given.fn, given.data, sync_mode))
 #define CALLBACK(symbol, per_thread)                                                  \
     CUresult symbol(                                                                  \
             CUstream stream, CUstreamCallback callback, void *data, unsigned int flags) \
@@ -50,8 +57,10 @@ static CUresult started(struct hostfn *given, CUresult result)
         return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
     }
 
-HOSTFN(cuLaunchHostFunc, false)
-HOSTFN(cuLaunchHostFunc_ptsz, true)
+HOSTFN_V1(cuLaunchHostFunc, false)
+HOSTFN_V1(cuLaunchHostFunc_ptsz, true)
+HOSTFN_V2(cuLaunchHostFunc_v2, false)
+HOSTFN_V2(cuLaunchHostFunc_v2_ptsz, true)
 CALLBACK(cuStreamAddCallback, false)
 CALLBACK(cuStreamAddCallback_ptsz, true)
 /* clang-format on */
@@ -81,6 +90,16 @@ NODE(cuGraphExecHostNodeSetParams,
         (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+CUresult cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *ret_params)
+{
+    CUresult result =
+            resolve_ready() ? REAL(cuGraphNodeGetParams)(node, ret_params) : resolve_missing();
+
+    if (result == CUDA_SUCCESS && ret_params && ret_params->type == CU_GRAPH_NODE_TYPE_HOST)
+        hostfn_original(&ret_params->host);
+    return result;
+}
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret_params)
 {

@@ -151,35 +151,98 @@ NAMES(cuMulticastBindAddr, POOL_PIN_SHOWN,
         (mc_handle, mc_offset, memptr, size, flags), bind_touches(&pins, memptr, size, __func__),
         pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle, mc_offset))
 
+NAMES(cuMulticastBindAddr_v2, POOL_PIN_SHOWN,
+        (CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                CUdeviceptr memptr, size_t size, unsigned long long flags),
+        (mc_handle, device, mc_offset, memptr, size, flags),
+        bind_touches(&pins, memptr, size, __func__),
+        pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle, mc_offset))
+
+/* ---- logical endpoints ---------------------------------------------------------------------- */
+
+/* An endpoint's number may be 0, which is no owner's. */
+static uint64_t endpoint_key(CUlogicalEndpointId endpoint)
+{
+    return (uint64_t)endpoint + 1;
+}
+
+NAMES(cuLogicalEndpointBindAddr, POOL_PIN_SHOWN,
+        (CUlogicalEndpointId endpoint, CUdevice device, cuuint64_t offset, void *ptr,
+                cuuint64_t size, unsigned long long flags),
+        (endpoint, device, offset, ptr, size, flags),
+        bind_touches(&pins, (devptr_t)(uintptr_t)ptr, size, __func__),
+        pins_settle(
+                &pins, result == CUDA_SUCCESS, PINS_OF_ENDPOINT, endpoint_key(endpoint), offset))
+
+CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId endpoint)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
+
+    if (!life_enter(SLOT_cuLogicalEndpointDestroy))
+        return REAL(cuLogicalEndpointDestroy)(endpoint);
+    pins_take(&pins, PINS_OF_ENDPOINT, endpoint_key(endpoint));
+    result = REAL(cuLogicalEndpointDestroy)(endpoint);
+    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_ENDPOINT, endpoint_key(endpoint));
+    life_leave();
+    return result;
+}
+
+/* ---- memory that is bound by its handle, and what is unbound ---------------------------------- */
+
 /* Of a handle that the program retained from a block of ours: bound, it relies on the block after its release too. */
-CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
-        CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
-        unsigned long long flags)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
-    CUresult result;
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define BINDS(symbol, params, args, owner, object, part)                                        \
+    CUresult symbol params                                                                      \
+    {                                                                                           \
+        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);                                           \
+        CUresult result;                                                                        \
+        if (!life_enter(SLOT_##symbol))                                                         \
+            return REAL(symbol) args;                                                           \
+        pins_copy(&pins, PINS_OF_HANDLE, mem_handle);                                           \
+        result = REAL(symbol) args;                                                             \
+        pins_settle(&pins, result == CUDA_SUCCESS, owner, object, part);                        \
+        life_leave();                                                                           \
+        return result;                                                                          \
+    }
+#define UNBINDS(symbol, params, args, owner, object, offset)                                    \
+    CUresult symbol params                                                                      \
+    {                                                                                           \
+        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);                                           \
+        CUresult result;                                                                        \
+        if (!life_enter(SLOT_##symbol))                                                         \
+            return REAL(symbol) args;                                                           \
+        pins_take_parts(&pins, owner, object, offset, (uint64_t)(offset) + size, device);       \
+        result = REAL(symbol) args;                                                             \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, object);                                 \
+        life_leave();                                                                           \
+        return result;                                                                          \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-    if (!life_enter(SLOT_cuMulticastBindMem))
-        return REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
-    pins_copy(&pins, PINS_OF_HANDLE, mem_handle);
-    result = REAL(cuMulticastBindMem)(mc_handle, mc_offset, mem_handle, mem_offset, size, flags);
-    pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle, mc_offset);
-    life_leave();
-    return result;
-}
-
-CUresult cuMulticastUnbind(
-        CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset, size_t size)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
-    CUresult result;
-
-    if (!life_enter(SLOT_cuMulticastUnbind))
-        return REAL(cuMulticastUnbind)(mc_handle, device, mc_offset, size);
-    pins_take_parts(
-            &pins, PINS_OF_MULTICAST, mc_handle, mc_offset, (uint64_t)mc_offset + size, device);
-    result = REAL(cuMulticastUnbind)(mc_handle, device, mc_offset, size);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_MULTICAST, mc_handle);
-    life_leave();
-    return result;
-}
+BINDS(cuMulticastBindMem,
+        (CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
+                CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                unsigned long long flags),
+        (mc_handle, mc_offset, mem_handle, mem_offset, size, flags),
+        PINS_OF_MULTICAST, mc_handle, mc_offset)
+BINDS(cuMulticastBindMem_v2,
+        (CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                unsigned long long flags),
+        (mc_handle, device, mc_offset, mem_handle, mem_offset, size, flags),
+        PINS_OF_MULTICAST, mc_handle, mc_offset)
+BINDS(cuLogicalEndpointBindMem,
+        (CUlogicalEndpointId endpoint, CUdevice device, cuuint64_t offset,
+                CUmemGenericAllocationHandle mem_handle, cuuint64_t mem_offset, cuuint64_t size,
+                unsigned long long flags),
+        (endpoint, device, offset, mem_handle, mem_offset, size, flags),
+        PINS_OF_ENDPOINT, endpoint_key(endpoint), offset)
+UNBINDS(cuMulticastUnbind,
+        (CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset, size_t size),
+        (mc_handle, device, mc_offset, size), PINS_OF_MULTICAST, mc_handle, mc_offset)
+UNBINDS(cuLogicalEndpointUnbind,
+        (CUlogicalEndpointId endpoint, CUdevice device, cuuint64_t offset, cuuint64_t size),
+        (endpoint, device, offset, size), PINS_OF_ENDPOINT, endpoint_key(endpoint), offset)
+/* clang-format on */

@@ -6,6 +6,7 @@
 #include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostfn.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/pins.h"
@@ -62,12 +63,16 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define BEGIN(symbol, params, args, per_thread)                \
+    BEGIN_WITH(symbol, params, args, per_thread, (void)0)
+#define BEGIN_WITH(symbol, params, args, per_thread, first)    \
     CUresult symbol params                                     \
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
         CUresult result;                                       \
-        if (entered)                                           \
+        if (entered) {                                         \
+            first;                                             \
             gate_begin_enter();                                \
+        }                                                      \
         result = REAL(symbol) args;                            \
         if (entered) {                                         \
             began(result, stream, per_thread);                 \
@@ -77,6 +82,12 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
         }                                                      \
         return result;                                         \
     }
+#define BEGIN_AGAIN(symbol, per_thread)                        \
+    BEGIN_WITH(symbol,                                         \
+            (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, \
+                    CUgraphRecaptureCallback callback, void *data), \
+            (stream, mode, graph, callback, data), per_thread, \
+            callback = hostfn_recapture(callback, &data))
 #define BEGIN_TO_GRAPH_PARAMS                                                                 \
     (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,   \
             size_t count, CUstreamCaptureMode mode)
@@ -87,12 +98,16 @@ BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (str
 BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), true)
 BEGIN(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false)
 BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true)
+BEGIN_AGAIN(cuStreamBeginRecaptureToGraph, false)
+BEGIN_AGAIN(cuStreamBeginRecaptureToGraph_ptsz, true)
+BEGIN(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *params), (stream, params), false)
+BEGIN(cuStreamBeginCaptureToCig_ptsz, (CUstream stream, CUstreamCigCaptureParams *params), (stream, params), true)
 
-#define END(symbol, per_thread)                                \
-    CUresult symbol(CUstream stream, CUgraph *ret_graph)       \
+#define END(symbol, params, args, per_thread, ret_graph)       \
+    CUresult symbol params                                     \
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
-        CUresult result = REAL(symbol)(stream, ret_graph);     \
+        CUresult result = REAL(symbol) args;                   \
         bool over = entered && ended(result, stream, per_thread, ret_graph); \
         if (entered)                                           \
             life_leave();                                      \
@@ -101,8 +116,15 @@ BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, d
         return result;                                         \
     }
 
-END(cuStreamEndCapture, false)
-END(cuStreamEndCapture_ptsz, true)
+#define END_GRAPH(symbol, per_thread)                          \
+    END(symbol, (CUstream stream, CUgraph *ret_graph), (stream, ret_graph), per_thread, ret_graph)
+#define END_CIG(symbol, per_thread)                            \
+    END(symbol, (CUstream stream), (stream), per_thread, NULL)
+
+END_GRAPH(cuStreamEndCapture, false)
+END_GRAPH(cuStreamEndCapture_ptsz, true)
+END_CIG(cuStreamEndCaptureToCig, false)
+END_CIG(cuStreamEndCaptureToCig_ptsz, true)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -138,6 +138,48 @@ CUgraphNodeParams *hostfn_node(CUgraphNodeParams *params, CUgraphNodeParams *cop
     return copy;
 }
 
+static const CUgraphNodeParams *original_node(
+        const CUgraphNodeParams *params, CUgraphNodeParams *copy)
+{
+    if (!params || params->type != CU_GRAPH_NODE_TYPE_HOST)
+        return params;
+    *copy = *params;
+    hostfn_original(&copy->host);
+    return copy;
+}
+
+static CUresult run_recapture(void *data, CUgraphNode node, const CUgraphNodeParams *original,
+        const CUgraphNodeParams *recaptured, CUgraphRecaptureStatus status)
+{
+    const struct record *record = data;
+    const struct guard_thread before = guard_thread;
+    CUgraphNodeParams copies[2];
+    CUresult result;
+
+    guard_thread.depth = 0;
+    guard_thread.pins = NULL;
+    guard_thread.bring = NULL;
+    result = ((CUgraphRecaptureCallback)(void *)record->fn)(record->data, node,
+            original_node(original, &copies[0]), original_node(recaptured, &copies[1]), status);
+    guard_thread.depth = before.depth;
+    guard_thread.pins = before.pins;
+    guard_thread.bring = before.bring;
+    guard_thread.cancel = before.cancel;
+    guard_thread.entry = before.entry;
+    guard_thread.moment = before.moment;
+    return result;
+}
+
+CUgraphRecaptureCallback hostfn_recapture(CUgraphRecaptureCallback callback, void **data)
+{
+    struct hostfn given = hostfn_kept((CUhostFn)(void *)callback, NULL, *data);
+
+    if (!callback || given.fn != run_kept)
+        return callback;
+    *data = given.data;
+    return run_recapture;
+}
+
 void hostfn_original(CUDA_HOST_NODE_PARAMS *params)
 {
     const struct record *record = params->userData;

@@ -44,4 +44,11 @@ const CUDA_HOST_NODE_PARAMS *hostfn_host_node(
 /* Puts the program's own function and data where ours are; leaves anything else alone. */
 void hostfn_original(CUDA_HOST_NODE_PARAMS *params);
 
+/*
+ * The callback of a recapture as the driver is to get it, and its data in *data: ours, which translates what it is told of
+ * host nodes and calls the program's. That is the program's own code inside of a call that kedge has hooked, so its own
+ * calls are looked at like any of the program's. The program's own while kedge is off.
+ */
+CUgraphRecaptureCallback hostfn_recapture(CUgraphRecaptureCallback callback, void **data);
+
 #endif

@@ -148,6 +148,17 @@ static void context_lost(uint64_t generation)
         dispatch_context_gone(generation);
 }
 
+/* What such a driver's functions do to memory, nobody here has read (R100). */
+static void warn_newer_driver(void)
+{
+    if (sidecar_driver_is_newer())
+        msg_warn("this driver is newer than CUDA %d.%d, the last one that this kedge knows: "
+                 "functions "
+                 "that are new in it are not watched%s",
+                HOOKS_NEWEST / 1000, HOOKS_NEWEST % 1000 / 10,
+                sidecar.hints ? ", hints stay in shadow" : "");
+}
+
 /* Everything that can fail, once, in the thread that came first. */
 static int start(void)
 {
@@ -160,6 +171,7 @@ static int start(void)
     stream_on_meeting(streams_meet);
     context_on_lost(context_lost);
     r = dispatch_start();
+    warn_newer_driver();
     launches_start();
     coverage_look();
     if (r == 0)

@@ -229,12 +229,21 @@ bool params_touch(CUfunction func, void **params, void **extra, const char *what
     return touches;
 }
 
+/* Where a reduction's address lies (13.1): behind the operation, its flags, the kind and the type, of 4 bytes each. */
+static devptr_t reduced_at(const CUstreamBatchMemOpParams *item)
+{
+    devptr_t address;
+
+    memcpy(&address, (const char *)item + 16, sizeof address);
+    return address;
+}
+
 bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what)
 {
     for (unsigned i = 0; items && i < count; i++) {
         unsigned bytes = 4;
 
-        switch (items[i].operation) {
+        switch ((int)items[i].operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
             bytes = 8;
@@ -244,6 +253,10 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
             break;
         case CU_STREAM_MEM_OP_BARRIER:
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+            continue;
+        case CU_STREAM_MEM_OP_ATOMIC_REDUCTION:
+            if (touch_range(reduced_at(&items[i]), 8, TOUCH_POINTER, what))
+                return true;
             continue;
         default: /* of a later driver */
             if (touch_untold())

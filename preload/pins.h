@@ -37,6 +37,7 @@ enum pins_owner {
     PINS_OF_SURFACE,
     PINS_OF_HANDLE,    /* a physical handle that the program retained; one entry per reference */
     PINS_OF_MULTICAST, /* part: offset in the object */
+    PINS_OF_ENDPOINT,  /* a logical endpoint, by its number + 1; part: offset in it */
     PINS_OF_NCCL,
     PINS_OF_CAPTURE, /* by number (gate.h): what is freed while it runs */
     PINS_OWNER_COUNT,

@@ -313,10 +313,11 @@ bool resolve_knows(const char *name)
             && slot_of_symbol(name) >= 0;
 }
 
+/* A row without an end answers as far as headers were read: a later form of the name may take other arguments (R100). */
 static bool row_answers(const struct hook_row *row, const char *name, int version)
 {
     return strcmp(row->name, name) == 0 && version >= row->from
-            && (row->to == 0 || version < row->to);
+            && (row->to == 0 ? version <= HOOKS_NEWEST : version < row->to);
 }
 
 /* The row of (name, version, flags): its per-thread form if that was asked for and exists. */
@@ -336,14 +337,18 @@ static int slot_of_request(const char *name, int version, cuuint64_t flags)
     return plain;
 }
 
-/* The row whose function of the driver this is; `name` decides where several symbols are one function. */
+/*
+ * The row whose function of the driver this is, or whose hook: a library that is not bound to its own symbols hands that out.
+ * `name` decides where several symbols are one function.
+ */
 static int slot_of_pointer(const void *fn, const char *name)
 {
     int found = -1;
 
     for (int slot = 0; slot < SLOT_HOOKS; slot++) {
         if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn
-                && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn)
+                && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn
+                && hook_rows[slot].ours != fn)
             continue;
         if (strcmp(hook_rows[slot].name, name) == 0)
             return slot;
@@ -353,12 +358,32 @@ static int slot_of_pointer(const void *fn, const char *name)
     return found;
 }
 
+/* Whether this is the beginning of a function that the driver exports, under whatever name. */
+static bool is_exported(const void *fn)
+{
+    Dl_info info;
+
+    return dladdr(fn, &info) && (uintptr_t)info.dli_fbase == atomic_load(&driver_base)
+            && info.dli_sname && info.dli_saddr == fn;
+}
+
+/*
+ * The row of a request whose answer is no row's own function. An exported function is then one that hooks.def does not have,
+ * a form of a later driver for example, and nobody but the driver knows its arguments (R100).
+ */
+static int slot_by_name(const char *name, int version, cuuint64_t flags, const void *fn)
+{
+    int slot = slot_of_request(name, version, flags);
+
+    return slot >= 0 && is_exported(fn) ? -1 : slot;
+}
+
 void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn)
 {
     int slot = slot_of_pointer(*pfn, name);
 
     if (slot < 0) {
-        slot = slot_of_request(name, version, flags);
+        slot = slot_by_name(name, version, flags, *pfn);
         if (slot < 0) {
             if (coverage_is_memory(name))
                 coverage_unhooked(name);

@@ -7,7 +7,7 @@
  * returned decides which hook is handed out, never a name prefix and a guess:
  *
  *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ──────────────► its hook
- *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ unknown, row (X, v, f) ours ► adopted as that row's hook
+ *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ no export, row (X, v, f)    ► adopted as that row's hook
  *                                                        └─ else ───────────────────────► p untouched
  *     a linked program ──────────► our export ──────────► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
  *
@@ -16,7 +16,7 @@
  * that the driver does not have answers CUDA_ERROR_NOT_FOUND.
  *
  * Does not decide whether hooks act (life.h) and never calls the driver, except for the look-up that it answers.
- * Any thread, no lock. Binding calls dlsym, so no kedge lock may be held. Memory: static. Rules: R36 R41 R42 R43 R59.
+ * Any thread, no lock. Binding calls dlsym, so no kedge lock may be held. Memory: static. Rules: R36 R41 R42 R43 R59 R100.
  */
 #ifndef KEDGE_PRELOAD_RESOLVE_H
 #define KEDGE_PRELOAD_RESOLVE_H
@@ -113,8 +113,8 @@ void *(*resolve_next_dlsym(void))(void *, const char *);
 
 /*
  * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
- * one: the row whose function of the driver it is, else the row whose range holds the version, with that flag. Leaves it alone
- * otherwise, as the forms of before CUDA 3.2 are (hooks.def).
+ * one: the row whose function of the driver it is; else, if the driver does not export it under any name, the row whose range
+ * holds the version, with that flag (R100). Leaves it alone otherwise, as the forms of before CUDA 3.2 are (hooks.def).
  */
 void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
 

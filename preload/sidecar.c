@@ -119,13 +119,29 @@ static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
     return n;
 }
 
-/* The driver tells the parameters of kernels since 12.4. */
-static bool tells_parameters(void)
+/* 0: it does not say. */
+static int driver_version(void)
 {
     int version = 0;
 
-    return REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS && version >= 12040
-            && REAL_HAS(cuFuncGetParamInfo);
+    return REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+/* The driver tells the parameters of kernels since 12.4. */
+static bool tells_parameters(void)
+{
+    return driver_version() >= 12040 && REAL_HAS(cuFuncGetParamInfo);
+}
+
+bool sidecar_driver_is_newer(void)
+{
+    return driver_version() > HOOKS_NEWEST;
+}
+
+static void stay_in_shadow(struct hintfile *file)
+{
+    for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)
+        replace_mode(file, modes[i], HINT_SHADOW);
 }
 
 /* Hints that may let launches carry addresses, as was seen to be necessary (R86). */
@@ -218,9 +234,10 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     leave_out(file, rank);
     if (other) {
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
-        for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)
-            replace_mode(file, modes[i], HINT_SHADOW);
+        stay_in_shadow(file);
     }
+    if (sidecar_driver_is_newer()) /* the line about it is life.c's */
+        stay_in_shadow(file);
     judge_acting(file, path);
     follow_evicts(file);
     return true;

@@ -8,7 +8,7 @@
  *
  * Refused, with one line, is also `live` where the driver cannot tell the layout of a kernel's parameters (R86).
  * A file that is not for this program is passed over in silence: child processes inherit the variable.
- * sidecar_load is called once, when life starts, and uses malloc (hintfile.h). Rules: R53 R54 R85 R86 R87.
+ * sidecar_load is called once, when life starts, and uses malloc (hintfile.h). Rules: R53 R54 R85 R86 R87 R100.
  */
 #ifndef KEDGE_PRELOAD_SIDECAR_H
 #define KEDGE_PRELOAD_SIDECAR_H
@@ -34,6 +34,9 @@ extern struct sidecar sidecar; /* fixed by sidecar_load, and what dispatch_start
 
 /* Fills `sidecar`. Tells the capture what is in force. */
 void sidecar_load(const struct config *config, bool serves);
+
+/* Whether the driver is of a later CUDA than the headers that hooks.def was compared with (R100): hints stay in shadow then. */
+bool sidecar_driver_is_newer(void);
 
 /* Whether hints have a say in requests and edges. Any thread. */
 static inline bool sidecar_decides(void)

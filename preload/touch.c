@@ -180,6 +180,41 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
     return false;
 }
 
+bool touch_copy(devptr_t dst, devptr_t src, uint64_t size, const char *what)
+{
+    return touch_range(dst, size, TOUCH_WRITE, what) || touch_range(src, size, TOUCH_READ, what)
+            || bring_data(dst, (const void *)(uintptr_t)src, size);
+}
+
+bool touch_copies(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+        size_t count, const char *what)
+{
+    for (size_t i = 0; dsts && srcs && sizes && i < count; i++)
+        if (touch_copy(dsts[i], srcs[i], sizes[i], what))
+            return true;
+    return false;
+}
+
+/* 0 where the operand is an offset in a logical endpoint: what is bound to that is pinned (hooks_objects.c). */
+static devptr_t operand_at(const CUfabricCpyOperand *operand)
+{
+    return operand->type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER ? operand->op.ptr.ptr : 0;
+}
+
+bool touch_fabric(const CUDA_FABRIC_COPY_BATCH_OP *ops, size_t count, const char *what)
+{
+    for (size_t i = 0; ops && i < count; i++) {
+        devptr_t dst = operand_at(&ops[i].dst);
+        devptr_t src = operand_at(&ops[i].src);
+
+        if ((dst && touch_range(dst, ops[i].size, TOUCH_WRITE, what))
+                || (src && touch_range(src, ops[i].size, TOUCH_READ, what))
+                || (dst && src && bring_data(dst, (const void *)(uintptr_t)src, ops[i].size)))
+            return true;
+    }
+    return false;
+}
+
 uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth)
 {
     uint64_t rows;

@@ -46,6 +46,12 @@ static inline bool touch_rows(
             pitch == width || height == 1 ? TOUCH_WRITE : TOUCH_POINTER, what);
 }
 
+/* A copy where either side may be the host's, a batch of them, and one of copies over a fabric. */
+bool touch_copy(devptr_t dst, devptr_t src, uint64_t size, const char *what);
+bool touch_copies(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+        size_t count, const char *what);
+bool touch_fabric(const CUDA_FABRIC_COPY_BATCH_OP *ops, size_t count, const char *what);
+
 /* One side of a 2D or 3D copy. */
 struct touch_side {
     CUmemorytype type;
