@@ -14,29 +14,9 @@ import os
 import pathlib
 import subprocess
 import sys
-import zipfile
 
-# Package, version, its wheel's hash, the library's suffix.
-VERSIONS = [
-    ("nvidia-cuda-runtime-cu11", "11.8.89", "92d04069a987e1fbc9213f8376d265df0f7bb42617d44f5eda1f496acea7f2d1", "11.0"),
-    ("nvidia-cuda-runtime-cu12", "12.4.127", "64403288fa2136ee8e467cdc9c9427e0434110899d07c779f25b5c068934faa5", "12"),
-    ("nvidia-cuda-runtime-cu12", "12.9.79", "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3", "12"),
-    ("nvidia-cuda-runtime", "13.5.37", "df2b79a8852f10d1fef8c848489c49eebb5754051bf870202a862831412b179d", "13"),
-]
-
-# The headers want crt/host_defines.h of another package: words that a C compiler does without.
-HOST_DEFINES = """
-#define CUDARTAPI
-#define CUDARTAPI_CDECL
-#define __host__
-#define __device__
-#define __device_builtin__
-#define __device_builtin_texture_type__
-#define __device_builtin_surface_type__
-#define __cudart_builtin__
-#define __align__(n) __attribute__((aligned(n)))
-#define __builtin_align__(n) __attribute__((aligned(n)))
-"""
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import nvidia_headers  # noqa: E402: found by the line above
 
 PROGRAM = """
 #include <cuda_runtime_api.h>
@@ -115,24 +95,6 @@ int main(void)
 """
 
 
-def fetch(work, package, version, digest):
-    """The package's folder, or None if the registry does not answer."""
-    folder = work / f"{package}-{version}"
-    if not folder.exists():
-        wanted = work / "wanted.txt"
-        wanted.write_text(f"{package}=={version} --hash=sha256:{digest}\n")
-        done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
-                               "--only-binary=:all:", "--retries", "1", "--timeout", "10",
-                               "-d", work, "-r", wanted], capture_output=True, text=True)
-        if done.returncode:
-            print(done.stderr.strip()[-400:], file=sys.stderr)
-            return None
-        for wheel in work.glob("*.whl"):
-            zipfile.ZipFile(wheel).extractall(folder)
-            wheel.unlink()
-    return folder
-
-
 def names(library):
     out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     return {line.split()[-1].partition("@")[0] for line in out.splitlines() if "cuda" in line.split()[-1][:6]}
@@ -142,8 +104,7 @@ def check(folder, work, build, version, suffix):
     header = next(folder.rglob("cuda_runtime_api.h"))
     ours = build / "sim" / f"libcudart.so.{suffix}"
     program = work / f"properties-{version}"
-    (work / "crt").mkdir(exist_ok=True)
-    (work / "crt" / "host_defines.h").write_text(HOST_DEFINES)
+    nvidia_headers.host_defines(work)
     program.with_suffix(".c").write_text(PROGRAM)
     subprocess.run([os.environ.get("CC", "cc"), "-w", "-isystem", header.parent, "-isystem", work, "-o", program,
                     program.with_suffix(".c"), ours], check=True)
@@ -162,8 +123,8 @@ def main():
     work = build / "headers"
     work.mkdir(exist_ok=True)
     good = True
-    for package, version, digest, suffix in VERSIONS:
-        folder = fetch(work, package, version, digest)
+    for package, version, digest, suffix in nvidia_headers.VERSIONS:
+        folder = nvidia_headers.fetch(work, package, version, digest)
         if not folder:
             print(f"SKIP: the registry does not give {package} {version}", file=sys.stderr)
             return 77
