@@ -81,7 +81,7 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -106,6 +106,7 @@ void sim_config_read(void)
     static const char *const switches[] = {"off", "on", NULL};
     static const char *const kernels[] = {"listed", "any", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
+    static const char *const ids[] = {"process", "context", NULL};
     uint64_t devices = 1;
     uint64_t version = SIM_DRIVER_VERSION;
 
@@ -136,6 +137,8 @@ void sim_config_read(void)
     sim_config.alias = read_word("SIMCUDA_ALIAS", switches, "on or off expected", 1) == 1;
     sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed expected", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;
+    sim_config.own_ids =
+            read_word("SIMCUDA_STREAM_IDS", ids, "process or context expected", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));
     sim_park_read(getenv("SIMCUDA_PARK"));

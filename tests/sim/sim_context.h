@@ -28,6 +28,7 @@ struct CUctx_st {
     uint16_t peers;  /* devices whose plain memory this context may touch */
     struct CUstream_st *streams;
     struct CUstream_st *legacy;
+    uint64_t own_ids; /* default streams that were numbered (SIMCUDA_STREAM_IDS) */
     struct CUevent_st *events;
     struct CUmod_st *modules;
     struct sim_block *blocks;

@@ -57,6 +57,7 @@ struct sim_config {
     bool oracle;
     bool managed;    /* devices use managed memory while the host does */
     bool alias;      /* memory may be mapped at several addresses */
+    bool own_ids;    /* each context counts its default streams from 1 */
     bool any_kernel; /* kernels that are not in kernels.def exist */
     bool fault_segv;
     uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */
@@ -86,7 +87,7 @@ struct sim_call {
 
 /* What a thread has: its stack of contexts and its capture mode. */
 struct sim_thread {
-    struct CUctx_st *stack[64];
+    struct CUctx_st *stack[1024];
     int depth;
     bool in_host_function;
     CUstreamCaptureMode capture_mode;

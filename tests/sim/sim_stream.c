@@ -14,7 +14,16 @@
 #define STREAM_HANDLE_LEGACY     ((uintptr_t)1)
 #define STREAM_HANDLE_PER_THREAD ((uintptr_t)2)
 
-static uint64_t next_id = 1;
+/* Numbers that a context gives to its default streams, where each context counts its own. */
+#define OWN_IDS 4096
+
+static uint64_t next_id = OWN_IDS;
+
+/* Of a default stream: 1 is the legacy one's, in each context. */
+static uint64_t default_id(struct CUctx_st *ctx)
+{
+    return sim_config.own_ids ? ++ctx->own_ids : next_id++;
+}
 
 static struct CUstream_st *open_stream(
         struct CUctx_st *ctx, unsigned flags, int priority, bool legacy, uint64_t thread)
@@ -24,7 +33,7 @@ static struct CUstream_st *open_stream(
     stream->ctx = ctx;
     stream->flags = flags;
     stream->priority = priority;
-    stream->id = next_id++;
+    stream->id = legacy || thread ? default_id(ctx) : next_id++;
     stream->thread = thread;
     stream->queue = sim_queue_open(ctx, legacy, !legacy && !(flags & CU_STREAM_NON_BLOCKING));
     stream->next = ctx->streams;
@@ -56,6 +65,7 @@ void sim_stream_end_context(struct CUctx_st *ctx)
     while (ctx->streams)
         close_stream(ctx->streams);
     ctx->legacy = NULL;
+    ctx->own_ids = 0;
 }
 
 bool sim_stream_is_legacy(const struct CUstream_st *stream)

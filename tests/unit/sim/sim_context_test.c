@@ -301,3 +301,46 @@ TEST(r60_an_interior_pointer_shares_its_base_with_another_process)
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
+
+TEST(default_streams_are_numbered_within_a_context_by_a_switch)
+{
+    unsigned long long legacy[2], own[2], made[2];
+    CUcontext ctx[2];
+    CUstream stream;
+
+    sim_env("SIMCUDA_STREAM_IDS", "context");
+    ctx[0] = sim_start();
+    CU(cuCtxCreate_v2(&ctx[1], 0, 0));
+    for (int i = 0; i < 2; i++) {
+        CU(cuCtxSetCurrent(ctx[i]));
+        CU(cuStreamGetId(NULL, &legacy[i]));
+        CU(cuStreamGetId_ptsz(NULL, &own[i]));
+        CU(cuStreamCreate(&stream, 0));
+        CU(cuStreamGetId(stream, &made[i]));
+    }
+    CHECK_EQ(legacy[0], legacy[1]);
+    CHECK_EQ(own[0], own[1]);
+    CHECK_NE(legacy[0], own[0]);
+    CHECK_NE(made[0], made[1]); /* those of created streams are the process's */
+    CHECK(made[0] > own[0] && made[1] > own[0]);
+}
+
+TEST(there_are_more_than_sixty_four_contexts)
+{
+    enum {
+        CONTEXTS = 300
+    };
+    static CUcontext ctx[CONTEXTS];
+    CUdeviceptr ptr;
+
+    (void)sim_start();
+    for (int i = 0; i < CONTEXTS; i++)
+        CU(cuCtxCreate_v2(&ctx[i], 0, 0));
+    for (int i = 0; i < CONTEXTS; i++) {
+        CU(cuCtxSetCurrent(ctx[i]));
+        CU(cuMemAllocAsync(&ptr, 4096, NULL));
+        CU(cuMemFreeAsync(ptr, NULL));
+    }
+    for (int i = CONTEXTS - 1; i >= 0; i--)
+        CU(cuCtxDestroy_v2(ctx[i]));
+}
