@@ -39,6 +39,7 @@ static struct table contexts = TABLE_OF(struct context_entry);
 static struct table streams = TABLE_OF(struct stream_entry);
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
+static uint32_t serials;
 
 static atomic_uint contexts_ending;
 atomic_uint context_epoch = 1;
@@ -95,13 +96,15 @@ static void forget_locked(struct context_entry *entry)
 }
 
 /* False: there are too many. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
-static bool add_locked(const struct context *context, uint64_t *ret_lost)
+static bool add_locked(struct context *context, uint64_t *ret_lost)
 {
     struct context_entry *entry = of_handle_locked(context->handle);
 
     *ret_lost = 0;
-    if (entry && entry->context.generation == context->generation)
+    if (entry && entry->context.generation == context->generation) {
+        context->serial = entry->context.serial;
         return true;
+    }
     if (entry) {
         *ret_lost = entry->context.generation;
         forget_locked(entry);
@@ -109,6 +112,7 @@ static bool add_locked(const struct context *context, uint64_t *ret_lost)
     entry = contexts.count < CONTEXTS_MAX ? table_add(&contexts, context->generation) : NULL;
     if (!entry)
         return false;
+    context->serial = ++serials;
     entry->context = *context;
     entry->gone = false; /* its end was refused, perhaps */
     return true;
@@ -563,23 +567,37 @@ uint64_t stream_captured_graph(CUstream named)
     return (uintptr_t)graph;
 }
 
-/* The driver's number of a stream, which is never another one's; below 12.0 the handle and the context's generation. */
-static int ask_identity(CUstream handle, uint64_t context, uint64_t *ret_identity)
+#define IDENTITY_DEFAULT (UINT64_C(1) << 63) /* of a default stream */
+#define IDENTITY_SECOND  (UINT64_C(1) << 62) /* of a stream whose number another one has, too */
+
+static bool is_default(CUstream handle)
+{
+    return handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
+/* Of a default stream the driver is asked whether it may be named now; its number may count within the context. */
+static uint64_t default_identity(CUstream handle, const struct context *here)
+{
+    uint64_t thread = handle == CU_STREAM_PER_THREAD ? thread_number() : 0;
+
+    return IDENTITY_DEFAULT | (uint64_t)here->serial << 32 | (uint32_t)thread;
+}
+
+/* The driver's number of a stream; below 12.0 the handle and the context's generation. */
+static int ask_identity(CUstream handle, const struct context *here, uint64_t *ret_identity)
 {
     unsigned long long id = 0;
-    uint64_t seed;
-    int r;
+    int r = 0;
 
-    if (REAL_HAS(cuStreamGetId)) {
+    if (REAL_HAS(cuStreamGetId))
         r = (int)REAL(cuStreamGetId)(handle, &id);
+    if (is_default(handle))
+        *ret_identity = default_identity(handle, here);
+    else if (REAL_HAS(cuStreamGetId))
         *ret_identity = id + 1;
-        return r;
-    }
-    seed = (uint64_t)(uintptr_t)handle ^ context << 40;
-    if (handle == CU_STREAM_PER_THREAD)
-        seed ^= thread_number() << 8;
-    *ret_identity = seed * 2 + 1;
-    return 0;
+    else
+        *ret_identity = ((uint64_t)(uintptr_t)handle ^ here->generation << 40) * 2 + 1;
+    return r;
 }
 
 /* Whose context a stream belongs to: that of the call for the special ones. */
@@ -588,7 +606,7 @@ static int ask_context(CUstream handle, const struct context *here, struct conte
     CUcontext owner = NULL;
 
     *ret_context = *here;
-    if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD || !REAL_HAS(cuStreamGetCtx))
+    if (is_default(handle) || !REAL_HAS(cuStreamGetCtx))
         return 0;
     if (REAL(cuStreamGetCtx)(handle, &owner) != CUDA_SUCCESS || owner == here->handle || !owner)
         return 0;
@@ -617,55 +635,95 @@ static uint16_t numbered[DEVICES_MAX];
 
 static uint16_t next_number(CUstream handle, int device)
 {
-    if (handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    if (is_default(handle))
         return 1;
     if (device < 0 || device >= DEVICES_MAX || numbered[device] >= UINT16_MAX - 1)
         return 0;
     return (uint16_t)(++numbered[device] + 1);
 }
 
-int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
+/* Is it known? False also where another stream has this number. */
+static bool find_stream(CUstream handle, uint64_t identity, struct stream *ret_stream)
 {
-    struct stream_entry *entry;
-    struct context here, owner;
-    uint64_t identity;
-    int r = context_here(&here);
+    const struct stream_entry *entry;
+    bool found;
 
-    handle = stream_named(handle, per_thread_call);
-    if (r == 0)
-        r = ask_identity(handle, here.generation, &identity);
-    if (r != 0)
-        return r;
     lock_take(&contexts_lock);
     entry = table_find(&streams, identity);
-    if (entry)
+    found = entry && entry->stream.handle == handle;
+    if (found)
         *ret_stream = entry->stream;
     lock_drop(&contexts_lock);
-    if (entry) {
-        remember(ret_stream);
-        return 0;
-    }
+    return found;
+}
 
-    r = ask_context(handle, &here, &owner);
-    if (r != 0)
-        return r;
-    count_named(handle, owner.device);
+/* Two streams that are alive do not have one handle, and may have one number. */
+static uint64_t second_identity(uint64_t identity, const struct context *owner)
+{
+    return IDENTITY_SECOND | (uint64_t)owner->serial << 32 | (uint32_t)identity;
+}
+
+static bool has_number_of_another(CUstream handle, uint64_t identity)
+{
+    const struct stream_entry *entry;
+    bool has;
+
+    lock_take(&contexts_lock);
+    entry = table_find(&streams, identity);
+    has = entry && entry->stream.handle != handle;
+    lock_drop(&contexts_lock);
+    return has;
+}
+
+static int add_stream(
+        CUstream handle, uint64_t identity, const struct context *owner, struct stream *ret_stream)
+{
+    struct stream_entry *entry;
+
     lock_take(&contexts_lock);
     entry = streams.count < STREAMS_MAX ? table_add(&streams, identity) : NULL;
     if (entry && !entry->stream.handle) { /* no other thread was here first */
         entry->stream.handle = handle;
-        entry->stream.context = owner.generation;
-        entry->stream.device = owner.device;
-        entry->stream.number = next_number(handle, owner.device);
+        entry->stream.context = owner->generation;
+        entry->stream.device = owner->device;
+        entry->stream.number = next_number(handle, owner->device);
         entry->stream.per_thread = handle == CU_STREAM_PER_THREAD;
         entry->owner = entry->stream.per_thread ? thread_number() : 0;
     }
+    if (entry && entry->stream.handle != handle) /* another stream took the number just now */
+        entry = NULL;
     if (entry)
         *ret_stream = entry->stream;
     lock_drop(&contexts_lock);
     if (entry && handle == CU_STREAM_PER_THREAD)
         expect_end();
     return entry ? 0 : -ENOSPC;
+}
+
+int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
+{
+    struct context here, owner;
+    uint64_t identity;
+    int r = context_here(&here);
+
+    handle = stream_named(handle, per_thread_call);
+    if (r == 0)
+        r = ask_identity(handle, &here, &identity);
+    if (r != 0)
+        return r;
+    if (find_stream(handle, identity, ret_stream)) {
+        remember(ret_stream);
+        return 0;
+    }
+    r = ask_context(handle, &here, &owner);
+    if (r != 0)
+        return r;
+    if (has_number_of_another(handle, identity))
+        identity = second_identity(identity, &owner);
+    if (find_stream(handle, identity, ret_stream))
+        return 0;
+    count_named(handle, owner.device);
+    return add_stream(handle, identity, &owner, ret_stream);
 }
 
 bool stream_enter(uint64_t identity, struct stream *ret_stream)
@@ -697,18 +755,23 @@ void stream_leave(uint64_t identity)
 
 uint64_t stream_identity(CUstream handle)
 {
-    const struct stream_entry *entry;
+    const struct context nowhere = {.generation = 0};
+    const struct stream_entry *entry = NULL;
     uint64_t identity = 0;
 
-    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+    if (!handle || is_default(handle))
         return 0;
     /* Without a current context the driver does not say; then the handle is looked for, as below 12.0. */
-    if (REAL_HAS(cuStreamGetId) && ask_identity(handle, 0, &identity) != 0)
+    if (REAL_HAS(cuStreamGetId) && ask_identity(handle, &nowhere, &identity) != 0)
         identity = 0;
     lock_take(&contexts_lock);
-    entry = identity ? table_find(&streams, identity) : table_next(&streams, NULL);
-    while (!identity && entry && entry->stream.handle != handle)
-        entry = table_next(&streams, entry);
+    if (identity)
+        entry = table_find(&streams, identity);
+    if (!identity || (entry && entry->stream.handle != handle)) {
+        entry = table_next(&streams, NULL);
+        while (entry && entry->stream.handle != handle)
+            entry = table_next(&streams, entry);
+    }
     identity = entry ? entry->stream.identity : 0;
     lock_drop(&contexts_lock);
     return identity;
@@ -721,7 +784,7 @@ uint64_t stream_capture_key(CUstream handle, bool per_thread_call)
 
     handle = stream_named(handle, per_thread_call);
     if (handle != CU_STREAM_PER_THREAD || context_here(&here) != 0
-            || ask_identity(handle, here.generation, &identity) != 0)
+            || ask_identity(handle, &here, &identity) != 0)
         return (uintptr_t)handle;
     return identity << 1 | 1;
 }

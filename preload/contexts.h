@@ -7,6 +7,11 @@
  *
  *     CUcontext ─ cuCtxGetId, or a count of our own below 12.0 ─► generation ─► device, events (driver.c)
  *     CUstream  ─ cuStreamGetId in the calling thread ──────────► identity ───► handle, generation, owner thread
+ *     0, 1, 2   ─ the current context, and the calling thread ──► identity
+ *
+ * The driver's numbers of default streams may count within a context (as CUPTI's do), so the identity of a default stream is made of
+ * its context and, if it is a thread's own, of the thread. Where two streams that are alive have one number, so is that of the
+ * second one made of its context and the number.
  *
  * Handles 0, 1 and 2 are normalised first: 0 is the legacy stream in a plain call and the thread's own in a _ptsz call.
  * Two threads' per-thread streams are two streams, and only the owner can record on its own (R69). They end with their
@@ -44,6 +49,8 @@ struct context {
     uint64_t generation;
     CUcontext handle;
     int device;
+    /* how many contexts were noted up to it: small, and never used again */
+    uint32_t serial;
 };
 
 /* The calling thread's current context, noted if it is new. 0, or the driver's code, or -ENOENT if there is none. */

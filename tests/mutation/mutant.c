@@ -33,6 +33,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,9 +297,15 @@ enum {
 };
 static _Atomic(uint64_t) default_streams[DEFAULT_STREAMS];
 
+/* The context of a default stream is in the upper half of its identity, the thread in the lower. */
+static uint64_t place_of(uint64_t identity)
+{
+    return (identity ^ identity >> 32) % DEFAULT_STREAMS;
+}
+
 static bool is_default_stream(uint64_t identity)
 {
-    return identity && atomic_load(&default_streams[identity % DEFAULT_STREAMS]) == identity;
+    return identity && atomic_load(&default_streams[place_of(identity)]) == identity;
 }
 
 int __real_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -416,6 +423,22 @@ static uint64_t one_of(_Atomic(uint64_t) *first, uint64_t identity)
     return identity ? none : 0;
 }
 
+/* A default stream is taken for the one that had its number first, in whichever context. */
+static void forget_context(struct stream *io_stream)
+{
+    static struct stream first[2]; /* guarded by the lock: the legacy one, and that of one thread */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct stream *known = &first[io_stream->per_thread];
+
+    if (io_stream->handle != CU_STREAM_LEGACY && !io_stream->per_thread)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    if (!known->identity)
+        *known = *io_stream;
+    *io_stream = *known;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
 {
     static _Atomic(uint64_t) first_stream;
@@ -426,10 +449,11 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
         atomic_store(&stream_meetings[i], 0); /* those that were counted as they were named */
 
     if (r == 0 && ret_stream->handle == CU_STREAM_LEGACY)
-        atomic_store(
-                &default_streams[ret_stream->identity % DEFAULT_STREAMS], ret_stream->identity);
+        atomic_store(&default_streams[place_of(ret_stream->identity)], ret_stream->identity);
     if (r == 0 && ret_stream->per_thread)
         thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
+    if (r == 0 && is_off[MUTANT_NUMBERS])
+        forget_context(ret_stream);
     if (r == 0 && is_off[MUTANT_STREAM])
         ret_stream->identity = one_of(&first_stream, ret_stream->identity);
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)

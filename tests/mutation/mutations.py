@@ -173,6 +173,8 @@ PROGRAMS = {
     "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
     "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
     "sticky": Program([str(UNIT / "errors_gpa_test"), "r34_after_a_sticky_error_nothing_is_recycled"], ()),
+    "two_contexts": Program([str(UNIT / "stream_order_dlsym_test"),
+                             "r69_default_streams_that_are_numbered_within_a_context_are_two"], ()),
     "refused": Program([str(UNIT / "errors_gpa_test"), "r01_r26_a_question_that_is_refused_says_nothing_about_the_work"], ()),
     "default_stream": Program([str(UNIT / "hooks_dlsym_test"),
                                "r69_a_free_on_the_default_stream_joins_the_blocking_streams"], ()),
@@ -263,6 +265,7 @@ MUTATIONS = {
     "quick-stream": (ORACLE, ["streams_stream", "streams_recorded"]),
     "freeze": (RED, ["sticky"]),
     "asked": (RED, ["refused"]),
+    "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),
     "early-end": (RED, ["ended"]),
 }
