@@ -382,6 +382,8 @@ static int alloc(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_s
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (piece->token && piece->token->queue != stream->queue)
         r = wait_for(stream, piece->token);
+    if (r == 0) /* an operation of the stream: what comes behind it comes behind all that it waits for */
+        r = sim_stream_submit(stream, sim_stream_make_nothing("cuMemAllocAsync"));
     if (r)
         return r;
     take(piece, size);

@@ -124,6 +124,28 @@ TEST(one_stream_gets_its_own_memory_back_at_once)
     CHECK_EQ(sim_figures().faults, 0);
 }
 
+TEST(an_allocation_is_an_operation_of_its_stream)
+{
+    unsigned char *host = NULL;
+    CUstream first, second;
+    CUdeviceptr from;
+
+    setenv("SIMCUDA_SCHED", "lazy", 1);
+    sim_start();
+    CU(cuStreamCreate(&first, CU_STREAM_DEFAULT));
+    CU(cuStreamCreate(&second, CU_STREAM_DEFAULT));
+    CU(cuMemHostAlloc((void **)&host, MIB, 0));
+    CU(cuMemAlloc_v2(&from, MIB));
+    CU(cuMemsetD8Async(from, 7, MIB, first));
+    CU(cuMemcpyDtoHAsync_v2(host, from, MIB, first));
+    (void)take(
+            MIB, NULL); /* the default stream: behind the first stream, and before the second one */
+    CU(cuMemsetD8Async(from, 9, MIB, second));
+    CU(cuStreamSynchronize(second));
+    CHECK_EQ(host[0], 7);
+    CHECK_EQ(host[MIB - 1], 7);
+}
+
 TEST(an_event_lets_another_stream_have_it)
 {
     CUdeviceptr a, b;
