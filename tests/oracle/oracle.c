@@ -2,7 +2,7 @@
 /*
  * oracle.c - random legal programs against the simulated device, one process for each seed.
  *
- *     oracle [--late] [--free-running] [--anchors] [--uncaptured] FIRST COUNT
+ *     oracle [--late] [--free-running] [--anchors] [--uncaptured] [--dense] FIRST COUNT
  *
  * Runs the seeds FIRST .. FIRST+COUNT-1, each in a child that knows nothing of the others, until one of them fails; prints
  * what they have exercised. The seed also decides how the device schedules, unless SIMCUDA_SCHED and its kin say it.
@@ -12,12 +12,13 @@
  *     --free-running  the actors do not take turns: seeds are not repeatable any more
  *     --anchors       blocks that are not used after a range "P" has ended
  *     --uncaptured    no captures, beside which nothing could come back to the device
+ *     --dense         few streams and blocks, every word of the driver (dense.h)
  *     --verbose       says what is born, freed and ended
  *
  * Exit status: 0; 1 stale data; 2 wrong use; 3 a driver call failed; 77 no simulated device; 86 the oracle; 99 a seed that
  * hangs; 128 + n a signal. The command that repeats a failing seed is printed.
  */
-#include "tests/oracle/seedworld.h"
+#include "tests/oracle/dense.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 
 enum {
     PATIENCE = 60, /* seconds for a seed */
+    DENSE_PATIENCE = 30,
     HANGS = 99,
 };
 
@@ -73,7 +75,10 @@ static void set_device(uint64_t seed)
     (void)setenv("SIMCUDA_SCHED", schedules[seed % 4], 0);
     (void)setenv("SIMCUDA_LAG", seed % 3 ? "0" : seed % 2 ? "6" : "40", 0);
     (void)setenv("SIMCUDA_DEVICES", "2", 0);
-    (void)setenv("SIMCUDA_MEMORY", seed % 5 || world.late ? "512M" : "160M", 0);
+    if (world.dense)
+        (void)setenv("SIMCUDA_MEMORY", seed % 3 ? "4096M" : "512M", 0);
+    else
+        (void)setenv("SIMCUDA_MEMORY", seed % 5 || world.late ? "512M" : "160M", 0);
 }
 
 static void add_figures(struct seed_figures *to, const struct seed_figures *from)
@@ -105,6 +110,17 @@ static void empty_letters(void)
         }
 }
 
+static void finish_seed(struct seed_figures *figures)
+{
+    device_figures(figures);
+    if (figures->faults || (!world.dense && figures->captures_invalidated)) {
+        (void)fprintf(stderr, "seed %llu: faults %llu, captures invalidated %llu\n",
+                (unsigned long long)world.seed, (unsigned long long)figures->faults,
+                (unsigned long long)figures->captures_invalidated);
+        exit(3);
+    }
+}
+
 static void run_seed(struct seed_figures *figures)
 {
     struct actor *actors = world.actors;
@@ -112,6 +128,12 @@ static void run_seed(struct seed_figures *figures)
     if (!world_find_driver()) {
         (void)fprintf(stderr, "SKIP: no simulated device under LD_LIBRARY_PATH\n");
         exit(77);
+    }
+    if (world.dense) {
+        dense_run(figures);
+        figures->dense_seeds++;
+        finish_seed(figures);
+        return;
     }
     world.actors_count = 2 + (int)(world.seed % 2);
     world.acting = world.actors_count;
@@ -131,13 +153,7 @@ static void run_seed(struct seed_figures *figures)
     home_current(&world.first);
     empty_letters();
     actor_check_slots(&world.first);
-    device_figures(figures);
-    if (figures->faults || figures->captures_invalidated) {
-        (void)fprintf(stderr, "seed %llu: faults %llu, captures invalidated %llu\n",
-                (unsigned long long)world.seed, (unsigned long long)figures->faults,
-                (unsigned long long)figures->captures_invalidated);
-        exit(3);
-    }
+    finish_seed(figures);
 }
 
 /* ---- many ----------------------------------------------------------------------------------- */
@@ -167,7 +183,7 @@ static int child(uint64_t seed, struct seed_figures *figures)
         struct seed_figures mine = {0};
 
         (void)close(ends[0]);
-        (void)alarm(PATIENCE);
+        (void)alarm(world.dense ? DENSE_PATIENCE : PATIENCE);
         set_device(seed);
         world.seed = seed;
         run_seed(&mine);
@@ -205,11 +221,13 @@ int main(int argc, char **argv)
         world.free_running |= strcmp(argv[at], "--free-running") == 0;
         world.anchors |= strcmp(argv[at], "--anchors") == 0;
         world.uncaptured |= strcmp(argv[at], "--uncaptured") == 0;
+        world.dense |= strcmp(argv[at], "--dense") == 0;
         world.verbose |= strcmp(argv[at], "--verbose") == 0;
     }
     if (argc - at != 2) {
         (void)fprintf(stderr,
-                "usage: oracle [--late] [--free-running] [--anchors] [--uncaptured] FIRST COUNT\n");
+                "usage: oracle [--late] [--free-running] [--anchors] [--uncaptured] [--dense] "
+                "FIRST COUNT\n");
         return 2;
     }
     first = strtoull(argv[at], NULL, 10);

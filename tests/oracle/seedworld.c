@@ -41,6 +41,11 @@ bool world_find_driver(void)
     ok &= find(library, "simcuda_witness_birth", &cu.born);
     ok &= find(library, "simcuda_witness_death", &cu.dies);
     ok &= find(library, "simcuda_witness_step", &cu.step);
+    ok &= find(library, "simcuda_fail_next", &cu.fail_next);
+    ok &= find(library, "simcuda_fail_clear", &cu.fail_clear);
+    ok &= find(library, "simcuda_park_next", &cu.park_next);
+    ok &= find(library, "simcuda_wait_parked", &cu.wait_parked);
+    ok &= find(library, "simcuda_unpark", &cu.unpark);
     return ok;
 }
 

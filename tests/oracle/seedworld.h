@@ -18,6 +18,7 @@
 #define KEDGE_TESTS_ORACLE_SEEDWORLD_H
 
 #include "tests/sim/program_abi.h"
+#include "tests/sim/sim_abi.h"
 #include "tests/sim/simcuda.h"
 
 #include <pthread.h>
@@ -39,7 +40,16 @@
     X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)            \
     X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuLaunchHostFunc) X(cuStreamAddCallback)    \
     X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventDestroy_v2)   \
-    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) X(cuGraphExecDestroy)
+    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) X(cuGraphExecDestroy)       \
+    X(cuGraphLaunch_ptsz) X(cuGraphUpload) X(cuGraphUpload_ptsz) X(cuGraphCreate) X(cuGraphClone)  \
+    X(cuGraphAddMemsetNode) X(cuGraphMemsetNodeSetParams) X(cuGraphNodeFindInClone)                \
+    X(cuGraphAddMemcpyNode) X(cuGraphMemcpyNodeSetParams) X(cuGraphAddNode_v2)                     \
+    X(cuStreamBeginCaptureToGraph) X(cuStreamQuery) X(cuStreamQuery_ptsz)                          \
+    X(cuStreamSynchronize_ptsz) X(cuStreamWaitEvent_ptsz) X(cuStreamWaitValue32_v2)                \
+    X(cuStreamWaitValue32_v2_ptsz) X(cuLaunchHostFunc_ptsz) X(cuStreamAddCallback_ptsz)            \
+    X(cuEventRecord_ptsz) X(cuEventRecordWithFlags) X(cuEventRecordWithFlags_ptsz)                 \
+    X(cuMemAllocFromPoolAsync_ptsz) X(cuMemsetD32Async_ptsz) X(cuMemsetD2D32Async)                 \
+    X(cuMemsetD2D32Async_ptsz) X(cuMemcpyDtoHAsync_v2_ptsz)
 /* clang-format on */
 
 struct seed_driver {
@@ -50,6 +60,11 @@ struct seed_driver {
     __typeof__(&simcuda_witness_birth) born;
     __typeof__(&simcuda_witness_death) dies;
     __typeof__(&simcuda_witness_step) step;
+    __typeof__(&simcuda_fail_next) fail_next;
+    __typeof__(&simcuda_fail_clear) fail_clear;
+    __typeof__(&simcuda_park_next) park_next;
+    __typeof__(&simcuda_wait_parked) wait_parked;
+    __typeof__(&simcuda_unpark) unpark;
 };
 
 extern struct seed_driver cu;
@@ -105,7 +120,33 @@ enum {
     X(anchors) \
     X(data_checks) \
     X(turns) \
-    X(free_running)
+    X(free_running) \
+    X(dense_seeds) \
+    X(dense_streams) \
+    X(dense_events) \
+    X(dense_host_functions) \
+    X(dense_fills) \
+    X(dense_checks) \
+    X(dense_stream_frees) \
+    X(dense_sync_frees) \
+    X(dense_barriers) \
+    X(dense_stalls) \
+    X(dense_parks) \
+    X(dense_bare) \
+    X(dense_churns) \
+    X(dense_captures) \
+    X(dense_captured) \
+    X(dense_spoilt) \
+    X(captures_dropped) \
+    X(dense_crowds) \
+    X(dense_launches) \
+    X(dense_set_params) \
+    X(dense_clones) \
+    X(dense_children) \
+    X(dense_pools) \
+    X(dense_orphans) \
+    X(dense_pool_crowds) \
+    X(dense_ends)
 /* clang-format on */
 
 /* And what the device counted meanwhile. */
@@ -259,6 +300,7 @@ struct seed_world {
     bool late;         /* also what CUDA leaves open and kedge promises: not legal natively */
     bool anchors;
     bool uncaptured;
+    bool dense;        /* dense.h */
     bool verbose;      /* births and deaths are printed */
     struct home first; /* device 0's primary context */
     struct actor actors[SEED_ACTORS];

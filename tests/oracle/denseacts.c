@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/oracle/dense.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    TRIES = 12,
+    SLOW = 98, /* exit status */
+};
+
+/* Seconds, far above what an act takes: kedge's longest wait is 10, and a thread stands for 2 at most. */
+#define STALL_S 7.0
+#define PARK_S  1.7
+
+static struct {
+    int weight;
+    bool always; /* a seed must have it */
+    bool (*act)(struct hand *me);
+    int mine; /* the seed's weight */
+} acts[] = {
+        {14, true, act_alloc_stream, 0},
+        {9, false, act_alloc_sync, 0},
+        {14, true, act_free_stream, 0},
+        {8, true, act_free_sync, 0},
+        {22, true, act_fill, 0},
+        {12, true, act_check, 0},
+        {3, false, act_copy, 0},
+        {8, false, act_event_record, 0},
+        {9, false, act_event_wait, 0},
+        {2, false, act_event_renew, 0},
+        {4, false, act_host_function, 0},
+        {8, true, act_wait, 0},
+        {5, false, act_flow_open, 0},
+        {3, false, act_flow_close, 0},
+        {1, false, act_churn, 0},
+        {2, false, act_stall, 0},
+        {5, false, act_film_begin, 0},
+        {8, false, act_film_add, 0},
+        {5, true, act_film_end, 0},
+        {1, false, act_film_stream_gone, 0},
+        {5, false, act_graph_make, 0},
+        {8, false, act_graph_launch, 0},
+        {6, true, act_graph_drop, 0},
+        {1, false, act_crowd_begin, 0},
+        {1, true, act_crowd_end, 0},
+        {3, false, act_pool_make, 0},
+        {2, false, act_pool_destroy, 0},
+        {2, false, act_pool_trim, 0},
+        {1, false, act_pool_crowd, 0},
+        {2, false, act_home_end, 0},
+        {1, false, act_memory_info, 0},
+};
+
+enum {
+    ACTS = sizeof(acts) / sizeof(*acts)
+};
+
+/* Each seed does without some of them and has more of others: so that few of them meet often. */
+void dense_weigh(void)
+{
+    static const int times[] = {0, 1, 1, 4};
+
+    for (int i = 0; i < ACTS; i++) {
+        int by = times[dense_pick(4)];
+
+        acts[i].mine = acts[i].weight * (acts[i].always && by == 0 ? 1 : by);
+    }
+}
+
+static int pick_act(void)
+{
+    int sum = 0, what;
+
+    for (int i = 0; i < ACTS; i++)
+        sum += acts[i].mine;
+    what = dense_pick(sum);
+    for (int i = 0; i < ACTS; i++) {
+        what -= acts[i].mine;
+        if (what < 0)
+            return i;
+    }
+    return 0;
+}
+
+static void time_passes(void)
+{
+    if (dense.stall.n && --dense.stall_left <= 0)
+        flow_unstall();
+}
+
+/* A call that natively does not wait has waited for what the host, or another thread, does later. */
+static void judge_time(const struct timespec *begin)
+{
+    double limit = dense.stall.n ? STALL_S : PARK_S, took;
+    struct timespec end;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    took = (double)(end.tv_sec - begin->tv_sec) + (double)(end.tv_nsec - begin->tv_nsec) * 1e-9;
+    if (took < limit)
+        return;
+    (void)fprintf(stderr, "seed %llu: slow: an act took %.1f s while %s\n",
+            (unsigned long long)world.seed, took,
+            dense.stall.n ? "a stream waits for the host" : "a thread stands in a call");
+    _Exit(SLOW);
+}
+
+void dense_act(struct hand *me)
+{
+    bool judged = dense.stall.n || dense.away >= 0, done = false;
+    struct timespec begin;
+
+    if (dense.away >= 0) { /* who stands in a call is there before the others act */
+        (void)cu.wait_parked(1);
+        COUNT(dense_parks);
+    }
+    cu.step();
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (me->number == DENSE_HANDS - 1)
+        done = act_bare(me);
+    for (int i = 0; i < TRIES && !done && me->number < DENSE_HANDS - 1; i++)
+        done = acts[pick_act()].act(me);
+    if (judged && (dense.stall.n || dense.away >= 0))
+        judge_time(&begin);
+    time_passes();
+}

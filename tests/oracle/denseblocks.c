@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/oracle/dense.h"
+
+#include "tests/trainers/kernels_host.h"
+
+enum {
+    ROWS = 8, /* of a block that are written and read: a large block's other pages stay untouched */
+    ROW_WORDS = 4,
+    WHOLE = 65536, /* blocks up to here are written in full */
+};
+
+#define MIB ((uint64_t)1 << 20)
+
+/* ---- what must fit -------------------------------------------------------------------------- */
+
+/* Bytes of storage that a block may keep from others: a small one a whole chunk of a pool of the driver's. */
+static uint64_t memory_kept(uint64_t bytes)
+{
+    if (bytes && bytes < 32 * MIB)
+        return 32 * MIB;
+    return (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+}
+
+static bool limbo_is_over(const struct limbo *limbo)
+{
+    return limbo->graphs == 0 && (limbo->freed.n == 0 || limbo->synchronised);
+}
+
+void limbo_add(int device, uint64_t bytes, struct dense_at freed, unsigned graphs)
+{
+    for (int i = 0; i < DENSE_LIMBO; i++) {
+        struct limbo *limbo = &dense.limbo[i];
+
+        if (limbo->bytes && !limbo_is_over(limbo))
+            continue;
+        *limbo = (struct limbo){memory_kept(bytes), device, freed, graphs, false};
+        return;
+    }
+    dense_wrong("too much is freed at once", DENSE_LIMBO, 0);
+}
+
+void limbo_synchronised(void)
+{
+    for (int i = 0; i < DENSE_LIMBO; i++)
+        dense.limbo[i].synchronised |= order_is_known(dense.limbo[i].freed);
+}
+
+void limbo_without_graph(int graph)
+{
+    for (int i = 0; i < DENSE_LIMBO; i++)
+        dense.limbo[i].graphs &= ~(1U << graph);
+}
+
+static uint64_t memory_taken(int device)
+{
+    /* pools that keep what they have; on a small device none does */
+    uint64_t taken = device || dense.small ? 0 : (uint64_t)dense.crowd_pools_count * 32 * MIB;
+
+    for (int i = 0; i < DENSE_BLOCKS; i++)
+        if (dense.blocks[i].kind != BLOCK_NONE && dense.blocks[i].device == device)
+            taken += memory_kept(dense.blocks[i].bytes);
+    for (int i = 0; i < DENSE_LIMBO; i++)
+        if (dense.limbo[i].bytes && dense.limbo[i].device == device
+                && !limbo_is_over(&dense.limbo[i]))
+            taken += dense.limbo[i].bytes;
+    return taken;
+}
+
+/* What is documented: chunks that small blocks hold, storage on its way, and the room that a best fit leaves. */
+static uint64_t memory_slack(void)
+{
+    return dense.memory / 4 + 32 * MIB;
+}
+
+bool memory_fits(int device, uint64_t bytes)
+{
+    return memory_taken(device) + memory_kept(bytes) + memory_slack() <= dense.memory;
+}
+
+void memory_refused(int device, uint64_t bytes, const char *call)
+{
+    dense_say("%s of %llu bytes refused, %llu taken", call, (unsigned long long)bytes,
+            (unsigned long long)memory_taken(device));
+    if (memory_fits(device, bytes))
+        dense_wrong(call, CUDA_ERROR_OUT_OF_MEMORY, CUDA_SUCCESS);
+    COUNT(full_devices);
+}
+
+/* ---- birth ---------------------------------------------------------------------------------- */
+
+uint32_t block_value(void)
+{
+    return ++dense.values | 0x5a000000;
+}
+
+struct dense_block *block_pick(int device)
+{
+    for (int tries = 0; tries < 16; tries++) {
+        struct dense_block *block = &dense.blocks[dense_pick(DENSE_BLOCKS)];
+
+        if (block->kind != BLOCK_NONE && (device < 0 || block->device == device))
+            return block;
+    }
+    return NULL;
+}
+
+static struct dense_block *block_free_entry(void)
+{
+    int alive = 0;
+
+    for (int i = 0; i < DENSE_BLOCKS; i++)
+        alive += dense.blocks[i].kind != BLOCK_NONE;
+    if (alive >= (dense.small ? 6 : 12))
+        return NULL;
+    for (int i = 0; i < DENSE_BLOCKS; i++)
+        if (dense.blocks[i].kind == BLOCK_NONE)
+            return &dense.blocks[i];
+    return NULL;
+}
+
+static uint64_t block_bytes(void)
+{
+    if (dense.small && dense_chance(70))
+        return (24 + 4 * (uint64_t)dense_pick(20)) * MIB;
+    return dense.sizes[dense_pick(dense.sizes_count)];
+}
+
+static CUresult alloc_on(struct flow *flow, struct dense_block *block)
+{
+    bool ptsz;
+    CUstream handle = flow_handle(flow, &ptsz);
+
+    dense_home_enter(flow->home);
+    if (block->device == 0 && dense_chance(35)) {
+        int pool = dense_pick(DENSE_POOLS);
+
+        if (dense.pools[pool]) {
+            block->pool = pool;
+            COUNT(pool_allocs);
+            return ptsz ? cu.cuMemAllocFromPoolAsync_ptsz(
+                           &block->ptr, block->bytes, dense.pools[pool], handle)
+                        : cu.cuMemAllocFromPoolAsync(
+                                &block->ptr, block->bytes, dense.pools[pool], handle);
+        }
+    }
+    return ptsz ? cu.cuMemAllocAsync_ptsz(&block->ptr, block->bytes, handle)
+                : cu.cuMemAllocAsync(&block->ptr, block->bytes, handle);
+}
+
+bool act_alloc_stream(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    struct dense_block *block = block_free_entry();
+    CUresult result;
+
+    if (!flow || !block)
+        return false;
+    *block = (struct dense_block){.bytes = block_bytes(),
+            .home = flow->home,
+            .device = dense.homes[flow->home].device,
+            .pool = -1};
+    if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
+        return false;
+    result = alloc_on(flow, block);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        memory_refused(block->device, block->bytes, "cuMemAllocAsync");
+        return true;
+    }
+    world_must(result, "cuMemAllocAsync", __FILE__, __LINE__);
+    cu.born(block->ptr, block->bytes,
+            flow->handle                        ? flow->handle
+                    : flow->kind == LANE_THREAD ? CU_STREAM_PER_THREAD
+                                                : CU_STREAM_LEGACY);
+    block->kind = BLOCK_STREAM;
+    block->writer = order_submit(flow);
+    COUNT(stream_allocs);
+    dense_say("block %d, 0x%llx + %llu, allocated on %d%s", (int)(block - dense.blocks), block->ptr,
+            (unsigned long long)block->bytes, flow_index(flow),
+            block->pool >= 0 ? ", own pool" : "");
+    return true;
+}
+
+bool act_alloc_sync(struct hand *me)
+{
+    int home = dense_chance(60) ? 0 : dense_pick(DENSE_HOMES);
+    struct dense_block *block = block_free_entry();
+    CUresult result;
+
+    if (!block || !dense_home_is_usable(home) || !flow_is_safe(me)
+            || order_device_is_stalled(dense.homes[home].device))
+        return false;
+    *block = (struct dense_block){
+            .bytes = block_bytes(), .home = home, .device = dense.homes[home].device, .pool = -1};
+    if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
+        return false;
+    dense_home_enter(home);
+    result = cu.cuMemAlloc_v2(&block->ptr, block->bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        memory_refused(block->device, block->bytes, "cuMemAlloc");
+        return true;
+    }
+    world_must(result, "cuMemAlloc_v2", __FILE__, __LINE__);
+    cu.born(block->ptr, block->bytes, SIMCUDA_NO_STREAM);
+    block->kind = BLOCK_SYNC;
+    COUNT(sync_allocs);
+    dense_say("block %d, 0x%llx + %llu, allocated in home %d", (int)(block - dense.blocks),
+            block->ptr, (unsigned long long)block->bytes, home);
+    return true;
+}
+
+/* ---- uses ----------------------------------------------------------------------------------- */
+
+static bool block_may_reach(const struct dense_block *block, const struct flow *flow)
+{
+    return dense.homes[flow->home].device == block->device
+            && (block->kind != BLOCK_SYNC || dense_home_is_usable(block->home));
+}
+
+bool block_may_write(const struct dense_block *block, const struct flow *flow)
+{
+    struct dense_clock next = order_next(flow);
+
+    return block_may_reach(block, flow) && order_is_before(block->writer, &next)
+            && order_are_before(&block->readers, &next);
+}
+
+static bool block_may_read(const struct dense_block *block, const struct flow *flow)
+{
+    struct dense_clock next = order_next(flow);
+
+    return block_may_reach(block, flow) && order_is_before(block->writer, &next);
+}
+
+void block_written(struct dense_block *block, struct dense_at at, uint32_t value)
+{
+    block->writer = at;
+    block->readers = (struct dense_clock){{0}};
+    block->value = value;
+    block->hashed = false;
+}
+
+static void block_read(struct dense_block *block, struct dense_at at)
+{
+    if (block->readers.at[at.flow] < at.n)
+        block->readers.at[at.flow] = at.n;
+}
+
+/* A flow on which the block may be used; sometimes one is ordered behind its last use for that. */
+static struct flow *flow_for(struct hand *me, const struct dense_block *block, bool write)
+{
+    struct flow *flow = NULL;
+
+    for (int tries = 0; tries < 8; tries++) {
+        flow = flow_pick(me, -1, block->device);
+        if (flow && (write ? block_may_write(block, flow) : block_may_read(block, flow)))
+            return flow;
+    }
+    if (!flow || !dense_chance(35) || !block->writer.n)
+        return NULL;
+    flow_follow(me, flow, &dense.flows[block->writer.flow]);
+    return (write ? block_may_write(block, flow) : block_may_read(block, flow)) ? flow : NULL;
+}
+
+static uint64_t block_pitch(const struct dense_block *block)
+{
+    return block->bytes / ROWS & ~(uint64_t)511;
+}
+
+/* Whether a kernel does it. */
+static bool fill(struct flow *flow, const struct dense_block *block, uint32_t value)
+{
+    uint64_t ptr = block->ptr, bytes = block->bytes;
+    void *params[] = {&ptr, &bytes, &value};
+    bool ptsz;
+    CUstream handle = flow_handle(flow, &ptsz);
+
+    dense_home_enter(flow->home);
+    if (bytes > WHOLE) {
+        if (ptsz)
+            DO(cuMemsetD2D32Async_ptsz(ptr, block_pitch(block), value, ROW_WORDS, ROWS, handle));
+        else
+            DO(cuMemsetD2D32Async(ptr, block_pitch(block), value, ROW_WORDS, ROWS, handle));
+    } else if (dense_chance(50)) {
+        if (ptsz)
+            DO(cuMemsetD32Async_ptsz(ptr, value, bytes / 4, handle));
+        else
+            DO(cuMemsetD32Async(ptr, value, bytes / 4, handle));
+    } else {
+        CUfunction kernel = dense.homes[flow->home].fill;
+
+        if (ptsz)
+            DO(cuLaunchKernel_ptsz(kernel, 1, 1, 1, 32, 1, 1, 0, handle, params, NULL));
+        else
+            DO(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, handle, params, NULL));
+        return true;
+    }
+    return false;
+}
+
+bool act_fill(struct hand *me)
+{
+    struct dense_block *block = block_pick(-1);
+    struct flow *flow = block ? flow_for(me, block, true) : NULL;
+    uint32_t value = block_value();
+    bool hashed;
+
+    if (!flow)
+        return false;
+    hashed = fill(flow, block, value);
+    block_written(block, order_submit(flow), value);
+    block->hashed = hashed;
+    COUNT(dense_fills);
+    dense_say("block %d filled on %d", (int)(block - dense.blocks), flow_index(flow));
+    return true;
+}
+
+int check_slot(void)
+{
+    for (int tries = 0; tries < 24; tries++) {
+        int slot = dense_pick(DENSE_CHECKS);
+
+        if (!dense.checks[slot].on)
+            return slot;
+    }
+    return -1;
+}
+
+void check_expect(int slot, uint32_t want, struct dense_at done, const char *what)
+{
+    dense.checks[slot] = (struct dense_check){true, want, done, what};
+}
+
+/* One word is copied to pinned memory, and looked at when the host may rely on it. */
+static bool check_word(struct flow *flow, struct dense_block *block, uint64_t offset)
+{
+    int slot = check_slot();
+    uint32_t want = block->value;
+    struct dense_at at;
+    CUstream handle;
+    bool ptsz;
+
+    if (slot < 0)
+        return false;
+    dense_home_enter(flow->home);
+    dense.pinned[slot] = 0;
+    handle = flow_handle(flow, &ptsz);
+    if (ptsz)
+        DO(cuMemcpyDtoHAsync_v2_ptsz(&dense.pinned[slot], block->ptr + offset, 4, handle));
+    else
+        DO(cuMemcpyDtoHAsync_v2(&dense.pinned[slot], block->ptr + offset, 4, handle));
+    at = order_submit(flow);
+    block_read(block, at);
+    if (block->hashed)
+        host_fill(&want, sizeof(want), want);
+    check_expect(slot, want, at, "a copied word");
+    return true;
+}
+
+bool act_check(struct hand *me)
+{
+    struct dense_block *block = block_pick(-1);
+    struct flow *flow = block && block->value ? flow_for(me, block, false) : NULL;
+
+    if (!flow)
+        return false;
+    if (block->bytes <= WHOLE)
+        return check_word(
+                flow, block, block->hashed ? 0 : (uint64_t)dense_pick((int)(block->bytes / 4)) * 4);
+    dense_say("block %d read on %d", (int)(block - dense.blocks), flow_index(flow));
+    return check_word(flow, block, (uint64_t)dense_pick(2) * block_pitch(block))
+            && check_word(flow, block,
+                    (uint64_t)(2 + dense_pick(ROWS - 2)) * block_pitch(block) + ROW_WORDS * 4 - 4);
+}
+
+bool act_copy(struct hand *me)
+{
+    struct dense_block *from = block_pick(-1);
+    struct dense_block *to = from ? block_pick(from->device) : NULL;
+    struct flow *flow;
+    struct dense_at at;
+
+    if (!to || to == from || from->bytes != to->bytes || from->bytes > 4 * MIB || !from->value)
+        return false;
+    flow = flow_for(me, to, true);
+    if (!flow || !block_may_read(from, flow))
+        return false;
+    dense_home_enter(flow->home);
+    if (from->home != to->home && from->kind == BLOCK_SYNC && to->kind == BLOCK_SYNC)
+        DO(cuMemcpyPeerAsync(to->ptr, dense.homes[to->home].handle, from->ptr,
+                dense.homes[from->home].handle, from->bytes,
+                flow->handle ? flow->handle
+                             : (flow->kind == LANE_THREAD ? CU_STREAM_PER_THREAD : NULL)));
+    else
+        DO(cuMemcpyDtoDAsync_v2(to->ptr, from->ptr, from->bytes,
+                flow->handle ? flow->handle
+                             : (flow->kind == LANE_THREAD ? CU_STREAM_PER_THREAD : NULL)));
+    at = order_submit(flow);
+    block_written(to, at, from->value);
+    to->hashed = from->hashed;
+    block_read(from, at);
+    return true;
+}
+
+/* ---- death ---------------------------------------------------------------------------------- */
+
+void block_dead(struct dense_block *block, struct dense_at freed)
+{
+    limbo_add(block->device, block->bytes, freed, block->graphs | graph_films());
+    for (int i = 0; i < DENSE_GRAPHS; i++)
+        if (block->graphs >> i & 1)
+            dense.graphs[i].stale = true;
+    block->kind = BLOCK_NONE;
+    block->graphs = 0;
+}
+
+static void free_on(struct flow *flow, const struct dense_block *block)
+{
+    bool ptsz;
+    CUstream handle = flow_handle(flow, &ptsz);
+
+    dense_home_enter(flow->home);
+    cu.dies(block->ptr,
+            handle                              ? handle
+                    : flow->kind == LANE_THREAD ? CU_STREAM_PER_THREAD
+                                                : CU_STREAM_LEGACY);
+    if (ptsz)
+        DO(cuMemFreeAsync_ptsz(block->ptr, handle));
+    else
+        DO(cuMemFreeAsync(block->ptr, handle));
+}
+
+bool act_free_stream(struct hand *me)
+{
+    struct dense_block *block = block_pick(-1), dying;
+    struct flow *flow = block && block->kind == BLOCK_STREAM ? flow_for(me, block, true) : NULL;
+
+    if (!flow)
+        return false;
+    dense_say("block %d freed on %d", (int)(block - dense.blocks), flow_index(flow));
+    dying = *block;
+    block_dead(block, (struct dense_at){flow_index(flow), flow->count + 1});
+    free_on(flow, &dying);
+    (void)order_submit(flow);
+    COUNT(dense_stream_frees);
+    return true;
+}
+
+/* cuMemFree waits for the block's context; what other contexts do to it, and all use of stream-ordered memory, must be over. */
+static bool may_free_sync(const struct dense_block *block)
+{
+    struct dense_clock uses = block->readers;
+
+    if (block->writer.n && uses.at[block->writer.flow] < block->writer.n)
+        uses.at[block->writer.flow] = block->writer.n;
+    for (int i = 0; i < DENSE_FLOWS; i++)
+        if (!order_is_known((struct dense_at){i, uses.at[i]})
+                && (block->kind == BLOCK_STREAM || dense.flows[i].home != block->home))
+            return false;
+    return true;
+}
+
+bool act_free_sync(struct hand *me)
+{
+    struct dense_block *block = block_pick(-1), dying;
+    struct dense_clock all;
+
+    if (!block || !flow_is_safe(me) || !may_free_sync(block)
+            || order_device_is_stalled(block->device)
+            || (block->kind == BLOCK_SYNC && !dense_home_is_usable(block->home)))
+        return false;
+    if (dense_chance(80) && dense_home_is_usable(block->home))
+        dense_home_enter(block->home);
+    else if (dense_home_is_usable(0))
+        dense_home_enter(0);
+    dense_say("block %d freed by cuMemFree", (int)(block - dense.blocks));
+    dying = *block;
+    all = order_of_home(block->home);
+    cu.dies(dying.ptr, SIMCUDA_NO_STREAM);
+    DO(cuMemFree_v2(dying.ptr));
+    block_dead(block, (struct dense_at){0});
+    COUNT(dense_sync_frees);
+    if (dying.kind == BLOCK_SYNC && dense.barrier) {
+        order_host_waited(&all);
+        COUNT(dense_barriers);
+    }
+    return true;
+}
+
+bool act_memory_info(struct hand *me)
+{
+    size_t available, total;
+
+    (void)me;
+    dense_home_enter(0);
+    DO(cuMemGetInfo_v2(&available, &total));
+    if (available > total)
+        dense_wrong("cuMemGetInfo", available, total);
+    return true;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void memory_must_be_there(int device, uint64_t bytes, bool on_stream)
+{
+    CUdeviceptr ptr;
+    CUresult result =
+            on_stream ? cu.cuMemAllocAsync(&ptr, bytes, NULL) : cu.cuMemAlloc_v2(&ptr, bytes);
+
+    if (result)
+        dense_wrong(device ? "all of device 1's memory, at the end"
+                           : "all of device 0's memory, at the end",
+                result, CUDA_SUCCESS);
+    if (on_stream)
+        DO(cuMemFreeAsync(ptr, NULL));
+    else
+        DO(cuMemFree_v2(ptr));
+    DO(cuCtxSynchronize());
+}
+
+void memory_end(struct hand *me)
+{
+    uint64_t most = dense.memory - dense.memory / 16 - 40 * MIB;
+    CUmemoryPool pool;
+
+    (void)me;
+    for (int i = 0; i < DENSE_BLOCKS; i++) {
+        struct dense_block *block = &dense.blocks[i];
+
+        if (block->kind == BLOCK_NONE)
+            continue;
+        dense_home_enter(block->home);
+        cu.dies(block->ptr, SIMCUDA_NO_STREAM);
+        DO(cuMemFree_v2(block->ptr));
+        block->kind = BLOCK_NONE;
+    }
+    for (int i = 0; i < DENSE_HOMES; i++) {
+        if (!dense.homes[i].handle || !dense.homes[i].primary)
+            continue;
+        dense_home_enter(i);
+        DO(cuCtxSynchronize());
+        if (dense_chance(30)) {
+            DO(cuDeviceGetDefaultMemPool(&pool, dense.homes[i].device));
+            DO(cuMemPoolTrimTo(pool, 0));
+        }
+        memory_must_be_there(dense.homes[i].device, most, dense_chance(50));
+        COUNT(dense_ends);
+    }
+}

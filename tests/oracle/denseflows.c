@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/oracle/dense.h"
+
+enum {
+    FLAG = DENSE_CHECKS
+}; /* the host's flag, behind the words of the checks */
+
+/* ---- which ---------------------------------------------------------------------------------- */
+
+int flow_index(const struct flow *flow)
+{
+    return (int)(flow - dense.flows);
+}
+
+bool flow_may(const struct hand *me, const struct flow *flow)
+{
+    return flow->state == FLOW_OPEN && !flow->filming && !flow->busy
+            && dense_home_is_usable(flow->home) && (flow->hand < 0 || flow->hand == me->number)
+            && !(flow->kind == LANE_LEGACY && dense.homes[flow->home].blocking_films);
+}
+
+struct flow *flow_pick(const struct hand *me, int home, int device)
+{
+    for (int tries = 0; tries < 24; tries++) {
+        struct flow *flow = &dense.flows[dense_pick(DENSE_FLOWS)];
+
+        if (flow_may(me, flow) && (home < 0 || flow->home == home)
+                && (device < 0 || dense.homes[flow->home].device == device))
+            return flow;
+    }
+    return NULL;
+}
+
+CUstream flow_handle(const struct flow *flow, bool *ret_ptsz)
+{
+    *ret_ptsz = false;
+    switch (flow->kind) {
+    case LANE_LEGACY:
+        return dense_chance(50) ? NULL : CU_STREAM_LEGACY;
+    case LANE_THREAD:
+        *ret_ptsz = dense_chance(60);
+        return *ret_ptsz && dense_chance(70) ? NULL : CU_STREAM_PER_THREAD;
+    default:
+        *ret_ptsz = dense_chance(15);
+        return flow->handle;
+    }
+}
+
+bool flow_is_safe(const struct hand *me)
+{
+    for (int i = 0; i < DENSE_FILMS; i++) {
+        const struct film *film = &dense.films[i];
+
+        if (!film->on || film->spoilt)
+            continue;
+        if (film->mode == CU_STREAM_CAPTURE_MODE_GLOBAL
+                || (film->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && film->hand == me->number))
+            return false;
+    }
+    return true;
+}
+
+/* ---- coming and going ----------------------------------------------------------------------- */
+
+struct flow *flow_open(int home, enum lane_kind kind, int hand)
+{
+    struct flow *flow = NULL;
+
+    for (int i = 0; i < DENSE_FLOWS && !flow; i++) {
+        struct flow *old = &dense.flows[i];
+        bool over = old->state == FLOW_CLOSED && dense.known.at[i] >= old->count;
+
+        if (old->state == FLOW_FREE || over)
+            flow = old;
+    }
+    if (!flow)
+        return NULL;
+    uint32_t count = flow->count; /* numbers go on, so that what names the old one is over */
+    *flow = (struct flow){
+            .state = FLOW_OPEN, .kind = kind, .home = home, .hand = hand, .count = count};
+    if (kind == LANE_BLOCKING || kind == LANE_NONBLOCKING) {
+        dense_home_enter(home);
+        DO(cuStreamCreate(
+                &flow->handle, kind == LANE_BLOCKING ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+        dense_say("stream %d of home %d, kind %d: %p", flow_index(flow), home, kind,
+                (void *)flow->handle);
+    }
+    return flow;
+}
+
+bool act_flow_open(struct hand *me)
+{
+    int home = dense_pick(DENSE_HOMES);
+    int open = 0;
+
+    (void)me;
+    for (int i = 0; i < DENSE_FLOWS; i++)
+        open += dense.flows[i].state == FLOW_OPEN;
+    if (!dense_home_is_usable(home) || open > 24)
+        return false;
+    COUNT(dense_streams);
+    return flow_open(home, dense_chance(65) ? LANE_BLOCKING : LANE_NONBLOCKING, -1) != NULL;
+}
+
+static void flow_close(struct hand *me, struct flow *flow)
+{
+    bool away = dense_chance(20) && dense_leave(me, "cuStreamDestroy_v2");
+
+    flow->busy = away;
+    DO(cuStreamDestroy_v2(flow->handle));
+    if (away)
+        dense_back(me);
+    flow->busy = false;
+    flow->state = FLOW_CLOSED;
+    COUNT(streams_ended);
+}
+
+bool act_flow_close(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    struct dense_clock next;
+
+    if (!flow || flow->kind == LANE_LEGACY || flow->kind == LANE_THREAD)
+        return false;
+    next = order_next(flow);
+    if (order_is_stalled(&next))
+        return false;
+    dense_home_enter(flow->home);
+    dense_say("stream %d is destroyed", flow_index(flow));
+    flow_close(me, flow);
+    return true;
+}
+
+/* More streams than a number of 16 bits has room for, each with a block; rare, for it takes a second. */
+bool act_churn(struct hand *me)
+{
+    int count = dense_chance(2) ? 66000 : 40;
+    CUdeviceptr ptr;
+    CUstream stream;
+
+    if (dense.stall.n || dense.small || !flow_is_safe(me) || graph_films()
+            || !dense_home_is_usable(0))
+        return false;
+    dense_home_enter(0);
+    for (int i = 0; i < count; i++) {
+        DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        DO(cuMemAllocAsync(&ptr, 4096, stream));
+        DO(cuMemFreeAsync(ptr, stream));
+        if (count > 1000)
+            DO(cuStreamSynchronize(stream)); /* or the device searches them all */
+        DO(cuStreamDestroy_v2(stream));
+    }
+    COUNT(dense_churns);
+    return true;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static struct dense_event *event_pick(void)
+{
+    struct dense_event *event = &dense.events[dense_pick(DENSE_EVENTS)];
+
+    return event->handle && dense_home_is_usable(event->home) ? event : NULL;
+}
+
+static void event_record(struct dense_event *event, struct flow *flow)
+{
+    bool ptsz;
+    CUstream handle = flow_handle(flow, &ptsz);
+
+    dense_home_enter(flow->home);
+    if (ptsz && dense_chance(30))
+        DO(cuEventRecordWithFlags_ptsz(event->handle, handle, 0));
+    else if (ptsz)
+        DO(cuEventRecord_ptsz(event->handle, handle));
+    else if (dense_chance(30))
+        DO(cuEventRecordWithFlags(event->handle, handle, 0));
+    else
+        DO(cuEventRecord(event->handle, handle));
+    (void)order_submit(flow);
+    event->recorded = true;
+    event->clock = flow->clock;
+    COUNT(dense_events);
+    dense_say("event %d recorded on %d%s", (int)(event - dense.events), flow_index(flow),
+            ptsz ? " (ptsz)" : "");
+}
+
+static void event_wait(const struct dense_event *event, struct flow *flow)
+{
+    bool ptsz;
+    CUstream handle = flow_handle(flow, &ptsz);
+
+    dense_home_enter(flow->home);
+    if (ptsz)
+        DO(cuStreamWaitEvent_ptsz(handle, event->handle, 0));
+    else
+        DO(cuStreamWaitEvent(handle, event->handle, 0));
+    (void)order_submit(flow);
+    order_join(&flow->clock, &event->clock);
+    dense_say("stream %d waits for event %d", flow_index(flow), (int)(event - dense.events));
+}
+
+/* An event belongs to a context. */
+static struct dense_event *event_of(int home)
+{
+    for (int tries = 0; tries < 6; tries++) {
+        struct dense_event *event = event_pick();
+
+        if (event && event->home == home)
+            return event;
+    }
+    return NULL;
+}
+
+bool act_event_record(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    struct dense_event *event = flow ? event_of(flow->home) : NULL;
+
+    if (!event)
+        return false;
+    event_record(event, flow);
+    return true;
+}
+
+bool act_event_wait(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    struct dense_event *event = event_pick();
+
+    if (!flow || !event || !event->recorded)
+        return false;
+    event_wait(event, flow);
+    return true;
+}
+
+void flow_follow(struct hand *me, struct flow *flow, struct flow *after)
+{
+    struct dense_event *event = flow_may(me, after) ? event_of(after->home) : NULL;
+
+    if (!event || !flow_may(me, flow))
+        return;
+    event_record(event, after);
+    event_wait(event, flow);
+}
+
+bool act_event_renew(struct hand *me)
+{
+    struct dense_event *event = &dense.events[dense_pick(DENSE_EVENTS)];
+    int home = dense_pick(DENSE_HOMES);
+
+    (void)me;
+    if (dense_chance(60))
+        home = 0;
+    if (!dense_home_is_usable(home) || (event->handle && !dense_home_is_usable(event->home)))
+        return false;
+    dense_home_enter(home);
+    if (event->handle)
+        DO(cuEventDestroy_v2(event->handle));
+    *event = (struct dense_event){.home = home};
+    DO(cuEventCreate(&event->handle, CU_EVENT_DISABLE_TIMING));
+    return true;
+}
+
+/* ---- host functions ------------------------------------------------------------------------- */
+
+struct host_note {
+    uint32_t *at;
+    uint32_t value;
+};
+
+static struct host_note host_notes[DENSE_CHECKS];
+
+static void host_write(void *data)
+{
+    const struct host_note *note = data;
+
+    *(volatile uint32_t *)note->at = note->value;
+}
+
+static void host_callback(CUstream stream, CUresult status, void *data)
+{
+    (void)stream;
+    (void)status;
+    host_write(data);
+}
+
+bool act_host_function(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    int slot = check_slot();
+    struct host_note *note;
+    CUstream handle;
+    bool ptsz;
+
+    if (!flow || slot < 0)
+        return false;
+    note = &host_notes[slot];
+    *note = (struct host_note){&dense.pinned[slot], block_value()};
+    dense.pinned[slot] = 0;
+    dense_home_enter(flow->home);
+    handle = flow_handle(flow, &ptsz);
+    if (dense_chance(50)) {
+        if (ptsz)
+            DO(cuLaunchHostFunc_ptsz(handle, host_write, note));
+        else
+            DO(cuLaunchHostFunc(handle, host_write, note));
+    } else if (ptsz) {
+        DO(cuStreamAddCallback_ptsz(handle, host_callback, note, 0));
+    } else {
+        DO(cuStreamAddCallback(handle, host_callback, note, 0));
+    }
+    check_expect(slot, note->value, order_submit(flow), "a word of a host function");
+    COUNT(dense_host_functions);
+    dense_say("host function on %d%s", flow_index(flow), ptsz ? " (ptsz)" : "");
+    return true;
+}
+
+/* ---- the host waits ------------------------------------------------------------------------- */
+
+static CUresult ask(const struct flow *flow, bool *ret_ptsz)
+{
+    CUstream handle = flow_handle(flow, ret_ptsz);
+
+    return *ret_ptsz ? cu.cuStreamQuery_ptsz(handle) : cu.cuStreamQuery(handle);
+}
+
+static bool wait_stream(struct flow *flow)
+{
+    struct dense_clock next = order_next(flow), mine = flow->clock;
+    bool asks = dense_chance(30), ptsz;
+    CUresult result;
+    CUstream handle;
+
+    dense_home_enter(flow->home);
+    if (order_is_stalled(&next)) {
+        if (!order_is_stalled(&mine))
+            return false;
+        result = ask(flow, &ptsz);
+        if (result != CUDA_ERROR_NOT_READY)
+            dense_wrong("a query of a stream that waits", result, CUDA_ERROR_NOT_READY);
+        return true;
+    }
+    if (asks) {
+        do
+            result = ask(flow, &ptsz);
+        while (result == CUDA_ERROR_NOT_READY && dense_chance(90));
+        if (result == CUDA_ERROR_NOT_READY)
+            return true;
+        world_must(result, "cuStreamQuery", __FILE__, __LINE__);
+    } else {
+        handle = flow_handle(flow, &ptsz);
+        if (ptsz)
+            DO(cuStreamSynchronize_ptsz(handle));
+        else
+            DO(cuStreamSynchronize(handle));
+    }
+    order_host_waited(&mine);
+    if (!asks)
+        limbo_synchronised();
+    dense_say("host %s stream %d", asks ? "has asked for" : "waits for", flow_index(flow));
+    return true;
+}
+
+static bool wait_event(const struct dense_event *event)
+{
+    CUresult result;
+
+    if (!event->recorded)
+        return false;
+    if (order_is_stalled(&event->clock)) {
+        result = cu.cuEventQuery(event->handle);
+        if (result != CUDA_ERROR_NOT_READY)
+            dense_wrong("a query of an event that waits", result, CUDA_ERROR_NOT_READY);
+        return true;
+    }
+    if (dense_chance(50)) {
+        DO(cuEventSynchronize(event->handle));
+        order_host_waited(&event->clock);
+        limbo_synchronised();
+    } else {
+        do
+            result = cu.cuEventQuery(event->handle);
+        while (result == CUDA_ERROR_NOT_READY && dense_chance(90));
+        if (result == CUDA_ERROR_NOT_READY)
+            return true;
+        world_must(result, "cuEventQuery", __FILE__, __LINE__);
+    }
+    dense_say("host waits for event %d", (int)(event - dense.events));
+    order_host_waited(&event->clock);
+    return true;
+}
+
+static bool wait_home(int home)
+{
+    struct dense_clock all = order_of_home(home);
+
+    if (!dense_home_is_usable(home) || dense.homes[home].films || order_is_stalled(&all))
+        return false;
+    dense_home_enter(home);
+    DO(cuCtxSynchronize());
+    dense_say("host waits for home %d", home);
+    order_host_waited(&all);
+    limbo_synchronised();
+    return true;
+}
+
+bool act_wait(struct hand *me)
+{
+    int what = dense_pick(100);
+    struct dense_event *event;
+    struct flow *flow;
+
+    if (!flow_is_safe(me))
+        return false;
+    if (what < 45) {
+        flow = flow_pick(me, -1, -1);
+        return flow && wait_stream(flow);
+    }
+    if (what < 80) {
+        event = event_pick();
+        return event && wait_event(event);
+    }
+    return wait_home(dense_pick(DENSE_HOMES));
+}
+
+/* ---- a stream waits for the host ------------------------------------------------------------ */
+
+bool act_stall(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, -1);
+    uint32_t *flag = &dense.pinned[FLAG];
+    CUstream handle;
+    bool ptsz;
+
+    if (dense.stall.n || dense.away >= 0 || !flow || flow->kind == LANE_LEGACY)
+        return false;
+    dense.stalls++;
+    dense_home_enter(flow->home);
+    handle = flow_handle(flow, &ptsz);
+    if (ptsz)
+        DO(cuStreamWaitValue32_v2_ptsz(
+                handle, (CUdeviceptr)(uintptr_t)flag, dense.stalls, CU_STREAM_WAIT_VALUE_GEQ));
+    else
+        DO(cuStreamWaitValue32_v2(
+                handle, (CUdeviceptr)(uintptr_t)flag, dense.stalls, CU_STREAM_WAIT_VALUE_GEQ));
+    dense.stall = order_submit(flow);
+    dense.stall_left = 4 + dense_pick(16);
+    COUNT(dense_stalls);
+    dense_say("stream %d waits for the host", flow_index(flow));
+    return true;
+}
+
+void flow_unstall(void)
+{
+    if (!dense.stall.n)
+        return;
+    dense_say("the host lets it go on");
+    *(volatile uint32_t *)&dense.pinned[FLAG] = dense.stalls;
+    dense.stall = (struct dense_at){0};
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/oracle/dense.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static CUmemoryPool pool_new(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+    cuuint64_t keep = UINT64_MAX;
+    CUmemoryPool pool;
+
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    DO(cuMemPoolCreate(&pool, &props));
+    if (!dense.small && dense_chance(30))
+        DO(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    return pool;
+}
+
+bool act_pool_make(struct hand *me)
+{
+    int index = dense_pick(DENSE_POOLS);
+
+    (void)me;
+    if (dense.pools[index])
+        return false;
+    dense.pools[index] = pool_new();
+    COUNT(dense_pools);
+    return true;
+}
+
+/* Its blocks live on; what is freed of them later goes back to the device. */
+bool act_pool_destroy(struct hand *me)
+{
+    int index = dense_pick(DENSE_POOLS);
+    CUmemoryPool pool = dense.pools[index];
+
+    (void)me;
+
+    if (!pool)
+        return false;
+    dense.pools[index] = NULL;
+    dense_say("pool %d is destroyed", index);
+    for (int i = 0; i < DENSE_BLOCKS; i++)
+        if (dense.blocks[i].kind == BLOCK_STREAM && dense.blocks[i].pool == index) {
+            dense.blocks[i].pool = -1;
+            COUNT(dense_orphans);
+        }
+    DO(cuMemPoolDestroy(pool));
+    return true;
+}
+
+bool act_pool_trim(struct hand *me)
+{
+    CUmemoryPool pool = dense.pools[dense_pick(DENSE_POOLS)];
+
+    (void)me;
+    if (!pool || dense_chance(50))
+        DO(cuDeviceGetDefaultMemPool(&pool, dense_pick(2)));
+    DO(cuMemPoolTrimTo(pool, dense_chance(60) ? 0 : 4 * MIB));
+    COUNT(trims);
+    return true;
+}
+
+static void crowd_end(void)
+{
+    for (int i = 0; i < dense.crowd_pools_count; i++)
+        DO(cuMemPoolDestroy(dense.crowd_pools[i]));
+    dense.crowd_pools_count = 0;
+}
+
+/* Many pools with a small block each that is freed with its work pending; they go at the next call. */
+bool act_pool_crowd(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, -1, 0);
+    CUdeviceptr ptr;
+    CUstream handle;
+
+    if (dense.crowd_pools_count) {
+        crowd_end();
+        return true;
+    }
+    if (!flow || !flow->handle)
+        return false;
+    dense_home_enter(flow->home);
+    handle = flow->handle;
+    for (int i = 0; i < DENSE_CROWD; i++) {
+        dense.crowd_pools[dense.crowd_pools_count++] = pool_new();
+        if (cu.cuMemAllocFromPoolAsync(&ptr, 65536, dense.crowd_pools[i], handle))
+            continue;
+        DO(cuMemsetD32Async(ptr, 1, 16384, handle));
+        DO(cuMemFreeAsync(ptr, handle));
+        (void)order_submit(flow);
+    }
+    limbo_add(0, DENSE_CROWD * 32 * MIB, (struct dense_at){flow_index(flow), flow->count}, 0);
+    COUNT(dense_pool_crowds);
+    dense_say("%d pools on stream %d", DENSE_CROWD, flow_index(flow));
+    return true;
+}
+
+/* ---- contexts end --------------------------------------------------------------------------- */
+
+/* Nobody else uses it, and nothing of it is waited for. */
+static bool home_may_end(int home)
+{
+    if (home == 0 || !dense_home_is_usable(home) || dense.homes[home].films
+            || order_device_is_stalled(dense.homes[home].device))
+        return false;
+    for (int i = 0; i < DENSE_FLOWS; i++)
+        if (dense.flows[i].busy && dense.flows[i].home == home)
+            return false;
+    for (int i = 0; i < DENSE_BLOCKS; i++) {
+        const struct dense_block *block = &dense.blocks[i];
+
+        if (block->kind != BLOCK_SYNC || block->home != home)
+            continue;
+        for (int f = 0; f < DENSE_FLOWS; f++)
+            if (dense.flows[f].home != home
+                    && !order_is_known((struct dense_at){f, block->readers.at[f]}))
+                return false;
+        if (block->writer.n && dense.flows[block->writer.flow].home != home
+                && !order_is_known(block->writer))
+            return false;
+    }
+    return true;
+}
+
+/* What it has goes; what its work would have written is open. */
+static void home_forget(int home)
+{
+    for (int i = 0; i < DENSE_GRAPHS; i++)
+        if (dense.graphs[i].used && dense.graphs[i].home == home)
+            graph_drop(i);
+    for (int i = 0; i < DENSE_BLOCKS; i++) {
+        struct dense_block *block = &dense.blocks[i];
+
+        if (block->kind == BLOCK_SYNC && block->home == home) {
+            cu.dies(block->ptr, SIMCUDA_NO_STREAM);
+            block_dead(block, (struct dense_at){0});
+        } else if (block->kind == BLOCK_STREAM && block->writer.n
+                && dense.flows[block->writer.flow].home == home && !order_is_known(block->writer)) {
+            block->value = 0;
+        }
+        if (block->home == home)
+            block->home = dense.homes[home].device ? home : 0;
+    }
+    for (int i = 0; i < DENSE_CHECKS; i++)
+        if (dense.checks[i].on && dense.flows[dense.checks[i].done.flow].home == home
+                && !order_is_known(dense.checks[i].done))
+            dense.checks[i].on = false;
+}
+
+/* Its work is over. */
+static void home_gone(int home)
+{
+    struct dense_clock all = order_of_home(home);
+
+    order_join(&dense.known, &all);
+    for (int i = 0; i < DENSE_FLOWS; i++)
+        if (dense.flows[i].home == home)
+            dense.flows[i].state = FLOW_FREE;
+    for (int i = 0; i < DENSE_EVENTS; i++)
+        if (dense.events[i].home == home)
+            dense.events[i] = (struct dense_event){0};
+}
+
+bool act_home_end(struct hand *me)
+{
+    int home = 1 + dense_pick(DENSE_HOMES - 1);
+    struct dense_home *place = &dense.homes[home];
+    CUcontext handle = place->handle;
+    bool away;
+
+    if (!flow_is_safe(me))
+        return false;
+    if (!handle && !place->leaving && !order_device_is_stalled(place->device)) {
+        dense_home_open(home);
+        return true;
+    }
+    if (!home_may_end(home))
+        return false;
+    dense_home_enter(home);
+    if (dense_chance(40)) {
+        struct dense_clock all = order_of_home(home);
+
+        DO(cuCtxSynchronize());
+        order_host_waited(&all);
+    }
+    dense_say("home %d ends", home);
+    home_forget(home);
+    place->leaving = true;
+    dense_home_enter(0);
+    away = dense_chance(60)
+            && dense_leave(me, place->primary ? "cuDevicePrimaryCtxReset" : "cuCtxDestroy");
+    if (place->primary)
+        DO(cuDevicePrimaryCtxReset_v2(place->device));
+    else
+        DO(cuCtxDestroy_v2(handle));
+    if (away)
+        dense_back(me);
+    place->leaving = false;
+    home_gone(home);
+    if (place->primary)
+        COUNT(device_resets);
+    else
+        COUNT(contexts_ended);
+    place->handle = NULL;
+    if (flow_is_safe(me))
+        dense_home_open(home);
+    return true;
+}
+
+/* ---- a thread without a context ------------------------------------------------------------- */
+
+static bool bare_free(void)
+{
+    struct dense_block *block = block_pick(-1);
+
+    for (int i = 0; block && i < DENSE_FLOWS; i++)
+        if (!order_is_known((struct dense_at){i, block->readers.at[i]}))
+            return false;
+    if (!block || !order_is_known(block->writer) || order_device_is_stalled(block->device)
+            || (block->kind == BLOCK_SYNC && !dense_home_is_usable(block->home)))
+        return false;
+    dense_say("block %d freed without a context", (int)(block - dense.blocks));
+    cu.dies(block->ptr, SIMCUDA_NO_STREAM);
+    DO(cuMemFree_v2(block->ptr));
+    block_dead(block, (struct dense_at){0});
+    return true;
+}
+
+static bool bare_event(void)
+{
+    const struct dense_event *event = &dense.events[dense_pick(DENSE_EVENTS)];
+
+    if (!event->handle || !event->recorded || !dense_home_is_usable(event->home)
+            || order_is_stalled(&event->clock))
+        return false;
+    dense_say("host waits for event %d without a context", (int)(event - dense.events));
+    DO(cuEventSynchronize(event->handle));
+    order_host_waited(&event->clock);
+    return true;
+}
+
+/* Its questions about events are not answered, as by a driver that wants a context for them. */
+bool act_bare(struct hand *me)
+{
+    int what = dense_pick(100);
+    bool done;
+
+    if (!flow_is_safe(me))
+        return false;
+    cu.fail_next("cuEventQuery", 0, CUDA_ERROR_INVALID_CONTEXT);
+    if (what < 40)
+        done = act_pool_trim(me);
+    else if (what < 65)
+        done = bare_free();
+    else if (what < 80)
+        done = bare_event();
+    else
+        done = act_graph_drop(me);
+    (void)cu.fail_clear();
+    if (done)
+        COUNT(dense_bare);
+    return done;
+}
