@@ -57,7 +57,7 @@ static bool is_it(const struct tables *tables, uint32_t i, const char *name)
             && strcmp(tables->strings + tables->symbols[i].st_name, name) == 0;
 }
 
-static uint32_t gnu_hash_of(const char *name)
+uint32_t elfsym_hash(const char *name)
 {
     uint32_t hash = 5381;
 
@@ -66,17 +66,31 @@ static uint32_t gnu_hash_of(const char *name)
     return hash;
 }
 
+/* Two bits of the filter for each symbol: most names that are not there are told apart by them. */
+static bool passes_filter(const struct tables *tables, uint32_t hash)
+{
+    const ElfW(Addr) *filter = (const ElfW(Addr) *)(tables->gnu_hash + 4);
+    uint32_t bits = 8 * sizeof *filter;
+    ElfW(Addr) word = filter[hash / bits % tables->gnu_hash[2]];
+
+    return word >> hash % bits & word >> (hash >> tables->gnu_hash[3]) % bits & 1;
+}
+
 /* The table: buckets, first symbol, words of a filter, its shift; filter; buckets; a hash per symbol, bit 0 = the last. */
-static const ElfW(Sym) * find_by_gnu_hash(const struct tables *tables, const char *name)
+static const uint32_t *gnu_buckets(const struct tables *tables)
+{
+    return tables->gnu_hash + 4 + tables->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+}
+
+static const ElfW(Sym)
+        * find_by_gnu_hash(const struct tables *tables, const char *name, uint32_t hash)
 {
     uint32_t count = tables->gnu_hash[0];
     uint32_t first = tables->gnu_hash[1];
-    const uint32_t *buckets =
-            tables->gnu_hash + 4 + tables->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *buckets = gnu_buckets(tables);
     const uint32_t *chain = buckets + count;
-    uint32_t hash = gnu_hash_of(name);
 
-    if (count == 0)
+    if (count == 0 || !passes_filter(tables, hash))
         return NULL;
     for (uint32_t i = buckets[hash % count]; i >= first && i != 0; i++) {
         if ((chain[i - first] | 1) == (hash | 1) && is_it(tables, i, name))
@@ -119,21 +133,111 @@ bool elfsym_may_have(const struct link_map *object, const char *name)
     if (!object)
         return true;
     tables = find_tables(object);
-    return !has_gnu_hash(&tables) || find_by_gnu_hash(&tables, name);
+    return !has_gnu_hash(&tables) || find_by_gnu_hash(&tables, name, elfsym_hash(name));
+}
+
+static const ElfW(Sym) * find(const struct tables *tables, const struct elfsym_name *name)
+{
+    if (has_gnu_hash(tables))
+        return find_by_gnu_hash(tables, name->text, name->hash);
+    if (tables->hash && tables->symbols && tables->strings)
+        return find_by_hash(tables, name->text);
+    return NULL;
+}
+
+static bool is_variable(const ElfW(Sym) * symbol)
+{
+    return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT
+            || ELF64_ST_TYPE(symbol->st_info) == STT_COMMON;
 }
 
 void *elfsym_function(const struct link_map *object, const char *name)
 {
     struct tables tables = find_tables(object);
-    const ElfW(Sym) *symbol = NULL;
+    const ElfW(Sym) *symbol = find(&tables, &(struct elfsym_name){name, elfsym_hash(name)});
+    unsigned type = symbol ? ELF64_ST_TYPE(symbol->st_info) : STT_GNU_IFUNC;
 
-    if (has_gnu_hash(&tables))
-        symbol = find_by_gnu_hash(&tables, name);
-    else if (tables.hash && tables.symbols && tables.strings)
-        symbol = find_by_hash(&tables, name);
-    if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
-        return NULL;
-    return (void *)(object->l_addr + symbol->st_value);
+    return type == STT_FUNC || type == STT_NOTYPE ? (void *)(object->l_addr + symbol->st_value)
+                                                  : NULL;
+}
+
+bool elfsym_has(const struct link_map *object, const struct elfsym_name *name, void **ret_variable)
+{
+    struct tables tables = find_tables(object);
+    const ElfW(Sym) *symbol = find(&tables, name);
+
+    *ret_variable =
+            symbol && is_variable(symbol) ? (void *)(object->l_addr + symbol->st_value) : NULL;
+    return symbol != NULL;
+}
+
+void elfsym_each_variable(const struct link_map *object, const struct elfsym_name *names,
+        unsigned count, void (*tell)(unsigned which))
+{
+    struct tables tables = find_tables(object);
+
+    for (unsigned i = 0; i < count; i++) {
+        const ElfW(Sym) *symbol = find(&tables, &names[i]);
+
+        if (symbol && is_variable(symbol))
+            tell(i);
+    }
+}
+
+/* How many symbols the GNU table knows of: the last bucket's chain ends with the last one. */
+static uint32_t count_symbols(const struct tables *tables)
+{
+    const uint32_t *buckets = gnu_buckets(tables);
+    const uint32_t *chain = buckets + tables->gnu_hash[0];
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < tables->gnu_hash[0]; i++)
+        if (buckets[i] > last)
+            last = buckets[i];
+    while (last != 0 && !(chain[last - tables->gnu_hash[1]] & 1))
+        last++;
+    return last == 0 ? 0 : last + 1;
+}
+
+void elfsym_each_function(
+        const struct link_map *object, void (*tell)(const char *name, const void *function))
+{
+    struct tables tables = find_tables(object);
+    uint32_t count = has_gnu_hash(&tables) ? count_symbols(&tables) : 0;
+
+    for (uint32_t i = count ? tables.gnu_hash[1] : 0; i < count; i++)
+        if (ELF64_ST_TYPE(tables.symbols[i].st_info) == STT_FUNC)
+            tell(tables.strings + tables.symbols[i].st_name,
+                    (const void *)(object->l_addr + tables.symbols[i].st_value));
+}
+
+size_t elfsym_relocations(const struct link_map *object, const ElfW(Rela) * *ret_first)
+{
+    const ElfW(Rela) *first = NULL;
+    size_t size = 0;
+
+    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_RELA)
+            first = at(object, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_RELASZ)
+            size = entry->d_un.d_val;
+    }
+    *ret_first = first;
+    return first ? size / sizeof *first : 0;
+}
+
+const char *elfsym_name_of(const struct link_map *object, const ElfW(Rela) * relocation)
+{
+    struct tables tables = find_tables(object);
+
+    return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
+}
+
+size_t elfsym_size_of(const struct link_map *object, const ElfW(Rela) * relocation)
+{
+    struct tables tables = find_tables(object);
+
+    return tables.symbols[ELF64_R_SYM(relocation->r_info)].st_size;
 }
 
 /* The `which`-th text of that kind. */

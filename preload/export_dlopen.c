@@ -15,6 +15,7 @@
 #include "preload/life.h"
 #include "preload/output.h"
 #include "preload/resolve.h"
+#include "preload/variables.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -45,13 +46,20 @@ __attribute__((noinline)) static int binds_as_usual(int mode)
     return mode & ~RTLD_DEEPBIND;
 }
 
+__attribute__((noinline)) static void library_comes(void)
+{
+    context_changed();
+    output_library_comes();
+    variables_check();
+    atomic_store_explicit(&variables_may_come, true, memory_order_relaxed);
+}
+
 __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 {
     static _Atomic(void *) known;
     dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
 
-    context_changed();
-    output_library_comes();
+    library_comes();
     if (mode & RTLD_DEEPBIND)
         mode = binds_as_usual(mode);
     return real ? real(file, mode) : NULL;
@@ -63,8 +71,7 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     static _Atomic(void *) known;
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
-    context_changed();
-    output_library_comes();
+    library_comes();
     if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
         mode = binds_as_usual(mode);
     if (nsid != LM_ID_BASE && life_is_wanted())

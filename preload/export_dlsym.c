@@ -3,6 +3,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
+#include "preload/variables.h"
 
 #include <dlfcn.h>
 
@@ -36,7 +37,10 @@ static void *ours(void *handle, const char *name)
 __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name)
 {
     void *(*real)(void *, const char *) = resolve_next_dlsym();
-    void *hook = ours(handle, name);
+    void *hook;
+
+    variables_check();
+    hook = ours(handle, name);
 
     if (hook == RESOLVE_HIDE)
         return resolve_next(name); /* not found, with the message that belongs to it */

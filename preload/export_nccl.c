@@ -29,6 +29,7 @@
 #include "preload/sidecar.h"
 #include "preload/source.h"
 #include "preload/submit.h"
+#include "preload/threadmem.h"
 #include "preload/touch.h"
 
 #include "alloc/meta.h"
@@ -393,15 +394,19 @@ struct questions {
     question_fn count, rank;
 };
 
-static const struct questions *questions_of(const void *real)
+static struct questions questions_of(const void *real)
 {
-    static __thread struct questions known[KNOWN] __attribute__((tls_model("initial-exec")));
-    struct questions *at = &known[(uintptr_t)real / 16 % KNOWN];
+    static __thread struct questions *known __attribute__((tls_model("initial-exec")));
+    size_t at = (uintptr_t)real / 16 % KNOWN;
+    struct questions found;
 
-    if (at->real != real)
-        *at = (struct questions){real, (question_fn)export_beside(real, "ncclCommCount"),
-                (question_fn)export_beside(real, "ncclCommUserRank")};
-    return at;
+    if (known && known[at].real == real)
+        return known[at];
+    found = (struct questions){real, (question_fn)export_beside(real, "ncclCommCount"),
+            (question_fn)export_beside(real, "ncclCommUserRank")};
+    if (known || threadmem_make(&known, KNOWN * sizeof *known))
+        known[at] = found;
+    return found;
 }
 
 /* -1 = it does not say. A question is no event of the program's. */
@@ -419,7 +424,7 @@ static int ask(question_fn question, const void *comm)
 /* Bytes of a buffer that this rank uses, 0 = none. Where NCCL does not say who we are, all do, and its first byte at least. */
 static uint64_t bytes_of(const struct buffers *all, enum extent extent)
 {
-    int rank = extent & AT_ROOT ? ask(questions_of(all->real)->rank, all->comm) : -1;
+    int rank = extent & AT_ROOT ? ask(questions_of(all->real).rank, all->comm) : -1;
     uint64_t bytes;
     int ranks;
 
@@ -429,7 +434,7 @@ static uint64_t bytes_of(const struct buffers *all, enum extent extent)
         return 1;
     if (!(extent & ALL_RANKS))
         return bytes;
-    ranks = ask(questions_of(all->real)->count, all->comm);
+    ranks = ask(questions_of(all->real).count, all->comm);
     return ranks < 1 || __builtin_mul_overflow(bytes, (unsigned)ranks, &bytes) ? 1 : bytes;
 }
 

@@ -6,6 +6,7 @@
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/threadmem.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -13,7 +14,8 @@
 #include <stdint.h>
 
 _Atomic(uint64_t) export_closes;
-__thread struct export_memo export_memos[EXPORT_MEMOS] __attribute__((tls_model("initial-exec")));
+static struct export_memo no_memos[EXPORT_MEMOS]; /* written by nobody */
+__thread struct export_memo *export_memos = no_memos;
 
 #define UNDER_WAY UINT64_C(0xffffffff) /* of export_closes */
 
@@ -33,8 +35,14 @@ void export_fork_child(void)
 }
 
 /* A signal handler that calls in between finds another caller's, or none. */
-static void remember(struct export_memo *memo, struct export_memo known)
+static void remember(struct export_memo known)
 {
+    struct export_memo *memo;
+
+    if (export_memos == no_memos
+            && !threadmem_make(&export_memos, EXPORT_MEMOS * sizeof *export_memos))
+        return;
+    memo = export_memo(known.caller, known.ours);
     memo->caller = NULL;
     atomic_signal_fence(memory_order_seq_cst);
     memo->ours = known.ours;
@@ -65,7 +73,7 @@ static void *next_of(const char *name)
 
     if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
         (void)dlerror();
-    return found;
+    return found && linked_is_code(found) ? found : NULL;
 }
 
 void *export_find(const struct export_library *library, const char *name)
@@ -130,7 +138,7 @@ void *export_search(const struct export_library *library, struct export *export,
     found = find(library, export, name, ours, caller);
     guard_pop();
     if (found && (now & UNDER_WAY) == 0)
-        remember(export_memo(caller, ours), (struct export_memo){caller, ours, found, now});
+        remember((struct export_memo){caller, ours, found, now});
     return found;
 }
 
@@ -144,8 +152,8 @@ void *export_take(struct export_library *library, struct export *export, void *h
         return NULL;
     found = handle == RTLD_DEFAULT ? ours : resolve_real_dlsym()(handle, name);
     if (found == ours) /* in the global scope: a name that only we have is not to be found */
-        return resolve_next(name) ? NULL : RESOLVE_HIDE;
-    if (!found)
+        return resolve_next(name) && !resolve_is_variable(name) ? NULL : RESOLVE_HIDE;
+    if (!found || !linked_is_code(found))
         return NULL;
     if (atomic_compare_exchange_strong(&export->real, &none, found))
         keep(found);

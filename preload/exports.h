@@ -86,8 +86,8 @@ enum {
 };
 
 extern _Atomic(uint64_t) export_closes;
-extern __thread struct export_memo export_memos[EXPORT_MEMOS]
-        __attribute__((tls_model("initial-exec")));
+/* EXPORT_MEMOS of them; until the first one is remembered, those of all threads together, which are empty. */
+extern __thread struct export_memo *export_memos __attribute__((tls_model("initial-exec")));
 
 static inline struct export_memo *export_memo(const void *caller, const void *ours)
 {

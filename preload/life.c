@@ -19,6 +19,8 @@
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "preload/source.h"
+#include "preload/threadmem.h"
+#include "preload/variables.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
 #include "tracker/where.h"
@@ -341,6 +343,7 @@ static void fork_child_early(void)
     forklock_child();
     where_fork_child();
     export_fork_child();
+    variables_fork_child();
 }
 
 /* Runs behind all destructors, ours included, since it is asked for before the program's start. */
@@ -382,6 +385,7 @@ __attribute__((constructor)) static void loaded(void)
     uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
     output_start(&early, uses_cuda);
     thread_prepare();
+    threadmem_prepare();
     (void)pthread_atfork(NULL, NULL, fork_child_early);
     if (uses_cuda) {
         guard_push();

@@ -18,7 +18,7 @@ struct list {
     unsigned count;
 };
 
-static bool is_us(const struct link_map *object)
+bool linked_is_us(const struct link_map *object)
 {
     return object->l_ld == _DYNAMIC; /* the linker gives each object its own */
 }
@@ -36,7 +36,7 @@ static bool is_called(const struct link_map *object, const char *name)
 
 static void add(struct list *list, const struct link_map *object)
 {
-    if (!object || is_us(object) || list->count == LIST_MAX)
+    if (!object || linked_is_us(object) || list->count == LIST_MAX)
         return;
     for (unsigned i = 0; i < list->count; i++)
         if (list->object[i] == object)
@@ -77,6 +77,21 @@ static void *find_from(const struct link_map *object, const char *name)
     return found;
 }
 
+void *linked_variable(const struct link_map *object, const char *name)
+{
+    struct elfsym_name wanted = {name, elfsym_hash(name)};
+    struct list list = {.count = 0};
+    void *variable = NULL;
+
+    add(&list, object);
+    for (unsigned i = 0; i < list.count; i++) {
+        if (elfsym_has(list.object[i], &wanted, &variable))
+            break;
+        add_needed(&list, list.object[i]);
+    }
+    return variable;
+}
+
 /* ---- upwards: who brought it along ---------------------------------------------------------------- */
 
 static bool needs(const struct link_map *user, const struct link_map *object)
@@ -108,20 +123,25 @@ __attribute__((noinline)) static void *find_in_users(
 
 /* ---- asked under the lock of the loader's list ---------------------------------------------------- */
 
-static bool holds(const struct dl_phdr_info *info, const void *address)
+/* The object's segment that an address lies in; NULL: none. */
+static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, const void *address)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
         if (segment->p_type == PT_LOAD
                 && (uintptr_t)address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
-            return true;
+            return segment;
     }
-    return false;
+    return NULL;
 }
 
-/* The loader's record of an object; NULL if it is in another namespace. */
-static const struct link_map *record_of(const struct dl_phdr_info *info)
+static bool holds(const struct dl_phdr_info *info, const void *address)
+{
+    return segment_of(info, address) != NULL;
+}
+
+const struct link_map *linked_record(const struct dl_phdr_info *info)
 {
     const struct link_map *object = _r_debug.r_map;
     uintptr_t dynamic = 0;
@@ -139,9 +159,9 @@ static bool is_before_us(const struct link_map *object)
 {
     const struct link_map *earlier = _r_debug.r_map->l_next;
 
-    while (earlier && !is_us(earlier) && earlier != object)
+    while (earlier && !linked_is_us(earlier) && earlier != object)
         earlier = earlier->l_next;
-    return earlier == object && !is_us(object);
+    return earlier == object && !linked_is_us(object);
 }
 
 struct question {
@@ -158,7 +178,7 @@ static int answer(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     if (!holds(info, question->caller))
         return 0;
-    object = record_of(info);
+    object = linked_record(info);
     if (!object)
         return 1;
     question->answer.calls = elfsym_wants(object, question->name);
@@ -198,7 +218,7 @@ static int look_in(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     if (!begins(info->dlpi_name, search->base))
         return 0;
-    object = record_of(info);
+    object = linked_record(info);
     search->found = object ? elfsym_function(object, search->name) : NULL;
     return search->found ? 1 : 0;
 }
@@ -224,4 +244,22 @@ bool linked_is_in(const void *address, const char *base)
     struct search search = {.base = base, .address = address};
 
     return dl_iterate_phdr(look_at, &search) == 2;
+}
+
+static int look_for_code(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const struct search *search = data;
+    const ElfW(Phdr) *segment = segment_of(info, search->address);
+
+    (void)size;
+    if (!segment)
+        return 0;
+    return segment->p_flags & PF_X ? 1 : 2;
+}
+
+bool linked_is_code(const void *address)
+{
+    struct search search = {.address = address};
+
+    return dl_iterate_phdr(look_for_code, &search) == 1;
 }

@@ -43,6 +43,20 @@ struct linked linked_for(const void *caller, const char *name);
 /* The function of the first object whose file's name begins with `base`; NULL: there is none that has it. */
 void *linked_in(const char *base, const char *name);
 
+/*
+ * Under the lock of the loader's list (in a callback of dl_iterate_phdr): the loader's record of an object, NULL if it is in
+ * another namespace; whether it is libkedge.so; and the variable `name` of the object itself or of what it is linked with, NULL if
+ * a function or nothing comes first.
+ */
+struct dl_phdr_info;
+struct link_map;
+const struct link_map *linked_record(const struct dl_phdr_info *info);
+bool linked_is_us(const struct link_map *object);
+void *linked_variable(const struct link_map *object, const char *name);
+
+/* Whether there is code at an address. */
+bool linked_is_code(const void *address);
+
 /* Whether the object that an address lies in has a file name that begins with `base`. */
 bool linked_is_in(const void *address, const char *base);
 

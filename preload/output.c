@@ -5,6 +5,7 @@
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/source.h"
+#include "preload/threadmem.h"
 #include "tracker/config.h"
 #include "tracker/loglines.h"
 
@@ -44,7 +45,7 @@ struct output_thread {
     struct piece piece[DESCRIPTORS];
 };
 
-static __thread struct output_thread output_thread __attribute__((tls_model("initial-exec")));
+static __thread struct output_thread *output_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
@@ -178,9 +179,13 @@ static const char *line_end(const char *text, const char *newline, const char *e
 /* The pieces of a descriptor, busy until leave; NULL: nothing is to be done. */
 static struct piece *enter(int fd)
 {
-    struct output_thread *self = &output_thread;
+    struct output_thread *self = output_thread;
 
-    if (fd < 1 || fd > DESCRIPTORS || guard_depth() > 0 || self->is_busy)
+    if (fd < 1 || fd > DESCRIPTORS || guard_depth() > 0)
+        return NULL;
+    if (!self)
+        self = threadmem_make(&output_thread, sizeof *self);
+    if (!self || self->is_busy)
         return NULL;
     self->is_busy = true;
     atomic_signal_fence(memory_order_seq_cst);
@@ -190,7 +195,7 @@ static struct piece *enter(int fd)
 static void leave(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    output_thread.is_busy = false;
+    output_thread->is_busy = false;
 }
 
 void output_seen(int fd, const char *text, size_t length)

@@ -14,8 +14,8 @@
  * the static runtime needs); in others from its first dlopen on. Until then, and where no pattern is wanted, all exports cost one
  * load and a branch.
  *
- * May be called in a signal handler: no allocation, and no lock unless a line matches. Text is ignored if the handler
- * interrupted this thread in here or inside kedge; matching lines are ignored if the thread holds a lock of kedge. It is not
+ * May be called in a signal handler: no malloc, and no lock unless a line matches or it is the thread's first text (threadmem.h).
+ * Text is ignored if the handler interrupted this thread in here or inside kedge; matching lines are ignored if the thread holds a lock of kedge. It is not
  * known whether a line comes from a handler, so no line makes a driver call (source.h). Lines from an alternate signal
  * stack, which may be small, are ignored.
  * After a fork the child goes on with the pieces that its thread had.

@@ -7,6 +7,7 @@
 #include "preload/guard.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
+#include "preload/variables.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -144,7 +145,8 @@ static void *driver_handle(const void *hint, char path[PATH_MAX])
         return dlopen(path, flags);
     if (!hint)
         hint = real_dlsym(RTLD_NEXT, "cuDriverGetVersion"); /* a driver of another name */
-    if (hint && dladdr(hint, &info) && info.dli_fname && strlen(info.dli_fname) < PATH_MAX) {
+    if (hint && linked_is_code(hint) && dladdr(hint, &info) && info.dli_fname
+            && strlen(info.dli_fname) < PATH_MAX) {
         memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
         handle = dlopen(path, flags);
     }
@@ -160,12 +162,13 @@ static void set_real(enum resolve_slot slot, void *fn)
         __atomic_store_n(&resolve_real[slot], fn, __ATOMIC_RELAXED);
 }
 
-/* Another preload that has the symbol too stands between us and the driver and is called in its place. */
+/* Another preload that has the function too stands between us and the driver and is called in its place. */
 static void *next_in_line(int slot, void *fn, uintptr_t base)
 {
     void *next = real_dlsym(RTLD_NEXT, slot_symbol[slot]);
 
-    return fn && next && next != fn && object_base(next) != base ? next : fn;
+    return fn && next && next != fn && object_base(next) != base && linked_is_code(next) ? next
+                                                                                         : fn;
 }
 
 static bool bind_driver(const void *hint)
@@ -419,7 +422,7 @@ void *resolve_dlsym(void *handle, const char *name)
     if (!fn)
         return NULL;
     if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
-        return resolve_ready() ? fn : RESOLVE_HIDE;
+        return resolve_ready() && !resolve_is_variable(name) ? fn : RESOLVE_HIDE;
     if (!atomic_load_explicit(&bound, memory_order_acquire)) {
         guard_push();
         (void)bind_driver(fn);
@@ -465,8 +468,21 @@ static bool is_export(const char *name)
     return false;
 }
 
+bool resolve_is_variable(const char *name)
+{
+    const void *first, *next;
+
+    if (!variables_have(name))
+        return false;
+    first = real_dlsym(RTLD_DEFAULT, name);
+    next = resolve_next(name);
+    return first && next && object_base(first) == object_base(&bound) && !linked_is_code(next);
+}
+
 bool resolve_hides(const char *name)
 {
+    if (resolve_is_variable(name))
+        return true;
     if (slot_of_symbol(name) >= 0)
         return !resolve_ready();
     return is_export(name) && !export_find_runtime(name);

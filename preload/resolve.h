@@ -102,6 +102,9 @@ void resolve_passed_by(void *handle, const char *name);
 /* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
 bool resolve_hides(const char *name);
 
+/* Whether the global scope has a variable of that name behind our export, and nothing before it (variables.h). */
+bool resolve_is_variable(const char *name);
+
 /* What comes after kedge in the global scope; NULL with the loader's error if nothing does. */
 void *resolve_next(const char *name);
 

@@ -26,6 +26,7 @@ EXTRA_EXPORTS = {
     "dlsym": "the choke point of programs that ask the loader",
     "InitializeInjectionNvtx2": "what NVTX calls in the library that NVTX_INJECTION64_PATH names",
 }
+TLS_MAX = 512 # what is larger comes with its first use (preload/threadmem.h)
 ENDS_THE_PROGRAM = {"exit", "_exit", "_Exit", "quick_exit", "abort", "raise", "kill", "tgkill", "pthread_exit", "err",
                     "errx", "error", "system", "execve", "execvp", "__assert_fail", "__assert", "pthread_kill"}
 # Undefined symbols of ours that may stay, with the reason.
@@ -84,6 +85,9 @@ def check_tls(path, complain):
     relocations = lintkit.run("readelf", "-r", "-W", path)
     for kind in sorted(set(re.findall(r"R_[A-Z0-9_]*(?:DTPMOD|DTPOFF|TLSDESC)[A-Z0-9_]*", relocations))):
         complain(f"{path.name} has {kind}: TLS that is not initial-exec")
+    size = sum(int(found, 16) for found in re.findall(r"^  TLS +(?:0x\w+ +){4}(0x\w+)", lintkit.run("readelf", "-lW", path), re.M))
+    if size > TLS_MAX:
+        complain(f"{path.name} has {size} bytes of TLS; with LD_AUDIT all libraries of a process share 1664")
     for symbol in dynamic_symbols(path, "--undefined-only"):
         if symbol.split("@")[0] == "__tls_get_addr":
             complain(f"{path.name} asks for {symbol}: TLS that may allocate")
