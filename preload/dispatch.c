@@ -13,6 +13,7 @@
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/guard.h"
+#include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/oom.h"
@@ -852,8 +853,10 @@ void dispatch_context_gone(uint64_t generation)
 {
     struct gate_capture capture;
 
-    while (gate_context_gone(generation, &capture))
+    while (gate_context_gone(generation, &capture)) {
         pins_capture_ended(&capture, 0);
+        launches_capture_gone(capture.stream);
+    }
     backend_context_gone(generation);
     if (!pool)
         return;

@@ -41,7 +41,7 @@ static unsigned unlisted; /* captures that there was no memory for a row of */
 static void tell_guard(void)
 {
     lock_take(&gate_lock);
-    if (gate_captures() > 0)
+    if (gate_may_capture())
         guard_set(GUARD_CAPTURING);
     else
         guard_clear(GUARD_CAPTURING);
@@ -108,6 +108,8 @@ void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t gr
         if (row) {
             row->context = context;
             row->capture.graph = graph;
+            row->capture.stream = stream;
+            row->capture.stays = false;
         } else {
             unlisted++;
         }
@@ -131,16 +133,15 @@ uint64_t gate_next(uint64_t after)
     return next;
 }
 
-uint64_t gate_graph(uint64_t stream)
+void gate_stays(uint64_t stream)
 {
-    const struct row *row;
-    uint64_t graph;
+    struct row *row;
 
     lock_take(&gate_lock);
     row = table_find(&running, stream);
-    graph = row ? row->capture.graph : 0;
+    if (row)
+        row->capture.stays = true;
     lock_drop(&gate_lock);
-    return graph;
 }
 
 /* A row (NULL: a capture that is not listed) goes. */
@@ -229,6 +230,14 @@ void gate_fences_end(void)
 unsigned gate_captures(void)
 {
     return (unsigned)(atomic_load(&gate_word) >> 32);
+}
+
+atomic_bool gate_has_unseen;
+
+void gate_unseen(void)
+{
+    atomic_store(&gate_has_unseen, true);
+    tell_guard();
 }
 
 void gate_fork_child(void)

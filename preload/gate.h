@@ -25,6 +25,7 @@
 #ifndef KEDGE_PRELOAD_GATE_H
 #define KEDGE_PRELOAD_GATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,10 +36,15 @@ void gate_begin_enter(void);
 /* After it: `began` = the capture runs now, on `stream` of context generation `context`, into `graph` (0 = not known). */
 void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t graph);
 
+/* The graph of the capture that runs on this stream is the program's own (cuStreamBeginCaptureToGraph). */
+void gate_stays(uint64_t stream);
+
 /* A capture that runs, or has run. */
 struct gate_capture {
     uint64_t number; /* never another one's */
     uint64_t graph;  /* that it records into, 0 = not known */
+    uint64_t stream; /* that it began on, 0 = not known */
+    bool stays;      /* the graph was there before, and is there whatever becomes of the capture */
 };
 
 /* The number of all captures that there was no memory to list. */
@@ -49,9 +55,6 @@ struct gate_capture {
  * is `number` as long as that runs. One that is about to begin does not run: nothing has been captured yet.
  */
 uint64_t gate_next(uint64_t after);
-
-/* The graph of the capture that began on this stream; 0 = none, or not known. */
-uint64_t gate_graph(uint64_t stream);
 
 /*
  * A capture that began on this stream, if any, has ended. True if there was one, and which. `was_one`: the driver has ended one,
@@ -75,6 +78,19 @@ void gate_fences_end(void);
 
 /* Captures that run or are about to begin, in the whole process. */
 unsigned gate_captures(void);
+
+/*
+ * A capture has ended of which nobody here knew: it began by an entry that has no hook. From now on any stream may be captured,
+ * whatever is counted, and GUARD_CAPTURING stays set. Fences cannot know of such captures.
+ */
+void gate_unseen(void);
+extern atomic_bool gate_has_unseen;
+
+/* Whether a stream may be captured; which one, only the driver says. */
+static inline bool gate_may_capture(void)
+{
+    return gate_captures() > 0 || atomic_load_explicit(&gate_has_unseen, memory_order_relaxed);
+}
 
 /* In the child of a fork: no captures, nobody inside. */
 void gate_fork_child(void);

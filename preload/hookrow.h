@@ -7,7 +7,7 @@
  *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
  *                    it came to is told
  *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
- *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h)
+ *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call
  *
  * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
  * Where kedge does not act (life_enter), a row is the real call alone.
@@ -73,7 +73,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
             life_leave();                                                          \
         return result;                                                             \
     }
-#define HOOKROW_OWNER(symbol, type, owner, then)                                  \
+#define HOOKROW_OWNER(symbol, type, owner, first, then)                           \
     CUresult symbol(type object)                                                   \
     {                                                                              \
         struct pins pins = PINS_NONE(POOL_PIN_LIVE);                               \
@@ -81,6 +81,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
         if (!life_enter(SLOT_##symbol))                                            \
             return REAL(symbol)(object);                                           \
         pins_take(&pins, owner, (uint64_t)object);                                 \
+        first;                                                                     \
         result = REAL(symbol)(object);                                             \
         pins_end(&pins, result == CUDA_SUCCESS, owner, (uint64_t)object);          \
         if (result == CUDA_SUCCESS)                                                \

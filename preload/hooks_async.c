@@ -53,10 +53,10 @@ static CUresult forward(const struct call *call, CUdeviceptr *ret_ptr, size_t si
             : REAL(cuMemAllocFromPoolAsync)(ret_ptr, size, call->mempool, call->stream);
 }
 
-/* Asked only while some capture runs. */
+/* Asked only while some capture may run. */
 static uint64_t captured_graph(CUstream handle, bool per_thread)
 {
-    return gate_captures() > 0 ? stream_captured_graph(stream_named(handle, per_thread)) : 0;
+    return gate_may_capture() ? stream_captured_graph(stream_named(handle, per_thread)) : 0;
 }
 
 /* The driver has freed it, or will at each launch of a graph. */
@@ -86,8 +86,7 @@ static bool prepare(
     if (r < 0)
         request->stream = (struct stream){.device = request->context.device};
     request->forward = r < 0;
-    request->capturing =
-            r == 0 && gate_captures() > 0 && stream_is_captured(request->stream.handle);
+    request->capturing = r == 0 && gate_may_capture() && stream_is_captured(request->stream.handle);
     if (request->forward || request->capturing)
         return true;
     if (call->form & FROM_POOL) {
@@ -402,7 +401,7 @@ static int free_here(
         r = stream_here(handle, per_thread, &stream);
     if (r != 0)
         return free_on_unknown(ptr, handle, per_thread, ret_end);
-    if (gate_captures() > 0 && is_live(ptr, &block)) {
+    if (gate_may_capture() && is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)
             return r;

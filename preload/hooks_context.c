@@ -39,6 +39,13 @@ struct ending {
     uint64_t generation; /* 0 = it was not known */
 };
 
+/* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
+static void modules_going(void)
+{
+    params_forget();
+    launches_forget();
+}
+
 /*
  * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
  * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
@@ -47,8 +54,7 @@ static struct ending going(CUcontext handle)
 {
     struct ending ending = {handle, 0};
 
-    params_forget(); /* its modules go with it, and their handles may be other kernels' right after */
-    launches_forget();
+    modules_going();
     context_end_begin();
     if (handle)
         ending.generation = context_forget(handle);
@@ -120,6 +126,23 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
             after;                                                                 \
             life_leave();                                                          \
         }                                                                          \
+        launches_leave_gone()  ;                                                 \
+        return result;                                                             \
+    }
+/* One reference less, of which only the driver knows whether it was the last one. */
+#define LETS_GO(symbol, params, args, after)                                       \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result;                                                           \
+        if (entered)                                                               \
+            modules_going();                                                       \
+        result = REAL(symbol) args;                                                \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            after;                                                                 \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        launches_leave_gone()  ;                                                 \
         return result;                                                             \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -159,9 +182,9 @@ static void released(CUdevice device)
     context_changed();
 }
 
-HOOKROW(cuCtxDetach, (CUcontext context), (context), detached(context))
-HOOKROW(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
-HOOKROW(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
+LETS_GO(cuCtxDetach, (CUcontext context), (context), detached(context))
+LETS_GO(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+LETS_GO(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 

@@ -4,16 +4,17 @@
  * their addresses go into a graph, and stay so until the graph and its instances are gone (R12, R80):
  *
  *     captured call (submit.c) ─┐                        ┌─ instantiate ─► instance ─ destroy ─► done
- *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph
+ *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph (a child that is moved: all of it)
  *                                    └─ destroy ─► done  └─ update ──────► instance, anew
  *
  * While uses are recorded, memory that is not ours is noted in the same way, without a pin, and a launch is a use of all that
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
- * inside device memory are not seen, nor is the body of a conditional node told apart from its graph: it keeps its pins.
+ * inside device memory are not seen. Which graph a node is of, graphnodes.h knows.
  */
 #include "preload/follow.h"
 #include "preload/graphkernels.h"
 #include "preload/graphmem.h"
+#include "preload/graphnodes.h"
 #include "preload/hookrow.h"
 #include "preload/hostfn.h"
 #include "preload/launches.h"
@@ -99,7 +100,17 @@ static CUgraph child_of(const CUgraphNodeParams *params)
 static void child_touches(CUgraph child)
 {
     if (guard_thread.pins)
-        pins_copy(guard_thread.pins, PINS_OF_GRAPH, key(child));
+        pins_copy(guard_thread.pins, PINS_OF_GRAPH, graphnodes_owner(key(child)));
+}
+
+/* What follows the graph of a child node in its description, since 12.9: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE. */
+#define OWNERSHIP_MOVE 1u
+
+/* Whether the graph itself becomes the node's, and no copy of it. */
+static bool child_moves(const CUgraphNodeParams *params)
+{
+    return params->type == CU_GRAPH_NODE_TYPE_GRAPH
+            && (unsigned)params->reserved1[1] == OWNERSHIP_MOVE;
 }
 
 /* The members of the union since 13.4 lie where it begins. */
@@ -133,7 +144,8 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
         return touch_rows(params->memset.dst, params->memset.pitch,
                 params->memset.width * params->memset.elementSize, params->memset.height, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        child_touches(child_of(params));
+        if (!child_moves(params)) /* else its pins come with it */
+            child_touches(child_of(params));
         return false;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
@@ -161,10 +173,32 @@ static void node_runs(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParam
 
 static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const CUgraphNode *node)
 {
+    bool is_wanted = guard_thread.pins != NULL;
+
     guard_thread.pins = NULL;
-    pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, key(graph), node ? key(*node) : 0);
+    if (result == CUDA_SUCCESS && node && is_wanted)
+        graphnodes_note(key(graph), key(*node));
+    pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graphnodes_owner(key(graph)),
+            node ? key(*node) : 0);
     end();
     return result;
+}
+
+/* Graphs that are a part of this one from now on: a child that was moved into it, the bodies of a conditional node. */
+static void embedded(CUgraph graph, const CUgraphNodeParams *params)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    CUgraph const *bodies = (CUgraph const *)(uintptr_t)params->reserved1[2];
+    unsigned count = (unsigned)((unsigned long long)params->reserved1[1] >> 32);
+
+    if (child_moves(params)) {
+        pins_take(&pins, PINS_OF_GRAPH, key(child_of(params)));
+        graphnodes_embed(key(graph), key(child_of(params)));
+        pins_give(&pins, PINS_OF_GRAPH, graphnodes_owner(key(graph)), PINS_SAME_PARTS);
+    }
+    if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        for (unsigned i = 0; bodies && i < count; i++)
+            graphnodes_embed(key(graph), key(bodies[i]));
 }
 
 /* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
@@ -211,7 +245,7 @@ static CUresult changed(
     SET_WITH(symbol, params, args, (void)0, check)
 #define SET_WITH(symbol, params, args, first, check)                            \
     NAMES(symbol, params, args, first, check, (void)0,                          \
-            changed(&pins, result, PINS_OF_GRAPH, pins_find_part(PINS_OF_GRAPH, key(node)), node))
+            changed(&pins, result, PINS_OF_GRAPH, graphnodes_graph(key(node)), node))
 #define SET_EXEC(symbol, params, args, check)                                   \
     SET_EXEC_WITH(symbol, params, args, (void)0, check, (void)0)
 #define SET_EXEC_WITH(symbol, params, args, first, check, runs)                 \
@@ -271,8 +305,10 @@ static void end_following(const CUgraphNodeParams *params)
         if (graphmem_wants_room(params, result, &ladder))                       \
             result = REAL(symbol) args;                                         \
         graphmem_refused(params, result, &ladder);                              \
-        if (result == CUDA_SUCCESS && params)                                   \
+        if (result == CUDA_SUCCESS && params) {                                 \
             graphmem_added(graph, params);                                      \
+            embedded(graph, params);                                            \
+        }                                                                       \
         return added(&pins, result, graph, ret_node);                           \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -342,10 +378,13 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 
     if (!life_enter(SLOT_cuGraphDestroyNode))
         return REAL(cuGraphDestroyNode)(node);
-    graph = pins_find_part(PINS_OF_GRAPH, key(node));
+    graph = graphnodes_graph(key(node));
     if (graph)
         pins_take_parts(&pins, PINS_OF_GRAPH, graph, key(node), key(node) + 1, -1);
+    graphnodes_node_gone(key(node)); /* before: the handle may be another node's right after */
     result = REAL(cuGraphDestroyNode)(node);
+    if (result != CUDA_SUCCESS)
+        graphnodes_note(graph, key(node));
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graph);
     life_leave();
     return result;
@@ -360,7 +399,7 @@ static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
     if (dispatch_pool() || uses_on())
-        pins_copy(pins, PINS_OF_GRAPH, key(graph));
+        pins_copy(pins, PINS_OF_GRAPH, graphnodes_owner(key(graph)));
     return true;
 }
 
@@ -388,16 +427,6 @@ static void made(CUgraph graph, CUgraphExec exec)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-#define COPY(symbol, params, args, owner, ret_copy)                             \
-    CUresult symbol params                                                      \
-    {                                                                           \
-        struct pins pins;                                                 \
-        CUresult result;                                                        \
-        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
-            return REAL(symbol) args;                                           \
-        result = REAL(symbol) args;                                             \
-        return copied(&pins, result, owner, result == CUDA_SUCCESS ? key(*(ret_copy)) : 0); \
-    }
 #define INSTANTIATE(symbol, params, args)                                       \
     CUresult symbol params                                                      \
     {                                                                           \
@@ -431,8 +460,33 @@ INSTANTIATE(cuGraphInstantiateWithParams,
 INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
         (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
         (ret_exec, graph, params))
-COPY(cuGraphClone, (CUgraph *ret_graph, CUgraph graph), (ret_graph, graph), PINS_OF_GRAPH, ret_graph)
 /* clang-format on */
+
+/* Node of a graph -> the one of its clone that it has become; what is deeper inside is not told apart. */
+static uint64_t node_of_clone(uint64_t node, void *clone)
+{
+    CUgraphNode copy = NULL;
+
+    if (!node
+            || REAL(cuGraphNodeFindInClone)(&copy, (CUgraphNode)(uintptr_t)node, clone)
+                    != CUDA_SUCCESS)
+        return 0;
+    graphnodes_note(key(clone), key(copy));
+    return key(copy);
+}
+
+CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
+{
+    struct pins pins;
+    CUresult result;
+
+    if (!begin_copy(&pins, SLOT_cuGraphClone, graph))
+        return REAL(cuGraphClone)(ret_graph, graph);
+    result = REAL(cuGraphClone)(ret_graph, graph);
+    if (result == CUDA_SUCCESS)
+        pins_map_parts(&pins, node_of_clone, *ret_graph);
+    return copied(&pins, result, PINS_OF_GRAPH, result == CUDA_SUCCESS ? key(*ret_graph) : 0);
+}
 
 /* An update replaces all that the instance names. */
 static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CUgraph graph)
@@ -474,10 +528,72 @@ UPDATES(cuGraphExecUpdate_v2,
         (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
         (exec, graph, ret_info))
 /* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
-HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graphmem_gone(key(object)))
-HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, exec_gone(object))
+HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graphnodes_gone(key(object)), graphmem_gone(key(object)))
+HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, (void)0, exec_gone(object))
 HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int is_on),
         (exec, node, is_on), graphkernels_switched(exec, node, is_on != 0))
+/* clang-format on */
+
+/* ---- nodes and graphs that the driver tells ------------------------------------------------- */
+
+/* Those of a graph that is known, which the program may set anew. `from` or the driver has filled the list. */
+static void nodes_told(uint64_t graph, const CUgraphNode *nodes, const size_t *count)
+{
+    if (!graph || !nodes || !count || !(dispatch_pool() || uses_on()))
+        return;
+    for (size_t i = 0; i < *count; i++)
+        graphnodes_note(graph, key(nodes[i]));
+}
+
+static void edges_told(
+        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const size_t *count)
+{
+    nodes_told(key(graph), from, count);
+    nodes_told(key(graph), to, count);
+}
+
+static void capture_told(const CUstreamCaptureStatus *status, const CUgraph *graph,
+        const CUgraphNode *const *nodes, const size_t *count)
+{
+    if (status && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE && graph && nodes)
+        nodes_told(key(*graph), *nodes, count);
+}
+
+/* clang-format off */
+HOOKROW(cuGraphGetNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count),
+        nodes_told(key(graph), nodes, count))
+HOOKROW(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count),
+        nodes_told(key(graph), nodes, count))
+HOOKROW(cuGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
+        (graph, from, to, count), edges_told(graph, from, to, count))
+HOOKROW(cuGraphGetEdges_v2,
+        (CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *count),
+        (graph, from, to, edges, count), edges_told(graph, from, to, count))
+#define NEIGHBOURS(symbol)                                                                \
+    HOOKROW(symbol, (CUgraphNode node, CUgraphNode *nodes, size_t *count),                \
+            (node, nodes, count), nodes_told(graphnodes_graph(key(node)), nodes, count))  \
+    HOOKROW(symbol##_v2,                                                                  \
+            (CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count), \
+            (node, nodes, edges, count),                                                  \
+            nodes_told(graphnodes_graph(key(node)), nodes, count))
+NEIGHBOURS(cuGraphNodeGetDependencies)
+NEIGHBOURS(cuGraphNodeGetDependentNodes)
+HOOKROW(cuGraphNodeFindInClone, (CUgraphNode *ret_node, CUgraphNode node, CUgraph clone),
+        (ret_node, node, clone), nodes_told(key(clone), ret_node, &(const size_t){1}))
+HOOKROW(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *ret_graph), (node, ret_graph),
+        graphnodes_embed(graphnodes_graph(key(node)), key(*ret_graph)))
+#define CAPTURE_INFO(symbol, params, args)                                                \
+    HOOKROW(symbol, params, args, capture_told(status, graph, nodes, count))
+#define CAPTURE_INFO_2                                                                    \
+    (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,      \
+            const CUgraphNode **nodes, size_t *count)
+#define CAPTURE_INFO_3                                                                    \
+    (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,      \
+            const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count)
+CAPTURE_INFO(cuStreamGetCaptureInfo_v2, CAPTURE_INFO_2, (stream, status, id, graph, nodes, count))
+CAPTURE_INFO(cuStreamGetCaptureInfo_v2_ptsz, CAPTURE_INFO_2, (stream, status, id, graph, nodes, count))
+CAPTURE_INFO(cuStreamGetCaptureInfo_v3, CAPTURE_INFO_3, (stream, status, id, graph, nodes, edges, count))
+CAPTURE_INFO(cuStreamGetCaptureInfo_v3_ptsz, CAPTURE_INFO_3, (stream, status, id, graph, nodes, edges, count))
 /* clang-format on */
 
 /* ---- launches ------------------------------------------------------------------------------- */

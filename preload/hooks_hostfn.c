@@ -5,20 +5,21 @@
  * node is what the program put there.
  */
 #include "preload/contexts.h"
-#include "preload/gate.h"
 #include "preload/hostfn.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 
 /* ---- in a stream ---------------------------------------------------------------------------- */
 
-/* A graph may run a captured one any number of times. */
-static struct hostfn wrap(
+/*
+ * A graph may run a captured one any number of times. Whether it is captured only the driver knows: a capture may have begun
+ * by an entry that has no hook.
+ */
+static struct hostfn hostfn_wrap(
         CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
 {
-    bool is_captured = gate_captures() > 0 && stream_is_captured(stream_named(stream, per_thread));
-
-    return is_captured ? hostfn_kept(fn, callback, data) : hostfn_once(fn, callback, data);
+    return stream_is_captured(stream_named(stream, per_thread)) ? hostfn_kept(fn, callback, data)
+                                                                : hostfn_once(fn, callback, data);
 }
 
 static CUresult started(struct hostfn *given, CUresult result)
@@ -36,7 +37,7 @@ static CUresult started(struct hostfn *given, CUresult result)
         struct hostfn given;                                                          \
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol) args;                                                 \
-        given = wrap(fn, NULL, data, stream, per_thread);                             \
+        given = hostfn_wrap(fn, NULL, data, stream, per_thread);                             \
         return started(&given, REAL(symbol) given_args);                              \
     }
 #define HOSTFN_V1(symbol, per_thread)                                                 \
@@ -53,7 +54,7 @@ static CUresult started(struct hostfn *given, CUresult result)
         struct hostfn given;                                                          \
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol)(stream, callback, data, flags);                       \
-        given = wrap(NULL, callback, data, stream, per_thread);                       \
+        given = hostfn_wrap(NULL, callback, data, stream, per_thread);                       \
         return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
     }
 

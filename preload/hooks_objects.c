@@ -130,8 +130,8 @@ NAMES(cuTexObjectCreate, POOL_PIN_LIVE,
 NAMES(cuSurfObjectCreate, POOL_PIN_LIVE, (CUsurfObject *made, const CUDA_RESOURCE_DESC *resource),
         (made, resource), resource_touches(&pins, resource, __func__),
         described(&pins, result, PINS_OF_SURFACE, made))
-HOOKROW_OWNER(cuTexObjectDestroy, CUtexObject, PINS_OF_TEXTURE, (void)0)
-HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, (void)0)
+HOOKROW_OWNER(cuTexObjectDestroy, CUtexObject, PINS_OF_TEXTURE, (void)0, (void)0)
+HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, (void)0, (void)0)
 /* clang-format on */
 
 /* ---- multicast ------------------------------------------------------------------------------ */

@@ -13,11 +13,13 @@
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "preload/submit.h"
+#include "tracker/uses.h"
 
 /* ---- capture -------------------------------------------------------------------------------- */
 
-static void began(CUresult result, CUstream stream, bool per_thread)
+static void began(CUresult result, CUstream stream, bool per_thread, bool is_programs)
 {
+    uint64_t key = stream_capture_key(stream, per_thread);
     struct stream named = {.context = 0};
     bool runs = result == CUDA_SUCCESS;
     uint64_t graph = 0;
@@ -26,10 +28,12 @@ static void began(CUresult result, CUstream stream, bool per_thread)
     if (runs) {
         (void)stream_here(stream, per_thread, &named);
         /* a free must not ask (R2), so it is asked here */
-        if (dispatch_pool())
+        if (dispatch_pool() || uses_on())
             graph = stream_captured_graph(stream_named(stream, per_thread));
     }
-    gate_begin_leave(runs, stream_capture_key(stream, per_thread), named.context, graph);
+    gate_begin_leave(runs, key, named.context, graph);
+    if (runs && is_programs)
+        gate_stays(key);
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
@@ -56,6 +60,8 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
         return false;
     if (gate_ended(stream_capture_key(stream, per_thread), was_one, &capture))
         pins_capture_ended(&capture, (uintptr_t)graph);
+    else if (result == CUDA_SUCCESS)
+        gate_unseen();
     return true;
 }
 
@@ -63,8 +69,8 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define BEGIN(symbol, params, args, per_thread)                \
-    BEGIN_WITH(symbol, params, args, per_thread, (void)0)
-#define BEGIN_WITH(symbol, params, args, per_thread, first)    \
+    BEGIN_WITH(symbol, params, args, per_thread, (void)0, false)
+#define BEGIN_WITH(symbol, params, args, per_thread, first, is_programs) \
     CUresult symbol params                                     \
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
@@ -75,7 +81,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
         }                                                      \
         result = REAL(symbol) args;                            \
         if (entered) {                                         \
-            began(result, stream, per_thread);                 \
+            began(result, stream, per_thread, is_programs);    \
             life_leave();                                      \
             if (result == CUDA_SUCCESS)                        \
                 launches_capture_begins(stream_capture_key(stream, per_thread)); \
@@ -87,7 +93,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
             (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, \
                     CUgraphRecaptureCallback callback, void *data), \
             (stream, mode, graph, callback, data), per_thread, \
-            callback = hostfn_recapture(callback, &data))
+            callback = hostfn_recapture(callback, &data), true)
 #define BEGIN_TO_GRAPH_PARAMS                                                                 \
     (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,   \
             size_t count, CUstreamCaptureMode mode)
@@ -96,8 +102,8 @@ BEGIN(cuStreamBeginCapture, (CUstream stream), (stream), false)
 BEGIN(cuStreamBeginCapture_ptsz, (CUstream stream), (stream), true)
 BEGIN(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), false)
 BEGIN(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode), true)
-BEGIN(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false)
-BEGIN(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true)
+BEGIN_WITH(cuStreamBeginCaptureToGraph, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), false, (void)0, true)
+BEGIN_WITH(cuStreamBeginCaptureToGraph_ptsz, BEGIN_TO_GRAPH_PARAMS, (stream, graph, deps, edges, count, mode), true, (void)0, true)
 BEGIN_AGAIN(cuStreamBeginRecaptureToGraph, false)
 BEGIN_AGAIN(cuStreamBeginRecaptureToGraph_ptsz, true)
 BEGIN(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *params), (stream, params), false)
@@ -197,6 +203,8 @@ static void going(CUstream stream)
             pins_capture_ended(&capture, 0);                   \
         if (entered)                                           \
             life_leave();                                      \
+        if (entered && result == CUDA_SUCCESS)                 \
+            launches_capture_ends((uintptr_t)stream);          \
         return result;                                         \
     }
 

@@ -45,7 +45,11 @@ static struct table captures = TABLE_OF(struct number);  /* by stream */
 static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
 static struct table kernels =
         TABLE_OF(struct number); /* by CUfunction: the string of its name, UNNAMED, or UNKNOWN */
+static struct table gone =
+        TABLE_OF(struct number); /* captures that are over, and their anchors open */
 static uint64_t capture_count, instance_count;
+
+static atomic_bool has_gone;
 
 #define UNNAMED UINT64_MAX
 #define UNKNOWN (UINT64_MAX - 1)
@@ -150,6 +154,36 @@ void launches_capture_ends(uint64_t stream)
 
     if (number)
         source_leave_group(group_of(number), NULL, 0);
+}
+
+void launches_capture_gone(uint64_t stream)
+{
+    uint64_t number = wants_graphs ? number_get(&captures, stream, true) : 0;
+
+    if (!number)
+        return;
+    lock_take(&lock);
+    (void)table_add(&gone, number);
+    lock_drop(&lock);
+    atomic_store(&has_gone, true);
+}
+
+void launches_leave_gone(void)
+{
+    struct number *entry;
+    uint64_t number;
+
+    if (!atomic_exchange(&has_gone, false))
+        return;
+    do {
+        lock_take(&lock);
+        entry = table_next(&gone, NULL);
+        number = entry ? entry->handle : 0;
+        (void)table_remove(&gone, entry);
+        lock_drop(&lock);
+        if (number)
+            source_leave_group(group_of(number), NULL, 0);
+    } while (number);
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */

@@ -37,6 +37,10 @@ void launches_start(void);
 void launches_capture_begins(uint64_t stream);
 void launches_capture_ends(uint64_t stream);
 
+/* It has ended with its context: inside of life_enter; and, outside of that, the anchors of all such ones are left. */
+void launches_capture_gone(uint64_t stream);
+void launches_leave_gone(void);
+
 /* An instance was made, or is gone. Inside of life_enter. */
 void launches_made(uint64_t exec);
 void launches_gone(uint64_t exec);

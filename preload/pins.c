@@ -5,6 +5,8 @@
 #include "preload/dispatch.h"
 #include "preload/evictlog.h"
 #include "preload/forklock.h"
+#include "preload/graphmem.h"
+#include "preload/graphnodes.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 
@@ -345,25 +347,17 @@ void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id)
     take_entries(pins, owner, id, 0, UINT64_MAX, -1, 1);
 }
 
-static bool has_part(const struct pins_entry *entry, uint64_t part)
+void pins_map_parts(struct pins *pins, uint64_t (*map)(uint64_t part, void *arg), void *arg)
 {
-    while (entry && entry->part != part)
-        entry = entry->next;
-    return entry != NULL;
-}
+    uint64_t part = 0;
+    uint64_t mapped = 0;
 
-uint64_t pins_find_part(enum pins_owner owner, uint64_t part)
-{
-    const struct owner *known;
-    uint64_t id;
-
-    lock_take(&pins_lock);
-    known = table_next(&owners[owner], NULL);
-    while (known && !has_part(known->first, part))
-        known = table_next(&owners[owner], known);
-    id = known ? known->id : 0;
-    lock_drop(&pins_lock);
-    return id;
+    for (struct pins_entry *at = pins->first; at; at = at->next) {
+        if (at->part != part)
+            mapped = map(at->part, arg);
+        part = at->part;
+        at->part = mapped;
+    }
 }
 
 void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
@@ -405,12 +399,22 @@ void pins_for_captures(devptr_t ptr)
     }
 }
 
+/* What a capture recorded into is this graph, or none. */
+static void end_graph(uint64_t captured, uint64_t graph)
+{
+    hand_over(PINS_OF_GRAPH, captured, graph);
+    graphnodes_gone(captured);
+    graphmem_gone(captured);
+}
+
 void pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
 {
     struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
 
-    if (capture->graph && capture->graph != graph)
-        hand_over(PINS_OF_GRAPH, capture->graph, graph);
+    if (!graph && capture->stays)
+        graph = graphnodes_owner(capture->graph); /* with the nodes that it has already */
+    else if (capture->graph && capture->graph != graph)
+        end_graph(capture->graph, graph);
     if (gate_next(capture->number - 1) != capture->number) {
         hand_over(PINS_OF_CAPTURE, capture->number, graph);
         return;

@@ -71,6 +71,9 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
 /* As collected, but what another owner has; for clones, instances, children. */
 void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id);
 
+/* What was collected is of other parts: those of a copy, which `map` names; 0 = cannot be told apart. */
+void pins_map_parts(struct pins *pins, uint64_t (*map)(uint64_t part, void *arg), void *arg);
+
 /* Id 0 is no owner: nothing stays. Part PINS_SAME_PARTS: as they were copied. */
 #define PINS_SAME_PARTS UINT64_MAX
 void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t part);
@@ -97,9 +100,6 @@ void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id);
 void pins_take_parts(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t lo,
         uint64_t hi, int device);
 void pins_take_one(struct pins *pins, enum pins_owner owner, uint64_t id);
-
-/* The owner that has this part, 0 = none. Looks at all of its kind. */
-uint64_t pins_find_part(enum pins_owner owner, uint64_t part);
 
 /*
  * For uses (tracker/uses.h). An owner's memory is used, all of it; a graph with a node whose memory nobody tells makes every

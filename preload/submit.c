@@ -2,6 +2,7 @@
 #include "preload/submit.h"
 
 #include "preload/dispatch.h"
+#include "preload/graphnodes.h"
 #include "preload/life.h"
 
 #include <stdatomic.h>
@@ -9,30 +10,53 @@
 /* A capture whose graph the driver does not tell (below 11.3): what it pins stays pinned for good. */
 #define UNKNOWN_GRAPH UINT64_MAX
 
-/* What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. */
+/* What the driver says of a stream. */
+struct capture_info {
+    CUstreamCaptureStatus status;
+    CUgraph graph;
+    const CUgraphNode *nodes; /* behind which the next one comes */
+    size_t count;
+};
+
+/*
+ * Edges may carry data (ports, programmatic launches). The older form refuses to leave them out (CUDA driver API,
+ * cuStreamGetCaptureInfo: CUDA_ERROR_LOSSY_QUERY); then it is asked for the graph alone.
+ */
+static CUresult submit_ask(CUstream stream, struct capture_info *ret)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    const CUgraphEdgeData *edges;
+    cuuint64_t id;
+
+    *ret = (struct capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+    if (REAL_HAS(cuStreamGetCaptureInfo_v3))
+        result = REAL(cuStreamGetCaptureInfo_v3)(
+                stream, &ret->status, &id, &ret->graph, &ret->nodes, &edges, &ret->count);
+    else if (REAL_HAS(cuStreamGetCaptureInfo_v2))
+        result = REAL(cuStreamGetCaptureInfo_v2)(
+                stream, &ret->status, &id, &ret->graph, &ret->nodes, &ret->count);
+    if (result == CUDA_SUCCESS || !REAL_HAS(cuStreamGetCaptureInfo_v2))
+        return result;
+    *ret = (struct capture_info){.status = CU_STREAM_CAPTURE_STATUS_NONE};
+    return REAL(cuStreamGetCaptureInfo_v2)(stream, &ret->status, &id, &ret->graph, NULL, NULL);
+}
+
+/*
+ * What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. A question that fails
+ * means that it is: what the call names is kept.
+ */
 static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const CUgraphNode *nodes = NULL;
-    CUgraph graph = NULL;
-    cuuint64_t id;
-    size_t count = 0;
+    struct capture_info info;
 
     *ret_node = NULL;
-    if (!REAL_HAS(cuStreamGetCaptureInfo_v2)) {
-        if (!REAL_HAS(cuStreamIsCapturing)
-                || REAL(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS
-                || status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-            return 0;
-        return UNKNOWN_GRAPH;
-    }
-    if (REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &nodes, &count)
-                    != CUDA_SUCCESS
-            || status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    if (submit_ask(stream, &info) != CUDA_SUCCESS)
+        return stream_is_captured(stream) ? UNKNOWN_GRAPH : 0;
+    if (info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return 0;
-    if (count == 1 && nodes)
-        *ret_node = nodes[0];
-    return (uint64_t)(uintptr_t)graph;
+    if (info.count == 1 && info.nodes)
+        *ret_node = info.nodes[0];
+    return (uint64_t)(uintptr_t)info.graph;
 }
 
 bool submit_event_begin(void)
@@ -114,13 +138,14 @@ static void give(struct submit *submit)
     }
     if (submit->pins.first && graph_of(submit->stream, &node) != submit->graph)
         node = NULL;
-    pins_give(&submit->pins, PINS_OF_GRAPH, submit->graph, (uintptr_t)node);
+    graphnodes_note(submit->graph, (uintptr_t)node);
+    pins_give(&submit->pins, PINS_OF_GRAPH, graphnodes_owner(submit->graph), (uintptr_t)node);
 }
 
 void submit_end_whole(struct submit *submit, bool is_made)
 {
     if (submit->graph && is_made && submit->graph != UNKNOWN_GRAPH)
-        pins_give(&submit->pins, PINS_OF_GRAPH, submit->graph, 0);
+        pins_give(&submit->pins, PINS_OF_GRAPH, graphnodes_owner(submit->graph), 0);
     (void)submit_end(submit, is_made ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -23,6 +23,7 @@
 #include "preload/dispatch.h"
 #include "preload/follow.h"
 #include "preload/gate.h"
+#include "preload/graphnodes.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
 #include "preload/pins.h"
@@ -368,6 +369,50 @@ void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t grap
 {
     if (!is_off[MUTANT_CAPTURE_END])
         __real_pins_capture_ended(capture, graph);
+}
+
+bool __real_stream_is_captured(CUstream named);
+bool __wrap_stream_is_captured(CUstream named);
+
+bool __wrap_stream_is_captured(CUstream named)
+{
+    return !is_off[MUTANT_CAPTURE_ASKED] && __real_stream_is_captured(named);
+}
+
+void __real_gate_stays(uint64_t stream);
+void __wrap_gate_stays(uint64_t stream);
+
+void __wrap_gate_stays(uint64_t stream)
+{
+    if (!is_off[MUTANT_OWN_GRAPH])
+        __real_gate_stays(stream);
+}
+
+void __real_graphnodes_note(uint64_t graph, uint64_t node);
+void __wrap_graphnodes_note(uint64_t graph, uint64_t node);
+
+void __wrap_graphnodes_note(uint64_t graph, uint64_t node)
+{
+    if (!is_off[MUTANT_NODE])
+        __real_graphnodes_note(graph, node);
+}
+
+void __real_graphnodes_embed(uint64_t graph, uint64_t inner);
+void __wrap_graphnodes_embed(uint64_t graph, uint64_t inner);
+
+void __wrap_graphnodes_embed(uint64_t graph, uint64_t inner)
+{
+    if (!is_off[MUTANT_INNER_GRAPH])
+        __real_graphnodes_embed(graph, inner);
+}
+
+void __real_pins_map_parts(struct pins *pins, uint64_t (*map)(uint64_t part, void *arg), void *arg);
+void __wrap_pins_map_parts(struct pins *pins, uint64_t (*map)(uint64_t part, void *arg), void *arg);
+
+void __wrap_pins_map_parts(struct pins *pins, uint64_t (*map)(uint64_t part, void *arg), void *arg)
+{
+    if (!is_off[MUTANT_CLONE])
+        __real_pins_map_parts(pins, map, arg);
 }
 
 unsigned __real_gate_captures(void);

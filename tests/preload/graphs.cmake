@@ -13,6 +13,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     kedge_preload_test(graphs_pins SOURCES graphs_pins_test.c ROUTES dlsym LIBS kedge_read
         DEFINES NCCL_PATH="$<TARGET_FILE:fake_nccl>" NCCL_USER_PATH="$<TARGET_FILE:nccl_user>")
     add_dependencies(graphs_pins_dlsym_test fake_nccl nccl_user)
+    kedge_preload_test(graphs_ends SOURCES graphs_ends_test.c ROUTES dlsym LIBS kedge_read)
     foreach(which 20 30)
         add_library(own_nccl_${which} MODULE own_nccl_lib.c)
         target_link_libraries(own_nccl_${which} PRIVATE kedge_flags)

@@ -170,6 +170,46 @@ TEST(r80_a_captured_call_that_the_driver_refuses_pins_nothing)
     kit_clean_up();
 }
 
+/* The driver does not say whether the stream is captured, or of what: what the call names is kept. */
+static void ask_in_vain(const char *failures, bool is_for_good)
+{
+    bool is_back = false;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    REQUIRE(setenv("SIMCUDA_FAIL", failures, 1) == 0);
+    start("vain", "trap");
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    begin_capture(); /* asks once */
+    CU_OK(cu->cuMemsetD8Async(ptr, 7, 10, stream));
+    graph = end_capture();
+    KEDGE_POP();
+    must_be_kept(ptr);
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    KEDGE_PUSH("PHASE_1"); /* of another instance of the phase */
+    KEDGE_POP();
+    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 0);
+    must_be_freed(ptr);
+    CU_OK(cu->cuCtxSynchronize());
+    KEDGE_PUSH("PHASE_2");
+    for (int i = 0; i < 4; i++)
+        is_back |= kit_alloc(KIT_BYTES) == ptr;
+    KEDGE_POP();
+    CHECK_EQ(is_back, !is_for_good);
+    kit_clean_up();
+}
+
+TEST(r80_a_lossy_answer_is_asked_for_the_graph_alone)
+{
+    ask_in_vain("cuStreamGetCaptureInfo:2:402", false);
+}
+
+TEST(r80_a_question_that_fails_means_captured)
+{
+    ask_in_vain("cuStreamGetCaptureInfo:2+:402,cuStreamIsCapturing:1:999", true);
+}
+
 /* Other streams than the captured one pin nothing, and nothing is pinned when nothing is captured. */
 TEST(r80_only_the_captured_stream_pins)
 {
