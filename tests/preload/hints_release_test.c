@@ -500,6 +500,17 @@ TEST(r86_from_driver_12_4_on_live_acts)
     live_on("12040", true);
 }
 
+TEST(live_acts_on_the_newest_driver_that_is_known)
+{
+    live_on("13050", true);
+}
+
+/* Nobody here has read what its functions do to memory. */
+TEST(on_a_newer_driver_live_is_shadow)
+{
+    live_on("13060", false);
+}
+
 /* ---- R87 ------------------------------------------------------------------------------------ */
 
 TEST(r87_live_without_a_receipt_is_shadow)

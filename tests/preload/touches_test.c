@@ -120,6 +120,24 @@ static CUDA_MEMCPY3D_BATCH_OP batch_3d(void)
     return op;
 }
 
+static CUDA_FABRIC_COPY_BATCH_OP over_fabric(void)
+{
+    CUDA_FABRIC_COPY_BATCH_OP op = {.size = 64};
+
+    op.src.type = op.dst.type = CU_FABRIC_COPY_OPERAND_TYPE_POINTER;
+    op.src.op.ptr.ptr = block + 4096;
+    op.dst.op.ptr.ptr = other;
+    return op;
+}
+
+static CUmemDecompressParams packed(void)
+{
+    return (CUmemDecompressParams){.srcNumBytes = 64,
+            .dstNumBytes = 64,
+            .src = (void *)(uintptr_t)other,
+            .dst = (void *)(uintptr_t)block};
+}
+
 struct operations {
     CUstreamBatchMemOpParams item[2];
 };
@@ -182,6 +200,9 @@ static void *args[] = {&other, &inside, &bytes_64};
             &(CUmemcpyAttributes[]){{.srcAccessOrder = 1}}[0], &(size_t[]){0}[0], 1, stream))      \
     PTSZ(cuMemcpy3DBatchAsync, (1, &(CUDA_MEMCPY3D_BATCH_OP[]){batch_3d()}[0], NULL, 0, stream))   \
     PTSZ(cuMemcpy3DBatchAsync_v2, (1, &(CUDA_MEMCPY3D_BATCH_OP[]){batch_3d()}[0], 0, stream))      \
+    PTSZ(cuMemcpyWithAttributesAsync, (other, block, 64,                                           \
+            &(CUmemcpyAttributes[]){{.srcAccessOrder = 1}}[0], stream))                            \
+    PTSZ(cuMemcpy3DWithAttributesAsync, (&(CUDA_MEMCPY3D_BATCH_OP[]){batch_3d()}[0], 0, stream))   \
     PTDS(cuMemsetD8_v2, (block, 1, 64))                                                            \
     PTDS(cuMemsetD16_v2, (block, 1, 64))                                                           \
     PTDS(cuMemsetD32_v2, (block, 1, 64))                                                           \
@@ -203,13 +224,18 @@ static void *args[] = {&other, &inside, &bytes_64};
     PTSZ(cuLaunchKernelEx, (&(CUlaunchConfig[]){shape()}[0], sum_kernel, args, NULL))              \
     PTSZ(cuLaunchCooperativeKernel, (LAUNCH_SHAPE))
 
-/* Before 11.7, and refused unless the driver was told otherwise at its start. A call counts when it is made. */
+/*
+ * Before 11.7, and refused unless the driver was told otherwise at its start; and what no simulated device has. A call counts
+ * when it is made.
+ */
 #define REFUSED(X, PTDS, PTSZ)                                                                     \
     PTSZ(cuStreamWriteValue32, (stream, block, 5, 0))                                              \
     PTSZ(cuStreamWriteValue64, (stream, block, 5, 0))                                              \
     PTSZ(cuStreamWaitValue32, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                        \
     PTSZ(cuStreamWaitValue64, (stream, block, 5, CU_STREAM_WAIT_VALUE_GEQ))                        \
-    PTSZ(cuStreamBatchMemOp, (stream, 2, &(struct operations[]){operations()}[0].item[0], 0))
+    PTSZ(cuStreamBatchMemOp, (stream, 2, &(struct operations[]){operations()}[0].item[0], 0))      \
+    PTSZ(cuFabricCpyBatchAsync, (1, &(CUDA_FABRIC_COPY_BATCH_OP[]){over_fabric()}[0], 0, stream))  \
+    PTSZ(cuMemBatchDecompressAsync, (&(CUmemDecompressParams[]){packed()}[0], 1, 0, NULL, stream))
 
 /* Between the host and arrays: no device memory with an address has a part in it. */
 #define NO_ADDRESS(X, PTDS, PTSZ)                                                                  \

@@ -117,8 +117,8 @@ void sim_config_read(void)
     read_number(
             "SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16 expected", &devices);
     sim_config.devices = (int)devices;
-    read_number(
-            "SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION, "a version as 12040 expected", &version);
+    read_number("SIMCUDA_VERSION", 11080, SIM_DRIVER_VERSION + 999, "a version as 12040 expected",
+            &version);
     sim_config.version = (int)version;
     read_number("SIMCUDA_SEED", 0, UINT64_MAX, "a number expected", &sim_config.seed);
     read_number("SIMCUDA_BANDWIDTH", 1, (uint64_t)1 << 50, "bytes a second, as 25G expected",

@@ -131,6 +131,35 @@ static void declare(struct sim_op *op, const struct copy *copy, const struct sid
                     .side = SIM_SIDE_COPY});
 }
 
+/*
+ * Whether planes of rows of `width` bytes from `addr` on lie within the addresses that there are. Counts of a program's are any
+ * numbers, whose products do not fit into 64 bits.
+ */
+static bool is_addressable(
+        uint64_t addr, const uint64_t stride[2], const uint64_t count[2], uint64_t width)
+{
+    uint64_t end = addr;
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t far;
+        if (count[i] > 1
+                && (__builtin_mul_overflow(count[i] - 1, stride[i], &far)
+                        || __builtin_add_overflow(end, far, &end)))
+            return false;
+    }
+    return !__builtin_add_overflow(end, width, &end);
+}
+
+static bool reaches(const struct copy *copy)
+{
+    const uint64_t count[2] = {copy->height, copy->depth};
+    const uint64_t dst[2] = {copy->dst.pitch, copy->dst.slice};
+    const uint64_t src[2] = {copy->src.pitch, copy->src.slice};
+
+    return is_addressable(copy->dst.addr, dst, count, copy->width)
+            && is_addressable(copy->src.addr, src, count, copy->width);
+}
+
 static struct sim_op *make_copy(const char *name, const struct copy *copy, bool stage)
 {
     uint64_t staged = stage ? copy->width * copy->height * copy->depth : 0;
@@ -174,6 +203,8 @@ static int submit_copy(const char *name, struct CUstream_st *stream, struct copy
 
     if (copy.width == 0 || copy.height == 0 || copy.depth == 0)
         return 0;
+    if (!reaches(&copy))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_stats.copies++;
     bool capturing = stream->capture != NULL;
     r = sim_stream_submit(stream, make_copy(name, &copy, from_pageable && !capturing));
@@ -217,6 +248,8 @@ static int copy_between_contexts(struct CUstream_st *stream, const struct copy *
     struct sim_clock after = {0}, known = {0};
     int r;
 
+    if (!reaches(copy))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_stats.copies++;
     sim_queue_context_points(to, &after, &known);
     sim_queue_context_points(from, &after, &known);
@@ -304,8 +337,12 @@ static int locate(
         const struct place *place, uint64_t width, uint64_t rows, int device, struct side *ret_side)
 {
     uint64_t base = place->type == CU_MEMORYTYPE_HOST ? (uintptr_t)place->host : place->device;
-    uint64_t pitch = place->pitch ? place->pitch : width + place->x;
+    uint64_t row, pitch, slice;
     uint64_t height = place->height ? place->height : rows + place->y;
+
+    if (__builtin_add_overflow(width, place->x, &row) || (!place->height && height < rows))
+        return CUDA_ERROR_INVALID_VALUE;
+    pitch = place->pitch ? place->pitch : row;
 
     if (place->type == CU_MEMORYTYPE_ARRAY) {
         int r = sim_array_place(place->array, &base, &pitch, &height);
@@ -315,13 +352,13 @@ static int locate(
             && place->type != CU_MEMORYTYPE_UNIFIED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!base || pitch < width + place->x)
+    if (!base || pitch < row || __builtin_mul_overflow(pitch, height, &slice))
         return CUDA_ERROR_INVALID_VALUE;
     if (place->type == CU_MEMORYTYPE_DEVICE && is_pageable(base))
         return CUDA_ERROR_INVALID_VALUE;
     *ret_side = (struct side){.addr = base + (place->z * height + place->y) * pitch + place->x,
             .pitch = pitch,
-            .slice = pitch * height,
+            .slice = slice,
             .device = device};
     return 0;
 }
@@ -401,7 +438,7 @@ int sim_copy_make_3d(struct CUctx_st *ctx, const CUDA_MEMCPY3D *copy, struct sim
     struct copy made;
     int r = copy ? resolve(copy, ctx->device, ctx->device, &made) : CUDA_ERROR_INVALID_VALUE;
 
-    if (r == 0 && (made.width == 0 || made.height == 0 || made.depth == 0))
+    if (r == 0 && (made.width == 0 || made.height == 0 || made.depth == 0 || !reaches(&made)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
         *ret_op = make_copy("memcpy node", &made, false);
@@ -498,25 +535,30 @@ static void operand(const CUmemcpy3DOperand *from, struct place *ret_place)
                 .height = from->op.ptr.layerHeight};
 }
 
+static int copy_one_3d(
+        const char *what, struct CUstream_st *stream, const CUDA_MEMCPY3D_BATCH_OP *op)
+{
+    int device = stream->ctx->device;
+    struct copy copy = {
+            .width = op->extent.width, .height = op->extent.height, .depth = op->extent.depth};
+    struct place dst, src;
+    int r;
+
+    operand(&op->dst, &dst);
+    operand(&op->src, &src);
+    r = locate(&dst, copy.width, copy.height, device, &copy.dst);
+    if (r == 0)
+        r = locate(&src, copy.width, copy.height, device, &copy.src);
+    return r ? r : submit_copy(what, stream, copy, SIM_COPY_AS_STREAM);
+}
+
 static int copy_batch_3d(struct CUstream_st *stream, size_t count,
         const CUDA_MEMCPY3D_BATCH_OP *list, size_t *ret_bad)
 {
-    int device = stream->ctx->device;
-
     if (!list || count == 0 || sim_stream_is_legacy(stream))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
-        struct copy copy = {.width = list[i].extent.width,
-                .height = list[i].extent.height,
-                .depth = list[i].extent.depth};
-        struct place dst, src;
-        operand(&list[i].dst, &dst);
-        operand(&list[i].src, &src);
-        int r = locate(&dst, copy.width, copy.height, device, &copy.dst);
-        if (r == 0)
-            r = locate(&src, copy.width, copy.height, device, &copy.src);
-        if (r == 0)
-            r = submit_copy("cuMemcpy3DBatchAsync", stream, copy, SIM_COPY_AS_STREAM);
+        int r = copy_one_3d("cuMemcpy3DBatchAsync", stream, &list[i]);
         if (r) {
             if (ret_bad)
                 *ret_bad = i;
@@ -533,6 +575,29 @@ SIM_STREAM_CALL(cuMemcpy3DBatchAsync, SIM_NEED_CONTEXT,
 SIM_STREAM_CALL(cuMemcpy3DBatchAsync_v2, SIM_NEED_CONTEXT,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream handle),
         flags ? CUDA_ERROR_INVALID_VALUE : copy_batch_3d(stream, count, list, NULL))
+
+/* ---- single copies with attributes, which the device does not look at ---- */
+
+SIM_STREAM_CALL(cuMemcpyWithAttributesAsync, SIM_NEED_CONTEXT,
+        (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attribute,
+                CUstream handle),
+        attribute ? copy_linear("cuMemcpyWithAttributesAsync", stream, dst, false, src, false, size,
+                SIM_COPY_AS_STREAM)
+                  : CUDA_ERROR_INVALID_VALUE)
+SIM_STREAM_CALL(cuMemcpy3DWithAttributesAsync, SIM_NEED_CONTEXT,
+        (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream handle),
+        op && !flags ? copy_one_3d("cuMemcpy3DWithAttributesAsync", stream, op)
+                     : CUDA_ERROR_INVALID_VALUE)
+
+/* ---- what no device here has: a fabric, an engine that unpacks ---- */
+
+SIM_STREAM_CALL(cuFabricCpyBatchAsync, SIM_NEED_CONTEXT,
+        (size_t count, CUDA_FABRIC_COPY_BATCH_OP *list, unsigned long long flags, CUstream handle),
+        ((void)count, (void)list, (void)flags, CUDA_ERROR_NOT_SUPPORTED))
+SIM_STREAM_CALL(cuMemBatchDecompressAsync, SIM_NEED_CONTEXT,
+        (CUmemDecompressParams * list, size_t count, unsigned int flags, size_t *ret_bad,
+                CUstream handle),
+        ((void)list, (void)count, (void)flags, (void)ret_bad, CUDA_ERROR_NOT_SUPPORTED))
 
 /* ---- sets ---- */
 
@@ -581,15 +646,19 @@ bool sim_copy_is_set(const struct sim_op *op)
 static int make_set(const char *name, int device, struct set set, struct sim_op **ret_op)
 {
     struct sim_op *op;
+    uint64_t bytes;
 
     if (set.addr % set.element || is_pageable(set.addr)
-            || (set.height > 1 && set.pitch < set.width * set.element))
+            || __builtin_mul_overflow(set.width, (uint64_t)set.element, &bytes)
+            || (set.height > 1 && set.pitch < bytes)
+            || !is_addressable(set.addr, (const uint64_t[2]){set.pitch, 0},
+                    (const uint64_t[2]){set.height, 1}, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     op = sim_op_new(name, sizeof(set));
     memcpy(op->payload, &set, sizeof(set));
     op->run = run_set;
     op->engine = SIM_ENGINE_COMPUTE;
-    sim_op_range(op, device, SIM_SIDE_COPY, set.addr, set.width * set.element, true);
+    sim_op_range(op, device, SIM_SIDE_COPY, set.addr, bytes, true);
     op->ranges[0].pitch = set.pitch;
     op->ranges[0].rows = set.height;
     *ret_op = op;

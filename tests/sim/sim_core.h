@@ -30,7 +30,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#define SIM_DRIVER_VERSION 13000
+#define SIM_DRIVER_VERSION 13000             /* what it says without SIMCUDA_VERSION */
 #define SIM_GRANULE        ((size_t)2 << 20) /* the device's page */
 #define SIM_HOST_PAGE      ((size_t)4096)
 #define SIM_ALIGN          ((size_t)512) /* of small allocations */

@@ -13,6 +13,7 @@
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_vmm.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -185,9 +186,14 @@ static bool overlaps(const struct sim_multicast *object, int device, uint64_t of
     return false;
 }
 
+enum {
+    OF_THE_MEMORY = -1, /* the device that a binding is for, in the forms that do not say it */
+};
+
 /* All devices have to be there before memory is. */
-static int bind(CUmemGenericAllocationHandle handle, uint64_t offset, struct sim_physical *physical,
-        uint64_t physical_offset, uint64_t size, unsigned long long flags)
+static int bind(CUmemGenericAllocationHandle handle, int for_device, uint64_t offset,
+        struct sim_physical *physical, uint64_t physical_offset, uint64_t size,
+        unsigned long long flags)
 {
     struct sim_multicast *object = sim_multicast_find(handle);
     struct binding *binding, **link;
@@ -198,6 +204,8 @@ static int bind(CUmemGenericAllocationHandle handle, uint64_t offset, struct sim
             || physical_offset + size > physical->size)
         return CUDA_ERROR_INVALID_VALUE;
     device = physical->prop.location.id;
+    if (for_device != OF_THE_MEMORY && for_device != device)
+        return CUDA_ERROR_INVALID_VALUE;
     if (object->devices_count < object->prop.numDevices)
         return CUDA_ERROR_ILLEGAL_STATE;
     if (!((object->devices >> device) & 1) || overlaps(object, device, offset, size))
@@ -219,19 +227,32 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
     if (r == 0)
-        r = bind(handle, offset, sim_vmm_find(memory), memory_offset, size, flags);
+        r = bind(handle, OF_THE_MEMORY, offset, sim_vmm_find(memory), memory_offset, size, flags);
     return sim_leave(&call, r);
 }
 
-static int bind_addr(CUmemGenericAllocationHandle handle, uint64_t offset, uint64_t addr,
-        uint64_t size, unsigned long long flags)
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
+        CUmemGenericAllocationHandle memory, size_t memory_offset, size_t size,
+        unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = bind(handle, device < 0 ? INT_MAX : device, offset, sim_vmm_find(memory), memory_offset,
+                size, flags);
+    return sim_leave(&call, r);
+}
+
+static int bind_addr(CUmemGenericAllocationHandle handle, int device, uint64_t offset,
+        uint64_t addr, uint64_t size, unsigned long long flags)
 {
     const struct sim_block *block = sim_ledger_live(addr);
 
     if (!block || block->kind != SIM_BLOCK_MAPPED || block->multicast
             || addr + size > block->addr + block->size)
         return CUDA_ERROR_INVALID_VALUE;
-    return bind(handle, offset, block->physical, addr - block->addr, size, flags);
+    return bind(handle, device, offset, block->physical, addr - block->addr, size, flags);
 }
 
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr ptr,
@@ -241,7 +262,18 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle handle, size_t offset,
     int r = sim_enter(&call, __func__, SIM_NEED_INIT);
 
     if (r == 0)
-        r = bind_addr(handle, offset, ptr, size, flags);
+        r = bind_addr(handle, OF_THE_MEMORY, offset, ptr, size, flags);
+    return sim_leave(&call, r);
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
+        CUdeviceptr ptr, size_t size, unsigned long long flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = bind_addr(handle, device < 0 ? INT_MAX : device, offset, ptr, size, flags);
     return sim_leave(&call, r);
 }
 

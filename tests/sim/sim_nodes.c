@@ -318,6 +318,10 @@ ADD_CALL(cuGraphAddNode_v2, SIM_NEED_CONTEXT,
         (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps,
                 const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
         ((void)edges, add_any(AT, params)))
+ADD_CALL(cuGraphAddNode_v3, SIM_NEED_CONTEXT,
+        (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps,
+                const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
+        ((void)edges, add_any(AT, params)))
 
 CUresult cuGraphAddKernelNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
         size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
@@ -461,6 +465,8 @@ ADD_CALL(cuGraphEventRecordNodeSetEvent, SIM_NEED_INIT, (CUgraphNode node, CUeve
 ADD_CALL(cuGraphEventWaitNodeSetEvent, SIM_NEED_INIT, (CUgraphNode node, CUevent event),
         set_event(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event))
 ADD_CALL(cuGraphNodeSetParams, SIM_NEED_CONTEXT, (CUgraphNode node, CUgraphNodeParams *params),
+        set_any(node, params))
+ADD_CALL(cuGraphNodeSetParams_v2, SIM_NEED_CONTEXT, (CUgraphNode node, CUgraphNodeParams *params),
         set_any(node, params))
 
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)

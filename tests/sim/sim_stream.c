@@ -433,6 +433,11 @@ static int attach(CUdeviceptr ptr, size_t size, unsigned flags)
 
 SIM_STREAM_CALL(cuLaunchHostFunc, SIM_NEED_CONTEXT, (CUstream handle, CUhostFn fn, void *data),
         launch_host("cuLaunchHostFunc", stream, (struct host_call){.fn = fn, .data = data}))
+SIM_STREAM_CALL(cuLaunchHostFunc_v2, SIM_NEED_CONTEXT,
+        (CUstream handle, CUhostFn fn, void *data, unsigned int sync_mode),
+        sync_mode > 1 ? CUDA_ERROR_INVALID_VALUE
+                      : launch_host("cuLaunchHostFunc", stream,
+                              (struct host_call){.fn = fn, .data = data}))
 SIM_STREAM_CALL(cuStreamAddCallback, SIM_NEED_CONTEXT,
         (CUstream handle, CUstreamCallback callback, void *data, unsigned int flags),
         flags ? CUDA_ERROR_INVALID_VALUE

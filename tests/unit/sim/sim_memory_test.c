@@ -98,6 +98,57 @@ static void touch_freed_page(void)
     *(volatile char *)touched = 1;
 }
 
+/* Elements times their size, rows times their pitch: where a product or a sum has no 64 bits, nothing is written. */
+TEST(counts_beyond_all_addresses_are_refused)
+{
+    const size_t huge = (size_t)1 << 62;
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+            .srcPitch = (size_t)1 << 41,
+            .dstPitch = (size_t)1 << 41,
+            .WidthInBytes = (size_t)1 << 40,
+            .Height = (size_t)1 << 40,
+            .Depth = (size_t)1 << 40};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+            .dstXInBytes = 8,
+            .WidthInBytes = SIZE_MAX,
+            .Height = 1};
+    CUDA_MEMSET_NODE_PARAMS node = {.elementSize = 4, .width = huge, .height = 1};
+    CUgraphNode made;
+    CUdeviceptr ptr;
+    CUcontext context;
+    CUstream stream;
+    CUgraph graph;
+    unsigned char last[2] = {0, 0};
+
+    sim_start();
+    CU(cuCtxGetCurrent(&context));
+    CU(cuMemAlloc_v2(&ptr, 4 * MIB));
+    CU(cuMemsetD8_v2(ptr, 7, 4 * MIB));
+    CU(cuStreamCreate(&stream, 0));
+    CU(cuGraphCreate(&graph, 0));
+    CHECK_EQ(cuMemsetD16_v2(ptr, 0, huge * 2), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD32_v2(ptr, 0, huge), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD32Async(ptr, 0, huge + 1, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD8_v2(ptr, 0, SIZE_MAX), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD2D32_v2(ptr, (size_t)1 << 40, 0, huge, 1), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD2D8_v2(ptr, huge, 0, 8, 5), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemsetD2D8Async(ptr, huge, 0, 8, 5, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemcpyDtoD_v2(ptr, ptr + 1, SIZE_MAX), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemcpyAsync(ptr, ptr + 1, SIZE_MAX, stream), CUDA_ERROR_INVALID_VALUE);
+    copy.srcDevice = copy.dstDevice = rows.srcDevice = rows.dstDevice = node.dst = ptr;
+    CHECK_EQ(cuMemcpy3D_v2(&copy), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemcpy2D_v2(&rows), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphAddMemcpyNode(&made, graph, NULL, 0, &copy, context), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphAddMemsetNode(&made, graph, NULL, 0, &node, context), CUDA_ERROR_INVALID_VALUE);
+    CU(cuCtxSynchronize());
+    CU(cuMemcpyDtoH_v2(&last[0], ptr, 1));
+    CU(cuMemcpyDtoH_v2(&last[1], ptr + 4 * MIB - 1, 1));
+    CHECK_EQ(last[0], 7);
+    CHECK_EQ(last[1], 7);
+}
+
 TEST(freed_memory_faults)
 {
     CHECK_EQ(sim_in_child(touch_freed), -SIGSEGV);

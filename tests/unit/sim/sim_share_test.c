@@ -479,7 +479,13 @@ TEST(what_is_written_to_a_multicast_object_is_in_all_its_memory)
     CU(cuMulticastAddDevice(object, 1));
     CU(cuMemAddressReserve(&reserved, 4 * MIB, 0, 0, 0));
     CHECK_EQ(cuMemMap(reserved, 4 * MIB, 0, object, 0), CUDA_ERROR_ILLEGAL_STATE);
+    CHECK_EQ(cuMulticastBindMem_v2(object, 1, 0, memory[0], 0, 4 * MIB, 0),
+            CUDA_ERROR_INVALID_VALUE); /* another device's */
+    CU(cuMulticastBindMem_v2(object, 0, 0, memory[0], 0, 4 * MIB, 0));
+    CU(cuMulticastUnbind(object, 0, 0, 4 * MIB));
     CU(cuMulticastBindMem(object, 0, memory[0], 0, 4 * MIB, 0));
+    CU(cuMulticastBindAddr_v2(object, 1, 0, own[1], 4 * MIB, 0));
+    CU(cuMulticastUnbind(object, 1, 0, 4 * MIB));
     CU(cuMulticastBindAddr(object, 0, own[1], 4 * MIB, 0));
     CHECK_EQ(cuMulticastBindMem(object, 0, memory[1], 0, 2 * MIB, 0), CUDA_ERROR_INVALID_VALUE);
     all = map_both(object, 4 * MIB);
