@@ -13,24 +13,31 @@
  * tests/preload proves it. No work may follow the real call. Whether kedge is wanted is asked for names that matter only: the
  * question reads the environment, and warns of what is wrong there.
  */
-static void *ours(void *handle, const char *name)
+static void *ours(void *handle, const char *name, const void *caller)
 {
-    if (guard_depth() > 0 || handle == RTLD_NEXT)
+    bool is_nccl = name[0] == 'n' && name[1] == 'c';
+    bool is_nvtx = name[0] == 'n' && name[1] == 'v' && name[2] == 't' && name[3] == 'x';
+    void *instead;
+
+    if (guard_depth() > 0 || !(is_nccl || is_nvtx || (name[0] == 'c' && name[1] == 'u')))
         return NULL;
-    if (name[0] == 'n' && name[1] == 'c')
-        return export_nccl(handle, name);
-    if (name[0] == 'n' && name[1] == 'v' && name[2] == 't' && name[3] == 'x')
-        return export_nvtx(handle, name);
-    if (name[0] != 'c' || name[1] != 'u')
+    if (!resolve_exports(name) && !resolve_notes(name))
         return NULL;
-    if (handle
-            == RTLD_DEFAULT) /* a name that only we have would make a program believe that there is a driver */
-        return resolve_hides(name) ? RESOLVE_HIDE : NULL;
+    if (!life_is_wanted())
+        return resolve_instead(handle, name, caller, false);
+    /* a name that only we have would make a program believe that there is a driver, or that it has the function */
+    if (handle == RTLD_NEXT)
+        return resolve_instead(handle, name, caller, true);
+    if (is_nccl || is_nvtx)
+        return is_nccl ? export_nccl(handle, name) : export_nvtx(handle, name);
+    if (handle == RTLD_DEFAULT)
+        return resolve_instead(handle, name, caller, true);
     if (resolve_knows(name))
-        return life_is_wanted() ? resolve_dlsym(handle, name) : NULL;
-    if (resolve_notes(name) && life_is_wanted())
+        return resolve_dlsym(handle, name);
+    instead = resolve_instead(handle, name, caller, true);
+    if (!instead && resolve_notes(name))
         resolve_passed_by(handle, name);
-    return NULL;
+    return instead;
 }
 
 /* No local variable may have its address taken: the compiler would keep the frame, and call. */
@@ -40,7 +47,7 @@ __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const 
     void *hook;
 
     variables_check();
-    hook = ours(handle, name);
+    hook = ours(handle, name, __builtin_return_address(0));
 
     if (hook == RESOLVE_HIDE)
         return resolve_next(name); /* not found, with the message that belongs to it */

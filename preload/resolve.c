@@ -316,6 +316,19 @@ bool resolve_knows(const char *name)
             && slot_of_symbol(name) >= 0;
 }
 
+static bool is_export(const char *name)
+{
+    for (int export = 0; export < EXPORT_COUNT; export ++)
+        if (strcmp(export_names[export], name) == 0)
+            return true;
+    return false;
+}
+
+bool resolve_exports(const char *name)
+{
+    return slot_of_symbol(name) >= 0 || is_export(name);
+}
+
 /* A row without an end answers as far as headers were read: a later form of the name may take other arguments (R100). */
 static bool row_answers(const struct hook_row *row, const char *name, int version)
 {
@@ -411,6 +424,14 @@ static void warn_second_driver(const void *fn)
                 info.dli_fname, driver_path);
 }
 
+/* Whether there is a function behind our export of that name: the driver's, the runtime's, another preload's. */
+static bool stands_for(int slot, const char *name)
+{
+    if (slot < 0)
+        return name[1] == 'u' ? export_find_runtime(name) != NULL : resolve_next(name) != NULL;
+    return resolve_ready() && (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) || resolve_next(name));
+}
+
 void *resolve_dlsym(void *handle, const char *name)
 {
     int slot = slot_of_symbol(name);
@@ -422,7 +443,7 @@ void *resolve_dlsym(void *handle, const char *name)
     if (!fn)
         return NULL;
     if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
-        return resolve_ready() && !resolve_is_variable(name) ? fn : RESOLVE_HIDE;
+        return stands_for(slot, name) && !resolve_is_variable(name) ? fn : RESOLVE_HIDE;
     if (!atomic_load_explicit(&bound, memory_order_acquire)) {
         guard_push();
         (void)bind_driver(fn);
@@ -460,12 +481,9 @@ void resolve_passed_by(void *handle, const char *name)
         coverage_unhooked(name);
 }
 
-static bool is_export(const char *name)
+static bool is_ours(const void *fn)
 {
-    for (int export = 0; export < EXPORT_COUNT; export ++)
-        if (strcmp(export_names[export], name) == 0)
-            return true;
-    return false;
+    return fn && object_base(fn) == object_base((const void *)resolve_instead);
 }
 
 bool resolve_is_variable(const char *name)
@@ -479,11 +497,22 @@ bool resolve_is_variable(const char *name)
     return first && next && object_base(first) == object_base(&bound) && !linked_is_code(next);
 }
 
-bool resolve_hides(const char *name)
+void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted)
 {
-    if (resolve_is_variable(name))
-        return true;
-    if (slot_of_symbol(name) >= 0)
-        return !resolve_ready();
-    return is_export(name) && !export_find_runtime(name);
+    int slot = slot_of_symbol(name);
+    struct linked linked;
+    void *found;
+
+    if (!resolve_exports(name)
+            || !is_ours(real_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name)))
+        return NULL;
+    if (is_wanted && stands_for(slot, name) && !resolve_is_variable(name))
+        return NULL;
+    found = resolve_next(name);
+    linked = linked_for(caller, name);
+    if (found && handle == RTLD_NEXT && !linked.is_program && !linked.is_earlier)
+        return NULL; /* what is next for an object behind us is not ours */
+    if (!found && handle == RTLD_DEFAULT)
+        found = linked.own;
+    return found ? found : RESOLVE_HIDE;
 }

@@ -93,14 +93,21 @@ void *resolve_dlsym(void *handle, const char *name);
 /* Whether it is the name of a hook; no table is asked for a name that cannot be one. */
 bool resolve_knows(const char *name);
 
+/* Whether it is the name of a hook or of another export of ours. */
+bool resolve_exports(const char *name);
+
 /* Whether a name that is no hook is that of a function for memory, of the driver or the runtime. */
 bool resolve_notes(const char *name);
 
 /* Such a name is asked for on a real handle: noted if the function is there. */
 void resolve_passed_by(void *handle, const char *name);
 
-/* Whether a pseudo-handle look-up of `name` would find only our own export although nobody else has the symbol. */
-bool resolve_hides(const char *name);
+/*
+ * What a look-up of `name` from `caller` gets in the place of our own export, which it would end at; NULL: nothing, it is to be
+ * made as it is. Without kedge (`is_wanted` false, KEDGE_MODE=off) the function that it would find then. Else our export, but for
+ * one that stands for nothing, such as a function that this driver lacks. RESOLVE_HIDE: nobody else has the name. Any handle.
+ */
+void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted);
 
 /* Whether the global scope has a variable of that name behind our export, and nothing before it (variables.h). */
 bool resolve_is_variable(const char *name);

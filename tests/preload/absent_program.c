@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints what each look-up of each name that kedge exports finds, and in which object: by RTLD_DEFAULT, RTLD_NEXT, the program's own
+ * handle and that of the driver. usage: absent_program none|local|global: how the driver has been opened, if at all
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define HOOK(symbol, ...) #symbol,
+#define EXPORT(symbol)    #symbol,
+#include "preload/hooks.def"
+};
+
+static void tell(const char *route, const char *name, void *fn)
+{
+    const char *where = "nowhere";
+    Dl_info info;
+
+    if (fn && dladdr(fn, &info) && info.dli_fname)
+        where = strrchr(info.dli_fname, '/') ? strrchr(info.dli_fname, '/') + 1 : info.dli_fname;
+    printf("%s %s %s\n", route, name, where);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "none";
+    int scope = strcmp(how, "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL;
+    void *driver = strcmp(how, "none") == 0 ? NULL : dlopen("libcuda.so.1", RTLD_NOW | scope);
+    void *self = dlopen(NULL, RTLD_NOW);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strncmp(names[i], "cu", 2) != 0 && strncmp(names[i], "nccl", 4) != 0
+                && strncmp(names[i], "nvtx", 4) != 0)
+            continue;
+        tell("default", names[i], dlsym(RTLD_DEFAULT, names[i]));
+        tell("next", names[i], dlsym(RTLD_NEXT, names[i]));
+        tell("self", names[i], dlsym(self, names[i]));
+        if (driver)
+            tell("driver", names[i], dlsym(driver, names[i]));
+    }
+    return !self || (!driver && strcmp(how, "none") != 0);
+}
