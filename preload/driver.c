@@ -104,11 +104,15 @@ static int enter_device(int device, struct context_use *ret_use)
 {
     struct context list[CONTEXTS_MAX];
     size_t n = context_list(list, CONTEXTS_MAX);
+    int r = -ENOENT;
 
-    for (size_t i = 0; i < n; i++)
-        if (list[i].device == device)
-            return context_enter(list[i].generation, ret_use);
-    return -ENOENT;
+    for (size_t i = 0; i < n && r != 0; i++) {
+        if (list[i].device != device)
+            continue;
+        context_leave(ret_use); /* of one that has ended meanwhile, or whose device is broken */
+        r = context_enter(list[i].generation, ret_use);
+    }
+    return r;
 }
 
 /* A context that the heap's memory belongs to, or one of its device. */
@@ -202,6 +206,9 @@ static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size
 
 bool backend_shares_handles;
 
+/* Devices that have refused memory which is made to be registered (R80), although they say that they have such. */
+static atomic_bool no_rdma[DEVICES_MAX];
+
 static CUmemAllocationProp handle_prop(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -213,7 +220,8 @@ static CUmemAllocationProp handle_prop(int device)
     if (REAL(cuDeviceGetAttribute)(
                 &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
             == CUDA_SUCCESS)
-        prop.allocFlags.gpuDirectRDMACapable = capable ? 1 : 0;
+        prop.allocFlags.gpuDirectRDMACapable =
+                capable && device < DEVICES_MAX && !atomic_load(&no_rdma[device]) ? 1 : 0;
     if (backend_shares_handles
             && REAL(cuDeviceGetAttribute)(&capable,
                        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device)
@@ -221,6 +229,16 @@ static CUmemAllocationProp handle_prop(int device)
             && capable)
         prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return prop;
+}
+
+/* The refusal may be of that alone: then the caller tries without. */
+static bool may_be_rdma(int r, CUmemAllocationProp *prop)
+{
+    bool may = r > 0 && r != CUDA_ERROR_OUT_OF_MEMORY && !backend_is_sticky(r)
+            && prop->allocFlags.gpuDirectRDMACapable;
+
+    prop->allocFlags.gpuDirectRDMACapable = 0;
+    return may;
 }
 
 static int granularity(SELF, int device, uint64_t *ret_size)
@@ -231,6 +249,9 @@ static int granularity(SELF, int device, uint64_t *ret_size)
     int r;
 
     r = (int)REAL(cuMemGetAllocationGranularity)(&size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (may_be_rdma(r, &prop))
+        r = (int)REAL(cuMemGetAllocationGranularity)(
+                &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (r == 0)
         *ret_size = size;
     return quiet_end(&quiet, r);
@@ -285,6 +306,11 @@ static int handle_create(SELF, int device, uint64_t size, uint64_t *ret_handle)
     CUmemGenericAllocationHandle handle = 0;
     int r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
 
+    if (may_be_rdma(r, &prop)) {
+        r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
+        if (r == 0)
+            atomic_store(&no_rdma[device], true);
+    }
     if (r == 0)
         *ret_handle = handle;
     return quiet_end(&quiet, r);

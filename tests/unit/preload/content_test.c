@@ -490,3 +490,75 @@ TEST(a_clock_does_not_go_back)
     (void)usleep(1000);
     CHECK_GE(backend_driver.clock_ns(NULL), before + 1000000);
 }
+
+/* ---- memory and contexts of a device ---- */
+
+static CUresult answer_one(int *ret_value, CUdevice_attribute which, CUdevice device)
+{
+    (void)which;
+    (void)device;
+    *ret_value = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *ret_handle, size_t size,
+        const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    (void)size;
+    (void)flags;
+    *ret_handle = 7;
+    return called(prop->allocFlags.gpuDirectRDMACapable ? 'R' : 'n');
+}
+
+TEST(r80_memory_that_cannot_be_made_to_be_registered_is_made_without)
+{
+    uint64_t handle = 0;
+
+    start();
+    SAYS(cuDeviceGetAttribute, answer_one);
+    SAYS(cuMemCreate, create);
+    says['R'] = CUDA_ERROR_OUT_OF_MEMORY;
+    CHECK_EQ(backend_driver.handle_create(NULL, 0, 4096, &handle), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_STR_EQ(calls, "R");
+    says['R'] = CUDA_ERROR_NOT_SUPPORTED;
+    says['n'] = CUDA_ERROR_NOT_SUPPORTED;
+    CHECK_EQ(backend_driver.handle_create(NULL, 0, 4096, &handle), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_STR_EQ(calls, "RRn"); /* that was not why */
+    says['n'] = CUDA_SUCCESS;
+    CHECK_EQ(backend_driver.handle_create(NULL, 0, 4096, &handle), 0);
+    CHECK_EQ(handle, 7);
+    CHECK_EQ(backend_driver.handle_create(NULL, 0, 4096, &handle), 0);
+    CHECK_STR_EQ(calls, "RRnRnn"); /* once is enough */
+}
+
+static uintptr_t broken; /* no thread can make this context current */
+
+static CUresult push_unbroken(CUcontext context)
+{
+    if ((uintptr_t)context == broken)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    current = (uintptr_t)context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_info(size_t *ret_free, size_t *ret_total)
+{
+    *ret_free = current;
+    *ret_total = 100;
+    return CUDA_SUCCESS;
+}
+
+TEST(any_context_of_a_device_that_is_alive_will_do)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+
+    start();
+    SAYS(cuCtxPushCurrent_v2, push_unbroken);
+    SAYS(cuMemGetInfo_v2, get_info);
+    for (broken = OTHER; broken <= PRIMARY; broken++) {
+        current = 0;
+        CHECK_EQ(backend_driver.memory(NULL, 0, &total, &available), 0);
+        CHECK_EQ(available, OTHER + PRIMARY - broken);
+    }
+}
