@@ -8,6 +8,7 @@
 #define KEDGE_ALLOC_HANDOUT_H
 
 #include "alloc/choice.h"
+#include "alloc/reclaim.h"
 #include "alloc/records.h"
 
 struct serve {
@@ -22,6 +23,9 @@ struct serve {
     uint32_t swap; /* the record of a block that is made without storage (swapset.h), 0 = none */
     bool last;     /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;  /* enum outcome_how */
+    struct reclaim_patience patience; /* for all that it waits for (R73) */
+    /* the device will not have so much, whatever passes: nobody waits (R104) */
+    bool is_hopeless;
     uint64_t reserved_before;
     uint32_t contexts_gone; /* as the request began */
     struct outcome *ret;

@@ -37,6 +37,8 @@ static struct heap *new_heap(
     }
     heap->next = pool->heaps;
     pool->heaps = heap;
+    heap->after = pool->all;
+    pool->all = heap;
     return heap;
 }
 
@@ -69,6 +71,31 @@ void heap_retire(struct pool *pool, struct heap *heap)
     heap->leaving = true;
     heap->next = pool->leaving;
     pool->leaving = heap;
+}
+
+void heap_unlist(struct pool *pool, struct heap *heap)
+{
+    struct heap **link = &pool->all;
+
+    while (*link != heap)
+        link = &(*link)->after;
+    *link = heap->after;
+}
+
+struct heap *heap_walk(struct pool *pool, struct heap *held, int device)
+{
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = heap_any(pool, held);
+    while (heap && (heap->dropped || (device >= 0 && heap->device->number != device)))
+        heap = heap_any(pool, heap);
+    if (heap)
+        heap->busy++;
+    if (held)
+        held->busy--;
+    lock_drop(&pool->lock);
+    return heap;
 }
 
 struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_t stream)

@@ -25,13 +25,18 @@ static inline enum heap_kind heap_sync_kind(struct pool *pool, uint64_t context)
     return heap && heap->no_range && !heap->range_wait ? HEAP_PLAIN : pool->sync_kind;
 }
 
-/* The heap after this one (NULL: the first) of all that are there, those that leave last; NULL = it was the last. */
+/* The heap after this one (NULL: the first) of all that are there, those that leave included; NULL = it was the last. */
 static inline struct heap *heap_any(const struct pool *pool, const struct heap *after) POOL_LOCKED
 {
-    struct heap *next = after ? after->next : pool->heaps;
-
-    return next || (after && after->leaving) ? next : pool->leaving;
+    return after ? after->after : pool->all;
 }
+
+/*
+ * Takes the lock. The next heap of a device (-1: of any) after `held` (NULL: the first), with a hold on it (heap.busy), so that the lock
+ * can be let go meanwhile; the hold on `held` is over. NULL: it was the last. A walk finds each heap that was there when it
+ * began, however many there are and whichever begin to leave. Not those of contexts that have gone.
+ */
+struct heap *heap_walk(struct pool *pool, struct heap *held, int device);
 
 static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
 {
@@ -99,6 +104,9 @@ static inline void heap_let_go(struct pool *pool, struct heap *heap)
     heap->busy--;
     lock_drop(&pool->lock);
 }
+
+/* A heap that leaves is in the list of all no more: only the caller sees it from here on. */
+void heap_unlist(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 /* Takes a heap out of the table; it goes when nothing holds it any more (pool->leaving). */
 void heap_retire(struct pool *pool, struct heap *heap) POOL_LOCKED;

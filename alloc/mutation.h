@@ -37,6 +37,8 @@ enum pool_mutation {
     POOL_MUTATE_BEHIND = 1u << 18,
     /* what is freed behind an event of the program's counts as freed before it (R72) */
     POOL_MUTATE_SPLIT = 1u << 19,
+    /* each fence is waited for as long as one may be, and again each time (R104) */
+    POOL_MUTATE_PATIENCE = 1u << 20,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

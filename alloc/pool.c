@@ -164,6 +164,7 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
     while (pool->leaving) {
         heap = pool->leaving;
         pool->leaving = heap->next;
+        heap_unlist(pool, heap);
         trim_whole_heap(pool, heap);
     }
     swap_give_host(pool);

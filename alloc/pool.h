@@ -327,6 +327,10 @@ int pool_trim(
  * forwarded call, then retry that once. */
 uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait);
 
+/* [driver] Could the device have so many bytes once all that was freed there is over? If not, no wait helps (R104). True where nobody can
+ * say. */
+bool pool_could_have(struct pool *pool, int device, uint64_t bytes);
+
 /* [driver] The program has waited for the device (any synchronise): heaps that hold more than their release threshold
  * are trimmed to it (R78). Cheap if none does. */
 void pool_synchronised(struct pool *pool);

@@ -6,12 +6,12 @@
 #include "alloc/news.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
+#include "alloc/room.h"
 #include "alloc/trim.h"
 
 #include <errno.h>
 #include <sched.h>
 
-#define HEAPS_LOOK 64 /* heaps that pool_synchronised looks at in one call */
 #define TRIM_LOOKS 64 /* at fences that a trim has just recorded */
 #define IDLE_STAYS 8  /* this part of what is held may stay free in an idle program */
 
@@ -110,35 +110,45 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
     return 0;
 }
 
-/* Up to HEAPS_LOOK heaps that hold more than their release threshold, each with a hold on it. */
-static size_t hold_heaps_over(struct pool *pool, struct heap *list[HEAPS_LOOK])
+/* Is so much of a memory pool's heap free, or about to be, that a handle of it could go? A pool that is destroyed holds nothing back,
+ * whatever the threshold. *ret_keep: what it may hold. */
+static bool is_over_threshold(struct pool *pool, const struct heap *heap, uint64_t *ret_keep)
 {
-    size_t count = 0;
+    const struct tally *tally = &heap->tally;
+    bool is_over;
 
     lock_take(&pool->lock);
-    for (struct heap *heap = pool->heaps; heap && count < HEAPS_LOOK; heap = heap->next) {
-        if (heap->kind != HEAP_MAPPED || heap->tally.reserved <= heap->attrs.release_threshold)
-            continue;
-        heap->busy++;
-        list[count++] = heap;
-    }
+    *ret_keep = heap->leaving ? 0 : heap->attrs.release_threshold;
+    is_over = heap->kind == HEAP_MAPPED && tally->reserved > *ret_keep
+            && excess_of(tally->reserved, tally->stored) >= heap->device->granularity
+            && (heap->leaving || pool->opts.trim != POOL_TRIM_NEVER);
     lock_drop(&pool->lock);
-    return count;
+    return is_over;
 }
 
 uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
 {
+    struct reclaim_patience patience = {.end_ns = 0};
+
     if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
     (void)reclaim_poll(pool, true);
     if (may_wait)
-        reclaim_wait_device_points(pool, device);
+        reclaim_wait_device_points(pool, device, &patience);
     (void)reclaim_device_points(pool, device);
     /* and then for epochs, since what was freed on a stream that has gone waits for one from here on */
-    while (may_wait && reclaim_wait(pool) == 0)
+    while (may_wait && reclaim_wait(pool, &patience) == 0)
         ;
     reclaim_leaving(pool);
     return trim_device(pool, device, UINT64_MAX);
+}
+
+bool pool_could_have(struct pool *pool, int device, uint64_t bytes)
+{
+    uint64_t most;
+
+    return device < 0 || device >= POOL_DEVICES_MAX
+            || room_most(pool, &pool->devices[device], &most) != 0 || bytes <= most;
 }
 
 static bool is_used(struct pool *pool, int device)
@@ -212,22 +222,15 @@ uint64_t pool_idle(struct pool *pool, uint64_t now_ns)
 
 void pool_synchronised(struct pool *pool)
 {
-    struct heap *list[HEAPS_LOOK];
-    size_t count;
+    uint64_t keep;
 
-    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed)
-            || pool->opts.trim == POOL_TRIM_NEVER)
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return;
     if (pool->opts.trim == POOL_TRIM_EAGER)
         trim_all(pool);
-    count = hold_heaps_over(pool, list);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t keep_bytes;
-
-        lock_take(&pool->lock);
-        keep_bytes = list[i]->attrs.release_threshold;
-        lock_drop(&pool->lock);
-        (void)trim_at_wait(pool, list[i], held_above(pool, list[i], keep_bytes));
-        heap_let_go(pool, list[i]);
+    for (struct heap *heap = heap_walk(pool, NULL, -1); heap; heap = heap_walk(pool, heap, -1)) {
+        if (is_over_threshold(pool, heap, &keep))
+            (void)trim_at_wait(pool, heap, held_above(pool, heap, keep));
     }
+    reclaim_leaving(pool);
 }

@@ -63,7 +63,7 @@ struct pool_opts {
     /* an epoch is closed when so much was freed (with sync_mapped less, see reclaim.c), or so many blocks */
     uint64_t epoch_bytes;
     uint32_t epoch_count;
-    uint32_t fence_timeout_ms; /* the longest wait for one fence */
+    uint32_t fence_timeout_ms; /* the longest wait on behalf of one request */
 };
 
 /* What was done for a request that found nothing free: for the record of one that failed (R31). */

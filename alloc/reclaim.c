@@ -22,8 +22,7 @@
 
 #include <sched.h>
 
-#define PUTS_MAX   16       /* fences that one hold of the lock lets go */
-#define HEAPS_LOOK 64       /* heaps of a device that one call looks at */
+#define PUTS_MAX 16         /* fences that one hold of the lock lets go */
 #ifndef STREAMS_LOOK        /* less for a test */
 #    define STREAMS_LOOK 64 /* streams of a heap that one call looks at */
 #endif
@@ -163,13 +162,49 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
     } while (more);
 }
 
-/* The driver's word on a fence. */
-static int ask_fence(struct pool *pool, uint64_t fence, bool wait)
+#define MS_NS UINT64_C(1000000)
+
+#define MS_NS        UINT64_C(1000000)
+#define STALLED_PART 64 /* of all patience, for whatever has outlasted that once */
+
+/* What is left of it, in milliseconds. */
+static uint32_t patience_left(struct pool *pool, struct reclaim_patience *patience)
+{
+    uint64_t now = pool->driver.clock_ns(pool->driver.self);
+
+    if (!patience->end_ns)
+        patience->end_ns = now + pool->opts.fence_timeout_ms * MS_NS;
+    return (uint32_t)((excess_of(patience->end_ns, now) + MS_NS - 1) / MS_NS);
+}
+
+/* Waits for a fence as long as there is patience, and briefly if it is of a timeline that has stalled. */
+static int wait_fence(
+        struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
+{
+    uint32_t left = patience_left(pool, patience);
+    int r;
+
+    patience->is_over = left == 0;
+    if (is_stalled) {
+        left = (uint32_t)min_of(left, pool->opts.fence_timeout_ms / STALLED_PART + 1);
+        patience->was_stalled = true;
+    }
+    r = left ? DRIVE(pool, fence_wait, fence, left) : DRIVE(pool, fence_query, fence);
+    patience->is_over |= r == -EAGAIN && !is_stalled;
+    return r;
+}
+
+/* The driver's word on a fence: now, or after a wait if there is patience for one. A mutant has patience for each. */
+static int ask_fence(
+        struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
 {
     if (POOL_IS_WITHOUT(FENCE))
         return 0;
-    return wait ? DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms)
-                : DRIVE(pool, fence_query, fence);
+    if (POOL_IS_WITHOUT(PATIENCE) && patience)
+        return DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms);
+    if (!patience || patience->is_over || (is_stalled && patience->was_stalled))
+        return DRIVE(pool, fence_query, fence);
+    return wait_fence(pool, fence, patience, is_stalled);
 }
 
 /* What became of asking a fence, or of waiting for it. */
@@ -179,15 +214,17 @@ static void note_failure(
     if (r > 0 || r == -EBUSY)
         pool->counters.fence_errors++;
     if (r == -EAGAIN && wait) {
-        pool->counters.timeouts++;
+        pool->counters.timeouts += !timeline->stalled;
         timeline->stalled = true;
     }
 }
 
-/* Asks (or waits for) a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
-static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t number, bool wait)
+/* Asks, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
+static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
+        struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
+    bool is_stalled = false;
     struct fence_mark *mark;
     uint64_t fence = 0;
     int r;
@@ -198,19 +235,19 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         fence_use(mark);
         fence = mark->fence;
         number = mark->number;
-        if (wait)
-            pool->counters.host_waits++;
+        is_stalled = timeline->stalled;
+        pool->counters.host_waits += patience != NULL;
     }
     lock_drop(&pool->lock);
     if (!mark)
         return -ENOENT;
 
-    r = ask_fence(pool, fence, wait);
+    r = ask_fence(pool, fence, patience, is_stalled);
     if (r == 0)
         pass_all(pool, timeline, number);
     lock_take(&pool->lock);
     unuse(mark, &puts);
-    note_failure(pool, timeline, r, wait);
+    note_failure(pool, timeline, r, patience != NULL);
     lock_drop(&pool->lock);
     put_all(pool, &puts);
     return r;
@@ -456,7 +493,7 @@ static int poll_grace(struct pool *pool)
 
 /* The next mark of an event after *io_number that has a fence, as a user of it. NULL = none. */
 static struct fence_mark *next_event(
-        struct pool *pool, uint64_t *io_number, uint64_t *ret_fence, bool wait)
+        struct pool *pool, uint64_t *io_number, uint64_t *ret_fence, bool wait, bool *ret_stalled)
 {
     struct fence_mark *mark;
 
@@ -466,35 +503,37 @@ static struct fence_mark *next_event(
         fence_use(mark);
         *ret_fence = mark->fence;
         *io_number = mark->number;
+        *ret_stalled = pool->events.stalled;
         pool->counters.host_waits += wait;
     }
     lock_drop(&pool->lock);
     return mark;
 }
 
-/* Each event by itself, since one may pass before those that came first; `wait`: for the first alone. Results as ask. */
-static int ask_events(struct pool *pool, bool wait)
+/* Each event by itself, since one may pass before those that came first; `patience`: for the first alone. Results as ask. */
+static int ask_events(struct pool *pool, struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
     struct fence_chain chain;
     struct fence_mark *mark;
     uint64_t number = 0;
     uint64_t fence = 0;
+    bool is_stalled;
     int r = -ENOENT;
 
-    while ((mark = next_event(pool, &number, &fence, wait)) != NULL) {
-        r = ask_fence(pool, fence, wait);
+    while ((mark = next_event(pool, &number, &fence, patience != NULL, &is_stalled)) != NULL) {
+        r = ask_fence(pool, fence, patience, is_stalled);
         lock_take(&pool->lock);
         if (r == 0) {
             pool->events.stalled = false;
             fence_failed(&pool->events, mark, &chain); /* off the list, with what waited */
             retire_chain(pool, chain.head);
         }
-        note_failure(pool, &pool->events, r, wait);
+        note_failure(pool, &pool->events, r, patience != NULL);
         unuse(mark, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
-        if (wait)
+        if (patience)
             break;
     }
     return r;
@@ -834,8 +873,8 @@ int reclaim_poll(struct pool *pool, bool close)
         ;
     (void)close_epoch(pool, close);
     while (r == 0)
-        r = ask(pool, &pool->epochs, 0, false);
-    (void)ask_events(pool, false);
+        r = ask(pool, &pool->epochs, 0, NULL);
+    (void)ask_events(pool, NULL);
     remove_all(pool);
     vacate_clear(pool);
     reclaim_leaving(pool);
@@ -870,7 +909,7 @@ static uint64_t most_waiting(const struct pool *pool) POOL_LOCKED
     return number;
 }
 
-static int wait_for_epoch(struct pool *pool, bool most)
+static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience *patience)
 {
     bool waited_grace = wait_grace(pool) == 0;
     uint64_t number = 0;
@@ -884,9 +923,9 @@ static int wait_for_epoch(struct pool *pool, bool most)
         number = most_waiting(pool);
         lock_drop(&pool->lock);
     }
-    r = ask(pool, &pool->epochs, number, true);
+    r = ask(pool, &pool->epochs, number, patience);
     if (r == -ENOENT)
-        r = ask_events(pool, true);
+        r = ask_events(pool, patience);
     remove_all(pool);
     vacate_clear(pool);
     if (r == -ENOENT)
@@ -896,14 +935,14 @@ static int wait_for_epoch(struct pool *pool, bool most)
     return r;
 }
 
-int reclaim_wait(struct pool *pool)
+int reclaim_wait(struct pool *pool, struct reclaim_patience *patience)
 {
-    return wait_for_epoch(pool, false);
+    return wait_for_epoch(pool, false, patience);
 }
 
-int reclaim_wait_for_most(struct pool *pool)
+int reclaim_wait_for_most(struct pool *pool, struct reclaim_patience *patience)
 {
-    return wait_for_epoch(pool, true);
+    return wait_for_epoch(pool, true, patience);
 }
 
 bool reclaim_is_stalled(struct pool *pool)
@@ -1103,10 +1142,18 @@ static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
         vacate_sweep(pool, heap);
 }
 
-/* Asks the fences of streams that have free blocks here, or (`wait`) waits for one of them; then sweeps. Results as ask. */
-static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, bool wait)
+/* Is there another stream to be waited for? One that has stalled is given up soon. */
+static bool goes_on(int r, const struct reclaim_patience *patience)
+{
+    return r == -ENOENT || (r == -EAGAIN && !patience->is_over);
+}
+
+/* Asks the fences of streams that have free blocks here, or (`patience`) waits for one of them; then sweeps. Results as ask. */
+static int look_at_streams(
+        struct pool *pool, struct heap *heap, uint32_t but, struct reclaim_patience *patience)
 {
     uint32_t list[STREAMS_LOOK];
+    bool wait = patience != NULL;
     uint32_t count, i;
     int r = -ENOENT;
 
@@ -1114,12 +1161,12 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, b
     heap->busy++;
     count = list_streams(pool, heap, but, !wait, list);
     lock_drop(&pool->lock);
-    for (i = 0; i < count && (wait ? r == -ENOENT : r <= 0); i++) {
+    for (i = 0; i < count && (wait ? goes_on(r, patience) : r <= 0); i++) {
         struct stream *stream = streams_at(pool, list[i]);
 
         cover(pool, list[i]);
         do
-            r = ask(pool, &stream->timeline, 0, wait);
+            r = ask(pool, &stream->timeline, 0, patience);
         while (r == 0 && !wait);
     }
     lock_take(&pool->lock);
@@ -1135,59 +1182,36 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, b
 
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 {
-    int r = look_at_streams(pool, heap, but, false);
+    int r = look_at_streams(pool, heap, but, NULL);
 
     return r > 0 ? r : 0;
 }
 
-int reclaim_wait_point(struct pool *pool, struct heap *heap)
+int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience)
 {
-    int r = look_at_streams(pool, heap, 0, true);
+    int r = patience->is_over ? -EAGAIN : look_at_streams(pool, heap, 0, patience);
 
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
 
-/* Up to HEAPS_LOOK heaps of a device that have blocks of streams, those that leave included, busy for the caller. */
-static uint32_t hold_heaps(struct pool *pool, int device, struct heap *list[HEAPS_LOOK])
-{
-    uint32_t count = 0;
-
-    lock_take(&pool->lock);
-    for (struct heap *heap = heap_any(pool, NULL); heap && count < HEAPS_LOOK;
-            heap = heap_any(pool, heap)) {
-        if (heap->device->number != device || !heap->streams || heap->dropped
-                || (heap->leaving && heap->tally.live_count))
-            continue;
-        heap->busy++;
-        list[count++] = heap;
-    }
-    lock_drop(&pool->lock);
-    return count;
-}
-
 int reclaim_device_points(struct pool *pool, int device)
 {
-    struct heap *list[HEAPS_LOOK];
-    uint32_t count = hold_heaps(pool, device, list);
+    struct heap *heap;
     int r = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (r == 0)
-            r = reclaim_points(pool, list[i], 0);
-        heap_let_go(pool, list[i]);
-    }
+    for (heap = heap_walk(pool, NULL, device); heap && r == 0; heap = heap_walk(pool, heap, device))
+        r = reclaim_points(pool, heap, 0);
+    if (heap)
+        heap_let_go(pool, heap);
     return r;
 }
 
-void reclaim_wait_device_points(struct pool *pool, int device)
+void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_patience *patience)
 {
-    struct heap *list[HEAPS_LOOK];
-    uint32_t count = hold_heaps(pool, device, list);
-
-    for (uint32_t i = 0; i < count; i++) {
-        while (reclaim_wait_point(pool, list[i]) == 0)
+    for (struct heap *heap = heap_walk(pool, NULL, device); heap;
+            heap = heap_walk(pool, heap, device)) {
+        while (reclaim_wait_point(pool, heap, patience) == 0)
             ;
-        heap_let_go(pool, list[i]);
     }
 }
 
@@ -1245,6 +1269,7 @@ static struct heap *take_done(struct pool *pool) POOL_LOCKED
 
         if (is_done(pool, heap)) {
             *link = heap->next;
+            heap_unlist(pool, heap);
             return heap;
         }
     }

@@ -28,14 +28,22 @@ static inline bool reclaim_is_due(const struct pool *pool)
     return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->epoch_bytes;
 }
 
+/* How long the host may wait on behalf of one request or call of the program, for all fences together (R73, R104). The first wait
+ * begins it. What has outlasted it is stalled: until some of that has passed, it gets a small part of the next one's patience, once. */
+struct reclaim_patience {
+    uint64_t end_ns;  /* 0 = no wait yet */
+    bool is_over;     /* what is asked now must have passed */
+    bool was_stalled; /* a fence of a stalled timeline was waited for */
+};
+
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
  * device's own error. */
-int reclaim_wait(struct pool *pool);
+int reclaim_wait(struct pool *pool, struct reclaim_patience *patience);
 
 /* The same, for the epoch with which at least three quarters of the bytes that wait for epochs become free. A wait for the oldest
  * brings a few blocks and the next request waits again; a wait for the newest would leave the device without work. */
-int reclaim_wait_for_most(struct pool *pool);
+int reclaim_wait_for_most(struct pool *pool, struct reclaim_patience *patience);
 
 /* True if the last wait for an epoch ran out of time and no epoch has passed since. */
 bool reclaim_is_stalled(struct pool *pool);
@@ -45,11 +53,11 @@ bool reclaim_is_stalled(struct pool *pool);
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as reclaim_wait. */
-int reclaim_wait_point(struct pool *pool, struct heap *heap);
+int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience);
 
 /* The same two over all heaps of a device: what other heaps hold can be given back only when it is clean. */
 int reclaim_device_points(struct pool *pool, int device);
-void reclaim_wait_device_points(struct pool *pool, int device);
+void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_patience *patience);
 
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */

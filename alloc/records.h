@@ -218,7 +218,8 @@ struct heap {
     uint64_t owner;
     struct device *device;
     /* guarded by the pool's lock: */
-    struct heap *next; /* of pool->heaps, or of pool->leaving */
+    struct heap *next;  /* of pool->heaps, or of pool->leaving */
+    struct heap *after; /* in the list of all (heap_any) */
     struct tally tally;
     uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
@@ -373,6 +374,7 @@ struct pool {
     struct swap_set *swap_sets;            /* list */
     struct swap_copy *swap_spent;          /* whose fences are to be put */
     struct heap *heaps;                    /* list */
+    struct heap *all;                      /* list: those above, and those that leave */
     struct table heap_of[HEAP_KIND_COUNT]; /* by owner */
     struct heap *last[HEAP_KIND_COUNT];    /* the one that was asked for last */
     struct heap *leaving;

@@ -4,6 +4,7 @@
 #include "alloc/alias.h"
 #include "alloc/block.h"
 #include "alloc/census.h"
+#include "alloc/drive.h"
 #include "alloc/freecache.h"
 #include "alloc/heap.h"
 #include "alloc/pin.h"
@@ -259,12 +260,11 @@ static void add_heap(struct pool *pool, const struct heap *heap, struct sums *su
     sums->back += heap->tally.cached;
     for (uint32_t number = heap->segments; number; number = segment_at(pool, number)->next)
         add_segment(pool, segment_at(pool, number), sums);
-    if (!heap->leaving)
-        return;
-    /* All of it goes back with its last block, and nothing before. */
-    sums->back = back;
-    if (!heap->dropped && heap->tally.live_count == 0 && heap->tally.kept == heap->tally.held)
-        sums->back += heap->tally.reserved;
+    if (heap->dropped)
+        sums->back = back;
+    else if (heap->leaving && heap->tally.live_count == 0
+            && heap->tally.kept == heap->tally.held) /* all of it goes with its last block */
+        sums->back = back + heap->tally.reserved;
 }
 
 uint64_t room_available(struct pool *pool, int device, const struct pool_memory *memory)
@@ -289,4 +289,22 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
     /* The driver was asked a moment ago: what the program has got since is not free (R84). */
     bytes = min_of(bytes, excess_of(memory->total, sums.live));
     return bytes & ~(unit - 1);
+}
+
+int room_most(struct pool *pool, const struct device *device, uint64_t *ret_bytes)
+{
+    uint64_t total = 0;
+    uint64_t available = 0;
+    int r = DRIVE(pool, memory, device->number, &total, &available);
+
+    if (r != 0)
+        return r;
+    lock_take(&pool->lock);
+    *ret_bytes = available + device->spare + excess_of(device->reserved, device->stored);
+    for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
+        if (heap->device == device)
+            *ret_bytes += heap->tally.going + heap->tally.held;
+    }
+    lock_drop(&pool->lock);
+    return 0;
 }

@@ -15,6 +15,7 @@
 #include "alloc/order.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
+#include "alloc/room.h"
 #include "alloc/runs.h"
 #include "alloc/spot.h"
 #include "alloc/streams.h"
@@ -414,12 +415,12 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     bool streams = serve->request->api == API_STREAM && !serve->hinted;
     int r = 0;
 
-    if (!serve->request->may_wait || !serve->request->may_fence)
+    if (!serve->request->may_wait || !serve->request->may_fence || serve->is_hopeless)
         return NEXT;
     while (r == 0) {
-        r = reclaim_wait(pool);
-        if (r == -ENOENT && streams)
-            r = reclaim_wait_point(pool, serve->heap);
+        r = reclaim_wait(pool, &serve->patience);
+        if ((r == -ENOENT || r == -ETIMEDOUT) && streams)
+            r = reclaim_wait_point(pool, serve->heap, &serve->patience);
         if (r != 0)
             break;
         note_wait(serve);
@@ -438,8 +439,8 @@ static int clean_device(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    if (serve->request->may_wait)
-        reclaim_wait_device_points(pool, serve->request->device);
+    if (serve->request->may_wait && !serve->is_hopeless)
+        reclaim_wait_device_points(pool, serve->request->device, &serve->patience);
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)
         return r;
@@ -513,11 +514,22 @@ static int evict_and_grow(struct pool *pool, struct serve *serve)
     return NEXT;
 }
 
+/* Not even with all that was freed on the device would there be so much. Blocks that can go out are not counted. */
+static bool is_hopeless(struct pool *pool, const struct serve *serve)
+{
+    uint64_t most;
+
+    if (!swap_is_idle(pool) || !serve->request->may_wait || POOL_IS_WITHOUT(PATIENCE))
+        return false;
+    return room_most(pool, serve->heap->device, &most) == 0 && serve->request->size > most;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
 
     serve->full = true;
+    serve->is_hopeless = is_hopeless(pool, serve);
     serve->want.on_slot = false;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     if (serve->stream && !serve->hinted && serve->request->may_fence) {
@@ -590,7 +602,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
     while (r == NEXT && excess(pool, serve, true) > 0 && !reclaim_is_stalled(pool)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
-        r = reclaim_wait_for_most(pool);
+        r = reclaim_wait_for_most(pool, &serve->patience);
         if (r != 0)
             return r > 0 ? r : NEXT;
         note_wait(serve);

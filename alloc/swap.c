@@ -540,10 +540,11 @@ static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool waits)
 static void wait_for_storage(struct pool *pool, const struct busy *busy)
 {
     uint64_t end = clock_now(pool) + swap_patience(pool);
+    struct reclaim_patience patience = {.end_ns = 0};
     int r = 0;
 
     while (over_cap(pool, busy, true) > 0 && r == 0) {
-        r = reclaim_wait(pool);
+        r = reclaim_wait(pool, &patience);
         if (r == -ENOENT && clock_now(pool) < end) { /* another thread is at it */
             swap_pause(pool, busy->set);
             r = 0;
@@ -567,13 +568,14 @@ static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
 /* The device has none: what is free on it goes back first, then what other sets can do without. */
 static int force_handle(struct pool *pool, const struct busy *busy, uint64_t *ret_handle)
 {
+    struct reclaim_patience patience = {.end_ns = 0};
     int device = busy->set->device->number;
     int r = DRIVER_OUT_OF_MEMORY;
 
     do {
         if (trim_device(pool, device, busy->size) > 0)
             r = grow_handle(pool, busy->heap, busy->size, ret_handle);
-    } while (r == DRIVER_OUT_OF_MEMORY && reclaim_wait(pool) == 0);
+    } while (r == DRIVER_OUT_OF_MEMORY && reclaim_wait(pool, &patience) == 0);
     return r;
 }
 

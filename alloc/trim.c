@@ -54,6 +54,21 @@ static bool keep_spare(struct heap *heap, uint64_t size, uint64_t handle)
     return true;
 }
 
+/* A handle of a shelf, but none that a vacated slot has still: the driver would not have its memory back yet. 0 = there is none. */
+static uint64_t take_unvacated(struct heap *heap, const struct shelf *shelf)
+{
+    for (uint32_t i = shelf->count; i > 0; i--) {
+        uint64_t handle = shelf->handles[i - 1];
+
+        if (vacate_names(heap, handle))
+            continue;
+        shelf->handles[i - 1] = shelf->handles[shelf->count - 1];
+        shelf->handles[shelf->count - 1] = handle;
+        return handles_take(heap, shelf->size);
+    }
+    return 0;
+}
+
 /* Not one of `but` bytes; those of `keep` bytes stay with us as spare ones. */
 static uint64_t shelf_one(
         struct pool *pool, struct heap *heap, uint64_t most, uint64_t but, uint64_t keep)
@@ -64,15 +79,10 @@ static uint64_t shelf_one(
     lock_take(&pool->lock);
     for (const struct shelf *shelf = table_next(&heap->shelves, NULL); shelf && !handle;
             shelf = table_next(&heap->shelves, shelf)) {
-        if (shelf->count && shelf->size <= most && shelf->size != but) {
-            size = shelf->size;
-            handle = handles_take(heap, size);
-        }
-    }
-    if (handle && vacate_names(heap, handle)) { /* the driver would not have its memory back yet */
-        (void)handles_put(heap, size, handle);
-        handle = 0;
-        size = 0;
+        if (shelf->size > most || shelf->size == but)
+            continue;
+        handle = take_unvacated(heap, shelf);
+        size = handle ? shelf->size : 0;
     }
     if (handle && size == keep && keep_spare(heap, size, handle)) {
         handle = 0;
@@ -420,7 +430,7 @@ static uint64_t size_to_keep(struct pool *pool, const struct heap *heap)
     uint64_t size;
 
     lock_take(&pool->lock);
-    size = heap->wide;
+    size = heap->leaving ? 0 : heap->wide;
     lock_drop(&pool->lock);
     if (size
             && (DRIVE(pool, memory, heap->device->number, &total, &available) != 0
@@ -436,22 +446,11 @@ uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes)
     return trim_to(pool, heap, (struct goal){.bytes = bytes, .keep = size_to_keep(pool, heap)});
 }
 
-/* A heap of the device that was not visited in this round; each is visited once. */
-static struct heap *next_heap(struct pool *pool, int device, const struct heap *after) POOL_LOCKED
-{
-    struct heap *heap = after ? after->next : pool->heaps;
-
-    while (heap && heap->device->number != device)
-        heap = heap->next;
-    return heap;
-}
-
 /* `user`: the heap whose slots of a size stay, NULL = none. */
 static uint64_t trim_heaps(
         struct pool *pool, int device, const struct heap *user, uint64_t slot, uint64_t bytes)
 {
     struct heap *heap;
-    struct heap *before = NULL;
     struct goal goal;
     uint64_t given = 0;
 
@@ -460,42 +459,36 @@ static uint64_t trim_heaps(
     lock_take(&pool->lock);
     if (!slot && user && user->arena)
         slot = segment_at(pool, user->arena)->slot;
-    heap = next_heap(pool, device, NULL);
-    while (heap && given < bytes) {
-        heap->busy++; /* stays in the table or at least in memory */
-        lock_drop(&pool->lock);
+    lock_drop(&pool->lock);
+    for (heap = heap_walk(pool, NULL, device); heap && given < bytes;
+            heap = heap_walk(pool, heap, device)) {
         goal = (struct goal){.bytes = bytes - given, .is_device = true};
         if (heap == user)
             goal.stay = slot;
         given += trim_to(pool, heap, goal);
-        lock_take(&pool->lock);
-        heap->busy--;
-        before = heap;
-        heap = heap->leaving || heap->dropped ? NULL : next_heap(pool, device, before);
     }
-    lock_drop(&pool->lock);
+    if (heap)
+        heap_let_go(pool, heap);
     return given;
 }
 
 uint64_t trim_spares(struct pool *pool, struct device *device, uint64_t bytes)
 {
-    struct heap *heap, *before;
+    struct heap *heap;
     uint64_t given = 0;
     uint64_t one;
+    bool any;
 
     lock_take(&pool->lock);
-    heap = device->spare ? next_heap(pool, device->number, NULL) : NULL;
-    while (heap && given < bytes) {
-        heap->busy++;
-        lock_drop(&pool->lock);
+    any = device->spare > 0;
+    lock_drop(&pool->lock);
+    heap = any ? heap_walk(pool, NULL, device->number) : NULL;
+    for (; heap && given < bytes; heap = heap_walk(pool, heap, device->number)) {
         while (given < bytes && (one = spare_one(pool, heap)) != 0)
             given += one;
-        lock_take(&pool->lock);
-        heap->busy--;
-        before = heap;
-        heap = heap->leaving || heap->dropped ? NULL : next_heap(pool, device->number, before);
     }
-    lock_drop(&pool->lock);
+    if (heap)
+        heap_let_go(pool, heap);
     return given;
 }
 

@@ -497,7 +497,7 @@ bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladde
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !dispatch_may_fence()
             || pool_is_frozen(pool))
         return false;
-    bytes = pool_trim_device(pool, device, true);
+    bytes = pool_trim_device(pool, device, pool_could_have(pool, device, size));
     if (bytes < want && bring_is_wanted() && device >= 0)
         bytes += pool_evict_make_room(pool, device, want - bytes);
     if (bytes == 0)

@@ -208,6 +208,7 @@ PROGRAMS = {
                        "r57_a_small_released_block_faults_while_its_storage_serves_others"], ()),
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
+    "stalled": Program([str(UNIT / "bounds_dlsym_test"), "nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 
@@ -279,6 +280,7 @@ MUTATIONS = {
     "meet": (RED, ["late_stream"]),
     "quick-stream": (ORACLE, ["streams_stream", "streams_recorded"]),
     "freeze": (RED, ["sticky"]),
+    "patience": (RED, ["stalled"]),
     "asked": (RED, ["refused"]),
     "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),

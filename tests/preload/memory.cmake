@@ -4,6 +4,7 @@
 if(TARGET simcuda)
     kedge_preload_test(memory_told SOURCES memory_told_test.c ROUTES gpa LIBS kedge_read kedge_track)
     kedge_preload_test(memory SOURCES memory_test.c ROUTES dlsym gpa ENVIRONMENT "SIMCUDA_DEVICES=2")
+    kedge_preload_test(bounds SOURCES bounds_test.c ROUTES dlsym)
     kedge_preload_test(memory_ipc SOURCES memory_ipc_test.c ROUTES dlsym LIBS kedge_read)
     kedge_preload_test(memory_shared SOURCES memory_shared_test.c ROUTES dlsym ENVIRONMENT "KEDGE_POOL=sync=mapped")
 endif()

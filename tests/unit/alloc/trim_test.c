@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What goes back to the driver, in which order and in which pieces. */
+#include "alloc/grow.h"
+#include "alloc/handles.h"
 #include "alloc/trim.h"
 #include "tests/unit/alloc/layout.h"
 
@@ -154,5 +156,77 @@ TEST(a_request_keeps_the_slots_of_its_heap)
     CHECK_EQ(bench_heap_stats(b).cached, 0); /* and stay where they are */
     CHECK_EQ(trim_device(pool, 0, UINT64_MAX), 8 * MiB);
     CHECK_EQ(trim_device(pool, POOL_DEVICES_MAX, UINT64_MAX), 0);
+    bench_end(b);
+}
+
+/* The driver would not have the memory of a handle back that is still mapped elsewhere; that of the others it has. */
+TEST(a_handle_of_a_vacated_slot_does_not_hold_up_the_others)
+{
+    struct bench *b = bench_new(64 * MiB);
+    struct pool *pool = b->pool;
+    struct vacated *vacated;
+    struct heap *heap;
+    uint64_t handle;
+
+    CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 2 * MiB, 1), 1), 0);
+    fake_drain(b->fake);
+    lock_take(&pool->lock);
+    heap = layout_heap(pool);
+    lock_drop(&pool->lock);
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(grow_handle(pool, heap, 2 * MiB, &handle), 0);
+        trim_put_handle(pool, heap, 2 * MiB, handle);
+    }
+    lock_take(&pool->lock); /* the one that would be taken next */
+    vacated = table_add(&heap->vacated_handles, handle);
+    lock_drop(&pool->lock);
+    REQUIRE(vacated != NULL);
+    CHECK_EQ(trim_shelves(pool, heap, 64 * MiB), 4 * MiB);
+    lock_take(&pool->lock);
+    CHECK_EQ(handles_count(heap, 2 * MiB), 1);
+    (void)table_remove(&heap->vacated_handles, table_find(&heap->vacated_handles, handle));
+    lock_drop(&pool->lock);
+    CHECK_EQ(trim_shelves(pool, heap, 64 * MiB), 2 * MiB);
+    bench_end(b);
+}
+
+/* A heap begins to leave while it is trimmed, as a call of another thread's would make it. */
+static struct {
+    struct bench *bench;
+    int (*real)(void *self, uint64_t handle);
+} leaver;
+
+static int release_and_leave(void *self, uint64_t handle)
+{
+    struct bench *b = leaver.bench;
+
+    leaver.bench = NULL;
+    if (b)
+        CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
+    return leaver.real(self, handle);
+}
+
+TEST(r81_a_trim_goes_on_where_a_heap_begins_to_leave)
+{
+    struct fake_driver *fake = fake_new(64 * MiB);
+    struct bench *b;
+
+    leaver.real = fake->driver.handle_release;
+    fake->driver.handle_release = release_and_leave;
+    b = bench_over(fake, NULL);
+    for (uint64_t owner = BENCH_POOL + 2; owner >= BENCH_POOL; owner--) {
+        struct pool_request request = bench_request(8 * MiB, 1);
+        devptr_t ptr;
+
+        request.owner = owner;
+        ptr = bench_ask(b, &request);
+        CHECK_NE(bench_ask(b, &request), 0); /* so it cannot go at once */
+        CHECK_EQ(bench_free_on(b, ptr, 1), 0);
+    }
+    fake_drain(fake);
+    leaver.bench = b;
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), 24 * MiB);
+    CHECK(leaver.bench == NULL);
+    CHECK_EQ(fake->held, 24 * MiB);
     bench_end(b);
 }

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What must not depend on how many there are, or were, and how long an answer takes that the driver gives at once: on two devices of
+ * 1 GiB. Each test is a program of its own.
+ */
+#include "tests/preload/client.h"
+
+#include <unistd.h>
+
+#define MB    ((size_t)1 << 20)
+#define GB    ((size_t)1 << 30)
+#define POOLS 80
+
+static void begin(void)
+{
+    REQUIRE(setenv("SIMCUDA_MEMORY", "1G", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "fence-timeout=200", 1) == 0);
+    client_init();
+}
+
+static CUstream new_stream(void)
+{
+    CUstream stream = NULL;
+
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    return stream;
+}
+
+static CUmemoryPool new_pool(void)
+{
+    CUmemPoolProps props;
+    CUmemoryPool pool = NULL;
+
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    REQUIRE_EQ(cu->cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+    return pool;
+}
+
+static CUdeviceptr alloc_from(CUmemoryPool pool, size_t size, CUstream stream)
+{
+    CUdeviceptr ptr = 0;
+
+    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&ptr, size, pool, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, size, stream), CUDA_SUCCESS);
+    return ptr;
+}
+
+/* Bytes that the device counts. */
+static uint64_t held(void)
+{
+    __typeof__(&simcuda_stats) stats = (__typeof__(stats))client_sim("simcuda_stats");
+    struct simcuda_stats figures = {.size = sizeof figures};
+
+    REQUIRE(stats != NULL);
+    REQUIRE_EQ(stats(&figures), 0);
+    return figures.held[0];
+}
+
+/* ---- pools ---- */
+
+TEST(r81_what_any_pool_has_free_goes_before_a_request_is_refused)
+{
+    CUstream first, second;
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+
+    begin();
+    first = new_stream();
+    second = new_stream();
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 600 * MB, first), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 600 * MB, first), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, first), CUDA_SUCCESS);
+    for (int i = 0; i < POOLS; i++) {
+        pool = new_pool();
+        REQUIRE_EQ(cu->cuMemFreeAsync(alloc_from(pool, 64 << 10, second), second), CUDA_SUCCESS);
+    }
+    CHECK_EQ(cu->cuMemAllocFromPoolAsync(&ptr, 600 * MB, pool, second), CUDA_SUCCESS);
+}
+
+TEST(r78_a_wait_trims_every_pool)
+{
+    CUstream first, second;
+    CUdeviceptr ptr;
+
+    begin();
+    first = new_stream();
+    second = new_stream();
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 600 * MB, first), CUDA_SUCCESS);
+    for (int i = 0; i < POOLS;
+            i++) /* they are newer, hold what they need, and have a threshold of 0 */
+        (void)alloc_from(new_pool(), 64 << 10, second);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 600 * MB, first), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, first), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_LE(held(), POOLS * 2 * MB);
+}
+
+TEST(r77_a_wait_gives_back_what_a_destroyed_pool_had)
+{
+    CUstream stream;
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+
+    begin();
+    stream = new_stream();
+    pool = new_pool();
+    ptr = alloc_from(pool, 600 * MB, stream);
+    REQUIRE_EQ(cu->cuMemPoolDestroy(pool), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    CHECK_EQ(held(), 600 * MB);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_EQ(held(), 0);
+}
+
+/* It is a pool no more, so that it holds nothing back: neither by its threshold, nor for a block that is live still. */
+TEST(r77_nor_does_it_keep_what_is_free_beside_a_live_block)
+{
+    cuuint64_t threshold = UINT64_MAX;
+    CUstream stream;
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+
+    begin();
+    stream = new_stream();
+    pool = new_pool();
+    REQUIRE_EQ(cu->cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold),
+            CUDA_SUCCESS);
+    ptr = alloc_from(pool, 600 * MB, stream);
+    (void)alloc_from(pool, 2 * MB, stream);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_EQ(held(), 602 * MB);
+    REQUIRE_EQ(cu->cuMemPoolDestroy(pool), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_EQ(held(), 2 * MB);
+}
+
+/* ---- waits ---- */
+
+/* A stream that waits for the host; *ret_flag is where it looks. */
+static CUstream stall(CUdeviceptr *ret_flag)
+{
+    __typeof__(&cuStreamWaitValue32_v2) wait =
+            (__typeof__(wait))client_sim("cuStreamWaitValue32_v2");
+    CUstream stream = new_stream();
+
+    REQUIRE(wait != NULL);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(ret_flag, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(*ret_flag, 0, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    REQUIRE_EQ(wait(stream, *ret_flag, 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
+    return stream;
+}
+
+static void go_on(CUdeviceptr flag, CUstream other)
+{
+    __typeof__(&cuStreamWriteValue32_v2) write =
+            (__typeof__(write))client_sim("cuStreamWriteValue32_v2");
+
+    REQUIRE(write != NULL);
+    CHECK_EQ(write(other, flag, 1, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* How often the driver was asked for the state of an event: a wait asks again and again. */
+#define LOOKS 200
+
+TEST(what_can_never_be_served_is_refused_at_once)
+{
+    CUstream stalled, stream;
+    CUdeviceptr ptr, flag;
+    uint64_t before;
+
+    begin();
+    stream = new_stream();
+    stalled = stall(&flag);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuMemFreeAsync(alloc_from(new_pool(), 64 << 10, stalled), stalled),
+                CUDA_SUCCESS);
+    before = client_calls("cuEventQuery");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 5 * GB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 5 * GB), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_LE(client_calls("cuEventQuery") - before, LOOKS);
+    go_on(flag, stream);
+}
+
+/* The first request finds out that the stream is stalled, and waits for all pools together as long as one may (here 0.2 s); from then
+ * on a look is enough. */
+TEST(nobody_waits_twice_for_a_stream_that_is_stalled)
+{
+    CUstream stalled, stream;
+    CUdeviceptr ptr, flag;
+    uint64_t first, before;
+
+    begin();
+    stream = new_stream();
+    stalled = stall(&flag);
+    for (int i = 0; i < 20; i++)
+        REQUIRE_EQ(
+                cu->cuMemFreeAsync(alloc_from(new_pool(), 2 * MB, stalled), stalled), CUDA_SUCCESS);
+    before = client_calls("cuEventQuery");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 1000 * MB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    first = client_calls("cuEventQuery") - before;
+    CHECK_LE(first, 2000);
+    before = client_calls("cuEventQuery");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 1000 * MB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_LE(client_calls("cuEventQuery") - before, first);
+    go_on(flag, stream);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 1000 * MB, stream), CUDA_SUCCESS);
+}
