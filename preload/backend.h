@@ -33,7 +33,7 @@ bool backend_is_sticky(int result);
 /* The driver refuses because a capture is there: never the program's business (R14). */
 bool backend_is_capture_error(int result);
 
-/* Waits until all work of a context is done (R61). 0, the driver's code, or -errno (-EBUSY: a capture is there). */
+/* Waits until all work of a context is done (R61), beside captures too. 0, the driver's code, or -errno. */
 int backend_synchronise(uint64_t generation);
 
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */

@@ -575,13 +575,13 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
 
 /*
  * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
- * either, and nothing is waited for where the driver may not be called.
+ * either, and nothing is waited for in a host function. Captures of other streams make no difference, as natively.
  */
 static uint64_t barrier_of(devptr_t ptr, enum api api)
 {
     struct block_info info;
 
-    if (api != API_SYNC || dispatch_frees_without_wait() || !dispatch_may_fence()
+    if (api != API_SYNC || dispatch_frees_without_wait() || guard_in_callback()
             || pool_is_frozen(pool))
         return 0;
     if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)

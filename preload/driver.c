@@ -1287,7 +1287,8 @@ static int wait_for(const struct event *event)
     return r;
 }
 
-int backend_synchronise(uint64_t generation)
+/* By an event behind all its work, or below driver 12.5 by the driver's own wait. -EBUSY: a capture is there. */
+static int wait_for_context(uint64_t generation)
 {
     struct fence fence = {.first = NULL};
     struct context context;
@@ -1306,6 +1307,41 @@ int backend_synchronise(uint64_t generation)
         event_put(fence.first);
     }
     return quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+}
+
+/* Memory of the driver's own, which is freed for the wait: of the device, or of the host where the device is full. */
+static int free_for_the_wait(void)
+{
+    CUdeviceptr ptr = 0;
+    void *host = NULL;
+    int r = (int)REAL(cuMemAlloc_v2)(&ptr, 1);
+
+    if (r == 0)
+        return (int)REAL(cuMemFree_v2)(ptr);
+    r = (int)REAL(cuMemHostAlloc)(&host, 1, 0);
+    return r ? r : (int)REAL(cuMemFreeHost)(host);
+}
+
+/*
+ * Beside a capture nothing may be asked of a whole context: it would invalidate the captures of its streams. But a thread in relaxed
+ * mode may allocate and free, which does not touch captures (cuThreadExchangeStreamCaptureMode), and the driver's free waits for the
+ * work of its context: it is the very wait that the program's free would have been.
+ */
+static int wait_beside_capture(uint64_t generation)
+{
+    struct quiet quiet = quiet_begin();
+    int r = quiet.relaxed.is_on ? context_enter(generation, &quiet.use) : -EBUSY;
+
+    if (r == 0)
+        r = free_for_the_wait();
+    return quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+}
+
+int backend_synchronise(uint64_t generation)
+{
+    int r = wait_for_context(generation);
+
+    return r == -EBUSY ? wait_beside_capture(generation) : r;
 }
 
 void backend_context_gone(uint64_t context)

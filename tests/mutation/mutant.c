@@ -447,6 +447,8 @@ int __wrap_backend_synchronise(uint64_t context);
 
 int __wrap_backend_synchronise(uint64_t context)
 {
+    if (is_off[MUTANT_BARRIER_BESIDE] && __real_gate_captures() > 0)
+        return 0;
     return is_off[MUTANT_BARRIER] ? 0 : __real_backend_synchronise(context);
 }
 

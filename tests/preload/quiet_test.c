@@ -5,6 +5,10 @@
  */
 #include "tests/preload/client.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #define MB ((size_t)1 << 20)
 
 enum {
@@ -266,8 +270,89 @@ TEST(r2_r61_without_the_barrier_a_free_waits_for_nothing)
     CHECK_EQ(after_the_free("0"), 0);
 }
 
-/* Where the program may not wait, neither does the free. */
-TEST(r61_in_a_capture_a_free_waits_for_nothing)
+static CUstream captured;
+static atomic_int phase; /* 0 nothing yet, 1 the capture runs, 2 it is to end */
+
+static void begin_capture(CUstreamCaptureMode mode)
+{
+    CHECK_EQ(cu->cuStreamBeginCapture_v2(captured, mode), CUDA_SUCCESS);
+    atomic_store(&phase, 1);
+}
+
+static void end_capture(void)
+{
+    CUgraph graph = NULL;
+
+    CHECK_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS); /* not spoilt */
+}
+
+static void *capture_in_a_thread(void *unused)
+{
+    (void)unused;
+    CHECK_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    begin_capture(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    while (atomic_load(&phase) != 2)
+        (void)sched_yield();
+    end_capture();
+    return NULL;
+}
+
+/* As after_the_free, while a capture runs that does not forbid the free. `memory`: of the device, which is full then. */
+static unsigned char after_the_free_beside(bool own, const char *memory)
+{
+    CUdeviceptr source = 0, other = 0, ptr;
+    unsigned char *host = NULL;
+    unsigned char byte;
+    pthread_t thread;
+    CUstream stream;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(!memory || setenv("SIMCUDA_MEMORY", memory, 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemHostAlloc((void **)&host, 4096, 0), CUDA_SUCCESS);
+    host[4095] = 0;
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&source, 4096), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&other, 4096), CUDA_SUCCESS);
+    REQUIRE(client_is_pooled(other, 4096));
+    while (memory && cu->cuMemAlloc_v2(&ptr, 2 << 20) == CUDA_SUCCESS)
+        ;
+    if (own)
+        begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
+    else
+        REQUIRE(pthread_create(&thread, NULL, capture_in_a_thread, NULL) == 0);
+    while (atomic_load(&phase) != 1)
+        (void)sched_yield();
+    CHECK_EQ(cu->cuMemsetD8Async(source, 0x5a, 4096, stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemcpyDtoHAsync_v2(host, source, 4096, stream), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(other), CUDA_SUCCESS);
+    byte = ((volatile unsigned char *)host)[4095];
+    atomic_store(&phase, 2);
+    if (own)
+        end_capture();
+    else
+        REQUIRE(pthread_join(thread, NULL) == 0);
+    return byte;
+}
+
+TEST(r61_r75_a_free_waits_while_another_thread_captures)
+{
+    CHECK_EQ(after_the_free_beside(false, NULL), 0x5a);
+}
+
+TEST(r61_r75_a_free_waits_beside_a_relaxed_capture_of_its_thread)
+{
+    CHECK_EQ(after_the_free_beside(true, NULL), 0x5a);
+}
+
+TEST(r61_r75_a_free_waits_beside_a_capture_on_a_full_device)
+{
+    CHECK_EQ(after_the_free_beside(false, "64M"), 0x5a);
+}
+
+/* Nothing is asked of the whole context, which would spoil the capture. */
+TEST(r10_r61_a_free_in_a_capture_does_not_spoil_it)
 {
     CUdeviceptr ptr = 0;
     CUgraph graph = NULL;
