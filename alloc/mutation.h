@@ -39,6 +39,8 @@ enum pool_mutation {
     POOL_MUTATE_SPLIT = 1u << 19,
     /* each fence is waited for as long as one may be, and again each time (R104) */
     POOL_MUTATE_PATIENCE = 1u << 20,
+    /* what pins keep of a memory pool that was destroyed goes with it, whatever work is pending (R1) */
+    POOL_MUTATE_LEAVE = 1u << 22,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

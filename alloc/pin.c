@@ -48,6 +48,14 @@ static bool is_kept_by(const struct pin *pin, bool graphs_too)
             || pin->count[POOL_PIN_HELD];
 }
 
+/* A memory pool that was destroyed takes its memory along, once that is freed and its work is over: nobody but a hint keeps it. */
+static bool is_lost(const struct pool *pool, const struct pin *pin) POOL_LOCKED
+{
+    const struct heap *heap = block_segment(pool, block_at(pool, (uint32_t)pin->block))->heap;
+
+    return heap->leaving && !pin->count[POOL_PIN_HELD] && !POOL_IS_WITHOUT(LEAVE);
+}
+
 /* Returns what table_remove does. */
 static struct pin *forget(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
@@ -82,7 +90,7 @@ void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
     if (!pin || pin->count[kind] == 0)
         return;
     pin->count[kind]--;
-    if (is_kept_by(pin, true))
+    if (is_kept_by(pin, true) && !(pin->kept && is_lost(pool, pin)))
         return;
     if (pin->kept)
         (void)let_go(pool, pin);
@@ -96,13 +104,26 @@ bool pin_keep(struct pool *pool, uint32_t index)
 
     if (!pin)
         return false;
-    if (!is_kept_by(pin, true) || POOL_IS_WITHOUT(PIN)) {
+    if (!is_kept_by(pin, true) || is_lost(pool, pin) || POOL_IS_WITHOUT(PIN)) {
         (void)forget(pool, pin);
         return false;
     }
     pin->kept = true;
     tally_keep(pool, block_at(pool, index));
     return true;
+}
+
+void pin_leave(struct pool *pool, const struct heap *heap)
+{
+    struct pin *pin = table_next(&pool->pins, NULL);
+
+    while (pin) {
+        const struct segment *segment = block_segment(pool, block_at(pool, (uint32_t)pin->block));
+
+        pin = pin->kept && segment->heap == heap && !segment->dead && is_lost(pool, pin)
+                ? let_go(pool, pin)
+                : table_next(&pool->pins, pin);
+    }
 }
 
 uint32_t pin_let_graphs_go(struct pool *pool, int device)

@@ -3,7 +3,8 @@
  * pin.h - blocks whose storage somebody outside the program's own pointers relies on (R80).
  *
  * An export, a registration, a descriptor or a captured graph names an address for longer than a call lasts. Such a block
- * is pinned: no hint releases it, and, depending on who relies on it, its memory is not handed out again either:
+ * is pinned: no hint releases it, and, depending on who relies on it, its memory is not handed out again either, unless its memory
+ * pool is destroyed:
  *
  *     kind          while the program holds it    after its free
  *     LIVE          no release                    as any block (a descriptor of freed memory is nobody's)
@@ -44,6 +45,9 @@ bool pin_keep(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 /* The device is full: what only graphs keep goes its way. Returns how many blocks did. */
 uint32_t pin_let_graphs_go(struct pool *pool, int device) POOL_LOCKED;
+
+/* The heap leaves, because its memory pool was destroyed: what pins keep of it waits for the work that was submitted so far, and goes. */
+void pin_leave(struct pool *pool, const struct heap *heap) POOL_LOCKED;
 
 /* The block's record goes, whatever relied on it. */
 void pin_forget(struct pool *pool, uint32_t index) POOL_LOCKED;

@@ -5,6 +5,7 @@
 #include "alloc/heap.h"
 #include "alloc/lane.h"
 #include "alloc/meta.h"
+#include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/segment.h"
@@ -188,8 +189,10 @@ int pool_heap_gone(struct pool *pool, uint64_t owner)
         (void)trim_spares(pool, device, UINT64_MAX);
     lock_take(&pool->lock);
     heap = heap_get(pool, HEAP_MAPPED, owner, -1);
-    if (heap)
+    if (heap) {
         heap_retire(pool, heap);
+        pin_leave(pool, heap);
+    }
     lock_drop(&pool->lock);
     if (!heap)
         return -ENOENT;

@@ -80,6 +80,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_BEHIND] = POOL_MUTATE_BEHIND,
         [MUTANT_SPLIT] = POOL_MUTATE_SPLIT,
         [MUTANT_PATIENCE] = POOL_MUTATE_PATIENCE,
+        [MUTANT_LEAVE] = POOL_MUTATE_LEAVE,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -57,6 +57,45 @@ static CUmemPoolProps pool_on(int device)
     return props;
 }
 
+/* Writes late to a block of a pool of the program's own, which a graph names, and frees it behind the write, on another stream. The
+ * pool is destroyed before the free or behind it. */
+static void write_late_and_free(bool pool_first)
+{
+    CUmemPoolProps props = pool_on(0);
+    CUstream writer, other;
+    CUmemoryPool mempool;
+    CUdeviceptr ptr = 0;
+    CUgraph graph = NULL;
+    CUevent written;
+
+    writer = new_stream();
+    other = new_stream();
+    REQUIRE_EQ(cu->cuEventCreate(&written, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolCreate(&mempool, &props), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&ptr, 8 * MB, mempool, writer), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8Async(ptr, 5, 8 * MB, writer), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuEventRecord(written, writer), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamWaitEvent(other, written, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(writer, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8Async(ptr, 1, 8 * MB, writer), CUDA_SUCCESS);
+    if (pool_first)
+        CHECK_EQ(cu->cuMemPoolDestroy(mempool), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFreeAsync(ptr, other), CUDA_SUCCESS);
+    if (!pool_first)
+        CHECK_EQ(cu->cuMemPoolDestroy(mempool), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamEndCapture(writer, &graph), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphDestroy(graph), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+TEST(r01_r77_a_destroyed_pool_keeps_what_work_is_pending_on)
+{
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    write_late_and_free(false);
+    write_late_and_free(true);
+}
+
 /* The device of the pool says where the memory is, not that of the stream. */
 TEST(r77_memory_of_a_pool_lies_on_the_pools_device)
 {

@@ -329,6 +329,39 @@ TEST(r77_a_pool_with_live_blocks_stays_until_the_last_is_freed)
     bench_end(b);
 }
 
+/* What a graph or somebody else relies on is kept after its free, but not longer than its memory pool, and not shorter than its work. */
+TEST(r01_r77_what_pins_keep_of_a_pool_goes_behind_its_work)
+{
+    static const enum pool_pin kinds[] = {POOL_PIN_GRAPH, POOL_PIN_SHOWN};
+
+    for (int way = 0; way < 4; way++) {
+        struct bench *b = bench_new(1 * GiB);
+        devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
+        struct pool_pinned pinned;
+        struct outcome told[1];
+        struct pool_hit hit;
+        size_t count;
+
+        CHECK_EQ(pool_pin(b->pool, a, 1, kinds[way / 2], &pinned, &hit), 0);
+        b->fake->hangs = true;
+        fake_submit(b->fake, 1, a, 6 * MiB);
+        if (way % 2)
+            CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
+        CHECK_EQ(bench_free_on(b, a, 1), 0);
+        if (!(way % 2))
+            CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL), 0);
+        CHECK_EQ(pool_poll(b->pool, true, told, 1, &count), 0);
+        CHECK(fake_is_accessible(b->fake, a, 6 * MiB));
+        fake_drain(b->fake); /* no fault: the device was not done */
+        CHECK_EQ(pool_poll(b->pool, true, told, 1, &count), 0);
+        CHECK(!fake_is_accessible(b->fake, a, 6 * MiB));
+        pool_unpin(b->pool, a, pinned.alloc_seq, kinds[way / 2]);
+        CHECK_EQ(b->fake->held, 0);
+        BENCH_CHECK(b);
+        bench_end(b);
+    }
+}
+
 /* ── kedge ── */
 
 TEST(r39_a_forked_child_calls_nothing_and_frees_succeed)
