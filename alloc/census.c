@@ -458,6 +458,8 @@ static const char *check_timelines(struct pool *pool) POOL_LOCKED
     uint32_t marks = 0;
 
     if (!what)
+        what = check_chain(pool, &pool->aside);
+    if (!what)
         what = check_chain(pool, &pool->removals);
     if (!what)
         what = check_chain(pool, &pool->vacant);

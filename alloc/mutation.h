@@ -39,6 +39,8 @@ enum pool_mutation {
     POOL_MUTATE_SPLIT = 1u << 19,
     /* each fence is waited for as long as one may be, and again each time (R104) */
     POOL_MUTATE_PATIENCE = 1u << 20,
+    /* while a context is being ended nothing comes back, whoever freed it */
+    POOL_MUTATE_YOUNG = 1u << 23,
     /* what pins keep of a memory pool that was destroyed goes with it, whatever work is pending (R1) */
     POOL_MUTATE_LEAVE = 1u << 22,
 };

@@ -118,6 +118,19 @@ static void hide_segments(struct pool *pool, const struct heap *heap, bool hidde
     }
 }
 
+void pool_ending(struct pool *pool, bool begins)
+{
+    lock_take(&pool->lock);
+    if (begins) {
+        pool->ending++;
+        pool->endings++;
+        pool->ending_seq = atomic_load_explicit(&pool->seq, memory_order_relaxed);
+    } else if (--pool->ending == 0) {
+        reclaim_put_back(pool);
+    }
+    lock_drop(&pool->lock);
+}
+
 void pool_context_hide(struct pool *pool, uint64_t context, bool hidden)
 {
     const struct heap *heap;

@@ -284,17 +284,84 @@ static uint64_t bytes_of_epoch(const struct pool *pool, uint32_t freed) POOL_LOC
             pool->opts.epoch_bytes, max_of(GRANULE_SIZE, heap->device->reserved / EPOCH_PART));
 }
 
+void reclaim_put_back(struct pool *pool)
+{
+    struct fence_chain chain = pool->aside;
+
+    pool->aside = (struct fence_chain){0};
+    reopen(pool, chain);
+}
+
+/* A block that was allocated when no work of the contexts that are being ended could be submitted any more. What is more than a plain
+ * block of the sync API counts as old. */
+static bool is_young(const struct pool *pool, const struct block *block) POOL_LOCKED
+{
+    return block->state == BLOCK_PENDING && block->flags == 0 && !block->holder
+            && block_segment(pool, block)->heap->kind != HEAP_MAPPED
+            && block->seq > pool->ending_seq && !POOL_IS_WITHOUT(YOUNG);
+}
+
+/* While contexts are being ended: the young ones of what is open get an event of their own, which passes when the other contexts are past
+ * it; all others wait until no context is. NULL: there are none. */
+static struct fence_mark *begin_young(struct pool *pool) POOL_LOCKED
+{
+    struct fence_chain young = {.head = 0};
+    uint32_t index = pool->open.head;
+    struct fence_mark *mark;
+    uint32_t next;
+
+    pool->open = (struct fence_chain){0};
+    for (; index; index = next) {
+        next = block_at(pool, index)->chain;
+        block_chain(pool, is_young(pool, block_at(pool, index)) ? &young : &pool->aside, index);
+    }
+    mark = young.head ? fence_begin(&pool->events, &young) : NULL;
+    reopen(pool, young);
+    return mark;
+}
+
+/* 0, or why the mark's blocks are open again. */
+static int record_young(struct pool *pool, struct fence_mark *mark, uint64_t endings)
+{
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    uint64_t fence = 0;
+    int r = DRIVE(pool, fence_record_beside, endings, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&pool->events, mark, fence);
+        pool->counters.epochs++;
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&pool->events, mark, &chain);
+        reopen(pool, chain);
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
 static int close_epoch(struct pool *pool, bool always)
 {
     struct puts puts = {.count = 0};
     struct fence_mark *mark = NULL;
     struct fence_chain chain;
+    uint64_t endings = 0;
     uint64_t fence = 0;
+    bool is_ending;
     int r;
 
     lock_take(&pool->lock);
+    is_ending = pool->ending > 0;
+    endings = pool->endings;
     if (pool->open.head && (always || pool->eager || reclaim_is_due(pool)))
-        mark = fence_begin(&pool->epochs, &pool->open);
+        mark = is_ending ? begin_young(pool) : fence_begin(&pool->epochs, &pool->open);
+    if (mark && is_ending) {
+        lock_drop(&pool->lock);
+        return record_young(pool, mark, endings);
+    }
     if (mark) {
         pool->waiting_bytes += mark->chain.bytes;
         pool->epoch_bytes = bytes_of_epoch(pool, mark->chain.tail);
@@ -909,6 +976,17 @@ static uint64_t most_waiting(const struct pool *pool) POOL_LOCKED
     return number;
 }
 
+/* While contexts are being ended, epochs may wait for that: what does not is asked first. True: something has passed. */
+static bool pass_young(struct pool *pool)
+{
+    bool is_ending;
+
+    lock_take(&pool->lock);
+    is_ending = pool->ending > 0;
+    lock_drop(&pool->lock);
+    return is_ending && ask_events(pool, NULL) == 0;
+}
+
 static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience *patience)
 {
     bool waited_grace = wait_grace(pool) == 0;
@@ -918,6 +996,8 @@ static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience 
     r = close_epoch(pool, true);
     if (r == -ECANCELED)
         return -ETIMEDOUT;
+    if (pass_young(pool))
+        return 0;
     if (most) {
         lock_take(&pool->lock);
         number = most_waiting(pool);

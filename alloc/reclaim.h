@@ -36,6 +36,9 @@ struct reclaim_patience {
     bool was_stalled; /* a fence of a stalled timeline was waited for */
 };
 
+/* No context is being ended any more: what was put aside for that is open again. */
+void reclaim_put_back(struct pool *pool) POOL_LOCKED;
+
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
  * device's own error. */

@@ -387,6 +387,11 @@ struct pool {
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
     struct fence_chain open;
+    /* Contexts that are being ended (pool_ending): so many, and so many there ever were. What was allocated up to this number, or
+     * may have been, is in `aside` once it is freed, until none is left. */
+    uint32_t ending;
+    uint64_t endings, ending_seq;
+    struct fence_chain aside;
     uint64_t epoch_bytes; /* the open epoch is closed when so much was freed */
     struct fence_timeline epochs;
     uint64_t waiting_bytes;       /* in epochs */

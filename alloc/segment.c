@@ -194,6 +194,7 @@ void segment_kill(struct pool *pool, uint32_t number)
     for (uint32_t index = segment->first; index; index = block_at(pool, index)->next)
         kill_block(pool, index);
     purge_chain(pool, &pool->open);
+    purge_chain(pool, &pool->aside);
     purge_chain(pool, &pool->removals);
     purge_chain(pool, &pool->vacant);
     purge_chain(pool, &segment->heap->vacated);

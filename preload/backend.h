@@ -36,6 +36,9 @@ bool backend_is_capture_error(int result);
 /* Waits until all work of a context is done (R61), beside captures too. 0, the driver's code, or -errno. */
 int backend_synchronise(uint64_t generation);
 
+/* Whether all that was submitted to a context so far is done. False also if it cannot be asked now. */
+bool backend_is_idle(uint64_t generation);
+
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */
 int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count);
 

@@ -41,7 +41,16 @@ static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 static uint32_t serials;
 
-static atomic_uint contexts_ending;
+/* A context that is being ended, and by how many calls. */
+struct ending {
+    uint64_t generation;
+    uint64_t calls;
+};
+static struct table endings = TABLE_OF(struct ending); /* guarded by contexts_lock */
+static atomic_uint ending_calls;                       /* in all, */
+static atomic_uint
+        unlisted_calls; /* and those for contexts that are not known, or that there was no memory for */
+static _Atomic(uint64_t) ends_begun;
 atomic_uint context_epoch = 1;
 
 __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
@@ -302,19 +311,50 @@ uint64_t context_forget(CUcontext handle)
     return generation;
 }
 
-void context_end_begin(void)
+void context_end_begin(uint64_t generation)
 {
-    atomic_fetch_add(&contexts_ending, 1);
+    struct ending *ending;
+
+    lock_take(&contexts_lock);
+    ending = table_add(&endings, generation);
+    if (ending)
+        ending->calls++;
+    else
+        atomic_fetch_add(&unlisted_calls, 1);
+    lock_drop(&contexts_lock);
+    atomic_fetch_add(&ending_calls, 1);
+    atomic_fetch_add(&ends_begun, 1);
 }
 
-void context_end_done(void)
+void context_end_done(uint64_t generation)
 {
-    atomic_fetch_sub(&contexts_ending, 1);
+    struct ending *ending;
+
+    lock_take(&contexts_lock);
+    ending = table_find(&endings, generation);
+    if (!ending)
+        atomic_fetch_sub(&unlisted_calls, 1);
+    else if (--ending->calls == 0)
+        (void)table_remove(&endings, ending);
+    lock_drop(&contexts_lock);
+    atomic_fetch_sub(&ending_calls, 1);
 }
 
-bool context_is_ending(void)
+bool context_is_ending(uint64_t generation)
 {
-    return atomic_load(&contexts_ending) != 0;
+    bool is_ending = atomic_load(&ending_calls) != 0;
+
+    if (!is_ending || !generation || atomic_load(&unlisted_calls) != 0)
+        return is_ending;
+    lock_take(&contexts_lock);
+    is_ending = table_find(&endings, generation) != NULL;
+    lock_drop(&contexts_lock);
+    return is_ending;
+}
+
+uint64_t context_ends(void)
+{
+    return atomic_load(&ends_begun);
 }
 
 void context_note_primary(CUdevice device, CUcontext handle)
@@ -812,5 +852,7 @@ void context_fork_child(void)
 {
     for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
         at->uses = 0;
-    atomic_store(&contexts_ending, 0);
+    endings = (struct table)TABLE_OF(struct ending); /* its memory is the parent's */
+    atomic_store(&ending_calls, 0);
+    atomic_store(&unlisted_calls, 0);
 }

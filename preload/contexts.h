@@ -74,11 +74,14 @@ size_t context_list(struct context *ret_contexts, size_t max);
  * Returns its generation, 0 = unknown. */
 uint64_t context_forget(CUcontext handle);
 
-/* Around the call that ends a context: until it is back, work of a context that is not known any more is not over, so no
- * fence that would have to cover it counts as passed or can be recorded (R1, R26). */
-void context_end_begin(void);
-void context_end_done(void);
-bool context_is_ending(void);
+/* Around the call that ends a context (generation 0: one that is not known): until it is back, work of the context is not over although
+ * it is not known any more, so no fence that would have to cover it counts as passed or can be recorded (R1, R26). */
+void context_end_begin(uint64_t generation);
+void context_end_done(uint64_t generation);
+
+/* Whether this one is being ended; 0 = any. And how many ends have begun so far. */
+bool context_is_ending(uint64_t generation);
+uint64_t context_ends(void);
 
 /* The primary context of a device, if it is known; which one is primary is learned from cuDevicePrimaryCtxRetain. */
 void context_note_primary(CUdevice device, CUcontext handle);

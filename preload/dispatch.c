@@ -843,6 +843,16 @@ void dispatch_synchronised(void)
     bring_go_on();
 }
 
+void dispatch_ending(uint64_t generation, bool begins)
+{
+    if (begins)
+        context_end_begin(generation);
+    else
+        context_end_done(generation);
+    if (pool)
+        pool_ending(pool, begins);
+}
+
 void dispatch_context_hide(uint64_t generation, bool hidden)
 {
     if (pool)

@@ -158,6 +158,9 @@ int dispatch_device(void);
 /* The program waited for the device. */
 void dispatch_synchronised(void);
 
+/* A context that may have work is about to die, or the driver is back (context_end_begin, pool_ending). */
+void dispatch_ending(uint64_t generation, bool begins);
+
 /* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
 void dispatch_context_hide(uint64_t generation, bool hidden);
 void dispatch_context_gone(uint64_t generation);

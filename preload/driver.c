@@ -89,7 +89,7 @@ static bool has_ended(uint64_t generation)
     struct context context;
     unsigned version;
 
-    if (context_is_ending()) /* its work may be under way still (R26) */
+    if (context_is_ending(generation)) /* its work may be under way still (R26) */
         return false;
     return !context_of_generation(generation, &context)
             || is_gone((int)REAL(cuCtxGetApiVersion)(context.handle, &version));
@@ -633,14 +633,11 @@ struct drains {
     size_t count;
 };
 
-static int fence_all(struct fence *fence, struct drains *drains)
+static int fence_each(struct fence *fence, struct drains *drains)
 {
     struct context list[CONTEXTS_MAX];
-    size_t n;
+    size_t n = context_list(list, CONTEXTS_MAX);
 
-    if (context_is_ending()) /* its work is under way still, and cannot be fenced any more */
-        return -EBUSY;
-    n = context_list(list, CONTEXTS_MAX);
     for (size_t i = 0; i < n; i++) {
         int r = fence_one(fence, &list[i]);
 
@@ -656,7 +653,8 @@ static int fence_all(struct fence *fence, struct drains *drains)
     return 0;
 }
 
-static int fence_record(SELF, uint64_t *ret_fence)
+/* All contexts but those that are being ended. -EBUSY: more ends have begun than these, so that one with work may be left out. */
+static int fence_beside(SELF, uint64_t endings, uint64_t *ret_fence)
 {
     struct drains drains;
     struct fence *fence;
@@ -668,16 +666,27 @@ static int fence_record(SELF, uint64_t *ret_fence)
     drains.count = 0;
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
-    r = fence ? fence_all(fence, &drains) : -ENOMEM;
+    r = fence ? fence_each(fence, &drains) : -ENOMEM;
     gate_fence_leave();
     for (size_t i = 0; i < drains.count && r == 0; i++)
         r = drain(drains.context[i]);
+    if (r == 0 && context_ends() != endings)
+        r = -EBUSY;
     r = quiet_end(&quiet, r);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
         *ret_fence = (uint64_t)(uintptr_t)fence;
     return r;
+}
+
+static int fence_record(void *self, uint64_t *ret_fence)
+{
+    uint64_t endings = context_ends();
+
+    if (context_is_ending(0)) /* its work is under way still, and cannot be fenced any more */
+        return -EBUSY;
+    return fence_beside(self, endings, ret_fence);
 }
 
 /* The context of a special stream must be current when it is named. */
@@ -786,7 +795,7 @@ static int query_event(struct event *event)
         r = 0;
     if (r == 0)
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
-    if (r == CUDA_ERROR_NOT_READY || (r == -ENOENT && context_is_ending()))
+    if (r == CUDA_ERROR_NOT_READY || (r == -ENOENT && context_is_ending(event->context)))
         return -EAGAIN;
     return r == 0 || backend_is_sticky(r) ? r : -EBUSY; /* the program did not ask */
 }
@@ -848,7 +857,7 @@ static int wait_on(const struct stream *stream, const struct fence *fence)
 
         if (context_of_generation(event->context, &context))
             r = (int)REAL(cuStreamWaitEvent)(stream->handle, event->handle, 0);
-        else if (context_is_ending())
+        else if (context_is_ending(event->context))
             r = -EBUSY;
     }
     context_leave(&use);
@@ -1260,6 +1269,7 @@ const struct driver backend_driver = {
         .unmap = unmap,
         .set_access = set_access,
         .fence_record = fence_record,
+        .fence_record_beside = fence_beside,
         .stream_record = stream_record,
         .fence_query = fence_query,
         .fence_wait = fence_wait,
@@ -1307,6 +1317,25 @@ static int wait_for_context(uint64_t generation)
         event_put(fence.first);
     }
     return quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+}
+
+bool backend_is_idle(uint64_t generation)
+{
+    struct fence fence = {.first = NULL};
+    struct context context;
+    struct quiet quiet;
+    bool is_idle = false;
+
+    if (!gate_fence_enter())
+        return false;
+    quiet = quiet_begin();
+    if (context_of_generation(generation, &context) && fence_one(&fence, &context) == 0) {
+        is_idle = query_event(fence.first) == 0;
+        event_put(fence.first);
+    }
+    (void)quiet_end(&quiet, 0);
+    gate_fence_leave();
+    return is_idle;
 }
 
 /* Memory of the driver's own, which is freed for the wait: of the device, or of the host where the device is full. */

@@ -37,6 +37,8 @@ HOOKROW(cuCtxCreate_v4,
 struct ending {
     CUcontext handle;
     uint64_t generation; /* 0 = it was not known */
+    bool has_work;       /* perhaps */
+    uint64_t told;       /* what dispatch_ending was told then */
 };
 
 /* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
@@ -46,16 +48,34 @@ static void modules_going(void)
     launches_forget();
 }
 
+static uint64_t generation_of(CUcontext handle)
+{
+    struct context context;
+
+    return handle && context_of_handle(handle, &context) ? context.generation : 0;
+}
+
+/* An idle context ends as one that is gone: nobody has to wait for it. */
+static bool has_work(CUcontext handle)
+{
+    uint64_t generation = generation_of(handle);
+
+    return !generation || !backend_is_idle(generation);
+}
+
 /*
  * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
  * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
  */
-static struct ending going(CUcontext handle)
+static struct ending going(CUcontext handle, bool has_work)
 {
-    struct ending ending = {handle, 0};
+    struct ending ending = {.handle = handle, .has_work = has_work};
 
     modules_going();
-    context_end_begin();
+    if (has_work) {
+        ending.told = generation_of(handle);
+        dispatch_ending(ending.told, true);
+    }
     if (handle)
         ending.generation = context_forget(handle);
     if (ending.generation)
@@ -76,7 +96,8 @@ static bool is_alive(const struct ending *ending)
 /* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
 static void gone(const struct ending *ending, CUresult result)
 {
-    context_end_done();
+    if (ending->has_work)
+        dispatch_ending(ending->told, false);
     if (!ending->generation)
         return;
     if (result != CUDA_SUCCESS && is_alive(ending)) {
@@ -116,10 +137,10 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
     CUresult symbol params                                                         \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
-        struct ending ending = {NULL, 0};                                          \
+        struct ending ending = {NULL, 0, false, 0};                                \
         CUresult result;                                                           \
         if (entered)                                                               \
-            ending = going(handle);                                                \
+            ending = going(handle, has_work(handle));                              \
         result = REAL(symbol) args;                                                \
         context_changed();                                                         \
         if (entered) {                                                             \
@@ -157,7 +178,7 @@ ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(de
 
 static void ended_by_itself(CUcontext handle)
 {
-    struct ending ending = going(handle);
+    struct ending ending = going(handle, false);
 
     gone(&ending, CUDA_SUCCESS);
 }

@@ -81,6 +81,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_SPLIT] = POOL_MUTATE_SPLIT,
         [MUTANT_PATIENCE] = POOL_MUTATE_PATIENCE,
         [MUTANT_LEAVE] = POOL_MUTATE_LEAVE,
+        [MUTANT_YOUNG] = POOL_MUTATE_YOUNG,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -776,12 +777,29 @@ uint64_t __wrap_context_forget(CUcontext handle)
     return generation;
 }
 
-bool __real_context_is_ending(void);
-bool __wrap_context_is_ending(void);
+void __real_pool_ending(struct pool *pool, bool begins);
+void __wrap_pool_ending(struct pool *pool, bool begins);
 
-bool __wrap_context_is_ending(void)
+void __wrap_pool_ending(struct pool *pool, bool begins)
 {
-    return !is_off[MUTANT_ENDING] && __real_context_is_ending();
+    if (!is_off[MUTANT_ENDING])
+        __real_pool_ending(pool, begins);
+}
+
+bool __real_backend_is_idle(uint64_t generation);
+bool __wrap_backend_is_idle(uint64_t generation);
+
+bool __wrap_backend_is_idle(uint64_t generation)
+{
+    return !is_off[MUTANT_YOUNG] && __real_backend_is_idle(generation);
+}
+
+bool __real_context_is_ending(uint64_t generation);
+bool __wrap_context_is_ending(uint64_t generation);
+
+bool __wrap_context_is_ending(uint64_t generation)
+{
+    return !is_off[MUTANT_ENDING] && __real_context_is_ending(generation);
 }
 
 void __real_pool_freeze(struct pool *pool);

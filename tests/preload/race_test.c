@@ -214,6 +214,75 @@ TEST(r01_r26_a_context_that_is_being_ended_still_has_work)
     set_hook(NULL);
 }
 
+/* How many of ten requests in the first context get what was freed there just before, while a thread stands in the end of the other one. */
+static int reuses_beside_an_end(CUcontext context, CUdeviceptr *ret_old)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    CUdeviceptr before = 0;
+    CUdeviceptr now;
+    pthread_t thread;
+    int same = 0;
+
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    set_hook(park_at_end);
+    atomic_store(&parked, 0);
+    REQUIRE(pthread_create(&thread, NULL, ends_context, context) == 0);
+    while (atomic_load(&parked) != 1)
+        (void)sched_yield();
+    if (*ret_old)
+        CHECK_EQ(cu->cuMemFree_v2(*ret_old), CUDA_SUCCESS);
+    for (int i = 0; i < 10; i++) {
+        now = alloc(64 * MB);
+        same += now == before;
+        before = now;
+        CHECK_EQ(cu->cuMemFree_v2(now), CUDA_SUCCESS);
+        if (now == *ret_old)
+            *ret_old = 0;
+    }
+    atomic_store(&parked, 2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    set_hook(NULL);
+    return same;
+}
+
+/* A context without work is nobody's concern. */
+TEST(r01_r26_the_end_of_an_idle_context_holds_nothing_up)
+{
+    CUdeviceptr old = 0;
+    CUcontext second[3];
+
+    client_init();
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(cu->cuCtxCreate_v2(&second[i], 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    old = alloc(64 * MB);
+    for (int i = 0; i < 3; i++) {
+        CUdeviceptr reused = i == 0 ? old : 0;
+
+        CHECK_GT(reuses_beside_an_end(second[i], &reused), 7);
+        CHECK_EQ(reused, 0); /* what was allocated before is reused, too */
+    }
+}
+
+/* One with work concerns what its work may name: nothing that was allocated since. */
+TEST(r01_r26_the_end_of_a_busy_context_holds_up_what_its_work_may_name)
+{
+    CUcontext second = NULL;
+    CUdeviceptr old, reused;
+    CUstream stream;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    reused = old = alloc(64 * MB);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(old, 1, 64 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_GT(reuses_beside_an_end(second, &reused), 7);
+    CHECK_EQ(reused, old); /* before its end */
+}
+
 /* The device's work uses hinted blocks to the end: their storage goes after the context, not before it. */
 TEST(r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over)
 {
