@@ -304,17 +304,16 @@ static void tell_cut_stacks(bool ends)
 /* What else was not known, or found no room. */
 static void tell_losses(bool ends)
 {
-    static _Atomic(uint64_t) told[5];
+    static _Atomic(uint64_t) told[4];
     struct where_stats where;
     struct intern_counts counts;
 
     where_stats(&where);
     intern_counts(&counts);
     tell_loss("stacks_lost", where.stacks_lost, &told[0], ends);
-    tell_loss("stacks_long", where.long_walks, &told[1], ends);
-    tell_loss("nth_lost", where.nth_lost, &told[2], ends);
-    tell_loss("anchors_lost", anchor_lost(), &told[3], ends);
-    tell_loss("names_lost", counts.refused, &told[4], ends);
+    tell_loss("nth_lost", where.nth_lost, &told[1], ends);
+    tell_loss("anchors_lost", anchor_lost(), &told[2], ends);
+    tell_loss("names_lost", counts.refused, &told[3], ends);
 }
 
 void coverage_tell(bool ends)

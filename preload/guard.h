@@ -5,7 +5,7 @@
  * Two things that every hook needs at once, so they live in one small struct of thread-local memory (initial-exec: a TLS
  * access may not call malloc).
  *
- * Depth. kedge calls the driver, the loader and libunwind, which may come back through our own exports. A hook that is
+ * Depth. kedge calls the driver and the loader, which may come back through our own exports. A hook that is
  * entered with depth > 0 goes straight to the real function (R37).
  *
  * Reader sections (R66). A range may be unmapped only when no submission that looked at it before it was marked dead is

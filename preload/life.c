@@ -49,7 +49,6 @@ static atomic_int life_state;
 static atomic_int life_mode_known = -1;
 static atomic_int life_sticky_code;
 static atomic_bool life_child;
-static atomic_bool where_ready;
 static struct config config;
 
 /* ---- configuration -------------------------------------------------------------------------- */
@@ -120,8 +119,6 @@ static void start_where(const struct config *c)
             .self = &config,
     };
 
-    if (atomic_exchange(&where_ready, true))
-        return;
     if (depth)
         opts.unwind.depth = (unsigned)depth->number;
     if (where_init(&opts) < 0)
@@ -358,15 +355,13 @@ static void note_exit_status(int status, void *unused)
 }
 
 /*
- * Makes NVTX find us, since a library reads the variable at its first range; and warms the unwinder
- * while there is one thread, in programs that are linked with CUDA (others do it when they come to it). No file, no
- * thread, no CUDA call.
+ * Makes NVTX find us, since a library reads the variable at its first range. No file, no thread, no CUDA call.
  */
 __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
     static char own_path[PATH_MAX];
-    bool is_off, uses_cuda;
+    bool is_off;
     Dl_info info;
 
     if (is_secure())
@@ -382,16 +377,10 @@ __attribute__((constructor)) static void loaded(void)
     if (is_off)
         return;
     (void)on_exit(note_exit_status, NULL);
-    uses_cuda = dl_iterate_phdr(is_cuda_object, NULL) != 0;
-    output_start(&early, uses_cuda);
+    output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();
     (void)pthread_atfork(NULL, NULL, fork_child_early);
-    if (uses_cuda) {
-        guard_push();
-        start_where(&early);
-        guard_pop();
-    }
 }
 
 __attribute__((destructor)) static void unloading(void)

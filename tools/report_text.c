@@ -117,8 +117,6 @@ static void tell_bounds(const struct report *report, const struct teller *teller
     } bounds[] = {
             {"stacks_cut", "stacks end at the depth (KEDGE_STACKS=depth=N looks further)"},
             {"stacks_lost", "requests have no stack although one was wanted"},
-            {"stacks_long",
-                    "stacks were walked slowly, since code was replaced where walks had gone"},
             {"nth_lost",
                     "requests were not counted at their place: no hint with a number is for them"},
             {"anchors_lost", "ranges are no anchors: too deep, or too many"},

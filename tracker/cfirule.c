@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/cfirule.h"
 
+#include <stdatomic.h>
+#include <string.h>
+
 #if defined(__x86_64__)
 
 #    include <link.h>
 #    include <stddef.h>
-#    include <string.h>
 
 /* DWARF's numbers of registers; 16 stands for the return address. */
 #    define REG_BP 6u
 #    define REG_SP 7u
 #    define REG_RA 16u
 
-#    define STATES_MAX 8u /* that DW_CFA_remember_state may nest */
+#    define STATES_MAX 4u /* that DW_CFA_remember_state may nest */
+
+/* Operations of DWARF expressions. */
+#    define OP_DEREF 0x06u
+#    define OP_BREG0 0x70u /* + number of the register; a signed offset follows */
 
 /* How pointers are encoded, as far as linkers for this machine do it. */
 #    define PCREL_4   0x1b
@@ -57,7 +63,8 @@ struct bytes {
 
 enum saved {
     SAVED_SAME,
-    SAVED_AT, /* CFA + offset */
+    SAVED_AT,    /* CFA + offset */
+    SAVED_BY_BP, /* rbp + offset */
     SAVED_NOWHERE,
     SAVED_OTHER,
 };
@@ -67,9 +74,12 @@ struct saved_register {
     int64_t offset;
 };
 
+#    define CFA_EXPRESSION UINT64_MAX       /* one that is not understood */
+#    define CFA_WORD_BY_BP (UINT64_MAX - 1) /* the word at rbp + offset */
+
 /* The three registers that a chain of frames hangs on. */
 struct state {
-    uint64_t cfa_register; /* UINT64_MAX: an expression */
+    uint64_t cfa_register; /* or one of the two above */
     int64_t cfa;
     struct saved_register bp, sp, ra;
 };
@@ -158,6 +168,24 @@ static void restore_saved(struct machine *machine, uint64_t reg)
         *saved = *find_register(&machine->first, reg);
 }
 
+/* An expression "rbp + offset", followed by `then` (0: by nothing). False: it is another one. */
+static bool read_by_bp(struct bytes *bytes, unsigned then, int64_t *ret_offset)
+{
+    uint64_t length = leb128(bytes, false);
+    struct bytes expression = {.at = bytes->at, .end = bytes->at};
+
+    skip_bytes(bytes, length);
+    if (bytes->is_bad || length == 0)
+        return false;
+    expression.end = bytes->at;
+    if (fixed_bytes(&expression, 1) != OP_BREG0 + REG_BP)
+        return false;
+    *ret_offset = signed_leb128(&expression);
+    if (then != 0 && fixed_bytes(&expression, 1) != then)
+        return false;
+    return !expression.is_bad && expression.at == expression.end;
+}
+
 /* Those that say what the CFA is. */
 static void run_cfa(
         const struct machine *machine, struct state *now, struct bytes *bytes, unsigned code)
@@ -172,7 +200,7 @@ static void run_cfa(
         now->cfa = signed_leb128(bytes) * machine->data_factor;
         break;
     case DW_CFA_def_cfa_register:
-        bytes->is_bad |= now->cfa_register == UINT64_MAX;
+        bytes->is_bad |= now->cfa_register >= CFA_WORD_BY_BP;
         now->cfa_register = leb128(bytes, false);
         break;
     case DW_CFA_def_cfa_offset:
@@ -182,8 +210,8 @@ static void run_cfa(
         now->cfa = signed_leb128(bytes) * machine->data_factor;
         break;
     case DW_CFA_def_cfa_expression:
-        now->cfa_register = UINT64_MAX;
-        skip_bytes(bytes, leb128(bytes, false));
+        now->cfa_register =
+                read_by_bp(bytes, OP_DEREF, &now->cfa) ? CFA_WORD_BY_BP : CFA_EXPRESSION;
         break;
     default: /* an address to go to, what is obsolete, what is not known */
         bytes->is_bad = true;
@@ -194,6 +222,7 @@ static void run_cfa(
 static void run_extended(struct machine *machine, struct bytes *bytes, unsigned code)
 {
     struct state *now = &machine->now;
+    int64_t offset = 0;
     uint64_t reg;
 
     switch (code) {
@@ -229,6 +258,12 @@ static void run_extended(struct machine *machine, struct bytes *bytes, unsigned 
         (void)leb128(bytes, false);
         break;
     case DW_CFA_expression:
+        reg = leb128(bytes, false);
+        if (read_by_bp(bytes, 0, &offset))
+            set_saved(machine, reg, SAVED_BY_BP, offset);
+        else
+            set_saved(machine, reg, SAVED_OTHER, 0);
+        break;
     case DW_CFA_val_expression:
         set_saved(machine, leb128(bytes, false), SAVED_OTHER, 0);
         skip_bytes(bytes, leb128(bytes, false));
@@ -372,24 +407,33 @@ static bool read_cie(const unsigned char *at, struct machine *machine, uint64_t 
     return !bytes.is_bad;
 }
 
+static bool fits_16(int64_t value)
+{
+    return value >= INT16_MIN && value <= INT16_MAX;
+}
+
 static struct cfirule rule_of(const struct state *state)
 {
-    struct cfirule rule = {.kind = CFIRULE_OTHER};
+    const struct cfirule other = {.kind = CFIRULE_OTHER};
+    bool is_by_bp = state->cfa_register == REG_BP;
 
     if (state->ra.how == SAVED_NOWHERE)
         return (struct cfirule){.kind = CFIRULE_END};
-    if (state->ra.how != SAVED_AT || state->ra.offset != -8 || state->sp.how != SAVED_SAME)
-        return rule;
-    if (state->cfa_register != REG_BP && state->cfa_register != REG_SP)
-        return rule;
-    if (state->cfa < 8 || state->cfa > INT32_MAX)
-        return rule;
-    if (state->bp.how != SAVED_SAME
-            && (state->bp.how != SAVED_AT || state->bp.offset < INT16_MIN
-                    || state->bp.offset > INT16_MAX))
-        return rule;
+    if (state->ra.how != SAVED_AT || state->ra.offset != -8 || state->sp.how != SAVED_SAME
+            || !fits_16(state->bp.offset))
+        return other;
+    if (state->cfa_register == CFA_WORD_BY_BP && state->bp.how == SAVED_BY_BP
+            && fits_16(state->cfa))
+        return (struct cfirule){.kind = CFIRULE_ALIGNED,
+                .is_by_bp = true,
+                .has_bp = true,
+                .bp = (int16_t)state->bp.offset,
+                .cfa = (int32_t)state->cfa};
+    if ((!is_by_bp && state->cfa_register != REG_SP) || state->cfa < 8 || state->cfa > INT32_MAX
+            || (state->bp.how != SAVED_SAME && state->bp.how != SAVED_AT))
+        return other;
     return (struct cfirule){.kind = CFIRULE_PLAIN,
-            .is_by_bp = state->cfa_register == REG_BP,
+            .is_by_bp = is_by_bp,
             .has_bp = state->bp.how == SAVED_AT,
             .bp = (int16_t)state->bp.offset,
             .cfa = (int32_t)state->cfa};
@@ -400,7 +444,7 @@ static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
     const struct cfirule other = {.kind = CFIRULE_OTHER};
     struct bytes bytes = entry_at(at);
     const unsigned char *here = bytes.at;
-    struct machine machine = {.now = {.cfa_register = UINT64_MAX}};
+    struct machine machine = {.now = {.cfa_register = CFA_EXPRESSION}};
     uint64_t back, encoding, first, length;
 
     if (bytes.is_bad)
@@ -419,15 +463,24 @@ static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
         return other;
     }
     skip_bytes(&bytes, leb128(&bytes, false)); /* of the augmentation: for exceptions */
-    if (bytes.is_bad || wanted - first >= length)
+    if (bytes.is_bad)
         return other;
+    if (wanted - first >= length)
+        return (struct cfirule){.kind = CFIRULE_NONE};
     machine.at = first;
     machine.wanted = wanted;
     run_instructions(&machine, &bytes);
     return bytes.is_bad ? other : rule_of(&machine.now);
 }
 
-/* The table of .eh_frame_hdr: (first instruction, FDE), both counted from the header, in order. */
+/* Whether the table of .eh_frame_hdr is one that is read here: (first instruction, FDE), both counted from the header. */
+static bool is_usual(const unsigned char *header, size_t size)
+{
+    return size >= 12 && header[0] == 1 && header[1] == PCREL_4 && header[2] == UDATA_4
+            && header[3] == DATAREL_4;
+}
+
+/* The last FDE of it that begins at or before an address; NULL: there is none. */
 static const unsigned char *find_fde(const unsigned char *header, size_t size, uint64_t wanted)
 {
     const size_t row = 2 * sizeof(int32_t);
@@ -435,9 +488,6 @@ static const unsigned char *find_fde(const unsigned char *header, size_t size, u
     uint32_t low = 0, high;
     int32_t words[2];
 
-    if (size < 12 || header[0] != 1 || header[1] != PCREL_4 || header[2] != UDATA_4
-            || header[3] != DATAREL_4)
-        return NULL;
     memcpy(&count, header + 8, sizeof count);
     high = count;
     if (count > (size - 12) / row)
@@ -484,6 +534,10 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *data)
         // NOLINTNEXTLINE(performance-no-int-to-ptr)
         const unsigned char *header = (const void *)(info->dlpi_addr + table->p_vaddr);
 
+        if (!is_usual(header, table->p_memsz)) {
+            search->rule.kind = CFIRULE_OTHER;
+            return true;
+        }
         fde = find_fde(header, table->p_memsz, search->wanted);
         if (fde)
             search->rule = read_fde(fde, search->wanted);
@@ -494,7 +548,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *data)
 struct cfirule cfirule_of(uintptr_t ip)
 {
     /* The call itself: what it returns to may be of the next function already. */
-    struct search search = {.wanted = ip - 1, .rule = {.kind = CFIRULE_OTHER}};
+    struct search search = {.wanted = ip - 1, .rule = {.kind = CFIRULE_NONE}};
 
     (void)dl_iterate_phdr(look_into, &search);
     return search.rule;
@@ -509,3 +563,46 @@ struct cfirule cfirule_of(uintptr_t ip)
 }
 
 #endif
+
+/* ---- remembered ----------------------------------------------------------------------------- */
+
+#define FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+enum {
+    KNOWN = 4096, /* a power of two */
+};
+
+/*
+ * A rule and, in `check`, its address, the round and the rule again: of two threads that write here at once neither leaves a pair
+ * that is taken for whole. An empty place is of no address, since a round has a bit that no address has.
+ */
+static struct {
+    _Atomic uint64_t check, rule;
+} known[KNOWN];
+static _Atomic uint64_t rounds; /* how often everything was forgotten */
+
+_Static_assert(sizeof(struct cfirule) == sizeof(uint64_t), "stored in one word");
+
+struct cfirule cfirule_known(uintptr_t ip)
+{
+    uint64_t round =
+            atomic_load_explicit(&rounds, memory_order_acquire) * FACTOR | UINT64_C(1) << 63;
+    unsigned at = (unsigned)((ip * FACTOR) >> 32 & (KNOWN - 1));
+    uint64_t word = atomic_load_explicit(&known[at].rule, memory_order_relaxed);
+    struct cfirule rule;
+
+    if ((atomic_load_explicit(&known[at].check, memory_order_relaxed) ^ word) == (ip ^ round)) {
+        memcpy(&rule, &word, sizeof rule);
+        return rule;
+    }
+    rule = cfirule_of(ip);
+    memcpy(&word, &rule, sizeof word);
+    atomic_store_explicit(&known[at].rule, word, memory_order_relaxed);
+    atomic_store_explicit(&known[at].check, word ^ ip ^ round, memory_order_relaxed);
+    return rule;
+}
+
+void cfirule_forget(void)
+{
+    (void)atomic_fetch_add_explicit(&rounds, 1, memory_order_release);
+}

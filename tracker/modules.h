@@ -35,8 +35,8 @@ uint32_t modules_generation(void);
 void modules_walked(uint32_t module);
 
 /*
- * How often a module took the addresses of another one that walks had gone through: what is remembered by address (in
- * libunwind) is wrong then. Counted when the loader's list is read.
+ * How often a module took the addresses of another one that walks had gone through: what is remembered by address is
+ * wrong then. Counted when the loader's list is read.
  */
 uint32_t modules_replaced(void);
 

@@ -49,7 +49,6 @@ struct thread {
     bool is_main;      /* the process's first thread */
 
     uintptr_t stack_low, stack_high; /* 0 = not asked yet */
-    uint32_t walk_epoch;             /* unwind.c: when its first walk was, 0 = none yet */
     struct walkmemo *walkmemo;       /* NULL = none yet; a record that is used again keeps it */
 
     struct thread_pymemo pymemo[THREAD_PYMEMO];

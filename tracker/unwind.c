@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/unwind.h"
 
+#include "tracker/cfirule.h"
 #include "tracker/thread.h"
 
 #include <dlfcn.h>
@@ -8,98 +9,64 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #define DEPTH_DEFAULT 48u
-#define FEW_FRAMES    4u
-
-/* libunwind's values (its enum is part of its ABI). */
-#define CACHE_GLOBAL 1
 
 #if defined(__x86_64__)
-#    define UNW_PREFIX     "_ULx86_64_"
-#    define UNW_ANY_PREFIX "_Ux86_64_"
-#elif defined(__aarch64__)
-#    define UNW_PREFIX     "_ULaarch64_"
-#    define UNW_ANY_PREFIX "_Uaarch64_"
+#    define HAS_TABLES true
 #else
-#    define UNW_PREFIX     "_UL_none_"
-#    define UNW_ANY_PREFIX "_U_none_"
+#    define HAS_TABLES false
 #endif
 
-typedef void (*flush_fn)(void *space, uintptr_t low, uintptr_t high);
+/* As far below its beginning the main thread's stack reaches at most: the system puts nothing else there. */
+#define MAIN_STACK_MAX (UINT64_C(128) << 20)
+
+/* Where the main thread's frames begin: the loader's, as the program finds it at its start. */
+extern void *__libc_stack_end; // NOLINT(bugprone-reserved-identifier)
 
 /* fixed by unwind_init, before there are other threads */
 static struct {
     enum unwind_engine engine;
     unsigned depth;
-    unwind_fn walk; /* unw_backtrace, backtrace or our own */
-    flush_fn flush; /* libunwind's, NULL without */
-    void *space;
+    unwind_fn walk;
     struct unwind_ops ops;
 } unwinder = {.depth = DEPTH_DEFAULT};
 
-/* How often code was replaced, plus one: a thread whose record has a smaller number walked before the last time. */
-static _Atomic uint32_t epoch = 1;
-/* backtrace(), once it is needed. Release, readers acquire: whoever sees a new epoch sees it. */
-static _Atomic(unwind_fn) long_walk;
-static _Atomic uint64_t long_walks;
+/* backtrace(), once it is needed. */
+static _Atomic(unwind_fn) other_walk;
 
-static void *object_symbol(void *object, const char *symbol, const struct unwind_ops *ops)
+/* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
+static unwind_fn find_backtrace(const struct unwind_ops *ops)
 {
-    return object ? ops->symbol(object, symbol) : NULL;
-}
-
-/* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
-static unwind_fn as_walk(void *symbol)
-{
+    void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void *symbol = object ? ops->symbol(object, "backtrace") : NULL;
     unwind_fn walk = NULL;
 
+    /* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
     memcpy(&walk, &symbol, sizeof walk);
     return walk;
 }
 
-static unwind_fn open_libunwind(const struct unwind_ops *ops)
-{
-    void *object = ops->open("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-    unwind_fn walk = as_walk(object_symbol(object, "unw_backtrace", ops));
-    void *space_symbol = object_symbol(object, UNW_PREFIX "local_addr_space", ops);
-    void *policy_symbol = object_symbol(object, UNW_PREFIX "set_caching_policy", ops);
-    void *flush_symbol = object_symbol(object, UNW_ANY_PREFIX "flush_cache", ops);
-    int (*set_policy)(void *space, int policy) = NULL;
-    void *space = NULL;
-
-    if (walk && space_symbol && policy_symbol) {
-        memcpy(&space, space_symbol, sizeof space);
-        memcpy(&set_policy, &policy_symbol, sizeof set_policy);
-        /* One cache for all threads: a cache per thread is not compiled into Debian's library. */
-        (void)set_policy(space, CACHE_GLOBAL);
-        memcpy(&unwinder.flush, &flush_symbol, sizeof flush_symbol);
-        unwinder.space = space;
-    }
-    return walk;
-}
-
-/* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
-static unwind_fn open_backtrace(const struct unwind_ops *ops)
-{
-    void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-
-    return as_walk(object_symbol(object, "backtrace", ops));
-}
-
 /*
- * The bounds of this thread's stack, asked once: pthread_getattr_np reads /proc/self/maps on the main thread. A walk on
- * another stack (a coroutine, sigaltstack) finds itself outside and stops at once.
+ * The bounds of this thread's stack, asked once. Not of the main thread's: pthread_getattr_np would open /proc/self/maps for
+ * them. A walk on another stack (a coroutine, sigaltstack) finds itself outside.
  */
-static void find_stack(struct thread *thread)
+static void find_stack(struct thread *thread, uintptr_t sp)
 {
+    uintptr_t main_high = (uintptr_t)__libc_stack_end;
     pthread_attr_t attr;
     void *low = NULL;
     size_t size = 0;
 
     thread->stack_low = 1;
     thread->stack_high = 1;
+    if (sp < main_high && main_high - sp < MAIN_STACK_MAX) {
+        thread->stack_low = main_high - MAIN_STACK_MAX;
+        thread->stack_high = main_high;
+        return;
+    }
     if (pthread_getattr_np(pthread_self(), &attr) != 0)
         return;
     if (pthread_attr_getstack(&attr, &low, &size) == 0) {
@@ -109,15 +76,109 @@ static void find_stack(struct thread *thread)
     (void)pthread_attr_destroy(&attr);
 }
 
-bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
+static bool is_on_stack(struct thread *thread, uintptr_t sp)
 {
-    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
-        return false;
     if (thread->stack_high == 0)
-        find_stack(thread);
-    *ret_high = thread->stack_high;
+        find_stack(thread, sp);
     return sp >= thread->stack_low && sp < thread->stack_high;
 }
+
+bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
+{
+    if (unwinder.engine != UNWIND_ENGINE_TABLES || !is_on_stack(thread, sp))
+        return false;
+    *ret_high = thread->stack_high;
+    return true;
+}
+
+/* No sanitizer: what is read lies between the variables of others, all of it on the stack. */
+__attribute__((no_sanitize("address"))) static inline uintptr_t stack_word(uintptr_t at)
+{
+    uintptr_t word;
+
+    memcpy(&word, (const void *)at, sizeof word); // NOLINT(performance-no-int-to-ptr)
+    return word;
+}
+
+/* ---- by tables ------------------------------------------------------------------------------ */
+
+/* A frame whose callee returns to `ip`, with the registers as they are then. */
+struct frame {
+    uintptr_t ip, sp, bp;
+    uintptr_t
+            high; /* the stack ends here; UINTPTR_MAX: it is not the thread's own, and nobody knows */
+};
+
+static bool is_word(const struct frame *frame, uintptr_t at)
+{
+    return at % sizeof at == 0 && at >= frame->sp && at <= frame->high - sizeof at;
+}
+
+/* From a frame to its caller's. False: there is none, or it cannot be read. */
+static bool step_out(struct frame *frame, const struct cfirule *rule)
+{
+    uintptr_t base = rule->is_by_bp ? frame->bp : frame->sp;
+    uintptr_t cfa = base + (uintptr_t)(intptr_t)rule->cfa;
+    uintptr_t bp_at;
+
+    if (rule->kind == CFIRULE_ALIGNED) {
+        if (!is_word(frame, cfa))
+            return false;
+        cfa = stack_word(cfa);
+    }
+    bp_at = (rule->kind == CFIRULE_ALIGNED ? base : cfa) + (uintptr_t)(intptr_t)rule->bp;
+    if (cfa <= frame->sp || !is_word(frame, cfa - sizeof cfa)
+            || (rule->has_bp && !is_word(frame, bp_at)))
+        return false;
+    frame->ip = stack_word(cfa - sizeof cfa);
+    if (rule->has_bp)
+        frame->bp = stack_word(bp_at);
+    frame->sp = cfa;
+    return frame->ip != 0;
+}
+
+/* What the rule of a frame without a table may be: the usual one of functions that keep a frame pointer. */
+static const struct cfirule guessed = {
+        .kind = CFIRULE_PLAIN, .is_by_bp = true, .has_bp = true, .bp = -16, .cfa = 16};
+
+static int walk_otherwise(void **ret_ips, int max)
+{
+    unwind_fn walk = atomic_load_explicit(&other_walk, memory_order_acquire);
+
+    if (!walk) {
+        walk = find_backtrace(&unwinder.ops);
+        atomic_store_explicit(&other_walk, walk, memory_order_release);
+    }
+    return walk ? walk(ret_ips, max) : 0;
+}
+
+__attribute__((noinline, no_sanitize("address"))) static int walk_tables(void **ret_ips, int max)
+{
+    uintptr_t own = (uintptr_t)__builtin_frame_address(0); /* {caller's rbp, return address} */
+    struct thread *thread = thread_self();
+    struct frame frame = {
+            stack_word(own + sizeof own), own + 2 * sizeof own, stack_word(own), UINTPTR_MAX};
+    int count = 0, others;
+
+    if (thread && is_on_stack(thread, frame.sp))
+        frame.high = thread->stack_high;
+    while (count < max) {
+        struct cfirule rule = cfirule_known(frame.ip);
+
+        memcpy(&ret_ips[count++], &frame.ip, sizeof frame.ip);
+        if (rule.kind == CFIRULE_OTHER) {
+            others = walk_otherwise(ret_ips, max);
+            return others > 0 ? others : count;
+        }
+        if (rule.kind == CFIRULE_NONE && frame.high != UINTPTR_MAX)
+            rule = guessed;
+        if (rule.kind == CFIRULE_END || rule.kind == CFIRULE_NONE || !step_out(&frame, &rule))
+            break;
+    }
+    return count;
+}
+
+/* ---- by frame pointers ---------------------------------------------------------------------- */
 
 /* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
 __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers(
@@ -127,24 +188,24 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers
     struct thread *thread = thread_self();
     int count = 0;
 
-    if (!thread)
+    if (!thread || !is_on_stack(thread, frame))
         return 0;
-    if (thread->stack_high == 0)
-        find_stack(thread);
     while (count < max && frame % sizeof(uintptr_t) == 0 && frame >= thread->stack_low
             && frame + 2 * sizeof(uintptr_t) <= thread->stack_high) {
-        uintptr_t words[2];
+        uintptr_t next = stack_word(frame);
+        uintptr_t ip = stack_word(frame + sizeof frame);
 
-        memcpy(words, (const void *)frame, sizeof words); // NOLINT(performance-no-int-to-ptr)
-        if (words[1] == 0)
+        if (ip == 0)
             break;
-        memcpy(&ret_ips[count++], &words[1], sizeof words[1]);
-        if (words[0] <= frame)
+        memcpy(&ret_ips[count++], &ip, sizeof ip);
+        if (next <= frame)
             break;
-        frame = words[0];
+        frame = next;
     }
     return count;
 }
+
+/* ---- which ---------------------------------------------------------------------------------- */
 
 int unwind_init(const struct unwind_opts *opts)
 {
@@ -153,7 +214,6 @@ int unwind_init(const struct unwind_opts *opts)
 
     if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
         return -EINVAL;
-    unwinder.flush = NULL;
     unwinder.ops = opts->ops;
     if (opts->mode == UNWIND_FP) {
         engine = UNWIND_ENGINE_FP;
@@ -162,13 +222,10 @@ int unwind_init(const struct unwind_opts *opts)
     if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
         if (!opts->ops.open || !opts->ops.symbol)
             return -EINVAL;
-        walk = open_libunwind(&opts->ops);
-        engine = UNWIND_ENGINE_LIBUNWIND;
-        if (!walk) {
-            walk = open_backtrace(&opts->ops);
-            engine = walk ? UNWIND_ENGINE_BACKTRACE : UNWIND_ENGINE_FP;
-            walk = walk ? walk : walk_frame_pointers;
-        }
+        walk = HAS_TABLES ? walk_tables : find_backtrace(&opts->ops);
+        engine = HAS_TABLES ? UNWIND_ENGINE_TABLES : UNWIND_ENGINE_BACKTRACE;
+        engine = walk ? engine : UNWIND_ENGINE_FP;
+        walk = walk ? walk : walk_frame_pointers;
     }
     unwinder.engine = engine;
     unwinder.walk = walk;
@@ -176,58 +233,14 @@ int unwind_init(const struct unwind_opts *opts)
     return 0;
 }
 
-unwind_fn unwind_walker(struct thread *thread)
+unwind_fn unwind_walker(void)
 {
-    uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
-
-    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
-        return unwinder.walk;
-    if (thread && thread->walk_epoch == 0)
-        thread->walk_epoch = now;
-    if (thread ? thread->walk_epoch == now : now == 1)
-        return unwinder.walk;
-    /* this thread's walks of before can have left something in libunwind that is wrong by now */
-    atomic_fetch_add_explicit(&long_walks, 1, memory_order_relaxed);
-    return atomic_load_explicit(&long_walk, memory_order_acquire);
+    return unwinder.walk;
 }
 
-void unwind_code_unloaded(void)
+void unwind_code_changed(void)
 {
-    if (unwinder.flush)
-        unwinder.flush(unwinder.space, 0, 0);
-}
-
-void unwind_code_replaced(uint32_t times)
-{
-    uint32_t before = atomic_load_explicit(&epoch, memory_order_relaxed);
-    void *buffer[FEW_FRAMES];
-    unwind_fn walk = atomic_load_explicit(&long_walk, memory_order_acquire);
-
-    if (unwinder.engine != UNWIND_ENGINE_LIBUNWIND)
-        return;
-    if (!walk) {
-        walk = open_backtrace(&unwinder.ops);
-        if (walk)
-            (void)walk(buffer,
-                    (int)FEW_FRAMES); /* its first call opens libgcc_s: here, not in a walk */
-        atomic_store_explicit(&long_walk, walk, memory_order_release);
-    }
-    while (before < times + 1
-            && !atomic_compare_exchange_weak_explicit(
-                    &epoch, &before, times + 1, memory_order_release, memory_order_relaxed)) {}
-}
-
-uint64_t unwind_long_walks(void)
-{
-    return atomic_load_explicit(&long_walks, memory_order_relaxed);
-}
-
-int unwind_warm(void)
-{
-    void *ips[UNWIND_DEPTH_MAX];
-    unwind_fn walk = unwind_walker(thread_self());
-
-    return !walk || walk(ips, (int)unwinder.depth) > 0 ? 0 : -ENODATA;
+    cfirule_forget();
 }
 
 enum unwind_engine unwind_engine(void)
@@ -239,7 +252,7 @@ const char *unwind_engine_name(enum unwind_engine engine)
 {
     static const char *const names[UNWIND_ENGINE_COUNT] = {
             [UNWIND_ENGINE_NONE] = "none",
-            [UNWIND_ENGINE_LIBUNWIND] = "libunwind",
+            [UNWIND_ENGINE_TABLES] = "tables",
             [UNWIND_ENGINE_BACKTRACE] = "backtrace",
             [UNWIND_ENGINE_FP] = "fp",
     };

@@ -14,7 +14,6 @@ enum {
     WORDS_MAX = 96, /* of a stack: the default depth, with a word for rbp in each frame */
     SETS = 128,     /* a power of two */
     WAYS = 4,       /* stacks of a set */
-    RULES = 1024,   /* a power of two */
     SPOTS = 128,    /* a power of two */
     LOOKS_MAX = 8,
     PAUSE_MAX = 255,
@@ -42,19 +41,12 @@ struct spot {
     uint32_t distance[LOOKS_MAX];
 };
 
-struct known_rule {
-    uintptr_t ip; /* 0: none */
-    struct cfirule rule;
-};
-
 struct walkmemo {
-    uint32_t generation; /* that `rule` is of */
-    uint32_t turn;       /* which stack of a set goes next */
-    uint32_t pause;      /* after the last stack that could not be noted, so many were not tried, */
-    uint32_t left;       /* and so many are left of them */
+    uint32_t turn;  /* which stack of a set goes next */
+    uint32_t pause; /* after the last stack that could not be noted, so many were not tried, */
+    uint32_t left;  /* and so many are left of them */
     struct spot spot[SPOTS];
     struct walk walk[SETS][WAYS];
-    struct known_rule rule[RULES];
 };
 
 static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t stack_word(
@@ -123,15 +115,6 @@ const struct walkmemo_known *walkmemo_find(
 
 /* ---- following a walk ----------------------------------------------------------------------- */
 
-static struct cfirule rule_at(struct walkmemo *memo, uintptr_t ip)
-{
-    struct known_rule *known = &memo->rule[(ip * FACTOR) >> 32 & (RULES - 1)];
-
-    if (known->ip != ip)
-        *known = (struct known_rule){.ip = ip, .rule = cfirule_of(ip)};
-    return known->rule;
-}
-
 /* A chain of frames that is followed outwards, and the words that it hangs on. */
 struct chain {
     struct walk *walk;
@@ -173,28 +156,40 @@ static void need_bp(struct chain *chain)
         note_word(chain, chain->bp_at, chain->bp);
 }
 
+/* Where the caller's frame begins; 0: the rule does not say. */
+static uintptr_t cfa_of(struct chain *chain, const struct cfirule *rule)
+{
+    uintptr_t at = (rule->is_by_bp ? chain->bp : chain->sp) + (uintptr_t)(intptr_t)rule->cfa;
+    uintptr_t cfa;
+
+    if (rule->is_by_bp)
+        need_bp(chain);
+    if (rule->kind != CFIRULE_ALIGNED)
+        return rule->kind == CFIRULE_PLAIN ? at : 0;
+    cfa = word_at(chain, at);
+    if (!chain->is_bad)
+        note_word(chain, at, cfa);
+    return cfa;
+}
+
 /* One frame outwards, which must lead to `caller`. */
 static bool follow_frame(struct chain *chain, const struct cfirule *rule, uintptr_t caller)
 {
-    uintptr_t cfa = (rule->is_by_bp ? chain->bp : chain->sp) + (uintptr_t)(intptr_t)rule->cfa;
+    uintptr_t cfa = cfa_of(chain, rule);
 
-    if (rule->kind != CFIRULE_PLAIN || cfa <= chain->sp)
-        return false;
-    if (rule->is_by_bp)
-        need_bp(chain);
-    if (word_at(chain, cfa - sizeof cfa) != caller)
+    if (cfa <= chain->sp || word_at(chain, cfa - sizeof cfa) != caller)
         return false;
     note_word(chain, cfa - sizeof cfa, caller);
     if (rule->has_bp) {
-        chain->bp_at = cfa + (uintptr_t)(intptr_t)rule->bp;
+        chain->bp_at =
+                (rule->kind == CFIRULE_ALIGNED ? chain->bp : cfa) + (uintptr_t)(intptr_t)rule->bp;
         chain->bp = word_at(chain, chain->bp_at);
     }
     chain->sp = cfa;
     return !chain->is_bad;
 }
 
-static bool follow_walk(
-        struct walkmemo *memo, struct chain *chain, void *const *ips, unsigned count, bool is_whole)
+static bool follow_walk(struct chain *chain, void *const *ips, unsigned count, bool is_whole)
 {
     for (unsigned i = 0; i < count; i++) {
         uintptr_t ip = (uintptr_t)ips[i];
@@ -202,7 +197,7 @@ static bool follow_walk(
 
         if (i + 1 == count && !is_whole)
             return true; /* whatever comes after it */
-        rule = rule_at(memo, ip);
+        rule = cfirule_known(ip);
         if (i + 1 == count)
             return rule.kind == CFIRULE_END;
         if (!follow_frame(chain, &rule, (uintptr_t)ips[i + 1]))
@@ -218,15 +213,6 @@ static void repeat_last(struct walk *walk)
         walk->distance[walk->count] = walk->distance[walk->count - 1];
         walk->count++;
     }
-}
-
-/* Other code may be where code was. */
-static void renew_rules(struct walkmemo *memo, uint32_t generation)
-{
-    if (memo->generation == generation)
-        return;
-    memset(memo->rule, 0, sizeof memo->rule);
-    memo->generation = generation;
 }
 
 /*
@@ -298,7 +284,6 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     }
     if (!memo || !is_time(memo))
         return;
-    renew_rules(memo, from->generation);
     set = memo->walk[set_of(memo, from->sp)];
     turn = memo->turn;
     walk = place_in(memo, set, from->generation);
@@ -307,7 +292,7 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     walk->bp_mask = 0;
     walk->count = 0;
     chain.walk = walk;
-    if (!follow_walk(memo, &chain, ips, count, is_whole) || walk->count == 0) {
+    if (!follow_walk(&chain, ips, count, is_whole) || walk->count == 0) {
         walk->from.sp = 0;
         memo->pause = memo->pause < PAUSE_MAX ? 2 * memo->pause + 1 : memo->pause;
         memo->left = memo->pause;
@@ -326,7 +311,6 @@ void walkmemo_forget(struct walkmemo *memo)
     for (unsigned i = 0; i < SETS; i++)
         for (unsigned j = 0; j < WAYS; j++)
             memo->walk[i][j].from.sp = 0;
-    memset(memo->rule, 0, sizeof memo->rule);
     memset(memo->spot, 0, sizeof memo->spot);
     memo->pause = 0;
     memo->left = 0;

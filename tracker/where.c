@@ -90,7 +90,6 @@ int where_init(const struct where_opts *opts)
         walkmemo_forget(thread_current->walkmemo);
     if (has_python)
         pystack_init(&opts->unwind.ops);
-    (void)unwind_warm(); /* without a walk there are no stacks, and where_am_i counts that */
     return 0;
 }
 
@@ -147,7 +146,7 @@ static void look_for_replaced(void)
 
     if (atomic_load_explicit(&replaced_known, memory_order_acquire) == now)
         return;
-    unwind_code_replaced(now);
+    unwind_code_changed();
     atomic_store_explicit(&replaced_known, now, memory_order_release);
 }
 
@@ -256,7 +255,7 @@ unwind_fn where_begin(uint64_t size, struct where_walk *walk)
     walk->depth = unwind_depth();
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &walk->cancel);
     walk->is_walked = true;
-    return unwind_walker(thread);
+    return unwind_walker();
 }
 
 /* How many frames of a walk below Python frames of this thread are native alone: as far as the interpreter's loop; 0: all. */
@@ -365,7 +364,7 @@ __attribute__((noinline)) uint32_t where_stack(void)
     if (!thread)
         return 0;
     if (has_stacks) {
-        unwind = unwind_walker(thread);
+        unwind = unwind_walker();
         walk.depth = unwind_depth();
         walk.from = (struct walkmemo_from){
                 .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
@@ -432,7 +431,7 @@ void where_modules_came(void)
 
 void where_modules_changed(void)
 {
-    unwind_code_unloaded();
+    unwind_code_changed();
     modules_reload();
     look_for_replaced();
 }
@@ -450,7 +449,6 @@ void where_stats(struct where_stats *ret_stats)
             .known_walks = atomic_load_explicit(&known_walks, memory_order_relaxed),
             .stacks_lost = atomic_load_explicit(&stacks_lost, memory_order_relaxed),
             .stacks_cut = atomic_load_explicit(&stacks_cut, memory_order_relaxed),
-            .long_walks = unwind_long_walks(),
             .nth_lost = nth_lost(),
             .no_build_id = modules_without_build_id(),
     };

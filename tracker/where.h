@@ -47,7 +47,6 @@ struct where_stats {
     uint64_t known_walks;  /* of them, those that were not walked again */
     uint64_t stacks_lost;  /* requests without a stack although one was wanted */
     uint64_t stacks_cut;   /* walks that ended at the depth */
-    uint64_t long_walks;   /* that could not be libunwind's, see unwind.h */
     uint64_t nth_lost;     /* requests without a place in the nth table */
     uint64_t no_build_id;  /* modules counted by path and fingerprint */
 };

@@ -73,8 +73,9 @@ def cost(entrance, stacks, trace, **more):
     bare = sum(n for (_, fn, to, _), n in calls.items() if fn == "bare" and "libunwind" in to)
     whole = callgrind.share(own, calls, "libkedge.so", "libcuda.so")
     record = sum(n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to in RECORD and fn not in RECORD)
-    unwound = sum(n for (ob, _, to, _), n in calls.items() if "libkedge.so" in ob and "libunwind" in to)
-    record += sum(n for (ob, fn, to, _), n in calls.items() if "libkedge.so" in ob and "libunwind" in to and fn not in RECORD)
+    walks = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "walk_tables"}
+    unwound = sum(walks.values())
+    record += sum(n for fn, n in walks.items() if fn not in RECORD)
     walked = sum(n for (_, _, _, to), n in calls.items() if to == "pystack_here")
     check((walked > 100 * PAIRS) == (entrance in SCRIPTS), f"{entrance}: {walked / PAIRS:.0f} instructions for Python's frames")
     begun = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "where_begin"}

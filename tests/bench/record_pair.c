@@ -70,7 +70,7 @@ static void *find(void *library, const char *name)
 static void prepare(const char *entrance)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    /* the one that kedge uses, so that both have the same caches */
+    /* the measure */
     void *unwind = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     CUcontext context;
 

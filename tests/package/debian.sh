@@ -32,7 +32,7 @@ expect 0 inside apt-get update
 listed >before
 
 expect 0 inside sh -c 'apt-get install -y /tmp/kedge_*.deb /tmp/kedge-sim_*.deb'
-expect 0 inside dpkg-query -W -f '${Status}\n' kedge kedge-sim libunwind8
+expect 0 inside dpkg-query -W -f '${Status}\n' kedge kedge-sim
 [ "$(sort -u out)" = "install ok installed" ] || fail "not all is installed: $(cat out)"
 expect 0 inside kedge --version
 expect 0 inside sh -c 'cd /tmp && kedge run --sim --capture m.kcap -- ./marks'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A libunwind.so.8 that has nothing of what kedge asks it for. */
+/* A library that has nothing of what anybody asks it for. */
 int empty_lib(void);
 
 int empty_lib(void)

@@ -278,8 +278,8 @@ static unsigned program_frames(const struct read_capture *capture, CUdeviceptr p
 }
 
 /*
- * libunwind remembers by address how large a frame is. With another frame there it ended the stack early or ended the
- * program; nobody calls anything of ours here, the loader's own count says that something went.
+ * How large a frame is is remembered by address. Another frame there must not end the stack early or end the program; nobody
+ * calls anything of ours here, the loader's own count says that something went.
  */
 enum {
     TURNS = 12

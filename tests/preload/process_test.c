@@ -82,16 +82,6 @@ static int entries_of(const char *folder)
 /* ---- before the first call --------------------------------------------------------------------- */
 
 /* R28: what only looks around starts nothing: no context, no thread, no file; and never does kedge initialise CUDA. */
-/* libunwind's first walk may not race, so where CUDA is linked it is over before there are threads; elsewhere it costs nothing. */
-TEST(r28_a_linked_program_has_its_unwinder_before_main_and_others_have_not)
-{
-    bool is_linked = strcmp(getenv("TEST_ROUTE"), "linked") == 0;
-    void *unwinder = dlopen("libunwind.so.8", RTLD_LAZY | RTLD_NOLOAD);
-
-    CHECK_EQ(unwinder != NULL, is_linked);
-    CHECK(dlopen("libunwind.so.8", RTLD_LAZY | RTLD_LOCAL)); /* it is there to be had */
-}
-
 TEST(r28_nothing_is_started_that_the_program_did_not_start)
 {
     int threads = entries_of("/proc/self/task");

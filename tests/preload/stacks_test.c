@@ -21,7 +21,7 @@ static const char *engine(void)
 {
     const char *name = getenv("TEST_ENGINE");
 
-    return name ? name : "libunwind";
+    return name ? name : "tables";
 }
 
 /* KEDGE_STACKS: the engine's word, with more behind it. */

@@ -232,16 +232,10 @@ WRAP(bool, resolve_ready, void)
 /* ---- unwinding ------------------------------------------------------------------------------ */
 
 /* By a jump: the first frame is the caller's. */
-WRAP(unwind_fn, unwind_walker, struct thread *thread)
+WRAP(unwind_fn, unwind_walker, void)
 {
     look(DOOR_UNWIND, "unwind_walker");
-    return __real_unwind_walker(thread);
-}
-
-WRAP(int, unwind_warm, void)
-{
-    look(DOOR_UNWIND, "unwind_warm");
-    return __real_unwind_warm();
+    return __real_unwind_walker();
 }
 
 WRAP(int, where_am_i, const void *caller, uint64_t size, int device, struct tag *ret_tag)

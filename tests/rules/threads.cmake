@@ -2,14 +2,9 @@
 #
 # The whole library inside a program, so that sanitizers see it: the race test of issue 3, in every preset.
 if(TARGET simcuda)
-    # libunwind takes a mutex when a thread has ended, and ThreadSanitizer has forgotten the thread by then.
-    set(stacks auto)
-    if(KEDGE_SANITIZE MATCHES "thread")
-        set(stacks fp)
-    endif()
     # The hints of a run stay until its end, behind pointers in memory that the leak checker does not look at.
     kedge_unit_test(threads NAME rules.threads SOURCES threads_test.c ../preload/client.c
         LIBS kedge_exports kedge_track kedge_alloc simcuda DEFINES CLIENT_LINKED LABELS race TIMEOUT 300
-        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim" "SIMCUDA_MEMORY=4G" "SIMCUDA_DEVICES=2" "TEST_ROUTE=linked" "KEDGE_STACKS=${stacks}"
+        ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/sim" "SIMCUDA_MEMORY=4G" "SIMCUDA_DEVICES=2" "TEST_ROUTE=linked"
         "ASAN_OPTIONS=abort_on_error=0:detect_leaks=0")
 endif()

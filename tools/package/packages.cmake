@@ -25,8 +25,8 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 
 set(CPACK_DEBIAN_KEDGE_PACKAGE_NAME kedge)
-# Opened at run time: without libunwind stacks are libgcc's, without libstdc++ names of C++ stay as the linker has them.
-set(CPACK_DEBIAN_KEDGE_PACKAGE_RECOMMENDS "libunwind8, libstdc++6")
+# Opened at run time: without libstdc++ names of C++ stay as the linker has them.
+set(CPACK_DEBIAN_KEDGE_PACKAGE_RECOMMENDS "libstdc++6")
 set(CPACK_DEBIAN_KEDGE_PACKAGE_SUGGESTS kedge-sim)
 # cpack has the loader's cache renewed where a shared object lies one folder below /usr/lib. The cache knows nothing of that
 # folder; scripts of these names that are no files make cpack write none (it warns of them).

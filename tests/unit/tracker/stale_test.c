@@ -6,9 +6,6 @@
 #include "tracker/modules.h"
 
 #include <link.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef void (*ask_fn)(void *argument);
@@ -75,15 +72,11 @@ __attribute__((noinline)) static void one_then_other(const char *path, const cha
     REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
     for (size_t i = 0; i < 3; i++) {
         void *library = ask_through(paths[i], &places[i]);
-        struct where_stats stats;
 
         if (places[i].base != places[0].base)
             SKIP("the loader put the second library elsewhere");
         CHECK(reaches(places[i].tag.stack, strrchr(paths[i], '/') + 1, (const void *)one_then_other,
                 FUNCTION_BYTES));
-        where_stats(&stats);
-        if (unwind_engine() == UNWIND_ENGINE_LIBUNWIND)
-            CHECK_EQ(stats.long_walks, i);
         REQUIRE_EQ(dlclose(library), 0);
     }
     CHECK_EQ(places[2].tag.site, places[0].tag.site);
@@ -101,10 +94,9 @@ TEST(a_larger_frame_in_the_place_of_a_smaller_one_is_walked_rightly)
     one_then_other(small, large);
 }
 
-/* Nobody tells that the second one came: the first walk through it does, and those after it are right. */
-TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
+/* Nobody tells that the second one came; that the first one went was told. */
+TEST(a_library_that_comes_untold_is_walked_rightly)
 {
-    struct where_stats stats;
     struct place before = {0};
     struct tag tags[2];
     stale_fn function;
@@ -112,8 +104,6 @@ TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
     Dl_info info;
 
     REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
-    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
-        SKIP("no libunwind.so.8 here");
     /* its list is noted before, so that this takes no place then */
     library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
     REQUIRE(library);
@@ -131,34 +121,8 @@ TEST(a_library_that_comes_untold_is_noticed_by_the_first_walk)
     memcpy(&function, &symbol, sizeof function);
     for (int i = 0; i < 2; i++)
         function(ask, &tags[i]);
-    where_stats(&stats);
-    CHECK_EQ(stats.long_walks, 1);
-    CHECK(reaches(tags[1].stack, "large", (const void *)main, FUNCTION_BYTES));
-}
-
-/* What nobody walked through may come and go: libunwind stays. So may what comes back to its own place. */
-TEST(libraries_that_no_walk_went_through_cost_nothing)
-{
-    struct place place = {0};
-    struct where_stats stats;
-    void *library;
-
-    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
-    library = dlopen(large, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        SKIP("no such library for this machine");
-    where_modules_changed();
-    (void)dlclose(library);
-    for (int i = 0; i < 300; i++) { /* more often than places are remembered */
-        library = ask_through(small, &place);
-        (void)dlclose(library);
-        where_modules_changed();
-    }
-    (void)ask_through(small, &place); /* in its own place, so that the next one lies elsewhere */
-    REQUIRE(dlopen(large, RTLD_NOW | RTLD_LOCAL) != NULL);
-    (void)ask_through(small, &place);
-    where_stats(&stats);
-    CHECK_EQ(stats.long_walks, 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(reaches(tags[i].stack, "large", (const void *)main, FUNCTION_BYTES));
 }
 
 static size_t pages_mapped(void)
@@ -196,126 +160,6 @@ TEST(libraries_that_come_and_go_take_no_memory)
 #endif
     REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
     CHECK_LT(pages_for_a_thousand(), 100);
-}
-
-/* ---- threads ---- */
-
-struct walker {
-    sem_t go, done;
-    const char *path;
-    struct place place;
-    uint64_t long_walks;
-    bool wants_end;
-};
-
-static void *walk_when_told(void *argument)
-{
-    struct walker *walker = argument;
-
-    for (;;) {
-        struct where_stats before, after;
-        void *library;
-
-        (void)sem_wait(&walker->go);
-        if (walker->wants_end)
-            return NULL;
-        where_stats(&before);
-        library = ask_through(walker->path, &walker->place);
-        (void)dlclose(library);
-        where_stats(&after);
-        walker->long_walks = after.long_walks - before.long_walks;
-        (void)sem_post(&walker->done);
-    }
-}
-
-static void tell(struct walker *walker, const char *path)
-{
-    walker->path = path;
-    (void)sem_post(&walker->go);
-    (void)sem_wait(&walker->done);
-}
-
-/* A thread that began to walk after the exchange has nothing wrong in its memory, and keeps the quick way. */
-TEST(only_threads_that_walked_before_go_the_long_way)
-{
-    struct walker old = {0}, young = {0};
-    pthread_t threads[2];
-    uintptr_t base;
-
-    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
-    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
-        SKIP("no libunwind.so.8 here");
-    REQUIRE_EQ(sem_init(&old.go, 0, 0) + sem_init(&old.done, 0, 0), 0);
-    REQUIRE_EQ(sem_init(&young.go, 0, 0) + sem_init(&young.done, 0, 0), 0);
-    REQUIRE_EQ(pthread_create(&threads[0], NULL, walk_when_told, &old), 0);
-    tell(&old, large);
-    base = old.place.base;
-    tell(&old, small);
-    if (old.place.base != base)
-        SKIP("the loader put the second library elsewhere");
-    CHECK_EQ(old.long_walks, 1);
-    CHECK(reaches(old.place.tag.stack, "small", (const void *)walk_when_told, 1000));
-    REQUIRE_EQ(pthread_create(&threads[1], NULL, walk_when_told, &young), 0);
-    tell(&young, small);
-    CHECK_EQ(young.long_walks, 0);
-    CHECK(reaches(young.place.tag.stack, "small", (const void *)walk_when_told, 1000));
-    CHECK_EQ(young.place.tag.site, old.place.tag.site);
-    old.wants_end = young.wants_end = true;
-    (void)sem_post(&old.go);
-    (void)sem_post(&young.go);
-    (void)pthread_join(threads[0], NULL);
-    (void)pthread_join(threads[1], NULL);
-}
-
-/* ---- two threads that learn of it at once ---- */
-
-static sem_t is_telling, may_go_on;
-static _Atomic bool stops; /* the next one */
-
-/* The first time that backtrace() is looked for, the thread that does it is stopped there. */
-static void *open_slowly(const char *file, int flags)
-{
-    if (strstr(file, "libc.so") && atomic_exchange(&stops, false)) {
-        (void)sem_post(&is_telling);
-        (void)sem_wait(&may_go_on);
-    }
-    return track_dlopen(file, flags);
-}
-
-/* One thread is about to tell the unwinder that code was replaced; the other walks meanwhile, and must not trust libunwind. */
-TEST(a_thread_does_not_walk_before_the_unwinder_knows)
-{
-    struct where_opts opts = {.unwind = {.ops = {open_slowly, dlsym}}};
-    struct walker first = {0}, second = {0};
-    pthread_t threads[2];
-
-    REQUIRE_EQ(where_init(&opts), 0);
-    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
-        SKIP("no libunwind.so.8 here");
-    REQUIRE_EQ(sem_init(&is_telling, 0, 0) + sem_init(&may_go_on, 0, 0), 0);
-    REQUIRE_EQ(sem_init(&first.go, 0, 0) + sem_init(&first.done, 0, 0), 0);
-    REQUIRE_EQ(sem_init(&second.go, 0, 0) + sem_init(&second.done, 0, 0), 0);
-    REQUIRE_EQ(pthread_create(&threads[0], NULL, walk_when_told, &first), 0);
-    REQUIRE_EQ(pthread_create(&threads[1], NULL, walk_when_told, &second), 0);
-    tell(&first, large);
-    tell(&second, large);
-    if (first.place.base != second.place.base)
-        SKIP("the loader put the library elsewhere");
-    first.path = small;
-    atomic_store(&stops, true);
-    (void)sem_post(&first.go);
-    (void)sem_wait(&is_telling);
-    tell(&second, small);
-    CHECK_EQ(second.long_walks, 1);
-    CHECK(reaches(second.place.tag.stack, "small", (const void *)walk_when_told, 1000));
-    (void)sem_post(&may_go_on);
-    (void)sem_wait(&first.done);
-    CHECK(reaches(first.place.tag.stack, "small", (const void *)walk_when_told, 1000));
-    first.wants_end = second.wants_end = true;
-    (void)sem_post(&first.go);
-    (void)sem_post(&second.go);
-    (void)pthread_join(threads[0], NULL);
-    (void)pthread_join(threads[1], NULL);
 }
 
 /* ---- many libraries, and then one that comes and goes ---- */

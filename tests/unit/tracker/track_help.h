@@ -116,23 +116,10 @@ static inline uint64_t track_live_bytes(const struct read_capture *capture)
     return bytes;
 }
 
-/*
- * The loader for unwind_init. Not under TSan: libunwind locks a mutex in a thread's very last destructor, where TSan's
- * runtime has already given up that thread and crashes in its own interceptor. backtrace() takes over.
- */
-static inline void *track_dlopen(const char *file, int flags)
-{
-#if defined(__SANITIZE_THREAD__)
-    if (strstr(file, "libunwind"))
-        return NULL;
-#endif
-    return dlopen(file, flags);
-}
-
 /* where_init with the real loader, for tests that want stacks. */
 static inline int track_where(enum unwind_mode mode)
 {
-    struct where_opts opts = {.unwind = {.mode = mode, .ops = {track_dlopen, dlsym}}};
+    struct where_opts opts = {.unwind = {.mode = mode, .ops = {dlopen, dlsym}}};
 
     return where_init(&opts);
 }

@@ -4,8 +4,11 @@
 #include "tracker/thread.h"
 #include "tracker/unwind.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -16,7 +19,7 @@ static unsigned frame_count;
 /* Four functions of our own, known by their order. */
 __attribute__((noinline)) static void level_1(void)
 {
-    unwind_fn walk = unwind_walker(thread_self());
+    unwind_fn walk = unwind_walker();
     int found = walk ? walk(frames, (int)unwind_depth()) : 0;
 
     frame_count = found > 0 ? (unsigned)found : 0;
@@ -59,11 +62,6 @@ static int start(enum unwind_mode mode, void *(*open)(const char *, int))
     return unwind_init(&opts);
 }
 
-static void *open_without_libunwind(const char *file, int flags)
-{
-    return strstr(file, "unwind") ? NULL : dlopen(file, flags);
-}
-
 static void *open_nothing(const char *file, int flags)
 {
     (void)file;
@@ -71,38 +69,153 @@ static void *open_nothing(const char *file, int flags)
     return NULL;
 }
 
-TEST(libunwind_finds_the_callers)
+/* By tables, here. */
+static void start_tables(void)
 {
-    REQUIRE_EQ(start(UNWIND_AUTO, track_dlopen), 0);
-    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
-        SKIP("no libunwind.so.8 here");
-    REQUIRE_EQ(unwind_warm(), 0);
+    REQUIRE_EQ(start(UNWIND_AUTO, dlopen), 0);
+    if (unwind_engine() != UNWIND_ENGINE_TABLES)
+        SKIP("stacks are not walked by tables on this machine");
+}
+
+TEST(tables_find_the_callers)
+{
+    start_tables();
+    CHECK_STR_EQ(unwind_engine_name(unwind_engine()), "tables");
     level_3();
     CHECK_EQ(find_levels(), 1); /* the first address is in our caller */
 }
 
-/* The trap that 0.1 of the design warns of: nothing of libunwind may be visible to the program. */
-TEST(libunwind_stays_out_of_the_global_scope)
+static void *walk_level_3(void *unused)
 {
-    REQUIRE_EQ(start(UNWIND_AUTO, track_dlopen), 0);
-    if (unwind_engine() != UNWIND_ENGINE_LIBUNWIND)
-        SKIP("no libunwind.so.8 here");
-    CHECK(dlsym(RTLD_DEFAULT, "unw_backtrace") == NULL);
+    level_3();
+    return unused;
 }
 
-TEST(backtrace_takes_over_without_libunwind)
+static unsigned open_descriptors(void)
 {
-    REQUIRE_EQ(start(UNWIND_AUTO, open_without_libunwind), 0);
-    CHECK_EQ(unwind_engine(), UNWIND_ENGINE_BACKTRACE);
-    CHECK_STR_EQ(unwind_engine_name(unwind_engine()), "backtrace");
-    REQUIRE_EQ(unwind_warm(), 0);
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    REQUIRE(folder);
+    while (readdir(folder))
+        count++;
+    (void)closedir(folder);
+    return count;
+}
+
+/* The numbers of descriptors are the program's (R99, no descriptor of ours). Nothing is loaded for a walk that could open one. */
+TEST(walks_open_nothing_and_load_nothing)
+{
+    unsigned before = open_descriptors();
+    pthread_t thread;
+
+    start_tables();
     level_3();
+    REQUIRE_EQ(pthread_create(&thread, NULL, walk_level_3, NULL), 0);
+    (void)pthread_join(thread, NULL);
     CHECK_NE(find_levels(), 0);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK(dlopen("libunwind.so.8", RTLD_LAZY | RTLD_NOLOAD) == NULL);
+}
+
+static void *there_ips[UNWIND_DEPTH_MAX];
+static int there_count;
+
+__attribute__((noinline)) static void walk_both_ways(void)
+{
+    level_1();
+    there_count = backtrace(there_ips, UNWIND_DEPTH_MAX);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* From the caller of walk_both_ways outwards both ways have the same frames, to the last one. */
+static void check_both_ways(void)
+{
+    int own = 1, other = 0; /* frames[0] is in level_1, frames[1] in walk_both_ways */
+
+    while (other < there_count && !is_in(there_ips[other], walk_both_ways))
+        other++;
+    REQUIRE(other < there_count && is_in(frames[own], walk_both_ways));
+    CHECK_EQ(frame_count - (unsigned)own, (unsigned)(there_count - other));
+    for (own++, other++; own < (int)frame_count && other < there_count; own++, other++)
+        CHECK_EQ((uintptr_t)frames[own], (uintptr_t)there_ips[other]);
+}
+
+static int compare_through_qsort(const void *one, const void *other)
+{
+    (void)one;
+    (void)other;
+    walk_both_ways();
+    return 0;
+}
+
+__attribute__((noinline)) static void on_an_aligned_frame(void)
+{
+    __attribute__((aligned(128))) volatile char room[256];
+
+    room[0] = 1;
+    walk_both_ways();
+    room[1] = room[0];
+}
+
+__attribute__((noinline)) static void on_a_frame_of_any_size(size_t bytes)
+{
+    volatile char *room = __builtin_alloca(bytes);
+
+    room[0] = 1;
+    walk_both_ways();
+    room[bytes - 1] = room[0];
+}
+
+static void *compare_in_a_thread(void *unused)
+{
+    walk_both_ways();
+    return unused;
+}
+
+static void compare_on_signal(int number)
+{
+    (void)number;
+    walk_both_ways();
+}
+
+TEST(a_walk_has_the_frames_of_backtrace)
+{
+    int pair[2] = {0, 0};
+    pthread_t thread;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("the sanitizer's backtrace() has frames of its own");
+#endif
+    start_tables();
+    walk_both_ways();
+    check_both_ways();
+    qsort(pair, 2, sizeof pair[0], compare_through_qsort);
+    check_both_ways();
+    on_an_aligned_frame();
+    check_both_ways();
+    on_a_frame_of_any_size(1000);
+    check_both_ways();
+    REQUIRE_EQ(pthread_create(&thread, NULL, compare_in_a_thread, NULL), 0);
+    (void)pthread_join(thread, NULL);
+    check_both_ways();
+}
+
+/* A signal's frame has a rule of its own: such a stack is backtrace()'s. */
+TEST(a_frame_of_another_kind_is_walked_all_the_same)
+{
+    start_tables();
+    REQUIRE(signal(SIGUSR1, compare_on_signal) != SIG_ERR);
+    REQUIRE_EQ(raise(SIGUSR1), 0);
+    CHECK_GT(frame_count,
+            5); /* level_1, walk_both_ways, the handler, the frame of the signal, raise, main's */
 }
 
 TEST(frame_pointers_are_the_last_resort)
 {
     REQUIRE_EQ(start(UNWIND_AUTO, open_nothing), 0);
+    if (unwind_engine() == UNWIND_ENGINE_TABLES)
+        SKIP("stacks are walked by tables on this machine, which need nothing");
     CHECK_EQ(unwind_engine(), UNWIND_ENGINE_FP);
     level_3();
     CHECK_EQ(find_levels(), 1);
@@ -122,12 +235,11 @@ TEST(off_walks_nothing)
     CHECK_EQ(unwind_engine(), UNWIND_ENGINE_NONE);
     level_3();
     CHECK_EQ(frame_count, 0);
-    CHECK_EQ(unwind_warm(), 0);
 }
 
 TEST(depth_is_a_bound)
 {
-    struct unwind_opts opts = {.mode = UNWIND_AUTO, .depth = 2, .ops = {track_dlopen, dlsym}};
+    struct unwind_opts opts = {.mode = UNWIND_AUTO, .depth = 2, .ops = {dlopen, dlsym}};
 
     REQUIRE_EQ(unwind_init(&opts), 0);
     CHECK_EQ(unwind_depth(), 2);
@@ -169,6 +281,25 @@ TEST(a_walk_on_a_foreign_stack_ends)
     CHECK_EQ(find_levels(), 1); /* back home */
 }
 
+/* Tables lead through a coroutine's stack, to its first frame and no further. */
+TEST(a_walk_by_tables_on_a_foreign_stack_has_its_frames)
+{
+    size_t bytes = 256u << 10;
+    void *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(stack != MAP_FAILED);
+    start_tables();
+    REQUIRE_EQ(getcontext(&there), 0);
+    there.uc_stack.ss_sp = stack;
+    there.uc_stack.ss_size = bytes;
+    makecontext(&there, on_other_stack, 0);
+    REQUIRE_EQ(swapcontext(&here, &there), 0);
+    CHECK_EQ(find_levels(), 1);
+    CHECK_LT(frame_count, 8);
+    level_3();
+    CHECK_EQ(find_levels(), 1); /* back home */
+}
+
 static unsigned char *borrowed; /* part of the main thread's stack */
 
 static void *walk_on_borrowed_stack(void *argument)
@@ -203,7 +334,7 @@ static void *walk_often(void *argument)
 
     for (int i = 0; i < 2000; i++) {
         void *own[UNWIND_DEPTH_MAX];
-        unwind_fn walk = unwind_walker(thread_self());
+        unwind_fn walk = unwind_walker();
         int count = walk ? walk(own, UNWIND_DEPTH_MAX) : 0;
         uintptr_t first = count > 0 ? (uintptr_t)own[0] : 0;
 
@@ -221,8 +352,7 @@ TEST(threads_walk_at_the_same_time)
         pthread_t threads[4];
         size_t wrong[4] = {0};
 
-        REQUIRE_EQ(start(modes[i], track_dlopen), 0);
-        REQUIRE_EQ(unwind_warm(), 0);
+        REQUIRE_EQ(start(modes[i], dlopen), 0);
         for (size_t j = 0; j < 4; j++)
             REQUIRE_EQ(pthread_create(&threads[j], NULL, walk_often, &wrong[j]), 0);
         for (size_t j = 0; j < 4; j++) {

@@ -58,7 +58,7 @@ static bool remembers(void)
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return false;
 #else
-    return unwind_engine() == UNWIND_ENGINE_LIBUNWIND;
+    return unwind_engine() == UNWIND_ENGINE_TABLES;
 #endif
 }
 
@@ -322,7 +322,7 @@ __attribute__((noinline)) static void realigned(void)
     __asm__ volatile("" ::: "memory");
 }
 
-TEST(a_stack_that_is_realigned_is_walked_each_time)
+TEST(a_stack_that_is_realigned_is_known_by_where_it_goes_on)
 {
     begin();
     for (int i = 0; i < 4 * TIMES; i++) {
@@ -332,7 +332,12 @@ TEST(a_stack_that_is_realigned_is_walked_each_time)
         sides[i / 2 % 2](realigned);
     }
     check_all();
-    CHECK_EQ(known_walks(), 0);
+    CHECK_EQ(known_walks(), 0); /* each from another place, or below a frame of another size */
+    for (int i = 0; i < 2 * TIMES; i++)
+        sides[i % 2](realigned);
+    check_all();
+    if (remembers())
+        CHECK_GT(known_walks(), 0);
 }
 
 /* ---- what a frame's rule is ---- */
@@ -355,11 +360,14 @@ TEST(rules_are_those_of_the_tables)
     CHECK_EQ(rule.cfa, 16);
     CHECK_EQ(rule.bp, -16);
     walk_realigned(note_return);
-    CHECK_EQ(cfirule_of(return_address).kind, CFIRULE_OTHER);
+    rule = cfirule_of(return_address);
+    CHECK_EQ(rule.kind, CFIRULE_ALIGNED);
+    CHECK_EQ(rule.cfa, -8);
+    CHECK_EQ(rule.bp, 0);
     walk_expression(note_return);
     CHECK_EQ(cfirule_of(return_address).kind, CFIRULE_OTHER);
-    CHECK_EQ(cfirule_of(1).kind, CFIRULE_OTHER);
-    CHECK_EQ(cfirule_of((uintptr_t)&return_address).kind, CFIRULE_OTHER);
+    CHECK_EQ(cfirule_of(1).kind, CFIRULE_NONE);
+    CHECK_EQ(cfirule_of((uintptr_t)&return_address).kind, CFIRULE_NONE);
 }
 
 /* Each thing that a walk is known by, altered alone. */
@@ -374,7 +382,7 @@ __attribute__((noinline)) static void alter(void)
     int count;
 
     __asm__ volatile("mov %%rsp, %0\n\tmov %%rbp, %1" : "=r"(from.sp), "=r"(from.bp));
-    count = unwind_walker(thread)(ips, UNWIND_DEPTH_MAX);
+    count = unwind_walker()(ips, UNWIND_DEPTH_MAX);
     REQUIRE(count > 2);
     walkmemo_note(thread, &from, ips, (unsigned)count, true, &known);
     found = walkmemo_find(thread, &from);
