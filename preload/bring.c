@@ -9,12 +9,12 @@
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 
+#include "tracker/peek.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum {
     WORD = 8,              /* bytes of an address */
@@ -113,14 +113,6 @@ static bool is_of_device(devptr_t ptr)
                     && type != 0 && type != CU_MEMORYTYPE_HOST);
 }
 
-/* The kernel says whether there is memory: a program that names none gets the driver's word on it. */
-static bool read_host(const char *src, struct iovec ret_bytes)
-{
-    struct iovec there = {(char *)(uintptr_t)src, ret_bytes.iov_len};
-
-    return process_vm_readv(getpid(), &ret_bytes, 1, &there, 1, 0) == (ssize_t)ret_bytes.iov_len;
-}
-
 static bool name_pointers(const char *bytes, size_t size)
 {
     uint64_t lo = atomic_load_explicit(&lowest, memory_order_relaxed);
@@ -146,8 +138,8 @@ bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
     for (uint64_t at = -dst % WORD; at + WORD <= end; at += DATA_PART) {
         size_t part = end - at < DATA_PART ? (size_t)(end - at) : DATA_PART;
 
-        if (!read_host(from + at, (struct iovec){bytes, part}))
-            return false;
+        if (!peek_copy(bytes, from + at, part))
+            return false; /* a program that names no memory gets the driver's word on it */
         if (name_pointers(bytes, part))
             return true;
     }

@@ -5,6 +5,7 @@
 #include "alloc/meta.h"
 #include "alloc/wildcard.h"
 #include "tracker/fingerprint.h"
+#include "tracker/peek.h"
 #include "tracker/site.h"
 
 #include <elf.h>
@@ -13,7 +14,6 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define OBJECTS_MAX 8192u
@@ -123,21 +123,13 @@ static void read_notes(struct intern_module *module, const char *notes, size_t s
     }
 }
 
-/* Of the program's memory, by the kernel: it finds pages that a program took away from its own code. */
+/* Of the program's memory, which may have taken pages away from its own code. */
 static bool read_memory(void *data, uint64_t address, void *to, size_t bytes)
 {
     const struct dl_phdr_info *info = data;
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
-    void *there = (void *)(info->dlpi_addr + address);
-    struct iovec ours = {to, bytes};
-    struct iovec theirs = {there, bytes};
-    ssize_t got = process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0);
 
-    if (got < 0 && errno != EFAULT) {
-        memcpy(to, there, bytes); /* the kernel lets nobody ask */
-        return true;
-    }
-    return got == (ssize_t)bytes;
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    return peek_copy(to, (const void *)(info->dlpi_addr + address), bytes);
 }
 
 static void describe_object(struct object *object, const struct dl_phdr_info *info)
