@@ -35,6 +35,8 @@
 #define PIECES_MAX 4096 /* physical handles of one block */
 #define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
+#define VERSION 2
+
 static const char magic[8] = {'k', 'e', 'd', 'g', 'e', 'i', 'p', 'c'};
 
 /* The 64 bytes. */
@@ -52,11 +54,20 @@ struct name {
 };
 _Static_assert(sizeof(struct name) == sizeof(CUipcMemHandle), "the 64 bytes");
 
+/*
+ * A descriptor in the exporter, and the file that it was opened for. The number is the exporter's program's, which may close it
+ * and open something else there: it is used only while it is of that file.
+ */
+struct held {
+    uint64_t device, inode;
+    int32_t fd;
+    uint32_t zero;
+};
+
 /* The list: a physical handle each. */
 struct piece {
     uint64_t size;
-    int32_t fd; /* in the exporter */
-    uint32_t zero;
+    struct held held;
 };
 struct list {
     char magic[8];
@@ -79,6 +90,7 @@ struct export
     uint64_t context;
     struct list *list;
     uint64_t list_bytes;
+    struct held list_file;
     CUipcMemHandle handle;
 };
 
@@ -114,7 +126,7 @@ bool ipc_is_ours(const CUipcMemHandle *handle)
     struct name name;
 
     memcpy(&name, handle, sizeof name);
-    return memcmp(name.magic, magic, sizeof magic) == 0 && name.version == 1
+    return memcmp(name.magic, magic, sizeof magic) == 0 && name.version == VERSION
             && name.check == check_of(&name);
 }
 
@@ -141,6 +153,34 @@ static uint64_t started(int pid)
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
+/* ---- descriptors that stay open ------------------------------------------------------------- */
+
+static struct held held_of(int fd)
+{
+    struct held held = {.fd = fd};
+    struct stat status;
+
+    if (fstat(fd, &status) == 0) {
+        held.device = (uint64_t)status.st_dev;
+        held.inode = (uint64_t)status.st_ino;
+    }
+    return held;
+}
+
+/* Whether `fd`, here, is of the file that `held` is of. */
+static bool held_is(const struct held *held, int fd)
+{
+    struct held now = held_of(fd);
+
+    return now.inode != 0 && now.device == held->device && now.inode == held->inode;
+}
+
+static void held_close(const struct held *held)
+{
+    if (held_is(held, held->fd))
+        (void)close(held->fd);
+}
+
 /* ---- export --------------------------------------------------------------------------------- */
 
 bool ipc_shows(const struct block_info *info)
@@ -151,11 +191,11 @@ bool ipc_shows(const struct block_info *info)
 static void close_pieces(const struct list *list)
 {
     for (uint64_t i = 0; i < list->count; i++)
-        (void)close(list->pieces[i].fd);
+        held_close(&list->pieces[i].held);
 }
 
 /* A descriptor of the physical handle at an address. */
-static int describe(devptr_t at, int32_t *ret_fd)
+static int describe(devptr_t at, struct held *ret_held)
 {
     CUmemGenericAllocationHandle handle = 0;
     int fd = -1;
@@ -168,7 +208,7 @@ static int describe(devptr_t at, int32_t *ret_fd)
     (void)REAL(cuMemRelease)(handle);
     if (r == 0)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    *ret_fd = fd;
+    *ret_held = held_of(fd);
     return r;
 }
 
@@ -186,7 +226,7 @@ static int describe_all(const struct block_info *info, struct list *list, uint64
             return -ENOENT;
         if (list->count == 0)
             list->offset = info->base - piece.segment_base;
-        r = describe(piece.segment_base, &list->pieces[list->count].fd);
+        r = describe(piece.segment_base, &list->pieces[list->count].held);
         if (r == 0)
             list->pieces[list->count++].size = piece.segment_size;
         at = piece.segment_base + piece.segment_size;
@@ -208,9 +248,10 @@ static int write_list(const struct list *list)
     return -EIO;
 }
 
-static int name_it(const struct block_info *info, const struct list *list, CUipcMemHandle *ret)
+static int name_it(const struct block_info *info, struct export *made)
 {
-    struct name name = {.version = 1,
+    const struct list *list = made->list;
+    struct name name = {.version = VERSION,
             .pid = getpid(),
             .started = started(getpid()),
             .nonce = list->nonce,
@@ -222,32 +263,32 @@ static int name_it(const struct block_info *info, const struct list *list, CUipc
     if (name.list_fd < 0)
         return name.list_fd;
     name.check = check_of(&name);
-    memcpy(ret, &name, sizeof name);
+    made->list_file = held_of(name.list_fd);
+    memcpy(&made->handle, &name, sizeof name);
     return 0;
 }
 
 static void end_export(struct export *export)
 {
-    struct name name;
-
-    memcpy(&name, &export->handle, sizeof name);
-    (void)close(name.list_fd); /* first: who still finds the list finds all that it names */
+    held_close(&export->list_file); /* first: who still finds the list finds all that it names */
     close_pieces(export->list);
     meta_put(export->list, export->list_bytes);
 }
 
+/* An export whose list the program has closed is none: nobody can open it any more. */
 static bool find_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 {
+    struct held list_file = {.fd = -1};
     const struct export *found;
 
     lock_take(&ipc_lock);
     found = table_find(&exports, info->base);
-    if (found && found->seq == info->alloc_seq)
+    if (found && found->seq == info->alloc_seq) {
         *ret_handle = found->handle;
-    else
-        found = NULL;
+        list_file = found->list_file;
+    }
     lock_drop(&ipc_lock);
-    return found != NULL;
+    return held_is(&list_file, list_file.fd);
 }
 
 /* Another thread may have been as fast: its export stays. */
@@ -281,7 +322,7 @@ static int make_export(const struct block_info *info, struct export *made, uint6
     r = describe_all(info, made->list, room);
     relax_end(&relaxed);
     if (r == 0)
-        r = name_it(info, made->list, &made->handle);
+        r = name_it(info, made);
     if (r != 0)
         close_pieces(made->list);
     return r;
@@ -296,6 +337,7 @@ int ipc_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 
     if (find_export(info, ret_handle))
         return 0;
+    ipc_freed(info->base); /* an earlier one whose descriptors are gone */
     if (room > PIECES_MAX)
         return -EMFILE;
     if (!REAL_HAS(cuMemExportToShareableHandle) || !REAL_HAS(cuMemRetainAllocationHandle))
@@ -389,13 +431,14 @@ static int map_piece(const struct opening *opening, uint64_t i, struct import *i
 {
     const struct piece *piece = &opening->list->pieces[i];
     CUmemGenericAllocationHandle handle = 0;
-    int fd = fetch(opening->pidfd, piece->fd);
-    int r;
+    int fd = fetch(opening->pidfd, piece->held.fd);
+    int r = -ESTALE;
 
     if (fd < 0)
         return fd == -EBADF ? -ESTALE : fd;
-    r = (int)REAL(cuMemImportFromShareableHandle)(
-            &handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (held_is(&piece->held, fd))
+        r = (int)REAL(cuMemImportFromShareableHandle)(
+                &handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     (void)close(fd);
     if (r != 0)
         return r;
