@@ -366,6 +366,7 @@ __attribute__((constructor)) static void loaded(void)
 
     if (is_secure())
         return;
+    msg_start();
     config_read(&early, environ, NULL, NULL);
     is_off = mode_of(&early) == LIFE_OFF;
     if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {

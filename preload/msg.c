@@ -4,12 +4,46 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static atomic_int msg_lines;
 static atomic_int msg_level = MSG_WARN;
+
+/* Standard error when the library was loaded; fixed in the constructor. */
+static struct {
+    bool is_known, is_open;
+    dev_t device;
+    ino_t inode;
+} msg_file;
+
+void msg_start(void)
+{
+    int saved = errno;
+    struct stat status;
+
+    msg_file.is_open = fstat(STDERR_FILENO, &status) == 0;
+    if (msg_file.is_open) {
+        msg_file.device = status.st_dev;
+        msg_file.inode = status.st_ino;
+    }
+    msg_file.is_known = true;
+    errno = saved;
+}
+
+/* Whether descriptor 2 is still what it was: a program may close it, and the next file that it opens has that number. */
+static bool msg_has_file(void)
+{
+    struct stat status;
+
+    if (!msg_file.is_known)
+        return true;
+    return msg_file.is_open && fstat(STDERR_FILENO, &status) == 0
+            && status.st_dev == msg_file.device && status.st_ino == msg_file.inode;
+}
 
 void msg_set_level(enum msg_level level)
 {
@@ -34,7 +68,7 @@ __attribute__((format(printf, 1, 0))) static void print(const char *format, va_l
             line[i] = '?';
     line[used++] = '\n';
     /* not write(): that is an export of ours, a cancellation point, and what it sees is the program's output */
-    written = (ssize_t)syscall(SYS_write, STDERR_FILENO, line, used);
+    written = msg_has_file() ? (ssize_t)syscall(SYS_write, STDERR_FILENO, line, used) : 0;
     (void)written; /* there is nobody to tell */
     errno = saved;
 }

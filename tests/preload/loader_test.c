@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The loader: libraries that bind deeply, live in another namespace, come late, go, and come back as something else. */
 #include "tests/preload/client.h"
+#include "tests/preload/said.h"
 
 #include "tracker/read.h"
 
@@ -15,41 +16,12 @@
 typedef void *(*ask_fn)(void *, const char *);
 typedef void *(*open_fn)(const char *, int);
 
-/* ---- what is said on stderr ------------------------------------------------------------------ */
-
-static char said_file[128];
-static int said_old = -1;
-
-static void listen_to_stderr(void)
-{
-    int fd;
-
-    snprintf(said_file, sizeof said_file, "/tmp/kedge-said-%d", (int)getpid());
-    fd = open(said_file, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
-    REQUIRE(fd >= 0);
-    said_old = dup(STDERR_FILENO);
-    REQUIRE(dup2(fd, STDERR_FILENO) >= 0);
-    REQUIRE(close(fd) == 0);
-}
-
-/* How many lines with this text were said since then. */
+/* How many lines with this text were said. */
 static int said(const char *text)
 {
-    char line[1024];
-    FILE *file = fopen(said_file, "re");
-    int n = 0;
+    unsigned all;
 
-    REQUIRE(file);
-    while (fgets(line, sizeof line, file))
-        n += strstr(line, text) != NULL;
-    fclose(file);
-    return n;
-}
-
-static void listen_no_more(void)
-{
-    REQUIRE(dup2(said_old, STDERR_FILENO) >= 0);
-    (void)unlink(said_file);
+    return (int)said_with(text, &all);
 }
 
 /* ---- RTLD_DEEPBIND ---------------------------------------------------------------------------- */
@@ -81,12 +53,11 @@ TEST(r41_a_library_that_binds_deeply_is_seen_and_told_once)
     void *deep;
     ask_fn ask;
 
-    listen_to_stderr();
+    said_begin();
     deep = dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND);
     REQUIRE(deep);
     REQUIRE(dlopen(DEEP_PATH, RTLD_NOW | RTLD_DEEPBIND) == deep);
     CHECK_EQ(said("RTLD_DEEPBIND"), 1);
-    listen_no_more();
     ask = (ask_fn)dlsym(deep, "deep_ask");
     REQUIRE(ask);
     CHECK_STR_EQ(owner_of(ask(driver, "cuMemAlloc_v2")), "libkedge.so");
@@ -131,7 +102,7 @@ TEST(r41_another_namespace_is_told_once_cuda_is_used)
 {
     CUdeviceptr ptr;
 
-    listen_to_stderr();
+    said_begin();
     REQUIRE(dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW));
     CHECK_EQ(said("dlmopen"), 0); /* a program without CUDA hears nothing */
     client_init();
@@ -139,7 +110,6 @@ TEST(r41_another_namespace_is_told_once_cuda_is_used)
     CHECK_EQ(said("dlmopen"), 1);
     REQUIRE(dlmopen(LM_ID_NEWLM, "libm.so.6", RTLD_NOW));
     CHECK_EQ(said("dlmopen"), 1);
-    listen_no_more();
 }
 
 /* A driver in another namespace is a second driver, and no concern of the first one's hooks. */
@@ -150,13 +120,12 @@ TEST(r41_a_driver_in_another_namespace_is_handed_out_as_it_is)
 
     client_init();
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
-    listen_to_stderr();
+    said_begin();
     second = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
     REQUIRE(second);
     CHECK_STR_EQ(owner_of(dlsym(second, "cuMemAlloc_v2")), "libcuda.so.1");
     CHECK_STR_EQ(owner_of(dlsym(second, "cuMemFree_v2")), "libcuda.so.1");
     CHECK_EQ(said("a second driver"), 1);
-    listen_no_more();
     CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
 }
 
@@ -502,12 +471,11 @@ TEST(a_framework_that_comes_late_is_noticed)
     CUdeviceptr ptr;
 
     client_init();
-    listen_to_stderr();
+    said_begin();
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
     CHECK_EQ(said("caches memory by itself"), 0);
     REQUIRE(dlopen(FRAMEWORK_PATH, RTLD_NOW | RTLD_LOCAL));
     for (int i = 0; i < 3; i++)
         REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
     CHECK_EQ(said("PyTorch caches memory by itself"), 1);
-    listen_no_more();
 }

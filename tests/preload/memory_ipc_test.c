@@ -4,6 +4,7 @@
  * the driver would show rightly goes through untouched; everything else is refused, with one line, never answered wrongly.
  */
 #include "tests/preload/onlooker.h"
+#include "tests/preload/said.h"
 
 #include "tracker/read.h"
 
@@ -31,13 +32,14 @@ static void fill(CUdeviceptr ptr, unsigned char value, size_t size)
 
 TEST(r23_offset_0_is_shown_and_any_other_offset_is_refused)
 {
-    struct other other = start_onlooker();
+    struct other other;
     CUipcMemHandle handle, untouched;
     CUdeviceptr alone, first, second;
     unsigned lines;
 
+    said_begin();
+    other = start_onlooker();
     client_init();
-    listen_to_stderr();
     alone = alloc(4 * MB);
     fill(alone, 0x41, 4 * MB);
     REQUIRE_EQ(cu->cuIpcGetMemHandle(&handle, alone), CUDA_SUCCESS);
@@ -53,7 +55,7 @@ TEST(r23_offset_0_is_shown_and_any_other_offset_is_refused)
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, first), CUDA_ERROR_NOT_SUPPORTED); /* not alone */
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, alone + 4096), CUDA_ERROR_NOT_SUPPORTED);
     CHECK(memcmp(&handle, &untouched, sizeof handle) == 0);
-    CHECK_EQ(lines_with("cuIpcGetMemHandle", &lines), 1);
+    CHECK_EQ(said_with("cuIpcGetMemHandle", &lines), 1);
     CHECK_EQ(lines, 1);
     end_onlooker(&other);
 }
@@ -67,8 +69,8 @@ TEST(r23_what_cannot_be_shown_natively_gets_the_drivers_word)
     CUstream stream;
     unsigned lines;
 
+    said_begin();
     client_init();
-    listen_to_stderr();
     real = (__typeof__(real))client_driver("cuIpcGetMemHandle");
     REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemAllocAsync(&ordered, 4 * MB, stream), CUDA_SUCCESS);
@@ -81,7 +83,7 @@ TEST(r23_what_cannot_be_shown_natively_gets_the_drivers_word)
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, freed), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, 0), real(&handle, 0));
     CHECK(memcmp(&handle, &untouched, sizeof handle) == 0);
-    CHECK_EQ(lines_with("refused", &lines), 0);
+    CHECK_EQ(said_with("refused", &lines), 0);
 }
 
 /* When the neighbours are gone, a small block is its segment. */

@@ -4,6 +4,7 @@
  * what it is shown, at any offset; who does not gets the driver's word.
  */
 #include "tests/preload/onlooker.h"
+#include "tests/preload/said.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -93,6 +94,7 @@ TEST(r23_who_is_not_under_kedge_is_refused_by_its_driver)
 
     if (from)
         be_the_bare_one(from);
+    said_begin();
     REQUIRE(pipe(down) == 0);
     pid = fork();
     REQUIRE(pid >= 0);
@@ -105,10 +107,9 @@ TEST(r23_who_is_not_under_kedge_is_refused_by_its_driver)
         _exit(99);
     }
     client_init();
-    listen_to_stderr();
     show(alloc(4 * MB), &handle);
     show(alloc(64 << 10), &handle);
-    CHECK_EQ(lines_with("programs under kedge alone can open", &lines), 1);
+    CHECK_EQ(said_with("programs under kedge alone can open", &lines), 1);
     CHECK_EQ(lines, 1);
     REQUIRE_EQ(write(down[1], &handle, sizeof handle), (ssize_t)sizeof handle);
     REQUIRE_EQ(waitpid(pid, &status, 0), pid);
@@ -136,21 +137,18 @@ static struct other start_judge(void)
         CUipcMemHandle handle;
 
         (void)close(down[1]);
-        said = tmpfile();
-        if (!said || dup2(fileno(said), STDERR_FILENO) < 0 || !client_load() || cu->cuInit(0)
-                || cu->cuDevicePrimaryCtxRetain(&context, 0) || cu->cuCtxSetCurrent(context))
+        if (!client_load() || cu->cuInit(0) || cu->cuDevicePrimaryCtxRetain(&context, 0)
+                || cu->cuCtxSetCurrent(context))
             _exit(1);
         while (read(down[0], &handle, sizeof handle) == (ssize_t)sizeof handle) {
             struct answer answer = {.close = CUDA_SUCCESS};
             CUdeviceptr ptr = 0;
-            char line[512];
+            unsigned all;
 
             answer.result = cu->cuIpcOpenMemHandle_v2(&ptr, handle, 1);
             if (answer.result == CUDA_SUCCESS)
                 answer.close = cu->cuIpcCloseMemHandle(ptr);
-            rewind(said);
-            while (fgets(line, sizeof line, said))
-                answer.lines += strstr(line, "cannot be opened") != NULL;
+            answer.lines = (int)said_with("cannot be opened", &all);
             if (write(up[1], &answer, sizeof answer) != (ssize_t)sizeof answer)
                 _exit(2);
         }
@@ -174,10 +172,12 @@ static struct answer judged(const struct other *other, const CUipcMemHandle *han
 
 TEST(r24_a_stale_or_forged_handle_is_refused_and_one_line_says_why)
 {
-    struct other judge = start_judge();
+    struct other judge;
     CUipcMemHandle handle, forged;
     CUdeviceptr ptr;
 
+    said_begin();
+    judge = start_judge();
     client_init();
     ptr = alloc(5 * MB);
     show(ptr, &handle);
@@ -199,11 +199,13 @@ TEST(r24_a_stale_or_forged_handle_is_refused_and_one_line_says_why)
 /* The exporter is gone, and its handle with it. */
 TEST(r24_a_handle_ends_with_its_process)
 {
-    struct other judge = start_judge();
+    struct other judge;
     CUipcMemHandle handle;
     int up[2], status = 0;
     pid_t owner;
 
+    said_begin();
+    judge = start_judge();
     REQUIRE(pipe(up) == 0);
     owner = fork();
     REQUIRE(owner >= 0);
@@ -309,11 +311,13 @@ TEST(r79_an_import_is_one_range_and_leaves_no_descriptor)
 
 TEST(r80_an_export_ends_with_its_context)
 {
-    struct other judge = start_judge();
+    struct other judge;
     CUipcMemHandle handle;
     CUcontext context = NULL;
     unsigned before;
 
+    said_begin();
+    judge = start_judge();
     client_init();
     before = descriptors();
     show(alloc(5 * MB), &handle);

@@ -98,35 +98,4 @@ static inline void end_onlooker(const struct other *other)
     CHECK_EQ(status, 0);
 }
 
-/* ---- lines on stderr ------------------------------------------------------------------------ */
-
-static int real_stderr;
-static FILE *said;
-
-static inline void listen_to_stderr(void)
-{
-    said = tmpfile();
-    REQUIRE(said);
-    real_stderr = dup(STDERR_FILENO);
-    REQUIRE(dup2(fileno(said), STDERR_FILENO) >= 0);
-}
-
-/* How many lines there were, and how many of them hold `word`. */
-static inline unsigned lines_with(const char *word, unsigned *ret_all)
-{
-    char line[1024];
-    unsigned with = 0;
-
-    (void)fflush(stderr);
-    REQUIRE(dup2(real_stderr, STDERR_FILENO) >= 0);
-    rewind(said);
-    *ret_all = 0;
-    while (fgets(line, sizeof line, said)) {
-        (*ret_all)++;
-        with += strstr(line, word) != NULL;
-        printf("stderr: %s", line);
-    }
-    return with;
-}
-
 #endif

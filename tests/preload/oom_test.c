@@ -2,6 +2,7 @@
 /* What a program that ran out of memory leaves behind, by whatever call; and one that sleeps. */
 #include "tests/preload/child.h"
 #include "tests/preload/client.h"
+#include "tests/preload/said.h"
 #include "tracker/read.h"
 
 #include <fcntl.h>
@@ -12,14 +13,13 @@
 #define GB    ((size_t)1 << 30)
 #define TOTAL (2 * GB) /* of the simulated device here */
 
-static char capture_path[200], said_path[220];
+static char capture_path[200];
 
 static void files(void)
 {
     const char *dir = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
 
     snprintf(capture_path, sizeof capture_path, "%s/kedge-oom-%d.kcap", dir, (int)getpid());
-    snprintf(said_path, sizeof said_path, "%s.err", capture_path);
     (void)unlink(capture_path);
     REQUIRE(setenv("KEDGE_CAPTURE", capture_path, 1) == 0);
     REQUIRE(setenv("KEDGE_TRACE", "ring", 1) == 0);
@@ -28,7 +28,6 @@ static void files(void)
 static void clean_up(void)
 {
     (void)unlink(capture_path);
-    (void)unlink(said_path);
 }
 
 static struct read_capture *look(void)
@@ -243,10 +242,8 @@ TEST(without_a_pool_the_request_and_the_device_are_recorded)
 
 static void probe_sizes(void)
 {
-    int fd = open(said_path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
     CUdeviceptr ptr;
 
-    REQUIRE(fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
     client_init();
     (void)must_alloc(768 * MB);
     for (size_t size = TOTAL; size > 1500 * MB; size -= 100 * MB)
@@ -259,6 +256,7 @@ TEST(the_first_failure_gets_one_line_that_says_why)
     const char *first, *second;
     int fd;
 
+    said_begin();
     files();
     CHECK_EQ(run_child(probe_sizes), 0);
     fd = open(said_path, O_RDONLY | O_CLOEXEC);
