@@ -15,7 +15,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Memory of one device at one place of the object. */
 struct binding {
@@ -108,8 +107,9 @@ void sim_multicast_spread(
     for (const struct binding *b = object->bindings; b; b = b->next) {
         if (offset < b->offset || offset + size > b->offset + b->size)
             continue;
-        uint64_t at = b->physical->offset + b->physical_offset + (offset - b->offset);
-        if (pwrite(b->physical->fd, (const void *)(uintptr_t)addr, size, (off_t)at) < 0)
+        uint64_t at = b->physical_offset + (offset - b->offset);
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
+        if (!sim_vmm_write(b->physical, at, (const void *)(uintptr_t)addr, size))
             sim_say("a multicast write did not reach device %d", b->device);
     }
 }

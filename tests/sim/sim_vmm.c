@@ -26,8 +26,12 @@ struct gap {
     struct gap *next;
 };
 
-static int arena = -1; /* one sparse file for all that was not exported: descriptors are few */
-static uint64_t arena_end;
+/*
+ * Shared memory for all that was not exported. It is mapped here as a whole, and a second time wherever a program maps a piece of
+ * it, so that no descriptor is needed: the program may close those.
+ */
+static char *arena;
+static uint64_t arena_size, arena_end;
 static struct gap *gaps;
 static void *physicals;    /* tsearch by handle */
 static void *reservations; /* tsearch by address */
@@ -162,11 +166,23 @@ static int check_prop(const CUmemAllocationProp *prop)
     return 0;
 }
 
+#define ARENA_MAX \
+    (UINT64_C(1) << 40) /* of addresses; it is tried smaller where there are not so many */
+
 static bool arena_open(void)
 {
-    if (arena < 0)
-        arena = memfd_create("simcuda", MFD_CLOEXEC);
-    return arena >= 0;
+    for (uint64_t size = ARENA_MAX; !arena && size >= SIM_GRANULE; size /= 2) {
+        void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+        if (at == MAP_FAILED)
+            continue;
+        (void)madvise(at, size, MADV_DONTDUMP);
+        (void)madvise(at, size, MADV_NOHUGEPAGE); /* one would back 2 MiB for a touch of 4 KiB */
+        arena = at;
+        arena_size = size;
+    }
+    return arena != NULL;
 }
 
 static uint64_t arena_take(uint64_t size)
@@ -180,11 +196,10 @@ static uint64_t arena_take(uint64_t size)
         free(gap);
         return offset;
     }
+    if (size > arena_size - arena_end)
+        return SIM_NEVER;
     arena_end += size;
-    if (ftruncate(arena, (off_t)arena_end) == 0)
-        return arena_end - size;
-    arena_end -= size;
-    return SIM_NEVER;
+    return arena_end - size;
 }
 
 static void arena_give(uint64_t offset, uint64_t size)
@@ -193,7 +208,7 @@ static void arena_give(uint64_t offset, uint64_t size)
 
     *gap = (struct gap){offset, size, gaps};
     gaps = gap;
-    if (fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size))
+    if (madvise(arena + offset, size, MADV_REMOVE))
         sim_say("cannot give %llu bytes back to the host", (unsigned long long)size);
 }
 
@@ -238,11 +253,11 @@ static int create(CUmemGenericAllocationHandle *ret_handle, size_t size,
         return r;
     uint64_t offset = arena_open() ? arena_take(size) : SIM_NEVER;
     if (offset == SIM_NEVER) {
-        sim_say("no file for physical memory (ulimit -n?)");
+        sim_say("no addresses for physical memory (ulimit -v?)");
         sim_device_drop(prop->location.id, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *ret_handle = physical_add(prop, size, arena, offset)->handle;
+    *ret_handle = physical_add(prop, size, -1, offset)->handle;
     return 0;
 }
 
@@ -266,7 +281,7 @@ static void physical_put(struct sim_physical *physical)
         return;
     sim_faults_freed();
     tdelete(physical, &physicals, order_physicals);
-    if (physical->fd == arena)
+    if (physical->fd < 0)
         arena_give(physical->offset, physical->size);
     else
         close(physical->fd);
@@ -350,18 +365,43 @@ CUresult cuMemGetAllocationPropertiesFromHandle(
     return sim_leave(&call, r);
 }
 
-static bool copy_content(int from, uint64_t offset, int to, uint64_t size)
+/* What is all zeroes stays a hole. */
+static bool copy_content(const char *from, int to, uint64_t size)
 {
-    static char bytes[1 << 16]; /* under the lock */
+    const uint64_t part = 1 << 16;
 
-    for (uint64_t at = 0; at < size; at += sizeof(bytes)) {
-        if (pread(from, bytes, sizeof(bytes), (off_t)(offset + at)) != (ssize_t)sizeof(bytes))
-            return false;
-        if ((bytes[0] || memcmp(bytes, bytes + 1, sizeof(bytes) - 1) != 0)
-                && pwrite(to, bytes, sizeof(bytes), (off_t)at) != (ssize_t)sizeof(bytes))
+    for (uint64_t at = 0; at < size; at += part) {
+        const char *bytes = from + at;
+
+        if ((bytes[0] || memcmp(bytes, bytes + 1, part - 1) != 0)
+                && pwrite(to, bytes, part, (off_t)at) != (ssize_t)part)
             return false;
     }
     return true;
+}
+
+bool sim_vmm_write(
+        const struct sim_physical *physical, uint64_t at, const void *from, uint64_t size)
+{
+    if (physical->fd >= 0)
+        return pwrite(physical->fd, from, size, (off_t)(physical->offset + at)) == (ssize_t)size;
+    memcpy(arena + physical->offset + at, from, size);
+    return true;
+}
+
+/* Nobody may touch it before it gets its access. */
+static int map_physical(
+        const struct sim_physical *physical, uint64_t addr, uint64_t size, uint64_t at)
+{
+    void *target = (void *)(uintptr_t)addr; // NOLINT(performance-no-int-to-ptr)
+
+    if (physical->fd >= 0)
+        return sim_va_map(addr, size, physical->fd, physical->offset + at);
+    /* of length 0: it is mapped once more */
+    if (mremap(arena + physical->offset + at, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, target)
+            != target)
+        return -1;
+    return sim_va_protect(addr, size, PROT_NONE);
 }
 
 static int protect(const struct sim_block *block)
@@ -376,10 +416,10 @@ static int leave_arena(struct sim_physical *physical)
 {
     int fd;
 
-    if (physical->fd != arena)
+    if (physical->fd >= 0)
         return 0;
     fd = file_open(physical->size);
-    if (fd < 0 || !copy_content(arena, physical->offset, fd, physical->size)) {
+    if (fd < 0 || !copy_content(arena + physical->offset, fd, physical->size)) {
         if (fd >= 0)
             close(fd);
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -470,7 +510,7 @@ static int map(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocati
     }
     if (physical->mappings && !multicast && !sim_config.alias)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (sim_va_map(ptr, size, physical->fd, physical->offset + at))
+    if (map_physical(physical, ptr, size, at))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (multicast)
         sim_multicast_mapped(multicast);

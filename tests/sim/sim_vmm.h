@@ -3,7 +3,7 @@
  * sim_vmm.h - virtual memory: reserved addresses, physical handles, mappings, access.
  *
  *     cuMemAddressReserve ─► addresses that fault
- *     cuMemCreate ─► a piece of a memfd, counted against the device until the last reference is gone
+ *     cuMemCreate ─► a piece of shared memory, counted against the device until the last reference is gone
  *     cuMemMap ─► these pages at the addresses, without access
  *     cuMemSetAccess ─► readable, writable, or neither
  *     cuMemUnmap ─► faults again; the whole of a mapping and nothing less
@@ -23,8 +23,8 @@ struct sim_physical {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     uint64_t size;
-    int fd;            /* the arena, or a file of its own once it was exported */
-    uint64_t offset;   /* in fd */
+    int fd;            /* -1: it is in the arena; else a file of its own, once it was exported */
+    uint64_t offset;   /* in the arena, or in fd */
     bool imported;     /* counted where it was made */
     unsigned handles;  /* references that cuMemRelease gives back */
     unsigned mappings; /* references that cuMemUnmap and multicast objects give back */
@@ -38,6 +38,10 @@ struct sim_physical *sim_vmm_find(CUmemGenericAllocationHandle handle);
 void sim_vmm_unmapped(struct sim_physical *physical);
 
 CUmemGenericAllocationHandle sim_vmm_next_handle(void);
+
+/* Content of a handle, wherever it is mapped. */
+bool sim_vmm_write(
+        const struct sim_physical *physical, uint64_t at, const void *from, uint64_t size);
 
 /* ---- multicast objects (sim_multicast.c) ---- */
 
