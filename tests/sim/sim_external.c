@@ -18,7 +18,7 @@
 #define HANDLE_TYPE_OPAQUE_FD 1
 
 struct CUextMemory_st {
-    int fd;
+    struct sim_file file;
     uint64_t size;
 };
 
@@ -34,7 +34,8 @@ static int import(CUexternalMemory *ret_memory, const CUDA_EXTERNAL_MEMORY_HANDL
     if (fstat(desc->handle.fd, &status) || (uint64_t)status.st_size < desc->size)
         return CUDA_ERROR_INVALID_HANDLE;
     memory = sim_new(sizeof(*memory));
-    *memory = (struct CUextMemory_st){desc->handle.fd, desc->size}; /* the descriptor is ours now */
+    *memory = (struct CUextMemory_st){
+            sim_file_of(desc->handle.fd), desc->size}; /* the descriptor is ours now */
     sim_handle_add(memory, SIM_KIND_EXTERNAL);
     *ret_memory = memory;
     return 0;
@@ -65,7 +66,8 @@ static int map_buffer(struct CUctx_st *ctx, CUdeviceptr *ret_ptr, CUexternalMemo
     addr = sim_va_take(bytes, SIM_GRANULE);
     if (!addr)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (sim_va_map(addr, sim_round(desc->size, SIM_HOST_PAGE), memory->fd, desc->offset)
+    if (!sim_file_is_there(&memory->file)
+            || sim_va_map(addr, sim_round(desc->size, SIM_HOST_PAGE), memory->file.fd, desc->offset)
             || sim_va_protect(addr, sim_round(desc->size, SIM_HOST_PAGE), PROT_READ | PROT_WRITE)) {
         sim_va_drop(addr, bytes);
         sim_va_give(addr, bytes);
@@ -116,7 +118,7 @@ CUresult cuDestroyExternalMemory(CUexternalMemory memory)
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0) {
         sim_handle_remove(memory);
-        close(memory->fd);
+        sim_file_close(&memory->file);
         free(memory);
     }
     return sim_leave(&call, r);

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct ipc_handle) <= sizeof(CUipcMemHandle), "a handle ha
 /* Pages that have been exported. They stay shared until they are freed. */
 struct shared {
     uint64_t addr, bytes;
-    int fd;
+    struct sim_file file;
     struct shared *next;
 };
 
@@ -79,7 +79,7 @@ static struct shared *share(uint64_t addr, uint64_t bytes)
     if (fd < 0)
         return NULL;
     shared = sim_new(sizeof(*shared));
-    *shared = (struct shared){addr, bytes, fd, shareds};
+    *shared = (struct shared){addr, bytes, sim_file_of(fd), shareds};
     shareds = shared;
     return shared;
 }
@@ -91,7 +91,7 @@ void sim_ipc_forget(uint64_t addr)
         if (shared->addr != addr)
             continue;
         *link = shared->next;
-        close(shared->fd);
+        sim_file_close(&shared->file);
         free(shared);
         return;
     }
@@ -112,7 +112,7 @@ static int get_handle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
     memset(ret_handle, 0, sizeof(*ret_handle));
     handle = (struct ipc_handle){.magic = IPC_MAGIC,
             .pid = getpid(),
-            .fd = shared->fd,
+            .fd = shared->file.fd,
             .addr = base,
             .bytes = shared->bytes,
             .offset = block->addr - base,
@@ -160,7 +160,7 @@ int sim_ipc_file_of(uint64_t base, uint64_t bytes)
 {
     const struct shared *shared = share(base, bytes);
 
-    return shared ? shared->fd : -1;
+    return shared && sim_file_is_there(&shared->file) ? shared->file.fd : -1;
 }
 
 static struct sim_block *find_opened(const struct CUctx_st *ctx, const struct ipc_handle *handle)

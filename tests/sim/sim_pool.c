@@ -153,8 +153,7 @@ static void chunk_close(struct CUmemPoolHandle_st *pool, struct sim_chunk **link
     sim_va_drop(chunk->addr, chunk->size);
     sim_va_give(chunk->addr, chunk->size);
     drop(pool, chunk->size);
-    if (chunk->fd >= 0)
-        close(chunk->fd);
+    sim_file_close(&chunk->file);
     pool->reserved -= chunk->size;
     free(chunk);
 }
@@ -279,7 +278,8 @@ static struct sim_piece *grow(struct CUmemPoolHandle_st *pool, uint64_t size)
         return NULL;
     }
     chunk = sim_new(sizeof(*chunk));
-    *chunk = (struct sim_chunk){.addr = addr, .size = bytes, .fd = fd, .next = pool->chunks};
+    *chunk = (struct sim_chunk){
+            .addr = addr, .size = bytes, .file = sim_file_of(fd), .next = pool->chunks};
     pool->chunks = chunk;
     chunk->pieces = sim_new(sizeof(*chunk->pieces));
     *chunk->pieces = (struct sim_piece){

@@ -11,6 +11,7 @@
 #define KEDGE_TESTS_SIM_SIM_POOL_PARTS_H
 
 #include "tests/sim/sim_pool.h"
+#include "tests/sim/sim_va.h"
 
 /* One free on a stream; shared by the pieces that the freed one was cut into. */
 struct sim_token {
@@ -23,7 +24,7 @@ struct sim_token {
 
 struct sim_chunk {
     uint64_t addr, size;
-    int fd;                   /* of a pool that may be exported, else -1 */
+    struct sim_file file;     /* of a pool that may be exported, else none */
     struct sim_piece *pieces; /* by address */
     struct sim_chunk *next;
 };

@@ -484,10 +484,10 @@ static int export_pointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr ptr)
     const struct sim_piece *piece = block ? block->piece : NULL;
     struct pointer_export export;
 
-    if (!ret_data || !piece || !piece->pool || piece->chunk->fd < 0 || piece->addr != ptr)
+    if (!ret_data || !piece || !piece->pool || piece->chunk->file.fd < 0 || piece->addr != ptr)
         return CUDA_ERROR_INVALID_VALUE;
-    export = (struct pointer_export){POINTER_MAGIC, getpid(), piece->chunk->fd, piece->pool->number,
-            piece->chunk->size, piece->addr - piece->chunk->addr, piece->size};
+    export = (struct pointer_export){POINTER_MAGIC, getpid(), piece->chunk->file.fd,
+            piece->pool->number, piece->chunk->size, piece->addr - piece->chunk->addr, piece->size};
     memset(ret_data, 0, sizeof(*ret_data));
     memcpy(ret_data, &export, sizeof(export));
     return 0;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -193,6 +194,31 @@ int sim_va_back(uint64_t addr, uint64_t size)
 int sim_va_map(uint64_t addr, uint64_t size, int fd, uint64_t offset)
 {
     return map_fixed(addr, size, PROT_NONE, MAP_SHARED, fd, offset);
+}
+
+struct sim_file sim_file_of(int fd)
+{
+    struct sim_file file = {.fd = fd};
+    struct stat status;
+
+    if (fd >= 0 && fstat(fd, &status) == 0) {
+        file.device = (uint64_t)status.st_dev;
+        file.inode = (uint64_t)status.st_ino;
+    }
+    return file;
+}
+
+bool sim_file_is_there(const struct sim_file *file)
+{
+    struct sim_file now = sim_file_of(file->fd);
+
+    return now.inode != 0 && now.device == file->device && now.inode == file->inode;
+}
+
+void sim_file_close(const struct sim_file *file)
+{
+    if (sim_file_is_there(file))
+        close(file->fd);
 }
 
 int sim_va_protect(uint64_t addr, uint64_t size, int protection)

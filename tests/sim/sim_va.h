@@ -36,6 +36,18 @@ int sim_va_back(uint64_t addr, uint64_t size);
 /* Pages of `fd`, without access. 0 or -errno. */
 int sim_va_map(uint64_t addr, uint64_t size, int fd, uint64_t offset);
 
+/*
+ * A file that stays open under a number. The program may close the number and open something else there, so it is used and closed
+ * only while it is of that file.
+ */
+struct sim_file {
+    int fd; /* -1: none */
+    uint64_t device, inode;
+};
+struct sim_file sim_file_of(int fd);
+bool sim_file_is_there(const struct sim_file *file);
+void sim_file_close(const struct sim_file *file);
+
 /* PROT_* of mmap. 0 or -errno. */
 int sim_va_protect(uint64_t addr, uint64_t size, int protection);
 

@@ -232,7 +232,7 @@ static struct sim_physical *physical_add(
     made->handle = next_handle++;
     made->prop = *prop;
     made->size = size;
-    made->fd = fd;
+    made->file = sim_file_of(fd);
     made->offset = offset;
     made->handles = 1;
     (void)tsearch(made, &physicals, order_physicals);
@@ -281,10 +281,10 @@ static void physical_put(struct sim_physical *physical)
         return;
     sim_faults_freed();
     tdelete(physical, &physicals, order_physicals);
-    if (physical->fd < 0)
+    if (physical->file.fd < 0)
         arena_give(physical->offset, physical->size);
     else
-        close(physical->fd);
+        sim_file_close(&physical->file);
     if (!physical->imported)
         sim_device_drop(physical->prop.location.id, physical->size);
     free(physical);
@@ -383,8 +383,10 @@ static bool copy_content(const char *from, int to, uint64_t size)
 bool sim_vmm_write(
         const struct sim_physical *physical, uint64_t at, const void *from, uint64_t size)
 {
-    if (physical->fd >= 0)
-        return pwrite(physical->fd, from, size, (off_t)(physical->offset + at)) == (ssize_t)size;
+    if (physical->file.fd >= 0)
+        return sim_file_is_there(&physical->file)
+                && pwrite(physical->file.fd, from, size, (off_t)(physical->offset + at))
+                == (ssize_t)size;
     memcpy(arena + physical->offset + at, from, size);
     return true;
 }
@@ -395,8 +397,10 @@ static int map_physical(
 {
     void *target = (void *)(uintptr_t)addr; // NOLINT(performance-no-int-to-ptr)
 
-    if (physical->fd >= 0)
-        return sim_va_map(addr, size, physical->fd, physical->offset + at);
+    if (physical->file.fd >= 0)
+        return sim_file_is_there(&physical->file)
+                ? sim_va_map(addr, size, physical->file.fd, physical->offset + at)
+                : -1;
     /* of length 0: it is mapped once more */
     if (mremap(arena + physical->offset + at, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, target)
             != target)
@@ -416,7 +420,7 @@ static int leave_arena(struct sim_physical *physical)
 {
     int fd;
 
-    if (physical->fd >= 0)
+    if (physical->file.fd >= 0)
         return 0;
     fd = file_open(physical->size);
     if (fd < 0 || !copy_content(arena + physical->offset, fd, physical->size)) {
@@ -425,13 +429,19 @@ static int leave_arena(struct sim_physical *physical)
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
     arena_give(physical->offset, physical->size);
-    physical->fd = fd;
+    physical->file = sim_file_of(fd);
     physical->offset = 0;
     for (const struct sim_block *block = physical->first_mapping; block;
             block = block->next_mapping)
         if (sim_va_map(block->addr, block->size, fd, block->physical_offset) || protect(block))
             return CUDA_ERROR_OPERATING_SYSTEM;
     return 0;
+}
+
+/* A descriptor of an exported handle, for somebody else; -1: the program has closed ours. */
+static int file_again(const struct sim_physical *physical)
+{
+    return sim_file_is_there(&physical->file) ? fcntl(physical->file.fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 CUresult cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllocationHandle handle,
@@ -449,7 +459,7 @@ CUresult cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllocationHa
     if (r == 0)
         r = leave_arena(physical);
     if (r == 0) {
-        int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+        int fd = file_again(physical);
         if (fd < 0)
             r = CUDA_ERROR_OPERATING_SYSTEM;
         else
@@ -685,10 +695,11 @@ static int range_file(CUdeviceptr ptr, uint64_t size, int *ret_fd)
     if (block->kind == SIM_BLOCK_PLAIN && block->va_size)
         fd = sim_ipc_file_of(block->addr, block->va_size);
     else if (block->kind == SIM_BLOCK_MAPPED && sim_vmm_handle_types(block->physical))
-        fd = leave_arena(block->physical) ? -1 : block->physical->fd;
+        fd = leave_arena(block->physical) ? -1 : file_again(block->physical);
     else
         return CUDA_ERROR_NOT_SUPPORTED;
-    fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (block->kind == SIM_BLOCK_PLAIN)
+        fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
     *ret_fd = fd;

@@ -18,16 +18,17 @@
 #define KEDGE_TESTS_SIM_SIM_VMM_H
 
 #include "tests/sim/sim_ledger.h"
+#include "tests/sim/sim_va.h"
 
 struct sim_physical {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     uint64_t size;
-    int fd;            /* -1: it is in the arena; else a file of its own, once it was exported */
-    uint64_t offset;   /* in the arena, or in fd */
-    bool imported;     /* counted where it was made */
-    unsigned handles;  /* references that cuMemRelease gives back */
-    unsigned mappings; /* references that cuMemUnmap and multicast objects give back */
+    struct sim_file file; /* of its own, once it was exported; else it is in the arena */
+    uint64_t offset;      /* in the arena, or in the file */
+    bool imported;        /* counted where it was made */
+    unsigned handles;     /* references that cuMemRelease gives back */
+    unsigned mappings;    /* references that cuMemUnmap and multicast objects give back */
     struct sim_block *first_mapping; /* where it is mapped: a list by next_mapping */
 };
 

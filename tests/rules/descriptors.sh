@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# R99, no descriptor of ours: a program that closes, replaces or exhausts its descriptors at any moment has the same output, the
+# same exit status and the same bytes in its files as without kedge, and gets the same numbers.
+#
+#     descriptors.sh KIND     sync, stream, graph, ipc (descriptors_program.c), python (descriptors_program.py)
+set -u
+kind=$1
+program="$TEST_BUILD/tests/rules/descriptors_program $kind"
+moments="0 1 2 3 4 5"
+python=$(command -v python3)
+if [ "$kind" = python ]; then
+    [ -n "$python" ] || { echo "SKIP: no python3"; exit 77; }
+    program="$python $TEST_SOURCE/tests/rules/descriptors_program.py" moments="0 1 2 3"
+fi
+export LD_LIBRARY_PATH=$TEST_BUILD/sim SIMCUDA_ORACLE=off SIMCUDA_SCHED=eager PYTHONDONTWRITEBYTECODE=1
+[ "$kind" = ipc ] && export KEDGE_POOL=sync=mapped
+fail=0 runs=0
+failed() { echo "FAILED: $*"; fail=1; }
+
+# run NAME COMMAND...: output and status in NAME
+run() {
+    local name=$1; shift
+    rm -f records.* ./*.kcap
+    timeout 60 "$@" >"$name" 2>"$name.err" </dev/null
+    echo "status $?" >>"$name"
+    runs=$((runs + 1))
+}
+
+# compare WHAT: each way of being under kedge with the program alone
+compare() {
+    local what=$1; shift
+    if [ "$kind" != ipc ]; then # the simulated device's own exports keep descriptors, too
+        run bare "$@"
+        grep -q "^status 0" bare || failed "$what: not even alone: $(cat bare bare.err)"
+    fi
+    run pool env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" "$@"
+    run track env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" KEDGE_MODE=track "$@"
+    run started "$TEST_BUILD/kedge" run -q --capture c.kcap -- "$@"
+    for way in pool track started; do
+        grep -q "^status 0" $way || failed "$what, $way: $(cat $way $way.err)"
+        [ "$kind" = ipc ] || cmp -s bare $way || failed "$what, $way differs: $(diff bare $way)"
+    done
+}
+
+for action in close over full; do
+    for moment in $moments; do
+        compare "$action at $moment" $program $action "$moment"
+    done
+done
+
+# as few descriptors as the program needs alone
+if [ "$kind" != ipc ]; then
+    limited='ulimit -n $1; shift; exec "$@"'
+    for limit in $(seq 4 12); do
+        run bare bash -c "$limited" bash "$limit" $program none 0
+        grep -q "^status 0" bare && break
+    done
+    grep -q "^status 0" bare || failed "no limit is enough: $(cat bare bare.err)"
+    for mode in pool track; do
+        run limited bash -c "$limited" bash "$limit" env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" KEDGE_MODE=$mode \
+            $program none 0
+        cmp -s bare limited || failed "with $limit descriptors, $mode: $(diff bare limited; cat limited.err)"
+    done
+    echo "$limit descriptors are enough"
+fi
+echo "$runs runs"
+exit $fail
