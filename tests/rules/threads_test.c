@@ -487,7 +487,7 @@ TEST(r36_sixteen_threads_at_every_export)
 /* The ladder to its end, by many at once: other streams' memory, waits, trims, the driver's word. */
 TEST(r36_sixteen_threads_are_short_of_memory)
 {
-    REQUIRE(setenv("SIMCUDA_MEMORY", "160M", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_MEMORY", "128M", 1) == 0);
     prepare("short");
     is_short = true;
     client_init();
