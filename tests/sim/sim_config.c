@@ -20,6 +20,7 @@ struct sim_config sim_config = {
         .oracle = true,
         .managed = true,
         .alias = true,
+        .handles_again = true,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -81,7 +82,7 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -104,6 +105,7 @@ void sim_config_read(void)
 {
     static const char *const schedules[] = {"eager", "lazy", "random", "timed", NULL};
     static const char *const switches[] = {"off", "on", NULL};
+    static const char *const handles[] = {"new", "again", NULL};
     static const char *const kernels[] = {"listed", "any", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
     static const char *const ids[] = {"process", "context", NULL};
@@ -134,6 +136,8 @@ void sim_config_read(void)
             "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;
     sim_config.managed = read_word("SIMCUDA_MANAGED", switches, "on or off expected", 1) == 1;
+    sim_config.handles_again =
+            read_word("SIMCUDA_HANDLES", handles, "new or again expected", 1) == 1;
     sim_config.alias = read_word("SIMCUDA_ALIAS", switches, "on or off expected", 1) == 1;
     sim_config.any_kernel = read_word("SIMCUDA_KERNELS", kernels, "any or listed expected", 1) == 1;
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;

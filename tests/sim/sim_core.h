@@ -55,10 +55,11 @@ struct sim_config {
     uint64_t texture;  /* alignment, bytes */
     uint64_t patience; /* ms until a host function runs unasked; 0: never (sim_patience.h) */
     bool oracle;
-    bool managed;    /* devices use managed memory while the host does */
-    bool alias;      /* memory may be mapped at several addresses */
-    bool own_ids;    /* each context counts its default streams from 1 */
-    bool any_kernel; /* kernels that are not in kernels.def exist */
+    bool managed;       /* devices use managed memory while the host does */
+    bool alias;         /* memory may be mapped at several addresses */
+    bool handles_again; /* numbers of physical handles come again */
+    bool own_ids;       /* each context counts its default streams from 1 */
+    bool any_kernel;    /* kernels that are not in kernels.def exist */
     bool fault_segv;
     uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */
     uint64_t compute;   /* the same of kernels, sets and copies within the device */

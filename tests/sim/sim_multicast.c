@@ -66,6 +66,7 @@ static void put(struct sim_multicast *object)
     *link = object->next;
     while (object->bindings)
         unbind(&object->bindings);
+    sim_vmm_handle_ends(object->handle);
     free(object);
 }
 

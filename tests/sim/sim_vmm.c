@@ -37,6 +37,14 @@ static void *physicals;    /* tsearch by handle */
 static void *reservations; /* tsearch by address */
 static CUmemGenericAllocationHandle next_handle = 0x5100000001;
 
+/* A number that stands for nothing any more; the last one is given first, as the memory behind a driver's handle would be. */
+struct spare {
+    CUmemGenericAllocationHandle handle;
+    struct spare *next;
+};
+
+static struct spare *spares;
+
 static int order_physicals(const void *a, const void *b)
 {
     const struct sim_physical *x = a, *y = b;
@@ -68,7 +76,23 @@ struct sim_physical *sim_vmm_find(CUmemGenericAllocationHandle handle)
 
 CUmemGenericAllocationHandle sim_vmm_next_handle(void)
 {
-    return next_handle++;
+    struct spare *last = spares;
+    CUmemGenericAllocationHandle handle;
+
+    if (!last || !sim_config.handles_again)
+        return next_handle++;
+    handle = last->handle;
+    spares = last->next;
+    free(last);
+    return handle;
+}
+
+void sim_vmm_handle_ends(CUmemGenericAllocationHandle handle)
+{
+    struct spare *spare = sim_new(sizeof(*spare));
+
+    *spare = (struct spare){handle, spares};
+    spares = spare;
 }
 
 static struct reservation *find_reservation(uint64_t addr)
@@ -229,7 +253,7 @@ static struct sim_physical *physical_add(
 {
     struct sim_physical *made = sim_new(sizeof(*made));
 
-    made->handle = next_handle++;
+    made->handle = sim_vmm_next_handle();
     made->prop = *prop;
     made->size = size;
     made->file = sim_file_of(fd);
@@ -287,6 +311,7 @@ static void physical_put(struct sim_physical *physical)
         sim_file_close(&physical->file);
     if (!physical->imported)
         sim_device_drop(physical->prop.location.id, physical->size);
+    sim_vmm_handle_ends(physical->handle);
     free(physical);
 }
 

@@ -40,6 +40,9 @@ void sim_vmm_unmapped(struct sim_physical *physical);
 
 CUmemGenericAllocationHandle sim_vmm_next_handle(void);
 
+/* The number stands for nothing any more: it is given again (SIMCUDA_HANDLES). */
+void sim_vmm_handle_ends(CUmemGenericAllocationHandle handle);
+
 /* Content of a handle, wherever it is mapped. */
 bool sim_vmm_write(
         const struct sim_physical *physical, uint64_t at, const void *from, uint64_t size);

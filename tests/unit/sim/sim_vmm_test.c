@@ -27,6 +27,37 @@ static CUmemGenericAllocationHandle create(size_t size)
     return handle;
 }
 
+/* As those of a driver, which are addresses of its own; but not while a mapping holds the memory. */
+TEST(numbers_of_handles_come_again)
+{
+    CUmemGenericAllocationHandle first, second;
+    CUdeviceptr ptr;
+
+    sim_start();
+    first = create(GRANULE);
+    CU(cuMemAddressReserve(&ptr, 2 * MIB, 0, 0, 0));
+    CU(cuMemMap(ptr, 2 * MIB, 0, first, 0));
+    CU(cuMemRelease(first));
+    second = create(GRANULE);
+    CHECK_NE(second, first);
+    CU(cuMemUnmap(ptr, 2 * MIB));
+    CU(cuMemRelease(second));
+    CHECK_EQ(create(GRANULE), second); /* the last one first */
+    CHECK_EQ(create(GRANULE), first);
+    CHECK_GT(create(GRANULE), second);
+}
+
+TEST(numbers_of_handles_are_new_if_that_is_wanted)
+{
+    CUmemGenericAllocationHandle first;
+
+    sim_env("SIMCUDA_HANDLES", "new");
+    sim_start();
+    first = create(GRANULE);
+    CU(cuMemRelease(first));
+    CHECK_GT(create(GRANULE), first);
+}
+
 TEST(content_stays_with_the_handle)
 {
     CUmemGenericAllocationHandle handle;
