@@ -3,7 +3,6 @@
 
 #include "preload/dispatch.h"
 #include "preload/resolve.h"
-#include "preload/vmm.h"
 
 #include <stdatomic.h>
 
@@ -103,12 +102,4 @@ void arrays_made_flat(CUarray array, const CUDA_ARRAY_DESCRIPTOR *desc)
             .NumChannels = desc->NumChannels};
 
     arrays_made(array, NULL, &deep, 1);
-}
-
-uint64_t arrays_end(const void *handle)
-{
-    if (!handle)
-        return 0;
-    vmm_array_gone((uintptr_t)handle);
-    return dispatch_key(MEMCLASS_ARRAY, (uintptr_t)handle);
 }

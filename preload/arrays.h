@@ -22,10 +22,4 @@ void arrays_made(CUarray array, CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESC
         unsigned levels);
 void arrays_made_flat(CUarray array, const CUDA_ARRAY_DESCRIPTOR *desc);
 
-/*
- * An array is about to be destroyed: the key of its record, 0 for none. What is mapped there is forgotten before the real call:
- * afterwards the handle may be another array's.
- */
-uint64_t arrays_end(const void *handle);
-
 #endif

@@ -173,6 +173,27 @@ bool gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture)
     return found;
 }
 
+void gate_move(uint64_t from, uint64_t to)
+{
+    struct row *row;
+    struct row copy;
+
+    lock_take(&gate_lock);
+    row = table_find(&running, from);
+    if (row) {
+        copy = *row;
+        (void)table_remove(&running, row);
+        row = table_add(&running, to);
+        if (row) {
+            *row = copy;
+            row->stream = to;
+        } else {
+            unlisted++;
+        }
+    }
+    lock_drop(&gate_lock);
+}
+
 bool gate_context_gone(uint64_t context, struct gate_capture *ret_capture)
 {
     struct row *row;

@@ -62,6 +62,12 @@ uint64_t gate_next(uint64_t after);
  */
 bool gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture);
 
+/*
+ * A capture that runs on one stream is listed under another name from now on: around the destruction of a stream, whose handle
+ * may be another's, and capture again, before the driver has come back.
+ */
+void gate_move(uint64_t from, uint64_t to);
+
 /* One of a context that is gone has ended with it. Until it is false. */
 bool gate_context_gone(uint64_t context, struct gate_capture *ret_capture);
 

@@ -187,6 +187,12 @@ void graphkernels_gone(CUgraphExec exec)
         forget(take(exec));
 }
 
+void graphkernels_move(CUgraphExec from, CUgraphExec to)
+{
+    if (launches_names_kernels())
+        give(to, take(from));
+}
+
 static struct node *find_locked(CUgraphExec exec, CUgraphNode handle)
 {
     struct node *node = table_get(&instances, key(exec));

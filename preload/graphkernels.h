@@ -27,6 +27,9 @@ void graphkernels_made(CUgraphExec exec, CUgraph graph);
 void graphkernels_updated(CUgraphExec exec, CUgraph graph);
 void graphkernels_gone(CUgraphExec exec);
 
+/* As graphmem_move. */
+void graphkernels_move(CUgraphExec from, CUgraphExec to);
+
 /* After a node of an instance was given another kernel (NULL: not one), another graph, or was switched. */
 void graphkernels_set(CUgraphExec exec, CUgraphNode handle, CUfunction function);
 void graphkernels_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child);

@@ -137,6 +137,19 @@ void graphmem_gone(uint64_t owner)
     }
 }
 
+void graphmem_move(uint64_t from, uint64_t to)
+{
+    struct node *node;
+
+    if (!atomic_load_explicit(&is_used, memory_order_relaxed))
+        return;
+    lock_take(&lock);
+    node = table_get(&owners, from);
+    if (node && table_put(&owners, to, node) == 0)
+        (void)table_remove(&owners, table_find(&owners, from));
+    lock_drop(&lock);
+}
+
 void graphmem_freed(devptr_t ptr)
 {
     struct place *place;

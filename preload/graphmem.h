@@ -28,6 +28,9 @@ void graphmem_frees(uint64_t graph, devptr_t ptr);
 void graphmem_instantiated(uint64_t graph, uint64_t exec);
 void graphmem_gone(uint64_t owner);
 
+/* What is known of an owner is another's from now on: it is set aside under a name that no owner has, and put back. */
+void graphmem_move(uint64_t from, uint64_t to);
+
 /* The program freed an address that the driver served, outside of graphs. */
 void graphmem_freed(devptr_t ptr);
 

@@ -7,7 +7,9 @@
  *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
  *                    it came to is told
  *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
- *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call
+ *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call,
+ *                    `then` after it, whatever `result` is. What is known under a handle is forgotten or set aside in `first`:
+ *                    the driver may give the handle to another thread before the call has come back
  *
  * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
  * Where kedge does not act (life_enter), a row is the real call alone.
@@ -84,8 +86,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
         first;                                                                     \
         result = REAL(symbol)(object);                                             \
         pins_end(&pins, result == CUDA_SUCCESS, owner, (uint64_t)object);          \
-        if (result == CUDA_SUCCESS)                                                \
-            then;                                                                  \
+        then;                                                                      \
         life_leave();                                                              \
         return result;                                                             \
     }

@@ -502,11 +502,26 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CU
     return result;
 }
 
-static void exec_gone(CUgraphExec exec)
+/*
+ * What is known of a graph or an instance is set aside before the driver is asked to end it, under an odd number that is no
+ * handle: the handle may be another's before the call has come back. Then it goes, or is put back.
+ */
+static void move_known(uint64_t from, uint64_t to)
 {
-    launches_gone(key(exec));
-    graphkernels_gone(exec);
-    graphmem_gone(key(exec));
+    launches_move(from, to);
+    graphkernels_move((CUgraphExec)(uintptr_t)from, (CUgraphExec)(uintptr_t)to);
+    graphmem_move(from, to);
+}
+
+static void set_aside(uint64_t object, uint64_t aside, bool ended)
+{
+    if (!ended) {
+        move_known(aside, object);
+        return;
+    }
+    launches_gone(aside);
+    graphkernels_gone((CUgraphExec)(uintptr_t)aside);
+    graphmem_gone(aside);
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -528,8 +543,12 @@ UPDATES(cuGraphExecUpdate_v2,
         (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
         (exec, graph, ret_info))
 /* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
-HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, graphnodes_gone(key(object)), graphmem_gone(key(object)))
-HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, (void)0, exec_gone(object))
+HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH,
+        (graphnodes_gone(key(object)), move_known(key(object), key(&pins) | 1)),
+        set_aside(key(object), key(&pins) | 1, result == CUDA_SUCCESS))
+HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC,
+        move_known(key(object), key(&pins) | 1),
+        set_aside(key(object), key(&pins) | 1, result == CUDA_SUCCESS))
 HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int is_on),
         (exec, node, is_on), graphkernels_switched(exec, node, is_on != 0))
 /* clang-format on */

@@ -10,6 +10,7 @@
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
 #include "preload/hookrow.h"
+#include "preload/vmm.h"
 
 /* clang-format off */
 
@@ -24,8 +25,7 @@ HOOKROW_MADE(cuMemHostRegister, (void *ptr, size_t size, unsigned int flags), (p
         REGISTERED, (uintptr_t)ptr, size)
 HOOKROW_MADE(cuMemHostRegister_v2, (void *ptr, size_t size, unsigned int flags), (ptr, size, flags),
         REGISTERED, (uintptr_t)ptr, size)
-HOOKROW(cuMemHostUnregister, (void *ptr), (ptr),
-        dispatch_gone((uintptr_t)ptr)) /* until the driver agrees, nobody else can have this address */
+HOOKROW_END(cuMemHostUnregister, (void *ptr), (ptr), (uintptr_t)ptr)
 
 /* ---- memory of other interfaces ------------------------------------------------------------------- */
 
@@ -54,8 +54,31 @@ HOOKROW_ROOM(cuMipmappedArrayCreate,
         (CUmipmappedArray *made, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels),
         (made, desc, levels),
         0, dispatch_device(), arrays_made(NULL, *made, desc, levels))
-HOOKROW_END(cuArrayDestroy, (CUarray array), (array), arrays_end(array))
-HOOKROW_END(cuMipmappedArrayDestroy, (CUmipmappedArray array), (array), arrays_end(array))
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here */
+#define ARRAY_END(symbol, type)                                                   \
+    CUresult symbol(type array)                                                    \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        struct vmm_taken *tiles = NULL;                                            \
+        struct dispatch_end end = {.key = 0};                                       \
+        CUresult result;                                                           \
+        if (entered && array) {                                                    \
+            tiles = vmm_array_ends((uintptr_t)array);                              \
+            end = dispatch_end(hookrow_key(MEMCLASS_ARRAY, array));                 \
+        }                                                                          \
+        result = REAL(symbol)(array);                                              \
+        if (entered) {                                                             \
+            vmm_array_ended(tiles, result);                                        \
+            dispatch_ended(&end, (int)result);                                      \
+            life_leave();                                                          \
+        }                                                                          \
+        return result;                                                             \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+ARRAY_END(cuArrayDestroy, CUarray)
+ARRAY_END(cuMipmappedArrayDestroy, CUmipmappedArray)
 
 /* ---- addresses: no memory ------------------------------------------------------------------------- */
 
@@ -63,8 +86,8 @@ HOOKROW(cuMemAddressReserve,
         (CUdeviceptr *made, size_t size, size_t alignment, CUdeviceptr ptr, unsigned long long flags),
         (made, size, alignment, ptr, flags),
         dispatch_made(MEMCLASS_VIRTUAL, dispatch_key(MEMCLASS_VIRTUAL, *made), size, -1))
-HOOKROW(cuMemAddressFree, (CUdeviceptr ptr, size_t size), (ptr, size),
-        dispatch_gone(dispatch_key(MEMCLASS_VIRTUAL, ptr)))
+HOOKROW_END(cuMemAddressFree, (CUdeviceptr ptr, size_t size), (ptr, size),
+        ptr ? dispatch_key(MEMCLASS_VIRTUAL, ptr) : 0)
 
 /* ---- memory nodes of graphs, and the driver's pool behind them ------------------------------------ */
 

@@ -188,23 +188,35 @@ static void going(CUstream stream)
     stream_forget(identity);
 }
 
+/* The capture on a stream has another name while the stream is destroyed. */
+static void capture_move(uint64_t from, uint64_t to)
+{
+    gate_move(from, to);
+    launches_capture_move(from, to);
+}
+
 /* clang-format off */
 #define DESTROYS(symbol)                                       \
     CUresult symbol(CUstream stream)                           \
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
         struct gate_capture capture;                           \
+        uint64_t aside = (uintptr_t)&capture | 1; /* no handle's number */ \
         CUresult result;                                       \
-        if (entered)                                           \
+        if (entered) {                                         \
             going(stream);                                     \
+            capture_move((uintptr_t)stream, aside);            \
+        }                                                      \
         result = REAL(symbol)(stream);                         \
-        if (entered && result == CUDA_SUCCESS                  \
-                && gate_ended((uintptr_t)stream, false, &capture)) \
+        if (!entered)                                          \
+            return result;                                     \
+        if (result != CUDA_SUCCESS)                            \
+            capture_move(aside, (uintptr_t)stream);            \
+        else if (gate_ended(aside, false, &capture))           \
             pins_capture_ended(&capture, 0);                   \
-        if (entered)                                           \
-            life_leave();                                      \
-        if (entered && result == CUDA_SUCCESS)                 \
-            launches_capture_ends((uintptr_t)stream);          \
+        life_leave();                                          \
+        if (result == CUDA_SUCCESS)                            \
+            launches_capture_ends(aside);                      \
         return result;                                         \
     }
 

@@ -4,6 +4,9 @@
  * the last reference and the last mapping are gone. References come from cuMemCreate, from imports and from
  * cuMemRetainAllocationHandle (hooks_ipc.c calls vmm_retained). An import tells its size only when it is mapped, and is
  * recorded then. Never pooled (R18, L12).
+ *
+ * What a call ends is taken from the books before the driver is asked, because the number or the address may be another
+ * thread's before the call has come back. It is put back if the driver refuses.
  */
 #include "preload/vmm.h"
 
@@ -11,6 +14,7 @@
 #include "preload/hookrow.h"
 #include "preload/pins.h"
 
+#include "alloc/meta.h"
 #include "alloc/table.h"
 
 /* What holds the memory of a handle. */
@@ -74,38 +78,135 @@ static bool note_handle(uint64_t handle, bool is_unsized)
     return is_new;
 }
 
-/* The handle that a number stands for; an alias loses one of its references if `drops`. */
-static uint64_t resolve_locked(uint64_t handle, bool drops)
+/* The handle that a number stands for. */
+static uint64_t resolve_locked(uint64_t handle)
 {
-    struct alias *alias = table_find(&vmm_aliases, handle);
-    uint64_t meant;
+    const struct alias *alias = table_find(&vmm_aliases, handle);
 
-    if (!alias)
-        return handle;
-    meant = alias->meant;
-    if (drops && --alias->references == 0)
-        (void)table_remove(&vmm_aliases, alias);
-    return meant;
+    return alias ? alias->meant : handle;
 }
 
-/* One reference or mapping less; the record ends when nothing holds the memory any more. */
-static void drop(uint64_t handle, enum hold what)
+/* What a call that ends something has taken from the books. */
+struct vmm_taken {
+    struct vmm_taken *next;
+    enum hold what;
+    uint64_t handle;
+    uint64_t number;   /* of a reference: the one that the program names it by */
+    uint64_t at, size; /* of a mapping: its address; of a tile: its key and its array */
+    bool is_tile;
+    bool is_last;            /* nothing holds the memory any more */
+    bool is_unsized;         /* and it is on no record */
+    struct dispatch_end end; /* of the record, if that ends */
+};
+
+static void take_alias_locked(uint64_t number)
 {
-    struct handle *known;
-    bool gone = false;
+    struct alias *alias = table_find(&vmm_aliases, number);
+
+    if (alias && --alias->references == 0)
+        (void)table_remove(&vmm_aliases, alias);
+}
+
+static void give_alias_locked(uint64_t number, uint64_t handle)
+{
+    struct alias *alias = number != handle ? table_add(&vmm_aliases, number) : NULL;
+
+    if (!alias)
+        return;
+    alias->meant = handle;
+    alias->references++;
+}
+
+/* One reference or mapping less. */
+static void take_hold_locked(struct vmm_taken *taken)
+{
+    struct handle *known = table_find(&vmm_handles, taken->handle);
+
+    if (!known || !known->holds[taken->what]) {
+        taken->handle = 0; /* of nothing that is in the books */
+        return;
+    }
+    known->holds[taken->what]--;
+    taken->is_last = !known->holds[HOLD_REFERENCE] && !known->holds[HOLD_MAPPING];
+    taken->is_unsized = taken->is_last && known->is_unsized;
+    if (taken->is_last)
+        (void)table_remove(&vmm_handles, known);
+    if (taken->is_last && !taken->is_unsized)
+        taken->end = dispatch_end(key_of(taken->handle));
+}
+
+static void give_hold_locked(const struct vmm_taken *taken)
+{
+    struct handle *known = taken->handle ? table_add(&vmm_handles, taken->handle) : NULL;
+
+    if (!known)
+        return;
+    known->holds[taken->what]++;
+    if (taken->is_last)
+        known->is_unsized = taken->is_unsized;
+    if (taken->what == HOLD_REFERENCE)
+        give_alias_locked(taken->number, taken->handle);
+}
+
+static void give_place_locked(const struct vmm_taken *taken)
+{
+    struct mapping *mapping;
+    struct tile *tile;
+
+    if (taken->what != HOLD_MAPPING || !taken->handle)
+        return;
+    if (taken->is_tile) {
+        tile = table_add(&vmm_tiles, taken->at);
+        if (tile) {
+            tile->array = taken->size;
+            tile->handle = taken->handle;
+        }
+        return;
+    }
+    mapping = table_add(&vmm_mappings, taken->at);
+    if (mapping) {
+        mapping->size = taken->size;
+        mapping->handle = taken->handle;
+    }
+}
+
+/* The driver has answered: what was taken is gone, or it is put back. */
+static void settle_one(const struct vmm_taken *taken, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        dispatch_ended(&taken->end, CUDA_SUCCESS);
+        return;
+    }
+    lock_take(&vmm_lock);
+    give_hold_locked(taken);
+    give_place_locked(taken);
+    lock_drop(&vmm_lock);
+    if (taken->handle && taken->what == HOLD_MAPPING && !taken->is_tile)
+        dispatch_mapped(key_of(taken->handle), taken->at, taken->size);
+}
+
+static void settle(struct vmm_taken *taken, CUresult result)
+{
+    while (taken) {
+        struct vmm_taken *next = taken->next;
+
+        settle_one(taken, result);
+        meta_put(taken, sizeof *taken);
+        taken = next;
+    }
+}
+
+static struct vmm_taken take_reference(uint64_t number)
+{
+    struct vmm_taken taken = {.what = HOLD_REFERENCE, .number = number};
 
     lock_take(&vmm_lock);
-    handle = resolve_locked(handle, what == HOLD_REFERENCE);
-    known = table_find(&vmm_handles, handle);
-    if (known && known->holds[what] > 0)
-        known->holds[what]--;
-    if (known && !known->holds[HOLD_REFERENCE] && !known->holds[HOLD_MAPPING]) {
-        gone = !known->is_unsized;
-        (void)table_remove(&vmm_handles, known);
-    }
+    taken.handle = resolve_locked(number);
+    if (taken.handle != number)
+        take_alias_locked(number);
+    take_hold_locked(&taken);
     lock_drop(&vmm_lock);
-    if (gone)
-        dispatch_gone(key_of(handle));
+    return taken;
 }
 
 static int device_of(const CUmemAllocationProp *prop)
@@ -138,19 +239,20 @@ static void multicast_made(uint64_t handle, uint64_t size)
 HOOKROW(cuMulticastCreate, (CUmemGenericAllocationHandle * made, const CUmulticastObjectProp *prop),
         (made, prop), multicast_made(*made, prop->size))
 
-/* The record goes before the real call: afterwards the number may be another handle's. */
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     bool entered = life_enter(SLOT_cuMemRelease);
     struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    struct vmm_taken taken;
     CUresult result;
 
     if (entered) {
-        drop(handle, HOLD_REFERENCE);
+        taken = take_reference(handle);
         pins_take_one(&pins, PINS_OF_HANDLE, handle); /* of a block of ours (hooks_ipc.c) */
     }
     result = REAL(cuMemRelease)(handle);
     if (entered) {
+        settle_one(&taken, result);
         pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE, handle);
         life_leave();
     }
@@ -167,7 +269,7 @@ static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle, uint64_t 
     bool sized = false;
 
     lock_take(&vmm_lock);
-    handle = resolve_locked(handle, false);
+    handle = resolve_locked(handle);
     known = table_find(&vmm_handles, handle);
     mapping = known ? table_add(&vmm_mappings, ptr) : NULL;
     if (mapping) {
@@ -209,36 +311,70 @@ static struct mapping *inside_locked(devptr_t ptr, uint64_t size)
     return at;
 }
 
-static bool take_mapping(
-        devptr_t ptr, uint64_t size, uint64_t *ret_handle, devptr_t *ret_at, bool *ret_last)
+/* False: there was none. */
+static bool take_mapping(devptr_t ptr, uint64_t size, struct vmm_taken *taken, bool *ret_last)
 {
     struct mapping *mapping;
 
     lock_take(&vmm_lock);
     mapping = inside_locked(ptr, size);
     if (mapping) {
-        *ret_handle = mapping->handle;
-        *ret_at = mapping->ptr;
+        taken->what = HOLD_MAPPING;
+        taken->handle = mapping->handle;
+        taken->at = mapping->ptr;
+        taken->size = mapping->size;
         *ret_last = mapping->ptr == ptr && mapping->size >= size;
         (void)table_remove(&vmm_mappings, mapping);
+        take_hold_locked(taken);
     }
     lock_drop(&vmm_lock);
     return mapping != NULL;
 }
 
-static void unmapped(devptr_t ptr, uint64_t size)
+/* All mappings in [ptr, ptr + size). What there is no memory to take stays on the books. */
+static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
 {
-    uint64_t handle;
-    devptr_t at;
-    bool last = false;
+    struct vmm_taken *first = NULL;
+    bool is_last = false;
 
-    while (!last && take_mapping(ptr, size, &handle, &at, &last)) {
-        dispatch_mapped(key_of(handle), at, 0);
-        drop(handle, HOLD_MAPPING);
+    while (!is_last) {
+        struct vmm_taken *taken = meta_get(sizeof *taken);
+
+        if (!taken)
+            break;
+        *taken = (struct vmm_taken){.next = first};
+        if (!take_mapping(ptr, size, taken, &is_last)) {
+            meta_put(taken, sizeof *taken);
+            break;
+        }
+        if (taken->handle)
+            dispatch_mapped(key_of(taken->handle), taken->at, 0);
+        first = taken;
     }
+    return first;
 }
 
-HOOKROW(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size), unmapped(ptr, size))
+/* Around a call that ends what `taking` says. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ENDS(symbol, params, args, taking, then)                                  \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        struct vmm_taken *taken = entered ? (taking) : NULL;                           \
+        CUresult result = REAL(symbol) args;                                       \
+        if (!entered)                                                              \
+            return result;                                                         \
+        settle(taken, result);                                                     \
+        if (result == CUDA_SUCCESS)                                                \
+            then;                                                                  \
+        life_leave();                                                              \
+        return result;                                                             \
+    }
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+ENDS(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size), unmapping(ptr, size), (void)0)
 
 /* The mapping that an address lies in, NULL = none of ours. */
 static const struct mapping *around_locked(devptr_t ptr)
@@ -275,7 +411,6 @@ void vmm_retained(uint64_t handle, devptr_t ptr)
 
 enum {
     MAP_OPERATION_MAP = 1,
-    MAP_OPERATION_UNMAP = 2,
 };
 
 /* A tile's name: the array and the place in it, folded into one number. */
@@ -292,18 +427,36 @@ static uint64_t tile_key(const CUarrayMapInfo *info)
     return hash ? hash : 1;
 }
 
-/* What the tile was before is gone. 0 = nothing. */
-static uint64_t take_tile(uint64_t key)
+/* A tile that is in the books, with the hold of what it was mapped to. NULL: it is not, or there is no memory. */
+static struct vmm_taken *take_tile_locked(struct tile *tile, struct vmm_taken *next)
 {
-    struct tile *tile;
-    uint64_t handle;
+    struct vmm_taken *taken = tile ? meta_get(sizeof *taken) : NULL;
+
+    if (!taken)
+        return next;
+    *taken = (struct vmm_taken){
+            .next = next,
+            .what = HOLD_MAPPING,
+            .handle = tile->handle,
+            .at = tile->name,
+            .size = tile->array,
+            .is_tile = true,
+    };
+    (void)table_remove(&vmm_tiles, tile);
+    take_hold_locked(taken);
+    return taken;
+}
+
+/* What the tiles were before. */
+static struct vmm_taken *tiles_moving(const CUarrayMapInfo *infos, unsigned count)
+{
+    struct vmm_taken *first = NULL;
 
     lock_take(&vmm_lock);
-    tile = table_find(&vmm_tiles, key);
-    handle = tile ? tile->handle : 0;
-    (void)table_remove(&vmm_tiles, tile);
+    for (unsigned i = 0; infos && i < count; i++)
+        first = take_tile_locked(table_find(&vmm_tiles, tile_key(&infos[i])), first);
     lock_drop(&vmm_lock);
-    return handle;
+    return first;
 }
 
 static void note_tile(const CUarrayMapInfo *info)
@@ -313,7 +466,7 @@ static void note_tile(const CUarrayMapInfo *info)
     uint64_t handle = info->memHandle.memHandle;
 
     lock_take(&vmm_lock);
-    handle = resolve_locked(handle, false);
+    handle = resolve_locked(handle);
     known = table_find(&vmm_handles, handle);
     tile = known ? table_add(&vmm_tiles, tile_key(info)) : NULL;
     if (tile) {
@@ -326,42 +479,37 @@ static void note_tile(const CUarrayMapInfo *info)
 
 static void tiles_moved(const CUarrayMapInfo *infos, unsigned count)
 {
-    for (unsigned i = 0; infos && i < count; i++) {
-        uint64_t before = take_tile(tile_key(&infos[i]));
-
+    for (unsigned i = 0; infos && i < count; i++)
         if (infos[i].memOperationType == MAP_OPERATION_MAP)
             note_tile(&infos[i]);
-        if (before)
-            drop(before, HOLD_MAPPING);
-    }
 }
 
-/* One tile of an array that ends, 0 = none is left. */
-static uint64_t take_tile_of(uint64_t array)
+struct vmm_taken *vmm_array_ends(uint64_t array)
 {
+    struct vmm_taken *first = NULL;
     struct tile *tile;
-    uint64_t handle;
 
     lock_take(&vmm_lock);
-    tile = table_next(&vmm_tiles, NULL);
-    while (tile && tile->array != array)
-        tile = table_next(&vmm_tiles, tile);
-    handle = tile ? tile->handle : 0;
-    (void)table_remove(&vmm_tiles, tile);
+    for (;;) {
+        struct vmm_taken *before = first;
+
+        tile = table_next(&vmm_tiles, NULL);
+        while (tile && tile->array != array)
+            tile = table_next(&vmm_tiles, tile);
+        first = take_tile_locked(tile, first);
+        if (first == before)
+            break;
+    }
     lock_drop(&vmm_lock);
-    return handle;
+    return first;
 }
 
-void vmm_array_gone(uint64_t array)
+void vmm_array_ended(struct vmm_taken *taken, CUresult result)
 {
-    uint64_t handle;
-
-    while ((handle = take_tile_of(array)) != 0)
-        drop(handle, HOLD_MAPPING);
+    settle(taken, result);
 }
 
-HOOKROW(cuMemMapArrayAsync, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
-        (infos, count, stream), tiles_moved(infos, count))
-
-HOOKROW(cuMemMapArrayAsync_ptsz, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
-        (infos, count, stream), tiles_moved(infos, count))
+ENDS(cuMemMapArrayAsync, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
+        (infos, count, stream), tiles_moving(infos, count), tiles_moved(infos, count))
+ENDS(cuMemMapArrayAsync_ptsz, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
+        (infos, count, stream), tiles_moving(infos, count), tiles_moved(infos, count))

@@ -89,6 +89,20 @@ static uint64_t number_get(struct table *table, uint64_t handle, bool remove)
     return number;
 }
 
+static void number_move(struct table *table, uint64_t from, uint64_t to)
+{
+    uint64_t number = number_get(table, from, true);
+    struct number *entry;
+
+    if (!number)
+        return;
+    lock_take(&lock);
+    entry = table_add(table, to);
+    if (entry)
+        entry->number = number;
+    lock_drop(&lock);
+}
+
 static void label(const char *name)
 {
     uint32_t count = atomic_fetch_add_explicit(&labels, 1, memory_order_relaxed);
@@ -156,6 +170,12 @@ void launches_capture_ends(uint64_t stream)
         source_leave_group(group_of(number), NULL, 0);
 }
 
+void launches_capture_move(uint64_t from, uint64_t to)
+{
+    if (wants_graphs)
+        number_move(&captures, from, to);
+}
+
 void launches_capture_gone(uint64_t stream)
 {
     uint64_t number = wants_graphs ? number_get(&captures, stream, true) : 0;
@@ -211,6 +231,12 @@ void launches_gone(uint64_t exec)
 {
     if (wants_launches)
         (void)number_get(&instances, exec, true);
+}
+
+void launches_move(uint64_t from, uint64_t to)
+{
+    if (wants_launches)
+        number_move(&instances, from, to);
 }
 
 void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread)

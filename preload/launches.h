@@ -36,6 +36,7 @@ void launches_start(void);
 /* After a capture began on a stream (by its stream_capture_key), and after it ended. Outside of life_enter. */
 void launches_capture_begins(uint64_t stream);
 void launches_capture_ends(uint64_t stream);
+void launches_capture_move(uint64_t from, uint64_t to); /* as gate_move */
 
 /* It has ended with its context: inside of life_enter; and, outside of that, the anchors of all such ones are left. */
 void launches_capture_gone(uint64_t stream);
@@ -44,6 +45,7 @@ void launches_leave_gone(void);
 /* An instance was made, or is gone. Inside of life_enter. */
 void launches_made(uint64_t exec);
 void launches_gone(uint64_t exec);
+void launches_move(uint64_t from, uint64_t to); /* as graphmem_move */
 
 /* It is about to be launched on a stream, and so are its kernels; it was. True: submit_event_end follows the launch. */
 bool launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread);

@@ -4,11 +4,17 @@
 #define KEDGE_PRELOAD_VMM_H
 
 #include "alloc/types.h"
+#include "preload/cuda_abi.h"
 
 /* cuMemRetainAllocationHandle gave one more reference to what is mapped at ptr, perhaps under another number. */
 void vmm_retained(uint64_t handle, devptr_t ptr);
 
-/* An array is gone, and with it what was mapped into its tiles. */
-void vmm_array_gone(uint64_t array);
+/*
+ * An array is about to be destroyed: what is mapped into its tiles is taken from the books, because its handle, and those of the
+ * memory, may be others' before the call has come back. Afterwards, with its result: it is gone, or is put back.
+ */
+struct vmm_taken;
+struct vmm_taken *vmm_array_ends(uint64_t array);
+void vmm_array_ended(struct vmm_taken *taken, CUresult result);
 
 #endif

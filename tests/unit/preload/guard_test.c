@@ -254,6 +254,24 @@ TEST(any_number_of_captures_run_at_once)
     CHECK_EQ(gate_next(0), 0);
 }
 
+/* A stream is destroyed while it captures, and its handle is another's, which captures, before the driver has come back. */
+TEST(a_capture_of_a_stream_that_goes_is_not_that_of_the_next_with_its_handle)
+{
+    begin(18, 1);
+    gate_move(18, 19);
+    CHECK_EQ(gate_captures(), 1);
+    begin(18, 1);
+    CHECK_EQ(gate_captures(), 2);
+    CHECK_EQ(end(19), 18 * 0x100);
+    CHECK_EQ(gate_captures(), 1);
+    gate_move(18, 19); /* the driver refuses */
+    gate_move(19, 18);
+    CHECK_EQ(gate_captures(), 1);
+    CHECK_EQ(end(18), 18 * 0x100);
+    gate_move(18, 19);
+    CHECK_EQ(gate_captures(), 0);
+}
+
 TEST(a_capture_that_is_about_to_begin_does_not_run)
 {
     uint64_t first;

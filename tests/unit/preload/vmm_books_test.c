@@ -81,10 +81,17 @@ void dispatch_mapped(uint64_t key, devptr_t ptr, uint64_t size)
     uses.at = ptr;
 }
 
-void dispatch_gone(uint64_t key)
+struct dispatch_end dispatch_end(uint64_t key)
 {
+    return (struct dispatch_end){.key = key};
+}
+
+void dispatch_ended(const struct dispatch_end *end, int result)
+{
+    if (!end->key || result)
+        return;
     book.gone++;
-    book.gone_key = key;
+    book.gone_key = end->key;
 }
 
 /* No block of the pool's is retained here. */
@@ -130,10 +137,24 @@ static CUresult import(
     return CUDA_SUCCESS;
 }
 
+/* What an end comes to, and what another thread does while it is on its way back. */
+static CUresult answer;
+static void (*meanwhile)(void);
+
+static CUresult ends(void)
+{
+    void (*now)(void) = meanwhile;
+
+    meanwhile = NULL;
+    if (now)
+        now();
+    return answer;
+}
+
 static CUresult release(CUmemGenericAllocationHandle handle)
 {
     (void)handle;
-    return CUDA_SUCCESS;
+    return ends();
 }
 
 static CUresult map(CUdeviceptr ptr, size_t size, size_t offset,
@@ -151,7 +172,7 @@ static CUresult unmap(CUdeviceptr ptr, size_t size)
 {
     (void)ptr;
     (void)size;
-    return CUDA_SUCCESS;
+    return ends();
 }
 
 static CUresult map_array(CUarrayMapInfo *infos, unsigned count, CUstream stream)
@@ -159,11 +180,14 @@ static CUresult map_array(CUarrayMapInfo *infos, unsigned count, CUstream stream
     (void)infos;
     (void)count;
     (void)stream;
-    return CUDA_SUCCESS;
+    return ends();
 }
 
 static void begin(void)
 {
+    answer = CUDA_SUCCESS;
+    meanwhile = NULL;
+    memset(&book, 0, sizeof book);
     resolve_real[SLOT_cuMemCreate] = (void *)create;
     resolve_real[SLOT_cuMemImportFromShareableHandle] = (void *)import;
     resolve_real[SLOT_cuMemRelease] = (void *)release;
@@ -266,6 +290,92 @@ TEST(an_import_that_is_never_mapped_is_on_no_record)
     CHECK_EQ(book.gone, 1);
 }
 
+/* ---- numbers and addresses that come again --------------------------------------------------- */
+
+static void makes_eight_mib(void)
+{
+    (void)new_handle(8 * MB);
+}
+
+static void maps_eight_mib(void)
+{
+    CHECK_EQ(cuMemMap(0x10000000, 8 * MB, 0, new_handle(8 * MB), 0), CUDA_SUCCESS);
+}
+
+/* Two blocks were made, one is gone, and the other is known by its own size until it goes. */
+static void check_second(uint64_t ptr)
+{
+    CHECK_EQ(book.made, 2);
+    CHECK_EQ(book.size, 8 * MB);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(cuMemRelease(next_handle), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, ptr ? 1 : 2);
+    if (ptr)
+        CHECK_EQ(cuMemUnmap(ptr, 8 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 2);
+}
+
+TEST(a_handle_that_ends_with_its_mapping_may_be_anothers_at_once)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    handle = new_handle(2 * MB);
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    meanwhile = makes_eight_mib; /* the driver gives it the same number */
+    CHECK_EQ(cuMemUnmap(0x10000000, 2 * MB), CUDA_SUCCESS);
+    check_second(0);
+}
+
+TEST(an_address_that_is_unmapped_may_be_mapped_at_once)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    handle = new_handle(2 * MB);
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    meanwhile = maps_eight_mib;
+    CHECK_EQ(cuMemUnmap(0x10000000, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(uses.size, 8 * MB);
+    check_second(0x10000000);
+}
+
+TEST(a_handle_that_ends_with_its_release_may_be_anothers_at_once)
+{
+    begin();
+    meanwhile = makes_eight_mib;
+    CHECK_EQ(cuMemRelease(new_handle(2 * MB)), CUDA_SUCCESS);
+    check_second(0);
+}
+
+TEST(what_the_driver_does_not_end_stays_in_the_books)
+{
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    handle = new_handle(2 * MB);
+    answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+    CHECK_EQ(cuMemRelease(handle), answer);
+    answer = CUDA_SUCCESS;
+    CHECK_EQ(cuMemMap(0x10000000, 2 * MB, 0, handle, 0), CUDA_SUCCESS);
+    vmm_retained(777, 0x10000000);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+    CHECK_EQ(cuMemUnmap(0x10000000, 2 * MB), answer);
+    CHECK_EQ(uses.size, 2 * MB); /* there again */
+    CHECK_EQ(cuMemRelease(777), answer);
+    CHECK_EQ(book.gone, 0);
+    answer = CUDA_SUCCESS;
+    CHECK_EQ(cuMemRelease(777), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 0);
+    CHECK_EQ(cuMemUnmap(0x10000000, 2 * MB), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(cuMemRelease(777), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+}
+
 /* ---- tiles of arrays ------------------------------------------------------------------------ */
 
 static CUarrayMapInfo tile(uintptr_t array, unsigned x, CUmemGenericAllocationHandle handle)
@@ -299,9 +409,9 @@ TEST(what_is_mapped_into_an_array_lives_until_it_is_unmapped_or_the_array_is_gon
     infos[0] = tile(0x5000, 0, 0);
     CHECK_EQ(cuMemMapArrayAsync(infos, 1, NULL), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 1);
-    vmm_array_gone(0x6000); /* another one */
+    vmm_array_ended(vmm_array_ends(0x6000), CUDA_SUCCESS); /* another one */
     CHECK_EQ(book.gone, 1);
-    vmm_array_gone(0x5000);
+    vmm_array_ended(vmm_array_ends(0x5000), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 2);
 }
 
@@ -322,6 +432,32 @@ TEST(a_tile_that_is_mapped_over_lets_go_of_what_was_there)
     CHECK_EQ(book.gone, 1);
     CHECK_EQ(cuMemRelease(b), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 1);
-    vmm_array_gone(0x5000);
+    vmm_array_ended(vmm_array_ends(0x5000), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 2);
+}
+
+static void makes_four_mib(void)
+{
+    (void)new_handle(4 * MB);
+}
+
+TEST(a_handle_that_ends_with_its_tile_may_be_anothers_at_once)
+{
+    CUarrayMapInfo info;
+
+    begin();
+    info = tile(0x5000, 0, new_handle(2 * MB));
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(next_handle), CUDA_SUCCESS);
+    info = tile(0x5000, 0, 0);
+    answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), answer);
+    CHECK_EQ(book.gone, 0);
+    answer = CUDA_SUCCESS;
+    meanwhile = makes_four_mib;
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.made, 2);
+    CHECK_EQ(book.gone, 1);
+    CHECK_EQ(cuMemRelease(next_handle), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 2);
 }
