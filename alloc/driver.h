@@ -50,6 +50,9 @@ struct driver {
     /* Plain segments, in the context of generation `context` (cuMemAlloc, cuMemFree). */
     int (*mem_alloc)(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr);
     int (*mem_free)(void *self, uint64_t context, devptr_t ptr);
+    /* mem_free waits for all work of the context, which the program's call may not (R104). 0: there is none, or it has ended within
+     * timeout_ms; -EAGAIN: not yet; -EBUSY: not now, as with fence_record; -ENOENT: the context is gone. NULL: mem_free never waits. */
+    int (*context_quiet)(void *self, uint64_t context, uint32_t timeout_ms);
 
     /* Managed memory (cuMemAllocManaged), whose pages are where they are used or prefetched to, in a context that the heap's memory
      * belongs to, or of the device; mem_free gives it back there. DRIVER_NOT_SUPPORTED where the device does not use it beside the

@@ -43,6 +43,8 @@ enum pool_mutation {
     POOL_MUTATE_YOUNG = 1u << 23,
     /* what pins keep of a memory pool that was destroyed goes with it, whatever work is pending (R1) */
     POOL_MUTATE_LEAVE = 1u << 22,
+    /* plain segments are freed whatever their context is at, in calls that must not wait (R104) */
+    POOL_MUTATE_QUIET = 1u << 21,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

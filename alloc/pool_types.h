@@ -76,9 +76,11 @@ struct pool_ladder {
 };
 
 struct pool_request {
-    uint64_t size;           /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
-    uint64_t owner;          /* sync: context generation; stream: memory pool id; not 0 */
-    uint64_t stream;         /* identity of the stream (R69), 0 = unknown */
+    uint64_t size;   /* bytes, not 0: zero-size requests are the driver's to answer (R17) */
+    uint64_t owner;  /* sync: context generation; stream: memory pool id; not 0 */
+    uint64_t stream; /* identity of the stream (R69), 0 = unknown */
+    /* stream: whose plain memory may serve it where the device is full, 0 = nobody's */
+    uint64_t context;
     const struct plan *plan; /* what hint_plan said, NULL = nothing */
     enum api api;
     int device;

@@ -167,8 +167,7 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
 #define MS_NS        UINT64_C(1000000)
 #define STALLED_PART 64 /* of all patience, for whatever has outlasted that once */
 
-/* What is left of it, in milliseconds. */
-static uint32_t patience_left(struct pool *pool, struct reclaim_patience *patience)
+uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience)
 {
     uint64_t now = pool->driver.clock_ns(pool->driver.self);
 
@@ -181,7 +180,7 @@ static uint32_t patience_left(struct pool *pool, struct reclaim_patience *patien
 static int wait_fence(
         struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
 {
-    uint32_t left = patience_left(pool, patience);
+    uint32_t left = reclaim_patience_left(pool, patience);
     int r;
 
     patience->is_over = left == 0;

@@ -39,6 +39,9 @@ struct reclaim_patience {
 /* No context is being ended any more: what was put aside for that is open again. */
 void reclaim_put_back(struct pool *pool) POOL_LOCKED;
 
+/* What is left of it in milliseconds, 0 = nothing. It begins with this call. */
+uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience);
+
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
  * device's own error. */

@@ -524,9 +524,59 @@ static bool is_hopeless(struct pool *pool, const struct serve *serve)
     return room_most(pool, serve->heap->device, &most) == 0 && serve->request->size > most;
 }
 
+static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
+
+/* What is free in the plain heap of the calling context, and cannot go back while the context has work under way (R104). */
+static int hit_plain(struct pool *pool, struct serve *serve)
+{
+    struct pool_request request = *serve->request;
+    struct serve plain = {.request = &request, .ret = serve->ret, .how = serve->how};
+    bool is_held_up;
+    int r = NEXT;
+
+    if (request.api != API_STREAM || serve->hinted || !request.context)
+        return NEXT;
+    request.api = API_SYNC;
+    request.owner = request.context;
+    request.stream = 0;
+    request.may_call = false;
+    lock_take(&pool->lock);
+    plain.heap = heap_get(pool, HEAP_PLAIN, request.owner, -1);
+    if (plain.heap && plain.heap->device != serve->heap->device)
+        plain.heap = NULL;
+    if (plain.heap)
+        plain.heap->busy++;
+    lock_drop(&pool->lock);
+    if (!plain.heap)
+        return NEXT;
+    is_held_up = trim_is_held_up(pool, plain.heap);
+    lock_take(&pool->lock);
+    plain.heap->busy--;
+    if (is_held_up && !plain.heap->dropped && measure(pool, &plain) == 0) {
+        plain.want.small = false;
+        r = hit_locked(pool, &plain);
+    }
+    lock_drop(&pool->lock);
+    return r;
+}
+
+/* The last means: what only goes back once contexts have done their work. */
+static int free_and_grow(struct pool *pool, struct serve *serve)
+{
+    uint64_t given;
+    int r = hit_plain(pool, serve);
+
+    if (r != NEXT || !serve->request->may_wait || serve->is_hopeless)
+        return r;
+    given = trim_busy(pool, serve->request->device, reclaim_patience_left(pool, &serve->patience));
+    note_trim(serve, given);
+    return given ? grow(pool, serve) : NEXT;
+}
+
 static int serve_full(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
+    int again;
 
     serve->full = true;
     serve->is_hopeless = is_hopeless(pool, serve);
@@ -562,7 +612,11 @@ static int serve_full(struct pool *pool, struct serve *serve)
     if (r != NEXT)
         return r;
     serve->last = true;
-    return grow(pool, serve);
+    r = grow(pool, serve);
+    if (!is_refused(r) || !serve->request->may_fence)
+        return r;
+    again = free_and_grow(pool, serve);
+    return again == NEXT ? r : again;
 }
 
 /* ── the ladders ── */

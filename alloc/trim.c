@@ -8,6 +8,7 @@
 #include "alloc/freelist.h"
 #include "alloc/handles.h"
 #include "alloc/heap.h"
+#include "alloc/mutation.h"
 #include "alloc/segment.h"
 #include "alloc/spot.h"
 #include "alloc/tally.h"
@@ -197,6 +198,26 @@ static void note_trim(struct pool *pool, uint64_t bytes)
     lock_drop(&pool->lock);
 }
 
+/* No work of the heap's context is under way that a free of its segments would wait for. */
+static int ask_quiet(struct pool *pool, const struct heap *heap, uint32_t timeout_ms)
+{
+    return pool->driver.context_quiet && !POOL_IS_WITHOUT(QUIET)
+            ? DRIVE(pool, context_quiet, heap->owner, timeout_ms)
+            : 0;
+}
+
+static bool is_quiet(struct pool *pool, const struct heap *heap, uint32_t timeout_ms)
+{
+    int r = ask_quiet(pool, heap, timeout_ms);
+
+    return r == 0 || r == -ENOENT;
+}
+
+bool trim_is_held_up(struct pool *pool, const struct heap *heap)
+{
+    return ask_quiet(pool, heap, 0) == -EAGAIN;
+}
+
 /* Gives back a plain segment that is one clean free block, 0 = none; lets the lock go, which the caller holds. */
 static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t number)
         TSA(release_capability(pool->lock))
@@ -214,12 +235,12 @@ static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t numb
     return found.raw_size;
 }
 
-/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. */
-static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
+/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. 0 = there is none. */
+static uint32_t find_segment(
+        struct pool *pool, struct heap *heap, uint64_t most, bool sealed) POOL_LOCKED
 {
     uint32_t number;
 
-    lock_take(&pool->lock);
     freecache_settle(pool, heap);
     for (number = heap->segments; number; number = segment_at(pool, number)->next) {
         const struct segment *segment = segment_at(pool, number);
@@ -227,7 +248,25 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most,
         if (is_free(pool, segment) && segment->raw_size <= most && (!sealed || segment->sealed))
             break;
     }
-    return give_segment(pool, heap, number);
+    return number;
+}
+
+static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
+{
+    lock_take(&pool->lock);
+    return give_segment(pool, heap, find_segment(pool, heap, most, sealed));
+}
+
+/* Is there one, and does its free not wait? */
+static bool may_give_segments(
+        struct pool *pool, struct heap *heap, uint64_t most, bool sealed, uint32_t timeout_ms)
+{
+    bool any;
+
+    lock_take(&pool->lock);
+    any = heap->kind == HEAP_PLAIN && find_segment(pool, heap, most, sealed) != 0;
+    lock_drop(&pool->lock);
+    return any && is_quiet(pool, heap, timeout_ms);
 }
 
 uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *want, uint64_t most)
@@ -235,6 +274,8 @@ uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *w
     uint64_t given;
     uint32_t number;
 
+    if (!is_quiet(pool, heap, 0))
+        return 0;
     lock_take(&pool->lock);
     number = block_at(pool, choice_find(pool, heap, want))->segment;
     if (!is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
@@ -252,6 +293,7 @@ void trim_sealed(struct pool *pool, struct heap *heap)
     lock_take(&pool->lock);
     one = heap->sealed.count; /* 0 = no segment need be looked at */
     lock_drop(&pool->lock);
+    one = one && may_give_segments(pool, heap, UINT64_MAX, true, 0);
     while (one) {
         one = segment_one(pool, heap, UINT64_MAX, true);
         given += one;
@@ -328,9 +370,10 @@ struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
-    uint64_t keep;  /* size of handles that stay as spare ones, else 0 */
-    bool is_device; /* the memory is wanted on the device: spare handles count */
-    uint64_t stay;  /* size of slots, if those stay: a request is about to use them; else 0 */
+    uint64_t keep;     /* size of handles that stay as spare ones, else 0 */
+    bool is_device;    /* the memory is wanted on the device: spare handles count */
+    uint64_t stay;     /* size of slots, if those stay: a request is about to use them; else 0 */
+    uint32_t quiet_ms; /* so long the work of contexts may go on, whose segments go only then */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -399,8 +442,8 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
     lock_drop(&pool->lock);
     while (left(&goal) && goal.is_device && (one = spare_one(pool, heap)) != 0)
         goal.given += one;
-    one = 1;
     empty_shelves(pool, heap, &goal);
+    one = left(&goal) && may_give_segments(pool, heap, most(&goal), false, goal.quiet_ms);
     while (left(&goal) && one) {
         one = segment_one(pool, heap, most(&goal), false);
         goal.given += one;
@@ -509,6 +552,17 @@ void trim_spares_for(struct pool *pool, struct device *device, uint64_t size)
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
 {
     return trim_heaps(pool, device, NULL, 0, bytes);
+}
+
+uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms)
+{
+    struct goal goal = {.bytes = UINT64_MAX, .is_device = true, .quiet_ms = timeout_ms};
+    uint64_t given = 0;
+
+    for (struct heap *heap = heap_walk(pool, NULL, device); heap;
+            heap = heap_walk(pool, heap, device))
+        given += heap->kind == HEAP_PLAIN ? trim_to(pool, heap, goal) : 0;
+    return given;
 }
 
 uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes)

@@ -30,6 +30,12 @@ void trim_spares_for(struct pool *pool, struct device *device, uint64_t size);
 /* The same over all heaps of a device. */
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
+/* The same for plain segments alone, whose contexts may be busy for so long: else they stay, since their free would wait (R104). */
+uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms);
+
+/* Must its segments stay, since its context is busy? */
+bool trim_is_held_up(struct pool *pool, const struct heap *heap);
+
 /* The same for a request of this heap: its slots of this size (0 = as its arena has them) and their handles stay, they are moved
  * instead (remap.h). */
 uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes);

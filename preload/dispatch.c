@@ -15,6 +15,7 @@
 #include "preload/guard.h"
 #include "preload/launches.h"
 #include "preload/life.h"
+#include "preload/mempools.h"
 #include "preload/msg.h"
 #include "preload/oom.h"
 #include "preload/pins.h"
@@ -343,6 +344,10 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
             .size = request->size,
             .owner = sync ? request->context.generation : request->mempool,
             .stream = sync ? 0 : request->stream.identity,
+            /* plain memory does not follow the access to a pool */
+            .context = sync || atomic_load_explicit(&mempool_has_access, memory_order_relaxed)
+                    ? 0
+                    : request->context.generation,
             .plan = request->plan.rule >= 0 ? &request->plan : NULL,
             .api = request->api,
             .device = request->tag.device,

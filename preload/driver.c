@@ -16,6 +16,7 @@
 #include "alloc/table.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -847,6 +848,42 @@ static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
     return r;
 }
 
+/* An event is not passed at once where there is nothing before it. */
+#define QUIET_LOOKS 64
+
+static int look_at(const struct fence *fence, uint32_t timeout_ms)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)fence;
+    int r = fence_query(NULL, handle);
+
+    for (int i = 0; i < QUIET_LOOKS && r == -EAGAIN; i++) {
+        (void)sched_yield();
+        r = fence_query(NULL, handle);
+    }
+    return r == -EAGAIN && timeout_ms ? fence_wait(NULL, handle, timeout_ms) : r;
+}
+
+/* Where there are no context events nobody can ask, and the free waits. */
+static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
+{
+    struct fence fence = {.first = NULL};
+    struct context context;
+    struct quiet quiet;
+    int r;
+
+    if (!gate_fence_enter())
+        return -EBUSY;
+    quiet = quiet_begin();
+    r = context_of_generation(generation, &context) ? fence_one(&fence, &context) : -ENOENT;
+    r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
+    gate_fence_leave();
+    if (r == 0)
+        r = look_at(&fence, timeout_ms);
+    if (fence.first)
+        event_put(fence.first);
+    return r == -EOPNOTSUPP ? 0 : r;
+}
+
 static int wait_on(const struct stream *stream, const struct fence *fence)
 {
     struct context_use use = {0};
@@ -1258,6 +1295,7 @@ const struct driver backend_driver = {
         .self = NULL,
         .mem_alloc = mem_alloc,
         .mem_free = mem_free,
+        .context_quiet = context_quiet,
         .managed_alloc = managed_alloc,
         .granularity = granularity,
         .memory = memory,

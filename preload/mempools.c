@@ -221,10 +221,13 @@ static void set_one_locked(struct entry *entry, const CUmemAccessDesc *desc)
         entry->desc[entry->count++] = *desc;
 }
 
+atomic_bool mempool_has_access;
+
 void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
 {
     struct entry *entry;
 
+    atomic_store(&mempool_has_access, true);
     lock_take(&mempools_lock);
     entry = table_find(&pools, id);
     for (size_t k = 0; k < count && entry; k++)

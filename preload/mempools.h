@@ -19,6 +19,7 @@
 
 #include "preload/cuda_abi.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,9 @@ void mempool_changed(int device);
 
 /* Access for a location, in force for what is mapped from now on. */
 void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count);
+
+/* The program has given a device access to another one's pool, once. */
+extern atomic_bool mempool_has_access;
 
 /* The same for a device's private heaps, after cuCtxEnablePeerAccess (R30). */
 void mempool_set_peer(int device, int accessor, bool enabled);

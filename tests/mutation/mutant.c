@@ -82,6 +82,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_PATIENCE] = POOL_MUTATE_PATIENCE,
         [MUTANT_LEAVE] = POOL_MUTATE_LEAVE,
         [MUTANT_YOUNG] = POOL_MUTATE_YOUNG,
+        [MUTANT_QUIET] = POOL_MUTATE_QUIET,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -213,6 +213,8 @@ PROGRAMS = {
                        "r57_a_small_released_block_faults_while_its_storage_serves_others"], ()),
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
+    "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
+                          str(UNIT / "bounds_dlsym_test"), "a_request_does_not_wait_for_the_host"], ()),
     "stalled": Program([str(UNIT / "bounds_dlsym_test"), "nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
@@ -224,7 +226,8 @@ SPOILT = (3, r"\(901\)")
 STALE = (1, r"^stale losses: [1-9]")
 SUM = (1, r"^wrong sum ")
 FOREIGN = (1, r"^another tenant's bytes: [1-9]")
-RED = (1, r"^FAILED r\d+_|CHECK.*failed|off differs from no kedge in its calls")
+HANGS = (1, r"^it hangs")
+RED = (1, r"^FAILED \w+|CHECK.*failed|off differs from no kedge in its calls")
 # word -> how it shows, and where. Every one of these workloads must show it on some seed.
 MUTATIONS = {
     "fence": (ORACLE, ["streams_sync", "streams_stream", "threads_sync", "threads_stream"]), # R4: in each multi-stream scenario
@@ -289,6 +292,7 @@ MUTATIONS = {
     "quick-stream": (ORACLE, ["streams_stream", "streams_recorded"]),
     "freeze": (RED, ["sticky"]),
     "patience": (RED, ["stalled"]),
+    "quiet": (HANGS, ["host_flag"]),
     "asked": (RED, ["refused"]),
     "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),

@@ -211,3 +211,31 @@ TEST(nobody_waits_twice_for_a_stream_that_is_stalled)
     go_on(flag, stream);
     CHECK_EQ(cu->cuMemAllocAsync(&ptr, 1000 * MB, stream), CUDA_SUCCESS);
 }
+
+/* Plain memory that is free goes back by cuMemFree, which waits for the context: not while a stream of it waits for the host. Natively
+ * none of these calls waits. */
+TEST(a_request_does_not_wait_for_the_host)
+{
+    CUdeviceptr blocks[5], ptr, flag;
+    CUstream stream;
+
+    begin();
+    stream = new_stream();
+    for (int i = 0; i < 5; i++)
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&blocks[i], (180 + 4 * (size_t)i) * MB), CUDA_SUCCESS);
+    for (int i = 0; i < 5; i++)
+        REQUIRE_EQ(cu->cuMemFree_v2(blocks[i]), CUDA_SUCCESS);
+    (void)stall(&flag);
+    for (int i = 0; i < 4; i++) {
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 150 * MB, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 150 * MB, stream), CUDA_SUCCESS);
+        if (i % 2 == 0)
+            REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    }
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 100 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    /* what cannot be had without giving back has an end, too */
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 400 * MB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    go_on(flag, stream);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 400 * MB, stream), CUDA_SUCCESS);
+}
