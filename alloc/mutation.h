@@ -45,6 +45,8 @@ enum pool_mutation {
     POOL_MUTATE_LEAVE = 1u << 22,
     /* plain segments are freed whatever their context is at, in calls that must not wait (R104) */
     POOL_MUTATE_QUIET = 1u << 21,
+    /* nobody asks whether the work of streams that are gone is over (R107) */
+    POOL_MUTATE_GONE = 1u << 24,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

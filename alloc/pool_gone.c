@@ -46,6 +46,8 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);
+    if (may_record)
+        reclaim_gone_streams(pool);
 }
 
 void pool_stream_gone(struct pool *pool, uint64_t stream_key)

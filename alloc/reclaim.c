@@ -1259,6 +1259,55 @@ static int look_at_streams(
     return r;
 }
 
+#define GONE_LOOKS 4  /* streams that are asked at the end of one */
+#define GONE_STEPS 64 /* records that are looked at for that */
+
+/* The next stream that is gone, held; 0 = there is none near. */
+static uint32_t next_gone(struct pool *pool) POOL_LOCKED
+{
+    for (uint32_t i = 0; i < GONE_STEPS && pool->streams_gone; i++) {
+        struct stream *stream;
+
+        pool->gone_at = pool->gone_at + 1 < pool->streams.top ? pool->gone_at + 1 : 1;
+        stream = streams_at(pool, pool->gone_at);
+        if (stream->index == pool->gone_at && stream->gone) {
+            stream->refs++;
+            return pool->gone_at;
+        }
+    }
+    return 0;
+}
+
+static bool ask_gone(struct pool *pool)
+{
+    uint32_t index;
+
+    lock_take(&pool->lock);
+    index = next_gone(pool);
+    lock_drop(&pool->lock);
+    if (!index)
+        return false;
+    while (ask(pool, &streams_at(pool, index)->timeline, 0, NULL) == 0)
+        ;
+    lock_take(&pool->lock);
+    streams_at(pool, index)->refs--;
+    lock_drop(&pool->lock);
+    return true;
+}
+
+void reclaim_gone_streams(struct pool *pool)
+{
+    for (int i = 0; i < GONE_LOOKS && !POOL_IS_WITHOUT(GONE) && ask_gone(pool); i++)
+        ;
+    lock_take(&pool->lock);
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
+        if (heap->streams && !heap->dropped)
+            sweep(pool, heap);
+    }
+    heap_forget_streams(pool);
+    lock_drop(&pool->lock);
+}
+
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 {
     int r = look_at_streams(pool, heap, but, NULL);

@@ -83,6 +83,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_LEAVE] = POOL_MUTATE_LEAVE,
         [MUTANT_YOUNG] = POOL_MUTATE_YOUNG,
         [MUTANT_QUIET] = POOL_MUTATE_QUIET,
+        [MUTANT_GONE] = POOL_MUTATE_GONE,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -215,6 +215,7 @@ PROGRAMS = {
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
     "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
                           str(UNIT / "bounds_dlsym_test"), "a_request_does_not_wait_for_the_host"], ()),
+    "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "streams_that_have_gone_leave_nothing_behind"], ()),
     "stalled": Program([str(UNIT / "bounds_dlsym_test"), "nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
@@ -293,6 +294,7 @@ MUTATIONS = {
     "freeze": (RED, ["sticky"]),
     "patience": (RED, ["stalled"]),
     "quiet": (HANGS, ["host_flag"]),
+    "gone": (RED, ["many_streams"]),
     "asked": (RED, ["refused"]),
     "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),

@@ -239,3 +239,56 @@ TEST(a_request_does_not_wait_for_the_host)
     go_on(flag, stream);
     CHECK_EQ(cu->cuMemAllocAsync(&ptr, 400 * MB, stream), CUDA_SUCCESS);
 }
+
+/* ---- what has gone ---- */
+
+/* Pages of the program that are in memory. */
+static long resident(void)
+{
+    long size = 0;
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    REQUIRE(file != NULL);
+    REQUIRE_EQ(fscanf(file, "%ld %ld", &size, &pages), 2);
+    (void)fclose(file);
+    return pages;
+}
+
+/* Each has a block of its own, cut from what is free, and nobody needs that again. */
+static void come_and_go(int count)
+{
+    for (int i = 0; i < count; i++) {
+        CUstream stream = new_stream();
+        CUdeviceptr ptr;
+
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 512, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 512, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuStreamDestroy_v2(stream), CUDA_SUCCESS);
+        if (i % 64 == 0)
+            REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    }
+}
+
+TEST(streams_that_have_gone_leave_nothing_behind)
+{
+    cuuint64_t threshold = UINT64_MAX;
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+    CUstream stream;
+    long before;
+
+    begin();
+    REQUIRE_EQ(cu->cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold),
+            CUDA_SUCCESS);
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 256 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    come_and_go(500);
+    before = resident();
+    come_and_go(1500);
+    CHECK_LE(resident(), before + 256); /* a megabyte; each stream would leave 14 KiB */
+}
