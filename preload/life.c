@@ -71,8 +71,17 @@ static enum life_mode mode_of(const struct config *c)
     return modes[config_word(c, CONFIG_MODE) % 3];
 }
 
+/* What stands before us in the global scope has the same exports: a copy of this library, through which all calls have passed. */
+static const char *other_copy(void)
+{
+    return linked_before_us("kedge_python_level");
+}
+
 static void read_config(void)
 {
+    const char *other;
+    enum life_mode mode;
+
     if (is_secure()) {
         atomic_store(&life_mode_known, LIFE_OFF);
         return;
@@ -80,7 +89,11 @@ static void read_config(void)
     config_read(&config, environ, NULL, NULL);
     msg_set_level((enum msg_level)config_word(&config, CONFIG_LOG));
     config_read(&config, environ, warn_line, NULL);
-    atomic_store_explicit(&life_mode_known, mode_of(&config), memory_order_release);
+    other = other_copy();
+    if (other && mode_of(&config) != LIFE_OFF)
+        msg_warn("another libkedge.so, %s, stands before this one, which stands aside", other);
+    mode = other ? LIFE_OFF : mode_of(&config);
+    atomic_store_explicit(&life_mode_known, mode, memory_order_release);
 }
 
 enum life_mode life_mode(void)
@@ -368,7 +381,7 @@ __attribute__((constructor)) static void loaded(void)
         return;
     msg_start();
     config_read(&early, environ, NULL, NULL);
-    is_off = mode_of(&early) == LIFE_OFF;
+    is_off = mode_of(&early) == LIFE_OFF || other_copy();
     if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
         if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SOURCE_NVTX))
             nvtx_offer(own_path);

@@ -263,3 +263,26 @@ bool linked_is_code(const void *address)
 
     return dl_iterate_phdr(look_for_code, &search) == 1;
 }
+
+static int look_before_us(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    struct elfsym_name wanted = {search->name, elfsym_hash(search->name)};
+    const struct link_map *object = linked_record(info);
+    void *variable;
+
+    (void)size;
+    if (!object || linked_is_us(object))
+        return 1;
+    if (elfsym_has(object, &wanted, &variable))
+        search->base = info->dlpi_name;
+    return search->base != NULL;
+}
+
+const char *linked_before_us(const char *name)
+{
+    struct search search = {.name = name};
+
+    (void)dl_iterate_phdr(look_before_us, &search);
+    return search.base;
+}

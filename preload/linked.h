@@ -54,6 +54,9 @@ const struct link_map *linked_record(const struct dl_phdr_info *info);
 bool linked_is_us(const struct link_map *object);
 void *linked_variable(const struct link_map *object, const char *name);
 
+/* The path of the object that has the name and stands before us in the global scope, "" = the program; NULL: there is none. */
+const char *linked_before_us(const char *name);
+
 /* Whether there is code at an address. */
 bool linked_is_code(const void *address);
 

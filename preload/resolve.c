@@ -488,13 +488,12 @@ static bool is_ours(const void *fn)
 
 bool resolve_is_variable(const char *name)
 {
-    const void *first, *next;
+    const void *next;
 
-    if (!variables_have(name))
+    if (!variables_have(name) || linked_before_us(name))
         return false;
-    first = real_dlsym(RTLD_DEFAULT, name);
     next = resolve_next(name);
-    return first && next && object_base(first) == object_base(&bound) && !linked_is_code(next);
+    return next && !linked_is_code(next);
 }
 
 void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted)
@@ -505,6 +504,9 @@ void *resolve_instead(void *handle, const char *name, const void *caller, bool i
 
     if (!resolve_exports(name)
             || !is_ours(real_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name)))
+        return NULL;
+    if (handle == RTLD_DEFAULT
+            && linked_before_us(name)) /* our own look-up finds us first (DT_SYMBOLIC) */
         return NULL;
     if (is_wanted && stands_for(slot, name) && !resolve_is_variable(name))
         return NULL;

@@ -89,14 +89,65 @@ static void append_preload(struct launch *launch, const char *object)
         put_entry(launch, "LD_PRELOAD", object, false);
 }
 
+static bool is_other_copy(const struct launch_request *request, const char *object)
+{
+    for (size_t i = 0; request->others && i < request->others->count; i++)
+        if (strcmp(request->others->at[i], object) == 0)
+            return true;
+    return false;
+}
+
+/* Takes other copies of the library out, and stands before what would answer look-ups in its place. */
+static void order_preloads(struct launch *launch, const struct launch_request *request)
+{
+    char *old = vec_text(stated(launch, "LD_PRELOAD") ? stated(launch, "LD_PRELOAD") : "");
+    char *list = vec_text("");
+    char *rest = NULL;
+    bool stands = false;
+
+    for (char *object = strtok_r(old, ": ", &rest); object; object = strtok_r(NULL, ": ", &rest)) {
+        bool is_front = !stands && request->front && strcmp(object, request->front) == 0;
+        if (is_other_copy(request, object)) {
+            say(launch,
+                    vec_format("LD_PRELOAD has another libkedge.so, %s: left out, this one is %s",
+                            object, request->library));
+            continue;
+        }
+        if (is_front)
+            say(launch,
+                    vec_format("LD_PRELOAD has %s, which answers look-ups of functions itself: "
+                               "libkedge.so stands before it",
+                            object));
+        if (stands && strcmp(object, request->library) == 0)
+            continue;
+        stands |= is_front || strcmp(object, request->library) == 0;
+        char *longer = vec_format("%s%s%s%s%s", list, *list ? ":" : "",
+                is_front ? request->library : "", is_front ? ":" : "", object);
+        free(list);
+        list = longer;
+    }
+    put(launch, "LD_PRELOAD", list);
+    free(list);
+    free(old);
+}
+
 static int preload(struct launch *launch, const struct launch_request *request)
 {
+    if (request->is_foreign) {
+        say(launch,
+                vec_format("%s is a program of another C library, into which libkedge.so cannot be "
+                           "preloaded: started without it",
+                        request->command[0]));
+        return 0;
+    }
     if (strpbrk(request->library, ": ")) {
         say(launch,
                 vec_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
                         request->library));
         return -EINVAL;
     }
+    if (request->front || (request->others && request->others->count))
+        order_preloads(launch, request);
     append_preload(launch, request->library);
     if (!request->sim)
         return 0;

@@ -5,8 +5,10 @@
  * A pure function of what was asked and of the environment: `kedge run`, `verify` and `replay` all start programs with it, and
  * tests call it without starting anything.
  *
- *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once; in front of a program whose DT_RPATH
- *                    would win over LD_LIBRARY_PATH the simulated runtime comes behind it
+ *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once, but in front of an object that answers look-ups
+ *                    itself (quota libraries do), which would hide it; other copies of libkedge.so are taken out; in front of
+ *                    a program whose DT_RPATH would win over LD_LIBRARY_PATH the simulated runtime comes behind it. Nothing
+ *                    is preloaded into a program of another C library
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
  *   KEDGE_*          what was given; file names made absolute, since programs change their directory
  *   PYTHONPATH       kedge's own folder in front, where anchors of Python's frameworks are wanted (tools/python)
@@ -64,6 +66,11 @@ struct launch_request {
     const char *python;      /* the folder of our Python module, absolute; NULL = there is none */
     const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
+    bool is_foreign;         /* the program is another C library's: nothing can be preloaded */
+    /* The user's first preload that answers look-ups, as it is stated; NULL = none. */
+    const char *front;
+    /* Other copies of libkedge.so that the user preloads; NULL = none. */
+    const struct vec_texts *others;
     const char *capture, *hints, *hints_mode, *mode,
             *trace; /* NULL = as the environment has them */
     enum launch_api api;

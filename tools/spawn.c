@@ -132,6 +132,44 @@ static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *pr
         program->has_rpath = false;
 }
 
+/* Which names the object gives others: enough of them to know other preloads by. */
+static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *program)
+{
+    static const char *const lookups[] = {"dlsym", "cuGetProcAddress", "cuGetProcAddress_v2"};
+    Elf_Data *data = elf_getdata(section, NULL);
+    GElf_Shdr header;
+    GElf_Sym symbol;
+
+    if (!data || !gelf_getshdr(section, &header) || header.sh_entsize == 0)
+        return;
+    int count = (int)(header.sh_size / header.sh_entsize);
+    for (int i = 0; i < count && gelf_getsym(data, i, &symbol); i++) {
+        const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
+        if (!name || symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+            continue;
+        for (size_t n = 0; n < CMD_COUNT(lookups); n++)
+            program->answers_lookups |= strcmp(name, lookups[n]) == 0;
+        program->is_kedge |= strcmp(name, "kedge_python_level") == 0;
+    }
+}
+
+/* Of the C libraries that there are, musl alone has a loader that takes LD_PRELOAD and cannot bind an object of glibc's. */
+static bool is_foreign(Elf *elf, const char *image, size_t size)
+{
+    GElf_Phdr segment;
+    size_t count = 0;
+
+    (void)elf_getphdrnum(elf, &count);
+    for (int i = 0; i < (int)count && gelf_getphdr(elf, i, &segment); i++) {
+        if (segment.p_type != PT_INTERP || segment.p_offset >= size)
+            continue;
+        const char *path = image + segment.p_offset;
+        size_t length = strnlen(path, size - segment.p_offset);
+        return length > 0 && memmem(path, length, "musl", 4) != NULL;
+    }
+    return false;
+}
+
 struct spawn_program spawn_look_at(const char *path)
 {
     struct spawn_program program = {0};
@@ -147,8 +185,17 @@ struct spawn_program spawn_look_at(const char *path)
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     program.is_elf = elf && elf_kind(elf) == ELF_K_ELF;
     while (program.is_elf && (section = elf_nextscn(elf, section)) != NULL) {
-        if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC)
+        if (!gelf_getshdr(section, &header))
+            continue;
+        if (header.sh_type == SHT_DYNAMIC)
             look_at_dynamic(elf, section, &program);
+        else if (header.sh_type == SHT_DYNSYM)
+            look_at_symbols(elf, section, &program);
+    }
+    if (program.is_elf) {
+        size_t size = 0;
+        const char *image = elf_rawfile(elf, &size);
+        program.is_foreign = image && is_foreign(elf, image, size);
     }
     if (elf)
         (void)elf_end(elf);
@@ -156,16 +203,55 @@ struct spawn_program spawn_look_at(const char *path)
     return program;
 }
 
+/* What the user preloads, as far as it matters to us. */
+struct preloads {
+    char *front; /* the first one that answers look-ups, NULL = none */
+    struct vec_texts others;
+};
+
+static void look_at_preload(
+        const struct launch_request *request, const char *object, struct preloads *preloads)
+{
+    char *real = strchr(object, '/') ? realpath(object, NULL) : NULL;
+    struct spawn_program program = {0};
+
+    if (real && strcmp(real, request->library) != 0)
+        program = spawn_look_at(real);
+    free(real);
+    if (program.is_kedge)
+        (void)vec_add_text(&preloads->others, vec_text(object));
+    else if (program.answers_lookups && !preloads->front)
+        preloads->front = vec_text(object);
+}
+
+static void look_at_preloads(struct launch_request *request, struct preloads *preloads)
+{
+    const char *list = getenv("LD_PRELOAD");
+    size_t length;
+
+    for (; list && *list; list += length + (list[length] != '\0')) {
+        length = strcspn(list, ": ");
+        char *object = vec_format("%.*s", (int)length, list);
+        look_at_preload(request, object, preloads);
+        free(object);
+    }
+    request->front = preloads->front;
+    request->others = (const struct vec_texts *)&preloads->others;
+}
+
 /* Whether the runtime must be preloaded depends on the program's file, and so does which framework it uses. */
 static int prepare(const char *who, struct launch_request *request, struct launch *ret_launch)
 {
     char *path = framework_program(request->command[0], getenv("PATH"), ".");
     struct spawn_program program = {0};
+    struct preloads preloads = {0};
     char *runtime = NULL;
 
     if (path)
         program = spawn_look_at(path);
     free(path);
+    request->is_foreign = program.is_foreign;
+    look_at_preloads(request, &preloads);
     request->frameworks = framework_find(request->command, getenv("PATH"), getenv("PYTHONPATH"),
             request->directory, getenv("HOME"));
     if (request->sim && program.has_rpath && program.runtime) {
@@ -175,6 +261,8 @@ static int prepare(const char *who, struct launch_request *request, struct launc
     }
     int r = launch_prepare(request, ret_launch);
     free(runtime);
+    vec_free_texts(&preloads.others);
+    free(preloads.front);
     for (size_t i = 0; i < ret_launch->lines.count; i++)
         (void)fprintf(stderr, "%s: %s\n", who, ret_launch->lines.at[i]);
     if (r < 0) {

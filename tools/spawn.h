@@ -37,8 +37,11 @@ struct spawn_options {
 /* What is known about a program's file. */
 struct spawn_program {
     bool is_elf;
-    bool has_rpath; /* DT_RPATH without DT_RUNPATH */
-    int runtime;    /* N of a NEEDED libcudart.so.N, 0 = none */
+    bool has_rpath;       /* DT_RPATH without DT_RUNPATH */
+    int runtime;          /* N of a NEEDED libcudart.so.N, 0 = none */
+    bool is_foreign;      /* its interpreter is the loader of another C library */
+    bool answers_lookups; /* it exports dlsym or functions of the driver's look-up */
+    bool is_kedge;        /* it is a libkedge.so */
 };
 
 /* Everything a program is started with; 0, or an exit code after one line on stderr. launch_done gives it back. */

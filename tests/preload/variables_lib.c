@@ -56,7 +56,7 @@ int variables_use(void)
 
 void *variables_at(void)
 {
-    return (void *)&cuInit;
+    return (void *)&cuMemAlloc_v2;
 }
 
 #ifdef CONSTRUCTS

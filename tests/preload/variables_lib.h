@@ -18,7 +18,7 @@
 VARIABLES(DECLARE)
 #undef DECLARE
 
-/* Each 0 or the driver's code; the address of cuInit. */
+/* Each 0 or the driver's code; the address of cuMemAlloc_v2. */
 bool variables_are_unset(void);
 int variables_load(void);
 int variables_use(void);

@@ -47,9 +47,9 @@ TEST(variables_in_the_global_scope_are_found_and_called_by_nobody)
 {
     open_it(VARIABLES_PATH, RTLD_GLOBAL);
     check_use();
-    CHECK(dlsym(RTLD_DEFAULT, "cuInit") == address("variables_at"));
-    CHECK(dlsym(dlopen(NULL, RTLD_NOW), "cuInit") == address("variables_at"));
-    CHECK(dlsym(library, "cuInit") == address("variables_at"));
+    CHECK(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") == address("variables_at"));
+    CHECK(dlsym(dlopen(NULL, RTLD_NOW), "cuMemAlloc_v2") == address("variables_at"));
+    CHECK(dlsym(library, "cuMemAlloc_v2") == address("variables_at"));
 }
 
 /* Called by it, in its constructor. */

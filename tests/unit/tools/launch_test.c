@@ -76,6 +76,50 @@ TEST(the_users_preloads_stay_first_and_kedge_comes_once)
     launch_done(&l);
 }
 
+TEST(kedge_stands_before_what_answers_look_ups)
+{
+    char *env[] = {(char[]){"LD_PRELOAD=/malloc.so:/quota.so /b.so"}, NULL};
+    struct launch l = prepared((struct launch_request){.front = "/quota.so"}, env);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/malloc.so:/opt/kedge/libkedge.so:/quota.so:/b.so");
+    CHECK(has_line(&l, "/quota.so"));
+    launch_done(&l);
+
+    char *behind[] = {(char[]){"LD_PRELOAD=/quota.so:/opt/kedge/libkedge.so"}, NULL};
+    l = prepared((struct launch_request){.front = "/quota.so"}, behind);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/opt/kedge/libkedge.so:/quota.so");
+    launch_done(&l);
+
+    char *before[] = {(char[]){"LD_PRELOAD=/opt/kedge/libkedge.so:/quota.so"}, NULL};
+    l = prepared((struct launch_request){.front = "/quota.so"}, before);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/opt/kedge/libkedge.so:/quota.so");
+    CHECK_EQ(l.lines.count, 0);
+    launch_done(&l);
+}
+
+TEST(other_copies_of_the_library_are_left_out)
+{
+    char *env[] = {(char[]){"LD_PRELOAD=/usr/lib/kedge/libkedge.so:/a.so"}, NULL};
+    char *copies[] = {(char[]){"/usr/lib/kedge/libkedge.so"}};
+    struct vec_texts others = {.at = copies, .count = 1};
+    struct launch l = prepared((struct launch_request){.others = &others}, env);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/a.so:/opt/kedge/libkedge.so");
+    CHECK(has_line(&l, "/usr/lib/kedge/libkedge.so"));
+    launch_done(&l);
+
+    char *alone[] = {(char[]){"LD_PRELOAD=/usr/lib/kedge/libkedge.so"}, NULL};
+    l = prepared((struct launch_request){.others = &others}, alone);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/opt/kedge/libkedge.so");
+    launch_done(&l);
+}
+
+TEST(nothing_is_preloaded_into_a_program_of_another_c_library)
+{
+    struct launch l = prepared((struct launch_request){.is_foreign = true}, no_env);
+    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "(none)");
+    CHECK(has_line(&l, "another C library"));
+    launch_done(&l);
+}
+
 TEST(a_library_path_that_ld_preload_cannot_hold_is_refused)
 {
     struct launch_request request = {

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * AddressSanitizer's runtime, as a shared library, ends a program in which another library comes before it. libkedge.so does, in
+ * each program that it is preloaded into; it takes none of the functions that the runtime replaces but output and the loader's,
+ * which it passes on. The runtime asks this function for options, unless the program has one of its own; ASAN_OPTIONS wins.
+ */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}
