@@ -3,6 +3,7 @@
 
 #include "preload/elfsym.h"
 #include "preload/guard.h"
+#include "preload/life.h"
 #include "preload/msg.h"
 #include "preload/source.h"
 #include "preload/threadmem.h"
@@ -125,10 +126,24 @@ static bool is_on_other_stack(void)
     return syscall(SYS_sigaltstack, NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK);
 }
 
+/* PyTorch's words for what a program cannot have with the backend that `kedge run` selects (R94): said once what to do. */
+static void look_for_backend(const char *line, size_t length)
+{
+    static const char words[] = "cudaMallocAsync does not yet support";
+    static atomic_bool is_told;
+
+    if (length < sizeof words || !memmem(line, length, words, sizeof words - 1) || !life_is_wanted()
+            || atomic_exchange(&is_told, true))
+        return;
+    msg_warn("PyTorch's backend:cudaMallocAsync, which kedge run selects, lacks what this program "
+             "asks for: use kedge run --api framework");
+}
+
 static void judge(const char *line, size_t length)
 {
     struct loglines_word word;
 
+    look_for_backend(line, length);
     for (uint32_t i = 0; i < lines.count; i++) {
         if (!loglines_match(&lines, i, line, length, &word))
             continue;

@@ -329,7 +329,7 @@ static void pytorch_stream(struct launch *launch, bool speak)
     if (speak)
         say(launch,
                 vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
-                         "history, snapshots and pool checkpoints (cudagraph trees), "
+                         "history, snapshots, MemPool and pool checkpoints (cudagraph trees), "
                          "and " PYTORCH_NCCL2 "=0; --api framework leaves it alone"));
     if (!stated(launch, PYTORCH_NCCL2))
         put(launch, PYTORCH_NCCL2, "0");
@@ -374,16 +374,19 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                             "without its BFC allocator's preallocation"},
                     [FRAMEWORK_PADDLE] = {"FLAGS_use_cuda_malloc_async_allocator", "1",
                             "FLAGS_use_system_allocator", "without its auto-growth allocator"}},
-            [LAUNCH_SYNC] = {[FRAMEWORK_PYTORCH] = {PYTORCH_UNCACHED, "1", NULL,
-                                     "without its cache and CUDA graphs"},
-                    [FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
-                            "without its BFC allocator"},
-                    [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
-                            "without its BFC allocator; 0.10 makes a pool of segments of it, and "
-                            "only --api stream shows its buffers"},
-                    [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
-                            "FLAGS_use_cuda_malloc_async_allocator",
-                            "without its auto-growth allocator"}},
+            [LAUNCH_SYNC] =
+                    {[FRAMEWORK_PYTORCH] = {PYTORCH_UNCACHED, "1", NULL,
+                             "without its cache, CUDA tensor IPC, memory history and CUDA graphs"},
+                            [FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
+                                    "without its BFC allocator"},
+                            [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
+                                    "without its BFC allocator; 0.10 makes a pool of segments of "
+                                    "it, and "
+                                    "only --api stream shows its buffers"},
+                            [FRAMEWORK_PADDLE] =
+                                    {"FLAGS_use_system_allocator", "1",
+                                            "FLAGS_use_cuda_malloc_async_allocator",
+                                            "without its auto-growth allocator"}},
     };
     const struct framework_found *found = &request->frameworks;
     enum launch_api api = request->api;

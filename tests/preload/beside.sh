@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What else stands before or beside kedge when a program starts: a preload that answers look-ups, a second copy of the library,
-# the runtime of a sanitizer, another C library. The program runs as without it, and the figures are right, or one line says why not.
+# the runtime of a sanitizer, another C library, a backend that kedge run selects. The program runs as without it, and the figures are right, or one line says why not.
 set -u
 kedge=$TEST_BUILD/kedge
 lib=$TEST_BUILD/libkedge.so
@@ -13,9 +13,11 @@ check() { if [ "$2" != "$3" ]; then echo "$1: '$2', not '$3'"; fail=1; fi; }
 cat >program.c <<'EOF'
 #include <cuda_runtime_api.h>
 #include <stdio.h>
-int main(void)
+int main(int argc, char **argv)
 {
     void *kept, *gone;
+    if (argc > 1)
+        fprintf(stderr, "RuntimeError: %s. If you need it, please file an issue\n", argv[1]);
     for (int i = 0; i < 3; i++)
         if (cudaMalloc(&kept, 10 << 20) || cudaMalloc(&gone, 5 << 20) || cudaFree(gone))
             return 1;
@@ -105,6 +107,14 @@ for sanitizer in address thread; do
     else
         echo "no runtime for -fsanitize=$sanitizer here"
     fi
+done
+
+# PyTorch's words for what its backend has not, which kedge run selects: said once what to do
+words="cudaMallocAsync does not yet support createOrIncrefPool"
+for words in "$words" "cudaMallocAsync"; do
+    rm -f t.kcap*
+    "$kedge" run --sim --capture t.kcap -- ./program "$words" >out 2>err
+    check "after '$words'" "$(said 'use kedge run --api framework')" "$((${#words} > 20))"
 done
 
 # a program of musl's; its loader need not be here for this
