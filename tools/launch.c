@@ -383,10 +383,9 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                                     "without its BFC allocator; 0.10 makes a pool of segments of "
                                     "it, and "
                                     "only --api stream shows its buffers"},
-                            [FRAMEWORK_PADDLE] =
-                                    {"FLAGS_use_system_allocator", "1",
-                                            "FLAGS_use_cuda_malloc_async_allocator",
-                                            "without its auto-growth allocator"}},
+                            [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
+                                    "FLAGS_use_cuda_malloc_async_allocator",
+                                    "without its auto-growth allocator"}},
     };
     const struct framework_found *found = &request->frameworks;
     enum launch_api api = request->api;
