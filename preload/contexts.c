@@ -104,7 +104,7 @@ static void forget_locked(struct context_entry *entry)
         (void)table_remove(&contexts, entry);
 }
 
-/* False: there are too many. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+/* False: there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
 static bool add_locked(struct context *context, uint64_t *ret_lost)
 {
     struct context_entry *entry = of_handle_locked(context->handle);
@@ -118,7 +118,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
         *ret_lost = entry->context.generation;
         forget_locked(entry);
     }
-    entry = contexts.count < CONTEXTS_MAX ? table_add(&contexts, context->generation) : NULL;
+    entry = table_add(&contexts, context->generation);
     if (!entry)
         return false;
     context->serial = ++serials;
@@ -154,15 +154,18 @@ bool context_of_generation(uint64_t generation, struct context *ret_context)
     return found;
 }
 
-size_t context_list(struct context *ret_contexts, size_t max)
+bool context_next(uint64_t after, struct context *ret_context)
 {
-    size_t n = 0;
+    const struct context_entry *next = NULL;
 
     lock_take(&contexts_lock);
-    for (const struct context_entry *at = next_locked(NULL); at && n < max; at = next_locked(at))
-        ret_contexts[n++] = at->context;
+    for (const struct context_entry *at = next_locked(NULL); at; at = next_locked(at))
+        if (at->context.generation > after
+                && (!next || at->context.generation < next->context.generation))
+            next = at;
+    (void)tell_locked(next, ret_context);
     lock_drop(&contexts_lock);
-    return n;
+    return next != NULL;
 }
 
 void context_changed(void)
@@ -498,29 +501,29 @@ void stream_on_meeting(void (*on_meeting)(uint64_t identity))
     meet = on_meeting;
 }
 
-/* The default streams of a device, those of other devices too if `device` < 0; at most max. */
-static size_t list_defaults(int device, uint64_t *ret_identities, size_t max)
+/* The default stream of a device, or of any if `device` < 0, with the next greater identity; 0 = there is none. */
+static uint64_t next_default(int device, uint64_t after)
 {
-    size_t n = 0;
+    uint64_t next = 0;
 
     lock_take(&contexts_lock);
-    for (const struct stream_entry *at = table_next(&streams, NULL); at && n < max;
+    for (const struct stream_entry *at = table_next(&streams, NULL); at;
             at = table_next(&streams, at))
-        if (at->stream.handle == CU_STREAM_LEGACY && (device < 0 || at->stream.device == device))
-            ret_identities[n++] = at->stream.identity;
+        if (at->stream.handle == CU_STREAM_LEGACY && (device < 0 || at->stream.device == device)
+                && at->stream.identity > after && (!next || at->stream.identity < next))
+            next = at->stream.identity;
     lock_drop(&contexts_lock);
-    return n;
+    return next;
 }
 
 /* After the count was raised: from here on frees see to it themselves. */
 static void let_meet(int device)
 {
-    uint64_t identities[CONTEXTS_MAX];
-    size_t n = meet ? list_defaults(device, identities, CONTEXTS_MAX) : 0;
+    uint64_t identity = 0;
 
     guard_push();
-    for (size_t i = 0; i < n; i++)
-        meet(identities[i]);
+    while (meet && (identity = next_default(device, identity)) != 0)
+        meet(identity);
     guard_pop();
 }
 

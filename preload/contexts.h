@@ -40,7 +40,6 @@
 #endif
 
 enum {
-    CONTEXTS_MAX = 256, /* alive at one time */
     DEVICES_MAX = 64,
 };
 
@@ -67,8 +66,8 @@ bool context_of_generation(uint64_t generation, struct context *ret_context);
  * generation of that one, with no lock held. Driver calls may be made. Set once, when life starts. */
 void context_on_lost(void (*on_lost)(uint64_t generation));
 
-/* All that are alive, at most max; returns how many were written. */
-size_t context_list(struct context *ret_contexts, size_t max);
+/* The one that is alive with the next greater generation, in any number of them; `after` 0 = the first. False: there is none. */
+bool context_next(uint64_t after, struct context *ret_context);
 
 /* A context is dead or about to die: it is known no more, and its streams neither. Waits for calls of ours that name it.
  * Returns its generation, 0 = unknown. */

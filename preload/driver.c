@@ -103,15 +103,14 @@ static bool has_ended(uint64_t generation)
 /* Any living context of the device will do for a question about it. */
 static int enter_device(int device, struct context_use *ret_use)
 {
-    struct context list[CONTEXTS_MAX];
-    size_t n = context_list(list, CONTEXTS_MAX);
+    struct context context = {.generation = 0};
     int r = -ENOENT;
 
-    for (size_t i = 0; i < n && r != 0; i++) {
-        if (list[i].device != device)
+    while (r != 0 && context_next(context.generation, &context)) {
+        if (context.device != device)
             continue;
         context_leave(ret_use); /* of one that has ended meanwhile, or whose device is broken */
-        r = context_enter(list[i].generation, ret_use);
+        r = context_enter(context.generation, ret_use);
     }
     return r;
 }
@@ -605,13 +604,19 @@ static int drain(uint64_t context)
     return r;
 }
 
+/* The driver has no event for all work of a context, or refused it here. */
+static bool is_drained(uint64_t generation)
+{
+    return !REAL_HAS(cuCtxRecordEvent) || atomic_load(&refused_context) == generation;
+}
+
 /* One context's part of a fence: an event behind all its work. -EOPNOTSUPP: it has to be drained instead. */
 static int fence_one(struct fence *fence, const struct context *context)
 {
     struct event *event;
     int r;
 
-    if (!REAL_HAS(cuCtxRecordEvent) || atomic_load(&refused_context) == context->generation)
+    if (is_drained(context->generation))
         return -EOPNOTSUPP;
     r = event_new(context->generation, &event);
     if (r != 0)
@@ -628,49 +633,53 @@ static int fence_one(struct fence *fence, const struct context *context)
     return 0;
 }
 
-/* Contexts that a fence has to wait for. */
-struct drains {
-    uint64_t context[CONTEXTS_MAX];
-    size_t count;
-};
-
-static int fence_each(struct fence *fence, struct drains *drains)
+/* An event for each context; for those that get none by a drain, *ret_drains is set. */
+static int fence_each(struct fence *fence, bool *ret_drains)
 {
-    struct context list[CONTEXTS_MAX];
-    size_t n = context_list(list, CONTEXTS_MAX);
+    struct context context = {.generation = 0};
 
-    for (size_t i = 0; i < n; i++) {
-        int r = fence_one(fence, &list[i]);
+    while (context_next(context.generation, &context)) {
+        int r = fence_one(fence, &context);
 
         if (backend_is_capture_error(r))
             return -EBUSY;
         if (r == -EOPNOTSUPP)
-            drains->context[drains->count++] = list[i].generation;
+            *ret_drains = true;
         else if (r == -ENOENT || is_gone(r))
-            r = has_ended(list[i].generation) ? 0 : -EBUSY;
+            r = has_ended(context.generation) ? 0 : -EBUSY;
         if (r != 0 && r != -EOPNOTSUPP)
             return r;
     }
     return 0;
 }
 
+static int drain_each(void)
+{
+    struct context context = {.generation = 0};
+    int r = 0;
+
+    while (r == 0 && context_next(context.generation, &context))
+        if (is_drained(context.generation))
+            r = drain(context.generation);
+    return r;
+}
+
 /* All contexts but those that are being ended. -EBUSY: more ends have begun than these, so that one with work may be left out. */
 static int fence_beside(SELF, uint64_t endings, uint64_t *ret_fence)
 {
-    struct drains drains;
+    bool drains = false;
     struct fence *fence;
     struct quiet quiet;
     int r;
 
     if (!gate_fence_enter())
         return -EBUSY;
-    drains.count = 0;
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
     r = fence ? fence_each(fence, &drains) : -ENOMEM;
     gate_fence_leave();
-    for (size_t i = 0; i < drains.count && r == 0; i++)
-        r = drain(drains.context[i]);
+    if (r == 0 && drains)
+        r = drain_each();
     if (r == 0 && context_ends() != endings)
         r = -EBUSY;
     r = quiet_end(&quiet, r);
@@ -1136,13 +1145,15 @@ static void unpin_hosts_of(uint64_t context)
 /* A primary context, which lives longest, or any other. */
 static uint64_t lasting_context(void)
 {
-    struct context list[CONTEXTS_MAX];
-    size_t n = context_list(list, CONTEXTS_MAX);
+    struct context context = {.generation = 0};
+    uint64_t first = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (context_primary(list[i].device) == list[i].handle)
-            return list[i].generation;
-    return n ? list[0].generation : 0;
+    while (context_next(context.generation, &context)) {
+        if (context_primary(context.device) == context.handle)
+            return context.generation;
+        first = first ? first : context.generation;
+    }
+    return first;
 }
 
 /* *ret_context 0: it is pageable, since the driver registers nothing. */

@@ -436,14 +436,17 @@ uint64_t __wrap_gate_next(uint64_t after)
     return known < __real_gate_captures() ? GATE_UNLISTED : 0;
 }
 
-size_t __real_context_list(struct context *ret_contexts, size_t max);
-size_t __wrap_context_list(struct context *ret_contexts, size_t max);
+bool __real_context_next(uint64_t after, struct context *ret_context);
+bool __wrap_context_next(uint64_t after, struct context *ret_context);
 
-size_t __wrap_context_list(struct context *ret_contexts, size_t max)
+bool __wrap_context_next(uint64_t after, struct context *ret_context)
 {
-    size_t n = __real_context_list(ret_contexts, max);
+    bool found = !(is_off[MUTANT_CONTEXTS] && after) && __real_context_next(after, ret_context);
 
-    return is_off[MUTANT_CONTEXTS] && n > 1 ? 1 : n;
+    while (found && is_off[MUTANT_CONTEXTS]
+            && ret_context->device != 0) /* one of the first device */
+        found = __real_context_next(ret_context->generation, ret_context);
+    return found;
 }
 
 int __real_backend_synchronise(uint64_t context);

@@ -246,6 +246,39 @@ static int reuses_beside_an_end(CUcontext context, CUdeviceptr *ret_old)
     return same;
 }
 
+enum {
+    MANY = 300
+};
+
+/* However many contexts there are: work of the last one is awaited like that of the first. */
+TEST(r01_fences_cover_any_number_of_contexts)
+{
+    CUcontext contexts[MANY];
+    unsigned char byte = 0;
+    CUdeviceptr now = 0;
+    CUstream stream;
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    ptr = alloc(4 * MB);
+    REQUIRE_EQ(cu->cuMemsetD8_v2(ptr, 0, 4 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    for (int i = 0; i < MANY; i++)
+        REQUIRE_EQ(cu->cuCtxCreate_v2(&contexts[i], 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 1, 4 * MB, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    for (int i = 0; i < 8 && now != ptr; i++)
+        now = alloc(4 * MB);
+    if (now == ptr) { /* so the work is done, because it was waited for */
+        REQUIRE_EQ(cu->cuMemcpyDtoH_v2(&byte, ptr, 1), CUDA_SUCCESS);
+        CHECK_EQ(byte, 1);
+    }
+}
+
 /* A context without work is nobody's concern. */
 TEST(r01_r26_the_end_of_an_idle_context_holds_nothing_up)
 {

@@ -121,9 +121,9 @@ TEST(a_context_that_is_used_goes_when_the_use_is_over)
     REQUIRE_EQ(context_here(&context), 0);
     REQUIRE_EQ(context_enter(context.generation, &use), 0);
     context_leave(&use);
-    CHECK_EQ(context_list(&context, 1), 1);
+    CHECK(context_next(0, &context));
     CHECK_EQ(context_forget(context.handle), context.generation);
-    CHECK_EQ(context_list(&(struct context){0}, 1), 0);
+    CHECK(!context_next(0, &(struct context){0}));
     CHECK(!context_of_generation(context.generation, &context));
     CHECK_EQ(context_enter(context.generation, &use), -ENOENT);
     CHECK_EQ(context_forget(context.handle), 0);
