@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/contexts.h"
 
+#include "preload/bounds.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
@@ -680,8 +681,12 @@ static uint16_t next_number(CUstream handle, int device)
 {
     if (is_default(handle))
         return 1;
-    if (device < 0 || device >= DEVICES_MAX || numbered[device] >= UINT16_MAX - 1)
+    if (device < 0 || device >= DEVICES_MAX)
         return 0;
+    if (numbered[device] >= NUMBERS_MAX) {
+        bounds_reached(BOUNDS_NUMBERS);
+        return 0;
+    }
     return (uint16_t)(++numbered[device] + 1);
 }
 
@@ -725,6 +730,8 @@ static int add_stream(
 
     lock_take(&contexts_lock);
     entry = streams.count < STREAMS_MAX ? table_add(&streams, identity) : NULL;
+    if (!entry)
+        bounds_reached(BOUNDS_STREAMS);
     if (entry && !entry->stream.handle) { /* no other thread was here first */
         entry->stream.handle = handle;
         entry->stream.context = owner->generation;

@@ -41,6 +41,8 @@
 
 enum {
     DEVICES_MAX = 64,
+    /* streams of a device in a run that have numbers of their own (tag.stream) */
+    NUMBERS_MAX = 65534,
 };
 
 /* A context that is alive. */

@@ -3,6 +3,7 @@
 
 #include "preload/async.h"
 #include "preload/backend.h"
+#include "preload/bounds.h"
 #include "preload/bring.h"
 #include "preload/bypass.h"
 #include "preload/coverage.h"
@@ -427,6 +428,18 @@ static void tell_no_range(void)
     dispatch_told(capture_note(1, text));
 }
 
+/* Bounds that were reached: a line each, and a note in the report (bounds.def). */
+static void tell_bounds(void)
+{
+    const char *line;
+
+    while (__builtin_expect(atomic_load_explicit(&bounds_waiting, memory_order_relaxed) != 0, 0)
+            && (line = bounds_news()) != NULL) {
+        msg_warn("%s", line);
+        dispatch_told(capture_note(1, line));
+    }
+}
+
 /* Mapped memory of two devices: copies between them do not find their way by the address alone (R85). */
 static void note_device(int device)
 {
@@ -444,6 +457,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
+    tell_bounds();
     note_device(device);
     if (request->counted)
         request->tag = *request->counted;
@@ -457,6 +471,10 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     r = ask_pool(request, &outcome);
     if (r == -ENOTSUP)
         tell_no_range();
+    if (r == -ENOMEM)
+        bounds_reached(BOUNDS_RECORDS);
+    if (r == -EINVAL && device >= DEVICES_MAX)
+        bounds_reached(BOUNDS_DEVICES);
     if (r < 0)
         return r;
     if (r > 0) {

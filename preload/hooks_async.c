@@ -5,6 +5,7 @@
  */
 #include "preload/async.h"
 #include "preload/backend.h"
+#include "preload/bounds.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
@@ -117,13 +118,16 @@ static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* from these */
 static void remember_spilled(uint64_t id)
 {
     uint64_t none;
+    int i;
 
-    for (int i = 0; i < SPILLED_MAX; i++) {
+    for (i = 0; i < SPILLED_MAX; i++) {
         none = 0;
         if (atomic_load_explicit(&spilled_id[i], memory_order_relaxed) == id
                 || atomic_compare_exchange_strong(&spilled_id[i], &none, id))
             break;
     }
+    if (i == SPILLED_MAX)
+        bounds_reached(BOUNDS_SPILLED);
     atomic_store_explicit(&spilled, true, memory_order_relaxed);
 }
 

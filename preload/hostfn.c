@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/hostfn.h"
 
+#include "preload/bounds.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
@@ -19,12 +20,12 @@ struct record {
 };
 
 enum {
-    KEPT_MAX = 1 << 22,
+    HOSTFN_KEPT_MAX = 1 << 22,
 };
 
 static bool same_record(uint32_t number, const void *key);
 FORKLOCK(kept_lock);
-static struct catalog kept = CATALOG_OF(struct record, KEPT_MAX, same_record);
+static struct catalog kept = CATALOG_OF(struct record, HOSTFN_KEPT_MAX, same_record);
 
 static bool same_record(uint32_t number, const void *key)
 {
@@ -106,6 +107,8 @@ struct hostfn hostfn_kept(CUhostFn fn, CUstreamCallback callback, void *data)
 
     if (fn || callback)
         number = catalog_number(&kept, &kept_lock, site_hash(&like, sizeof like, 0), &like);
+    if (!number && (fn || callback))
+        bounds_reached(BOUNDS_HOSTFN);
     if (!number)
         return as_it_is(fn, callback, data);
     return (struct hostfn){fn ? run_kept : NULL, callback ? run_kept_callback : NULL,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts that end with many streams: what the end costs, counted in looks at the table of streams. */
 #include "alloc/table.h"
+#include "preload/bounds.h"
 #include "preload/contexts.h"
 #include "preload/resolve.h"
 #include "tests/check.h"
@@ -135,7 +136,9 @@ TEST(as_many_streams_as_there_is_room_for)
 
     start();
     use_streams(4, STREAMS_MAX);
+    CHECK(!bounds_news());
     CHECK_EQ(stream_here(stream_of(4, STREAMS_MAX + 1), false, &stream), -ENOSPC);
+    CHECK(bounds_news() != NULL); /* it is said */
     stream_forget(stream_identity(stream_of(4, 7)));
     CHECK_EQ(stream_here(stream_of(4, STREAMS_MAX + 1), false, &stream), 0);
     CHECK_EQ(stream_here(stream_of(4, 7), false, &stream), -ENOSPC);
