@@ -504,12 +504,42 @@ static bool add_structure(struct maker *m, struct text type)
     return true;
 }
 
+/*
+ * The closure of PyTorch's gather and scatter (2.15): an offset calculator for three tensors, then the addresses of the
+ * index, of the result and of the source, with numbers between them. What the calculator does not use is not
+ * initialised, so no other word counts. Elements have a size and no type: those of 8 bytes may be an index.
+ */
+static bool add_gather(struct maker *m)
+{
+    struct type type = {.kind = SIM_DIGEST_FLOATS};
+    struct text list;
+
+    if (!find(m->name, "_scatter_gather_elementwise_kernel") || m->param->size < 664
+            || m->param->size > 720 || !template_list(m->name, "OpaqueType", &list))
+        return false;
+    type.size = (uint32_t)strtoul(list.at, NULL, 10);
+    if (type.size == 1 || type.size == 8)
+        type.kind = type.size == 1 ? SIM_DIGEST_BYTES : SIM_DIGEST_LONGS;
+    (void)add_word(m, m->param->offset + 608, SIM_ROLE_READ, false);
+    add_write(m, m->param->offset + 632, false, type);
+    (void)add_word(m, m->param->offset + 656, SIM_ROLE_READ, false);
+    return true;
+}
+
+/* vectorized_gather_kernel(char *result, char *source, index *...): no type is const, and only the first is written. */
+static bool is_source_of_gather(const struct maker *m)
+{
+    return find(m->name, "vectorized_gather_kernel") && m->param != m->kernel->params;
+}
+
 /* One parameter whose type is known by name. */
 static void add_param(struct maker *m, struct text type)
 {
     const struct type *known = type_of(type);
 
-    if (type.length && type.at[type.length - 1] == '*') {
+    if (type.length && type.at[type.length - 1] == '*' && is_source_of_gather(m)) {
+        (void)add_word(m, m->param->offset, SIM_ROLE_READ, true);
+    } else if (type.length && type.at[type.length - 1] == '*') {
         add_pointer(m, type);
     } else if (known) {
         add_word(m, m->param->offset, SIM_ROLE_NUMBER, true)->size =
@@ -517,7 +547,7 @@ static void add_param(struct maker *m, struct text type)
     } else if (begins(type, "at::native::FillFunctor<") && m->param->size <= 16) {
         m->guess->fill_offset = (int)m->param->offset;
         m->guess->fill_size = m->param->size;
-    } else if (!add_structure(m, type)) {
+    } else if (!add_gather(m) && !add_structure(m, type)) {
         add_words(m, m->param->offset, m->param->offset + m->param->size);
     }
 }

@@ -4,6 +4,13 @@
 
 #include <dlfcn.h>
 
+/* PyTorch's gather of elements of 4 bytes, and of whole rows. */
+#define GATHER                                                               \
+    "_ZN2at6native34_scatter_gather_elementwise_kernelILi128ELi8EZNS0_36_cu" \
+    "da_scatter_gather_internal_kernelILb0ENS0_10OpaqueTypeILi4EEElEclINS0_" \
+    "12TensorAssignEEEvRNS_14TensorIteratorElllRKT_EUliE_EEviT1_"
+#define ROWS_GATHER "_ZN2at6native24vectorized_gather_kernelILi16EiEEvPcS2_PT0_illllb"
+
 static const char ptx[] =
         ".version 8.0\n.target sm_80\n.address_size 64\n"
         ".visible .entry typeless(.param .u64 .ptr a, .param .u64 n) { ret; }\n"
@@ -27,6 +34,10 @@ static const char ptx[] =
         /* cat(float *, CatArrInputTensorMetadata<float, unsigned, 3, 1>) */
         ".visible .entry _ZN2at6native12_GLOBAL__N_13catINS1_25CatArrInputTensorMetadataIfjLi3E"
         "Li1EEEEEvPfT_(.param .u64 a, .param .align 8 .b8 b[32]) { ret; }\n"
+        ".visible .entry " GATHER "(.param .u32 n, .param .align 8 .b8 c[688]) { ret; }\n"
+        ".visible .entry " ROWS_GATHER
+        "(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 d,\n"
+        "    .param .u64 e, .param .u64 f, .param .u64 g, .param .u64 h, .param .u8 i) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -219,6 +230,45 @@ TEST(a_block_of_any_size_holds_the_same_digest)
         CU(cuMemcpyDtoH_v2(&sums[i], sum[i], sizeof(sums[i])));
     }
     CHECK(sums[0] == sums[1]);
+}
+
+/* The result is not what stood there before, whatever a former tenant left, and says what was gathered. */
+TEST(a_gather_writes_its_result_and_reads_the_rest)
+{
+    uint64_t closure[86] = {0};
+    CUdeviceptr source, index, result[2];
+    float got[2], before, after;
+    int n = 1;
+    void *params[] = {&n, closure};
+
+    set_up();
+    source = born(512);
+    index = born(512);
+    CU(add(source, source, source, 1));
+    CU(add(source, source, index, 1));
+    for (int i = 0; i < 2; i++) {
+        result[i] = born(512);
+        CU(cuMemsetD32_v2(result[i], (unsigned)i, 128)); /* as a former tenant left it */
+        closure[608 / 8] = index;
+        closure[632 / 8] = result[i];
+        closure[656 / 8] = source;
+        CU(launch(GATHER, NULL, params));
+        CU(cuMemcpyDtoH_v2(&got[i], result[i], sizeof(got[i])));
+    }
+    CHECK(got[0] == got[1] && got[0] != 0);
+    CU(add(index, index, source, 1));
+    CU(launch(GATHER, NULL, params));
+    CU(cuMemcpyDtoH_v2(&after, result[1], sizeof(after)));
+    CHECK(after != got[1]);
+
+    long long numbers[4] = {0};
+    char flag = 0;
+    void *rows[] = {&result[0], &source, &index, &n, &numbers[0], &numbers[1], &numbers[2],
+            &numbers[3], &flag};
+    CU(cuMemcpyDtoH_v2(&before, source, sizeof(before)));
+    CU(launch(ROWS_GATHER, NULL, rows));
+    CU(cuMemcpyDtoH_v2(&after, source, sizeof(after)));
+    CHECK(before == after);
 }
 
 TEST(of_a_list_of_results_as_many_are_written_as_there_are_blocks)
