@@ -42,8 +42,9 @@ bool backend_is_idle(uint64_t generation);
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */
 int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count);
 
-/* The same for the private heaps of a device (R30). */
-void backend_apply_peer(int device, int accessor, bool enabled);
+/* The same for the private heaps of a device, after a context has got access to another one's memory, or has given it up (R30). */
+struct context;
+void backend_apply_peer(const struct context *from, const struct context *to, bool enabled);
 
 /* The context is dead: its events are not to be asked any more. */
 void backend_context_gone(uint64_t context);

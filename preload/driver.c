@@ -476,17 +476,17 @@ int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t 
     return apply(mempool, -1, descs, count);
 }
 
-void backend_apply_peer(int device, int accessor, bool enabled)
+void backend_apply_peer(const struct context *from, const struct context *to, bool enabled)
 {
     CUmemAccessDesc desc = {.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE};
 
-    mempool_set_peer(device, accessor, enabled);
+    if (!mempool_set_peer(from, to, enabled) || from->device == to->device)
+        return;
     desc.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    desc.location.id = accessor;
+    desc.location.id = from->device;
     if (enabled)
         desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    if (device != accessor)
-        (void)apply(0, device, &desc, 1);
+    (void)apply(0, to->device, &desc, 1);
 }
 
 /* ---- fences --------------------------------------------------------------------------------- */
@@ -1439,6 +1439,7 @@ void backend_context_gone(uint64_t context)
     }
     lock_drop(&events_lock);
     unpin_hosts_of(context);
+    mempool_context_gone(context);
     lock_take(&sides_lock); /* the streams go with it */
     (void)table_remove(&sides, table_find(&sides, context));
     lock_drop(&sides_lock);

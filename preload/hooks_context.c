@@ -218,7 +218,7 @@ static void peer(CUcontext peer_context, bool enabled)
         return;
     context_note(peer_context);
     if (context_of_handle(peer_context, &there))
-        backend_apply_peer(there.device, here.device, enabled);
+        backend_apply_peer(&here, &there, enabled);
 }
 
 HOOKROW(cuCtxEnablePeerAccess, (CUcontext context, unsigned int flags), (context, flags),

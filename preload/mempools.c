@@ -5,6 +5,7 @@
 #include "preload/forklock.h"
 #include "preload/resolve.h"
 
+#include "alloc/meta.h"
 #include "alloc/table.h"
 
 #include <errno.h>
@@ -21,8 +22,15 @@ FORKLOCK(mempools_lock);
 /* guarded by mempools_lock: */
 static struct table pools = TABLE_OF(struct entry); /* by id */
 static uint64_t last_id;
-static uint64_t
-        peers[DEVICES_MAX]; /* bit per device that may access the private heaps of this one */
+static struct peering *peerings;
+
+/* A context may access another one's memory. */
+struct peering {
+    struct peering *next;
+    uint64_t from, to; /* generations */
+    int device;        /* whose memory */
+    int accessor;
+};
 
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
 static atomic_uint mempool_changes;               /* of what is current anywhere */
@@ -235,15 +243,56 @@ void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
     lock_drop(&mempools_lock);
 }
 
-void mempool_set_peer(int device, int accessor, bool enabled)
+/* Does any context of `accessor` reach memory of the device? */
+static bool is_peer_locked(int device, int accessor)
 {
-    if (device < 0 || device >= DEVICES_MAX || accessor < 0 || accessor >= DEVICES_MAX)
-        return;
+    const struct peering *at = peerings;
+
+    while (at && (at->device != device || at->accessor != accessor))
+        at = at->next;
+    return at != NULL;
+}
+
+/* Those of a context (0: of any) to another one (0: to any). */
+static void end_peerings_locked(uint64_t from, uint64_t to)
+{
+    struct peering **link = &peerings;
+
+    while (*link) {
+        struct peering *at = *link;
+
+        if ((from && at->from != from) || (to && at->to != to)) {
+            link = &at->next;
+            continue;
+        }
+        *link = at->next;
+        meta_put(at, sizeof *at);
+    }
+}
+
+bool mempool_set_peer(const struct context *from, const struct context *to, bool enabled)
+{
+    struct peering *made = enabled ? meta_get(sizeof *made) : NULL;
+    bool was, is;
+
     lock_take(&mempools_lock);
-    if (enabled)
-        peers[device] |= UINT64_C(1) << accessor;
-    else
-        peers[device] &= ~(UINT64_C(1) << accessor);
+    was = is_peer_locked(to->device, from->device);
+    end_peerings_locked(from->generation, to->generation);
+    if (made) {
+        *made = (struct peering){
+                peerings, from->generation, to->generation, to->device, from->device};
+        peerings = made;
+    }
+    is = is_peer_locked(to->device, from->device);
+    lock_drop(&mempools_lock);
+    return was != is || (enabled && !made); /* without memory for it, it lasts */
+}
+
+void mempool_context_gone(uint64_t generation)
+{
+    lock_take(&mempools_lock);
+    end_peerings_locked(generation, 0);
+    end_peerings_locked(0, generation);
     lock_drop(&mempools_lock);
 }
 
@@ -280,7 +329,7 @@ size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_
     if (id)
         n += access_of_pool_locked(id, device, ret_descs + n, max - n);
     for (int i = 0; i < DEVICES_MAX && !id && device >= 0 && device < DEVICES_MAX && n < max; i++)
-        if (i != device && (peers[device] >> i & 1))
+        if (i != device && is_peer_locked(device, i))
             ret_descs[n++] = desc_of(i);
     lock_drop(&mempools_lock);
     return n;

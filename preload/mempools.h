@@ -17,6 +17,7 @@
 #ifndef KEDGE_PRELOAD_MEMPOOLS_H
 #define KEDGE_PRELOAD_MEMPOOLS_H
 
+#include "preload/contexts.h"
 #include "preload/cuda_abi.h"
 
 #include <stdatomic.h>
@@ -73,8 +74,14 @@ void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
 /* The program has given a device access to another one's pool, once. */
 extern atomic_bool mempool_has_access;
 
-/* The same for a device's private heaps, after cuCtxEnablePeerAccess (R30). */
-void mempool_set_peer(int device, int accessor, bool enabled);
+/*
+ * Access of one context to another one's memory, which cuCtxEnablePeerAccess gives (R30). Mappings have it by device: a device reaches the
+ * private heaps of another one as long as any context of it was given that. False: nothing has changed for the two devices.
+ */
+bool mempool_set_peer(const struct context *from, const struct context *to, bool enabled);
+
+/* A context has ended, and its access with it. */
+void mempool_context_gone(uint64_t generation);
 
 /* Descriptors for a new mapping: the device itself, then what the program asked for. id 0: a private heap. */
 size_t mempool_access(uint64_t id, int device, CUmemAccessDesc *ret_descs, size_t max);

@@ -292,3 +292,32 @@ TEST(streams_that_have_gone_leave_nothing_behind)
     come_and_go(1500);
     CHECK_LE(resident(), before + 256); /* a megabyte; each stream would leave 14 KiB */
 }
+
+/* ---- peers ---- */
+
+/* Access is given from context to context: one that gives it up takes nothing from another one of its device. */
+TEST(r30_access_to_a_peer_belongs_to_contexts)
+{
+    CUcontext second = NULL;
+    CUcontext peer = NULL;
+    CUdeviceptr ptr, later;
+
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "sync=mapped", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&peer, 1), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(peer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(cu->cuCtxSetCurrent(i ? second : cu->context), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxEnablePeerAccess(peer, 0), CUDA_SUCCESS);
+    }
+    REQUIRE_EQ(cu->cuCtxDisablePeerAccess(peer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(peer), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&later, 4 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(ptr, 1, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemsetD8_v2(later, 1, 4 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}

@@ -108,6 +108,7 @@
     X(cuGraphAddNode_v2, "cuGraphAddNode", 12030, 0)                                              \
     X(cuDeviceGetGraphMemAttribute, "cuDeviceGetGraphMemAttribute", 11040, 0)                     \
     X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)                                    \
+    X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0)                                  \
     X(cuMemPoolGetAccess, "cuMemPoolGetAccess", 11020, 0)                                         \
     X(cuMemcpy3DBatchAsync_v2, "cuMemcpy3DBatchAsync", 13000, 0)                                  \
     X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0)                                  \

@@ -62,11 +62,16 @@ void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
     (void)count;
 }
 
-void mempool_set_peer(int device, int accessor, bool enabled)
+bool mempool_set_peer(const struct context *from, const struct context *to, bool enabled)
 {
-    (void)device;
-    (void)accessor;
-    (void)enabled;
+    (void)from;
+    (void)to;
+    return enabled;
+}
+
+void mempool_context_gone(uint64_t generation)
+{
+    (void)generation;
 }
 
 static CUresult called(char letter)
