@@ -77,6 +77,7 @@ struct dense_home {
     bool leaving; /* a hand stands in the call that ends it */
     CUfunction fill;
     int films, blocking_films;
+    bool peer; /* has access to device 1 */
 };
 
 struct dense_block {
@@ -87,6 +88,8 @@ struct dense_block {
     int pool;        /* of the program's own, or -1 */
     uint32_t value;  /* what it holds; 0: unknown */
     bool hashed;     /* a kernel wrote it: its first word is known */
+    bool anchored;   /* a hint would release it, did no graph name it */
+    bool done;       /* freed next: none does any more */
     unsigned graphs; /* that name it, a bit each */
     struct dense_at writer;
     struct dense_clock readers;
@@ -257,6 +260,8 @@ bool act_copy(struct hand *me);
 bool act_memory_info(struct hand *me);
 /* A block of the device, alive; NULL: none found. */
 struct dense_block *block_pick(int device);
+/* A new block of the home's context; NULL: no room. */
+struct dense_block *block_sync(int home, uint64_t bytes);
 bool block_may_write(const struct dense_block *block, const struct flow *flow);
 void block_written(struct dense_block *block, struct dense_at at, uint32_t value);
 uint32_t block_value(void);
@@ -282,6 +287,7 @@ bool act_film_stream_gone(struct hand *me);
 bool act_graph_make(struct hand *me);
 bool act_graph_launch(struct hand *me);
 bool act_graph_drop(struct hand *me);
+bool act_graph_anchored(struct hand *me);
 bool act_crowd_begin(struct hand *me);
 bool act_crowd_end(struct hand *me);
 void graph_drop(int graph);
@@ -298,6 +304,9 @@ bool act_pool_destroy(struct hand *me);
 bool act_pool_trim(struct hand *me);
 bool act_pool_crowd(struct hand *me);
 bool act_home_end(struct hand *me);
+/* Device 1's plain memory by the primary context of device 0, and the second context there that takes and gives up access. */
+bool act_peer(struct hand *me);
+bool home_reaches(int home, const struct dense_block *block);
 bool act_bare(struct hand *me);
 
 /* ---- denseacts.c ---- */

@@ -43,6 +43,8 @@ static struct {
         {5, false, act_graph_make, 0},
         {8, false, act_graph_launch, 0},
         {6, true, act_graph_drop, 0},
+        {5, false, act_graph_anchored, 0},
+        {2, false, act_peer, 0},
         {1, false, act_crowd_begin, 0},
         {1, true, act_crowd_end, 0},
         {3, false, act_pool_make, 0},

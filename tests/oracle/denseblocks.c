@@ -98,7 +98,7 @@ struct dense_block *block_pick(int device)
     for (int tries = 0; tries < 16; tries++) {
         struct dense_block *block = &dense.blocks[dense_pick(DENSE_BLOCKS)];
 
-        if (block->kind != BLOCK_NONE && (device < 0 || block->device == device))
+        if (block->kind != BLOCK_NONE && !block->done && (device < 0 || block->device == device))
             return block;
     }
     return NULL;
@@ -180,24 +180,20 @@ bool act_alloc_stream(struct hand *me)
     return true;
 }
 
-bool act_alloc_sync(struct hand *me)
+struct dense_block *block_sync(int home, uint64_t bytes)
 {
-    int home = dense_chance(60) ? 0 : dense_pick(DENSE_HOMES);
     struct dense_block *block = block_free_entry();
     CUresult result;
 
-    if (!block || !dense_home_is_usable(home) || !flow_is_safe(me)
-            || order_device_is_stalled(dense.homes[home].device))
-        return false;
+    if (!block)
+        return NULL;
     *block = (struct dense_block){
-            .bytes = block_bytes(), .home = home, .device = dense.homes[home].device, .pool = -1};
-    if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
-        return false;
+            .bytes = bytes, .home = home, .device = dense.homes[home].device, .pool = -1};
     dense_home_enter(home);
     result = cu.cuMemAlloc_v2(&block->ptr, block->bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         memory_refused(block->device, block->bytes, "cuMemAlloc");
-        return true;
+        return NULL;
     }
     world_must(result, "cuMemAlloc_v2", __FILE__, __LINE__);
     cu.born(block->ptr, block->bytes, SIMCUDA_NO_STREAM);
@@ -205,14 +201,27 @@ bool act_alloc_sync(struct hand *me)
     COUNT(sync_allocs);
     dense_say("block %d, 0x%llx + %llu, allocated in home %d", (int)(block - dense.blocks),
             block->ptr, (unsigned long long)block->bytes, home);
-    return true;
+    return block;
+}
+
+bool act_alloc_sync(struct hand *me)
+{
+    int home = dense_chance(60) ? 0 : dense_pick(DENSE_HOMES);
+    uint64_t bytes = block_bytes();
+
+    if (!dense_home_is_usable(home) || !flow_is_safe(me)
+            || order_device_is_stalled(dense.homes[home].device))
+        return false;
+    if (dense.small && !memory_fits(dense.homes[home].device, bytes) && dense_chance(70))
+        return false;
+    return block_sync(home, bytes) != NULL;
 }
 
 /* ---- uses ----------------------------------------------------------------------------------- */
 
 static bool block_may_reach(const struct dense_block *block, const struct flow *flow)
 {
-    return dense.homes[flow->home].device == block->device
+    return home_reaches(flow->home, block)
             && (block->kind != BLOCK_SYNC || dense_home_is_usable(block->home));
 }
 
@@ -251,7 +260,7 @@ static struct flow *flow_for(struct hand *me, const struct dense_block *block, b
     struct flow *flow = NULL;
 
     for (int tries = 0; tries < 8; tries++) {
-        flow = flow_pick(me, -1, block->device);
+        flow = flow_pick(me, -1, dense.homes[0].peer ? -1 : block->device);
         if (flow && (write ? block_may_write(block, flow) : block_may_read(block, flow)))
             return flow;
     }
@@ -429,9 +438,18 @@ static void free_on(struct flow *flow, const struct dense_block *block)
         DO(cuMemFreeAsync(block->ptr, handle));
 }
 
+/* One that is not to be used any more, too. */
+static struct dense_block *block_to_free(void)
+{
+    for (int i = 0; i < DENSE_BLOCKS; i++)
+        if (dense.blocks[i].kind != BLOCK_NONE && dense.blocks[i].done && dense_chance(30))
+            return &dense.blocks[i];
+    return block_pick(-1);
+}
+
 bool act_free_stream(struct hand *me)
 {
-    struct dense_block *block = block_pick(-1), dying;
+    struct dense_block *block = block_to_free(), dying;
     struct flow *flow = block && block->kind == BLOCK_STREAM ? flow_for(me, block, true) : NULL;
 
     if (!flow)
@@ -461,7 +479,7 @@ static bool may_free_sync(const struct dense_block *block)
 
 bool act_free_sync(struct hand *me)
 {
-    struct dense_block *block = block_pick(-1), dying;
+    struct dense_block *block = block_to_free(), dying;
     struct dense_clock all;
 
     if (!block || !flow_is_safe(me) || !may_free_sync(block)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/oracle/dense.h"
 
+#include "tests/trainers/include/nvtx.h"
+
 #include <string.h>
 
 enum {
@@ -43,7 +45,10 @@ void graph_drop(int index)
     if (graph->graph)
         DO(cuGraphDestroy(graph->graph));
     for (int i = 0; i < DENSE_BLOCKS; i++)
-        dense.blocks[i].graphs &= ~(1U << index);
+        if (dense.blocks[i].graphs >> index & 1) {
+            dense.blocks[i].graphs &= ~(1U << index);
+            dense.blocks[i].done |= dense.blocks[i].anchored;
+        }
     limbo_without_graph(index);
     *graph = (struct dense_graph){0};
     dense_say("graph %d destroyed", index);
@@ -500,6 +505,93 @@ bool act_graph_make(struct hand *me)
     dense_say("graph %d made", index);
     if (dense_chance(60))
         instantiate(index);
+    return true;
+}
+
+/* ---- a graph that keeps what a hint would release ------------------------------------------ */
+
+enum {
+    ANCHORED = 8388608
+}; /* a hint releases these when the range "P" ends (oracle.py) */
+
+/* By a capture: one that the library can know little of, or one to a graph that has the node already and is spoilt then. */
+static void name_by_capture(struct dense_graph *graph, struct dense_block *block)
+{
+    bool to_own = dense_chance(50);
+    CUgraph made = NULL;
+    CUstream stream;
+
+    DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (to_own) {
+        DO(cuGraphCreate(&graph->graph, 0));
+        (void)add_set(graph, block);
+        DO(cuStreamBeginCaptureToGraph(
+                stream, graph->graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+        if (dense_chance(60))
+            (void)cu.cuStreamSynchronize(stream);
+        (void)cu.cuStreamEndCapture(stream, &made);
+    } else {
+        uint32_t value = block_value();
+        struct flow flow = {.kind = LANE_NONBLOCKING, .handle = stream};
+
+        DO(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        capture_fill(&flow, block, value);
+        graph_add(graph, block, value);
+        DO(cuStreamEndCapture(stream, &graph->graph));
+    }
+    DO(cuStreamDestroy_v2(stream));
+}
+
+static void name_by_node(struct dense_graph *graph, struct dense_block *block)
+{
+    CUgraphNode node;
+
+    DO(cuGraphCreate(&graph->graph, 0));
+    if (dense_chance(30)) {
+        set_host_copy(graph, add_host_copy(graph), block);
+    } else {
+        node = add_set(graph, block);
+        if (dense_chance(30)) {
+            CUgraph clone;
+
+            DO(cuGraphClone(&clone, graph->graph));
+            DO(cuGraphNodeFindInClone(&node, node, clone));
+            DO(cuGraphDestroy(graph->graph));
+            graph->graph = clone;
+        }
+    }
+    if (dense_chance(30))
+        become_child(graph);
+}
+
+bool act_graph_anchored(struct hand *me)
+{
+    struct dense_graph *graph;
+    struct dense_block *block;
+    int index;
+
+    if (!world.anchors || !dense_home_is_usable(0) || !flow_is_safe(me)
+            || order_device_is_stalled(0) || !memory_fits(0, ANCHORED))
+        return false;
+    index = graph_new(0);
+    if (index < 0)
+        return false;
+    graph = &dense.graphs[index];
+    (void)nvtxRangePushA("P");
+    block = block_sync(0, ANCHORED);
+    if (block) {
+        block->anchored = true;
+        if (dense_chance(50))
+            name_by_capture(graph, block);
+        else
+            name_by_node(graph, block);
+        COUNT(anchors);
+        dense_say("graph %d keeps block %d", index, (int)(block - dense.blocks));
+        instantiate(index);
+    } else {
+        graph->used = false;
+    }
+    (void)nvtxRangePop();
     return true;
 }
 

@@ -97,6 +97,48 @@ bool act_pool_crowd(struct hand *me)
     return true;
 }
 
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+bool home_reaches(int home, const struct dense_block *block)
+{
+    return dense.homes[home].device == block->device
+            || (home == 0 && dense.homes[0].peer && block->kind == BLOCK_SYNC && block->home == 2
+                    && dense_home_is_usable(2));
+}
+
+static void take_access(int home)
+{
+    CUresult result;
+
+    dense_home_enter(home);
+    result = cu.cuCtxEnablePeerAccess(dense.homes[2].handle, 0);
+    if (result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        world_must(result, "cuCtxEnablePeerAccess", __FILE__, __LINE__);
+    dense.homes[home].peer = true;
+}
+
+bool act_peer(struct hand *me)
+{
+    (void)me;
+    if (!dense_home_is_usable(2) || dense.stall.n)
+        return false;
+    if (!dense.homes[0].peer) {
+        take_access(0);
+        return true;
+    }
+    if (!dense_home_is_usable(1))
+        return false;
+    if (!dense.homes[1].peer) {
+        take_access(1);
+        return true;
+    }
+    dense_home_enter(1);
+    DO(cuCtxDisablePeerAccess(dense.homes[2].handle));
+    dense.homes[1].peer = false;
+    COUNT(dense_peers);
+    return true;
+}
+
 /* ---- contexts end --------------------------------------------------------------------------- */
 
 /* Nobody else uses it, and nothing of it is waited for. */
@@ -154,6 +196,9 @@ static void home_gone(int home)
 {
     struct dense_clock all = order_of_home(home);
 
+    dense.homes[home].peer = false;
+    if (home == 2)
+        dense.homes[0].peer = dense.homes[1].peer = false;
     order_join(&dense.known, &all);
     for (int i = 0; i < DENSE_FLOWS; i++)
         if (dense.flows[i].home == home)

@@ -75,6 +75,8 @@ static void set_device(uint64_t seed)
     (void)setenv("SIMCUDA_SCHED", schedules[seed % 4], 0);
     (void)setenv("SIMCUDA_LAG", seed % 3 ? "0" : seed % 2 ? "6" : "40", 0);
     (void)setenv("SIMCUDA_DEVICES", "2", 0);
+    if (world.dense && seed % 2)
+        (void)setenv("SIMCUDA_STREAM_IDS", "context", 0);
     if (world.dense)
         (void)setenv("SIMCUDA_MEMORY", seed % 3 ? "4096M" : "512M", 0);
     else

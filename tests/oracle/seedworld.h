@@ -30,7 +30,7 @@
 /* clang-format off */
 #define SEED_DRIVER(X)                                                                             \
     X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuCtxCreate_v2)          \
-    X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxEnablePeerAccess)             \
+    X(cuCtxDestroy_v2) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxEnablePeerAccess) X(cuCtxDisablePeerAccess)            \
     X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuLaunchKernel_ptsz)            \
     X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) X(cuMemFreeAsync)  \
     X(cuMemFreeAsync_ptsz) X(cuMemAllocFromPoolAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy)       \
@@ -144,6 +144,7 @@ enum {
     X(dense_clones) \
     X(dense_children) \
     X(dense_pools) \
+    X(dense_peers) \
     X(dense_orphans) \
     X(dense_pool_crowds) \
     X(dense_ends)
