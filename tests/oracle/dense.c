@@ -79,7 +79,8 @@ void dense_home_open(int index)
     DO(cuModuleGetFunction(&home->fill, module, "kedge_fill"));
     (void)flow_open(index, LANE_LEGACY, -1);
     for (int i = 0; i < DENSE_HANDS - 1; i++)
-        (void)flow_open(index, LANE_THREAD, i);
+        if (!dense.late && dense_chance(60)) /* else it comes late */
+            (void)flow_open(index, LANE_THREAD, i);
     if (dense_chance(60))
         (void)flow_open(index, dense_chance(60) ? LANE_BLOCKING : LANE_NONBLOCKING, -1);
     COUNT(contexts);
@@ -213,6 +214,7 @@ static void open_world(void)
     dense.random = world.seed * 0x2545f4914f6cdd1dU + 77;
     dense.barrier = !getenv("KEDGE_SYNC_FREE") || strcmp(getenv("KEDGE_SYNC_FREE"), "0") != 0;
     dense.acts_left = 60 + dense_pick(80);
+    dense.late = dense_chance(40);
     choose_sizes();
     dense_weigh();
     DO(cuInit(0));

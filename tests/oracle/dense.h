@@ -152,6 +152,7 @@ struct dense_world {
     uint64_t random;
     bool barrier; /* cuMemFree is a barrier for the host (R75) */
     bool small;   /* the device is, and blocks are large */
+    bool late;    /* contexts begin with few streams */
     uint64_t memory;
     uint64_t sizes[3];
     int sizes_count;

@@ -88,16 +88,26 @@ struct flow *flow_open(int home, enum lane_kind kind, int hand)
     return flow;
 }
 
+static bool has_own(const struct hand *me, int home)
+{
+    for (int i = 0; i < DENSE_FLOWS; i++)
+        if (dense.flows[i].state == FLOW_OPEN && dense.flows[i].home == home
+                && dense.flows[i].hand == me->number)
+            return true;
+    return false;
+}
+
 bool act_flow_open(struct hand *me)
 {
     int home = dense_pick(DENSE_HOMES);
     int open = 0;
 
-    (void)me;
     for (int i = 0; i < DENSE_FLOWS; i++)
         open += dense.flows[i].state == FLOW_OPEN;
     if (!dense_home_is_usable(home) || open > 24)
         return false;
+    if (dense_chance(40) && !has_own(me, home))
+        return flow_open(home, LANE_THREAD, me->number) != NULL;
     COUNT(dense_streams);
     return flow_open(home, dense_chance(65) ? LANE_BLOCKING : LANE_NONBLOCKING, -1) != NULL;
 }

@@ -340,13 +340,27 @@ def many(number, first=1, *names):
 # ---- which seed finds what ---------------------------------------------------------------------------------------------------
 
 
-def until_found(arrangement, library, most, **more):
-    """(seeds until one is wrong, what it said), or None: none of so many."""
-    for first in range(1, most + 1, CHUNK):
-        done = look(arrangement, first, min(CHUNK, most + 1 - first), library, **more)
+def said(done):
+    lines = [line for line in done.stdout.splitlines() if re.search(r"wrong: |slow: |ORACLE: |illegal|stale: |\(\d+\)$", line)]
+    return f"status {done.returncode}" + (f", {lines[0].split(': ', 1)[-1][:90]}" if lines else "")
+
+
+def until_wrong(arrangement, library, first, most, **more):
+    """(the first seed of these that is wrong, what it said), or None."""
+    for at in range(first, most + 1, CHUNK):
+        done = look(arrangement, at, min(CHUNK, most + 1 - at), library, **more)
         if done.returncode:
-            lines = [line for line in done.stdout.splitlines() if re.search(r"wrong: |slow: |ORACLE: |illegal|stale: |\(\d+\)$", line)]
-            return failing(done), f"status {done.returncode}, {lines[0][:110] if lines else ''}"
+            return failing(done), said(done)
+    return None
+
+
+def until_found(arrangement, word, most):
+    """The same for a mutant: the first one that is wrong by what is switched off."""
+    first = 1
+    while hit := until_wrong(arrangement, MUTANT, first, most, TEST_KEDGE_MUTATE=word):
+        if look(arrangement, hit[0], 1, LIBRARY).returncode == 0:
+            return hit
+        first = hit[0] + 1
     return None
 
 
@@ -356,15 +370,14 @@ def words_of_mutants():
 
 
 def found(*words):
-    """A line for each mutant: the arrangement, the first seed that is wrong, and how."""
+    """The rows of found.txt: for each mutant the arrangement, the first seed that is wrong, and how."""
     most = 2000
     if "--most" in words:
         most = int(words[words.index("--most") + 1])
         words = words[:words.index("--most")]
-    needs(PROGRAM, MUTANT)
+    needs(PROGRAM, MUTANT, LIBRARY)
     for name in ARRANGEMENTS:
         beside(name)
-    print(f"{'mutant':16} {'arrangement':13} {'seeds':>6}  what it said", flush=True)
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as workers:
         for line in workers.map(lambda word: found_line(word, most), words or words_of_mutants()):
             print(line, flush=True)
@@ -373,18 +386,18 @@ def found(*words):
 def found_line(word, most):
     """The arrangement that needs fewest seeds; in steps, so that one that never finds it costs no more than the others."""
     names = FOUND_IN.get(word, DENSE)
-    for limit in itertools.takewhile(lambda limit: limit < 2 * most, (20 * 4 ** i for i in itertools.count())):
-        hits = [(hit[0], name, hit[1]) for name in names if (hit := until_found(name, MUTANT, min(limit, most), TEST_KEDGE_MUTATE=word))]
+    for limit in itertools.takewhile(lambda limit: limit < 4 * most, (20 * 4 ** i for i in itertools.count())):
+        hits = [(hit[0], name, hit[1]) for name in names if (hit := until_found(name, word, min(limit, most)))]
         if hits:
-            seed, name, said = min(hits)
-            return f"{word:16} {name:13} {seed:6}  {said}"
+            seed, name, how = min(hits)
+            return f"{word:16} {name:13} {seed:6}  {how}"
     return f"{word:16} {'-':13} {'-':>6}  none of {most} seeds of {', '.join(names)}"
 
 
 def first_wrong(library, most="400"):
     """What an unmended library needs."""
     for name in DENSE:
-        hit = until_found(name, pathlib.Path(library), int(most))
+        hit = until_wrong(name, pathlib.Path(library), 1, int(most))
         print(f"{name:13} {hit[0] if hit else '-':>6}  {hit[1] if hit else f'none of {most}'}", flush=True)
 
 
