@@ -144,7 +144,7 @@ bool act_flow_close(struct hand *me)
 /* More streams than a number of 16 bits has room for, each with a block; rare, for it takes a second. */
 bool act_churn(struct hand *me)
 {
-    int count = dense_chance(2) ? 66000 : 40;
+    int count = dense.away < 0 && dense_chance(2) ? 66000 : 40;
     CUdeviceptr ptr;
     CUstream stream;
 

@@ -124,9 +124,9 @@ def look(arrangement, first, number, library, **more):
     if library:
         changes |= beside(arrangement) | {"LD_PRELOAD": library, "KEDGE_TRACE": "off"}
     done = run(PROGRAM, *arguments, first, number, rc=None, timeout=3600, **changes)
-    for _ in range(2):
+    for _ in range(2 if number == 1 else 0):
         if done.returncode == SLOW:
-            done = run(PROGRAM, *arguments, failing(done), 1, rc=None, timeout=3600, **changes)
+            done = run(PROGRAM, *arguments, first, 1, rc=None, timeout=3600, **changes)
     return done
 
 
@@ -151,6 +151,10 @@ def piece(arrangement, first, number, library, recorded=False):
         figures.unlink(missing_ok=True)
         changes["TEST_KEDGE_FIGURES"] = figures
     done = run(PROGRAM, *arguments, first, number, rc=None, timeout=3600, **changes)
+    while done.returncode == SLOW and look(arrangement, failing(done), 1, library).returncode == 0:
+        number -= failing(done) + 1 - first # a busy machine: on with the next one
+        first = failing(done) + 1
+        done = run(PROGRAM, *arguments, first, number, rc=None, timeout=3600, **changes)
     if done.returncode != 0:
         fail(f"{arrangement}, seeds from {first}, {library.name if library else 'natively'}: exit {done.returncode}\n"
              + done.stdout[-5000:])
@@ -307,7 +311,8 @@ def until_end(job):
         if not re.search(r"^seed \d+ ended with status", done.stdout, re.M):
             wrong.append((first, done.returncode, done.stdout[-1000:]))
             break
-        wrong.append((failing(done), done.returncode, done.stdout[-2500:]))
+        if done.returncode != SLOW or look(arrangement, failing(done), 1, library, **more).returncode:
+            wrong.append((failing(done), done.returncode, done.stdout[-2500:]))
         first = failing(done) + 1
     return arrangement, total, wrong
 
@@ -348,9 +353,14 @@ def said(done):
 def until_wrong(arrangement, library, first, most, **more):
     """(the first seed of these that is wrong, what it said), or None."""
     for at in range(first, most + 1, CHUNK):
-        done = look(arrangement, at, min(CHUNK, most + 1 - at), library, **more)
-        if done.returncode:
-            return failing(done), said(done)
+        end = min(at + CHUNK, most + 1)
+        while at < end:
+            done = look(arrangement, at, end - at, library, **more)
+            if done.returncode == 0:
+                break
+            if done.returncode != SLOW or look(arrangement, failing(done), 1, library, **more).returncode:
+                return failing(done), said(done)
+            at = failing(done) + 1
     return None
 
 
