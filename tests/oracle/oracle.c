@@ -29,7 +29,7 @@
 
 enum {
     PATIENCE = 60, /* seconds for a seed */
-    DENSE_PATIENCE = 30,
+    DENSE_PATIENCE = 20,
     HANGS = 99,
 };
 
