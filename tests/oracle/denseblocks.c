@@ -81,7 +81,8 @@ void memory_refused(int device, uint64_t bytes, const char *call)
 {
     dense_say("%s of %llu bytes refused, %llu taken", call, (unsigned long long)bytes,
             (unsigned long long)memory_taken(device));
-    if (memory_fits(device, bytes))
+    if (!graph_films()
+            && memory_fits(device, bytes)) /* R10, R82: what is pending stays so beside a capture */
         dense_wrong(call, CUDA_ERROR_OUT_OF_MEMORY, CUDA_SUCCESS);
     COUNT(full_devices);
 }

@@ -296,6 +296,10 @@ def r91_ten_thousand_dense_worlds_are_legal_natively():
     dense_natively(10000)
 
 
+def r01_r92_dense_worlds():
+    floors(seeds([(name, 6040, 40, LIBRARY) for name in DENSE]), DENSE_FLOORS)
+
+
 # ---- many seeds --------------------------------------------------------------------------------------------------------------
 
 
@@ -426,4 +430,4 @@ if __name__ == "__main__":
          r56_hints_keep_tenants_apart, r66_r89_blocks_that_go_out_and_come_in_keep_what_they_have,
          r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams, r91_dense_worlds_are_legal_natively,
-         r91_ten_thousand_dense_worlds_are_legal_natively)
+         r91_ten_thousand_dense_worlds_are_legal_natively, r01_r92_dense_worlds)
