@@ -79,7 +79,8 @@ bool act_pool_crowd(struct hand *me)
         crowd_end();
         return true;
     }
-    if (!flow || !flow->handle)
+    /* some of these requests fail on a small device, each after its own short wait (R104) */
+    if (!flow || !flow->handle || (dense.small && dense.stall.n))
         return false;
     dense_home_enter(flow->home);
     handle = flow->handle;
