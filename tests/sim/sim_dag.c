@@ -54,6 +54,17 @@ static int free_leftovers(struct CUgraphExec_st *exec, struct CUstream_st *strea
     return 0;
 }
 
+/* The memory that the launch needs, before anything of it is put anywhere. */
+static int back(const struct CUgraphExec_st *exec)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < exec->count; i++)
+        if (exec->items[i].memory)
+            r = sim_graphmem_back(exec->items[i].memory->piece);
+    return r;
+}
+
 static bool allocates(const struct CUgraphExec_st *exec, uint64_t addr)
 {
     for (unsigned i = 0; i < exec->count; i++)
@@ -253,6 +264,8 @@ static int launch(struct CUstream_st *stream, CUgraphExec exec)
     if (r == 0)
         r = check(exec);
     if (r == 0)
+        r = back(exec);
+    if (r == 0)
         r = free_leftovers(exec, stream);
     if (r)
         return r;
@@ -272,7 +285,7 @@ static int launch(struct CUstream_st *stream, CUgraphExec exec)
 
 static int upload(CUgraphExec exec)
 {
-    return sim_handle_is(exec, SIM_KIND_EXEC) ? 0 : CUDA_ERROR_INVALID_VALUE;
+    return sim_handle_is(exec, SIM_KIND_EXEC) ? back(exec) : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIM_STREAM_CALL(

@@ -11,14 +11,30 @@
 static cuuint64_t graph_used[SIMCUDA_MAX_DEVICES], graph_used_high[SIMCUDA_MAX_DEVICES];
 static cuuint64_t graph_reserved[SIMCUDA_MAX_DEVICES], graph_reserved_high[SIMCUDA_MAX_DEVICES];
 
-void sim_graphmem_close(struct sim_piece *piece)
+static struct sim_piece *pieces; /* of all graphs */
+
+static void take_back(struct sim_piece *piece)
 {
     uint64_t bytes = sim_round(piece->size, SIM_GRANULE);
 
+    if (!piece->backed)
+        return;
+    piece->backed = false;
     sim_va_drop(piece->addr, bytes);
-    sim_va_give(piece->addr, bytes);
     sim_device_drop(piece->device, bytes);
     graph_reserved[piece->device] -= bytes;
+}
+
+void sim_graphmem_close(struct sim_piece *piece)
+{
+    take_back(piece);
+    sim_va_give(piece->addr, sim_round(piece->size, SIM_GRANULE));
+    if (piece->prev)
+        piece->prev->next = piece->next;
+    else
+        pieces = piece->next;
+    if (piece->next)
+        piece->next->prev = piece->prev;
     sim_ledger_remove(piece->block);
     sim_pool_token_put(piece->token);
     free(piece);
@@ -31,28 +47,41 @@ void sim_graphmem_unuse(const struct sim_piece *piece)
 
 int sim_graphmem_open(int device, uint64_t size, struct sim_piece **ret_piece, uint64_t *ret_addr)
 {
-    uint64_t bytes = sim_round(size, SIM_GRANULE);
+    uint64_t addr = sim_va_take(sim_round(size, SIM_GRANULE), SIM_GRANULE);
     struct sim_piece *piece;
-    uint64_t addr;
-    int r = sim_device_hold(device, bytes);
 
-    if (r)
-        return r;
-    addr = sim_va_take(bytes, SIM_GRANULE);
-    if (!addr || sim_va_back(addr, bytes)) {
-        sim_device_drop(device, bytes);
+    if (!addr)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     piece = sim_new(sizeof(*piece));
     piece->addr = addr;
     piece->size = size;
     piece->device = device;
+    piece->next = pieces;
+    if (pieces)
+        pieces->prev = piece;
+    pieces = piece;
     sim_pool_register(piece);
+    *ret_piece = piece;
+    *ret_addr = addr;
+    return 0;
+}
+
+int sim_graphmem_back(struct sim_piece *piece)
+{
+    uint64_t bytes = sim_round(piece->size, SIM_GRANULE);
+    int device = piece->device;
+    int r = piece->backed ? 0 : sim_device_hold(device, bytes);
+
+    if (r || piece->backed)
+        return r;
+    if (sim_va_back(piece->addr, bytes)) {
+        sim_device_drop(device, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    piece->backed = true;
     graph_reserved[device] += bytes;
     if (graph_reserved_high[device] < graph_reserved[device])
         graph_reserved_high[device] = graph_reserved[device];
-    *ret_piece = piece;
-    *ret_addr = addr;
     return 0;
 }
 
@@ -130,7 +159,14 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
     return sim_leave(&call, r);
 }
 
-/* Memory of living graphs keeps its pages, so there is nothing to trim; the device must exist. */
+/* What no launch uses now gets its bytes again at the next one. */
+static void trim(CUdevice device)
+{
+    for (struct sim_piece *piece = pieces; piece; piece = piece->next)
+        if (piece->device == device && sim_pool_is_freed(piece))
+            take_back(piece);
+}
+
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
     struct sim_call call;
@@ -138,5 +174,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 
     if (r == 0 && (device < 0 || device >= sim_config.devices))
         r = CUDA_ERROR_INVALID_DEVICE;
+    if (r == 0)
+        trim(device);
     return sim_leave(&call, r);
 }

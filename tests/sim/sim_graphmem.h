@@ -2,8 +2,10 @@
 /*
  * sim_graphmem.h - memory of graphs: what a memory node allocates, and the figures of it.
  *
- * Addresses are fixed when the node is made, and the bytes are the device's from then on. The
- * memory is used from a launch of the node until a free, in the graph or outside of it.
+ * Addresses are fixed when the node is made. The bytes are the device's from the first launch or upload
+ * of an instance on (CUDA driver API, cuGraphUpload), until the graph and its instances are gone or
+ * cuDeviceGraphMemTrim finds them idle. The memory is used from a launch of the node until a free, in the
+ * graph or outside of it.
  *
  * Threads: under the lock.
  */
@@ -13,6 +15,9 @@
 #include "tests/sim/sim_pool.h"
 
 int sim_graphmem_open(int device, uint64_t size, struct sim_piece **ret_piece, uint64_t *ret_addr);
+
+/* Before a launch, and at an upload: 0, or CUDA_ERROR_OUT_OF_MEMORY. */
+int sim_graphmem_back(struct sim_piece *piece);
 
 /* A launch allocates it; a free, whoever makes it, ends that. */
 void sim_graphmem_use(struct sim_piece *piece);

@@ -37,6 +37,7 @@ struct sim_piece {
     struct sim_token *token; /* of the free; NULL: free since the chunk was made */
     int device;
     bool orphan; /* a graph's whose graph is gone: closed by the free */
+    bool backed; /* a graph's: it has bytes */
     struct sim_block *block;
     struct sim_piece *prev, *next;
 };
