@@ -239,6 +239,8 @@ static bool open_mapped(
         CUresult result;                                                          \
         if (!entered || !open_mapped(made, &handle, flags, &result)) {            \
             result = REAL(symbol)(made, handle, flags);                           \
+            if (entered && hookrow_again(result))                                 \
+                result = REAL(symbol)(made, handle, flags);                       \
             if (entered && result == CUDA_SUCCESS)                                \
                 opened(*made);                                                    \
         }                                                                         \
@@ -303,6 +305,9 @@ static CUresult retain_of_ours(
 
     if (is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
         return CUDA_ERROR_INVALID_VALUE;
+    if (info->heap
+            == HEAP_MAPPED) /* memory of a pool, likewise: the driver says of it what it says of an address without a mapping */
+        return REAL(cuMemRetainAllocationHandle)(ret_handle, NULL);
     hint_off(info, call);
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
         return refused(&pins);
@@ -338,6 +343,26 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
     return result;
 }
 
+/*
+ * Memory of a pool is no memory for this call (CUDA driver API: cuMemAlloc's and cuMemAddressReserve's is), and handles of ours
+ * under it would be. The driver is asked of no address, so that it says whatever else is wrong.
+ */
+static CUresult show_range_of_pool(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
+{
+    enum {
+        PAGE = 4096,
+        DMA_BUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, the only one */
+        FLAGS = 1,
+    };
+    CUresult said = REAL(cuMemGetHandleForAddressRange)(ret_handle, 0, size, handle_type, flags);
+    bool is_sound = ret_handle && handle_type == DMA_BUF && flags <= FLAGS && size > 0
+            && (ptr | size) % PAGE == 0 && size <= info->rounded
+            && ptr - info->base <= info->rounded - size;
+
+    return said == CUDA_ERROR_INVALID_VALUE && is_sound ? CUDA_ERROR_NOT_SUPPORTED : said;
+}
+
 /* A range, not a base: any part of one block can be shown, and nothing beyond it. There is no end to it that we see. */
 static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
@@ -348,6 +373,8 @@ static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
 
     if (is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
+    if (info->heap == HEAP_MAPPED)
+        return show_range_of_pool(ret_handle, ptr, size, handle_type, flags, info);
     hint_off(info, call);
     if (size > info->rounded || ptr - info->base > info->rounded - size) {
         say_refused(call, ptr, "the range reaches beyond one block");

@@ -412,6 +412,55 @@ TEST(r8_memory_of_an_exportable_pool_never_enters_ours)
 }
 
 /* The heap of a pool is nobody's context: a reset takes the plain heap, and leaves this one. */
+/* Stream-ordered memory is a pool's: no allocation handle, no dma-buf, no legacy IPC, in any arrangement of our handles (R79). */
+static void ask_of_both(CUdeviceptr ours, CUdeviceptr drivers, size_t size)
+{
+    static const struct {
+        size_t offset, size;
+        unsigned type, flags;
+        bool has_place;
+    } ranges[] = {{0, 4096, 1, 0, true}, {4096, 4096, 1, 0, true}, {0, 512, 1, 0, true},
+            {512, 4096, 1, 0, true}, {0, 0, 1, 0, true}, {0, 4096, 2, 0, true},
+            {0, 4096, 1, 1, true}, {0, 4096, 1, 2, true}, {0, 4096, 1, 0, false},
+            {0, 64 * MB, 1, 0, true}};
+    __typeof__(&cuMemGetHandleForAddressRange) range =
+            (__typeof__(range))client_sim("cuMemGetHandleForAddressRange");
+    CUmemGenericAllocationHandle handle;
+    CUipcMemHandle shared;
+    int fd;
+
+    CHECK_EQ(cu->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)ours),
+            cu->cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)drivers));
+    CHECK_EQ(cu->cuMemRetainAllocationHandle(NULL, (void *)(uintptr_t)ours),
+            cu->cuMemRetainAllocationHandle(NULL, (void *)(uintptr_t)drivers));
+    CHECK_EQ(cu->cuIpcGetMemHandle(&shared, ours), cu->cuIpcGetMemHandle(&shared, drivers));
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        void *place = ranges[i].has_place ? &fd : NULL;
+        size_t asked = ranges[i].size == 4096 && size >= MB ? size & ~(size_t)4095 : ranges[i].size;
+
+        if (ranges[i].offset > 0 && asked > 4096)
+            asked -= ranges[i].offset;
+        CHECK_EQ(range(place, ours + ranges[i].offset, asked, ranges[i].type, ranges[i].flags),
+                range(place, drivers + ranges[i].offset, asked, ranges[i].type, ranges[i].flags));
+    }
+}
+
+TEST(r79_stream_ordered_memory_is_shown_as_a_pools_is)
+{
+    static const size_t sizes[] = {8192, 2 * MB, 4 * MB, 6 * MB, 2 * MB + 4096};
+    __typeof__(&cuMemAllocAsync) real_alloc;
+
+    client_init();
+    real_alloc = (__typeof__(real_alloc))client_driver("cuMemAllocAsync");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CUdeviceptr ours, drivers;
+
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ours, sizes[i], NULL), CUDA_SUCCESS);
+        REQUIRE_EQ(real_alloc(&drivers, sizes[i], NULL), CUDA_SUCCESS);
+        ask_of_both(ours, drivers, sizes[i]);
+    }
+}
+
 TEST(r76_a_reset_takes_the_plain_heap_and_leaves_the_pools)
 {
     CUcontext context = NULL;
