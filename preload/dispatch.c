@@ -512,6 +512,23 @@ static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
             .device = device};
 }
 
+bool dispatch_more_room(struct pool_ladder *ladder)
+{
+    int device = dispatch_device();
+    uint64_t bytes;
+
+    if (!pool || !dispatch_may_fence() || pool_is_frozen(pool))
+        return false;
+    bytes = pool_trim_device(pool, device, true);
+    if (bytes == 0)
+        return false;
+    gauge_reserved(device);
+    ladder->trims++;
+    ladder->trimmed_bytes += bytes;
+    ladder->attempts++;
+    return true;
+}
+
 bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder)
 {
     uint64_t want = size ? size : ROOM;

@@ -60,6 +60,9 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
  * names none. True = try once more (R81). *ladder is added to, for dispatch_refused or dispatch_forwarded. */
 bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder);
 
+/* The same, of the device's heaps alone, for any call that the driver had no memory for: nothing goes out for it. */
+bool dispatch_more_room(struct pool_ladder *ladder);
+
 /* What such a call came to in the end, where there is no request: an OOM is recorded. `size` 0: the call names none. */
 void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder);
 

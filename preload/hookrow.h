@@ -2,10 +2,11 @@
 /*
  * hookrow.h - hooks that are one row: the real call is made, and what it has made or ended is recorded.
  *
- *     HOOKROW        `then`, if the call has succeeded; it may set `result`
+ *     HOOKROW        `then`, if the call has succeeded; it may set `result`. As every hooked call, one that the driver has no
+ *                    memory for is made once more after a trim (R81)
  *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
- *     HOOKROW_ROOM   as HOOKROW; a call that finds no memory on `device` is made once more after a trim (R81), and what
- *                    it came to is told
+ *     HOOKROW_ROOM   as HOOKROW; the call is for memory of this size on `device`, and what it came to is told
+ *     HOOKROW_LOAD   the same for what needs memory besides, and is not recorded: kedge does not begin with it
  *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
  *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call,
  *                    `then` after it, whatever `result` is. What is known under a handle is forgotten or set aside in `first`:
@@ -21,11 +22,20 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/submit.h"
 
 /* The key of a handle, 0 for none. */
 static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
 {
     return handle ? dispatch_key(memclass, (uintptr_t)handle) : 0;
+}
+
+/* The driver had no memory for the call, and there is more now (R81). */
+static inline bool hookrow_again(CUresult result)
+{
+    struct pool_ladder ladder = {.waits = 0};
+
+    return __builtin_expect(result == CUDA_ERROR_OUT_OF_MEMORY, 0) && dispatch_more_room(&ladder);
 }
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
@@ -35,6 +45,8 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
         CUresult result = REAL(symbol) args;                                       \
+        if (entered && hookrow_again(result))                                      \
+            result = REAL(symbol) args;                                            \
         if (entered && result == CUDA_SUCCESS)                                     \
             then;                                                                  \
         if (entered)                                                               \
@@ -58,6 +70,17 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
             then;                                                                  \
         if (entered)                                                               \
             life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_LOAD(symbol, params, args, then)                                  \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        CUresult result;                                                           \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        SUBMIT_CALL(symbol, REAL(symbol) args, false);                             \
+        if (result == CUDA_SUCCESS)                                                \
+            then;                                                                  \
         return result;                                                             \
     }
 #define HOOKROW_END(symbol, params, args, recorded)                               \

@@ -115,10 +115,14 @@ static bool is_between_peers(
         CUcontext to, from;                                                                  \
         struct submit submit;                                                                \
         submit_notice(on_stream, per_thread);                                                \
-        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread))                \
-            return is_between_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
-        if (!touch_copy(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)              \
-            result = touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args : REAL(symbol) args; \
+        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread)) {              \
+            SUBMIT_CALL(symbol, is_between_peers(dst, src, &to, &from) ? REAL(peer) peer_args \
+                    : REAL(symbol) args, false);                                             \
+            return result;                                                                   \
+        }                                                                                    \
+        if (!touch_copy(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)          \
+            SUBMIT_CALL(symbol, touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args     \
+                    : REAL(symbol) args, true);                                              \
         return submit_end(&submit, result);                                                  \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */

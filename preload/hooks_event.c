@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Events: what ties streams to each other (R69, R72), and whatever else records one. */
 #include "preload/follow.h"
-#include "preload/resolve.h"
-#include "preload/submit.h"
+#include "preload/hookrow.h"
 
 /* ---- beginnings and ends -------------------------------------------------------------------- */
 
 /* A context that ends takes its events with it, and other interfaces make some. So a handle is looked at when an event comes, and when one
  * goes. */
-CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
-{
-    CUresult result = resolve_ready() ? REAL(cuEventCreate)(ret_event, flags) : resolve_missing();
-
-    if (result == CUDA_SUCCESS && ret_event)
-        follow_forget(*ret_event);
-    return result;
-}
+HOOKROW_LOAD(cuEventCreate, (CUevent * ret_event, unsigned int flags), (ret_event, flags),
+        follow_forget(*ret_event))
 
 CUresult cuEventDestroy(CUevent event)
 {

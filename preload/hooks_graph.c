@@ -60,6 +60,8 @@ static CUfunction kernel_of(CUfunction func, CUkernel kernel)
 static bool kernel_touches(
         CUfunction func, CUkernel kernel, void **params, void **extra, const char *what)
 {
+    if (!func)
+        params_kernels_told(NULL, &kernel, kernel != NULL);
     return params_touch(kernel_of(func, kernel), params, extra, what);
 }
 
@@ -233,6 +235,8 @@ static CUresult changed(
         if (!begin(&pins, SLOT_##symbol))                                       \
             return REAL(symbol) args;                                           \
         if (!(check))                                                           \
+            result = REAL(symbol) args;                                         \
+        if (hookrow_again(result))                                              \
             result = REAL(symbol) args;                                         \
         if (result == CUDA_SUCCESS)                                             \
             done;                                                               \
@@ -483,6 +487,8 @@ CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
     if (!begin_copy(&pins, SLOT_cuGraphClone, graph))
         return REAL(cuGraphClone)(ret_graph, graph);
     result = REAL(cuGraphClone)(ret_graph, graph);
+    if (hookrow_again(result))
+        result = REAL(cuGraphClone)(ret_graph, graph);
     if (result == CUDA_SUCCESS)
         pins_map_parts(&pins, node_of_clone, *ret_graph);
     return copied(&pins, result, PINS_OF_GRAPH, result == CUDA_SUCCESS ? key(*ret_graph) : 0);
@@ -530,9 +536,13 @@ static void set_aside(uint64_t object, uint64_t aside, bool ended)
     CUresult symbol params                                                      \
     {                                                                           \
         struct pins pins;                                                       \
+        CUresult result;                                                        \
         if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
             return REAL(symbol) args;                                           \
-        return updated(&pins, REAL(symbol) args, exec, graph);                  \
+        result = REAL(symbol) args;                                             \
+        if (hookrow_again(result))                                              \
+            result = REAL(symbol) args;                                         \
+        return updated(&pins, result, exec, graph);                             \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -647,15 +657,17 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
         struct submit submit;                                                   \
         bool is_event = false;                                                  \
         submit_notice(stream, per_thread);                                      \
-        if (guard_is_idle())                                                    \
-            return REAL(symbol)(exec, stream);                                  \
+        if (guard_is_idle()) {                                                  \
+            SUBMIT_CALL(symbol, REAL(symbol)(exec, stream), false);                         \
+            return result;                                                      \
+        }                                                                       \
         if (guard_has(GUARD_LAUNCHES))                                          \
             is_event = launches_graph_begins(exec, stream, per_thread);         \
         if (!submit_begin(&submit, stream, per_thread)) {                       \
-            result = REAL(symbol)(exec, stream);                                \
+            SUBMIT_CALL(symbol, REAL(symbol)(exec, stream), false);                         \
         } else {                                                                \
             if (!launched(exec))                                                \
-                result = REAL(symbol)(exec, stream);                            \
+                SUBMIT_CALL(symbol, REAL(symbol)(exec, stream), true);                      \
             result = submit_end(&submit, result);                               \
         }                                                                       \
         if (is_event)                                                           \
@@ -670,4 +682,7 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
 
 LAUNCH(cuGraphLaunch, false)
 LAUNCH(cuGraphLaunch_ptsz, true)
+/* The memory that an instance allocates is taken at its upload, or else at its first launch. */
+HOOKROW_LOAD(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream), (void)0)
+HOOKROW_LOAD(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream), (void)0)
 /* clang-format on */

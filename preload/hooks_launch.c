@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches: the parameters are looked at like the arguments of a copy (R86). Where they lie, params.h knows. */
 #include "preload/follow.h"
+#include "preload/hookrow.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
@@ -134,6 +135,55 @@ CUresult cuLibraryUnload(CUlibrary library)
     if (life_enter(SLOT_cuLibraryUnload))
         life_leave();
     params_forget();
+    params_library_gone(library);
     launches_forget();
     return REAL(cuLibraryUnload)(library);
 }
+
+/* ---- modules and libraries ------------------------------------------------------------------- */
+
+/* The driver fills as much of the list as there are kernels. */
+static void kernels_listed(CUlibrary library, const CUkernel *kernels, unsigned room)
+{
+    unsigned count = 0;
+
+    if (!REAL_HAS(cuLibraryGetKernelCount)
+            || REAL(cuLibraryGetKernelCount)(&count, library) != CUDA_SUCCESS)
+        return;
+    params_kernels_told(library, kernels, count < room ? count : room);
+}
+
+/* clang-format off */
+HOOKROW_LOAD(cuModuleLoad, (CUmodule *made, const char *name), (made, name), (void)0)
+HOOKROW_LOAD(cuModuleLoadData, (CUmodule *made, const void *image), (made, image), (void)0)
+HOOKROW_LOAD(cuModuleLoadDataEx,
+        (CUmodule *made, const void *image, unsigned int count, CUjit_option *options, void **values),
+        (made, image, count, options, values), (void)0)
+HOOKROW_LOAD(cuModuleLoadFatBinary, (CUmodule *made, const void *image), (made, image), (void)0)
+HOOKROW_LOAD(cuModuleGetFunction, (CUfunction *func, CUmodule module, const char *name),
+        (func, module, name), (void)0)
+HOOKROW_LOAD(cuModuleGetGlobal_v2,
+        (CUdeviceptr *ptr, size_t *size, CUmodule module, const char *name),
+        (ptr, size, module, name), (void)0)
+#define LIBRARY_LOAD(symbol, type)                                                 \
+    HOOKROW_LOAD(symbol,                                                           \
+            (CUlibrary *made, const type *code, CUjit_option *jit, void **jit_values, \
+                    unsigned int jit_count, CUlibraryOption *options, void **values, \
+                    unsigned int count),                                           \
+            (made, code, jit, jit_values, jit_count, options, values, count), (void)0)
+LIBRARY_LOAD(cuLibraryLoadData, void)
+LIBRARY_LOAD(cuLibraryLoadFromFile, char)
+HOOKROW_LOAD(cuLibraryGetModule, (CUmodule *module, CUlibrary library), (module, library), (void)0)
+HOOKROW_LOAD(cuLibraryGetGlobal,
+        (CUdeviceptr *ptr, size_t *size, CUlibrary library, const char *name),
+        (ptr, size, library, name), (void)0)
+HOOKROW_LOAD(cuKernelGetFunction, (CUfunction *func, CUkernel kernel), (func, kernel), (void)0)
+HOOKROW_LOAD(cuFuncLoad, (CUfunction func), (func), (void)0)
+
+/* A launch takes a CUkernel in the place of a CUfunction; which one a handle is must be known (params.h). */
+HOOKROW_LOAD(cuLibraryGetKernel, (CUkernel *kernel, CUlibrary library, const char *name),
+        (kernel, library, name), params_kernels_told(library, kernel, 1))
+HOOKROW_LOAD(cuLibraryEnumerateKernels,
+        (CUkernel *kernels, unsigned int count, CUlibrary library),
+        (kernels, count, library), kernels_listed(library, kernels, count))
+/* clang-format on */

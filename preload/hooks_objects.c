@@ -36,6 +36,8 @@ static void end(void)
             return REAL(symbol) args;                                                           \
         if (!(check))                                                                           \
             result = REAL(symbol) args;                                                         \
+        if (hookrow_again(result))                                                              \
+            result = REAL(symbol) args;                                                         \
         then;                                                                                   \
         end();                                                                                  \
         return pins_result(&pins, result);                                                      \
@@ -202,6 +204,8 @@ CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId endpoint)
             return REAL(symbol) args;                                                           \
         pins_copy(&pins, PINS_OF_HANDLE, mem_handle);                                           \
         result = REAL(symbol) args;                                                             \
+        if (hookrow_again(result))                                                              \
+            result = REAL(symbol) args;                                                         \
         pins_settle(&pins, result == CUDA_SUCCESS, owner, object, part);                        \
         life_leave();                                                                           \
         return result;                                                                          \

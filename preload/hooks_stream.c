@@ -6,6 +6,7 @@
 #include "preload/dispatch.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hookrow.h"
 #include "preload/hostfn.h"
 #include "preload/launches.h"
 #include "preload/life.h"
@@ -159,6 +160,8 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
     {                                                          \
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
         bool entered = life_enter(SLOT_##symbol);              \
+        if (entered && hookrow_again(result))                  \
+            result = REAL(symbol) args;                        \
         made(result, ret_stream, flags,                        \
                 entered && (dispatch_records || sidecar.hints)); \
         if (entered)                                           \

@@ -9,6 +9,7 @@
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
+#include "preload/params.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "preload/source.h"
@@ -276,13 +277,16 @@ static bool is_wanted(const char *name)
 /* The driver's word on a handle, as a string number; UNNAMED: nobody asks for it; UNKNOWN. */
 static uint64_t ask(CUfunction function)
 {
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
     const char *name = NULL;
     uint32_t string = 0;
 
     guard_push();
-    if (REAL(cuFuncGetName)(&name, function) != CUDA_SUCCESS
-            && (!REAL_HAS(cuKernelGetName)
-                    || REAL(cuKernelGetName)(&name, (CUkernel)(void *)function) != CUDA_SUCCESS))
+    if (!params_is_kernel(function))
+        r = REAL(cuFuncGetName)(&name, function);
+    else if (REAL_HAS(cuKernelGetName))
+        r = REAL(cuKernelGetName)(&name, (CUkernel)(void *)function);
+    if (r != CUDA_SUCCESS)
         name = NULL;
     if (name && (sidecar_waits_for_kernel(name) || is_wanted(name)))
         string = intern_string(name, strlen(name));

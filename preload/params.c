@@ -28,10 +28,17 @@ struct params {
     } param[];
 };
 
+/* A CUkernel that the driver has told. */
+struct kernel {
+    uint64_t handle;
+    uint64_t library;
+};
+
 FORKLOCK(params_lock);
 /* guarded by params_lock: */
 static struct table layouts; /* by handle: struct params */
 static uint64_t forgets;     /* how often all was forgotten */
+static struct table params_kernels = TABLE_OF(struct kernel);
 
 static void let_go(struct params *layout)
 {
@@ -48,6 +55,43 @@ void params_forget(void)
     table_clear(&layouts);
     forgets++;
     lock_drop(&params_lock);
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+void params_kernels_told(CUlibrary library, const CUkernel *kernels, unsigned count)
+{
+    struct kernel *kernel;
+
+    lock_take(&params_lock);
+    for (unsigned i = 0; kernels && i < count; i++) {
+        kernel = table_add(&params_kernels, (uintptr_t)kernels[i]);
+        if (kernel)
+            kernel->library = (uintptr_t)library;
+    }
+    lock_drop(&params_lock);
+}
+
+void params_library_gone(CUlibrary library)
+{
+    struct kernel *at;
+
+    lock_take(&params_lock);
+    at = table_next(&params_kernels, NULL);
+    while (at)
+        at = at->library == (uintptr_t)library || !at->library ? table_remove(&params_kernels, at)
+                                                               : table_next(&params_kernels, at);
+    lock_drop(&params_lock);
+}
+
+bool params_is_kernel(CUfunction func)
+{
+    bool is_kernel;
+
+    lock_take(&params_lock);
+    is_kernel = table_find(&params_kernels, (uintptr_t)func) != NULL;
+    lock_drop(&params_lock);
+    return is_kernel;
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
@@ -75,20 +119,16 @@ static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
     return n;
 }
 
-/* A kernel without parameters cannot be told from a handle of the other kind; it has nothing to look at either way. */
+/* A handle of the other kind is not answered, or worse. */
 static struct params *ask_layout(CUfunction func)
 {
-    bool as_kernel = false;
+    bool as_kernel = params_is_kernel(func);
     bool known = false;
     struct params *layout;
     unsigned count = 0;
 
-    if (REAL_HAS(cuFuncGetParamInfo))
-        count = count_params(func, false, &known);
-    if (count == 0 && REAL_HAS(cuKernelGetParamInfo)) {
-        as_kernel = true;
-        count = count_params(func, true, &known);
-    }
+    if (as_kernel ? REAL_HAS(cuKernelGetParamInfo) : REAL_HAS(cuFuncGetParamInfo))
+        count = count_params(func, as_kernel, &known);
     layout = meta_get(sizeof *layout + count * sizeof layout->param[0]);
     if (!layout)
         return NULL;

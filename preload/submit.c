@@ -5,6 +5,7 @@
 #include "preload/graphnodes.h"
 #include "preload/life.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* A capture whose graph the driver does not tell (below 11.3): what it pins stays pinned for good. */
@@ -65,6 +66,51 @@ bool submit_event_begin(void)
         return false;
     guard_read_begin();
     return true;
+}
+
+/* Inside: it becomes known which entry was called, and the thread is not cancelled. False: kedge is not on. */
+static bool submit_enter(int slot, bool is_begun, int *ret_cancel)
+{
+    if (!is_begun && !life_begin_edge())
+        return false;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ret_cancel);
+    guard_thread.entry = slot;
+    return true;
+}
+
+static void submit_leave(bool is_begun, int cancel)
+{
+    int unused;
+
+    (void)pthread_setcancelstate(cancel, &unused);
+    if (!is_begun)
+        life_leave();
+}
+
+bool submit_out_of_memory(int slot, bool is_begun)
+{
+    struct pool_ladder ladder = {.waits = 0};
+    int cancel;
+    bool has_more;
+
+    if (!submit_enter(slot, is_begun, &cancel))
+        return false;
+    has_more = dispatch_more_room(&ladder);
+    if (!has_more)
+        dispatch_refused(CUDA_ERROR_OUT_OF_MEMORY, 0, dispatch_device(), &ladder);
+    submit_leave(is_begun, cancel);
+    return has_more;
+}
+
+void submit_refused(int slot, bool is_begun, CUresult result)
+{
+    const struct pool_ladder ladder = {.trims = 1, .attempts = 1};
+    int cancel;
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !submit_enter(slot, is_begun, &cancel))
+        return;
+    dispatch_refused((int)result, 0, dispatch_device(), &ladder);
+    submit_leave(is_begun, cancel);
 }
 
 void submit_go_on(void)

@@ -64,11 +64,32 @@ void submit_end_whole(struct submit *submit, bool is_made);
  */
 bool submit_event_begin(void);
 void submit_event_end(void);
+/*
+ * The driver had no memory for a call, and there is more now (R81): it is to be made once more, and submit_refused is told what
+ * that came to. `is_begun`: between submit_begin and submit_end, else outside of kedge. An OOM that stays is recorded.
+ */
+bool submit_out_of_memory(int slot, bool is_begun);
+void submit_refused(int slot, bool is_begun, CUresult result);
+static inline __attribute__((always_inline)) bool submit_again(
+        int slot, bool is_begun, CUresult result)
+{
+    return __builtin_expect(result == CUDA_ERROR_OUT_OF_MEMORY, 0)
+            && submit_out_of_memory(slot, is_begun);
+}
+
 /* What has waited for a call goes on now. */
 void submit_go_on(void);
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
+#define SUBMIT_CALL(symbol, call, is_begun)                                        \
+    do {                                                                           \
+        result = call;                                                             \
+        if (submit_again(SLOT_##symbol, is_begun, result)) {                       \
+            result = call;                                                         \
+            submit_refused(SLOT_##symbol, is_begun, result);                       \
+        }                                                                          \
+    } while (0)
 #define SUBMIT_FIRST(symbol, params, args, first, check, on_stream, per_thread)    \
     CUresult symbol params                                                         \
     SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread)
@@ -78,14 +99,17 @@ void submit_go_on(void);
         struct submit submit;                                                      \
         bool is_event;                                                             \
         submit_notice(on_stream, per_thread);                                      \
-        if (guard_is_idle())                                                       \
-            return REAL(symbol) args;                                              \
+        if (guard_is_idle()) {                                                     \
+            SUBMIT_CALL(symbol, REAL(symbol) args, false);                               \
+            return result;                                                         \
+        }                                                                          \
         is_event = first;                                                          \
         if (!submit_begin(&submit, on_stream, per_thread)) {                       \
-            result = REAL(symbol) args;                                            \
+            SUBMIT_CALL(symbol, REAL(symbol) args, false);                               \
         } else {                                                                   \
-            if (!(check) && bring_ready() == CUDA_SUCCESS)                         \
-                result = REAL(symbol) args;                                        \
+            if (!(check) && bring_ready() == CUDA_SUCCESS) {                       \
+                SUBMIT_CALL(symbol, REAL(symbol) args, true);                           \
+            }                                                                      \
             result = submit_end(&submit, result);                                  \
         }                                                                          \
         if (is_event)                                                              \

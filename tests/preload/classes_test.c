@@ -397,6 +397,7 @@ TEST(memory_nodes_of_graphs_are_graph_memory)
     CUgraphNodeParams generic;
     struct read_capture *capture;
     CUgraphNode node, other;
+    CUgraphExec exec;
     CUgraph graph;
 
     capture_to("graph");
@@ -411,6 +412,8 @@ TEST(memory_nodes_of_graphs_are_graph_memory)
     CHECK_LIVE(MEMCLASS_GRAPH, 5 * MB, 2);
     REQUIRE_EQ(cu->cuGraphAddMemFreeNode(&node, graph, &other, 1, params.dptr), CUDA_SUCCESS);
     CHECK_LIVE(MEMCLASS_GRAPH, 2 * MB, 1);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_SUCCESS); /* takes the memory */
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* kedge looks at the device */
     capture = read_now();
     CHECK_GE(capture->look[0].graph_high, 2 * MB);

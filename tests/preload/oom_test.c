@@ -139,6 +139,7 @@ TEST(r31_r81_calls_that_the_driver_serves_are_explained_too)
     CUdeviceptr ptr, idle;
     CUgraphNode added;
     struct read_oom oom;
+    CUgraphExec exec;
     CUgraph graph;
     CUarray made;
     size_t pitch;
@@ -161,11 +162,127 @@ TEST(r31_r81_calls_that_the_driver_serves_are_explained_too)
     CHECK_EQ(cu->cuArray3DCreate_v2(&made, &array), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_STR_EQ(last_oom(3).call, "cuArray3DCreate_v2");
     REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
-    CHECK_EQ(cu->cuGraphAddMemAllocNode(&added, graph, NULL, 0, &node), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuGraphAddMemAllocNode(&added, graph, NULL, 0, &node), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_ERROR_OUT_OF_MEMORY); /* takes the memory */
     oom = last_oom(4);
-    CHECK_STR_EQ(oom.call, "cuGraphAddMemAllocNode");
-    CHECK_EQ(oom.what.requested, 2 * TOTAL);
+    CHECK_STR_EQ(oom.call, "cuGraphLaunch");
+    CHECK_EQ(oom.what.requested, 0);
     clean_up();
+}
+
+#define CU(symbol) ((__typeof__(&symbol))client_sim(#symbol))
+
+static CUmemPoolProps device_props(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    return props;
+}
+
+/* An instance that allocates half of the device, which the heaps hold for blocks that were freed. */
+static CUgraphExec make_large_instance(void)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS node = {.bytesize = TOTAL / 2, .poolProps = device_props()};
+    CUgraphExec exec = NULL;
+    CUdeviceptr idle;
+    CUgraphNode added;
+    CUgraph graph;
+
+    REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddMemAllocNode(&added, graph, NULL, 0, &node), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphAddMemFreeNode(&added, graph, &added, 1, node.dptr), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    idle = must_alloc(TOTAL - 256 * MB);
+    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
+    return exec;
+}
+
+TEST(r81_a_launch_of_a_graph_gets_what_heaps_can_spare)
+{
+    CUgraphExec exec;
+
+    client_init();
+    exec = make_large_instance();
+    CHECK_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuGraphLaunch"), 2);
+}
+
+TEST(r81_a_launch_of_a_graph_on_an_own_stream_gets_what_heaps_can_spare)
+{
+    client_init();
+    CHECK_EQ(CU(cuGraphLaunch_ptsz)(make_large_instance(), NULL), CUDA_SUCCESS);
+}
+
+TEST(r81_an_upload_of_a_graph_gets_what_heaps_can_spare)
+{
+    CUgraphExec exec;
+
+    client_init();
+    exec = make_large_instance();
+    CHECK_EQ(CU(cuGraphUpload)(exec, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_SUCCESS);
+    CHECK_EQ(client_calls("cuGraphUpload"), 2);
+    CHECK_EQ(client_calls("cuGraphLaunch"), 1);
+}
+
+/* ---- every call that the driver may have no memory for --------------------------------------- */
+
+static CUstream stream;
+static CUdeviceptr block;
+static CUgraph graph_of_all;
+static CUgraphExec exec_of_all;
+static CUmodule module_of_all;
+
+/* What each of them is called, and one way to call it. */
+/* clang-format off */
+#define CALLS(X)                                                                                          \
+    X(cuStreamCreate, cu->cuStreamCreate(&(CUstream){0}, CU_STREAM_NON_BLOCKING))                          \
+    X(cuEventCreate, cu->cuEventCreate(&(CUevent){0}, 0))                                                  \
+    X(cuMemPoolCreate, cu->cuMemPoolCreate(&(CUmemoryPool){0}, &(CUmemPoolProps){device_props().allocType, 0, {CU_MEM_LOCATION_TYPE_DEVICE, 0}, 0, 0, 0, {0}})) \
+    X(cuMemHostAlloc, cu->cuMemHostAlloc(&(void *){0}, 4096, 0))                                           \
+    X(cuCtxCreate_v2, cu->cuCtxCreate_v2(&(CUcontext){0}, 0, 0))                                           \
+    X(cuMemAddressReserve, cu->cuMemAddressReserve(&(CUdeviceptr){0}, 2 * MB, 0, 0, 0))                    \
+    X(cuMemsetD8Async, cu->cuMemsetD8Async(block, 1, 64, stream))                                          \
+    X(cuMemcpyDtoDAsync_v2, cu->cuMemcpyDtoDAsync_v2(block, block + 4096, 64, stream))                     \
+    X(cuMemcpyDtoH_v2, cu->cuMemcpyDtoH_v2(&(char){0}, block, 1))                                          \
+    X(cuLaunchKernel, client_sum(sum_of_all, block, block + 4096, 64, stream))                             \
+    X(cuGraphLaunch, cu->cuGraphLaunch(exec_of_all, stream))                                               \
+    X(cuGraphUpload, CU(cuGraphUpload)(exec_of_all, stream))                                               \
+    X(cuGraphInstantiateWithFlags, cu->cuGraphInstantiateWithFlags(&(CUgraphExec){0}, graph_of_all, 0))    \
+    X(cuGraphClone, CU(cuGraphClone)(&(CUgraph){0}, graph_of_all))                                         \
+    X(cuGraphExecUpdate_v2, CU(cuGraphExecUpdate_v2)(exec_of_all, graph_of_all, &(CUgraphExecUpdateResultInfo){0})) \
+    X(cuModuleLoadData, (void)client_sum_kernel(), CUDA_SUCCESS)                                           \
+    X(cuModuleGetFunction, cu->cuModuleGetFunction(&(CUfunction){0}, module_of_all, "kedge_sum"))
+/* clang-format on */
+
+TEST(r81_every_call_that_finds_no_memory_is_made_again_after_a_trim)
+{
+    __typeof__(&simcuda_fail_next) fail;
+    CUfunction sum_of_all;
+    CUdeviceptr idle;
+
+    client_init();
+    fail = CU(simcuda_fail_next);
+    sum_of_all = client_sum_kernel();
+    REQUIRE_EQ(CU(cuFuncGetModule)(&module_of_all, sum_of_all), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphCreate(&graph_of_all, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec_of_all, graph_of_all, 0), CUDA_SUCCESS);
+    block = must_alloc(64 * MB); /* stays, whatever is given back */
+#define X(name, ...)                                          \
+    CHECK_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS); \
+    idle = must_alloc(200 * MB);                              \
+    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);           \
+    fail(#name, 1, CUDA_ERROR_OUT_OF_MEMORY);                 \
+    if ((__VA_ARGS__) != CUDA_SUCCESS) {                      \
+        printf("    %s\n", #name);                            \
+        CHECK(false);                                         \
+    }
+    CALLS(X)
+#undef X
 }
 
 TEST(r81_graph_instances_get_what_heaps_can_spare)

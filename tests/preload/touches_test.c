@@ -344,6 +344,9 @@ static const char view_text[] =
         ".version 6.0\n.target sm_70\n.address_size 64\n"
         ".visible .entry kedge_fill_view(.param .align 8 .b8 view[16])\n{\n    ret;\n}\n";
 
+static const char nothing_text[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
+                                   ".visible .entry nothing()\n{\n    ret;\n}\n";
+
 TEST(r86_a_word_of_a_larger_parameter_may_be_a_use)
 {
     struct {
@@ -898,6 +901,29 @@ TEST(r86_a_kernel_with_the_handle_of_an_unloaded_librarys_has_its_own_layout)
     launch_view(view, stream);
     CU_OK(KIT_CU(cuLibraryUnload)(library));
     sum_must_use_the_block(kernel_of(sum_text, "kedge_sum", &library), view, stream);
+}
+
+/* A launch takes handles of two kinds, and each question only one: a wrong one may end the program in the driver. */
+TEST(r86_no_question_is_asked_with_a_handle_of_the_other_kind)
+{
+    uint64_t of_functions, of_kernels;
+    CUlibrary library;
+    CUmodule module;
+    CUfunction sum, nothing;
+
+    start("kinds");
+    new_blocks();
+    sum = loaded(sum_text, "kedge_sum", &module);
+    of_kernels = client_calls("cuKernelGetParamInfo");
+    CU_OK(client_sum(sum, other, block, 64, stream));
+    nothing = loaded(nothing_text, "nothing", &module);
+    CU_OK(cu->cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){NULL}, NULL));
+    CHECK_EQ(client_calls("cuKernelGetParamInfo"), of_kernels);
+    of_functions = client_calls("cuFuncGetParamInfo");
+    CHECK_GT(of_functions, 0);
+    CU_OK(client_sum(kernel_of(sum_text, "kedge_sum", &library), other, block, 64, stream));
+    CHECK_EQ(client_calls("cuFuncGetParamInfo"), of_functions);
+    CHECK_GT(client_calls("cuKernelGetParamInfo"), of_kernels);
 }
 
 /* The end of a context unloads its modules; the program makes no call for them. */

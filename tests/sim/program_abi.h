@@ -130,14 +130,6 @@ typedef enum CUmem_advise_enum {
     CU_MEM_ADVISE_SET_ACCESSED_BY = 5, CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
 } CUmem_advise;
 
-typedef enum CUjit_option_enum {
-    CU_JIT_MAX_REGISTERS = 0,
-} CUjit_option;
-
-typedef enum CUlibraryOption_enum {
-    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0,
-} CUlibraryOption;
-
 typedef enum CUmoduleLoadingMode_enum {
     CU_MODULE_LAZY_LOADING = 0x2,
 } CUmoduleLoadingMode;
@@ -608,8 +600,6 @@ CUresult cuStreamGetFlags_ptsz(CUstream, unsigned int *);
 CUresult cuStreamGetId_ptsz(CUstream, unsigned long long *);
 CUresult cuStreamGetCtx_ptsz(CUstream, CUcontext *);
 CUresult cuStreamIsCapturing_ptsz(CUstream, CUstreamCaptureStatus *);
-CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus *capture_status,
-        cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, size_t *num_dependencies);
 
 /* start, version, errors, look-up */
 CUresult cuInit(unsigned int);
@@ -699,27 +689,10 @@ CUresult cuEventElapsedTime(float *p_milliseconds, CUevent h_start, CUevent h_en
 CUresult cuEventElapsedTime_v2(float *p_milliseconds, CUevent h_start, CUevent h_end);
 
 /* modules, libraries, kernels */
-CUresult cuModuleLoad(CUmodule *, const char *);
-CUresult cuModuleLoadData(CUmodule *, const void *);
-CUresult cuModuleLoadDataEx(CUmodule *, const void *, unsigned int, CUjit_option *, void **);
-CUresult cuModuleLoadFatBinary(CUmodule *, const void *);
-CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *);
 CUresult cuModuleGetFunctionCount(unsigned int *, CUmodule);
 CUresult cuModuleEnumerateFunctions(CUfunction *, unsigned int, CUmodule);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *, size_t *, CUmodule, const char *);
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *);
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
-        void **jit_options_values, unsigned int num_jit_options, CUlibraryOption *library_options,
-        void **library_option_values, unsigned int num_library_options);
-CUresult cuLibraryLoadFromFile(CUlibrary *, const char *, CUjit_option *, void **, unsigned int,
-        CUlibraryOption *, void **, unsigned int);
-CUresult cuLibraryGetKernel(CUkernel *, CUlibrary, const char *);
-CUresult cuLibraryGetKernelCount(unsigned int *, CUlibrary);
-CUresult cuLibraryEnumerateKernels(CUkernel *, unsigned int, CUlibrary);
-CUresult cuLibraryGetModule(CUmodule *, CUlibrary);
-CUresult cuLibraryGetGlobal(CUdeviceptr *, size_t *, CUlibrary, const char *);
 CUresult cuLibraryGetManaged(CUdeviceptr *, size_t *, CUlibrary, const char *);
-CUresult cuKernelGetFunction(CUfunction *, CUkernel);
 CUresult cuKernelGetLibrary(CUlibrary *, CUkernel);
 CUresult cuKernelGetAttribute(int *, CUfunction_attribute, CUkernel, CUdevice);
 CUresult cuKernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice);
@@ -729,7 +702,6 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int);
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache);
 CUresult cuFuncSetSharedMemConfig(CUfunction, CUsharedconfig);
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *, CUfunction);
-CUresult cuFuncLoad(CUfunction);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, CUfunction, int, size_t);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *, CUfunction, int, size_t, unsigned int);
@@ -737,10 +709,6 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 /* capture */
 CUDA_ABI_PTSZ(CUresult, cuStreamGetCaptureInfo,
         (CUstream stream, CUstreamCaptureStatus *capture_status, cuuint64_t *id));
-CUDA_ABI_PTSZ(CUresult, cuStreamGetCaptureInfo_v3,
-        (CUstream stream, CUstreamCaptureStatus *capture_status, cuuint64_t *id, CUgraph *graph,
-                const CUgraphNode **dependencies, const CUgraphEdgeData **edge_data,
-                size_t *num_dependencies));
 CUDA_ABI_PTSZ(CUresult, cuStreamUpdateCaptureDependencies,
         (CUstream stream, CUgraphNode *deps, size_t deps_count, unsigned int flags));
 CUDA_ABI_PTSZ(CUresult, cuStreamUpdateCaptureDependencies_v2,
@@ -760,10 +728,8 @@ CUresult cuGraphAddDependencies_v2(CUgraph h_graph, const CUgraphNode *from, con
 CUresult cuGraphKernelNodeGetParams(CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1 *);
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
 CUresult cuGraphNodeGetType(CUgraphNode, CUgraphNodeType *);
-CUresult cuGraphGetNodes(CUgraph, CUgraphNode *, size_t *);
 CUresult cuGraphGetRootNodes(CUgraph, CUgraphNode *, size_t *);
 CUresult cuGraphExecGetFlags(CUgraphExec, cuuint64_t *);
-CUDA_ABI_PTSZ(CUresult, cuGraphUpload, (CUgraphExec, CUstream));
 
 /* ==== runtime prototypes ==== */
 
