@@ -127,7 +127,7 @@ bool journal_spared(void)
     return journal.spared;
 }
 
-/* What takes memory of the device, and is tried once more when there is none (R31, R81). */
+/* What takes memory of the device (R31). */
 static bool is_alloc(const char *name)
 {
     static const char *const names[] = {"cuMemAlloc", "cudaMalloc", "cuMemCreate", "cuArrayCreate",
@@ -171,7 +171,7 @@ static const char *rule_of(int want)
         return "served";
     if (journal.spared_before && strcmp(journal.name, "cudaGetLastError") == 0)
         return "after";
-    if (want == CUDA_ERROR_OUT_OF_MEMORY && is_alloc(journal.name))
+    if (want == CUDA_ERROR_OUT_OF_MEMORY) /* every hooked call is tried once more (R81) */
         return "oom";
     if (is_sticky(want) && (is_alloc(journal.name) || is_free(journal.name)))
         return "R34";

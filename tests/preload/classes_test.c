@@ -414,7 +414,7 @@ TEST(memory_nodes_of_graphs_are_graph_memory)
     CHECK_LIVE(MEMCLASS_GRAPH, 2 * MB, 1);
     REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_SUCCESS); /* takes the memory */
-    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS); /* kedge looks at the device */
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);        /* kedge looks at the device */
     capture = read_now();
     CHECK_GE(capture->look[0].graph_high, 2 * MB);
     read_close(capture);
