@@ -408,6 +408,21 @@ def found_line(word, most):
     return f"{word:16} {'-':13} {'-':>6}  none of {most} seeds of {', '.join(names)}"
 
 
+# Rows of `found`: mutant, arrangement, seed.
+FOUND = [("asked", "dense", 17), ("barrier", "dense", 5), ("barrier-beside", "dense", 36), ("fence", "dense", 6), ("point", "dense", 6),
+         ("stream", "dense", 12), ("capture-end", "dense-hints", 12), ("own-graph", "dense-hints", 9),
+         ("capture-begin", "dense-hints", 30), ("capture-asked", "dense-hints", 49)]
+
+
+def r92_a_seed_finds_each_of_these_mutants():
+    needs(PROGRAM, MUTANT, LIBRARY)
+    for word, name, seed in FOUND:
+        done = look(name, seed, 1, MUTANT, TEST_KEDGE_MUTATE=word)
+        print(f"{word}, {name}, seed {seed}: {said(done)}")
+        check(done.returncode != 0, f"without {word}, seed {seed} of {name} is right")
+        check(look(name, seed, 1, LIBRARY).returncode == 0, f"seed {seed} of {name} is wrong")
+
+
 def first_wrong(library, most="400"):
     """What an unmended library needs."""
     for name in DENSE:
@@ -430,4 +445,4 @@ if __name__ == "__main__":
          r56_hints_keep_tenants_apart, r66_r89_blocks_that_go_out_and_come_in_keep_what_they_have,
          r09_r64_what_cuda_leaves_open_is_fenced, r74_the_peak_holds_when_streams_are_a_step_behind,
          r93_results_are_equal_under_fifty_orders_of_late_streams, r91_dense_worlds_are_legal_natively,
-         r91_ten_thousand_dense_worlds_are_legal_natively, r01_r92_dense_worlds)
+         r91_ten_thousand_dense_worlds_are_legal_natively, r01_r92_dense_worlds, r92_a_seed_finds_each_of_these_mutants)
