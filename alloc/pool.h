@@ -351,10 +351,6 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * what no fence covers yet waits for a full one. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
-/* [driver] From now on a free on this stream may have to be an operation there: records a point, which stands for those
- * frees that were none. Where it cannot be recorded, what was freed there waits for a full fence. */
-void pool_stream_meet(struct pool *pool, uint64_t stream_key);
-
 /*
  * The driver is about to be asked to end a context that may have work (R1, R26), or is back (`begins` false). Nothing is submitted there any
  * more, so what is allocated from now on has nothing to do with that work, and is free once all other contexts are past it.

@@ -114,8 +114,8 @@ static void put_on_stream(
     freecache_put(pool, index, number, point);
 }
 
-/* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. */
-static __attribute__((noinline)) void record_and_put(
+/* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. Is it? */
+static __attribute__((noinline)) bool record_and_put(
         struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream)
 {
     uint64_t number = 0;
@@ -132,6 +132,7 @@ static __attribute__((noinline)) void record_and_put(
     else
         block_push_open(pool, index);
     lock_drop(&pool->lock);
+    return r == 0;
 }
 
 /* What a free does under the lock; returns the stream on which an event must be recorded now, 0 = all is done. */
@@ -223,7 +224,7 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         r = -EINVAL;
     }
     lock_drop(&pool->lock);
-    if (stream)
-        record_and_put(pool, heap, index, stream);
+    if (stream && record_and_put(pool, heap, index, stream))
+        ret->how |= OUTCOME_RECORDED;
     return r;
 }

@@ -60,25 +60,6 @@ void pool_stream_lost(struct pool *pool, uint64_t stream_key)
     stream_gone(pool, stream_key, false);
 }
 
-void pool_stream_meet(struct pool *pool, uint64_t stream_key)
-{
-    const struct stream *stream;
-    uint32_t index = 0;
-    uint64_t number;
-
-    lock_take(&pool->lock);
-    stream = table_get(&pool->stream_of, stream_key);
-    if (stream)
-        index = stream->index;
-    lock_drop(&pool->lock);
-    if (!index || reclaim_record(pool, index, &number) == 0)
-        return;
-    lock_take(&pool->lock);
-    if (table_get(&pool->stream_of, stream_key) == stream)
-        reclaim_lose_stream(pool, index);
-    lock_drop(&pool->lock);
-}
-
 /* Work of the context may use its mapped memory to the end, so that is not given back before. */
 static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
 {

@@ -231,16 +231,17 @@ enum outcome_kind {
 
 /* How an outcome came about; bits of outcome.how. */
 enum outcome_how {
-    OUTCOME_HIT = 1u << 0,     /* served without a driver call */
-    OUTCOME_GROWN = 1u << 1,   /* the driver was asked for memory */
-    OUTCOME_WAITED = 1u << 2,  /* the host waited for the device */
-    OUTCOME_TRIMMED = 1u << 3, /* idle memory was given back to make room */
-    OUTCOME_ORDERED = 1u << 4, /* a stream was made to wait for another one */
-    OUTCOME_HINTED = 1u << 5,  /* the block stands on a physical handle of its own */
-    OUTCOME_SMALL = 1u << 6,   /* a hint matched but the block is below its min_size */
-    OUTCOME_PINNED = 1u << 7,  /* REFUSED: somebody relies on the storage (R80) */
-    OUTCOME_FIRST = 1u << 8,   /* DRIFT: the hint goes to shadow by it */
-    OUTCOME_HELD = 1u << 9,    /* FREE: a hint holds the block, or in shadow would */
+    OUTCOME_HIT = 1u << 0,       /* served without a driver call */
+    OUTCOME_GROWN = 1u << 1,     /* the driver was asked for memory */
+    OUTCOME_WAITED = 1u << 2,    /* the host waited for the device */
+    OUTCOME_TRIMMED = 1u << 3,   /* idle memory was given back to make room */
+    OUTCOME_ORDERED = 1u << 4,   /* a stream was made to wait for another one */
+    OUTCOME_HINTED = 1u << 5,    /* the block stands on a physical handle of its own */
+    OUTCOME_SMALL = 1u << 6,     /* a hint matched but the block is below its min_size */
+    OUTCOME_PINNED = 1u << 7,    /* REFUSED: somebody relies on the storage (R80) */
+    OUTCOME_FIRST = 1u << 8,     /* DRIFT: the hint goes to shadow by it */
+    OUTCOME_HELD = 1u << 9,      /* FREE: a hint holds the block, or in shadow would */
+    OUTCOME_RECORDED = 1u << 10, /* FREE: an event was recorded on its stream */
 };
 
 /* What the pool did, for the recorder. Filled under the pool's lock, so `seq` orders outcomes as they happened. */

@@ -16,6 +16,7 @@
 #define KEDGE_PRELOAD_BACKEND_H
 
 #include "alloc/driver.h"
+#include "preload/contexts.h"
 #include "preload/cuda_abi.h"
 
 #include <stdbool.h>
@@ -38,6 +39,13 @@ int backend_synchronise(uint64_t generation);
 
 /* Whether all that was submitted to a context so far is done. False also if it cannot be asked now. */
 bool backend_is_idle(uint64_t generation);
+
+/*
+ * Gives a stream that the calling thread has named an operation that does nothing: natively the program's call is one there (stream_owes).
+ * 0, the driver's code, or -errno. No fence, and not kept apart from captures: it is on the program's stream, where the program's call
+ * would have been as much of an operation, and no capture begins or is spoilt by the one that would not be by the other.
+ */
+int backend_operate(const struct stream *stream);
 
 /* The program changed who may access a memory pool's memory: what is mapped now gets it too (R77). */
 int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count);

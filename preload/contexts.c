@@ -426,6 +426,11 @@ void context_leave(struct context_use *use)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
+static bool is_default(CUstream handle)
+{
+    return handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
 /* Of the calling thread; unlike an address of its own it never comes back as another thread's. */
 static uint64_t thread_number(void)
 {
@@ -490,101 +495,59 @@ static void expect_end(void)
         (void)pthread_setspecific(end_key, &end_key);
 }
 
-/* ---- where blocking streams meet ------------------------------------------------------------ */
+/* ---- the order without events --------------------------------------------------------------- */
 
-atomic_uint stream_meetings[DEVICES_MAX];
-atomic_bool stream_own_used;
-static void (*meet)(uint64_t identity);     /* fixed when life starts */
-static CUstream only_blocking[DEVICES_MAX]; /* guarded by contexts_lock: the one that was counted */
+atomic_bool stream_blocks[DEVICES_MAX];
+atomic_bool stream_defaults;
+atomic_uint stream_news = STREAM_NEWS_OWN | STREAM_NEWS_DEFAULT;
 
-void stream_on_meeting(void (*on_meeting)(uint64_t identity))
+/* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. */
+static void note(atomic_bool *may_be_used)
 {
-    meet = on_meeting;
+    if (!atomic_load(may_be_used) && !atomic_exchange(may_be_used, true))
+        context_changed();
 }
 
-/* The default stream of a device, or of any if `device` < 0, with the next greater identity; 0 = there is none. */
-static uint64_t next_default(int device, uint64_t after)
+/* device < 0: nobody knows which */
+static void note_blocking(int device)
 {
-    uint64_t next = 0;
+    bool is_known = device >= 0 && device < DEVICES_MAX;
 
-    lock_take(&contexts_lock);
-    for (const struct stream_entry *at = table_next(&streams, NULL); at;
-            at = table_next(&streams, at))
-        if (at->stream.handle == CU_STREAM_LEGACY && (device < 0 || at->stream.device == device)
-                && at->stream.identity > after && (!next || at->stream.identity < next))
-            next = at->stream.identity;
-    lock_drop(&contexts_lock);
-    return next;
+    for (int i = is_known ? device : 0; i < (is_known ? device + 1 : DEVICES_MAX); i++)
+        note(&stream_blocks[i]);
 }
 
-/* After the count was raised: from here on frees see to it themselves. */
-static void let_meet(int device)
+/* Another thread's own stream may come at any time, on any device. */
+void stream_first(unsigned news)
 {
-    uint64_t identity = 0;
-
-    guard_push();
-    while (meet && (identity = next_default(device, identity)) != 0)
-        meet(identity);
-    guard_pop();
+    if (news == STREAM_NEWS_OWN)
+        note_blocking(-1);
+    else
+        note(&stream_defaults);
+    atomic_fetch_and(&stream_news, ~news);
 }
 
-static void meet_everywhere(void)
-{
-    for (int i = 0; i < DEVICES_MAX; i++)
-        atomic_store(&stream_meetings[i], 2);
-    let_meet(-1);
-}
-
-/* `known`: it may be the one that was counted. */
-static void count_blocking(CUstream handle, int device, bool known)
-{
-    bool is_second;
-
-    if (device < 0 || device >= DEVICES_MAX) {
-        meet_everywhere();
-        return;
-    }
-    lock_take(&contexts_lock);
-    is_second = atomic_load(&stream_meetings[device]) == 1
-            && !(known && only_blocking[device] == handle);
-    if (atomic_load(&stream_meetings[device]) == 0) {
-        only_blocking[device] = handle;
-        atomic_store(&stream_meetings[device], 1);
-    } else if (is_second) {
-        atomic_store(&stream_meetings[device], 2);
-    }
-    lock_drop(&contexts_lock);
-    if (is_second)
-        let_meet(device);
-}
-
-void stream_made(CUstream handle)
+void stream_made(void)
 {
     struct context here;
 
-    count_blocking(handle, context_here(&here) == 0 ? here.device : -1, false);
+    note_blocking(context_here(&here) == 0 ? here.device : -1);
 }
 
-void stream_use_own(void)
-{
-    if (!atomic_load(&stream_own_used) && !atomic_exchange(&stream_own_used, true))
-        meet_everywhere();
-}
-
-/* A stream is named for the first time. */
-static void count_named(CUstream handle, int device)
+/* A stream is named for the first time. Does it have an order with the default stream? */
+static bool note_named(CUstream handle, int device)
 {
     unsigned flags = CU_STREAM_DEFAULT;
 
-    if (handle == CU_STREAM_LEGACY)
-        return;
-    if (handle == CU_STREAM_PER_THREAD)
-        stream_use_own();
-    else if (!stream_meets(device)
-            && (!REAL_HAS(cuStreamGetFlags)
-                    || REAL(cuStreamGetFlags)(handle, &flags) != CUDA_SUCCESS
-                    || !(flags & CU_STREAM_NON_BLOCKING)))
-        count_blocking(handle, device, true);
+    if (is_default(handle)) {
+        stream_notice(handle, false);
+        return handle == CU_STREAM_PER_THREAD;
+    }
+    if (REAL_HAS(cuStreamGetFlags) && REAL(cuStreamGetFlags)(handle, &flags) == CUDA_SUCCESS
+            && (flags & CU_STREAM_NON_BLOCKING))
+        return false;
+    note_blocking(device);
+    return true;
 }
 
 /* ---- streams of a call ---------------------------------------------------------------------- */
@@ -613,11 +576,6 @@ uint64_t stream_captured_graph(CUstream named)
 
 #define IDENTITY_DEFAULT (UINT64_C(1) << 63) /* of a default stream */
 #define IDENTITY_SECOND  (UINT64_C(1) << 62) /* of a stream whose number another one has, too */
-
-static bool is_default(CUstream handle)
-{
-    return handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-}
 
 /* Of a default stream the driver is asked whether it may be named now; its number may count within the context. */
 static uint64_t default_identity(CUstream handle, const struct context *here)
@@ -658,12 +616,14 @@ static int ask_context(CUstream handle, const struct context *here, struct conte
     return context_of_handle(owner, ret_context) ? 0 : -ENOENT;
 }
 
-/* For quick_stream. A thread's own stream is left out: its frees record in any case. */
+/* For the short path, which records no events. A thread's own stream is left out: its frees record in any case. */
 static void remember(const struct stream *stream)
 {
     struct context_memo *memo = &context_memo;
     unsigned at = stream_memo_at(stream->handle);
 
+    if (stream_owes(stream))
+        return;
     if (stream->handle == CU_STREAM_LEGACY) {
         memo->legacy = (struct stream_memo){stream->identity, stream->device};
     } else if (!stream->per_thread && REAL_HAS(cuStreamGetId)) {
@@ -726,6 +686,7 @@ static bool has_number_of_another(CUstream handle, uint64_t identity)
 static int add_stream(
         CUstream handle, uint64_t identity, const struct context *owner, struct stream *ret_stream)
 {
+    bool blocks = note_named(handle, owner->device);
     struct stream_entry *entry;
 
     lock_take(&contexts_lock);
@@ -738,6 +699,7 @@ static int add_stream(
         entry->stream.device = owner->device;
         entry->stream.number = next_number(handle, owner->device);
         entry->stream.per_thread = handle == CU_STREAM_PER_THREAD;
+        entry->stream.blocks = blocks;
         entry->owner = entry->stream.per_thread ? thread_number() : 0;
     }
     if (entry && entry->stream.handle != handle) /* another stream took the number just now */
@@ -772,7 +734,6 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
         identity = second_identity(identity, &owner);
     if (find_stream(handle, identity, ret_stream))
         return 0;
-    count_named(handle, owner.device);
     return add_stream(handle, identity, &owner, ret_stream);
 }
 

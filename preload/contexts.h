@@ -111,6 +111,7 @@ struct stream {
     int device;
     uint16_t number; /* as tag.stream */
     bool per_thread; /* nobody else can record on it */
+    bool blocks;     /* has an order with the default stream; not of that itself */
 };
 
 /* What a capture calls it; NULL is fine. */
@@ -120,61 +121,94 @@ static inline uint64_t stream_told(const struct stream *stream)
 }
 
 /*
- * ---- where blocking streams meet (R69) ----
+ * ---- the order that CUDA gives without events (R69) ----
  *
- * Natively a free on the default (legacy) stream is an operation there: it waits for all blocking streams of the context, and
- * what follows on them waits for it. kedge makes no call for it, and the next tenant of the block needs none on the default
- * stream itself. But:
+ * An operation on the default (legacy) stream waits for all that the blocking streams of its context were given before, and what they
+ * are given later waits for it. Blocking streams are those made without CU_STREAM_NON_BLOCKING, and threads' own default streams.
+ * Allocations and frees are such operations natively (cuMemAllocAsync, cuMemFreeAsync: "inserts an operation into hStream"):
  *
- *     X used on B1 ─ X freed on the default stream ─ its block allocated there as Y ─ Y used on B2
+ *     X used on B1 ─ X freed on the default stream ─ its block allocated there as Y ─ Y used on B2        B2 comes behind B1
+ *     copy to the host on the default stream ─ X freed on B1 ─ the program waits for B1                   and so for the copy
  *
- * Natively B2 comes behind B1, over the free. So the free must record an event, which is an operation as good. Which streams
- * can be B1 and B2? Blocking ones: those made without CU_STREAM_NON_BLOCKING, and per-thread default streams; not the default
- * stream itself, whose work meets all of them anyway; not the same stream twice, which is in order; not non-blocking ones,
- * which the program must tie to a blocking or the default stream by an event, and that call is then the operation on B1, B2
- * or the default stream. So as long as fewer than two blocking streams can have been used, no event is needed.
+ * kedge needs no call for an allocation or a free. So that nobody misses this order it records an event where one of them is an
+ * operation that somebody could wait for (stream_owes, backend_operate): on the default stream as soon as a blocking stream may have been used,
+ * and on a blocking one as soon as the default stream may have been. One blocking stream is enough, since the second may come at a time at which
+ * nothing can be recorded any more (a capture), and the order is about what the first one was given before. Where no event can be recorded, a request is the driver's and a
+ * free waits for a full fence.
+ * Before there is a blocking stream the default one has only work of its own, and of streams that the program ties to it by an event, which is an
+ * operation as good. Non-blocking streams have no such order.
  *
- * What is counted is what may have been: streams ever made, since B1 may be gone when B2 comes and its work not; over all
- * contexts of a device, since a context of a part of a device (green) may share its default stream's order with another; a
- * stream that is named to us and was not seen to be made, when it is first named; and the first use of any thread's own stream
- * as two, since nothing says when another thread's comes. Streams of green contexts are non-blocking by definition. What
- * cannot be found out counts as two.
+ * "May have been used" is never taken back, because work outlives streams. It is known of a device, not of a context: a context of a part of
+ * a device (green) may share the order of its default stream with another. A stream that is named to us and was not seen to be made
+ * counts from then on, and what cannot be found out is a blocking one. Streams of green contexts are non-blocking by definition.
  *
- * The second stream may be made after the free and before the next tenant's use. So when the count comes to two, one event is
- * recorded on the default stream before anybody can use the new one: it is behind all that was freed there, and B2 behind it.
- * (A free in another thread that still saw one stream had its uses submitted before it asked, so before this event.) Where it
- * cannot be recorded, what was freed there waits for a full fence.
- *
- * Not seen: work that reaches a thread's own stream through a call that is not in hooks.def, and nothing else of that stream
- * before (a memory operation of cuStreamBatchMemOp is one such).
+ * Every call that names a stream is a row HOOK_PTSZ or HOOK_PTDS of hooks.def. The hook of such a row is defined by ON_STREAM, which
+ * notices the default streams; onstream.c makes a table of these rows, and the library is not linked if one of them is defined otherwise.
+ * Not seen: work that comes by a call without a row.
  */
 
-extern atomic_uint stream_meetings
-        [DEVICES_MAX]; /* blocking streams that there may have been; 2 = two or more */
+/* Whether a blocking stream may have been used on a device. */
+extern atomic_bool stream_blocks[DEVICES_MAX];
+/* Whether the default stream of any context may have been. */
+extern atomic_bool stream_defaults;
+
+/* What no call has named yet: bits. */
+enum {
+    STREAM_NEWS_OWN = 1,     /* a thread's own stream */
+    STREAM_NEWS_DEFAULT = 2, /* a default stream */
+};
+
+extern atomic_uint stream_news;
+
+/* Such a stream is about to be given work for the first time. */
+void stream_first(unsigned news);
+
+/* The stream of a call that gives none work. */
+#define STREAM_NONE ((CUstream)(uintptr_t)-1)
+
+static inline void stream_notice(CUstream stream, bool per_thread_call)
+{
+    unsigned news;
+
+    if (__builtin_expect((uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD, 1))
+        return;
+    news = stream == CU_STREAM_PER_THREAD || (per_thread_call && !stream) ? STREAM_NEWS_OWN
+                                                                          : STREAM_NEWS_DEFAULT;
+    if (__builtin_expect(atomic_load_explicit(&stream_news, memory_order_acquire) & news, 0))
+        stream_first(news);
+}
+
+/*
+ * Defines the hook of a row that names a stream: ON_STREAM(symbol, params, stream, per_thread, body). The stream is an expression of the
+ * parameters, STREAM_NONE where the call gives no stream work.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ON_STREAM(symbol, params, on_stream, per_thread, ...)                           \
+    extern const char stream_of_##symbol __attribute__((visibility("hidden")));         \
+    const char stream_of_##symbol = 0;                                                  \
+    CUresult symbol params                                                              \
+    {                                                                                   \
+        stream_notice(on_stream, per_thread);                                           \
+        __VA_ARGS__                                                                     \
+    }
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static inline bool stream_meets(int device)
 {
-    return device < 0 || device >= DEVICES_MAX || atomic_load(&stream_meetings[device]) > 1;
+    return device < 0 || device >= DEVICES_MAX || atomic_load(&stream_blocks[device]);
 }
 
-/* Whether a free on this stream must record its event at once, although the stream is the one that allocated. On a thread's
- * own stream only this thread can record later. */
-static inline bool stream_must_record(const struct stream *stream)
+/* Whether an allocation or a free there is an operation that somebody could wait for. */
+static inline bool stream_owes(const struct stream *stream)
 {
-    return stream->per_thread
-            || (stream->handle == CU_STREAM_LEGACY && stream_meets(stream->device));
+    return stream->handle == CU_STREAM_LEGACY ? stream_meets(stream->device)
+                                              : stream->blocks && atomic_load(&stream_defaults);
 }
 
 /* A blocking stream was made in the current context. */
-void stream_made(CUstream handle);
-
-/* A thread's own stream is about to be used. */
-extern atomic_bool stream_own_used;
-void stream_use_own(void);
-
-/* What is to be done when the count of a device comes to two, for each default stream that is known there: `on_meeting` is told its
- * identity. Driver calls may be made. Set once, when life starts. */
-void stream_on_meeting(void (*on_meeting)(uint64_t identity));
+void stream_made(void);
 
 /* ---- what a thread remembers ---- */
 

@@ -53,6 +53,8 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUextSemaphore_st *CUexternalSemaphore;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
 
 #    define CU_DEVICE_CPU ((CUdevice)-1)
 
@@ -305,6 +307,8 @@ typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
+struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st; /* passed on */
+struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
 typedef struct CUtensorMap_st CUtensorMap;
 typedef struct CUDA_TEXTURE_DESC_st CUDA_TEXTURE_DESC;
@@ -312,6 +316,12 @@ typedef struct CUDA_RESOURCE_VIEW_DESC_st CUDA_RESOURCE_VIEW_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st
         CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+
+typedef enum CUgraphInstantiate_flags_enum {
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2,
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
+} CUgraphInstantiate_flags;
 
 typedef struct CUmemLocation_st {
     CUmemLocationType type;

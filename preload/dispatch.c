@@ -323,6 +323,13 @@ static bool is_ours(const struct dispatch_request *request)
     return gate_captures() == 0; /* the program must get the driver's own word (R11) */
 }
 
+/* Natively the request is an operation on its stream. Where that cannot be, the driver has the request. */
+static bool operates(const struct dispatch_request *request)
+{
+    return request->api != API_STREAM || !stream_owes(&request->stream)
+            || backend_operate(&request->stream) == 0;
+}
+
 static void make_plan(struct dispatch_request *request)
 {
     request->plan = (struct plan){.rule = -1, .action = ACTION_NONE, .mode = HINT_OFF};
@@ -464,7 +471,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
         dispatch_tell_python();
     make_plan(request);
-    if (!is_ours(request)
+    if (!is_ours(request) || !operates(request)
             || (!quick_knows(request->caller)
                     && bypass_wants(&request->tag, request->caller, export_asker)))
         return -ENOTSUP;
@@ -686,12 +693,25 @@ static void tell_freed(const struct outcome *freed)
     dispatch_event(&event, NULL, 0, NULL);
 }
 
+/* Whether the free is an operation on the stream that somebody could wait for. */
+static bool owes_operation(devptr_t ptr, const struct stream *stream)
+{
+    struct block_info info;
+
+    return stream && stream_owes(stream) && !pool_is_frozen(pool)
+            && pool_find(pool, ptr, &info) == 0 && info.base == ptr && info.size > 0;
+}
+
 /* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
     bool may = dispatch_may_fence();
-    bool record_now = stream && stream_must_record(stream);
-    bool ordered = stream && (may || !record_now); /* else it goes through an epoch */
+    bool record_now =
+            stream && stream->per_thread; /* nobody can later; that is an operation, too */
+    bool owes = owes_operation(ptr, stream);
+    bool operated = owes && !(record_now && may) && backend_operate(stream) == 0;
+    bool ordered =
+            record_now ? may : stream && operated == owes; /* else it goes through an epoch */
     struct pool_free_request request = {
             .api = api,
             .stream = ordered ? stream->identity : 0,
@@ -712,6 +732,8 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
         return r;
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
+    if (owes && !operated && !(outcome.how & OUTCOME_RECORDED))
+        (void)backend_operate(stream);
     record_free(&outcome, api, stream_told(stream));
     if (outcome.mode == HINT_POISON)
         dispatch_go_on_later();

@@ -728,6 +728,61 @@ static int record_on(const struct stream *stream, struct fence *fence)
     return 0;
 }
 
+/* The event that all operations of ours in a context record: nobody waits for it or asks about it. */
+struct operation {
+    uint64_t context; /* generation */
+    CUevent event;
+};
+
+static struct table operations = TABLE_OF(struct operation); /* guarded by events_lock */
+
+static CUevent operation_event(uint64_t context)
+{
+    const struct operation *known;
+    CUevent event;
+
+    lock_take(&events_lock);
+    known = table_find(&operations, context);
+    event = known ? known->event : NULL;
+    lock_drop(&events_lock);
+    return event;
+}
+
+/* If another thread is faster, ours serves fences. */
+static int operation_begin(uint64_t context, CUevent *ret_event)
+{
+    struct quiet quiet = quiet_begin();
+    struct operation *known;
+    struct event *event;
+    int r = quiet_end(&quiet, event_new(context, &event));
+
+    if (r != 0)
+        return r;
+    lock_take(&events_lock);
+    known = table_add(&operations, context);
+    *ret_event = known ? known->event : NULL;
+    if (known && !known->event)
+        *ret_event = known->event = event->handle;
+    lock_drop(&events_lock);
+    if (*ret_event == event->handle)
+        meta_put(event, sizeof *event);
+    else
+        event_put(event);
+    return *ret_event ? 0 : -ENOMEM;
+}
+
+int backend_operate(const struct stream *stream)
+{
+    CUevent event = operation_event(stream->context);
+    int r = event ? 0 : operation_begin(stream->context, &event);
+
+    if (r == 0)
+        r = (int)REAL(cuEventRecord)(event, stream->handle);
+    if (r > 0)
+        life_driver_said(r);
+    return r;
+}
+
 /* A stream's handle, in the gate; leave_gate after 0 alone. */
 static int enter_gate(uint64_t identity, struct stream *ret_stream)
 {
@@ -1437,6 +1492,7 @@ void backend_context_gone(uint64_t context)
         *at = event->next;
         meta_put(event, sizeof *event);
     }
+    (void)table_remove(&operations, table_find(&operations, context));
     lock_drop(&events_lock);
     unpin_hosts_of(context);
     mempool_context_gone(context);

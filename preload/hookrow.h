@@ -4,6 +4,7 @@
  *
  *     HOOKROW        `then`, if the call has succeeded; it may set `result`. As every hooked call, one that the driver has no
  *                    memory for is made once more after a trim (R81)
+ *     HOOKROW_ON     the same, of a call that names a stream (contexts.h)
  *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
  *     HOOKROW_ROOM   as HOOKROW; the call is for memory of this size on `device`, and what it came to is told
  *     HOOKROW_LOAD   the same for what needs memory besides, and is not recorded: kedge does not begin with it
@@ -18,6 +19,7 @@
 #ifndef KEDGE_PRELOAD_HOOKROW_H
 #define KEDGE_PRELOAD_HOOKROW_H
 
+#include "preload/contexts.h"
 #include "preload/dispatch.h"
 #include "preload/life.h"
 #include "preload/pins.h"
@@ -42,6 +44,10 @@ static inline bool hookrow_again(CUresult result)
 /* clang-format off */
 #define HOOKROW(symbol, params, args, then)                                       \
     CUresult symbol params                                                         \
+    HOOKROW_BODY(symbol, args, then)
+#define HOOKROW_ON(symbol, params, args, on_stream, per_thread, then)             \
+    ON_STREAM(symbol, params, on_stream, per_thread, HOOKROW_BODY(symbol, args, then))
+#define HOOKROW_BODY(symbol, args, then)                                          \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
         CUresult result = REAL(symbol) args;                                       \
@@ -74,6 +80,10 @@ static inline bool hookrow_again(CUresult result)
     }
 #define HOOKROW_LOAD(symbol, params, args, then)                                  \
     CUresult symbol params                                                         \
+    HOOKROW_LOAD_BODY(symbol, args, then)
+#define HOOKROW_LOAD_ON(symbol, params, args, on_stream, per_thread, then)        \
+    ON_STREAM(symbol, params, on_stream, per_thread, HOOKROW_LOAD_BODY(symbol, args, then))
+#define HOOKROW_LOAD_BODY(symbol, args, then)                                     \
     {                                                                              \
         CUresult result;                                                           \
         if (!resolve_ready())                                                      \

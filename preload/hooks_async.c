@@ -270,8 +270,9 @@ static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, s
     return quick_record_alloc(given, size, quick_call_of(mempool, stream), caller);
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
-{
+/* stream_here, on the long way, notices the stream of an allocation or a free. */
+/* clang-format off */
+ON_STREAM(cuMemAllocAsync, (CUdeviceptr *ret_ptr, size_t size, CUstream stream), STREAM_NONE, false,
     struct pool_given given = {0, 0};
 
     if (ret_ptr)
@@ -280,17 +281,15 @@ CUresult cuMemAllocAsync(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
         return alloc_recorded(ret_ptr, size, NULL, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
-}
+)
 
-CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret_ptr, size_t size, CUstream stream)
-{
+ON_STREAM(cuMemAllocAsync_ptsz, (CUdeviceptr *ret_ptr, size_t size, CUstream stream), STREAM_NONE, true,
     return alloc_fully(ret_ptr, size, (struct call){NULL, stream, PER_THREAD},
             __builtin_return_address(0), NULL);
-}
+)
 
-CUresult cuMemAllocFromPoolAsync(
-        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
-{
+ON_STREAM(cuMemAllocFromPoolAsync,
+        (CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream), STREAM_NONE, false,
     struct pool_given given = {0, 0};
 
     if (!mempool)
@@ -302,14 +301,14 @@ CUresult cuMemAllocFromPoolAsync(
         return alloc_recorded(ret_ptr, size, mempool, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
-}
+)
 
-CUresult cuMemAllocFromPoolAsync_ptsz(
-        CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream)
-{
+ON_STREAM(cuMemAllocFromPoolAsync_ptsz,
+        (CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream), STREAM_NONE, true,
     return alloc_fully(ret_ptr, size, (struct call){mempool, stream, FROM_POOL | PER_THREAD},
             __builtin_return_address(0), NULL);
-}
+)
+/* clang-format on */
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
@@ -446,15 +445,15 @@ static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr, CUstrea
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
-{
+/* clang-format off */
+ON_STREAM(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), STREAM_NONE, false,
     return quick_free_on(0, ptr, stream, NULL) ? CUDA_SUCCESS : free_recorded(ptr, stream);
-}
+)
 
-CUresult cuMemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream)
-{
+ON_STREAM(cuMemFreeAsync_ptsz, (CUdeviceptr ptr, CUstream stream), STREAM_NONE, true,
     return free_fully(ptr, stream, true);
-}
+)
+/* clang-format on */
 
 /* ---- pools ---------------------------------------------------------------------------------- */
 

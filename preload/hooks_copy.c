@@ -108,14 +108,13 @@ static bool is_between_peers(
 /* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* Between devices some of these are copies between peers, which a hinted block needs and plain memory does not (R85). */
-#define SUBMIT_PEERS(symbol, peer, params, args, peer_args, on_stream, per_thread)           \
-    CUresult symbol params                                                                   \
-    {                                                                                        \
+#define SUBMIT_PEERS(symbol, peer, params, args, peer_args, on_stream, submit_on, per_thread) \
+    ON_STREAM(symbol, params, on_stream, per_thread,                                         \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                          \
-        CUcontext to, from;                                                                  \
+        CUcontext to;                                                                        \
+        CUcontext from;                                                                      \
         struct submit submit;                                                                \
-        submit_notice(on_stream, per_thread);                                                \
-        if (guard_is_idle() || !submit_begin(&submit, on_stream, per_thread)) {              \
+        if (guard_is_idle() || !submit_begin(&submit, submit_on, per_thread)) {              \
             SUBMIT_CALL(symbol, is_between_peers(dst, src, &to, &from) ? REAL(peer) peer_args \
                     : REAL(symbol) args, false);                                             \
             return result;                                                                   \
@@ -124,16 +123,16 @@ static bool is_between_peers(
             SUBMIT_CALL(symbol, touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args     \
                     : REAL(symbol) args, true);                                              \
         return submit_end(&submit, result);                                                  \
-    }
+    )
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define SUBMIT_PEERS_NOW(symbol, suffix, per_thread)                                         \
     SUBMIT_PEERS(symbol##suffix, cuMemcpyPeer##suffix,                                       \
             (CUdeviceptr dst, CUdeviceptr src, size_t size), (dst, src, size),               \
-            (dst, to, src, from, size), SUBMIT_NO_STREAM, per_thread)
+            (dst, to, src, from, size), NULL, SUBMIT_NO_STREAM, per_thread)
 #define SUBMIT_PEERS_ASYNC(symbol, suffix, per_thread)                                       \
     SUBMIT_PEERS(symbol##suffix, cuMemcpyPeerAsync##suffix,                                  \
             (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),                \
-            (dst, src, size, stream), (dst, to, src, from, size, stream), stream, per_thread)
+            (dst, src, size, stream), (dst, to, src, from, size, stream), stream, stream, per_thread)
 
 SUBMIT_PEERS_NOW(cuMemcpy, , false)
 SUBMIT_PEERS_NOW(cuMemcpy, _ptds, true)

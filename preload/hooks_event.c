@@ -34,8 +34,7 @@ static bool covers_with(unsigned flags)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
-#define RECORDS(symbol, params, args, covers, on_stream, per_thread)               \
-    CUresult symbol params                                                         \
+#define RECORD(symbol, args, covers, on_stream, per_thread)                        \
     {                                                                              \
         bool is_full = covers;                                                     \
         struct follow follow;                                                      \
@@ -49,31 +48,36 @@ static bool covers_with(unsigned flags)
         follow_record_end(&follow, result);                                        \
         return result;                                                             \
     }
+#define RECORDS_ON(symbol, params, args, covers, per_thread)                       \
+    ON_STREAM(symbol, params, stream, per_thread,                                  \
+            RECORD(symbol, args, covers, stream, per_thread))
 #define RECORDS_PTSZ(symbol, params, args, covers)                                 \
-    RECORDS(symbol, params, args, covers, stream, false)                           \
-    RECORDS(symbol##_ptsz, params, args, covers, stream, true)
+    RECORDS_ON(symbol, params, args, covers, false)                                \
+    RECORDS_ON(symbol##_ptsz, params, args, covers, true)
+/* Of all streams of a context. */
+#define RECORDS_ALL(symbol, params, args)                                          \
+    CUresult symbol params                                                         \
+    RECORD(symbol, args, false, NULL, false)
 /* With a flag the wait becomes such a node, and holds no stream. */
 #define WAITS(symbol, per_thread)                                                  \
-    CUresult symbol(CUstream stream, CUevent event, unsigned int flags)            \
-    {                                                                              \
+    ON_STREAM(symbol, (CUstream stream, CUevent event, unsigned int flags), stream, per_thread, \
         struct follow follow;                                                      \
         CUresult result;                                                           \
         if (!resolve_ready())                                                      \
             return resolve_missing();                                              \
-        submit_notice(stream, per_thread);                                         \
         if (!follow_is_on() || flags != 0)                                         \
             return REAL(symbol)(stream, event, flags);                             \
         follow_wait_begin(&follow, event);                                         \
         result = REAL(symbol)(stream, event, flags);                               \
         follow_wait_end(&follow, result, stream, per_thread);                      \
         return result;                                                             \
-    }
+    )
 
 RECORDS_PTSZ(cuEventRecord, (CUevent event, CUstream stream), (event, stream), true)
 RECORDS_PTSZ(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int flags),
         (event, stream, flags), covers_with(flags))
-RECORDS(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event), false, NULL, false)
-RECORDS(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context, event), false, NULL, false)
+RECORDS_ALL(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
+RECORDS_ALL(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context, event))
 WAITS(cuStreamWaitEvent, false)
 WAITS(cuStreamWaitEvent_ptsz, true)
 

@@ -11,6 +11,7 @@
  * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/pin.h). Pointers
  * inside device memory are not seen. Which graph a node is of, graphnodes.h knows.
  */
+#include "preload/contexts.h"
 #include "preload/follow.h"
 #include "preload/graphkernels.h"
 #include "preload/graphmem.h"
@@ -429,10 +430,28 @@ static void made(CUgraph graph, CUgraphExec exec)
     graphkernels_made(exec, graph);
 }
 
+/* What an instance is uploaded on when it is made. */
+static CUstream upload_stream(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+    const struct {
+        cuuint64_t flags;
+        CUstream stream;
+    } *head = (const void *)params; /* how it begins (CUDA driver API) */
+
+    return head && head->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ? head->stream : STREAM_NONE;
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define INSTANTIATE(symbol, params, args)                                       \
     CUresult symbol params                                                      \
+    INSTANTIATE_BODY(symbol, args)
+#define INSTANTIATE_ON(symbol, per_thread)                                      \
+    ON_STREAM(symbol,                                                           \
+            (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), \
+            upload_stream(params), per_thread,                                  \
+            INSTANTIATE_BODY(symbol, (ret_exec, graph, params)))
+#define INSTANTIATE_BODY(symbol, args)                                          \
     {                                                                           \
         struct pool_ladder ladder = {.waits = 0};                               \
         struct pins pins;                                                 \
@@ -458,12 +477,8 @@ INSTANTIATE(cuGraphInstantiate_v2,
         (ret_exec, graph, error, log, size))
 INSTANTIATE(cuGraphInstantiateWithFlags,
         (CUgraphExec *ret_exec, CUgraph graph, unsigned long long flags), (ret_exec, graph, flags))
-INSTANTIATE(cuGraphInstantiateWithParams,
-        (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
-        (ret_exec, graph, params))
-INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
-        (CUgraphExec *ret_exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
-        (ret_exec, graph, params))
+INSTANTIATE_ON(cuGraphInstantiateWithParams, false)
+INSTANTIATE_ON(cuGraphInstantiateWithParams_ptsz, true)
 /* clang-format on */
 
 /* Node of a graph -> the one of its clone that it has become; what is deeper inside is not told apart. */
@@ -612,7 +627,8 @@ HOOKROW(cuGraphNodeFindInClone, (CUgraphNode *ret_node, CUgraphNode node, CUgrap
 HOOKROW(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *ret_graph), (node, ret_graph),
         graphnodes_embed(graphnodes_graph(key(node)), key(*ret_graph)))
 #define CAPTURE_INFO(symbol, params, args)                                                \
-    HOOKROW(symbol, params, args, capture_told(status, graph, nodes, count))
+    HOOKROW_ON(symbol, params, args, STREAM_NONE, false,                                  \
+            capture_told(status, graph, nodes, count))
 #define CAPTURE_INFO_2                                                                    \
     (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,      \
             const CUgraphNode **nodes, size_t *count)
@@ -651,12 +667,10 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define LAUNCH(symbol, per_thread)                                              \
-    CUresult symbol(CUgraphExec exec, CUstream stream)                          \
-    {                                                                           \
+    ON_STREAM(symbol, (CUgraphExec exec, CUstream stream), stream, per_thread,  \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct submit submit;                                                   \
         bool is_event = false;                                                  \
-        submit_notice(stream, per_thread);                                      \
         if (guard_is_idle()) {                                                  \
             SUBMIT_CALL(symbol, REAL(symbol)(exec, stream), false);                         \
             return result;                                                      \
@@ -677,12 +691,12 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
             graphmem_launched(key(exec));                                       \
         }                                                                       \
         return result;                                                          \
-    }
+    )
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 LAUNCH(cuGraphLaunch, false)
 LAUNCH(cuGraphLaunch_ptsz, true)
 /* The memory that an instance allocates is taken at its upload, or else at its first launch. */
-HOOKROW_LOAD(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream), (void)0)
-HOOKROW_LOAD(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream), (void)0)
+HOOKROW_LOAD_ON(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream), stream, false, (void)0)
+HOOKROW_LOAD_ON(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream), stream, true, (void)0)
 /* clang-format on */

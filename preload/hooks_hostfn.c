@@ -32,14 +32,13 @@ static CUresult started(struct hostfn *given, CUresult result)
 
 /* clang-format off */
 #define HOSTFN(symbol, per_thread, params, args, given_args)                          \
-    CUresult symbol params                                                            \
-    {                                                                                 \
+    ON_STREAM(symbol, params, stream, per_thread,                                     \
         struct hostfn given;                                                          \
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol) args;                                                 \
         given = hostfn_wrap(fn, NULL, data, stream, per_thread);                             \
         return started(&given, REAL(symbol) given_args);                              \
-    }
+    )
 #define HOSTFN_V1(symbol, per_thread)                                                 \
     HOSTFN(symbol, per_thread, (CUstream stream, CUhostFn fn, void *data),            \
             (stream, fn, data), (stream, given.fn, given.data))
@@ -48,15 +47,15 @@ static CUresult started(struct hostfn *given, CUresult result)
             (CUstream stream, CUhostFn fn, void *data, unsigned int sync_mode),       \
             (stream, fn, data, sync_mode), (stream, given.fn, given.data, sync_mode))
 #define CALLBACK(symbol, per_thread)                                                  \
-    CUresult symbol(                                                                  \
-            CUstream stream, CUstreamCallback callback, void *data, unsigned int flags) \
-    {                                                                                 \
+    ON_STREAM(symbol,                                                                 \
+            (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags), \
+            stream, per_thread,                                                       \
         struct hostfn given;                                                          \
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol)(stream, callback, data, flags);                       \
         given = hostfn_wrap(NULL, callback, data, stream, per_thread);                       \
         return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
-    }
+    )
 
 HOSTFN_V1(cuLaunchHostFunc, false)
 HOSTFN_V1(cuLaunchHostFunc_ptsz, true)

@@ -72,8 +72,7 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
     static CUresult inner EX_PARAMS                                                \
     SUBMIT_BODY(symbol, EX_ARGS, launches_kernel(func, EX_STREAM, per_thread),     \
             params_touch(func, params, extra, #symbol), EX_STREAM, per_thread)     \
-    CUresult symbol EX_PARAMS                                                      \
-    {                                                                              \
+    ON_STREAM(symbol, EX_PARAMS, EX_STREAM, per_thread,                            \
         struct follow follow[EVENTS_MOST];                                         \
         unsigned count;                                                            \
         CUresult result;                                                           \
@@ -84,7 +83,7 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
         while (count > 0)                                                          \
             follow_record_end(&follow[--count], result);                           \
         return result;                                                             \
-    }
+    )
 
 LAUNCH_EX(cuLaunchKernelEx, launch_ex, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, launch_ex_ptsz, true)
@@ -114,6 +113,7 @@ static bool launches_all(const CUDA_LAUNCH_PARAMS *list, unsigned count)
     return is_event;
 }
 
+/* Default streams cannot be named here (CUDA driver API). */
 SUBMIT_FIRST(cuLaunchCooperativeKernelMultiDevice,
         (CUDA_LAUNCH_PARAMS * list, unsigned int devices, unsigned int flags),
         (list, devices, flags), launches_all(list, devices), any_touches(list, devices, __func__),

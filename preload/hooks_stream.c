@@ -72,8 +72,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
 #define BEGIN(symbol, params, args, per_thread)                \
     BEGIN_WITH(symbol, params, args, per_thread, (void)0, false)
 #define BEGIN_WITH(symbol, params, args, per_thread, first, is_programs) \
-    CUresult symbol params                                     \
-    {                                                          \
+    ON_STREAM(symbol, params, STREAM_NONE, per_thread,         \
         bool entered = life_enter(SLOT_##symbol);              \
         CUresult result;                                       \
         if (entered) {                                         \
@@ -88,7 +87,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
                 launches_capture_begins(stream_capture_key(stream, per_thread)); \
         }                                                      \
         return result;                                         \
-    }
+    )
 #define BEGIN_AGAIN(symbol, per_thread)                        \
     BEGIN_WITH(symbol,                                         \
             (CUstream stream, CUstreamCaptureMode mode, CUgraph graph, \
@@ -111,8 +110,7 @@ BEGIN(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *par
 BEGIN(cuStreamBeginCaptureToCig_ptsz, (CUstream stream, CUstreamCigCaptureParams *params), (stream, params), true)
 
 #define END(symbol, params, args, per_thread, ret_graph)       \
-    CUresult symbol params                                     \
-    {                                                          \
+    ON_STREAM(symbol, params, STREAM_NONE, per_thread,         \
         bool entered = life_enter(SLOT_##symbol);              \
         CUresult result = REAL(symbol) args;                   \
         bool over = entered && ended(result, stream, per_thread, ret_graph); \
@@ -121,7 +119,7 @@ BEGIN(cuStreamBeginCaptureToCig_ptsz, (CUstream stream, CUstreamCigCaptureParams
         if (over)                                              \
             launches_capture_ends(stream_capture_key(stream, per_thread)); \
         return result;                                         \
-    }
+    )
 
 #define END_GRAPH(symbol, per_thread)                          \
     END(symbol, (CUstream stream, CUgraph *ret_graph), (stream, ret_graph), per_thread, ret_graph)
@@ -148,7 +146,7 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
     if (result != CUDA_SUCCESS || !ret_stream)
         return;
     if (!(flags & CU_STREAM_NON_BLOCKING) && dispatch_pool())
-        stream_made(*ret_stream);
+        stream_made();
     if (is_told)
         (void)stream_here(*ret_stream, false, &stream);
 }
@@ -231,24 +229,28 @@ DESTROYS(cuStreamDestroy_v2)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-#define WAIT(symbol, params, args)                             \
-    CUresult symbol params                                     \
+#define WAITED(symbol, args)                                   \
     {                                                          \
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
         if (life_enter(SLOT_##symbol)) {                       \
             if (result == CUDA_SUCCESS)                        \
-                dispatch_synchronised();                        \
+                dispatch_synchronised();                       \
             else                                               \
                 life_driver_said((int)result);                 \
             life_leave();                                      \
         }                                                      \
         return result;                                         \
     }
+#define WAIT(symbol, params, args)                             \
+    CUresult symbol params                                     \
+    WAITED(symbol, args)
+#define WAIT_ON(symbol)                                        \
+    ON_STREAM(symbol, (CUstream stream), STREAM_NONE, false, WAITED(symbol, (stream)))
 
 WAIT(cuCtxSynchronize, (void), ())
 WAIT(cuCtxSynchronize_v2, (CUcontext context), (context))
 WAIT(cuEventSynchronize, (CUevent event), (event))
-WAIT(cuStreamSynchronize, (CUstream stream), (stream))
-WAIT(cuStreamSynchronize_ptsz, (CUstream stream), (stream))
+WAIT_ON(cuStreamSynchronize)
+WAIT_ON(cuStreamSynchronize_ptsz)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */

@@ -8,6 +8,7 @@
  * What a call ends is taken from the books before the driver is asked, because the number or the address may be another
  * thread's before the call has come back. It is put back if the driver refuses.
  */
+#include "preload/contexts.h"
 #include "preload/vmm.h"
 
 #include "preload/forklock.h"
@@ -359,6 +360,8 @@ static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
 /* clang-format off */
 #define ENDS(symbol, params, args, taking, then)                                  \
     CUresult symbol params                                                         \
+    ENDS_BODY(symbol, args, taking, then)
+#define ENDS_BODY(symbol, args, taking, then)                                     \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
         struct vmm_taken *taken = entered ? (taking) : NULL;                           \
@@ -509,7 +512,10 @@ void vmm_array_ended(struct vmm_taken *taken, CUresult result)
     settle(taken, result);
 }
 
-ENDS(cuMemMapArrayAsync, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
-        (infos, count, stream), tiles_moving(infos, count), tiles_moved(infos, count))
-ENDS(cuMemMapArrayAsync_ptsz, (CUarrayMapInfo * infos, unsigned int count, CUstream stream),
-        (infos, count, stream), tiles_moving(infos, count), tiles_moved(infos, count))
+#define MAPS_TILES(symbol, per_thread)                                                \
+    ON_STREAM(symbol, (CUarrayMapInfo * infos, unsigned int count, CUstream stream), stream, \
+            per_thread, ENDS_BODY(symbol, (infos, count, stream),                     \
+                    tiles_moving(infos, count), tiles_moved(infos, count)))
+
+MAPS_TILES(cuMemMapArrayAsync, false)
+MAPS_TILES(cuMemMapArrayAsync_ptsz, true)

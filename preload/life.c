@@ -147,13 +147,6 @@ static void thread_stream_gone(uint64_t identity)
         pool_stream_lost(dispatch_pool(), identity);
 }
 
-/* What was freed on a default stream without an operation there gets one now (contexts.h). */
-static void streams_meet(uint64_t identity)
-{
-    if (dispatch_pool() && !life_is_child())
-        pool_stream_meet(dispatch_pool(), identity);
-}
-
 static void context_lost(uint64_t generation)
 {
     if (!life_is_child())
@@ -180,7 +173,6 @@ static int start(void)
     export_cuda_begins();
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
-    stream_on_meeting(streams_meet);
     context_on_lost(context_lost);
     r = dispatch_start();
     warn_newer_driver();

@@ -229,14 +229,12 @@ static inline __attribute__((always_inline)) bool quick_free(
     return done;
 }
 
-/* The stream of a free that records no event; 0 = not known, or it does. */
+/* The stream of a free that records no event; 0 = not known, or it does: nothing is remembered of such a stream. */
 static inline uint64_t quick_stream_of_free(CUstream stream)
 {
-    if (!quick_is_default(stream))
-        return quick_stream(stream);
-    return quick_is_here() && !stream_meets(context_memo.legacy.device)
-            ? context_memo.legacy.identity
-            : 0;
+    if (quick_is_default(stream))
+        return quick_is_here() ? context_memo.legacy.identity : 0;
+    return context_memo.epoch == atomic_load(&context_epoch) ? quick_stream(stream) : 0;
 }
 
 static inline __attribute__((always_inline)) bool quick_free_on(

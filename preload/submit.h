@@ -39,18 +39,7 @@ struct submit {
 };
 
 /* The stream of a call that no capture can hold. */
-#define SUBMIT_NO_STREAM ((CUstream)(uintptr_t)-1)
-
-/* Every submission on a thread's own stream, whichever way it is named, is noticed until one has been. */
-static inline void submit_notice(CUstream stream, bool per_thread)
-{
-    bool is_own = stream == CU_STREAM_PER_THREAD
-            || (per_thread && (!stream || stream == SUBMIT_NO_STREAM));
-
-    if (__builtin_expect(is_own, 0)
-            && !atomic_load_explicit(&stream_own_used, memory_order_relaxed))
-        stream_use_own();
-}
+#define SUBMIT_NO_STREAM STREAM_NONE
 
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread);
 /* Returns the result. */
@@ -91,14 +80,13 @@ void submit_go_on(void);
         }                                                                          \
     } while (0)
 #define SUBMIT_FIRST(symbol, params, args, first, check, on_stream, per_thread)    \
-    CUresult symbol params                                                         \
-    SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread)
+    ON_STREAM(symbol, params, on_stream, per_thread,                               \
+            SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread))
 #define SUBMIT_BODY(symbol, args, first, check, on_stream, per_thread)             \
     {                                                                              \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                \
         struct submit submit;                                                      \
         bool is_event;                                                             \
-        submit_notice(on_stream, per_thread);                                      \
         if (guard_is_idle()) {                                                     \
             SUBMIT_CALL(symbol, REAL(symbol) args, false);                               \
             return result;                                                         \
@@ -118,11 +106,16 @@ void submit_go_on(void);
     }
 #define SUBMIT_ON(symbol, params, args, check, on_stream, per_thread)              \
     SUBMIT_FIRST(symbol, params, args, false, check, on_stream, per_thread)
+/* On the default stream. */
+#define SUBMIT_NOW(symbol, params, args, check, per_thread)                        \
+    ON_STREAM(symbol, params, NULL, per_thread,                                    \
+            SUBMIT_BODY(symbol, args, false, check, SUBMIT_NO_STREAM, per_thread))
 #define SUBMIT(symbol, params, args, check)                                        \
-    SUBMIT_ON(symbol, params, args, check, SUBMIT_NO_STREAM, false)
+    CUresult symbol params                                                         \
+    SUBMIT_BODY(symbol, args, false, check, SUBMIT_NO_STREAM, false)
 #define SUBMIT_PTDS(symbol, params, args, check)                                   \
-    SUBMIT(symbol, params, args, check)                                            \
-    SUBMIT_ON(symbol##_ptds, params, args, check, SUBMIT_NO_STREAM, true)
+    SUBMIT_NOW(symbol, params, args, check, false)                                 \
+    SUBMIT_NOW(symbol##_ptds, params, args, check, true)
 #define SUBMIT_PTSZ(symbol, params, args, check)                                   \
     SUBMIT_ON(symbol, params, args, check, stream, false)                          \
     SUBMIT_ON(symbol##_ptsz, params, args, check, stream, true)

@@ -297,23 +297,6 @@ int __wrap_pool_new(
     return r;
 }
 
-/* Default streams seen so far, for MUTANT_DEFAULT_STREAM. */
-enum {
-    DEFAULT_STREAMS = 64
-};
-static _Atomic(uint64_t) default_streams[DEFAULT_STREAMS];
-
-/* The context of a default stream is in the upper half of its identity, the thread in the lower. */
-static uint64_t place_of(uint64_t identity)
-{
-    return (identity ^ identity >> 32) % DEFAULT_STREAMS;
-}
-
-static bool is_default_stream(uint64_t identity)
-{
-    return identity && atomic_load(&default_streams[place_of(identity)]) == identity;
-}
-
 int __real_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
         struct outcome *ret);
 int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -330,8 +313,7 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
         changed.api = API_STREAM;
         changed.stream = info.stream;
     }
-    changed.record_now = request->record_now && !is_off[MUTANT_OWNER]
-            && !(is_off[MUTANT_DEFAULT_STREAM] && is_default_stream(request->stream));
+    changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 
@@ -478,6 +460,15 @@ static uint64_t one_of(_Atomic(uint64_t) *first, uint64_t identity)
     return identity ? none : 0;
 }
 
+/* Those that were noted as they were named. */
+static void forget_order(void)
+{
+    for (int i = 0; i < DEVICES_MAX && is_off[MUTANT_MEETING]; i++)
+        atomic_store(&stream_blocks[i], false);
+    if (is_off[MUTANT_MEETING])
+        atomic_store(&stream_defaults, false);
+}
+
 /* A default stream is taken for the one that had its number first, in whichever context. */
 static void forget_context(struct stream *io_stream)
 {
@@ -500,11 +491,7 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     static _Atomic(uint64_t) first_thread_stream;
     int r = __real_stream_here(handle, per_thread_call && !is_off[MUTANT_PTSZ], ret_stream);
 
-    for (int i = 0; i < DEVICES_MAX && is_off[MUTANT_MEETING]; i++)
-        atomic_store(&stream_meetings[i], 0); /* those that were counted as they were named */
-
-    if (r == 0 && ret_stream->handle == CU_STREAM_LEGACY)
-        atomic_store(&default_streams[place_of(ret_stream->identity)], ret_stream->identity);
+    forget_order();
     if (r == 0 && ret_stream->per_thread)
         thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
     if (r == 0 && is_off[MUTANT_NUMBERS])
@@ -514,6 +501,14 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
         ret_stream->identity = one_of(&first_thread_stream, ret_stream->identity);
     return r;
+}
+
+int __real_backend_operate(const struct stream *stream);
+int __wrap_backend_operate(const struct stream *stream);
+
+int __wrap_backend_operate(const struct stream *stream)
+{
+    return is_off[MUTANT_OPERATION] ? 0 : __real_backend_operate(stream);
 }
 
 static atomic_uint waits_on_their_way;
@@ -572,8 +567,8 @@ void __wrap_quick_start(struct pool *pool, bool decides, bool records)
     bool goes_long = false;
 
     for (int i = 0; i < MUTANT_COUNT; i++)
-        goes_long |=
-                is_off[i] && i != MUTANT_MEETING && i != MUTANT_MEET && i != MUTANT_QUICK_STREAM;
+        goes_long |= is_off[i] && i != MUTANT_MEETING && i != MUTANT_SECOND && i != MUTANT_NOTICE
+                && i != MUTANT_QUICK_STREAM;
     if (!goes_long)
         __real_quick_start(pool, decides, records);
 }
@@ -616,31 +611,25 @@ bool __wrap_pool_free_on_told(
     return __real_pool_free_on_told(pool, ptr, quick_stream_of(stream), ret_taken);
 }
 
-void __real_stream_made(CUstream handle);
-void __wrap_stream_made(CUstream handle);
+void __real_stream_made(void);
+void __wrap_stream_made(void);
 
-void __wrap_stream_made(CUstream handle)
+void __wrap_stream_made(void)
 {
-    if (!is_off[MUTANT_MEETING])
-        __real_stream_made(handle);
+    static atomic_uint made;
+    bool is_first = atomic_fetch_add(&made, 1) == 0;
+
+    if (!is_off[MUTANT_MEETING] && !(is_off[MUTANT_SECOND] && is_first))
+        __real_stream_made();
 }
 
-void __real_stream_use_own(void);
-void __wrap_stream_use_own(void);
+void __real_stream_first(unsigned news);
+void __wrap_stream_first(unsigned news);
 
-void __wrap_stream_use_own(void)
+void __wrap_stream_first(unsigned news)
 {
-    if (!is_off[MUTANT_MEETING])
-        __real_stream_use_own();
-}
-
-void __real_pool_stream_meet(struct pool *pool, uint64_t stream_key);
-void __wrap_pool_stream_meet(struct pool *pool, uint64_t stream_key);
-
-void __wrap_pool_stream_meet(struct pool *pool, uint64_t stream_key)
-{
-    if (!is_off[MUTANT_MEET] && !is_off[MUTANT_MEETING])
-        __real_pool_stream_meet(pool, stream_key);
+    if (!is_off[MUTANT_MEETING] && !is_off[MUTANT_NOTICE])
+        __real_stream_first(news);
 }
 
 bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);

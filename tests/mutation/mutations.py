@@ -169,10 +169,17 @@ class Script(Workload):
 UNIT = BUILD / "tests" / "unit"
 FAR_EVENT = "another_threads_own_stream" # which nobody else can name
 EVENT = ["a_stream", "the_legacy_stream", "the_threads_own_stream", FAR_EVENT, "another_device"]
+ORDER = ["a_free_on_a_blocking_stream_comes_behind_the_default_stream",
+         "an_allocation_on_a_blocking_stream_comes_behind_the_default_stream",
+         "allocations_and_frees_on_the_default_stream_order_the_blocking_ones", "a_free_beside_a_capture_is_an_operation"]
+LATE = ["a_stream_that_comes_in_a_capture_comes_behind_the_free", "a_stream_that_comes_in_a_later_capture_comes_behind_the_free",
+        "an_own_stream_that_comes_in_a_capture_comes_behind_the_free"]
+TOLD = ["host_functions_and_events_tell_of_threads_own_streams", "host_functions_tell_of_the_default_stream"]
 PROGRAMS = {
     "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
     "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
     "sticky": Program([str(UNIT / "errors_gpa_test"), "r34_after_a_sticky_error_nothing_is_recycled"], ()),
+    **{name: Program([str(UNIT / "stream_order_dlsym_test"), f"r69_{name}"], ()) for name in (*ORDER, *LATE, *TOLD)},
     "two_contexts": Program([str(UNIT / "stream_order_dlsym_test"),
                              "r69_default_streams_that_are_numbered_within_a_context_are_two"], ()),
     "refused": Program([str(UNIT / "errors_gpa_test"), "r01_r26_a_question_that_is_refused_says_nothing_about_the_work"], ()),
@@ -287,9 +294,10 @@ MUTATIONS = {
     "limbo-alias": (((1, 86), RED[1] + "|" + ORACLE[1]), ["shared_late"]), # the words epoch and fence, for backend: alias
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),
-    "default-stream": (RED, ["default_stream"]),
-    "meeting": (RED, ["default_stream", "late_stream"]),
-    "meet": (RED, ["late_stream"]),
+    "operation": (RED, ["default_stream", "late_stream", *ORDER, *LATE]),
+    "meeting": (RED, ["default_stream", "late_stream", *TOLD]),
+    "second": (RED, ["late_stream", *LATE]),
+    "notice": (RED, TOLD),
     "quick-stream": (ORACLE, ["streams_stream", "streams_recorded"]),
     "freeze": (RED, ["sticky"]),
     "patience": (RED, ["stalled"]),
@@ -330,10 +338,10 @@ IN_SEEDS = {
     "copy": ["evict"],
     "arrive": ["evict"],
 }
-# Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The event that a
-# free on the legacy stream leaves orders the threads' own streams too, so it is off where those are taken for it.
+# Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The operation that an
+# allocation or a free on the legacy stream is orders the threads' own streams too, so it is off where those are taken for it.
 WORDS = {"limbo": ("epoch", "fence"), "limbo-alias": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-old": ("drain",), "limbo-event": ("point",),
-         "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,default-stream",)}
+         "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,operation",)}
 
 
 def shows(done, how):

@@ -72,6 +72,7 @@
     X(cuStreamCreate, "cuStreamCreate", 2000, 0)                                                  \
     X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, 0)                                             \
     X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0)                                        \
+    X(cuStreamQuery, "cuStreamQuery", 2000, 0)                                                    \
     X(cuStreamWaitEvent, "cuStreamWaitEvent", 3020, 0)                                            \
     X(cuEventCreate, "cuEventCreate", 2000, 0)                                                    \
     X(cuEventDestroy_v2, "cuEventDestroy", 4000, 0)                                               \

@@ -146,11 +146,6 @@ typedef enum CUstreamWaitValue_flags_enum {
     CU_STREAM_WAIT_VALUE_GEQ = 0x0, CU_STREAM_WAIT_VALUE_EQ = 0x1, CU_STREAM_WAIT_VALUE_AND = 0x2,
 } CUstreamWaitValue_flags;
 
-typedef enum CUgraphInstantiate_flags_enum {
-    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1,
-    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4,
-} CUgraphInstantiate_flags;
-
 typedef enum CUmulticastGranularity_flags_enum {
     CU_MULTICAST_GRANULARITY_MINIMUM = 0x0, CU_MULTICAST_GRANULARITY_RECOMMENDED = 0x1,
 } CUmulticastGranularity_flags;
@@ -646,10 +641,6 @@ CUresult cuMemHostGetFlags(unsigned int *, void *);
 CUresult cuPointerSetAttribute(const void *, CUpointer_attribute, CUdeviceptr);
 CUresult cuMemAdvise(CUdeviceptr, size_t, CUmem_advise, CUdevice);
 CUresult cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation);
-CUDA_ABI_PTSZ(CUresult, cuMemPrefetchAsync, (CUdeviceptr, size_t, CUdevice, CUstream));
-CUDA_ABI_PTSZ(CUresult, cuMemPrefetchAsync_v2,
-        (CUdeviceptr, size_t, CUmemLocation, unsigned int, CUstream));
-CUDA_ABI_PTSZ(CUresult, cuStreamAttachMemAsync, (CUstream, CUdeviceptr, size_t, unsigned int));
 
 /* arrays */
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *, CUarray);

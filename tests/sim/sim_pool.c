@@ -370,8 +370,7 @@ static int alloc(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_s
     if (stream->capture)
         return pool->host ? sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
                           : sim_graph_capture_alloc(stream, pool->device, size, ret_ptr);
-    if (sim_stream_is_legacy(
-                stream)) { /* work like any other there, whether something is waited for or not */
+    if (sim_stream_is_legacy(stream)) {
         r = sim_capture_implicit(stream->ctx);
         if (r)
             return r;

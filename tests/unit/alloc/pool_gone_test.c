@@ -134,26 +134,6 @@ TEST(r69_r70_an_answer_about_a_stream_that_has_ended_is_not_taken_for_anothers)
     bench_end(b);
 }
 
-/* What was freed there needs a point that never comes: it waits for all. */
-TEST(r69_a_meeting_that_cannot_be_recorded_is_covered_by_a_full_fence)
-{
-    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
-    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
-
-    fake_submit(b->fake, 1, a, 6 * MiB);
-    CHECK_EQ(bench_free_on(b, a, 1), 0);
-    b->fake->fail_name = "stream_record";
-    b->fake->fail_at = 1;
-    b->fake->fail_code = FAKE_FAILURE;
-    pool_stream_meet(b->pool, 1);
-    CHECK(b->fake->fired);
-    b->fake->hangs = true;
-    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a); /* not even its own stream has it at once */
-    fake_drain(b->fake);
-    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
-    bench_end(b);
-}
-
 /* ── contexts ── */
 
 TEST(r26_r76_a_dead_context_takes_its_heap_along_and_nothing_else)

@@ -259,19 +259,3 @@ TEST(r77_a_pool_that_goes_is_not_served_from_memory)
     CHECK_EQ(bench_free_on(b, other, STREAM), 0);
     bench_end(b);
 }
-
-/* A point that stands for frees which were no operation on their stream. */
-TEST(r69_a_meeting_covers_what_was_freed_before)
-{
-    struct bench *b = primed();
-    devptr_t ptr = bench_alloc_on(b, 4096, STREAM);
-    uint64_t points;
-
-    CHECK(pool_free_on_quickly(b->pool, ptr, STREAM));
-    points = bench_stats(b).points;
-    pool_stream_meet(b->pool, OTHER); /* unknown */
-    CHECK_EQ(bench_stats(b).points, points);
-    pool_stream_meet(b->pool, STREAM);
-    CHECK_EQ(bench_stats(b).points, points + 1);
-    bench_end(b);
-}

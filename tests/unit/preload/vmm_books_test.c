@@ -3,6 +3,7 @@
  * The books of the program's own physical memory, with a driver that says yes to everything: references under one number
  * and under several, mappings, tiles of arrays, imports.
  */
+#include "preload/contexts.h"
 #include "preload/dispatch.h"
 #include "preload/life.h"
 #include "preload/pins.h"
@@ -15,6 +16,12 @@
 /* ---- what hooks_vmm.c calls ----------------------------------------------------------------- */
 
 void *resolve_real[SLOT_COUNT];
+atomic_uint stream_news;
+
+void stream_first(unsigned news)
+{
+    (void)news;
+}
 
 static struct {
     unsigned made, gone;
