@@ -58,6 +58,7 @@ enum {
 
 static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED];
 static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
+static atomic_bool is_noted[SLOT_HOOKS]; /* those of most hooks are 0 for good */
 static _Atomic(uint64_t) export_counts[EXPORT_COUNT];
 atomic_bool resolve_news;
 static atomic_bool warned_second;
@@ -253,8 +254,10 @@ void resolve_note(enum resolve_slot slot, enum resolve_route route)
     _Atomic(uint64_t) *count =
             route == ROUTE_CALLED ? &calls[stripe_of_thread()][slot] : &counts[slot][route];
 
-    if (is_news(atomic_fetch_add_explicit(count, 1, memory_order_relaxed)))
-        resolve_tell_news();
+    if (!is_news(atomic_fetch_add_explicit(count, 1, memory_order_relaxed)))
+        return;
+    atomic_store_explicit(&is_noted[slot], true, memory_order_relaxed); /* the first is news */
+    resolve_tell_news();
 }
 
 void resolve_note_export(enum resolve_export export)
@@ -268,6 +271,10 @@ bool resolve_counts(enum resolve_slot slot, uint64_t ret_counts[ROUTE_COUNT])
     uint64_t given = 0;
     uint64_t called = 0;
 
+    if (!atomic_load_explicit(&is_noted[slot], memory_order_relaxed)) {
+        memset(ret_counts, 0, ROUTE_COUNT * sizeof *ret_counts);
+        return false;
+    }
     for (int route = 0; route < ROUTE_CALLED; route++) {
         ret_counts[route] = atomic_load_explicit(&counts[slot][route], memory_order_relaxed);
         given += ret_counts[route];
