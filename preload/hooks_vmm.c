@@ -512,10 +512,11 @@ void vmm_array_ended(struct vmm_taken *taken, CUresult result)
     settle(taken, result);
 }
 
-#define MAPS_TILES(symbol, per_thread)                                                \
+#define MAPS_TILES(symbol, per_thread)                                                       \
     ON_STREAM(symbol, (CUarrayMapInfo * infos, unsigned int count, CUstream stream), stream, \
-            per_thread, ENDS_BODY(symbol, (infos, count, stream),                     \
-                    tiles_moving(infos, count), tiles_moved(infos, count)))
+            per_thread,                                                                      \
+            ENDS_BODY(symbol, (infos, count, stream), tiles_moving(infos, count),            \
+                    tiles_moved(infos, count)))
 
 MAPS_TILES(cuMemMapArrayAsync, false)
 MAPS_TILES(cuMemMapArrayAsync_ptsz, true)
