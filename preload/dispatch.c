@@ -78,7 +78,8 @@ void dispatch_told(int r)
     if (r < 0 && *refused)
         msg_warn("no capture: %s: %s", refused, strerrordesc_np(-r));
     else if (r < 0)
-        msg_warn("capture %s: %s, going on with less", *path ? path : "file", strerrordesc_np(-r));
+        msg_warn("capture %s: %s, going on with less", *path ? path : "cut off or gone",
+                strerrordesc_np(-r));
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/life.h"
 
+#include "preload/bus.h"
+
 #include "preload/backend.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
@@ -177,6 +179,8 @@ static int start(void)
     r = dispatch_start();
     warn_newer_driver();
     launches_start();
+    if (r == 0)
+        bus_start((bus_sigaction)resolve_next("sigaction"));
     coverage_look();
     if (r == 0)
         r = -pthread_atfork(NULL, NULL, fork_child);

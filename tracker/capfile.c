@@ -98,6 +98,39 @@ static int allocate(int fd, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
+/* What is mapped of captures, for capfile_fault. An entry is whole when its length is there. */
+static struct {
+    char *base;
+    _Atomic uint64_t bytes;
+} mapped[FORMAT_EXTENTS_MAX + 1];
+static _Atomic uint32_t mapped_count;
+
+static void note_mapped(void *base, uint64_t bytes)
+{
+    uint32_t at = atomic_fetch_add(&mapped_count, 1);
+
+    if (at > FORMAT_EXTENTS_MAX)
+        return;
+    mapped[at].base = base;
+    atomic_store_explicit(&mapped[at].bytes, bytes, memory_order_release);
+}
+
+bool capfile_fault(const void *at)
+{
+    for (uint32_t i = 0; i <= FORMAT_EXTENTS_MAX; i++) {
+        uint64_t bytes = atomic_load_explicit(&mapped[i].bytes, memory_order_acquire);
+        uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)mapped[i].base);
+
+        if (bytes == 0 || offset >= bytes)
+            continue;
+        offset -= offset % FORMAT_PAGE;
+        return mmap(mapped[i].base + offset, bytes - offset, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+                != MAP_FAILED;
+    }
+    return false;
+}
+
 static int map_range(int fd, uint64_t offset, uint64_t bytes, void **ret_base)
 {
     void *base;
@@ -108,6 +141,7 @@ static int map_range(int fd, uint64_t offset, uint64_t bytes, void **ret_base)
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     if (base == MAP_FAILED)
         return -errno;
+    note_mapped(base, bytes);
     *ret_base = base;
     return 0;
 }
@@ -165,10 +199,18 @@ static int make_header(struct capfile *file, int fd, void (*fill)(struct format_
     return 0;
 }
 
+static void unmap_range(void *base, uint64_t bytes)
+{
+    for (uint32_t i = 0; i <= FORMAT_EXTENTS_MAX; i++)
+        if (mapped[i].base == base)
+            atomic_store(&mapped[i].bytes, 0);
+    (void)munmap(base, bytes);
+}
+
 static void forget_header(struct capfile *file)
 {
     if (file->header)
-        (void)munmap(file->header, FORMAT_HEADER_BYTES);
+        unmap_range(file->header, FORMAT_HEADER_BYTES);
     file->header = NULL;
     file->directory = NULL;
 }
@@ -295,7 +337,7 @@ int capfile_grow(
         return r;
     number = __atomic_fetch_add(&header->extent_count, 1, __ATOMIC_RELAXED);
     if (number >= FORMAT_EXTENTS_MAX) {
-        (void)munmap(*ret_base, bytes);
+        unmap_range(*ret_base, bytes);
         return -EFBIG;
     }
     entry = &file->directory[number];

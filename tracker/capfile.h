@@ -49,6 +49,12 @@ int capfile_grow(
         struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base);
 
 /*
+ * A store at `at` met no file: it was cut, or has gone. True: `at` is in a capture, and from its page on there is memory now, of
+ * zeroes, that is nobody's file; so the store can be made again. Async-signal-safe.
+ */
+bool capfile_fault(const void *at);
+
+/*
  * Units of one size out of extents of one kind, each handed out once. When an extent is used up the next one is grown
  * to an eighth of what is there, within [first, CAPFILE_EXTENT_MAX], or to less where that does not fit; by one thread, for which
  * the others wait for two seconds at most.

@@ -351,6 +351,8 @@ int capture_open(void)
     return 0;
 }
 
+static _Atomic bool is_lost; /* the file, and nobody was told */
+
 struct format_header *capture_begin(bool opens, int *ret_error)
 {
     int now = atomic_load_explicit(&phase, memory_order_acquire);
@@ -358,8 +360,12 @@ struct format_header *capture_begin(bool opens, int *ret_error)
     *ret_error = 0;
     if (__builtin_expect(now == PHASE_OPEN, 1))
         return file.header;
-    if (now == PHASE_NEVER || (now == PHASE_NEW && !opens))
+    if (now == PHASE_NEVER || (now == PHASE_NEW && !opens)) {
+        if (opens && atomic_load_explicit(&is_lost, memory_order_relaxed)
+                && atomic_exchange(&is_lost, false))
+            *ret_error = -EIO;
         return NULL;
+    }
     if (now != PHASE_LATE) {
         *ret_error = capture_open();
         now = atomic_load_explicit(&phase, memory_order_acquire);
@@ -524,6 +530,15 @@ void capture_state(enum format_state state, uint32_t detail)
         return;
     __atomic_store_n(&header->state_detail, detail, __ATOMIC_RELAXED);
     __atomic_store_n(&header->state, (uint32_t)state, __ATOMIC_RELEASE);
+}
+
+bool capture_fault(const void *at)
+{
+    if (!capfile_fault(at))
+        return false;
+    atomic_store_explicit(&phase, PHASE_NEVER, memory_order_release);
+    atomic_store(&is_lost, true);
+    return true;
 }
 
 void capture_fork_child(void)

@@ -206,6 +206,12 @@ int capture_coverage(const char *hook, const char *route, uint64_t count);
 void capture_state(enum format_state state, uint32_t detail);
 
 /* In the child of a fork: detach from the parent's file; nothing is written any more if it was open, else as new. */
+/*
+ * A store at `at` has raised SIGBUS. True: it was into the capture, which is not written from here on (the next capture_alloc returns -EIO);
+ * the store can be made again. Async-signal-safe.
+ */
+bool capture_fault(const void *at);
+
 void capture_fork_child(void);
 
 #endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exports by which a program sets what happens at a signal: SIGBUS goes to bus.c, everything else to the real function.
+ * signal and its System V form are made of sigaction for SIGBUS, as the C library makes them.
+ *
+ * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's.
+ */
+#include "preload/bus.h"
+#include "preload/guard.h"
+#include "preload/resolve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#pragma GCC visibility push(default)
+
+typedef void (*signal_handler)(int);
+typedef signal_handler (*signal_function)(int, signal_handler);
+
+int sigaction(int number, const struct sigaction *restrict act, struct sigaction *restrict old);
+signal_handler signal(int number, signal_handler handler);
+signal_handler sysv_signal(int number, signal_handler handler);
+signal_handler __sysv_signal(int number, signal_handler handler);
+
+enum {
+    SIGNAL_ACTION,
+    SIGNAL_BSD,
+    SIGNAL_SYSV,
+    SIGNAL_COUNT,
+};
+
+static const char *const signal_names[SIGNAL_COUNT] = {"sigaction", "signal", "__sysv_signal"};
+static _Atomic(void *) signal_reals[SIGNAL_COUNT];
+
+/* Before the constructor has run, and only then, it is looked for: a look-up is nothing for a signal handler. */
+static void *signal_real(int which)
+{
+    void *known = atomic_load_explicit(&signal_reals[which], memory_order_relaxed);
+
+    if (__builtin_expect(known == NULL, 0)) {
+        guard_push();
+        known = resolve_next(signal_names[which]);
+        guard_pop();
+        atomic_store_explicit(&signal_reals[which], known, memory_order_relaxed);
+    }
+    return known;
+}
+
+__attribute__((constructor)) static void signal_find_all(void)
+{
+    for (int which = 0; which < SIGNAL_COUNT; which++)
+        (void)signal_real(which);
+}
+
+int sigaction(int number, const struct sigaction *restrict act, struct sigaction *restrict old)
+{
+    bus_sigaction real = (bus_sigaction)signal_real(SIGNAL_ACTION);
+
+    if (!real) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return number == SIGBUS ? bus_action(real, act, old) : real(number, act, old);
+}
+
+static signal_handler signal_set(int which, int number, signal_handler handler, int flags)
+{
+    signal_function real = (signal_function)signal_real(which);
+    struct sigaction act = {.sa_handler = handler, .sa_flags = flags}, old;
+
+    if (number != SIGBUS || handler == SIG_ERR)
+        return real ? real(number, handler) : SIG_ERR;
+    if (which == SIGNAL_BSD)
+        (void)sigaddset(&act.sa_mask, number);
+    return sigaction(number, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+signal_handler signal(int number, signal_handler handler)
+{
+    return signal_set(SIGNAL_BSD, number, handler, SA_RESTART);
+}
+
+signal_handler __sysv_signal(int number, signal_handler handler)
+{
+    return signal_set(SIGNAL_SYSV, number, handler, (int)SA_RESETHAND | SA_NODEFER);
+}
+
+signal_handler sysv_signal(int number, signal_handler handler)
+{
+    return __sysv_signal(number, handler);
+}
