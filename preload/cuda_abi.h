@@ -729,6 +729,7 @@ typedef struct CUmemDecompressParams_st {
 
 #if !defined CUDA_VERSION || CUDA_VERSION < 13010
 #    define CU_STREAM_MEM_OP_ATOMIC_REDUCTION 8
+#    define CUDA_ERROR_STREAM_DETACHED        917
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 #endif
 

@@ -75,10 +75,11 @@ bool backend_is_capture_error(int result)
             && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
+/* Of a context or a stream; a stream outlives the green context that it was made in, and takes no work any more. */
 static bool is_gone(int result)
 {
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT
-            || result == CUDA_ERROR_INVALID_HANDLE;
+            || result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_STREAM_DETACHED;
 }
 
 /*

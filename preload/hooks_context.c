@@ -207,6 +207,37 @@ LETS_GO(cuCtxDetach, (CUcontext context), (context), detached(context))
 LETS_GO(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
 LETS_GO(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
+/*
+ * A green context has streams and work of its own, but its memory is its primary context's and stays: what the pool has of it is
+ * kept. Until the call is back that work is not over. The primary context may end with it.
+ */
+static void green_gone(void)
+{
+    for (CUdevice device = 0; device < DEVICES_MAX; device++)
+        if (context_primary(device))
+            released(device);
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx context)
+{
+    bool entered = life_enter(SLOT_cuGreenCtxDestroy);
+    CUresult result;
+
+    if (entered) {
+        dispatch_ending(0, true);
+        gate_fences_end();
+    }
+    result = REAL(cuGreenCtxDestroy)(context);
+    if (entered) {
+        dispatch_ending(0, false);
+        if (result == CUDA_SUCCESS)
+            green_gone();
+        life_leave();
+    }
+    launches_leave_gone();
+    return result;
+}
+
 /* ---- peers ---------------------------------------------------------------------------------- */
 
 /* Segments of the plain heap follow by themselves; what is mapped has to be told (R30). */

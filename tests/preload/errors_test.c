@@ -186,8 +186,8 @@ static int allocate_more(CUdeviceptr *ret_more, int count)
 /* The codes of objects that are gone, in a context that is there: nothing is handed out, and nothing is lost. */
 TEST(r01_r26_a_question_that_is_refused_says_nothing_about_the_work)
 {
-    static const CUresult codes[] = {
-            CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED};
+    static const CUresult codes[] = {CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE,
+            CUDA_ERROR_CONTEXT_IS_DESTROYED, (CUresult)CUDA_ERROR_STREAM_DETACHED};
     static const char *const calls[] = {
             "cuEventQuery", "cuEventSynchronize", "cuCtxRecordEvent", "cuCtxSynchronize"};
     void (*fail)(const char *call, unsigned times, CUresult code);
@@ -214,4 +214,39 @@ TEST(r01_r26_a_question_that_is_refused_says_nothing_about_the_work)
                 REQUIRE_EQ(cu->cuMemFree_v2(more[n]), CUDA_SUCCESS);
             REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
         }
+}
+
+/*
+ * A stream whose green context is gone takes no event: what is freed on it waits for its context instead, and is neither lost nor
+ * handed out too early.
+ */
+TEST(memory_of_a_detached_stream_waits_for_its_context)
+{
+    void (*fail)(const char *call, unsigned times, CUresult code);
+    void (*clear)(void);
+    size_t before = 0, after = 0, total;
+    CUstream other;
+    CUdeviceptr ptr, next;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "meminfo=driver", 1) == 0);
+    client_init();
+    fail = (__typeof__(fail))client_sim("simcuda_fail_next");
+    clear = (__typeof__(clear))client_sim("simcuda_fail_clear");
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&before, &total), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&late, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    for (int i = 0; i < 20; i++) {
+        REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 8 * MB, other), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 0x22, 8 * MB, late), CUDA_SUCCESS);
+        fail("cuEventRecord", 0, (CUresult)CUDA_ERROR_STREAM_DETACHED);
+        CHECK_EQ(cu->cuMemFreeAsync(ptr, late), CUDA_SUCCESS);
+        clear();
+        REQUIRE_EQ(cu->cuMemAllocAsync(&next, 8 * MB, other), CUDA_SUCCESS);
+        CHECK_NE(next, ptr);
+        REQUIRE_EQ(cu->cuMemFreeAsync(next, other), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    }
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+    CHECK_LE(before - after, 64 * MB); /* of 160 that went by: nothing is lost */
 }
