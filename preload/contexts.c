@@ -48,7 +48,11 @@ struct ending {
     uint64_t calls;
 };
 static struct table endings = TABLE_OF(struct ending); /* guarded by contexts_lock */
-static atomic_uint ending_calls;                       /* in all, */
+/* Contexts between context_forget and context_forget_done, by ending_key; guarded by contexts_lock. */
+static struct table forgotten = TABLE_OF(uint64_t);
+static _Atomic(uint64_t)
+        forgets; /* begun and done: what the driver said of a context before may be of one that is gone */
+static atomic_uint ending_calls; /* in all, */
 static atomic_uint
         unlisted_calls; /* and those for contexts that are not known, or that there was no memory for */
 static _Atomic(uint64_t) ends_begun;
@@ -105,12 +109,20 @@ static void forget_locked(struct context_entry *entry)
         (void)table_remove(&contexts, entry);
 }
 
-/* False: there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+/* Below driver 12.0 a number of ours says nothing of a context that is being ended. */
+static uint64_t ending_key(uint64_t generation, CUcontext handle)
+{
+    return REAL_HAS(cuCtxGetId) ? generation : (uint64_t)(uintptr_t)handle;
+}
+
+/* False: it is being ended, or there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
 static bool add_locked(struct context *context, uint64_t *ret_lost)
 {
     struct context_entry *entry = of_handle_locked(context->handle);
 
     *ret_lost = 0;
+    if (table_find(&forgotten, ending_key(context->generation, context->handle)))
+        return false;
     if (entry && entry->context.generation == context->generation) {
         context->serial = entry->context.serial;
         return true;
@@ -208,23 +220,39 @@ static void tell_lost(uint64_t generation)
     guard_pop();
 }
 
-/* Asks the driver about a context that is current in this thread, and notes it. */
-static int ask_current(CUcontext handle, struct context *ret_context)
+/* What the driver says about a context that is current in this thread. */
+static int ask_driver(CUcontext handle, struct context *ret_context)
 {
-    struct context context = {.handle = handle};
     CUdevice device = 0;
-    uint64_t lost;
-    bool is_known;
     int r = (int)REAL(cuCtxGetDevice)(&device);
 
-    if (r == 0)
-        r = generation_of(handle, &context.generation);
-    if (r != 0)
-        return r;
-    context.device = device;
-    lock_take(&contexts_lock);
-    is_known = add_locked(&context, &lost);
-    lock_drop(&contexts_lock);
+    *ret_context = (struct context){.handle = handle, .device = device};
+    return r == 0 ? generation_of(handle, &ret_context->generation) : r;
+}
+
+/*
+ * The same, and notes it. Another thread may end the context meanwhile, and a primary one lives on under its handle: memory of the
+ * new context in the books of the old one could have an address twice. So the driver is asked again if an end came between.
+ */
+static int ask_current(CUcontext handle, struct context *ret_context)
+{
+    struct context context;
+    uint64_t before, lost = 0;
+    bool is_known = false;
+    bool is_true = false;
+    int r;
+
+    while (!is_true) {
+        before = atomic_load(&forgets);
+        r = ask_driver(handle, &context);
+        if (r != 0)
+            return r;
+        lock_take(&contexts_lock);
+        is_true = atomic_load(&forgets) == before;
+        if (is_true)
+            is_known = add_locked(&context, &lost);
+        lock_drop(&contexts_lock);
+    }
     if (lost)
         tell_lost(lost);
     if (!is_known)
@@ -301,6 +329,8 @@ uint64_t context_forget(CUcontext handle)
         generation = found->context.generation;
         is_used = found->uses > 0;
         forget_locked(found);
+        (void)table_add(&forgotten, ending_key(generation, handle));
+        atomic_fetch_add(&forgets, 1);
     }
     lock_drop(&contexts_lock);
     /* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
@@ -313,6 +343,14 @@ uint64_t context_forget(CUcontext handle)
     }
     context_changed();
     return generation;
+}
+
+void context_forget_done(uint64_t generation, CUcontext handle)
+{
+    lock_take(&contexts_lock);
+    (void)table_remove(&forgotten, table_find(&forgotten, ending_key(generation, handle)));
+    atomic_fetch_add(&forgets, 1);
+    lock_drop(&contexts_lock);
 }
 
 void context_end_begin(uint64_t generation)
@@ -824,6 +862,7 @@ void context_fork_child(void)
     for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
         at->uses = 0;
     endings = (struct table)TABLE_OF(struct ending); /* its memory is the parent's */
+    forgotten = (struct table)TABLE_OF(uint64_t);
     atomic_store(&ending_calls, 0);
     atomic_store(&unlisted_calls, 0);
 }

@@ -72,8 +72,10 @@ void context_on_lost(void (*on_lost)(uint64_t generation));
 bool context_next(uint64_t after, struct context *ret_context);
 
 /* A context is dead or about to die: it is known no more, and its streams neither. Waits for calls of ours that name it.
- * Returns its generation, 0 = unknown. */
+ * Returns its generation, 0 = unknown; then context_forget_done follows once the driver has ended it or refused to. Until then
+ * context_here answers -ENOSPC for it. */
 uint64_t context_forget(CUcontext handle);
+void context_forget_done(uint64_t generation, CUcontext handle);
 
 /* Around the call that ends a context (generation 0: one that is not known): until it is back, work of the context is not over although
  * it is not known any more, so no fence that would have to cover it counts as passed or can be recorded (R1, R26). */

@@ -100,6 +100,7 @@ static void gone(const struct ending *ending, CUresult result)
         dispatch_ending(ending->told, false);
     if (!ending->generation)
         return;
+    context_forget_done(ending->generation, ending->handle);
     if (result != CUDA_SUCCESS && is_alive(ending)) {
         dispatch_context_hide(ending->generation, false);
         return;
@@ -147,7 +148,7 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
             after;                                                                 \
             life_leave();                                                          \
         }                                                                          \
-        launches_leave_gone()  ;                                                 \
+        launches_leave_gone();                                                         \
         return result;                                                             \
     }
 /* One reference less, of which only the driver knows whether it was the last one. */
@@ -163,7 +164,7 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
             after;                                                                 \
         if (entered)                                                               \
             life_leave();                                                          \
-        launches_leave_gone()  ;                                                 \
+        launches_leave_gone();                                                         \
         return result;                                                             \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */

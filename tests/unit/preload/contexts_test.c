@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts that end with many streams: what the end costs, counted in looks at the table of streams. */
+/* Contexts that end: with many streams, which is counted in looks at the table of streams; and while somebody asks for them. */
 #include "alloc/table.h"
 #include "preload/bounds.h"
 #include "preload/contexts.h"
@@ -128,6 +128,61 @@ TEST(a_context_that_is_used_goes_when_the_use_is_over)
     CHECK(!context_of_generation(context.generation, &context));
     CHECK_EQ(context_enter(context.generation, &use), -ENOENT);
     CHECK_EQ(context_forget(context.handle), 0);
+}
+
+/* Another thread ends the current context while the driver answers, and the handle is another one's from then on. */
+static bool ends;
+static uint64_t old, young; /* the driver's numbers of the two */
+
+static CUresult id_of_one_that_ends(CUcontext context, unsigned long long *ret_id)
+{
+    uint64_t generation;
+
+    *ret_id = old;
+    if (ends) {
+        ends = false;
+        generation = context_forget(context);
+        CHECK_EQ(generation, old + 1);
+        old = young;
+        context_forget_done(generation, context);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Memory of the new context in the books of the old one could have an address twice. */
+TEST(a_context_that_ends_meanwhile_is_not_noted_again)
+{
+    struct context context;
+
+    start();
+    resolve_real[SLOT_cuCtxGetId] = (void *)(uintptr_t)id_of_one_that_ends;
+    old = 70;
+    young = 71;
+    current = 7;
+    REQUIRE_EQ(context_here(&context), 0);
+    CHECK_EQ(context.generation, 71);
+    context_changed();
+    ends = true;
+    REQUIRE_EQ(context_here(&context), 0);
+    CHECK_EQ(context.generation, 72);
+    CHECK(!context_of_generation(71, &context));
+}
+
+/* The driver knows a context until the call that ends it is over. */
+TEST(a_context_that_is_being_ended_is_not_noted_again)
+{
+    struct context context;
+
+    start();
+    current = 8;
+    REQUIRE_EQ(context_here(&context), 0);
+    CHECK_EQ(context_forget(context.handle), context.generation);
+    CHECK_EQ(context_here(&context), -ENOSPC);
+    CHECK(!context_of_generation(9, &context));
+    context_forget_done(
+            9, (CUcontext)current); // NOLINT(performance-no-int-to-ptr): the driver has refused
+    CHECK_EQ(context_here(&context), 0);
+    CHECK_EQ(context.generation, 9);
 }
 
 TEST(as_many_streams_as_there_is_room_for)
