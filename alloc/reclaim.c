@@ -162,8 +162,6 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
     } while (more);
 }
 
-#define MS_NS UINT64_C(1000000)
-
 #define MS_NS        UINT64_C(1000000)
 #define STALLED_PART 64 /* of all patience, for whatever has outlasted that once */
 

@@ -258,6 +258,13 @@ static int counting_readers_passed(void *self, uint64_t snapshot)
     return 0;
 }
 
+/* Every wait is over at once: no patience runs out. */
+static uint64_t counting_clock(void *self)
+{
+    (void)self;
+    return 0;
+}
+
 struct driver counting_driver(struct counting *counting)
 {
     *counting = (struct counting){.next = (devptr_t)1 << 40};
@@ -282,6 +289,7 @@ struct driver counting_driver(struct counting *counting)
             .fence_put = counting_put,
             .readers_snapshot = counting_readers,
             .readers_passed = counting_readers_passed,
+            .clock_ns = counting_clock,
     };
 }
 
