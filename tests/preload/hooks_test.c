@@ -399,7 +399,7 @@ TEST(r23_a_block_that_shares_its_segment_is_not_exported)
     CHECK_EQ(cu->cuIpcGetMemHandle(&handle, async),
             CUDA_ERROR_INVALID_VALUE); /* the driver's own word for memory of a pool */
     CHECK_EQ(cu->cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)async),
-            CUDA_ERROR_NOT_SUPPORTED);
+            CUDA_ERROR_INVALID_VALUE); /* the same */
 }
 
 /* R24 */
