@@ -81,7 +81,8 @@ static void put_frames(FILE *line, void *const *frames, int count)
     }
 }
 
-void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
+/* Its frame is large: a thread with a small stack enters it only where stacks are wanted. */
+__attribute__((noinline)) static void write_stack(const char *where, uint64_t addr, uint64_t bytes)
 {
     void *frames[FRAMES_MAX];
     char *text = NULL;
@@ -89,8 +90,6 @@ void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
     FILE *line;
     int count;
 
-    if (stacks_fd < 0)
-        return;
     count = backtrace(frames, FRAMES_MAX);
     line = open_memstream(&text, &length);
     if (!line)
@@ -105,4 +104,10 @@ void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
     if (write(stacks_fd, text, length) != (ssize_t)length)
         sim_say("SIMCUDA_STACKS: %s", strerror(errno));
     free(text);
+}
+
+void sim_stacks_born(const char *where, uint64_t addr, uint64_t bytes)
+{
+    if (stacks_fd >= 0)
+        write_stack(where, addr, bytes);
 }
