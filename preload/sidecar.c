@@ -119,12 +119,16 @@ static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
     return n;
 }
 
-/* 0: it does not say. */
+/* 0: it does not say. Asked once, by every process (R55, hints that do not act change no call). While life starts. */
 static int driver_version(void)
 {
-    int version = 0;
+    static bool is_asked;
+    static int version;
 
-    return REAL(cuDriverGetVersion)(&version) == CUDA_SUCCESS ? version : 0;
+    if (!is_asked && REAL(cuDriverGetVersion)(&version) != CUDA_SUCCESS)
+        version = 0;
+    is_asked = true;
+    return version;
 }
 
 /* The driver tells the parameters of kernels since 12.4. */
