@@ -149,12 +149,18 @@ def died_at_its_end(status, errors):
     return status != 0 and "terminate called without an active exception" in errors
 
 
+def say_again(tried):
+    """A run that is repeated is printed, so that a log can be searched for how often that was."""
+    print(f"died at its end, run again: {' '.join(map(str, tried))}", flush=True)
+
+
 def execute(row, before, work, **env):
     """Runs the row's script, anew where it died_at_its_end; `before` stands between the wrapper and python (kedge run ...)."""
     for _ in range(ENDINGS):
         done = execute_once(row, before, work, **env)
         if not died_at_its_end(done.status, done.errors):
             break
+        say_again((row.env, row.case.script, row.api, *before))
         for name in ("SIMCUDA_LOG", "SIMCUDA_STATS", "SIMCUDA_STACKS"): # they are appended to, or there for each process
             for left in env[name].parent.glob(env[name].name + "*") if env.get(name) else ():
                 left.unlink()

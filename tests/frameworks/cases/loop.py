@@ -89,6 +89,7 @@ class Row:
                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=harness.TIMEOUT, check=False)
             if done.returncode == rc or not harness.died_at_its_end(done.returncode, done.stderr):
                 break
+            harness.say_again(line)
         if rc is not None and done.returncode != rc:
             raise Wrong(f"{' '.join(map(str, line[:5]))} ...: exit {done.returncode} instead of {rc}: {done.stderr.strip()[-1200:]}")
         return done
