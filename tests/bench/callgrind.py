@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Instructions below one function, counted by callgrind, by object: exact, and independent of the machine's load."""
 import collections
+import os
 import re
 import shutil
 import subprocess
@@ -55,6 +56,7 @@ def count(command, path, env=None, timeout=250):
     """Runs a command that calls instrument_from_here (instrument.h), then a function `counted`, and in it maybe one `is_warm`, where counting
     begins anew. (Its output, own, calls) as of parse."""
     path.unlink(missing_ok=True)
+    env = (os.environ if env is None else env) | {"SIMCUDA_PHYSICAL": "file"} # valgrind does not know how memory is mapped a second time
     done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}", "--instr-atstart=no", "--collect-atstart=no",
                            "--toggle-collect=counted", "--zero-before=is_warm", *map(str, command)],
                           env=env, capture_output=True, text=True, timeout=timeout, check=False)

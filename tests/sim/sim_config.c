@@ -82,7 +82,8 @@ static void check_names(void)
 {
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
-            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES"};
+            "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES",
+            "PHYSICAL"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -108,6 +109,7 @@ void sim_config_read(void)
     static const char *const handles[] = {"new", "again", NULL};
     static const char *const kernels[] = {"listed", "any", NULL};
     static const char *const faults[] = {"sticky", "segv", NULL};
+    static const char *const physical[] = {"memory", "file", NULL};
     static const char *const ids[] = {"process", "context", NULL};
     uint64_t devices = 1;
     uint64_t version = SIM_DRIVER_VERSION;
@@ -143,6 +145,8 @@ void sim_config_read(void)
     sim_config.fault_segv = read_word("SIMCUDA_FAULT", faults, "sticky or segv expected", 0) == 1;
     sim_config.own_ids =
             read_word("SIMCUDA_STREAM_IDS", ids, "process or context expected", 0) == 1;
+    sim_config.physical_file =
+            read_word("SIMCUDA_PHYSICAL", physical, "memory or file expected", 0) == 1;
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));
     sim_park_read(getenv("SIMCUDA_PARK"));

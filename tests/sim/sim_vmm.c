@@ -28,9 +28,10 @@ struct gap {
 
 /*
  * Shared memory for all that was not exported. It is mapped here as a whole, and a second time wherever a program maps a piece of
- * it, so that no descriptor is needed: the program may close those.
+ * it, so that no descriptor is needed: the program may close those. With SIMCUDA_PHYSICAL=file it is a file.
  */
 static char *arena;
+static struct sim_file arena_file = {.fd = -1};
 static uint64_t arena_size, arena_end;
 static struct gap *gaps;
 static void *physicals;    /* tsearch by handle */
@@ -195,9 +196,19 @@ static int check_prop(const CUmemAllocationProp *prop)
 
 static bool arena_open(void)
 {
+    int fd = arena_file.fd;
+
+    if (sim_config.physical_file && fd < 0) {
+        fd = memfd_create("simcuda", MFD_CLOEXEC);
+        if (fd < 0)
+            return false;
+        arena_file = sim_file_of(fd);
+    }
     for (uint64_t size = ARENA_MAX; !arena && size >= SIM_GRANULE; size /= 2) {
+        if (fd >= 0 && ftruncate(fd, (off_t)size))
+            continue;
         void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 
         if (at == MAP_FAILED)
             continue;
@@ -277,7 +288,7 @@ static int create(CUmemGenericAllocationHandle *ret_handle, size_t size,
         return r;
     uint64_t offset = arena_open() ? arena_take(size) : SIM_NEVER;
     if (offset == SIM_NEVER) {
-        sim_say("no addresses for physical memory (ulimit -v?)");
+        sim_say("no addresses or file for physical memory (ulimit -v, -n?)");
         sim_device_drop(prop->location.id, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -420,12 +431,12 @@ bool sim_vmm_write(
 static int map_physical(
         const struct sim_physical *physical, uint64_t addr, uint64_t size, uint64_t at)
 {
+    const struct sim_file *file = physical->file.fd >= 0 ? &physical->file : &arena_file;
     void *target = (void *)(uintptr_t)addr; // NOLINT(performance-no-int-to-ptr)
 
-    if (physical->file.fd >= 0)
-        return sim_file_is_there(&physical->file)
-                ? sim_va_map(addr, size, physical->file.fd, physical->offset + at)
-                : -1;
+    if (file->fd >= 0)
+        return sim_file_is_there(file) ? sim_va_map(addr, size, file->fd, physical->offset + at)
+                                       : -1;
     /* of length 0: it is mapped once more */
     if (mremap(arena + physical->offset + at, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, target)
             != target)

@@ -58,12 +58,12 @@ TEST(numbers_of_handles_are_new_if_that_is_wanted)
     CHECK_GT(create(GRANULE), first);
 }
 
-TEST(content_stays_with_the_handle)
+/* Two views of one handle, then a third when they are gone. */
+static void check_content_stays(void)
 {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr va;
 
-    sim_start();
     va = reserve(4 * GRANULE);
     handle = create(GRANULE);
     CHECK_EQ(sim_figures().held[0], GRANULE);
@@ -87,6 +87,57 @@ TEST(content_stays_with_the_handle)
     CHECK_EQ(sim_figures().maps, 3);
     CHECK_EQ(sim_figures().aliases, 1);
     CHECK_EQ(sim_figures().remaps, 0);
+}
+
+TEST(content_stays_with_the_handle)
+{
+    sim_start();
+    check_content_stays();
+}
+
+static int open_memfds(void)
+{
+    int found = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        char link[32], target[64] = "";
+
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        found += readlink(link, target, sizeof(target) - 1) > 0
+                && strncmp(target, "/memfd:simcuda", strlen("/memfd:simcuda")) == 0;
+    }
+    return found;
+}
+
+/* valgrind does not know how memory without a file is mapped a second time. */
+TEST(physical_memory_is_in_one_file_if_that_is_wanted)
+{
+    CUmemGenericAllocationHandle first, second;
+    CUdeviceptr va;
+
+    sim_env("SIMCUDA_PHYSICAL", "file");
+    sim_start();
+    check_content_stays();
+    va = reserve(2 * GRANULE);
+    first = create(GRANULE);
+    second = create(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, second, 0));
+    CU(cuMemMap(va + GRANULE, GRANULE, 0, first, 0));
+    CU(cuMemSetAccess(va, 2 * GRANULE, &both, 1));
+    CHECK_EQ(*(volatile char *)(va + GRANULE + 100), 0); /* what was there went with its handle */
+    *(volatile char *)va = 9;
+    CHECK_EQ(*(volatile char *)(va + GRANULE), 0);
+    CHECK_EQ(open_memfds(), 1);
+}
+
+TEST(physical_memory_needs_no_descriptor)
+{
+    CUdeviceptr va;
+
+    sim_start();
+    va = reserve(GRANULE);
+    CU(cuMemMap(va, GRANULE, 0, create(GRANULE), 0));
+    CHECK_EQ(open_memfds(), 0);
 }
 
 TEST(a_device_without_aliases_maps_each_handle_once)
