@@ -343,30 +343,37 @@ QUICK void take(struct pool *pool, struct heap *heap, const struct block *block,
                 records_next_seq(pool), block->node.size - block->slack, heap->device->number};
 }
 
-QUICK bool free_sync(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
+/* With the pool's lock. */
+QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken) POOL_DROPS
 {
-    struct segment *segment;
-    struct block *block;
-    struct heap *heap;
     uint32_t index;
-    bool done = false;
+    struct block *block = find(pool, ptr, &index);
+    struct heap *heap;
 
-    lock_take_leaf(&pool->lock);
-    block = find(pool, ptr, &index);
     if (UNLIKELY(!block))
-        goto drop;
-    segment = block_segment(pool, block);
-    heap = segment->heap;
+        return end_free(pool, false);
+    heap = block_segment(pool, block)->heap;
     if (UNLIKELY(heap->kind == HEAP_MAPPED))
-        goto drop; /* its streams are known */
+        return end_free(pool, false); /* its streams are known */
     take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
     block_chain(pool, &pool->open, index);
-    done = true;
-drop:
-    lock_drop_leaf(&pool->lock);
-    return done;
+    return end_free(pool, true);
+}
+
+/* Somebody else has the lock. */
+APART bool free_sync_waiting(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
+{
+    lock_take_leaf(&pool->lock);
+    return free_sync_held(pool, ptr, ret_taken);
+}
+
+QUICK bool free_sync(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
+{
+    if (!lock_try_leaf(&pool->lock))
+        return free_sync_waiting(pool, ptr, ret_taken);
+    return free_sync_held(pool, ptr, ret_taken);
 }
 
 /* The stream's class where a block of it may be freed by the short form; NULL: nowhere. */
