@@ -248,7 +248,7 @@ static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
     dispatch_told(capture_hint(&info));
 }
 
-static atomic_bool release_waits; /* for a call to the driver */
+atomic_bool dispatch_goes_on; /* for a call to the driver */
 
 static void tell_gone(const struct outcome *news)
 {
@@ -280,17 +280,12 @@ static void tell_news(void)
         dispatch_go_on_later();
 }
 
-bool dispatch_must_go_on(void)
-{
-    return atomic_load_explicit(&release_waits, memory_order_relaxed);
-}
-
 void dispatch_go_on(void)
 {
     int cancel, unused;
 
     if (__builtin_expect(!dispatch_must_go_on(), 1) || !dispatch_may_fence()
-            || !atomic_exchange(&release_waits, false))
+            || !atomic_exchange(&dispatch_goes_on, false))
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tell_news();
@@ -831,7 +826,7 @@ void dispatch_edge(const struct edge *edge, bool may_call)
 
 void dispatch_go_on_later(void)
 {
-    atomic_store(&release_waits, true);
+    atomic_store(&dispatch_goes_on, true);
 }
 
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
@@ -901,7 +896,7 @@ void dispatch_synchronised(void)
     pool_synchronised(pool);
     async_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
-    if (pool_has_news(pool) || atomic_exchange(&release_waits, false))
+    if (pool_has_news(pool) || atomic_exchange(&dispatch_goes_on, false))
         tell_news();
     bring_go_on();
 }

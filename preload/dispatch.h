@@ -23,6 +23,7 @@
 #include "preload/bypass.h"
 #include "preload/contexts.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -116,7 +117,11 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
 void dispatch_go_on_later(void);
 
 /* Whether there is something to go on with. */
-bool dispatch_must_go_on(void);
+extern atomic_bool dispatch_goes_on;
+static inline bool dispatch_must_go_on(void)
+{
+    return atomic_load_explicit(&dispatch_goes_on, memory_order_relaxed);
+}
 
 /* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
 void dispatch_go_on(void);
