@@ -17,10 +17,28 @@
 #include "tests/sim/program_abi.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * Refused, so that the capture has its name from the beginning: valgrind 3.19 ends with a failed assertion when parts of one file
+ * lie side by side and were mapped under two names. Whether they do depends on what else is mapped.
+ */
+__attribute__((visibility("default"))) int linkat(
+        int fromfd, const char *from, int tofd, const char *to, int flags)
+{
+    (void)fromfd;
+    (void)from;
+    (void)tofd;
+    (void)to;
+    (void)flags;
+    errno = EOPNOTSUPP;
+    return -1;
+}
 
 static struct {
     __typeof__(&cuInit) init;
