@@ -172,7 +172,7 @@ static void make_peers(const struct home *home)
     CUmemoryPool pool;
 
     home_current(&world.first);
-    (void)cu.cuCtxEnablePeerAccess(home->handle, 0); /* after a reset it still is */
+    DO(cuCtxEnablePeerAccess(home->handle, 0)); /* a reset ends it */
     home_current(home);
     DO(cuCtxEnablePeerAccess(world.first.handle, 0));
     all.location.type = CU_MEM_LOCATION_TYPE_DEVICE;

@@ -15,6 +15,13 @@ static struct CUctx_st primaries[SIMCUDA_MAX_DEVICES];
 static struct CUctx_st *contexts; /* all that ever were, latest first */
 static uint64_t next_id = 1;
 
+/* A context may touch another one's plain memory until it gives that up or either of them ends. */
+struct peering {
+    const struct CUctx_st *from; /* NULL: the place is free */
+    const struct CUctx_st *to;
+};
+static struct peering peerings[256];
+
 #define THREAD_STACK (sizeof(((struct sim_thread *)0)->stack) / sizeof(struct CUctx_st *))
 
 static struct CUctx_st *top(void)
@@ -60,10 +67,27 @@ int sim_context_get(CUcontext handle, struct CUctx_st **ret_ctx)
 
 bool sim_context_is_peer(int device, int owner)
 {
-    for (struct CUctx_st *ctx = contexts; ctx; ctx = ctx->next)
-        if (ctx->alive && ctx->device == device && (ctx->peers >> owner) & 1)
+    for (size_t i = 0; i < sizeof peerings / sizeof *peerings; i++)
+        if (peerings[i].from && peerings[i].from->device == device
+                && peerings[i].to->device == owner)
             return true;
     return false;
+}
+
+/* The access of one context to another one, or a free place (NULL, NULL); NULL: there is none. */
+static struct peering *peering_of(const struct CUctx_st *from, const struct CUctx_st *to)
+{
+    for (size_t i = 0; i < sizeof peerings / sizeof *peerings; i++)
+        if (peerings[i].from == from && peerings[i].to == to)
+            return &peerings[i];
+    return NULL;
+}
+
+static void end_peerings(const struct CUctx_st *ctx)
+{
+    for (size_t i = 0; i < sizeof peerings / sizeof *peerings; i++)
+        if (peerings[i].from == ctx || peerings[i].to == ctx)
+            peerings[i] = (struct peering){NULL, NULL};
 }
 
 struct CUctx_st *sim_context_primary(int device)
@@ -84,7 +108,6 @@ static void begin_life(struct CUctx_st *ctx, int device)
     ctx->alive = true;
     ctx->id = next_id++;
     ctx->sticky = CUDA_SUCCESS;
-    ctx->peers = 0;
     ctx->legacy = sim_stream_open_legacy(ctx);
     if (!sim_handle_is(ctx, SIM_KIND_CONTEXT)) {
         sim_handle_add(ctx, SIM_KIND_CONTEXT);
@@ -101,6 +124,7 @@ static void end_life(struct CUctx_st *ctx)
     if (!ctx->alive)
         return; /* another thread was faster while the lock was away */
     ctx->alive = false;
+    end_peerings(ctx);
     sim_stream_end_context(ctx);
     sim_module_end_context(ctx);
     sim_memory_end_context(ctx);
@@ -663,6 +687,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
     struct sim_call call;
     struct CUctx_st *other;
+    struct peering *place;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
     if (r == 0)
@@ -671,10 +696,13 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0 && other->device == call.ctx->device)
         r = CUDA_ERROR_INVALID_DEVICE;
-    if (r == 0 && (call.ctx->peers >> other->device) & 1)
+    if (r == 0 && peering_of(call.ctx, other))
         r = CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-    if (r == 0)
-        call.ctx->peers = (uint16_t)(call.ctx->peers | 1U << other->device);
+    place = r == 0 ? peering_of(NULL, NULL) : NULL;
+    if (r == 0 && !place)
+        r = CUDA_ERROR_TOO_MANY_PEERS;
+    if (place)
+        *place = (struct peering){call.ctx, other};
     return sim_leave(&call, r);
 }
 
@@ -682,13 +710,15 @@ CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
     struct sim_call call;
     struct CUctx_st *other;
+    struct peering *place;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
     if (r == 0)
         r = peer ? sim_context_get(peer, &other) : CUDA_ERROR_INVALID_CONTEXT;
-    if (r == 0 && !((call.ctx->peers >> other->device) & 1))
+    place = r == 0 ? peering_of(call.ctx, other) : NULL;
+    if (r == 0 && !place)
         r = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-    if (r == 0)
-        call.ctx->peers = (uint16_t)(call.ctx->peers & ~(1U << other->device));
+    if (place)
+        *place = (struct peering){NULL, NULL};
     return sim_leave(&call, r);
 }

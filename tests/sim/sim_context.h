@@ -25,7 +25,6 @@ struct CUctx_st {
     bool alive;
     uint64_t id;     /* new at each life */
     CUresult sticky; /* what every call returns from now on */
-    uint16_t peers;  /* devices whose plain memory this context may touch */
     struct CUstream_st *streams;
     struct CUstream_st *legacy;
     uint64_t own_ids; /* default streams that were numbered (SIMCUDA_STREAM_IDS) */

@@ -154,6 +154,32 @@ TEST(peers_need_access_for_kernels_and_not_for_copies)
     CU(cuCtxSynchronize());
 }
 
+TEST(access_to_a_peer_ends_with_either_context)
+{
+    CUcontext first, second, to, from;
+    CUdeviceptr a;
+
+    sim_env("SIMCUDA_DEVICES", "2");
+    first = sim_start();
+    a = sim_alloc(4096);
+    CU(cuCtxCreate_v2(&to, 0, 0));
+    CU(cuCtxCreate_v2(&from, 0, 1));
+    CU(cuCtxEnablePeerAccess(first, 0));
+    second = retain(1);
+    CU(cuCtxEnablePeerAccess(first, 0));
+    CU(cuCtxDestroy_v2(from)); /* takes nothing from the other one */
+    CU(sim_fill(a, 4096, 1, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuCtxEnablePeerAccess(to, 0));
+    CU(cuCtxDisablePeerAccess(first));
+    CU(sim_fill(a, 4096, 1, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuCtxDestroy_v2(to));
+    CU(cuCtxSetCurrent(second));
+    CU(sim_fill(a, 4096, 1, NULL));
+    CHECK_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 TEST(a_peer_copy_without_a_stream_is_in_order_with_both_contexts)
 {
     CUcontext first, second;
