@@ -253,6 +253,19 @@ static void peer(CUcontext peer_context, bool enabled)
         backend_apply_peer(&here, &there, enabled);
 }
 
-HOOKROW(cuCtxEnablePeerAccess, (CUcontext context, unsigned int flags), (context, flags),
-        peer(context, true))
+/* A context that has access already by the driver's count has it by ours, too: we may have missed how it got it (R30). */
+CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned int flags)
+{
+    bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);
+    CUresult result = REAL(cuCtxEnablePeerAccess)(context, flags);
+
+    if (entered && hookrow_again(result))
+        result = REAL(cuCtxEnablePeerAccess)(context, flags);
+    if (entered && (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))
+        peer(context, true);
+    if (entered)
+        life_leave();
+    return result;
+}
+
 HOOKROW(cuCtxDisablePeerAccess, (CUcontext context), (context), peer(context, false))

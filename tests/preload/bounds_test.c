@@ -321,3 +321,40 @@ TEST(r30_access_to_a_peer_belongs_to_contexts)
     CHECK_EQ(cu->cuMemsetD8_v2(later, 1, 4 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
 }
+
+/* A context of another device goes on reaching what a peer gets after that was reset, or after kedge has missed how it got access. */
+static void reach_again(bool missed)
+{
+    CUcontext peer = NULL;
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("SIMCUDA_DEVICES", "2", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "sync=mapped", 1) == 0);
+    if (missed)
+        REQUIRE(setenv("SIMCUDA_FAIL",
+                        "cuCtxEnablePeerAccess:1+:CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", 1)
+                == 0);
+    client_init();
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&peer, 1), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuCtxEnablePeerAccess(peer, 0),
+                missed ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSetCurrent(peer), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4 * MB), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuMemsetD8_v2(ptr, 1, 4 * MB), CUDA_SUCCESS);
+        CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+        REQUIRE_EQ(cu->cuDevicePrimaryCtxReset_v2(1), CUDA_SUCCESS);
+    }
+}
+
+TEST(r30_a_reset_ends_access_that_can_be_given_again)
+{
+    reach_again(false);
+}
+
+TEST(r30_access_that_the_driver_has_given_already_counts)
+{
+    reach_again(true);
+}
