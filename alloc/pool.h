@@ -63,7 +63,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct out
 struct pool_free_request {
     enum api api;
     uint64_t stream; /* of a free on the stream-ordered API; 0 = unknown: as a sync free */
-    bool record_now; /* a default stream: only its thread can record on it later, or it is what blocking streams meet at (R69) */
+    bool record_now; /* nothing that is recorded later can stand for the free: only its thread can record there, or others wait there (R69) */
     bool may_fence;  /* event calls are allowed; a sync free never makes one */
 };
 

@@ -114,9 +114,10 @@ static void put_on_stream(
     freecache_put(pool, index, number, point);
 }
 
-/* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. Is it? */
+/* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. Is it?
+ * `must`: nothing that is recorded later can stand for it, not even for this stream. */
 static __attribute__((noinline)) bool record_and_put(
-        struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream)
+        struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream, bool must)
 {
     uint64_t number = 0;
     int r = reclaim_record(pool, stream, &number);
@@ -127,7 +128,7 @@ static __attribute__((noinline)) bool record_and_put(
         block_at(pool, index)->state = BLOCK_KEPT;
     else if (r == 0)
         put_on_stream(pool, index, stream, number);
-    else if (r == -EBUSY || r == -ENOMEM || r == -ECANCELED)
+    else if (!must && (r == -EBUSY || r == -ENOMEM || r == -ECANCELED))
         put_on_stream(pool, index, stream, fence_next(&streams_at(pool, stream)->timeline));
     else
         block_push_open(pool, index);
@@ -224,7 +225,7 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         r = -EINVAL;
     }
     lock_drop(&pool->lock);
-    if (stream && record_and_put(pool, heap, index, stream))
+    if (stream && record_and_put(pool, heap, index, stream, request->record_now))
         ret->how |= OUTCOME_RECORDED;
     return r;
 }

@@ -702,10 +702,11 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
     bool may = dispatch_may_fence();
-    bool record_now =
-            stream && stream->per_thread; /* nobody can later; that is an operation, too */
     bool owes = owes_operation(ptr, stream);
-    bool operated = owes && !(record_now && may) && backend_operate(stream) == 0;
+    /* The event of the operation is the one that the next tenant waits for: a later one would be behind what blocking streams were
+     * given since. On a thread's own stream nobody else can record it. */
+    bool record_now = stream && (stream->per_thread || (owes && may));
+    bool operated = owes && !may && backend_operate(stream) == 0;
     bool ordered =
             record_now ? may : stream && operated == owes; /* else it goes through an epoch */
     struct pool_free_request request = {

@@ -314,6 +314,9 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
         changed.stream = info.stream;
     }
     changed.record_now = request->record_now && !is_off[MUTANT_OWNER];
+    if (is_off[MUTANT_OPERATION])
+        changed.record_now =
+                false; /* the event that the pool records is the operation of most frees */
     return __real_pool_free(pool, ptr, &changed, ret);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/preload/client.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #define MB ((size_t)1 << 20)
 
@@ -391,4 +392,55 @@ TEST(r69_a_free_beside_a_capture_is_an_operation)
     CHECK_EQ(stale(), 0);
     REQUIRE_EQ(cu->cuMemFreeAsync(ptr[1], blocking[0]), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuStreamEndCapture(capturing, &graph), CUDA_SUCCESS);
+}
+
+/* ---- what is recorded later would be behind more ---------------------------------------------- */
+
+#define PATIENCE 20 /* seconds, for what comes back at once */
+
+/* `stream` waits for the host, and the memory goes to a stream that has no order with it. */
+static void take_beside_a_wait(CUstream stream)
+{
+    __typeof__(&cuStreamWaitValue32_v2) wait =
+            (__typeof__(wait))client_sim("cuStreamWaitValue32_v2");
+    CUstream other = NULL;
+    CUdeviceptr ptr;
+
+    REQUIRE(wait != NULL);
+    (void)alarm(PATIENCE);
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    *(volatile unsigned *)host = 0;
+    REQUIRE_EQ(
+            wait(stream, (CUdeviceptr)(uintptr_t)host, 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
+    ptr = alloc_on(other);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 0x22, SIZE, other), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(other), CUDA_SUCCESS);
+    *(volatile unsigned *)host = 1;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    (void)alarm(0);
+}
+
+/* X is written and freed on the one; then the other one waits. */
+static void free_before_a_wait(CUstream freed_on, CUstream stalled)
+{
+    CUdeviceptr x = alloc_on(freed_on);
+
+    REQUIRE_EQ(cu->cuMemsetD8Async(x, 0x11, SIZE, freed_on), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(x, freed_on), CUDA_SUCCESS);
+    take_beside_a_wait(stalled);
+}
+
+TEST(r69_r71_a_free_on_the_default_stream_is_not_behind_a_blocking_streams_later_work)
+{
+    prepare();
+    keep_memory();
+    free_before_a_wait(NULL, blocking[1]);
+}
+
+TEST(r69_r71_a_free_on_a_blocking_stream_is_not_behind_the_default_streams_later_work)
+{
+    prepare();
+    keep_memory();
+    (void)alloc_on(NULL);
+    free_before_a_wait(blocking[0], NULL);
 }

@@ -146,6 +146,31 @@ TEST(a_record_that_fails_in_the_free_is_made_up_for)
     bench_end(b);
 }
 
+TEST(r69_r71_where_only_the_free_can_be_recorded_a_full_fence_makes_up_for_it)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
+    devptr_t a = bench_alloc_on(b, 6 * MiB, 1);
+    struct pool_free_request request = {
+            .api = API_STREAM,
+            .stream = 1,
+            .record_now = true,
+            .may_fence = true,
+    };
+    struct outcome told;
+
+    fake_submit(b->fake, 1, a, 6 * MiB);
+    b->fake->fail_name = "stream_record";
+    b->fake->fail_at = 1;
+    b->fake->fail_code = -EBUSY; /* a capture is about to begin */
+    b->fake->hangs = true;
+    CHECK_EQ(pool_free(b->pool, a, &request, &told), 0);
+    CHECK(b->fake->fired);
+    CHECK_NE(bench_alloc_on(b, 6 * MiB, 1), a); /* not even its own stream has it at once */
+    fake_drain(b->fake);
+    CHECK_EQ(bench_alloc_on(b, 6 * MiB, 1), a);
+    bench_end(b);
+}
+
 TEST(r64_a_stream_block_freed_as_a_sync_one_waits_for_every_stream)
 {
     struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
