@@ -73,10 +73,15 @@ static enum life_mode mode_of(const struct config *c)
     return modes[config_word(c, CONFIG_MODE) % 3];
 }
 
-/* What stands before us in the global scope has the same exports: a copy of this library, through which all calls have passed. */
-static const char *other_copy(void)
+/*
+ * A library before us in the global scope that has the same exports: a copy of this one, through which all calls have passed. Looked
+ * for before read_config, since the loader's lock may be held by a thread that waits for that (R36, no lock is held in the loader).
+ */
+static _Atomic(const char *) other_copy;
+
+static void find_other_copy(void)
 {
-    return linked_before_us("kedge_python_level");
+    atomic_store(&other_copy, linked_before_us("kedge_python_level"));
 }
 
 static void read_config(void)
@@ -91,7 +96,7 @@ static void read_config(void)
     config_read(&config, environ, NULL, NULL);
     msg_set_level((enum msg_level)config_word(&config, CONFIG_LOG));
     config_read(&config, environ, warn_line, NULL);
-    other = other_copy();
+    other = atomic_load(&other_copy);
     if (other && mode_of(&config) != LIFE_OFF)
         msg_warn("another libkedge.so, %s, stands before this one, which stands aside", other);
     mode = other ? LIFE_OFF : mode_of(&config);
@@ -104,6 +109,7 @@ enum life_mode life_mode(void)
     int mode = atomic_load_explicit(&life_mode_known, memory_order_acquire);
 
     if (mode < 0) {
+        find_other_copy();
         (void)pthread_once(&once, read_config);
         mode = atomic_load_explicit(&life_mode_known, memory_order_acquire);
     }
@@ -377,7 +383,8 @@ __attribute__((constructor)) static void loaded(void)
         return;
     msg_start();
     config_read(&early, environ, NULL, NULL);
-    is_off = mode_of(&early) == LIFE_OFF || other_copy();
+    find_other_copy();
+    is_off = mode_of(&early) == LIFE_OFF || atomic_load(&other_copy);
     if (dladdr(&config, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
         if (!is_off && (config_word(&early, CONFIG_ANCHORS) & SOURCE_NVTX))
             nvtx_offer(own_path);
