@@ -230,6 +230,8 @@ const char *elfsym_name_of(const struct link_map *object, const ElfW(Rela) * rel
 {
     struct tables tables = find_tables(object);
 
+    if (!tables.strings || !tables.symbols)
+        return "";
     return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
 }
 
@@ -237,7 +239,7 @@ size_t elfsym_size_of(const struct link_map *object, const ElfW(Rela) * relocati
 {
     struct tables tables = find_tables(object);
 
-    return tables.symbols[ELF64_R_SYM(relocation->r_info)].st_size;
+    return tables.symbols ? tables.symbols[ELF64_R_SYM(relocation->r_info)].st_size : 0;
 }
 
 /* The `which`-th text of that kind. */

@@ -30,7 +30,7 @@ struct elfsym_name {
     uint32_t hash; /* of it */
 };
 
-uint32_t elfsym_hash(const char *text);
+uint32_t elfsym_hash(const char *name);
 
 /* Whether others find that symbol in the object; where the variable is, NULL if it is no variable. */
 bool elfsym_has(const struct link_map *object, const struct elfsym_name *name, void **ret_variable);

@@ -20,10 +20,12 @@
 typedef void (*signal_handler)(int);
 typedef signal_handler (*signal_function)(int, signal_handler);
 
-int sigaction(int number, const struct sigaction *restrict act, struct sigaction *restrict old);
-signal_handler signal(int number, signal_handler handler);
-signal_handler sysv_signal(int number, signal_handler handler);
-signal_handler __sysv_signal(int number, signal_handler handler);
+/* NOLINTBEGIN(readability-redundant-declaration): these declarations export the functions */
+int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict oact);
+signal_handler signal(int sig, signal_handler handler);
+signal_handler sysv_signal(int sig, signal_handler handler);
+signal_handler __sysv_signal(int sig, signal_handler handler);
+/* NOLINTEND(readability-redundant-declaration) */
 
 enum {
     SIGNAL_ACTION,
@@ -55,7 +57,7 @@ __attribute__((constructor)) static void signal_find_all(void)
         (void)signal_real(which);
 }
 
-int sigaction(int number, const struct sigaction *restrict act, struct sigaction *restrict old)
+int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict oact)
 {
     bus_sigaction real = (bus_sigaction)signal_real(SIGNAL_ACTION);
 
@@ -63,32 +65,32 @@ int sigaction(int number, const struct sigaction *restrict act, struct sigaction
         errno = ENOSYS;
         return -1;
     }
-    return number == SIGBUS ? bus_action(real, act, old) : real(number, act, old);
+    return sig == SIGBUS ? bus_action(real, act, oact) : real(sig, act, oact);
 }
 
-static signal_handler signal_set(int which, int number, signal_handler handler, int flags)
+static signal_handler signal_set(int which, int sig, signal_handler handler, int flags)
 {
     signal_function real = (signal_function)signal_real(which);
     struct sigaction act = {.sa_handler = handler, .sa_flags = flags}, old;
 
-    if (number != SIGBUS || handler == SIG_ERR)
-        return real ? real(number, handler) : SIG_ERR;
+    if (sig != SIGBUS || handler == SIG_ERR)
+        return real ? real(sig, handler) : SIG_ERR;
     if (which == SIGNAL_BSD)
-        (void)sigaddset(&act.sa_mask, number);
-    return sigaction(number, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
+        (void)sigaddset(&act.sa_mask, sig);
+    return sigaction(sig, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-signal_handler signal(int number, signal_handler handler)
+signal_handler signal(int sig, signal_handler handler)
 {
-    return signal_set(SIGNAL_BSD, number, handler, SA_RESTART);
+    return signal_set(SIGNAL_BSD, sig, handler, SA_RESTART);
 }
 
-signal_handler __sysv_signal(int number, signal_handler handler)
+signal_handler __sysv_signal(int sig, signal_handler handler)
 {
-    return signal_set(SIGNAL_SYSV, number, handler, (int)SA_RESETHAND | SA_NODEFER);
+    return signal_set(SIGNAL_SYSV, sig, handler, (int)SA_RESETHAND | SA_NODEFER);
 }
 
-signal_handler sysv_signal(int number, signal_handler handler)
+signal_handler sysv_signal(int sig, signal_handler handler)
 {
-    return __sysv_signal(number, handler);
+    return __sysv_signal(sig, handler);
 }

@@ -30,6 +30,7 @@ static CUresult started(struct hostfn *given, CUresult result)
     return result;
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define HOSTFN(symbol, per_thread, params, args, given_args)                          \
     ON_STREAM(symbol, params, stream, per_thread,                                     \
@@ -67,7 +68,6 @@ CALLBACK(cuStreamAddCallback_ptsz, true)
 
 /* ---- as a node ------------------------------------------------------------------------------ */
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */
 #define NODE(symbol, params, args, type)                                              \
     CUresult symbol params                                                            \

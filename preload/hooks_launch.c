@@ -85,8 +85,10 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
         return result;                                                             \
     )
 
+/* NOLINTBEGIN(readability-function-cognitive-complexity): most of it stands in the macros of all hooks */
 LAUNCH_EX(cuLaunchKernelEx, launch_ex, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, launch_ex_ptsz, true)
+/* NOLINTEND(readability-function-cognitive-complexity) */
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

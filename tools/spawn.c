@@ -261,6 +261,8 @@ static int prepare(const char *who, struct launch_request *request, struct launc
     }
     int r = launch_prepare(request, ret_launch);
     free(runtime);
+    request->front = NULL;
+    request->others = NULL;
     vec_free_texts(&preloads.others);
     free(preloads.front);
     for (size_t i = 0; i < ret_launch->lines.count; i++)

@@ -219,6 +219,7 @@ static void run_cfa(
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a row of the table of the format a case */
 static void run_extended(struct machine *machine, struct bytes *bytes, unsigned code)
 {
     struct state *now = &machine->now;
