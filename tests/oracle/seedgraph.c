@@ -253,6 +253,7 @@ void actor_launch(struct actor *actor)
 {
     struct exec *exec = &actor->execs[actor_pick(actor, SEED_EXECS)];
     struct lane *lane = actor_lane(actor, -1);
+    CUresult result;
 
     if (!exec->handle || lane->home != exec->home)
         return;
@@ -268,7 +269,12 @@ void actor_launch(struct actor *actor)
     }
     lane_after(lane, &exec->last);
     home_current(lane->home);
-    DO(cuGraphLaunch(exec->handle, lane->handle));
+    result = cu.cuGraphLaunch(exec->handle, lane->handle);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && exec->memory_slot >= 0) {
+        actor->figures.full_devices++; /* its memory is taken at the launch; then nothing runs */
+        return;
+    }
+    world_must(result, "cuGraphLaunch", __FILE__, __LINE__);
     foresee(actor, exec, lane);
 }
 
