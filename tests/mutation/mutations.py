@@ -182,7 +182,7 @@ PROGRAMS = {
     **{name: Program([str(UNIT / "stream_order_dlsym_test"), f"r69_{name}"], ()) for name in (*ORDER, *LATE, *TOLD)},
     "two_contexts": Program([str(UNIT / "stream_order_dlsym_test"),
                              "r69_default_streams_that_are_numbered_within_a_context_are_two"], ()),
-    "refused": Program([str(UNIT / "errors_gpa_test"), "r01_r26_a_question_that_is_refused_says_nothing_about_the_work"], ()),
+    "refused": Program([str(UNIT / "errors_gpa_test"), "r01_r26_r103_a_question_that_is_refused_says_nothing_about_the_work"], ()),
     "default_stream": Program([str(UNIT / "hooks_dlsym_test"),
                                "r69_a_free_on_the_default_stream_joins_the_blocking_streams"], ()),
     "own_streams": Program([str(UNIT / "own_streams_dlsym_test"), "r69_own_streams_of_two_threads_are_two_streams"], ()),
@@ -221,9 +221,9 @@ PROGRAMS = {
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
     "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
-                          str(UNIT / "bounds_dlsym_test"), "a_request_does_not_wait_for_the_host"], ()),
-    "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "streams_that_have_gone_leave_nothing_behind"], ()),
-    "stalled": Program([str(UNIT / "bounds_dlsym_test"), "nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
+                          str(UNIT / "bounds_dlsym_test"), "r104_a_request_does_not_wait_for_the_host"], ()),
+    "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "r107_streams_that_have_gone_leave_nothing_behind"], ()),
+    "stalled": Program([str(UNIT / "bounds_dlsym_test"), "r104_nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 

@@ -168,7 +168,7 @@ static void go_on(CUdeviceptr flag, CUstream other)
 /* How often the driver was asked for the state of an event: a wait asks again and again. */
 #define LOOKS 200
 
-TEST(what_can_never_be_served_is_refused_at_once)
+TEST(r104_what_can_never_be_served_is_refused_at_once)
 {
     CUstream stalled, stream;
     CUdeviceptr ptr, flag;
@@ -189,7 +189,7 @@ TEST(what_can_never_be_served_is_refused_at_once)
 
 /* The first request finds out that the stream is stalled, and waits for all pools together as long as one may (here 0.2 s); from then
  * on a look is enough. */
-TEST(nobody_waits_twice_for_a_stream_that_is_stalled)
+TEST(r104_nobody_waits_twice_for_a_stream_that_is_stalled)
 {
     CUstream stalled, stream;
     CUdeviceptr ptr, flag;
@@ -214,7 +214,7 @@ TEST(nobody_waits_twice_for_a_stream_that_is_stalled)
 
 /* Plain memory that is free goes back by cuMemFree, which waits for the context: not while a stream of it waits for the host. Natively
  * none of these calls waits. */
-TEST(a_request_does_not_wait_for_the_host)
+TEST(r104_a_request_does_not_wait_for_the_host)
 {
     CUdeviceptr blocks[5], ptr, flag;
     CUstream stream;
@@ -271,7 +271,7 @@ static void come_and_go(int count)
     }
 }
 
-TEST(streams_that_have_gone_leave_nothing_behind)
+TEST(r107_streams_that_have_gone_leave_nothing_behind)
 {
     cuuint64_t threshold = UINT64_MAX;
     CUmemoryPool pool;

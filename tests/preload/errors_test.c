@@ -184,7 +184,7 @@ static int allocate_more(CUdeviceptr *ret_more, int count)
 }
 
 /* The codes of objects that are gone, in a context that is there: nothing is handed out, and nothing is lost. */
-TEST(r01_r26_a_question_that_is_refused_says_nothing_about_the_work)
+TEST(r01_r26_r103_a_question_that_is_refused_says_nothing_about_the_work)
 {
     static const CUresult codes[] = {CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE,
             CUDA_ERROR_CONTEXT_IS_DESTROYED, (CUresult)CUDA_ERROR_STREAM_DETACHED};

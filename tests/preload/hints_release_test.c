@@ -506,7 +506,7 @@ TEST(live_acts_on_the_newest_driver_that_is_known)
 }
 
 /* Nobody here has read what its functions do to memory. */
-TEST(on_a_newer_driver_live_is_shadow)
+TEST(r100_on_a_newer_driver_live_is_shadow)
 {
     live_on("13060", false);
 }

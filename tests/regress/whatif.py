@@ -150,7 +150,7 @@ def mean_and_worst(logs):
     return math.exp(sum(logs) / len(logs)), math.exp(min(logs))
 
 
-def r93_lazy_holds_what_is_live():
+def r93_r105_lazy_holds_what_is_live():
     """Four passes as a program gets them, the device keeping up, 50 events, half a pass and a pass behind."""
     traces = foreign(200)
     for lag in lags(traces[0]):
@@ -274,7 +274,7 @@ def on_streams(path):
             yield name, played
 
 
-def r72_blocks_of_several_streams_are_held_well():
+def r72_r105_blocks_of_several_streams_are_held_well():
     """The device keeps up, is 50 events, half a pass or a pass behind."""
     logs = []
     for path in foreign(200):
@@ -649,8 +649,8 @@ def write_expected():
 
 if __name__ == "__main__":
     main(torch_is_modelled_exactly, eager_is_efficient, lazy_fits_in_its_budget_and_comes_to_rest,
-         r93_lazy_fits_half_a_step_behind, r93_lazy_fits_one_step_behind, r93_lazy_holds_what_is_live, r93_never_worse_than_torch_on_foreign_traces,
-         r93_variants_of_foreign_traces_are_held_as_well, r72_blocks_of_several_streams_are_held_well,
+         r93_lazy_fits_half_a_step_behind, r93_lazy_fits_one_step_behind, r93_r105_lazy_holds_what_is_live, r93_never_worse_than_torch_on_foreign_traces,
+         r93_variants_of_foreign_traces_are_held_as_well, r72_r105_blocks_of_several_streams_are_held_well,
          r72_streams_that_the_program_orders_need_no_wait, r93_whole_slots_are_held_tightly,
          r74_the_sync_api_on_mapped_memory_holds_what_is_live, r74_the_sync_api_holds_hardly_more_than_native_allocations,
          r93_never_worse_than_torch_on_many_streams, models_of_our_own_traces_are_what_they_were,

@@ -4,7 +4,7 @@
 # R99, no descriptor of ours: a program that closes, replaces or exhausts its descriptors at any moment has the same output, the
 # same exit status and the same bytes in its files as without kedge, and gets the same numbers.
 #
-#     descriptors.sh KIND     sync, stream, graph, ipc (descriptors_program.c), python (descriptors_program.py)
+#     descriptors.sh KIND     sync, stream, graph, ipc, evict (descriptors_program.c), python (descriptors_program.py)
 set -u
 kind=$1
 program="$TEST_BUILD/tests/rules/descriptors_program $kind"
@@ -16,7 +16,14 @@ if [ "$kind" = python ]; then
 fi
 export LD_LIBRARY_PATH=$TEST_BUILD/sim SIMCUDA_ORACLE=off SIMCUDA_SCHED=eager PYTHONDONTWRITEBYTECODE=1
 [ "$kind" = ipc ] && export KEDGE_POOL=sync=mapped
-fail=0 runs=0
+if [ "$kind" = evict ]; then # on the device there is room for one block in three
+    hint() { printf '  - {id: %s, do: evict, pick: {size: %s, inside: "*MODEL"}, when: {anchor: step, edge: enter}, cap: {device: %s}, backing: %s}\n' \
+        "$1" "$2" "$2" "$1"; }
+    { echo "kedge-hints: 1"; echo "hints:"; hint host-pinned 2MiB; hint host-mmap 4MiB; hint managed 6MiB; } >hints.yaml
+    chmod 600 hints.yaml
+    export KEDGE_HINTS=$PWD/hints.yaml KEDGE_HINTS_MODE=trial
+fi
+fail=0 runs=0 asked=0 moved=0
 failed() { echo "FAILED: $*"; fail=1; }
 
 # run NAME COMMAND...: output and status in NAME
@@ -28,6 +35,12 @@ run() {
     runs=$((runs + 1))
 }
 
+# moves: counts the runs whose capture says that blocks of all three hints went out and came in
+moves() {
+    asked=$((asked + 1))
+    [ "$("$TEST_BUILD/kedge" report c.kcap --view eviction 2>&1 | grep -c "^  step [1-9].*iB  *[1-9][.0-9]* MiB ")" -lt 3 ] || moved=$((moved + 1))
+}
+
 # compare WHAT: each way of being under kedge with the program alone
 compare() {
     local what=$1; shift
@@ -35,10 +48,13 @@ compare() {
         run bare "$@"
         grep -q "^status 0" bare || failed "$what: not even alone: $(cat bare bare.err)"
     fi
-    run pool env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" "$@"
+    for trace in ring full agg; do
+        run $trace env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" KEDGE_TRACE=$trace "$@"
+        [ "$kind" != evict ] || moves
+    done
     run track env LD_PRELOAD="$TEST_BUILD/libkedge.so" KEDGE_CAPTURE="$PWD/c.kcap" KEDGE_MODE=track "$@"
     run started "$TEST_BUILD/kedge" run -q --capture c.kcap -- "$@"
-    for way in pool track started; do
+    for way in ring full agg track started; do
         grep -q "^status 0" $way || failed "$what, $way: $(cat $way $way.err)"
         [ "$kind" = ipc ] || cmp -s bare $way || failed "$what, $way differs: $(diff bare $way)"
     done
@@ -64,6 +80,10 @@ if [ "$kind" != ipc ]; then
         cmp -s bare limited || failed "with $limit descriptors, $mode: $(diff bare limited; cat limited.err)"
     done
     echo "$limit descriptors are enough"
+fi
+if [ "$kind" = evict ]; then
+    echo "blocks moved in $moved of $asked runs"
+    [ "$moved" = "$asked" ] || failed "in some nothing moved"
 fi
 echo "$runs runs"
 exit $fail

@@ -2,7 +2,7 @@
 /*
  * descriptors_program KIND ACTION MOMENT - a program that takes its descriptors for its own, as they are.
  *
- * KIND    sync, stream, graph, ipc: how it uses the device
+ * KIND    sync, stream, graph, ipc, evict: how it uses the device. evict: of the blocks of MODEL a hint keeps some on the device
  * ACTION  close: all descriptors from 3 on; over: a file of its own over every number but 1; full: every number that it may have
  *         is taken, but for the one that the runtime needs to open the driver; none: it opens files before all else, and no more
  * MOMENT  0 before the first CUDA call, 1 after it, 2 between, 3 between in another thread, 4 in a child of a fork, 5 in a child
@@ -11,6 +11,8 @@
  * Afterwards it writes records to files and reads them back beside its work on the device. It prints which numbers it got and
  * what its files hold. Exit status 0: what it wrote, byte for byte, and the device's content is right.
  */
+#include "preload/kedge.h"
+
 #include <cuda_runtime_api.h>
 
 #include <dirent.h>
@@ -33,6 +35,7 @@ enum {
     NUMBERS = 64,
     BLOCK = 1 << 20, /* bytes of the device's memory */
     WORDS = 64,      /* of them that are looked at */
+    KEPT = 9,        /* blocks of MODEL; their sizes are those of the hints */
 };
 
 static const char *kind, *action;
@@ -172,6 +175,42 @@ static void step_of_graph(void *block, int step)
     must(cudaStreamDestroy(stream), "cudaStreamDestroy");
 }
 
+/* ---- blocks that go out and come in --------------------------------------------------------- */
+
+static void *model[KEPT];
+
+static size_t model_bytes(int i)
+{
+    return (size_t)(1 + i % 3) * 2 * BLOCK;
+}
+
+static void make_model(void)
+{
+    KEDGE_PUSH("MODEL");
+    for (int i = 0; i < KEPT; i++)
+        must(cudaMalloc(&model[i], model_bytes(i)), "cudaMalloc");
+    KEDGE_POP();
+    for (int i = 0; i < KEPT; i++)
+        must(cudaMemset(model[i], i + 1, model_bytes(i)), "cudaMemset");
+}
+
+/* Each holds what it held, at its end as at its begin. */
+static void use_model(void)
+{
+    unsigned char bytes[WORDS];
+
+    KEDGE_PUSH("step");
+    for (int i = 0; i < KEPT; i++) {
+        char *last = (char *)model[i] + model_bytes(i) - WORDS / 2;
+
+        must(cudaMemcpy(bytes, model[i], WORDS / 2, cudaMemcpyDeviceToHost), "cudaMemcpy");
+        must(cudaMemcpy(bytes + WORDS / 2, last, WORDS / 2, cudaMemcpyDeviceToHost), "cudaMemcpy");
+        for (int j = 0; j < WORDS; j++)
+            wrong += bytes[j] != i + 1;
+    }
+    KEDGE_POP();
+}
+
 /* Deeper each time, so that pages of the stack are new. */
 static __attribute__((noinline)) void step_deeply(int step, int depth)
 {
@@ -194,6 +233,8 @@ static __attribute__((noinline)) void step_deeply(int step, int depth)
             (void)cudaIpcGetMemHandle(&handle, block); /* it needs descriptors, and may fail */
         }
         use(block, step);
+        if (strcmp(kind, "evict") == 0)
+            use_model();
         must(cudaFree(block), "cudaFree");
     }
     room[1] = room[0];
@@ -218,6 +259,8 @@ static void work(void)
         must(cudaMalloc(&kept, BLOCK), "cudaMalloc");
         (void)cudaIpcGetMemHandle(&handle, kept);
     }
+    if (strcmp(kind, "evict") == 0)
+        make_model();
     for (int step = 0; step < STEPS; step++) {
         pthread_t thread;
 
@@ -228,6 +271,8 @@ static void work(void)
             act();
         write_records();
     }
+    for (int i = 0; i < KEPT; i++)
+        must(cudaFree(model[i]), "cudaFree");
     must(cudaFree(kept), "cudaFree");
     if (kept)
         must(cudaDeviceReset(), "cudaDeviceReset");

@@ -75,7 +75,7 @@ TEST(r69_a_number_that_comes_back_is_another_stream)
     bench_end(b);
 }
 
-TEST(many_short_lived_streams_leave_nothing_behind)
+TEST(r107_many_short_lived_streams_leave_nothing_behind)
 {
     struct bench *b = bench_new(1 * GiB);
     uint64_t before = 0;

@@ -824,7 +824,7 @@ TEST(a_capture_beyond_4_gib_is_written_and_read)
 }
 
 /* The program closed our descriptor and took its number: no byte of ours may go into its file. */
-TEST(a_program_that_closes_all_descriptors_loses_nothing)
+TEST(r99_a_program_that_closes_all_descriptors_loses_nothing)
 {
     struct read_capture *capture;
     const char *directory = track_scratch();
