@@ -33,11 +33,18 @@ struct stream_entry {
     bool going;     /* about to be destroyed: no new ones */
 };
 
+/* By identity: one that went with its context, until stream_take_ended. */
+struct ended_stream {
+    uint64_t identity;
+    uint64_t context; /* generation */
+};
+
 FORKLOCK(contexts_lock);
 
 /* guarded by contexts_lock: */
 static struct table contexts = TABLE_OF(struct context_entry);
 static struct table streams = TABLE_OF(struct stream_entry);
+static struct table ended_streams = TABLE_OF(struct ended_stream);
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 static uint32_t serials;
@@ -101,12 +108,40 @@ static void forget_locked(struct context_entry *entry)
     uint64_t generation = entry->context.generation;
     struct stream_entry *at = table_next(&streams, NULL);
 
-    while (at)
-        at = at->stream.context == generation ? table_remove(&streams, at)
-                                              : table_next(&streams, at);
+    while (at) {
+        struct ended_stream *ended;
+
+        if (at->stream.context != generation) {
+            at = table_next(&streams, at);
+            continue;
+        }
+        ended = table_add(&ended_streams, at->stream.identity);
+        if (ended)
+            ended->context = generation;
+        at = table_remove(&streams, at);
+    }
     entry->gone = true;
     if (entry->uses == 0)
         (void)table_remove(&contexts, entry);
+}
+
+unsigned stream_take_ended(uint64_t generation, uint64_t ret_identities[STREAM_ENDED])
+{
+    struct ended_stream *at;
+    unsigned count = 0;
+
+    lock_take(&contexts_lock);
+    at = table_next(&ended_streams, NULL);
+    while (at && count < STREAM_ENDED) {
+        if (at->context == generation) {
+            ret_identities[count++] = at->identity;
+            at = table_remove(&ended_streams, at);
+        } else {
+            at = table_next(&ended_streams, at);
+        }
+    }
+    lock_drop(&contexts_lock);
+    return count;
 }
 
 /* Below driver 12.0 a number of ours says nothing of a context that is being ended. */

@@ -293,6 +293,15 @@ uint64_t stream_capture_key(CUstream handle, bool per_thread_call);
 void stream_forget(uint64_t identity);
 
 /*
+ * The streams that went with a context when it was forgotten, some at a time: how many, 0 = there are no more. Each is told once.
+ * Streams of a context whose end the driver refused are seen anew, and these are told of again when it does end.
+ */
+enum {
+    STREAM_ENDED = 16,
+};
+unsigned stream_take_ended(uint64_t generation, uint64_t ret_identities[STREAM_ENDED]);
+
+/*
  * At the end of a thread that used its own default stream, once for each such stream that is known no more (R69): `gone` is
  * told its identity. No driver call is made, and none may be made in `gone`. Set once, when life starts.
  */

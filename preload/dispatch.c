@@ -918,6 +918,17 @@ void dispatch_context_hide(uint64_t generation, bool hidden)
         pool_context_hide(pool, generation, hidden);
 }
 
+/* Their work is over: what they have freed is ordered by what is left to wait for. */
+static void streams_gone(uint64_t generation)
+{
+    uint64_t identity[STREAM_ENDED];
+    unsigned count;
+
+    while ((count = stream_take_ended(generation, identity)) > 0)
+        for (unsigned i = 0; i < count; i++)
+            pool_stream_lost(pool, identity[i]);
+}
+
 void dispatch_context_gone(uint64_t generation)
 {
     struct gate_capture capture;
@@ -930,6 +941,7 @@ void dispatch_context_gone(uint64_t generation)
     if (!pool)
         return;
     pool_context_going(pool, generation);
+    streams_gone(generation);
     pool_context_gone(pool, generation);
 }
 

@@ -524,12 +524,36 @@ static struct event *event_take(uint64_t context)
     return event;
 }
 
+/* Of a context that has ended: the driver's events went with it. */
+static void events_drop(uint64_t context)
+{
+    struct event **at = &spare_events;
+
+    lock_take(&events_lock);
+    while (*at) {
+        struct event *event = *at;
+
+        if (event->context != context) {
+            at = &event->next;
+            continue;
+        }
+        *at = event->next;
+        meta_put(event, sizeof *event);
+    }
+    lock_drop(&events_lock);
+}
+
 static void event_put(struct event *event)
 {
+    uint64_t context = event->context;
+    struct context known;
+
     lock_take(&events_lock);
     event->next = spare_events;
     spare_events = event;
     lock_drop(&events_lock);
+    if (!context_of_generation(context, &known)) /* asked afterwards: the end may come between */
+        events_drop(context);
 }
 
 /* An event of this context, which must be current for a new one. */
@@ -1480,19 +1504,8 @@ int backend_synchronise(uint64_t generation)
 
 void backend_context_gone(uint64_t context)
 {
-    struct event **at = &spare_events;
-
+    events_drop(context);
     lock_take(&events_lock);
-    while (*at) {
-        struct event *event = *at;
-
-        if (event->context != context) {
-            at = &event->next;
-            continue;
-        }
-        *at = event->next;
-        meta_put(event, sizeof *event);
-    }
     (void)table_remove(&operations, table_find(&operations, context));
     lock_drop(&events_lock);
     unpin_hosts_of(context);

@@ -150,7 +150,7 @@ static uint32_t group_of(uint64_t number)
 
 void launches_capture_begins(uint64_t stream)
 {
-    char name[NAME_ROOM];
+    char name[NAME_ROOM] = "capture:later";
     uint64_t number;
 
     if (!wants_graphs)
@@ -159,8 +159,9 @@ void launches_capture_begins(uint64_t stream)
     number = number_get(&captures, stream, false);
     if (number == 0)
         return;
-    source_enter_group(group_of(number), name,
-            (size_t)snprintf(name, sizeof name, "capture:%lu", (unsigned long)number - 1));
+    if (number <= LAUNCHES_CAPTURES_MAX)
+        (void)snprintf(name, sizeof name, "capture:%lu", (unsigned long)number - 1);
+    source_enter_group(group_of(number), name, strlen(name));
 }
 
 void launches_capture_ends(uint64_t stream)

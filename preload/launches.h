@@ -2,7 +2,8 @@
 /*
  * launches.h - captures, graphs and kernels as anchors.
  *
- *     begin, end of a capture ─► range `capture:N` of the thread that began it; N counts the captures of the process
+ *     begin, end of a capture ─► range `capture:N` of the thread that began it; N counts the captures of the process. Those from
+ *                                LAUNCHES_CAPTURES_MAX on are instances of one anchor, `capture:later` (R107)
  *     graph launched ──────────► label `graph:N`, if `launches` is wanted; N counts the instances that were made
  *     kernel launched ─────────► label with the kernel's name, if KEDGE_ANCHORS names it (kernel=), and what hints wait for
  *
@@ -29,6 +30,8 @@
 #ifndef LAUNCHES_LABELS_MAX /* less in a library for tests */
 #    define LAUNCHES_LABELS_MAX (1u << 20)
 #endif
+
+#define LAUNCHES_CAPTURES_MAX 4096 /* with a name of their own */
 
 /* Once, when life starts. */
 void launches_start(void);
