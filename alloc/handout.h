@@ -24,8 +24,8 @@ struct serve {
     bool last;     /* the last attempt: the reserve is not spared any more, any block is cut */
     uint32_t how;  /* enum outcome_how */
     struct reclaim_patience patience; /* for all that it waits for (R73) */
-    /* the device will not have so much, whatever passes: nobody waits (R104) */
-    bool is_hopeless;
+    /* the device will not have so much, whatever passes (R104), or there is the reserve still (R73) */
+    bool no_waits;
     uint64_t reserved_before;
     uint32_t contexts_gone; /* as the request began */
     struct outcome *ret;

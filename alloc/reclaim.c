@@ -204,13 +204,13 @@ static int ask_fence(
     return wait_fence(pool, fence, patience, is_stalled);
 }
 
-/* What became of asking a fence, or of waiting for it. */
+/* What became of asking a fence, or (`has_waited`) of waiting for it. */
 static void note_failure(
-        struct pool *pool, struct fence_timeline *timeline, int r, bool wait) POOL_LOCKED
+        struct pool *pool, struct fence_timeline *timeline, int r, bool has_waited) POOL_LOCKED
 {
     if (r > 0 || r == -EBUSY)
         pool->counters.fence_errors++;
-    if (r == -EAGAIN && wait) {
+    if (r == -EAGAIN && has_waited) {
         pool->counters.timeouts += !timeline->stalled;
         timeline->stalled = true;
     }
@@ -221,6 +221,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
+    bool waits = patience && !patience->is_over;
     bool is_stalled = false;
     struct fence_mark *mark;
     uint64_t fence = 0;
@@ -233,7 +234,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         fence = mark->fence;
         number = mark->number;
         is_stalled = timeline->stalled;
-        pool->counters.host_waits += patience != NULL;
+        pool->counters.host_waits += waits;
     }
     lock_drop(&pool->lock);
     if (!mark)
@@ -244,7 +245,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         pass_all(pool, timeline, number);
     lock_take(&pool->lock);
     unuse(mark, &puts);
-    note_failure(pool, timeline, r, patience != NULL);
+    note_failure(pool, timeline, r, waits);
     lock_drop(&pool->lock);
     put_all(pool, &puts);
     return r;
@@ -586,6 +587,8 @@ static int ask_events(struct pool *pool, struct reclaim_patience *patience)
     int r = -ENOENT;
 
     while ((mark = next_event(pool, &number, &fence, patience != NULL, &is_stalled)) != NULL) {
+        bool waits = patience && !patience->is_over;
+
         r = ask_fence(pool, fence, patience, is_stalled);
         lock_take(&pool->lock);
         if (r == 0) {
@@ -593,7 +596,7 @@ static int ask_events(struct pool *pool, struct reclaim_patience *patience)
             fence_failed(&pool->events, mark, &chain); /* off the list, with what waited */
             retire_chain(pool, chain.head);
         }
-        note_failure(pool, &pool->events, r, patience != NULL);
+        note_failure(pool, &pool->events, r, waits);
         unuse(mark, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);

@@ -415,7 +415,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     bool streams = serve->request->api == API_STREAM && !serve->hinted;
     int r = 0;
 
-    if (!serve->request->may_wait || !serve->request->may_fence || serve->is_hopeless)
+    if (!serve->request->may_wait || !serve->request->may_fence || serve->no_waits)
         return NEXT;
     while (r == 0) {
         r = reclaim_wait(pool, &serve->patience);
@@ -439,7 +439,7 @@ static int clean_device(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    if (serve->request->may_wait && !serve->is_hopeless)
+    if (serve->request->may_wait && !serve->no_waits)
         reclaim_wait_device_points(pool, serve->request->device, &serve->patience);
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)
@@ -566,20 +566,20 @@ static int free_and_grow(struct pool *pool, struct serve *serve)
     uint64_t given;
     int r = hit_plain(pool, serve);
 
-    if (r != NEXT || !serve->request->may_wait || serve->is_hopeless)
+    if (r != NEXT || !serve->request->may_wait || serve->no_waits)
         return r;
     given = trim_busy(pool, serve->request->device, reclaim_patience_left(pool, &serve->patience));
     note_trim(serve, given);
     return given ? grow(pool, serve) : NEXT;
 }
 
-static int serve_full(struct pool *pool, struct serve *serve)
+static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
 {
     int r = NEXT;
     int again;
 
     serve->full = true;
-    serve->is_hopeless = is_hopeless(pool, serve);
+    serve->no_waits = !may_wait;
     serve->want.on_slot = false;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     if (serve->stream && !serve->hinted && serve->request->may_fence) {
@@ -635,14 +635,21 @@ static int grow_by_chunk(struct pool *pool, struct serve *serve)
     return need_of(pool, serve) < need ? grow(pool, serve) : r;
 }
 
+/* What is left for others is given out before the host waits for anything: the driver would have served (R73, R104). */
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
     int r = grow_by_chunk(pool, serve);
+    bool may_wait;
     int again;
 
     if (!is_refused(r))
         return r;
-    again = serve_full(pool, serve);
+    may_wait = !is_hopeless(pool, serve);
+    again = serve_full(pool, serve, may_wait && r != -ENOSPC);
+    if (may_wait && r == -ENOSPC && is_refused(again)) {
+        serve->last = false;
+        again = serve_full(pool, serve, true);
+    }
     /* What another attempt died of is not the answer to the first. */
     return again > 0 && r > 0 ? r : again;
 }

@@ -22,6 +22,13 @@ static uint64_t channel_bits(CUarray_format format)
     }
 }
 
+/* Of the others an element may have less than a byte: blocks, planes. */
+static bool is_plain(CUarray_format format)
+{
+    return channel_bits(format) > 8 || format == CU_AD_FORMAT_UNSIGNED_INT8
+            || format == CU_AD_FORMAT_SIGNED_INT8;
+}
+
 static uint64_t at_least_one(uint64_t value)
 {
     return value ? value : 1;
@@ -57,6 +64,34 @@ static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
     return bytes;
 }
 
+static bool is_mapped_later(const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+    return (desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
+}
+
+uint64_t arrays_least(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
+{
+    return desc && !is_mapped_later(desc) && is_plain(desc->Format) ? estimate(desc, levels) : 0;
+}
+
+static CUDA_ARRAY3D_DESCRIPTOR deep_of(const CUDA_ARRAY_DESCRIPTOR *desc)
+{
+    return (CUDA_ARRAY3D_DESCRIPTOR){.Width = desc->Width,
+            .Height = desc->Height,
+            .Format = desc->Format,
+            .NumChannels = desc->NumChannels};
+}
+
+uint64_t arrays_least_flat(const CUDA_ARRAY_DESCRIPTOR *desc)
+{
+    CUDA_ARRAY3D_DESCRIPTOR deep;
+
+    if (!desc)
+        return 0;
+    deep = deep_of(desc);
+    return arrays_least(&deep, 1);
+}
+
 /* Asked as long as the driver answers: one that says no to an array that owns its memory says so to all of them. */
 static atomic_bool never_answers;
 
@@ -81,7 +116,7 @@ static uint64_t drivers_word(CUarray array, CUmipmappedArray mipmap, int device)
 void arrays_made(CUarray array, CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc,
         unsigned levels)
 {
-    bool mapped_later = (desc->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
+    bool mapped_later = is_mapped_later(desc);
     uint64_t handle = array ? (uintptr_t)array : (uintptr_t)mipmap;
     int device = dispatch_device();
     uint64_t size = mapped_later ? 0 : drivers_word(array, mipmap, device);
@@ -96,10 +131,7 @@ void arrays_made(CUarray array, CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESC
 
 void arrays_made_flat(CUarray array, const CUDA_ARRAY_DESCRIPTOR *desc)
 {
-    CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = desc->Width,
-            .Height = desc->Height,
-            .Format = desc->Format,
-            .NumChannels = desc->NumChannels};
+    CUDA_ARRAY3D_DESCRIPTOR deep = deep_of(desc);
 
     arrays_made(array, NULL, &deep, 1);
 }

@@ -17,6 +17,11 @@
 /* Bytes of one element. A format of several planes or of blocks is taken for a byte per channel. */
 uint64_t arrays_element_bytes(CUarray_format format, unsigned channels);
 
+/* Bytes that an array of this description takes at least; 0 = not known (a format of blocks or planes), none (it is mapped later), or no
+ * description. */
+uint64_t arrays_least(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels);
+uint64_t arrays_least_flat(const CUDA_ARRAY_DESCRIPTOR *desc);
+
 /* An array was made, of a description as the program gave it; one of `array` and `mipmap` is NULL. Records it. */
 void arrays_made(CUarray array, CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc,
         unsigned levels);

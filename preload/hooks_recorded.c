@@ -47,13 +47,13 @@ HOOKROW_END(cuDestroyExternalMemory, (CUexternalMemory memory), (memory),
 /* ---- arrays: opaque device memory, under its handle ----------------------------------------------- */
 
 HOOKROW_ROOM(cuArrayCreate_v2, (CUarray *made, const CUDA_ARRAY_DESCRIPTOR *desc), (made, desc),
-        0, dispatch_device(), arrays_made_flat(*made, desc))
+        arrays_least_flat(desc), dispatch_device(), arrays_made_flat(*made, desc))
 HOOKROW_ROOM(cuArray3DCreate_v2, (CUarray *made, const CUDA_ARRAY3D_DESCRIPTOR *desc), (made, desc),
-        0, dispatch_device(), arrays_made(*made, NULL, desc, 1))
+        arrays_least(desc, 1), dispatch_device(), arrays_made(*made, NULL, desc, 1))
 HOOKROW_ROOM(cuMipmappedArrayCreate,
         (CUmipmappedArray *made, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels),
         (made, desc, levels),
-        0, dispatch_device(), arrays_made(NULL, *made, desc, levels))
+        arrays_least(desc, levels), dispatch_device(), arrays_made(NULL, *made, desc, levels))
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here */
 #define ARRAY_END(symbol, type)                                                   \

@@ -166,7 +166,8 @@ static void go_on(CUdeviceptr flag, CUstream other)
 }
 
 /* How often the driver was asked for the state of an event: a wait asks again and again. */
-#define LOOKS 200
+#define LOOKS     200
+#define FEW_LOOKS 100
 
 TEST(r104_what_can_never_be_served_is_refused_at_once)
 {
@@ -184,6 +185,44 @@ TEST(r104_what_can_never_be_served_is_refused_at_once)
     CHECK_EQ(cu->cuMemAllocAsync(&ptr, 5 * GB, stream), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 5 * GB), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_LE(client_calls("cuEventQuery") - before, LOOKS);
+    go_on(flag, stream);
+}
+
+/* The size of an array is known by its description. */
+TEST(nor_does_an_array_wait_that_can_never_be_made)
+{
+    CUDA_ARRAY_DESCRIPTOR desc = {
+            .Width = 32768, .Height = 32768, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 2};
+    CUstream stalled, stream;
+    CUdeviceptr flag;
+    uint64_t before;
+    CUarray array;
+
+    begin();
+    stream = new_stream();
+    stalled = stall(&flag);
+    REQUIRE_EQ(cu->cuMemFreeAsync(alloc_from(new_pool(), 2 * MB, stalled), stalled), CUDA_SUCCESS);
+    before = client_calls("cuEventQuery");
+    CHECK_EQ(cu->cuArrayCreate_v2(&array, &desc), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_LE(client_calls("cuEventQuery") - before, FEW_LOOKS);
+    go_on(flag, stream);
+}
+
+/* What fits beside what is free and pending is served, though less is left for others than is set aside for them. */
+TEST(r73_nobody_waits_for_the_sake_of_the_reserve)
+{
+    CUstream stalled, stream;
+    CUdeviceptr ptr, flag;
+    uint64_t before;
+
+    begin();
+    stream = new_stream();
+    stalled = stall(&flag);
+    REQUIRE_EQ(cu->cuMemFreeAsync(alloc_from(new_pool(), 8 * MB, stalled), stalled), CUDA_SUCCESS);
+    before = client_calls("cuEventQuery");
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 800 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, 100 * MB, stream), CUDA_SUCCESS);
+    CHECK_LE(client_calls("cuEventQuery") - before, FEW_LOOKS);
     go_on(flag, stream);
 }
 
