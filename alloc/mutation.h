@@ -47,6 +47,8 @@ enum pool_mutation {
     POOL_MUTATE_QUIET = 1u << 21,
     /* nobody asks whether the work of streams that are gone is over (R107) */
     POOL_MUTATE_GONE = 1u << 24,
+    /* contexts that are being ended are waited for before anything else is tried (R104) */
+    POOL_MUTATE_ENDS = 1u << 25,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

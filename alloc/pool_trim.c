@@ -126,21 +126,32 @@ static bool is_over_threshold(struct pool *pool, const struct heap *heap, uint64
     return is_over;
 }
 
-uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
+static uint64_t trim_once(
+        struct pool *pool, int device, bool may_wait, struct reclaim_patience *patience)
 {
-    struct reclaim_patience patience = {.end_ns = 0};
-
-    if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
-        return 0;
     (void)reclaim_poll(pool, true);
     if (may_wait)
-        reclaim_wait_device_points(pool, device, &patience);
+        reclaim_wait_device_points(pool, device, patience);
     (void)reclaim_device_points(pool, device);
     /* and then for epochs, since what was freed on a stream that has gone waits for one from here on */
-    while (may_wait && reclaim_wait(pool, &patience) == 0)
+    while (may_wait && reclaim_wait(pool, patience) == 0)
         ;
     reclaim_leaving(pool);
     return trim_device(pool, device, UINT64_MAX);
+}
+
+uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait)
+{
+    struct reclaim_patience patience = {.end_ns = 0};
+    uint64_t bytes;
+
+    if (device < 0 || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return 0;
+    bytes = trim_once(pool, device, may_wait, &patience);
+    if (bytes > 0 || !patience.missed)
+        return bytes;
+    patience.for_ends = true;
+    return trim_once(pool, device, may_wait, &patience);
 }
 
 bool pool_could_have(struct pool *pool, int device, uint64_t bytes)

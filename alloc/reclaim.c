@@ -191,6 +191,20 @@ static int wait_fence(
     return r;
 }
 
+/* NULL while a context is being ended, which may take as long as it likes: natively nobody waits for that but the thread that does it. */
+static struct reclaim_patience *patience_now(struct pool *pool, struct reclaim_patience *patience)
+{
+    bool is_ending;
+
+    if (!patience || patience->for_ends || POOL_IS_WITHOUT(ENDS))
+        return patience;
+    lock_take(&pool->lock);
+    is_ending = pool->ending > 0;
+    lock_drop(&pool->lock);
+    patience->missed |= is_ending;
+    return is_ending ? NULL : patience;
+}
+
 /* The driver's word on a fence: now, or after a wait if there is patience for one. A mutant has patience for each. */
 static int ask_fence(
         struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
@@ -221,12 +235,14 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
         struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
-    bool waits = patience && !patience->is_over;
     bool is_stalled = false;
     struct fence_mark *mark;
     uint64_t fence = 0;
+    bool waits;
     int r;
 
+    patience = patience_now(pool, patience);
+    waits = patience && !patience->is_over;
     lock_take(&pool->lock);
     mark = fence_at_least(timeline, number);
     if (mark) {
@@ -586,6 +602,7 @@ static int ask_events(struct pool *pool, struct reclaim_patience *patience)
     bool is_stalled;
     int r = -ENOENT;
 
+    patience = patience_now(pool, patience);
     while ((mark = next_event(pool, &number, &fence, patience != NULL, &is_stalled)) != NULL) {
         bool waits = patience && !patience->is_over;
 

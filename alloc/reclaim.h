@@ -34,6 +34,9 @@ struct reclaim_patience {
     uint64_t end_ns;  /* 0 = no wait yet */
     bool is_over;     /* what is asked now must have passed */
     bool was_stalled; /* a fence of a stalled timeline was waited for */
+    /* While another thread ends a context, nobody can tell when a fence that covers the context passes: it is only asked, and
+     * `missed` is set, unless `for_ends` is. */
+    bool for_ends, missed;
 };
 
 /* No context is being ended any more: what was put aside for that is open again. */

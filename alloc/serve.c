@@ -650,6 +650,11 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
         serve->last = false;
         again = serve_full(pool, serve, true);
     }
+    if (is_refused(again) && serve->patience.missed) { /* another thread may end its context */
+        serve->last = false;
+        serve->patience.for_ends = true;
+        again = serve_full(pool, serve, may_wait);
+    }
     /* What another attempt died of is not the answer to the first. */
     return again > 0 && r > 0 ? r : again;
 }

@@ -316,6 +316,72 @@ TEST(r01_r26_the_end_of_a_busy_context_holds_up_what_its_work_may_name)
     CHECK_EQ(reused, old); /* before its end */
 }
 
+/* How often a request goes into relaxed mode, while a thread stands in the end of the context: an unmap does, and each look at a
+ * fence. A wait looks thousands of times. */
+static uint64_t looks_beside_an_end(CUcontext context, size_t size)
+{
+    __typeof__(&simcuda_set_call_hook) set_hook;
+    uint64_t before;
+    pthread_t thread;
+
+    set_hook = (__typeof__(&simcuda_set_call_hook))client_sim("simcuda_set_call_hook");
+    REQUIRE(set_hook);
+    set_hook(park_at_end);
+    REQUIRE(pthread_create(&thread, NULL, ends_context, context) == 0);
+    while (atomic_load(&parked) != 1)
+        (void)sched_yield();
+    before = client_calls("cuThreadExchangeStreamCaptureMode");
+    CHECK_NE(alloc(size), 0);
+    before = client_calls("cuThreadExchangeStreamCaptureMode") - before;
+    atomic_store(&parked, 2);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    set_hook(NULL);
+    return before;
+}
+
+/* Another context, with work that does not begin, and an epoch that covers it. */
+static CUcontext cover_a_busy_context(CUdeviceptr freed)
+{
+    CUcontext second = NULL;
+    CUstream stream;
+
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(alloc(64), 1, 64, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFree_v2(freed), CUDA_SUCCESS);
+    (void)alloc(2 * MB);
+    return second;
+}
+
+/* Above the budget: growth is for those who cannot know how long a wait is (R74, R104). */
+TEST(r104_nobody_waits_for_another_threads_end_of_a_context_while_growth_serves)
+{
+    REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "budget=24M", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    client_init();
+    CHECK_LT(looks_beside_an_end(cover_a_busy_context(alloc(16 * MB)), 20 * MB), 1500);
+}
+
+/* On a full device: what is free elsewhere comes first. */
+TEST(r104_nobody_waits_for_another_threads_end_of_a_context_while_memory_is_free_elsewhere)
+{
+    CUdeviceptr freed;
+    CUdeviceptr other;
+
+    REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);
+    REQUIRE(setenv("KEDGE_POOL", "trim=never", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_MEMORY", "1G", 1) == 0);
+    client_init();
+    freed = alloc(16 * MB);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&other, 600 * MB, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(other, NULL), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_LT(looks_beside_an_end(cover_a_busy_context(freed), 500 * MB), 1500);
+}
+
 /* The device's work uses hinted blocks to the end: their storage goes after the context, not before it. */
 TEST(r26_r76_mapped_memory_stays_until_the_work_of_its_context_is_over)
 {
