@@ -3,6 +3,19 @@
 
 #include <errno.h>
 
+static void append(struct fence_timeline *timeline, struct fence_mark *mark)
+{
+    mark->next = NULL;
+    mark->prev = timeline->last;
+    mark->is_listed = true;
+    if (timeline->last)
+        timeline->last->next = mark;
+    else
+        timeline->first = mark;
+    timeline->last = mark;
+    timeline->marks++;
+}
+
 struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_chain *chain)
 {
     struct fence_mark *mark = meta_get(sizeof(*mark));
@@ -15,12 +28,7 @@ struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_cha
         mark->chain = *chain;
         *chain = (struct fence_chain){0};
     }
-    if (timeline->last)
-        timeline->last->next = mark;
-    else
-        timeline->first = mark;
-    timeline->last = mark;
-    timeline->marks++;
+    append(timeline, mark);
     return mark;
 }
 
@@ -32,27 +40,39 @@ void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, ui
         timeline->recorded = mark->number;
 }
 
-/* Unlinks a mark that may stand anywhere; false if it is not there any more (a later one has passed). */
+/* False if it is not there any more (a later one has passed). */
 static bool unlink_mark(struct fence_timeline *timeline, struct fence_mark *mark)
 {
-    struct fence_mark *before = NULL;
-    struct fence_mark *at = timeline->first;
-
-    while (at && at != mark) {
-        before = at;
-        at = at->next;
-    }
-    if (!at)
+    if (!mark->is_listed)
         return false;
-    if (before)
-        before->next = at->next;
+    if (mark->prev)
+        mark->prev->next = mark->next;
     else
-        timeline->first = at->next;
-    if (timeline->last == at)
-        timeline->last = before;
-    at->next = NULL;
+        timeline->first = mark->next;
+    if (mark->next)
+        mark->next->prev = mark->prev;
+    else
+        timeline->last = mark->prev;
+    mark->is_listed = false;
     timeline->marks--;
     return true;
+}
+
+void fence_move(struct fence_timeline *from, struct fence_mark *mark, struct fence_timeline *to,
+        struct fence_chain *chain)
+{
+    (void)unlink_mark(from, mark);
+    mark->number = to->begun = ++to->given;
+    mark->chain = *chain;
+    *chain = (struct fence_chain){0};
+    append(to, mark);
+    fence_recorded(to, mark, mark->fence);
+}
+
+void fence_turn(struct fence_timeline *timeline, struct fence_mark *mark)
+{
+    if (unlink_mark(timeline, mark))
+        append(timeline, mark);
 }
 
 void fence_failed(

@@ -40,11 +40,12 @@ struct fence_chain {
 /* One recorded fence of the driver: an epoch's or a point's. It may be asked by several threads at once with the lock let
  * go, so it is put only when the last of them is back. */
 struct fence_mark {
-    struct fence_mark *next; /* later ones of the same timeline */
+    struct fence_mark *next, *prev; /* later and earlier ones of the same timeline */
     uint64_t number;
     uint64_t fence; /* of the driver; valid if `recorded` */
     uint32_t users; /* threads that ask or wait for it now, and the timeline itself */
     bool recorded;
+    bool is_listed;           /* by a timeline */
     struct fence_chain chain; /* what waits; empty for points */
 };
 
@@ -96,6 +97,13 @@ void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, ui
  * before what is open). The number stays used: a later mark covers it. */
 void fence_failed(
         struct fence_timeline *timeline, struct fence_mark *mark, struct fence_chain *ret_chain);
+
+/* A recorded mark leaves its timeline for the end of another one, where this chain (moved) waits for it. */
+void fence_move(struct fence_timeline *from, struct fence_mark *mark, struct fence_timeline *to,
+        struct fence_chain *chain);
+
+/* A mark goes to the end, in a timeline whose marks are in no order. */
+void fence_turn(struct fence_timeline *timeline, struct fence_mark *mark);
 
 /* The oldest recorded mark with at least this number, NULL if none. */
 struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number);

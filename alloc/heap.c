@@ -132,21 +132,28 @@ static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stre
     }
 }
 
+static void forget_stream(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
+        drop_heap_stream(pool, heap, index);
+    behind_forget(pool, index);
+    streams_at(pool, index)->index = 0;
+    slab_put(&pool->streams, index);
+    pool->streams_gone--;
+}
+
+#define FORGET_STEPS 256 /* records that are looked at, in turn: at least as many go as come */
+
 void heap_forget_streams(struct pool *pool)
 {
-    if (!pool->streams_gone)
-        return;
-    for (uint32_t i = 1; i < pool->streams.top; i++) {
-        struct stream *stream = streams_at(pool, i);
+    uint32_t top = pool->streams.top;
 
-        if (stream->index != i || !stream->gone || stream->refs || stream->timeline.first)
-            continue;
-        for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
-            drop_heap_stream(pool, heap, i);
-        behind_forget(pool, i);
-        stream->index = 0;
-        slab_put(&pool->streams, i);
-        pool->streams_gone--;
+    for (uint32_t i = 1; i < top && i <= FORGET_STEPS && pool->streams_gone; i++) {
+        uint32_t index = pool->forgot_at = pool->forgot_at + 1 < top ? pool->forgot_at + 1 : 1;
+        const struct stream *stream = streams_at(pool, index);
+
+        if (stream->index == index && stream->gone && !stream->refs && !stream->timeline.first)
+            forget_stream(pool, index);
     }
 }
 

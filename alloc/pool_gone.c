@@ -27,7 +27,7 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
     stream = table_get(&pool->stream_of, stream_key);
     if (stream) {
         index = stream->index;
-        needed = stream->newest > stream->timeline.begun;
+        needed = reclaim_is_open(stream);
     }
     lock_drop(&pool->lock);
     if (!stream)
@@ -48,6 +48,7 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
     lock_drop(&pool->lock);
     if (may_record)
         reclaim_gone_streams(pool);
+    reclaim_lump(pool, index);
 }
 
 void pool_stream_gone(struct pool *pool, uint64_t stream_key)

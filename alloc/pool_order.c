@@ -5,6 +5,7 @@
 #include "alloc/behind.h"
 #include "alloc/lane.h"
 #include "alloc/mutation.h"
+#include "alloc/reclaim.h"
 #include "alloc/streams.h"
 
 _Static_assert(POOL_ORDER_MAX == 1 + 2 * FENCE_SET_MAX, "a stream and two of its sets");
@@ -74,6 +75,12 @@ static void follow(struct pool *pool, uint64_t stream, const struct pool_order *
     }
     if (index)
         adopt_handed(pool, index);
+}
+
+void pool_order_passed(struct pool *pool, const struct pool_order *order)
+{
+    for (uint32_t i = 0; i < order->count && !pool_is_frozen(pool); i++)
+        reclaim_passed(pool, order->upto[i].stream, order->upto[i].born, order->upto[i].point);
 }
 
 void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_order *order)

@@ -130,6 +130,7 @@ static uint64_t trim_once(
         struct pool *pool, int device, bool may_wait, struct reclaim_patience *patience)
 {
     (void)reclaim_poll(pool, true);
+    reclaim_events(pool);
     if (may_wait)
         reclaim_wait_device_points(pool, device, patience);
     (void)reclaim_device_points(pool, device);

@@ -26,6 +26,7 @@
 #ifndef STREAMS_LOOK        /* less for a test */
 #    define STREAMS_LOOK 64 /* streams of a heap that one call looks at */
 #endif
+#define EVENTS_LOOK    16   /* events that one look asks in vain */
 #define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
 
 /* Fences to be given back once the lock is dropped. */
@@ -572,18 +573,18 @@ static int poll_grace(struct pool *pool)
     return 0;
 }
 
-/* The next mark of an event after *io_number that has a fence, as a user of it. NULL = none. */
+/* The mark of an event that has a fence, as a user of it; it goes to the end, so that each has its turn. NULL = none. */
 static struct fence_mark *next_event(
-        struct pool *pool, uint64_t *io_number, uint64_t *ret_fence, bool wait, bool *ret_stalled)
+        struct pool *pool, uint64_t *ret_fence, bool wait, bool *ret_stalled)
 {
     struct fence_mark *mark;
 
     lock_take(&pool->lock);
-    mark = fence_at_least(&pool->events, *io_number + 1);
+    mark = fence_at_least(&pool->events, 0);
     if (mark) {
+        fence_turn(&pool->events, mark);
         fence_use(mark);
         *ret_fence = mark->fence;
-        *io_number = mark->number;
         *ret_stalled = pool->events.stalled;
         pool->counters.host_waits += wait;
     }
@@ -591,22 +592,36 @@ static struct fence_mark *next_event(
     return mark;
 }
 
-/* Each event by itself, since one may pass before those that came first; `patience`: for the first alone. Results as ask. */
-static int ask_events(struct pool *pool, struct reclaim_patience *patience)
+static uint32_t count_events(struct pool *pool)
 {
+    uint32_t count;
+
+    lock_take(&pool->lock);
+    count = pool->events.marks;
+    lock_drop(&pool->lock);
+    return count;
+}
+
+/* Each event by itself, since one may pass before those that came first; so many in vain. `patience`: for the first alone. Results as ask. */
+static int ask_events(struct pool *pool, struct reclaim_patience *patience, uint32_t most)
+{
+    uint32_t left;
     struct puts puts = {.count = 0};
     struct fence_chain chain;
     struct fence_mark *mark;
-    uint64_t number = 0;
     uint64_t fence = 0;
-    bool is_stalled;
+    bool is_stalled, waits;
     int r = -ENOENT;
 
     patience = patience_now(pool, patience);
-    while ((mark = next_event(pool, &number, &fence, patience != NULL, &is_stalled)) != NULL) {
-        bool waits = patience && !patience->is_over;
-
+    waits = patience && !patience->is_over;
+    left = patience ? 1 : count_events(pool);
+    for (; left > 0 && most > 0; left--) {
+        mark = next_event(pool, &fence, patience != NULL, &is_stalled);
+        if (!mark)
+            break;
         r = ask_fence(pool, fence, patience, is_stalled);
+        most -= r != 0;
         lock_take(&pool->lock);
         if (r == 0) {
             pool->events.stalled = false;
@@ -617,8 +632,6 @@ static int ask_events(struct pool *pool, struct reclaim_patience *patience)
         unuse(mark, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
-        if (patience)
-            break;
     }
     return r;
 }
@@ -949,6 +962,11 @@ static void remove_all(struct pool *pool)
 
 /* ── the two ways on ── */
 
+void reclaim_events(struct pool *pool)
+{
+    (void)ask_events(pool, NULL, UINT32_MAX);
+}
+
 int reclaim_poll(struct pool *pool, bool close)
 {
     int r = 0;
@@ -958,7 +976,7 @@ int reclaim_poll(struct pool *pool, bool close)
     (void)close_epoch(pool, close);
     while (r == 0)
         r = ask(pool, &pool->epochs, 0, NULL);
-    (void)ask_events(pool, NULL);
+    (void)ask_events(pool, NULL, EVENTS_LOOK);
     remove_all(pool);
     vacate_clear(pool);
     reclaim_leaving(pool);
@@ -1001,7 +1019,7 @@ static bool pass_young(struct pool *pool)
     lock_take(&pool->lock);
     is_ending = pool->ending > 0;
     lock_drop(&pool->lock);
-    return is_ending && ask_events(pool, NULL) == 0;
+    return is_ending && ask_events(pool, NULL, EVENTS_LOOK) == 0;
 }
 
 static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience *patience)
@@ -1022,7 +1040,7 @@ static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience 
     }
     r = ask(pool, &pool->epochs, number, patience);
     if (r == -ENOENT)
-        r = ask_events(pool, patience);
+        r = ask_events(pool, patience, 1);
     remove_all(pool);
     vacate_clear(pool);
     if (r == -ENOENT)
@@ -1118,7 +1136,7 @@ static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
     freecache_settle(pool, heap);
-    vacate_lose(pool, heap, stream);
+    vacate_lose(pool, heap, stream, stream->timeline.recorded, &pool->open);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->stream != stream->index)
             continue;
@@ -1134,6 +1152,21 @@ void reclaim_lose_stream(struct pool *pool, uint32_t index)
     for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
         lose_in_heap(pool, heap, stream);
     stream->newest = stream->timeline.recorded;
+}
+
+void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t point)
+{
+    struct puts puts = {.count = 0};
+    struct stream *stream = streams_at(pool, index);
+    bool more;
+
+    do {
+        lock_take(&pool->lock);
+        more = stream->index == index && stream->born == born
+                && pass(pool, &stream->timeline, point, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+    } while (more);
 }
 
 /* Streams take turns: a look begins behind the one that was looked at last, so that each comes within as many looks as there
@@ -1186,7 +1219,7 @@ static void cover(struct pool *pool, uint32_t index)
     int r;
 
     lock_take(&pool->lock);
-    needed = stream->index == index && stream->newest > stream->timeline.begun;
+    needed = stream->index == index && reclaim_is_open(stream);
     lock_drop(&pool->lock);
     if (!needed)
         return;
@@ -1277,6 +1310,7 @@ static int look_at_streams(
     return r;
 }
 
+#define GONE_STAY  16 /* streams that are gone stay streams, so that others can be put behind them */
 #define GONE_LOOKS 4  /* streams that are asked at the end of one */
 #define GONE_STEPS 64 /* records that are looked at for that */
 
@@ -1311,6 +1345,79 @@ static bool ask_gone(struct pool *pool)
     streams_at(pool, index)->refs--;
     lock_drop(&pool->lock);
     return true;
+}
+
+static void lump_fit(
+        struct pool *pool, const struct bestfit *fit, struct fence_chain *chain) POOL_LOCKED
+{
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, 0, 0)) != 0) {
+        struct block *block = block_at(pool, index);
+
+        freelist_pull(pool, index);
+        block_name_stream(pool, block, 0);
+        block->state = BLOCK_PENDING;
+        block_segment(pool, block)->heap->tally.pending += block->node.size;
+        block_chain(pool, chain, index);
+    }
+}
+
+static void lump_in_heap(struct pool *pool, struct heap *heap, const struct stream *stream,
+        struct fence_chain *chain) POOL_LOCKED
+{
+    const struct heap_stream *class = heap_class(heap, stream->index);
+
+    if (!class)
+        return;
+    freecache_settle(pool, heap);
+    vacate_lose(pool, heap, stream, 0, chain);
+    lump_fit(pool, &class->fit, chain);
+    lump_fit(pool, &class->fragments, chain);
+}
+
+/* All marks of a stream that have a fence, without asking. */
+static void drop_marks(struct pool *pool, struct stream *stream, struct puts *puts) POOL_LOCKED
+{
+    struct fence_mark *mark;
+    struct fence_chain none;
+
+    (void)pool;
+    while (puts->count < PUTS_MAX - 1 && (mark = fence_at_least(&stream->timeline, 0)) != NULL) {
+        fence_use(mark);
+        fence_failed(&stream->timeline, mark, &none);
+        unuse(mark, puts);
+    }
+}
+
+/* Has everything that was freed on it a fence? */
+static struct fence_mark *last_mark(const struct stream *stream)
+{
+    struct fence_mark *mark = stream->timeline.last;
+
+    return mark && mark->recorded && mark->number >= stream->newest ? mark : NULL;
+}
+
+void reclaim_lump(struct pool *pool, uint32_t index)
+{
+    struct stream *stream = streams_at(pool, index);
+    struct fence_chain chain = {.head = 0};
+    struct puts puts = {.count = 0};
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    if (stream->index == index && stream->gone && pool->streams_gone > GONE_STAY
+            && !POOL_IS_WITHOUT(GONE) && (mark = last_mark(stream)) != NULL) {
+        for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
+            lump_in_heap(pool, heap, stream, &chain);
+        stream->newest = 0;
+        if (chain.head)
+            fence_move(&stream->timeline, mark, &pool->events, &chain);
+        drop_marks(pool, stream, &puts);
+        heap_forget_streams(pool);
+    }
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
 }
 
 void reclaim_gone_streams(struct pool *pool)

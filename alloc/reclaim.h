@@ -45,6 +45,18 @@ void reclaim_put_back(struct pool *pool) POOL_LOCKED;
 /* What is left of it in milliseconds, 0 = nothing. It begins with this call. */
 uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience);
 
+/* Asks all events that single streams have, however many there are: for a full device. */
+void reclaim_events(struct pool *pool);
+
+/* Has something been freed on the stream that no fence covers, and that is not known to be over? */
+static inline bool reclaim_is_open(const struct stream *stream)
+{
+    return stream->newest > max_of(stream->timeline.begun, stream->timeline.passed);
+}
+
+/* The host has waited for all that was freed on a stream up to this point. `born`: it is that stream still. */
+void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t point);
+
 /* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
  * device's own error. */
@@ -92,6 +104,10 @@ void reclaim_ask_readers(struct pool *pool, struct grace *grace);
 /* Asks the fences of a few streams that are gone, each in turn: nobody else may ever need what they have freed, and until it is known to
  * be over their records stay. For the end of a stream, so that there are as many as the device is behind (R107). */
 void reclaim_gone_streams(struct pool *pool);
+
+/* What a stream that is gone has freed waits for its last fence from here on as what is freed without a stream does, if there are many such
+ * streams: no request looks at each of them (R107). */
+void reclaim_lump(struct pool *pool, uint32_t index);
 
 /* Heaps whose owner is gone: gives back those that nothing holds any more. */
 void reclaim_leaving(struct pool *pool);

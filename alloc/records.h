@@ -383,6 +383,7 @@ struct pool {
     struct heap_stream *last_class; /* of the short forms; NULL = none */
     uint32_t streams_gone;          /* gone and not yet forgotten */
     uint32_t gone_at;               /* whose fences were asked last of those */
+    uint32_t forgot_at;             /* the record that heap_forget_streams has looked at last */
     uint64_t streams_born;
     /* how many contexts have died: growth that was under way then is not kept */
     uint32_t contexts_gone;

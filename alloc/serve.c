@@ -582,6 +582,8 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
     serve->no_waits = !may_wait;
     serve->want.on_slot = false;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
+    if (serve->request->may_fence)
+        reclaim_events(pool);
     if (serve->stream && !serve->hinted && serve->request->may_fence) {
         r = hit_others(pool, serve);
         if (r == NEXT)

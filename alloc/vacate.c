@@ -139,9 +139,9 @@ bool vacate_return(struct pool *pool, struct heap *heap, uint64_t handle)
     return true;
 }
 
-/* Slots that wait are ready if their points have passed; or those of a stream that was lost wait for an epoch. */
-static void sort_waiting(
-        struct pool *pool, struct heap *heap, const struct stream *lost) POOL_LOCKED
+/* Slots that wait are ready if their points have passed; or those of a stream that was lost, behind this point, wait in this chain. */
+static void sort_waiting(struct pool *pool, struct heap *heap, const struct stream *lost,
+        uint64_t point, struct fence_chain *chain) POOL_LOCKED
 {
     uint32_t at = heap->vacated.head;
 
@@ -150,9 +150,9 @@ static void sort_waiting(
         const struct block *block = block_at(pool, at);
         uint32_t next = block->chain;
 
-        if (lost && block->stream == lost->index && block->seq > lost->timeline.recorded) {
+        if (lost && block->stream == lost->index && block->seq > point) {
             leave_class(pool, heap, at);
-            block_chain(pool, &pool->open, at);
+            block_chain(pool, chain, at);
         } else if (!lost && has_passed(pool, block)) {
             leave_class(pool, heap, at);
             vacate_ready(pool, at);
@@ -165,12 +165,13 @@ static void sort_waiting(
 
 void vacate_sweep(struct pool *pool, struct heap *heap)
 {
-    sort_waiting(pool, heap, NULL);
+    sort_waiting(pool, heap, NULL, 0, NULL);
 }
 
-void vacate_lose(struct pool *pool, struct heap *heap, const struct stream *stream)
+void vacate_lose(struct pool *pool, struct heap *heap, const struct stream *stream, uint64_t point,
+        struct fence_chain *chain)
 {
-    sort_waiting(pool, heap, stream);
+    sort_waiting(pool, heap, stream, point, chain);
 }
 
 /* ── unmapping ── */

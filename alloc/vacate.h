@@ -54,8 +54,9 @@ void vacate_ready(struct pool *pool, uint32_t index) POOL_LOCKED;
 /* Those of the heap whose points have passed are ready. */
 void vacate_sweep(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
-/* Those of a stream whose points nothing will cover wait for an epoch. */
-void vacate_lose(struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED;
+/* Those of a stream that wait for later points than this one wait in the chain instead. */
+void vacate_lose(struct pool *pool, struct heap *heap, const struct stream *stream, uint64_t point,
+        struct fence_chain *chain) POOL_LOCKED;
 
 /* True if a handle is mapped at a vacated slot. */
 static inline bool vacate_names(const struct heap *heap, uint64_t handle)

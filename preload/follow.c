@@ -128,7 +128,7 @@ void follow_wait_begin(struct follow *follow, CUevent event)
     const struct record *record = place_of(event);
 
     *follow = (struct follow){.event = NULL};
-    if (!may_follow() || guard_depth() > 0)
+    if (!event || !may_follow() || guard_depth() > 0)
         return;
     lock_take(&follow_lock);
     if (record->event == event && record->is_known) {
@@ -162,6 +162,28 @@ void follow_wait_end(struct follow *follow, CUresult result, CUstream stream, bo
     identity = identity_of(stream, per_thread);
     if (identity)
         pool_order_follow(pool, identity, &follow->order);
+    guard_pop();
+}
+
+void follow_host_begin(struct follow *follow, CUevent event, CUstream stream, bool per_thread)
+{
+    follow->order.count = 0;
+    if (!follow_is_on())
+        return;
+    follow_wait_begin(follow, event);
+    if (!event && guard_depth() == 0 && may_follow())
+        follow->order = order_now(stream, per_thread);
+}
+
+void follow_host_end(const struct follow *follow, CUresult result)
+{
+    struct pool *pool = atomic_load_explicit(&follow_pool, memory_order_acquire);
+
+    if (!follow->order.count || result != CUDA_SUCCESS || !pool || !may_follow()
+            || (follow->event && !is_the_same(follow)))
+        return;
+    guard_push();
+    pool_order_passed(pool, &follow->order);
     guard_pop();
 }
 

@@ -4,6 +4,7 @@
  *
  *     cuEventRecord(e, A)      pool_order_now(A) ─► e is not known ─► REAL ─► e: that order
  *     cuStreamWaitEvent(B, e)  e: known, turn t  ─► REAL ─► still turn t? ─► pool_order_follow(B, order)
+ *     cuStreamSynchronize(A)   pool_order_now(A) ─► REAL ─► pool_order_passed(order); of an event likewise
  *
  * What the pool is told must be true whatever other threads do, for it hands out memory by it. An event is known only from the end of
  * one record to the beginning of the next, and while no two are under way at once: then the driver has no other record of it. So each
@@ -53,6 +54,13 @@ void follow_record_end(struct follow *follow, CUresult result);
 
 void follow_wait_begin(struct follow *follow, CUevent event);
 void follow_wait_end(struct follow *follow, CUresult result, CUstream stream, bool per_thread);
+
+/*
+ * The host waits for a stream, or for an event: what was freed before is over. Around the call; `follow` stays empty while nothing is
+ * followed.
+ */
+void follow_host_begin(struct follow *follow, CUevent event, CUstream stream, bool per_thread);
+void follow_host_end(const struct follow *follow, CUresult result);
 
 /* The event is about to go, or the handle is a new one's. */
 void follow_forget(CUevent event);

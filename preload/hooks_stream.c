@@ -4,6 +4,7 @@
  * waits (R78).
  */
 #include "preload/dispatch.h"
+#include "preload/follow.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/hookrow.h"
@@ -229,9 +230,12 @@ DESTROYS(cuStreamDestroy_v2)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
-#define WAITED(symbol, args)                                   \
+#define WAITED(symbol, args, before, after)                    \
     {                                                          \
-        CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
+        CUresult result;                                       \
+        before;                                                \
+        result = resolve_ready() ? REAL(symbol) args : resolve_missing(); \
+        after;                                                 \
         if (life_enter(SLOT_##symbol)) {                       \
             if (result == CUDA_SUCCESS)                        \
                 dispatch_synchronised();                       \
@@ -243,14 +247,23 @@ DESTROYS(cuStreamDestroy_v2)
     }
 #define WAIT(symbol, params, args)                             \
     CUresult symbol params                                     \
-    WAITED(symbol, args)
-#define WAIT_ON(symbol)                                        \
-    ON_STREAM(symbol, (CUstream stream), STREAM_NONE, false, WAITED(symbol, (stream)))
+    WAITED(symbol, args, (void)0, (void)0)
+/* For work of which it may be known what was freed before. */
+#define WAITED_FOR(symbol, args, event, stream, per_thread)    \
+    WAITED(symbol, args, struct follow follow;                 \
+            follow_host_begin(&follow, event, stream, per_thread), \
+            follow_host_end(&follow, result))
+#define WAIT_EVENT(symbol)                                     \
+    CUresult symbol(CUevent event)                             \
+    WAITED_FOR(symbol, (event), event, NULL, false)
+#define WAIT_ON(symbol, per_thread)                            \
+    ON_STREAM(symbol, (CUstream stream), STREAM_NONE, false,   \
+            WAITED_FOR(symbol, (stream), NULL, stream, per_thread))
 
 WAIT(cuCtxSynchronize, (void), ())
 WAIT(cuCtxSynchronize_v2, (CUcontext context), (context))
-WAIT(cuEventSynchronize, (CUevent event), (event))
-WAIT_ON(cuStreamSynchronize)
-WAIT_ON(cuStreamSynchronize_ptsz)
+WAIT_EVENT(cuEventSynchronize)
+WAIT_ON(cuStreamSynchronize, false)
+WAIT_ON(cuStreamSynchronize_ptsz, true)
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */

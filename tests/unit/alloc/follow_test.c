@@ -73,6 +73,49 @@ static devptr_t free_by_turns(struct bench *b)
     return pieces[0];
 }
 
+TEST(r72_what_the_host_has_waited_for_is_anybodys_without_a_driver_call)
+{
+    struct bench *b = far_behind(64 * SLOT);
+    devptr_t first = take_used(b, 4 * SLOT, 1), between = take_used(b, SLOT, 1);
+    devptr_t later = take_used(b, 4 * SLOT, 1);
+    struct pool_order order;
+
+    CHECK(first < between && between < later);
+    give(b, take_used(b, SLOT, 2), 2);
+    give(b, first, 1);
+    pool_order_now(b->pool, 1, &order); /* here the host begins to wait, */
+    give(b, later, 1);
+    fake_submit(b->fake, 1, later, 0);
+    while (!fake_is_done(b->fake, &(struct fake_clock){.at[1] = 3}))
+        (void)fake_step(b->fake, 1);
+    pool_order_passed(b->pool, &order); /* and here it is over */
+    b->fake->query_result = -EAGAIN;
+    CHECK_EQ(bench_alloc_on(b, 4 * SLOT, 3), first);
+    CHECK_NE(bench_alloc_on(b, 4 * SLOT, 3), later); /* that was freed behind */
+    CHECK_EQ(b->fake->waits + b->fake->stream_waits, 0);
+    b->fake->query_result = 0;
+    pool_stream_gone(b->pool, 1);
+    pool_order_passed(b->pool, &order); /* nobody is meant any more */
+    bench_end(b);
+}
+
+TEST(r107_a_stream_whose_end_the_host_has_waited_for_needs_no_event)
+{
+    struct bench *b = far_behind(64 * SLOT);
+    struct pool_order order;
+    uint64_t records;
+
+    give(b, take_used(b, SLOT, 2), 2);
+    give(b, take_used(b, SLOT, 1), 1);
+    fake_drain(b->fake);
+    pool_order_now(b->pool, 1, &order);
+    pool_order_passed(b->pool, &order);
+    records = b->fake->stream_records;
+    pool_stream_gone(b->pool, 1);
+    CHECK_EQ(b->fake->stream_records, records);
+    bench_end(b);
+}
+
 TEST(r72_what_the_program_has_ordered_serves_without_a_driver_call)
 {
     struct bench *b = far_behind(64 * SLOT);

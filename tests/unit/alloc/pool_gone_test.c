@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ends of streams, contexts, pools and of kedge itself, and what of them outlives the end. */
 #include "alloc/meta.h"
+#include "alloc/records.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 /* ── streams ── */
@@ -89,6 +90,64 @@ TEST(r107_many_short_lived_streams_leave_nothing_behind)
             before = meta_bytes();
     }
     CHECK_EQ(meta_bytes(), before);
+    bench_end(b);
+}
+
+/* Whatever is pending on streams that have gone: the next pair costs what it has cost before, and all of it comes back. */
+TEST(r107_a_request_costs_the_same_however_many_streams_have_gone_with_work_pending)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 1 * MiB);
+    uint64_t calls[10];
+
+    b->fake->hangs = true;
+    for (int i = 0; i < 1000; i++) {
+        devptr_t a;
+
+        if (i % 100 == 0)
+            calls[i / 100] = b->fake->calls;
+        a = bench_alloc_on(b, 64 * KiB, 2);
+        fake_submit(b->fake, 2, a, 64 * KiB);
+        CHECK_EQ(bench_free_on(b, a, 2), 0);
+        pool_stream_gone(b->pool, 2);
+        CHECK_LT(b->pool->streams_gone, 40);
+    }
+    for (int i = 1; i < 9; i++)
+        CHECK_LT(calls[i + 1] - calls[i], 100 * 60);
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    CHECK_EQ(pool_trim_device(b->pool, 0, true), bench_heap_stats(b).reserved);
+    CHECK_EQ(bench_heap_stats(b).pending + bench_heap_stats(b).reserved, 0);
+    for (int i = 0; i < 10; i++) { /* each end looks at a few */
+        CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 64 * KiB, 2), 2), 0);
+        pool_stream_gone(b->pool, 2);
+    }
+    CHECK_EQ(b->pool->streams_gone, 0);
+    bench_end(b);
+}
+
+/* One that a later tenant must not have before: of many that are gone each waits for its own work. */
+TEST(r01_r107_what_a_stream_has_freed_waits_for_its_own_work_when_many_have_gone)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
+    devptr_t blocks[40];
+
+    b->fake->hangs = true;
+    for (uint64_t i = 0; i < 40; i++) {
+        uint64_t stream = 1 + i % 2;
+
+        blocks[i] = bench_alloc_on(b, 6 * MiB, stream);
+        fake_submit(b->fake, stream, blocks[i], 6 * MiB);
+        CHECK_EQ(bench_free_on(b, blocks[i], stream), 0);
+        pool_stream_gone(b->pool, stream);
+    }
+    while (fake_step(b->fake, 2)) /* the work of every other one */
+        ;
+    for (uint64_t i = 0; i < 20; i++) {
+        devptr_t now = bench_alloc_on(b, 6 * MiB, 3);
+
+        for (uint64_t k = 0; k < 40; k += 2)
+            CHECK_NE(now, blocks[k]);
+    }
     bench_end(b);
 }
 

@@ -19,6 +19,7 @@ static struct {
     struct pool_gate gate; /* as the first member of a pool */
     uint64_t told;         /* the stream whose order was told last, 0 = none */
     uint64_t to;
+    uint64_t passed; /* the stream that the host has waited for, 0 = none */
 } pool;
 static bool is_passive;
 
@@ -47,6 +48,12 @@ void pool_order_follow(struct pool *unused, uint64_t stream, const struct pool_o
     (void)unused;
     pool.told = order->upto[0].point;
     pool.to = stream;
+}
+
+void pool_order_passed(struct pool *unused, const struct pool_order *order)
+{
+    (void)unused;
+    pool.passed = order->upto[0].point;
 }
 
 static void start(void)
@@ -134,6 +141,39 @@ TEST(a_wait_that_a_record_overtakes_tells_nothing)
     follow_wait_begin(&waits, EVENT);
     follow_wait_end(&waits, CUDA_ERROR_INVALID_VALUE, STREAM_B, false);
     CHECK_EQ(pool.told, 0);
+}
+
+/* The stream of which the pool has heard that it has come so far. */
+static uint64_t waited_for(CUevent event, CUstream stream, CUresult result)
+{
+    struct follow follow;
+
+    pool.passed = 0;
+    follow_host_begin(&follow, event, stream, false);
+    follow_host_end(&follow, result);
+    return pool.passed;
+}
+
+TEST(what_the_host_has_waited_for_is_told)
+{
+    struct follow follow;
+
+    start();
+    CHECK_EQ(waited_for(NULL, STREAM_A, CUDA_SUCCESS), (uintptr_t)STREAM_A);
+    CHECK_EQ(waited_for(NULL, STREAM_A, CUDA_ERROR_INVALID_HANDLE), 0);
+    CHECK_EQ(waited_for(EVENT, NULL, CUDA_SUCCESS), 0); /* nobody knows it */
+    record(EVENT, STREAM_B);
+    CHECK_EQ(waited_for(EVENT, NULL, CUDA_SUCCESS), (uintptr_t)STREAM_B);
+    pool.passed = 0;
+    follow_host_begin(&follow, EVENT, NULL, false);
+    record(EVENT, STREAM_A); /* which record was waited for? */
+    follow_host_end(&follow, CUDA_SUCCESS);
+    CHECK_EQ(pool.passed, 0);
+    is_passive = true;
+    CHECK_EQ(waited_for(NULL, STREAM_A, CUDA_SUCCESS), 0);
+    is_passive = false;
+    atomic_store(&pool.gate.orders, 0);
+    CHECK_EQ(waited_for(NULL, STREAM_A, CUDA_SUCCESS), 0);
 }
 
 TEST(a_record_that_covers_less_leaves_the_event_unknown)
