@@ -99,7 +99,7 @@ TEST(r72_what_the_host_has_waited_for_is_anybodys_without_a_driver_call)
     bench_end(b);
 }
 
-TEST(a_stream_whose_end_the_host_has_waited_for_needs_no_event)
+TEST(r107_a_stream_whose_end_the_host_has_waited_for_needs_no_event)
 {
     struct bench *b = far_behind(64 * SLOT);
     struct pool_order order;

@@ -94,7 +94,7 @@ TEST(r107_many_short_lived_streams_leave_nothing_behind)
 }
 
 /* Whatever is pending on streams that have gone: the next pair costs what it has cost before, and all of it comes back. */
-TEST(a_request_costs_the_same_however_many_streams_have_gone_with_work_pending)
+TEST(r107_a_request_costs_the_same_however_many_streams_have_gone_with_work_pending)
 {
     struct bench *b = bench_with_budget(1 * GiB, 1 * MiB);
     uint64_t calls[10];
@@ -126,7 +126,7 @@ TEST(a_request_costs_the_same_however_many_streams_have_gone_with_work_pending)
 }
 
 /* One that a later tenant must not have before: of many that are gone each waits for its own work. */
-TEST(r01_what_a_stream_has_freed_waits_for_its_own_work_when_many_have_gone)
+TEST(r01_r107_what_a_stream_has_freed_waits_for_its_own_work_when_many_have_gone)
 {
     struct bench *b = bench_with_budget(1 * GiB, 1 * GiB);
     devptr_t blocks[40];
