@@ -174,8 +174,10 @@ static uint32_t range_of(
     return number;
 }
 
-/* Another range with slots of this size. 0 also if another thread has made one. */
-static int add_wide_range(struct pool *pool, struct heap *heap, uint64_t slot)
+/* Another range with slots of this size. 0 also if another thread has made one. noinline: a segment for each way to grow would be
+ * too much for a small stack. */
+__attribute__((noinline)) static int add_wide_range(
+        struct pool *pool, struct heap *heap, uint64_t slot)
 {
     struct segment like = {.kind = SEGMENT_ARENA, .slot = slot};
     uint32_t number = 0;
@@ -292,7 +294,8 @@ static int get_plain(struct pool *pool, struct segment *like, struct device *dev
     return 0;
 }
 
-static int grow_plain(struct pool *pool, struct serve *serve)
+/* noinline: as add_wide_range. */
+__attribute__((noinline)) static int grow_plain(struct pool *pool, struct serve *serve)
 {
     const struct pool_request *request = serve->request;
     struct segment like = {.kind = SEGMENT_PLAIN, .small = serve->want.small};

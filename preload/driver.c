@@ -408,12 +408,15 @@ static int unmap(SELF, devptr_t ptr, uint64_t size)
 static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
         uint64_t size, enum driver_access access)
 {
-    CUmemAccessDesc descs[MEMPOOL_ACCESS_MAX + 1];
+    const size_t bytes = (MEMPOOL_ACCESS_MAX + 1) * sizeof(CUmemAccessDesc);
+    CUmemAccessDesc *descs = meta_get(bytes); /* too many for a small stack */
     uint64_t mempool = heap == HEAP_MAPPED ? owner : 0;
     struct quiet quiet;
     size_t n;
     int r;
 
+    if (!descs)
+        return -ENOMEM;
     /* Noted before the call: access given meanwhile is applied to it, or is in the list already. */
     range_own(ptr, size, access == DRIVER_ACCESS_RW ? mempool : RANGE_NOBODY, device);
     n = mempool_access(mempool, device, descs, MEMPOOL_ACCESS_MAX + 1);
@@ -421,6 +424,7 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
         descs[i].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     quiet = quiet_begin();
     r = (int)REAL(cuMemSetAccess)(ptr, size, descs, n);
+    meta_put(descs, bytes);
     return quiet_end(&quiet, r);
 }
 

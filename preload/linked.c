@@ -3,16 +3,18 @@
 
 #include "preload/elfsym.h"
 
+#include "alloc/meta.h"
+
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 enum {
-    LIST_MAX = 512,
+    LIST_MAX = 510, /* a page with the count */
 };
 
-/* Objects in the order in which they are to be searched, each of them once. */
+/* Objects in the order in which they are to be searched, each of them once. Not on the stack, which may be a small one. */
 struct list {
     const struct link_map *object[LIST_MAX];
     unsigned count;
@@ -53,6 +55,16 @@ static const struct link_map *called(const char *name)
     return object;
 }
 
+/* It begins with this object; NULL: there is no memory. */
+static struct list *list_of(const struct link_map *object)
+{
+    struct list *list = meta_get(sizeof *list);
+
+    if (list)
+        add(list, object);
+    return list;
+}
+
 /* ---- downwards: what an object is linked with ----------------------------------------------------- */
 
 static void add_needed(struct list *list, const struct link_map *object)
@@ -65,30 +77,30 @@ static void add_needed(struct list *list, const struct link_map *object)
 
 static void *find_from(const struct link_map *object, const char *name)
 {
-    struct list list = {.count = 0};
+    struct list *list = list_of(object);
     void *found = NULL;
 
-    add(&list, object);
-    for (unsigned i = 0; i < list.count && !found; i++) {
-        found = elfsym_function(list.object[i], name);
+    for (unsigned i = 0; list && i < list->count && !found; i++) {
+        found = elfsym_function(list->object[i], name);
         if (!found)
-            add_needed(&list, list.object[i]);
+            add_needed(list, list->object[i]);
     }
+    meta_put(list, sizeof *list);
     return found;
 }
 
 void *linked_variable(const struct link_map *object, const char *name)
 {
     struct elfsym_name wanted = {name, elfsym_hash(name)};
-    struct list list = {.count = 0};
+    struct list *list = list_of(object);
     void *variable = NULL;
 
-    add(&list, object);
-    for (unsigned i = 0; i < list.count; i++) {
-        if (elfsym_has(list.object[i], &wanted, &variable))
+    for (unsigned i = 0; list && i < list->count; i++) {
+        if (elfsym_has(list->object[i], &wanted, &variable))
             break;
-        add_needed(&list, list.object[i]);
+        add_needed(list, list->object[i]);
     }
+    meta_put(list, sizeof *list);
     return variable;
 }
 
@@ -104,20 +116,18 @@ static bool needs(const struct link_map *user, const struct link_map *object)
     return false;
 }
 
-/* noinline: one list of objects at a time is enough for a small stack. */
-__attribute__((noinline)) static void *find_in_users(
-        const struct link_map *object, const char *name)
+static void *find_in_users(const struct link_map *object, const char *name)
 {
-    struct list list = {.count = 0};
+    struct list *list = list_of(object);
     void *found = NULL;
 
-    add(&list, object);
-    for (unsigned i = 0; i < list.count; i++)
+    for (unsigned i = 0; list && i < list->count; i++)
         for (const struct link_map *user = _r_debug.r_map; user; user = user->l_next)
-            if (needs(user, list.object[i]))
-                add(&list, user);
-    for (unsigned i = 1; i < list.count && !found; i++)
-        found = find_from(list.object[i], name);
+            if (needs(user, list->object[i]))
+                add(list, user);
+    for (unsigned i = 1; list && i < list->count && !found; i++)
+        found = find_from(list->object[i], name);
+    meta_put(list, sizeof *list);
     return found;
 }
 

@@ -2,7 +2,7 @@
 /*
  * thread.h - what tracker/ keeps per thread.
  *
- * One record per thread, found through one thread-local pointer: the walks of walkmemo.c, the open ranges of anchor.c, the
+ * One record per thread, found through one thread-local pointer: the walk under way (a small stack has no room for it), those of walkmemo.c, the open ranges of anchor.c, the
  * chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and are used again when their thread
  * ended; a key destructor tells anchor and caplog of the end.
  *
@@ -12,6 +12,7 @@
 #define KEDGE_TRACKER_THREAD_H
 
 #include "tracker/anchor.h"
+#include "tracker/unwind.h"
 #include "tracker/walkmemo.h"
 
 #include <stdbool.h>
@@ -49,6 +50,7 @@ struct thread {
     bool is_main;      /* the process's first thread */
 
     uintptr_t stack_low, stack_high; /* 0 = not asked yet */
+    void *ips[UNWIND_DEPTH_MAX];     /* where.c: of the walk that is under way, innermost first */
     struct walkmemo *walkmemo;       /* NULL = none yet; a record that is used again keeps it */
 
     struct thread_pymemo pymemo[THREAD_PYMEMO];

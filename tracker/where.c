@@ -150,18 +150,22 @@ static void look_for_replaced(void)
     atomic_store_explicit(&replaced_known, now, memory_order_release);
 }
 
-/* noinline: its array would be on the stack of every request. */
-__attribute__((noinline)) static void resolve_stack(
-        void *const *ips, unsigned count, struct known *known)
+/* False: there is no memory for it now. The frames are not on the stack, which may be a small one. */
+static bool resolve_stack(void *const *ips, unsigned count, struct known *known)
 {
-    struct intern_frame frames[UNWIND_DEPTH_MAX] = {{0, 0}};
-    unsigned kept = strip_frames(ips, count, frames);
+    struct intern_frame *frames = meta_get(count * sizeof *frames);
+    unsigned kept;
 
+    if (!frames)
+        return false;
+    kept = strip_frames(ips, count, frames);
     known->leaf = intern_stack(frames, kept);
     known->site = site_of(frames, kept);
     /* A module that turned up in strip_frames() made a new generation; what was resolved holds for it. */
     known->generation = modules_generation();
     look_for_replaced();
+    meta_put(frames, count * sizeof *frames);
+    return true;
 }
 
 /*
@@ -201,9 +205,9 @@ static bool look_up_stack(void *const *ips, unsigned count, struct known *ret_kn
         return true;
     }
     ret_known->hash = key.hash;
-    resolve_stack(ips, count, ret_known);
     /* where there is no room it is forgotten, and resolved again next time */
-    (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
+    if (resolve_stack(ips, count, ret_known))
+        (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
     return false;
 }
 
@@ -263,7 +267,7 @@ static unsigned frames_to_loop(const struct where_walk *walk)
 {
     if (is_own(walk->pystack))
         for (int i = LEAST_FRAMES; i < walk->found; i++)
-            if (pyframe_is_loop(walk->ips[i]))
+            if (pyframe_is_loop(walk->thread->ips[i]))
                 return (unsigned)i + 1;
     return 0;
 }
@@ -278,7 +282,7 @@ static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
     struct walkmemo_known noted = {.is_cut = ends_at_depth};
     unsigned first = 0;
 
-    while (first < count && (uintptr_t)walk->ips[first] != walk->from.caller)
+    while (first < count && (uintptr_t)walk->thread->ips[first] != walk->from.caller)
         first++;
     if (first == count)
         first = 0;
@@ -286,12 +290,12 @@ static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
         count_one(&stacks_cut);
     if (count == 0)
         count_one(&stacks_lost);
-    else if (look_up_stack(walk->ips + first, count - first, ret_known) && walk->from.sp != 0
-            && ret_known->generation == walk->from.generation) {
+    else if (look_up_stack(walk->thread->ips + first, count - first, ret_known)
+            && walk->from.sp != 0 && ret_known->generation == walk->from.generation) {
         noted.site = ret_known->site;
         noted.leaf = ret_known->leaf;
-        walkmemo_note(walk->thread, &walk->from, walk->ips, count, !ends_at_depth && to_loop == 0,
-                &noted);
+        walkmemo_note(walk->thread, &walk->from, walk->thread->ips, count,
+                !ends_at_depth && to_loop == 0, &noted);
     }
 }
 
@@ -368,7 +372,7 @@ __attribute__((noinline)) uint32_t where_stack(void)
         walk.depth = unwind_depth();
         walk.from = (struct walkmemo_from){
                 .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
-        walk.found = unwind ? unwind(walk.ips, (int)walk.depth) : 0;
+        walk.found = unwind ? unwind(thread->ips, (int)walk.depth) : 0;
         look_up_walk(&walk, &known);
     }
     thread->in_where = false;

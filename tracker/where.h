@@ -28,6 +28,7 @@
 #define KEDGE_TRACKER_WHERE_H
 
 #include "alloc/types.h"
+#include "tracker/thread.h"
 #include "tracker/unwind.h"
 #include "tracker/walkmemo.h"
 
@@ -72,11 +73,10 @@ struct where_walk {
     const struct walkmemo_known *known; /* not NULL: there is no need to walk */
     struct thread *thread;              /* NULL: it was called from inside itself */
     unsigned depth;                     /* 0: no stack is wanted */
-    int found;                          /* addresses */
+    int found;                          /* addresses, in thread->ips */
     uint32_t pystack;                   /* the Python stack, taken first */
     bool is_walked;                     /* until where_end the thread cannot be cancelled, */
     int cancel;                         /* and this is its state of before */
-    void *ips[UNWIND_DEPTH_MAX];        /* innermost first */
 };
 unwind_fn where_begin(
         uint64_t size, struct where_walk *walk); /* for where_go; `from` has sp, bp and caller */
@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) void where_go(
 #endif
     walk = where_begin(size, ret_walk);
     if (walk)
-        ret_walk->found = walk(ret_walk->ips, (int)ret_walk->depth);
+        ret_walk->found = walk(ret_walk->thread->ips, (int)ret_walk->depth);
 }
 int where_end(const struct where_walk *walk, uint64_t size, int device, struct tag *ret_tag);
 
