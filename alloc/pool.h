@@ -296,6 +296,9 @@ void pool_order_now(struct pool *pool, uint64_t stream, struct pool_order *ret);
 /* The driver has made the stream wait for an event of this order. No driver call. */
 void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_order *order);
 
+/* [driver] A capture is about to begin, beside which no fence is asked: what has passed is to be known (R10). */
+void pool_settle(struct pool *pool);
+
 /* The host has waited for work of this order: what was freed before is anybody's. No driver call but for events that are given back. */
 void pool_order_passed(struct pool *pool, const struct pool_order *order);
 

@@ -12,8 +12,9 @@
 #include <errno.h>
 #include <sched.h>
 
-#define TRIM_LOOKS 64 /* at fences that a trim has just recorded */
-#define IDLE_STAYS 8  /* this part of what is held may stay free in an idle program */
+#define TRIM_LOOKS   64 /* at fences that a trim has just recorded */
+#define SETTLE_LOOKS 20 /* likewise, before a capture */
+#define IDLE_STAYS   8  /* this part of what is held may stay free in an idle program */
 
 int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
@@ -206,6 +207,18 @@ static bool poll_once(struct pool *pool)
     more = pool->open.head != 0 || pool->epochs.first != NULL;
     lock_drop(&pool->lock);
     return more;
+}
+
+void pool_settle(struct pool *pool)
+{
+    if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
+        return;
+    for (int i = 0; i < SETTLE_LOOKS && poll_once(pool); i++)
+        (void)sched_yield();
+    for (int device = 0; device < POOL_DEVICES_MAX; device++) {
+        if (is_used(pool, device))
+            (void)reclaim_device_points(pool, device);
+    }
 }
 
 uint64_t pool_idle(struct pool *pool, uint64_t now_ns)

@@ -453,6 +453,25 @@ static void note_device(int device)
         guard_set(GUARD_PEERS);
 }
 
+static bool is_bypassed(const struct dispatch_request *request)
+{
+    return !quick_knows(request->caller)
+            && bypass_wants(&request->tag, request->caller, export_asker);
+}
+
+bool dispatch_beside_capture(struct dispatch_request *request, int result, devptr_t *ret_ptr)
+{
+    struct outcome outcome;
+
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || gate_captures() == 0 || !pool || request->forward
+            || guard_in_callback() || pool_is_frozen(pool) || is_bypassed(request)
+            || ask_pool(request, &outcome) != 0)
+        return false;
+    record_alloc(request, &outcome);
+    *ret_ptr = outcome.ptr;
+    return true;
+}
+
 int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
@@ -467,9 +486,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
         dispatch_tell_python();
     make_plan(request);
-    if (!is_ours(request) || !operates(request)
-            || (!quick_knows(request->caller)
-                    && bypass_wants(&request->tag, request->caller, export_asker)))
+    if (!is_ours(request) || !operates(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r == -ENOTSUP)
@@ -900,6 +917,12 @@ void dispatch_synchronised(void)
     if (pool_has_news(pool) || atomic_exchange(&dispatch_goes_on, false))
         tell_news();
     bring_go_on();
+}
+
+void dispatch_settle(void)
+{
+    if (pool && dispatch_may_fence() && !pool_is_frozen(pool))
+        pool_settle(pool);
 }
 
 void dispatch_ending(uint64_t generation, bool begins)

@@ -53,6 +53,9 @@ struct dispatch_request {
 
 /* 0: *ret_ptr is the program's. > 0: the driver's refusal. < 0: make the real call, then dispatch_forwarded. */
 int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr);
+/* The driver had no memory for a request of the sync API beside a capture, where it has the first word (R11): what the pool has free serves
+ * if that takes no driver call (R82). */
+bool dispatch_beside_capture(struct dispatch_request *request, int result, devptr_t *ret_ptr);
 
 /* What the real call said: records a success, an OOM after which nothing is left to try. */
 void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t ptr, uint64_t size);
@@ -165,6 +168,8 @@ int dispatch_device(void);
 
 /* The program waited for the device. */
 void dispatch_synchronised(void);
+/* A capture is about to begin: what the device is done with must be known by then, since nothing is asked beside one (R10). */
+void dispatch_settle(void);
 
 /* A context that may have work is about to die, or the driver is back (context_end_begin, pool_ending). */
 void dispatch_ending(uint64_t generation, bool begins);

@@ -38,6 +38,10 @@ static CUresult alloc(
     result = REAL(cuMemAlloc_v2)(ret_ptr, size);
     if (dispatch_make_room((int)result, size, request.context.device, &request.ladder))
         result = REAL(cuMemAlloc_v2)(ret_ptr, size);
+    if (dispatch_beside_capture(&request, (int)result, &ptr)) {
+        *ret_ptr = ptr;
+        return CUDA_SUCCESS;
+    }
     dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     return result;
 }

@@ -78,6 +78,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
         CUresult result;                                       \
         if (entered) {                                         \
             first;                                             \
+            dispatch_settle();                                 \
             gate_begin_enter();                                \
         }                                                      \
         result = REAL(symbol) args;                            \

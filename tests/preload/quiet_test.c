@@ -369,3 +369,28 @@ TEST(r10_r61_a_free_in_a_capture_does_not_spoil_it)
     CHECK_EQ(client_calls("cuCtxSynchronize") + client_calls("cuEventSynchronize"), before);
     CHECK_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS); /* not spoilt */
 }
+
+/* Nothing is asked beside a capture: what is over when it begins serves there, on a device that has nothing else. */
+TEST(r10_what_was_freed_before_a_capture_serves_beside_it)
+{
+    CUstream far, stream;
+    CUdeviceptr ptr, words;
+    CUcontext other;
+    CUgraph graph;
+
+    REQUIRE(setenv("SIMCUDA_SCHED", "lazy", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_MEMORY", "1G", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 600 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&far, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&words, MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemsetD8Async(words, 1, MB, far), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(cu->context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS); /* waits for its own context */
+    REQUIRE_EQ(cu->cuStreamSynchronize(far), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, 600 * MB), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+}
