@@ -16,6 +16,9 @@
 uint64_t async_native_pool(CUdeviceptr ptr);
 void async_native_freed(uint64_t id);
 
+/* On a full device: what the driver's pools have free behind heaps of ours goes back to it. The bytes. Not beside a capture. */
+uint64_t async_trim(int device);
+
 /* The driver's pools may have given memory back. */
 void async_look_again(void);
 

@@ -489,6 +489,8 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     if (!is_ours(request) || !operates(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && dispatch_may_fence() && async_trim(device) > 0)
+        r = ask_pool(request, &outcome);
     if (r == -ENOTSUP)
         tell_no_range();
     if (r == -ENOMEM)
@@ -539,7 +541,7 @@ bool dispatch_more_room(struct pool_ladder *ladder)
 
     if (!pool || !dispatch_may_fence() || pool_is_frozen(pool))
         return false;
-    bytes = pool_trim_device(pool, device, true);
+    bytes = pool_trim_device(pool, device, true) + async_trim(device);
     if (bytes == 0)
         return false;
     gauge_reserved(device);
@@ -557,7 +559,8 @@ bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladde
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !dispatch_may_fence()
             || pool_is_frozen(pool))
         return false;
-    bytes = pool_trim_device(pool, device, pool_could_have(pool, device, size));
+    bytes = pool_trim_device(pool, device, pool_could_have(pool, device, size))
+            + async_trim(device);
     if (bytes < want && bring_is_wanted() && device >= 0)
         bytes += pool_evict_make_room(pool, device, want - bytes);
     if (bytes == 0)

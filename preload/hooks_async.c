@@ -115,18 +115,32 @@ enum {
 static atomic_bool spilled;                       /* it has done so once, */
 static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* from these */
 
+static bool is_spilled(uint64_t id)
+{
+    for (int i = 0; i < SPILLED_MAX; i++)
+        if (atomic_load_explicit(&spilled_id[i], memory_order_relaxed) == id)
+            return true;
+    return false;
+}
+
+/* The place of a pool that has gone is free again. */
+static bool take_place(uint64_t id)
+{
+    struct mempool mempool;
+
+    for (int i = 0; i < SPILLED_MAX; i++) {
+        uint64_t old = atomic_load_explicit(&spilled_id[i], memory_order_relaxed);
+
+        if ((!old || !mempool_of_id(old, &mempool))
+                && atomic_compare_exchange_strong(&spilled_id[i], &old, id))
+            return true;
+    }
+    return false;
+}
+
 static void remember_spilled(uint64_t id)
 {
-    uint64_t none;
-    int i;
-
-    for (i = 0; i < SPILLED_MAX; i++) {
-        none = 0;
-        if (atomic_load_explicit(&spilled_id[i], memory_order_relaxed) == id
-                || atomic_compare_exchange_strong(&spilled_id[i], &none, id))
-            break;
-    }
-    if (i == SPILLED_MAX)
+    if (!is_spilled(id) && !take_place(id))
         bounds_reached(BOUNDS_SPILLED);
     atomic_store_explicit(&spilled, true, memory_order_relaxed);
 }
@@ -175,6 +189,31 @@ void async_look_again(void)
         return;
     for (int i = 0; i < SPILLED_MAX; i++)
         note_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed));
+}
+
+static uint64_t trim_native(uint64_t id, int device)
+{
+    struct mempool mempool;
+    uint64_t before, after;
+
+    if (!id || !mempool_of_id(id, &mempool) || mempool.device != device)
+        return 0;
+    before = native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    (void)REAL(cuMemPoolTrimTo)(mempool.handle, 0);
+    after = native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    note_native(id);
+    return before > after ? before - after : 0;
+}
+
+uint64_t async_trim(int device)
+{
+    uint64_t bytes = 0;
+
+    if (!atomic_load_explicit(&spilled, memory_order_relaxed))
+        return 0;
+    for (int i = 0; i < SPILLED_MAX; i++)
+        bytes += trim_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed), device);
+    return bytes;
 }
 
 /* Inlined: each frame of ours is one more to unwind. */

@@ -4,6 +4,7 @@
  * 1 GiB. Each test is a program of its own.
  */
 #include "tests/preload/client.h"
+#include "tests/preload/said.h"
 
 #include <unistd.h>
 
@@ -396,4 +397,33 @@ TEST(r30_a_reset_ends_access_that_can_be_given_again)
 TEST(r30_access_that_the_driver_has_given_already_counts)
 {
     reach_again(true);
+}
+
+/* The driver serves a request of the pool, for there is a capture; then both are gone. */
+static void spill_once(CUstream captured, CUstream stream)
+{
+    CUmemoryPool pool = new_pool();
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    ptr = alloc_from(pool, MB, stream);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolDestroy(pool), CUDA_SUCCESS);
+}
+
+TEST(pools_that_the_driver_helped_and_that_have_gone_leave_room_for_others)
+{
+    CUstream captured, stream;
+    unsigned all;
+
+    said_begin();
+    begin();
+    captured = new_stream();
+    stream = new_stream();
+    for (int i = 0; i < POOLS; i++)
+        spill_once(captured, stream);
+    CHECK_EQ(said_with("more memory pools", &all), 0);
 }

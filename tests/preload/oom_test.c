@@ -181,12 +181,11 @@ static CUmemPoolProps device_props(void)
     return props;
 }
 
-/* An instance that allocates half of the device, which the heaps hold for blocks that were freed. */
-static CUgraphExec make_large_instance(void)
+/* An instance that allocates half of the device. */
+static CUgraphExec make_instance(void)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS node = {.bytesize = TOTAL / 2, .poolProps = device_props()};
     CUgraphExec exec = NULL;
-    CUdeviceptr idle;
     CUgraphNode added;
     CUgraph graph;
 
@@ -194,9 +193,49 @@ static CUgraphExec make_large_instance(void)
     REQUIRE_EQ(cu->cuGraphAddMemAllocNode(&added, graph, NULL, 0, &node), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuGraphAddMemFreeNode(&added, graph, &added, 1, node.dptr), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    idle = must_alloc(TOTAL - 256 * MB);
-    CHECK_EQ(cu->cuMemFree_v2(idle), CUDA_SUCCESS);
     return exec;
+}
+
+/* The heaps hold nearly all for blocks that were freed. */
+static CUgraphExec make_large_instance(void)
+{
+    CUgraphExec exec = make_instance();
+
+    CHECK_EQ(cu->cuMemFree_v2(must_alloc(TOTAL - 256 * MB)), CUDA_SUCCESS);
+    return exec;
+}
+
+/* Beside a capture the driver's own pool serves what takes a driver call. The program has freed it since. */
+static void leave_in_the_drivers_pool(size_t size)
+{
+    CUstream captured, other;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    REQUIRE_EQ(cu->cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemAllocAsync(&ptr, size, other), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, other), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
+}
+
+TEST(r81_a_request_gets_what_the_drivers_pool_has_free)
+{
+    client_init();
+    leave_in_the_drivers_pool(GB);
+    CHECK_NE(must_alloc(TOTAL - 256 * MB), 0);
+}
+
+TEST(r81_a_launch_of_a_graph_gets_what_the_drivers_pool_has_free)
+{
+    CUgraphExec exec;
+
+    client_init();
+    exec = make_instance();
+    leave_in_the_drivers_pool(GB);
+    CHECK_NE(must_alloc(TOTAL / 4), 0);
+    CHECK_EQ(cu->cuGraphLaunch(exec, NULL), CUDA_SUCCESS);
 }
 
 TEST(r81_a_launch_of_a_graph_gets_what_heaps_can_spare)
