@@ -113,6 +113,12 @@ static inline bool block_is_awaited(const struct pool *pool, const struct block 
     return !(block->flags & BLOCK_GONE) || block_segment(pool, block)->kind == SEGMENT_MANAGED;
 }
 
+/* Whose memory it is. */
+static inline struct device *block_device(const struct pool *pool, const struct block *block)
+{
+    return block_segment(pool, block)->heap->device;
+}
+
 static inline void block_push_open(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -120,7 +126,7 @@ static inline void block_push_open(struct pool *pool, uint32_t index) POOL_LOCKE
     block->state = BLOCK_PENDING;
     if (block_is_awaited(pool, block))
         block_segment(pool, block)->heap->tally.pending += block->node.size;
-    block_chain(pool, &pool->open, index);
+    block_chain(pool, &block_device(pool, block)->open, index);
 }
 
 #endif

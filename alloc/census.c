@@ -450,31 +450,58 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     return what;
 }
 
-static const char *check_timelines(struct pool *pool) POOL_LOCKED
+/* A chain of a device has blocks of no other one: fences of others do not cover them. */
+static const char *check_own(
+        struct pool *pool, const struct device *device, const struct fence_chain *chain) POOL_LOCKED
 {
-    const char *what = check_chain(pool, &pool->open);
-    uint64_t number = pool->epochs.passed;
+    const char *what = check_chain(pool, chain);
+
+    for (uint32_t at = chain->head; at && !what; at = block_at(pool, at)->chain)
+        if (block_device(pool, block_at(pool, at)) != device)
+            what = "a block waits for another device";
+    return what;
+}
+
+static const char *check_timeline(struct pool *pool, const struct device *device,
+        const struct fence_timeline *timeline, bool in_order) POOL_LOCKED
+{
+    const char *what = NULL;
+    uint64_t number = timeline->passed;
     uint64_t bytes = 0;
     uint32_t marks = 0;
 
-    if (!what)
-        what = check_chain(pool, &pool->aside);
-    if (!what)
-        what = check_chain(pool, &pool->removals);
-    if (!what)
-        what = check_chain(pool, &pool->vacant);
-    for (const struct fence_mark *mark = pool->epochs.first; mark && !what; mark = mark->next) {
-        if (mark->number <= number)
+    for (const struct fence_mark *mark = timeline->first; mark && !what; mark = mark->next) {
+        if (in_order && mark->number <= number)
             return "epochs are out of order";
         number = mark->number;
         bytes += mark->chain.bytes;
         marks++;
-        what = check_chain(pool, &mark->chain);
+        what = check_own(pool, device, &mark->chain);
     }
-    for (const struct fence_mark *mark = pool->events.first; mark && !what; mark = mark->next)
-        what = check_chain(pool, &mark->chain);
-    if (!what && (bytes != pool->waiting_bytes || marks != pool->epochs.marks))
+    if (!what && (bytes != timeline->bytes || marks != timeline->marks))
         what = "epochs are miscounted";
+    return what;
+}
+
+static const char *check_waiting(struct pool *pool, const struct device *device) POOL_LOCKED
+{
+    const char *what = check_own(pool, device, &device->open);
+
+    if (!what)
+        what = check_own(pool, device, &device->aside);
+    if (!what)
+        what = check_timeline(pool, device, &device->epochs, true);
+    return what ? what : check_timeline(pool, device, &device->events, false);
+}
+
+static const char *check_timelines(struct pool *pool) POOL_LOCKED
+{
+    const char *what = check_chain(pool, &pool->removals);
+
+    if (!what)
+        what = check_chain(pool, &pool->vacant);
+    for (int i = 0; i < pool->devices_top && !what; i++)
+        what = check_waiting(pool, &pool->devices[i]);
     return what;
 }
 

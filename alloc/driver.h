@@ -84,18 +84,19 @@ struct driver {
             uint64_t size, enum driver_access access);
 
     /*
-     * A fence: passes when all work is done that was submitted before this call on any stream of any live context (R1).
-     * How (cuCtxRecordEvent, one synchronise, events: R3, R68) is the implementation's choice, and so is the capture
-     * gate (R67): -EBUSY means "not now, a capture is about to begin or running", upon which the pool goes on without.
-     * Work of contexts that have died counts as done (R76); while one is being ended, -EBUSY.
+     * A fence: passes when all work is done that was submitted before this call on any stream of any live context that may reach memory
+     * of the device (R1): those of the device itself, and all others that have or had a way to it. How (cuCtxRecordEvent, one
+     * synchronise, events: R3, R68) is the implementation's choice, and so is the capture gate (R67): -EBUSY means "not now, a
+     * capture is about to begin or running", upon which the pool goes on without.
+     * Work of contexts that have died counts as done (R76); while one of these is being ended, -EBUSY.
      */
-    int (*fence_record)(void *self, uint64_t *ret_fence);
+    int (*fence_record)(void *self, int device, uint64_t *ret_fence);
 
     /*
-     * The same, but for contexts that are being ended, whose work is under way still. `endings`: so many ends the caller knows of (pool_ending);
-     * -EBUSY also if another one has begun. May be NULL where pool_ending is never called.
+     * The same, but for contexts that are being ended, whose work is under way still. `endings`: so many ends the caller knows of that matter
+     * to the device (pool_ending); -EBUSY also if another one has begun. May be NULL where pool_ending is never called.
      */
-    int (*fence_record_beside)(void *self, uint64_t endings, uint64_t *ret_fence);
+    int (*fence_record_beside)(void *self, int device, uint64_t endings, uint64_t *ret_fence);
 
     /* The same, for what was submitted to one stream so far (R70, R71). -ENOENT: the stream is gone; the pool then uses
      * a full fence instead. */

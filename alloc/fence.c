@@ -14,6 +14,7 @@ static void append(struct fence_timeline *timeline, struct fence_mark *mark)
         timeline->first = mark;
     timeline->last = mark;
     timeline->marks++;
+    timeline->bytes += mark->chain.bytes;
 }
 
 struct fence_mark *fence_begin(struct fence_timeline *timeline, struct fence_chain *chain)
@@ -55,6 +56,7 @@ static bool unlink_mark(struct fence_timeline *timeline, struct fence_mark *mark
         timeline->last = mark->prev;
     mark->is_listed = false;
     timeline->marks--;
+    timeline->bytes -= mark->chain.bytes;
     return true;
 }
 

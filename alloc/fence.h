@@ -56,7 +56,8 @@ struct fence_timeline {
     uint64_t begun;    /* that of the newest mark; less than `given` behind a fence_split */
     uint64_t recorded; /* the greatest number that has a fence */
     uint64_t passed;   /* all numbers up to here have passed */
-    uint32_t marks;    /* how many wait */
+    uint32_t marks;    /* how many wait, */
+    uint64_t bytes;    /* and what waits for them */
     bool stalled;      /* a wait ran out of time, and nothing of the timeline has passed since */
 };
 

@@ -16,6 +16,8 @@ static struct heap *new_heap(
     heap->kind = kind;
     heap->owner = owner;
     heap->device = &pool->devices[device];
+    if (device >= pool->devices_top)
+        pool->devices_top = device + 1;
     heap->shelves = (struct table)TABLE_OF(struct shelf);
     heap->spares = (struct table)TABLE_OF(struct shelf);
     heap->aliases = (struct table)TABLE_OF(struct alias);

@@ -79,10 +79,10 @@ int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t po
     return r;
 }
 
-int order_behind_all(struct pool *pool, uint64_t stream)
+int order_behind_all(struct pool *pool, uint64_t stream, int device)
 {
     uint64_t fence;
-    int r = DRIVE(pool, fence_record, &fence);
+    int r = DRIVE(pool, fence_record, device, &fence);
 
     if (r != 0)
         return r;

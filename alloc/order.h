@@ -15,6 +15,6 @@
 int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point);
 
 /* It waits for everything that was submitted so far on any stream. Results as order_behind. */
-int order_behind_all(struct pool *pool, uint64_t stream);
+int order_behind_all(struct pool *pool, uint64_t stream, int device);
 
 #endif

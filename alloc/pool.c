@@ -79,7 +79,6 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->driver = *driver;
     pool->opts = *opts;
     pool->sync_kind = HEAP_PLAIN;
-    pool->epoch_bytes = opts->epoch_bytes;
     if (opts->sync_mapped) {
         pool->sync_kind = HEAP_PRIVATE;
         pool->opts.small = 0; /* one range for all sizes */
@@ -87,8 +86,10 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     lock_init(&pool->lock, LOCK_RANK_POOL);
     lanes_init(pool);
     pool->pins = (struct table)TABLE_OF(struct pin);
-    for (int i = 0; i < POOL_DEVICES_MAX; i++)
+    for (int i = 0; i < POOL_DEVICES_MAX; i++) {
         pool->devices[i].number = i;
+        pool->devices[i].epoch_bytes = opts->epoch_bytes;
+    }
     r = slab_init(&pool->blocks, sizeof(struct block), BLOCKS_MAX);
     if (r == 0)
         r = slab_init(&pool->segments, sizeof(struct segment), SEGMENTS_MAX);
@@ -132,8 +133,10 @@ static void free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
 
     for (uint32_t i = 1; i < pool->streams.top; i++)
         free_timeline(pool, &((struct stream *)streams_at(pool, i))->timeline);
-    free_timeline(pool, &pool->epochs);
-    free_timeline(pool, &pool->events);
+    for (int i = 0; i < pool->devices_top; i++) {
+        free_timeline(pool, &pool->devices[i].epochs);
+        free_timeline(pool, &pool->devices[i].events);
+    }
     while (pool->grace_first) {
         struct grace *grace = pool->grace_first;
 

@@ -360,9 +360,9 @@ void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 /*
  * The driver is about to be asked to end a context that may have work (R1, R26), or is back (`begins` false). Nothing is submitted there any
  * more, so what is allocated from now on has nothing to do with that work, and is free once all other contexts are past it.
- * No driver call.
+ * `devices`: whose memory that work may reach, as bits; the same at both times. No driver call.
  */
-void pool_ending(struct pool *pool, bool begins);
+void pool_ending(struct pool *pool, uint64_t devices, bool begins);
 
 /* The driver is being asked to end a context. Once it has, it may give the addresses of its memory to somebody else, before
  * we hear of the end: so they are not looked up as ours meanwhile. `hidden` false: it was refused, they are ours as before.

@@ -59,7 +59,7 @@ static void leave_holder(struct pool *pool, struct block *block, bool is_kept) P
     if (block->flags & BLOCK_POISONED && !is_kept) {
         holder_mark_released(pool, block, -1);
         (void)holder_step(holder, HOLDER_EVENT_FREE);
-        pool->eager = true;
+        block_device(pool, block)->eager = true;
         return;
     }
     block->flags &= (uint8_t)~BLOCK_POISONED;

@@ -102,15 +102,23 @@ static void hide_segments(struct pool *pool, const struct heap *heap, bool hidde
     }
 }
 
-void pool_ending(struct pool *pool, bool begins)
+static void device_ending(struct pool *pool, struct device *device, bool begins) POOL_LOCKED
+{
+    if (begins) {
+        device->ending++;
+        device->endings++;
+        device->ending_seq = atomic_load_explicit(&pool->seq, memory_order_relaxed);
+    } else if (--device->ending == 0) {
+        reclaim_put_back(pool, device);
+    }
+}
+
+void pool_ending(struct pool *pool, uint64_t devices, bool begins)
 {
     lock_take(&pool->lock);
-    if (begins) {
-        pool->ending++;
-        pool->endings++;
-        pool->ending_seq = atomic_load_explicit(&pool->seq, memory_order_relaxed);
-    } else if (--pool->ending == 0) {
-        reclaim_put_back(pool);
+    for (int i = 0; i < POOL_DEVICES_MAX; i++) {
+        if (devices >> i & 1)
+            device_ending(pool, &pool->devices[i], begins);
     }
     lock_drop(&pool->lock);
 }
@@ -193,7 +201,7 @@ int pool_heap_gone(struct pool *pool, uint64_t owner)
     lock_drop(&pool->lock);
     if (!heap)
         return -ENOENT;
-    (void)reclaim_poll(pool, true);
+    (void)reclaim_poll(pool, device->number, true);
     return 0;
 }
 

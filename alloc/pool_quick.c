@@ -154,7 +154,7 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
     heap = pool->last[pool->sync_kind];
     if (UNLIKELY(!heap || heap->owner != owner))
         heap = heap_get(pool, pool->sync_kind, owner, -1);
-    if (UNLIKELY(!heap || reclaim_is_due(pool)))
+    if (UNLIKELY(!heap || reclaim_is_due(pool, heap->device)))
         goto drop; /* an epoch that is due is closed by the long form */
     block = first_recent(pool,
             rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
@@ -358,7 +358,7 @@ QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *re
     take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
-    block_chain(pool, &pool->open, index);
+    block_chain(pool, &heap->device->open, index);
     return end_free(pool, true);
 }
 

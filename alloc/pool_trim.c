@@ -26,7 +26,7 @@ int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
     if (may_fence)
-        r = reclaim_poll(pool, false);
+        r = reclaim_poll(pool, -1, false);
     while (count < max && is_told) {
         lock_take(&pool->lock);
         is_told = news_take(pool, &ret[count]);
@@ -78,7 +78,7 @@ static bool is_waiting(struct pool *pool, const struct heap *heap)
 static void look_at_fences(struct pool *pool, struct heap *heap)
 {
     for (int i = 0; i < TRIM_LOOKS; i++) {
-        (void)reclaim_poll(pool, true);
+        (void)reclaim_poll(pool, heap->device->number, true);
         (void)reclaim_points(pool, heap, 0);
         if (!is_waiting(pool, heap))
             return;
@@ -130,13 +130,13 @@ static bool is_over_threshold(struct pool *pool, const struct heap *heap, uint64
 static uint64_t trim_once(
         struct pool *pool, int device, bool may_wait, struct reclaim_patience *patience)
 {
-    (void)reclaim_poll(pool, true);
-    reclaim_events(pool);
+    (void)reclaim_poll(pool, device, true);
+    reclaim_events(pool, device);
     if (may_wait)
         reclaim_wait_device_points(pool, device, patience);
     (void)reclaim_device_points(pool, device);
     /* and then for epochs, since what was freed on a stream that has gone waits for one from here on */
-    while (may_wait && reclaim_wait(pool, patience) == 0)
+    while (may_wait && reclaim_wait(pool, device, patience) == 0)
         ;
     reclaim_leaving(pool);
     return trim_device(pool, device, UINT64_MAX);
@@ -177,7 +177,7 @@ static bool is_used(struct pool *pool, int device)
 /* What is free on any device, once what has passed is known to be free. */
 static void trim_all(struct pool *pool)
 {
-    (void)reclaim_poll(pool, true);
+    (void)reclaim_poll(pool, -1, true);
     for (int device = 0; device < POOL_DEVICES_MAX; device++) {
         if (is_used(pool, device))
             (void)trim_device(pool, device, UINT64_MAX);
@@ -200,11 +200,12 @@ static uint64_t idle_excess(struct pool *pool, int device)
 /* True if frees are still waiting for a fence then. */
 static bool poll_once(struct pool *pool)
 {
-    bool more;
+    bool more = false;
 
-    (void)reclaim_poll(pool, true);
+    (void)reclaim_poll(pool, -1, true);
     lock_take(&pool->lock);
-    more = pool->open.head != 0 || pool->epochs.first != NULL;
+    for (int i = 0; i < pool->devices_top && !more; i++)
+        more = pool->devices[i].open.head != 0 || pool->devices[i].epochs.first != NULL;
     lock_drop(&pool->lock);
     return more;
 }

@@ -142,8 +142,6 @@ static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t nu
 
     while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(timeline, number)) != NULL) {
         timeline->stalled = false;
-        if (timeline == &pool->epochs)
-            pool->waiting_bytes -= mark->chain.bytes;
         retire_chain(pool, mark->chain.head);
         unuse(mark, puts);
     }
@@ -193,14 +191,15 @@ static int wait_fence(
 }
 
 /* NULL while a context is being ended, which may take as long as it likes: natively nobody waits for that but the thread that does it. */
-static struct reclaim_patience *patience_now(struct pool *pool, struct reclaim_patience *patience)
+static struct reclaim_patience *patience_now(
+        struct pool *pool, const struct device *device, struct reclaim_patience *patience)
 {
     bool is_ending;
 
     if (!patience || patience->for_ends || POOL_IS_WITHOUT(ENDS))
         return patience;
     lock_take(&pool->lock);
-    is_ending = pool->ending > 0;
+    is_ending = device->ending > 0;
     lock_drop(&pool->lock);
     patience->missed |= is_ending;
     return is_ending ? NULL : patience;
@@ -232,8 +231,8 @@ static void note_failure(
 }
 
 /* Asks, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
-static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
-        struct reclaim_patience *patience)
+static int ask(struct pool *pool, const struct device *device, struct fence_timeline *timeline,
+        uint64_t number, struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
     bool is_stalled = false;
@@ -242,7 +241,7 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
     bool waits;
     int r;
 
-    patience = patience_now(pool, patience);
+    patience = patience_now(pool, device, patience);
     waits = patience && !patience->is_over;
     lock_take(&pool->lock);
     mark = fence_at_least(timeline, number);
@@ -271,16 +270,47 @@ static int ask(struct pool *pool, struct fence_timeline *timeline, uint64_t numb
 /* ── epochs ── */
 
 /* The blocks of an epoch that could not be recorded are open again, before those freed since. */
-static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
+static void reopen(struct pool *pool, struct device *device, struct fence_chain chain) POOL_LOCKED
 {
+    struct fence_chain *open = &device->open;
+
     if (!chain.head)
         return;
-    block_at(pool, chain.tail)->chain = pool->open.head;
-    if (!pool->open.head)
-        pool->open.tail = chain.tail;
-    pool->open.head = chain.head;
-    pool->open.count += chain.count;
-    pool->open.bytes += chain.bytes;
+    block_at(pool, chain.tail)->chain = open->head;
+    if (!open->head)
+        open->tail = chain.tail;
+    open->head = chain.head;
+    open->count += chain.count;
+    open->bytes += chain.bytes;
+}
+
+/* Takes the blocks of a device out of a chain. */
+static struct fence_chain split(
+        struct pool *pool, struct fence_chain *from, const struct device *device) POOL_LOCKED
+{
+    struct fence_chain own = {.head = 0};
+    uint32_t index = from->head;
+    uint32_t next;
+
+    *from = (struct fence_chain){0};
+    for (; index; index = next) {
+        struct block *block = block_at(pool, index);
+
+        next = block->chain;
+        block_chain(pool, block_device(pool, block) == device ? &own : from, index);
+    }
+    return own;
+}
+
+/* Blocks of any devices are open, and a release is wanted as soon as can be. */
+static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
+{
+    while (chain.head) {
+        struct device *device = block_device(pool, block_at(pool, chain.head));
+
+        reopen(pool, device, split(pool, &chain, device));
+        device->eager = true;
+    }
 }
 
 /* What waits in the open epoch is missing where blocks are packed. No more than this part of what is held may wait there, or 2 MiB. On the eight
@@ -289,22 +319,19 @@ static void reopen(struct pool *pool, struct fence_chain chain) POOL_LOCKED
  * with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of them. */
 #define EPOCH_PART 512
 
-static uint64_t bytes_of_epoch(const struct pool *pool, uint32_t freed) POOL_LOCKED
+static uint64_t bytes_of_epoch(const struct pool *pool, const struct device *device) POOL_LOCKED
 {
-    const struct heap *heap = block_segment(pool, block_at(pool, freed))->heap;
-
     if (!pool->opts.sync_mapped)
         return pool->opts.epoch_bytes;
-    return min_of(
-            pool->opts.epoch_bytes, max_of(GRANULE_SIZE, heap->device->reserved / EPOCH_PART));
+    return min_of(pool->opts.epoch_bytes, max_of(GRANULE_SIZE, device->reserved / EPOCH_PART));
 }
 
-void reclaim_put_back(struct pool *pool)
+void reclaim_put_back(struct pool *pool, struct device *device)
 {
-    struct fence_chain chain = pool->aside;
+    struct fence_chain chain = device->aside;
 
-    pool->aside = (struct fence_chain){0};
-    reopen(pool, chain);
+    device->aside = (struct fence_chain){0};
+    reopen(pool, device, chain);
 }
 
 /* A block that was allocated when no work of the contexts that are being ended could be submitted any more. What is more than a plain
@@ -313,44 +340,45 @@ static bool is_young(const struct pool *pool, const struct block *block) POOL_LO
 {
     return block->state == BLOCK_PENDING && block->flags == 0 && !block->holder
             && block_segment(pool, block)->heap->kind != HEAP_MAPPED
-            && block->seq > pool->ending_seq && !POOL_IS_WITHOUT(YOUNG);
+            && block->seq > block_device(pool, block)->ending_seq && !POOL_IS_WITHOUT(YOUNG);
 }
 
 /* While contexts are being ended: the young ones of what is open get an event of their own, which passes when the other contexts are past
  * it; all others wait until no context is. NULL: there are none. */
-static struct fence_mark *begin_young(struct pool *pool) POOL_LOCKED
+static struct fence_mark *begin_young(struct pool *pool, struct device *device) POOL_LOCKED
 {
     struct fence_chain young = {.head = 0};
-    uint32_t index = pool->open.head;
+    uint32_t index = device->open.head;
     struct fence_mark *mark;
     uint32_t next;
 
-    pool->open = (struct fence_chain){0};
+    device->open = (struct fence_chain){0};
     for (; index; index = next) {
         next = block_at(pool, index)->chain;
-        block_chain(pool, is_young(pool, block_at(pool, index)) ? &young : &pool->aside, index);
+        block_chain(pool, is_young(pool, block_at(pool, index)) ? &young : &device->aside, index);
     }
-    mark = young.head ? fence_begin(&pool->events, &young) : NULL;
-    reopen(pool, young);
+    mark = young.head ? fence_begin(&device->events, &young) : NULL;
+    reopen(pool, device, young);
     return mark;
 }
 
 /* 0, or why the mark's blocks are open again. */
-static int record_young(struct pool *pool, struct fence_mark *mark, uint64_t endings)
+static int record_young(
+        struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t endings)
 {
     struct puts puts = {.count = 0};
     struct fence_chain chain;
     uint64_t fence = 0;
-    int r = DRIVE(pool, fence_record_beside, endings, &fence);
+    int r = DRIVE(pool, fence_record_beside, device->number, endings, &fence);
 
     lock_take(&pool->lock);
     if (r == 0) {
-        fence_recorded(&pool->events, mark, fence);
+        fence_recorded(&device->events, mark, fence);
         pool->counters.epochs++;
     } else {
         pool->counters.fence_errors++;
-        fence_failed(&pool->events, mark, &chain);
-        reopen(pool, chain);
+        fence_failed(&device->events, mark, &chain);
+        reopen(pool, device, chain);
     }
     unuse(mark, &puts);
     lock_drop(&pool->lock);
@@ -358,7 +386,7 @@ static int record_young(struct pool *pool, struct fence_mark *mark, uint64_t end
     return r;
 }
 
-static int close_epoch(struct pool *pool, bool always)
+static int close_epoch(struct pool *pool, struct device *device, bool always)
 {
     struct puts puts = {.count = 0};
     struct fence_mark *mark = NULL;
@@ -369,35 +397,32 @@ static int close_epoch(struct pool *pool, bool always)
     int r;
 
     lock_take(&pool->lock);
-    is_ending = pool->ending > 0;
-    endings = pool->endings;
-    if (pool->open.head && (always || pool->eager || reclaim_is_due(pool)))
-        mark = is_ending ? begin_young(pool) : fence_begin(&pool->epochs, &pool->open);
+    is_ending = device->ending > 0;
+    endings = device->endings;
+    if (device->open.head && (always || device->eager || reclaim_is_due(pool, device)))
+        mark = is_ending ? begin_young(pool, device) : fence_begin(&device->epochs, &device->open);
     if (mark && is_ending) {
         lock_drop(&pool->lock);
-        return record_young(pool, mark, endings);
+        return record_young(pool, device, mark, endings);
     }
-    if (mark) {
-        pool->waiting_bytes += mark->chain.bytes;
-        pool->epoch_bytes = bytes_of_epoch(pool, mark->chain.tail);
-    }
+    if (mark)
+        device->epoch_bytes = bytes_of_epoch(pool, device);
     lock_drop(&pool->lock);
     if (!mark)
         return -ENOENT;
 
-    r = DRIVE(pool, fence_record, &fence);
+    r = DRIVE(pool, fence_record, device->number, &fence);
 
     lock_take(&pool->lock);
     if (r == 0) {
-        fence_recorded(&pool->epochs, mark, fence);
+        fence_recorded(&device->epochs, mark, fence);
         pool->counters.epochs++;
-        if (!pool->open.head)
-            pool->eager = false;
+        if (!device->open.head)
+            device->eager = false;
     } else {
         pool->counters.fence_errors++;
-        fence_failed(&pool->epochs, mark, &chain);
-        pool->waiting_bytes -= chain.bytes;
-        reopen(pool, chain);
+        fence_failed(&device->epochs, mark, &chain);
+        reopen(pool, device, chain);
     }
     unuse(mark, &puts);
     lock_drop(&pool->lock);
@@ -428,7 +453,8 @@ void reclaim_ask_readers(struct pool *pool, struct grace *grace)
 }
 
 /* What waits for one stream: its fence, or that of all streams where there can be none. */
-static void record_event(struct pool *pool, struct fence_mark *mark, uint64_t stream)
+static void record_event(
+        struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t stream)
 {
     struct puts puts = {.count = 0};
     struct fence_chain chain;
@@ -437,12 +463,11 @@ static void record_event(struct pool *pool, struct fence_mark *mark, uint64_t st
 
     lock_take(&pool->lock);
     if (r == 0) {
-        fence_recorded(&pool->events, mark, fence);
+        fence_recorded(&device->events, mark, fence);
     } else {
         pool->counters.fence_errors++;
-        fence_failed(&pool->events, mark, &chain);
-        reopen(pool, chain);
-        pool->eager = true;
+        fence_failed(&device->events, mark, &chain);
+        open_soon(pool, chain);
     }
     unuse(mark, &puts);
     lock_drop(&pool->lock);
@@ -476,14 +501,28 @@ static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t in
             pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : chain, block);
 }
 
+/* What waits for a stream, of the first device of the chain: the mark of its fence that is to be recorded. NULL: there is none. */
+static struct fence_mark *begin_event(
+        struct pool *pool, struct fence_chain *chain, struct device **ret_device) POOL_LOCKED
+{
+    struct device *device = block_device(pool, block_at(pool, chain->head));
+    struct fence_chain own = split(pool, chain, device);
+    struct fence_mark *mark = fence_begin(&device->events, &own);
+
+    open_soon(pool, own);
+    *ret_device = device;
+    return mark;
+}
+
 /*
  * Its holders wait for a fence from now on, but for those of blocks that calls name which are still to be made. The mark of the
  * fence that is to be recorded, NULL = an epoch's.
  */
-static struct fence_mark *wait_for_fence(struct pool *pool, struct grace *grace) POOL_LOCKED
+static struct fence_mark *wait_for_fence(
+        struct pool *pool, struct grace *grace, struct device **ret_device) POOL_LOCKED
 {
     struct fence_chain chain = {.head = 0};
-    struct fence_mark *mark;
+    struct fence_mark *mark = NULL;
     uint32_t index = grace->holders;
 
     grace->holders = 0;
@@ -500,11 +539,9 @@ static struct fence_mark *wait_for_fence(struct pool *pool, struct grace *grace)
         }
         index = next;
     }
-    mark = grace->stream && chain.head ? fence_begin(&pool->events, &chain) : NULL;
-    if (chain.head) {
-        reopen(pool, chain);
-        pool->eager = true; /* a release is wanted as soon as can be */
-    }
+    if (grace->stream && chain.head)
+        mark = begin_event(pool, &chain, ret_device);
+    open_soon(pool, chain);
     return mark;
 }
 
@@ -525,6 +562,7 @@ static void unlink_grace(struct pool *pool, struct grace *grace) POOL_LOCKED
 /* The readers of the first grace have ended. */
 static void end_grace(struct pool *pool, const struct grace *which, uint64_t snapshot)
 {
+    struct device *device = NULL;
     struct fence_mark *mark;
     struct grace *grace;
     uint64_t stream;
@@ -537,14 +575,14 @@ static void end_grace(struct pool *pool, const struct grace *which, uint64_t sna
         return; /* another thread was here first */
     }
     stream = grace->stream;
-    mark = wait_for_fence(pool, grace);
+    mark = wait_for_fence(pool, grace, &device);
     is_over = grace->holders == 0;
     grace->is_held_up = !is_over;
     if (is_over)
         unlink_grace(pool, grace);
     lock_drop(&pool->lock);
     if (mark)
-        record_event(pool, mark, stream);
+        record_event(pool, device, mark, stream);
     if (is_over)
         meta_put(grace, sizeof(*grace));
 }
@@ -575,35 +613,36 @@ static int poll_grace(struct pool *pool)
 
 /* The mark of an event that has a fence, as a user of it; it goes to the end, so that each has its turn. NULL = none. */
 static struct fence_mark *next_event(
-        struct pool *pool, uint64_t *ret_fence, bool wait, bool *ret_stalled)
+        struct pool *pool, struct device *device, uint64_t *ret_fence, bool wait, bool *ret_stalled)
 {
     struct fence_mark *mark;
 
     lock_take(&pool->lock);
-    mark = fence_at_least(&pool->events, 0);
+    mark = fence_at_least(&device->events, 0);
     if (mark) {
-        fence_turn(&pool->events, mark);
+        fence_turn(&device->events, mark);
         fence_use(mark);
         *ret_fence = mark->fence;
-        *ret_stalled = pool->events.stalled;
+        *ret_stalled = device->events.stalled;
         pool->counters.host_waits += wait;
     }
     lock_drop(&pool->lock);
     return mark;
 }
 
-static uint32_t count_events(struct pool *pool)
+static uint32_t count_events(struct pool *pool, const struct device *device)
 {
     uint32_t count;
 
     lock_take(&pool->lock);
-    count = pool->events.marks;
+    count = device->events.marks;
     lock_drop(&pool->lock);
     return count;
 }
 
 /* Each event by itself, since one may pass before those that came first; so many in vain. `patience`: for the first alone. Results as ask. */
-static int ask_events(struct pool *pool, struct reclaim_patience *patience, uint32_t most)
+static int ask_events(
+        struct pool *pool, struct device *device, struct reclaim_patience *patience, uint32_t most)
 {
     uint32_t left;
     struct puts puts = {.count = 0};
@@ -613,22 +652,22 @@ static int ask_events(struct pool *pool, struct reclaim_patience *patience, uint
     bool is_stalled, waits;
     int r = -ENOENT;
 
-    patience = patience_now(pool, patience);
+    patience = patience_now(pool, device, patience);
     waits = patience && !patience->is_over;
-    left = patience ? 1 : count_events(pool);
+    left = patience ? 1 : count_events(pool, device);
     for (; left > 0 && most > 0; left--) {
-        mark = next_event(pool, &fence, patience != NULL, &is_stalled);
+        mark = next_event(pool, device, &fence, patience != NULL, &is_stalled);
         if (!mark)
             break;
         r = ask_fence(pool, fence, patience, is_stalled);
         most -= r != 0;
         lock_take(&pool->lock);
         if (r == 0) {
-            pool->events.stalled = false;
-            fence_failed(&pool->events, mark, &chain); /* off the list, with what waited */
+            device->events.stalled = false;
+            fence_failed(&device->events, mark, &chain); /* off the list, with what waited */
             retire_chain(pool, chain.head);
         }
-        note_failure(pool, &pool->events, r, waits);
+        note_failure(pool, &device->events, r, waits);
         unuse(mark, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
@@ -858,7 +897,7 @@ static int put_poison(struct pool *pool, const struct removal *removal)
 {
     const struct heap *heap = removal->heap;
     uint64_t fence = 0;
-    int r = removal->waited ? 0 : DRIVE(pool, fence_record, &fence);
+    int r = removal->waited ? 0 : DRIVE(pool, fence_record, heap->device->number, &fence);
 
     if (r != 0)
         return r;
@@ -962,25 +1001,48 @@ static void remove_all(struct pool *pool)
 
 /* ── the two ways on ── */
 
-void reclaim_events(struct pool *pool)
+void reclaim_events(struct pool *pool, int device)
 {
-    (void)ask_events(pool, NULL, UINT32_MAX);
+    (void)ask_events(pool, &pool->devices[device], NULL, UINT32_MAX);
 }
 
-int reclaim_poll(struct pool *pool, bool close)
+static int poll_device(struct pool *pool, struct device *device, bool close)
 {
+    int r = 0;
+
+    (void)close_epoch(pool, device, close);
+    while (r == 0)
+        r = ask(pool, device, &device->epochs, 0, NULL);
+    (void)ask_events(pool, device, NULL, EVENTS_LOOK);
+    return r;
+}
+
+static int devices_top(struct pool *pool)
+{
+    int top;
+
+    lock_take(&pool->lock);
+    top = pool->devices_top;
+    lock_drop(&pool->lock);
+    return top;
+}
+
+int reclaim_poll(struct pool *pool, int device, bool close)
+{
+    int top = device < 0 ? devices_top(pool) : device + 1;
     int r = 0;
 
     while (poll_grace(pool) == 0)
         ;
-    (void)close_epoch(pool, close);
-    while (r == 0)
-        r = ask(pool, &pool->epochs, 0, NULL);
-    (void)ask_events(pool, NULL, EVENTS_LOOK);
+    for (int i = device < 0 ? 0 : device; i < top; i++) {
+        int one = poll_device(pool, &pool->devices[i], close);
+
+        r = one > 0 ? one : r;
+    }
     remove_all(pool);
     vacate_clear(pool);
     reclaim_leaving(pool);
-    return r > 0 ? r : 0;
+    return r;
 }
 
 /* Submissions under way end soon, but not by waiting for the device. */
@@ -997,13 +1059,14 @@ static int wait_grace(struct pool *pool)
 }
 
 /* The number of the epoch with which three quarters of what waits become free. */
-static uint64_t most_waiting(const struct pool *pool) POOL_LOCKED
+static uint64_t most_waiting(const struct pool *pool, const struct device *device) POOL_LOCKED
 {
     uint64_t number = 0;
     uint64_t bytes = 0;
 
-    for (const struct fence_mark *mark = pool->epochs.first;
-            mark && bytes < pool->waiting_bytes / 4 * 3; mark = mark->next) {
+    (void)pool;
+    for (const struct fence_mark *mark = device->epochs.first;
+            mark && bytes < device->epochs.bytes / 4 * 3; mark = mark->next) {
         bytes += mark->chain.bytes;
         if (mark->recorded)
             number = mark->number;
@@ -1012,35 +1075,36 @@ static uint64_t most_waiting(const struct pool *pool) POOL_LOCKED
 }
 
 /* While contexts are being ended, epochs may wait for that: what does not is asked first. True: something has passed. */
-static bool pass_young(struct pool *pool)
+static bool pass_young(struct pool *pool, struct device *device)
 {
     bool is_ending;
 
     lock_take(&pool->lock);
-    is_ending = pool->ending > 0;
+    is_ending = device->ending > 0;
     lock_drop(&pool->lock);
-    return is_ending && ask_events(pool, NULL, EVENTS_LOOK) == 0;
+    return is_ending && ask_events(pool, device, NULL, EVENTS_LOOK) == 0;
 }
 
-static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience *patience)
+static int wait_for_epoch(
+        struct pool *pool, struct device *device, bool most, struct reclaim_patience *patience)
 {
     bool waited_grace = wait_grace(pool) == 0;
     uint64_t number = 0;
     int r;
 
-    r = close_epoch(pool, true);
+    r = close_epoch(pool, device, true);
     if (r == -ECANCELED)
         return -ETIMEDOUT;
-    if (pass_young(pool))
+    if (pass_young(pool, device))
         return 0;
     if (most) {
         lock_take(&pool->lock);
-        number = most_waiting(pool);
+        number = most_waiting(pool, device);
         lock_drop(&pool->lock);
     }
-    r = ask(pool, &pool->epochs, number, patience);
+    r = ask(pool, device, &device->epochs, number, patience);
     if (r == -ENOENT)
-        r = ask_events(pool, patience, 1);
+        r = ask_events(pool, device, patience, 1);
     remove_all(pool);
     vacate_clear(pool);
     if (r == -ENOENT)
@@ -1050,22 +1114,22 @@ static int wait_for_epoch(struct pool *pool, bool most, struct reclaim_patience 
     return r;
 }
 
-int reclaim_wait(struct pool *pool, struct reclaim_patience *patience)
+int reclaim_wait(struct pool *pool, int device, struct reclaim_patience *patience)
 {
-    return wait_for_epoch(pool, false, patience);
+    return wait_for_epoch(pool, &pool->devices[device], false, patience);
 }
 
-int reclaim_wait_for_most(struct pool *pool, struct reclaim_patience *patience)
+int reclaim_wait_for_most(struct pool *pool, int device, struct reclaim_patience *patience)
 {
-    return wait_for_epoch(pool, true, patience);
+    return wait_for_epoch(pool, &pool->devices[device], true, patience);
 }
 
-bool reclaim_is_stalled(struct pool *pool)
+bool reclaim_is_stalled(struct pool *pool, int device)
 {
     bool stalled;
 
     lock_take(&pool->lock);
-    stalled = pool->epochs.stalled || pool->events.stalled;
+    stalled = pool->devices[device].epochs.stalled || pool->devices[device].events.stalled;
     lock_drop(&pool->lock);
     return stalled;
 }
@@ -1136,7 +1200,7 @@ static void lose_in_heap(
         struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
 {
     freecache_settle(pool, heap);
-    vacate_lose(pool, heap, stream, stream->timeline.recorded, &pool->open);
+    vacate_lose(pool, heap, stream, stream->timeline.recorded, &heap->device->open);
     for (struct heap_stream *at = heap->streams; at; at = at->next) {
         if (at->stream != stream->index)
             continue;
@@ -1296,7 +1360,7 @@ static int look_at_streams(
 
         cover(pool, list[i]);
         do
-            r = ask(pool, &stream->timeline, 0, patience);
+            r = ask(pool, heap->device, &stream->timeline, 0, patience);
         while (r == 0 && !wait);
     }
     lock_take(&pool->lock);
@@ -1339,7 +1403,7 @@ static bool ask_gone(struct pool *pool)
     lock_drop(&pool->lock);
     if (!index)
         return false;
-    while (ask(pool, &streams_at(pool, index)->timeline, 0, NULL) == 0)
+    while (ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
         ;
     lock_take(&pool->lock);
     streams_at(pool, index)->refs--;
@@ -1398,6 +1462,17 @@ static struct fence_mark *last_mark(const struct stream *stream)
     return mark && mark->recorded && mark->number >= stream->newest ? mark : NULL;
 }
 
+/* Of the first device; what the stream had of others waits for an epoch. */
+static void lump(struct pool *pool, struct stream *stream, struct fence_mark *mark,
+        struct fence_chain chain) POOL_LOCKED
+{
+    struct device *device = block_device(pool, block_at(pool, chain.head));
+    struct fence_chain own = split(pool, &chain, device);
+
+    fence_move(&stream->timeline, mark, &device->events, &own);
+    open_soon(pool, chain);
+}
+
 void reclaim_lump(struct pool *pool, uint32_t index)
 {
     struct stream *stream = streams_at(pool, index);
@@ -1412,7 +1487,7 @@ void reclaim_lump(struct pool *pool, uint32_t index)
             lump_in_heap(pool, heap, stream, &chain);
         stream->newest = 0;
         if (chain.head)
-            fence_move(&stream->timeline, mark, &pool->events, &chain);
+            lump(pool, stream, mark, chain);
         drop_marks(pool, stream, &puts);
         heap_forget_streams(pool);
     }

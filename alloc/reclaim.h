@@ -18,14 +18,15 @@
 
 #include "alloc/records.h"
 
-/* Everything that moves without waiting, except points. `close`: an epoch is closed even if it is not due. 0, or the
- * device's own error (> 0). */
-int reclaim_poll(struct pool *pool, bool close);
+/* Everything that moves without waiting, except points; epochs are those of a device, or of all (-1). `close`: an epoch is closed even
+ * if it is not due. 0, or the device's own error (> 0). */
+int reclaim_poll(struct pool *pool, int device, bool close);
 
 /* True if so much was freed that an epoch should be closed. */
-static inline bool reclaim_is_due(const struct pool *pool)
+static inline bool reclaim_is_due(const struct pool *pool, const struct device *device)
 {
-    return pool->open.count >= pool->opts.epoch_count || pool->open.bytes >= pool->epoch_bytes;
+    return device->open.count >= pool->opts.epoch_count
+            || device->open.bytes >= device->epoch_bytes;
 }
 
 /* How long the host may wait on behalf of one request or call of the program, for all fences together (R73, R104). The first wait
@@ -39,14 +40,14 @@ struct reclaim_patience {
     bool for_ends, missed;
 };
 
-/* No context is being ended any more: what was put aside for that is open again. */
-void reclaim_put_back(struct pool *pool) POOL_LOCKED;
+/* No context that matters to the device is being ended any more: what was put aside for that is open again. */
+void reclaim_put_back(struct pool *pool, struct device *device) POOL_LOCKED;
 
 /* What is left of it in milliseconds, 0 = nothing. It begins with this call. */
 uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience);
 
-/* Asks all events that single streams have, however many there are: for a full device. */
-void reclaim_events(struct pool *pool);
+/* Asks all events that single streams have of the device, however many there are: for a full one. */
+void reclaim_events(struct pool *pool, int device);
 
 /* Has something been freed on the stream that no fence covers, and that is not known to be over? */
 static inline bool reclaim_is_open(const struct stream *stream)
@@ -57,17 +58,17 @@ static inline bool reclaim_is_open(const struct stream *stream)
 /* The host has waited for all that was freed on a stream up to this point. `born`: it is that stream still. */
 void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t point);
 
-/* Waits for the oldest epoch, closing one if there is none; also lets limbo come to its end. 0 = something passed,
+/* Waits for the oldest epoch of a device, closing one if there is none; also lets limbo come to its end. 0 = something passed,
  * -ENOENT = nothing to wait for, -ETIMEDOUT = the fence did not pass in time or may not be waited for now, > 0 = the
  * device's own error. */
-int reclaim_wait(struct pool *pool, struct reclaim_patience *patience);
+int reclaim_wait(struct pool *pool, int device, struct reclaim_patience *patience);
 
 /* The same, for the epoch with which at least three quarters of the bytes that wait for epochs become free. A wait for the oldest
  * brings a few blocks and the next request waits again; a wait for the newest would leave the device without work. */
-int reclaim_wait_for_most(struct pool *pool, struct reclaim_patience *patience);
+int reclaim_wait_for_most(struct pool *pool, int device, struct reclaim_patience *patience);
 
-/* True if the last wait for an epoch ran out of time and no epoch has passed since. */
-bool reclaim_is_stalled(struct pool *pool);
+/* True if the last wait for an epoch of the device ran out of time and no epoch has passed since. */
+bool reclaim_is_stalled(struct pool *pool, int device);
 
 /* Records the streams whose free blocks in this heap have points that no fence covers yet, asks the fences, makes clean
  * what has passed. Not those of stream `but` (0 = of all). 0 or > 0. */

@@ -196,7 +196,7 @@ struct tally {
     uint64_t native_used, native_reserved;
 };
 
-/* Sums over the heaps of a device; those that need marks of their own. */
+/* Sums over the heaps of a device; those that need marks of their own. And what was freed there, and waits for its contexts. */
 struct device {
     uint64_t live_requested, live_requested_high;
     uint64_t stored, stored_high;
@@ -210,6 +210,16 @@ struct device {
     uint64_t total;
     int number;      /* fixed at creation */
     bool no_managed; /* it does not use managed memory beside the host */
+    bool eager;      /* the open chain has blocks in limbo: close the epoch soon */
+    struct fence_chain open;
+    /* Contexts that are being ended and may reach the device's memory (pool_ending): so many, and so many there ever were. What was
+     * allocated up to this number, or may have been, is in `aside` once it is freed, until none is left. */
+    uint32_t ending;
+    uint64_t endings, ending_seq;
+    struct fence_chain aside;
+    uint64_t epoch_bytes; /* the open epoch is closed when so much was freed */
+    struct fence_timeline epochs;
+    struct fence_timeline events; /* what waits for single streams, in no order */
 };
 
 struct heap {
@@ -388,21 +398,11 @@ struct pool {
     /* how many contexts have died: growth that was under way then is not kept */
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
-    struct fence_chain open;
-    /* Contexts that are being ended (pool_ending): so many, and so many there ever were. What was allocated up to this number, or
-     * may have been, is in `aside` once it is freed, until none is left. */
-    uint32_t ending;
-    uint64_t endings, ending_seq;
-    struct fence_chain aside;
-    uint64_t epoch_bytes; /* the open epoch is closed when so much was freed */
-    struct fence_timeline epochs;
-    uint64_t waiting_bytes;       /* in epochs */
-    struct fence_timeline events; /* what waits for single streams, in no order */
+    int devices_top; /* those from this number on have never had a heap */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks that wait for a driver call about their storage */
     struct fence_chain vacant;   /* slots that are ready to be unmapped (vacate.h) */
     struct table pins;           /* by block index: pin.c */
-    bool eager;                  /* the open chain has blocks in limbo: close the epoch soon */
     bool unrecorded;             /* numbers rise within a stream, that is enough */
     struct news *news_first, *news_last;
     struct rule_due *due; /* per rule */

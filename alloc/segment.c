@@ -131,6 +131,23 @@ static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKE
     }
 }
 
+static void purge_timeline(struct pool *pool, struct fence_timeline *timeline) POOL_LOCKED
+{
+    timeline->bytes = 0;
+    for (struct fence_mark *mark = timeline->first; mark; mark = mark->next) {
+        purge_chain(pool, &mark->chain);
+        timeline->bytes += mark->chain.bytes;
+    }
+}
+
+static void purge_device(struct pool *pool, struct device *device) POOL_LOCKED
+{
+    purge_chain(pool, &device->open);
+    purge_chain(pool, &device->aside);
+    purge_timeline(pool, &device->epochs);
+    purge_timeline(pool, &device->events);
+}
+
 static void purge_graces(struct pool *pool) POOL_LOCKED
 {
     for (struct grace *grace = pool->grace_first; grace; grace = grace->next) {
@@ -193,16 +210,8 @@ void segment_kill(struct pool *pool, uint32_t number)
     purge_graces(pool);
     for (uint32_t index = segment->first; index; index = block_at(pool, index)->next)
         kill_block(pool, index);
-    purge_chain(pool, &pool->open);
-    purge_chain(pool, &pool->aside);
+    purge_device(pool, segment->heap->device);
     purge_chain(pool, &pool->removals);
     purge_chain(pool, &pool->vacant);
     purge_chain(pool, &segment->heap->vacated);
-    pool->waiting_bytes = 0;
-    for (struct fence_mark *mark = pool->epochs.first; mark; mark = mark->next) {
-        purge_chain(pool, &mark->chain);
-        pool->waiting_bytes += mark->chain.bytes;
-    }
-    for (struct fence_mark *mark = pool->events.first; mark; mark = mark->next)
-        purge_chain(pool, &mark->chain);
 }

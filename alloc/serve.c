@@ -253,7 +253,7 @@ static int wait_for_set(
     int r = 0;
 
     if (borrowed->whole)
-        return order_behind_all(pool, serve->request->stream);
+        return order_behind_all(pool, serve->request->stream, serve->request->device);
     if (POOL_IS_WITHOUT(DROP) && count > 0)
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
@@ -418,7 +418,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     if (!serve->request->may_wait || !serve->request->may_fence || serve->no_waits)
         return NEXT;
     while (r == 0) {
-        r = reclaim_wait(pool, &serve->patience);
+        r = reclaim_wait(pool, serve->request->device, &serve->patience);
         if ((r == -ENOENT || r == -ETIMEDOUT) && streams)
             r = reclaim_wait_point(pool, serve->heap, &serve->patience);
         if (r != 0)
@@ -583,7 +583,7 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
     serve->want.on_slot = false;
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     if (serve->request->may_fence)
-        reclaim_events(pool);
+        reclaim_events(pool, serve->request->device);
     if (serve->stream && !serve->hinted && serve->request->may_fence) {
         r = hit_others(pool, serve);
         if (r == NEXT)
@@ -667,10 +667,11 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
 
-    while (r == NEXT && excess(pool, serve, true) > 0 && !reclaim_is_stalled(pool)) {
+    while (r == NEXT && excess(pool, serve, true) > 0
+            && !reclaim_is_stalled(pool, serve->request->device)) {
         if (!serve->request->may_wait || !serve->request->may_fence)
             return NEXT;
-        r = reclaim_wait_for_most(pool, &serve->patience);
+        r = reclaim_wait_for_most(pool, serve->request->device, &serve->patience);
         if (r != 0)
             return r > 0 ? r : NEXT;
         note_wait(serve);
@@ -707,7 +708,7 @@ static int serve_sync(struct pool *pool, struct serve *serve)
     int r = NEXT;
 
     if (serve->request->may_fence) {
-        r = reclaim_poll(pool, true);
+        r = reclaim_poll(pool, serve->request->device, true);
         if (r > 0)
             return r;
         r = hit(pool, serve);
@@ -735,7 +736,7 @@ static int poll_streams(struct pool *pool, struct serve *serve)
         but = 0;
     others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);
-    r = reclaim_poll(pool, true);
+    r = reclaim_poll(pool, serve->request->device, true);
     if (r == 0 && others)
         r = reclaim_points(pool, heap, but);
     return r;
@@ -972,10 +973,10 @@ static void close_due(struct pool *pool, const struct pool_request *request)
     if (!request->may_call || !request->may_fence)
         return;
     lock_take(&pool->lock);
-    is_due = reclaim_is_due(pool);
+    is_due = reclaim_is_due(pool, &pool->devices[request->device]);
     lock_drop(&pool->lock);
     if (is_due)
-        (void)reclaim_poll(pool, true);
+        (void)reclaim_poll(pool, request->device, true);
 }
 
 /* From the heap of a kind, and for the sync API from the one that suits. *ret_kind: which it was. */

@@ -216,7 +216,7 @@ static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_co
     /* a stream that is gone, or one that is not known */
     for (; ret->count > 0; ret->count--)
         drive_fence_put(pool, ret->fence[ret->count - 1]);
-    r = DRIVE(pool, fence_record, &ret->fence[0]);
+    r = DRIVE(pool, fence_record, busy->set->device->number, &ret->fence[0]);
     ret->count = r == 0;
     return r == -EBUSY ? -EAGAIN : r;
 }
@@ -541,10 +541,11 @@ static void wait_for_storage(struct pool *pool, const struct busy *busy)
 {
     uint64_t end = clock_now(pool) + swap_patience(pool);
     struct reclaim_patience patience = {.end_ns = 0};
+    int device = busy->set->device->number;
     int r = 0;
 
     while (over_cap(pool, busy, true) > 0 && r == 0) {
-        r = reclaim_wait(pool, &patience);
+        r = reclaim_wait(pool, device, &patience);
         if (r == -ENOENT && clock_now(pool) < end) { /* another thread is at it */
             swap_pause(pool, busy->set);
             r = 0;
@@ -559,7 +560,7 @@ static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
     if (over_cap(pool, busy, true) == 0)
         return;
-    (void)reclaim_poll(pool, true);
+    (void)reclaim_poll(pool, busy->set->device->number, true);
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
     if (wait)
         wait_for_storage(pool, busy);
@@ -575,7 +576,7 @@ static int force_handle(struct pool *pool, const struct busy *busy, uint64_t *re
     do {
         if (trim_device(pool, device, busy->size) > 0)
             r = grow_handle(pool, busy->heap, busy->size, ret_handle);
-    } while (r == DRIVER_OUT_OF_MEMORY && reclaim_wait(pool, &patience) == 0);
+    } while (r == DRIVER_OUT_OF_MEMORY && reclaim_wait(pool, device, &patience) == 0);
     return r;
 }
 

@@ -41,7 +41,7 @@ static void wait_for_point(struct pool *pool, struct heap *heap, uint32_t index)
 
     if (block->seq > streams_at(pool, block->stream)->newest) {
         block_name_stream(pool, block, 0);
-        block_chain(pool, &pool->open, index);
+        block_chain(pool, &heap->device->open, index);
     } else if (has_passed(pool, block)) {
         block_name_stream(pool, block, 0);
         vacate_ready(pool, index);

@@ -4,6 +4,7 @@
 #include "preload/bounds.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
+#include "preload/reach.h"
 #include "preload/resolve.h"
 
 #include "alloc/table.h"
@@ -62,7 +63,9 @@ static _Atomic(uint64_t)
 static atomic_uint ending_calls; /* in all, */
 static atomic_uint
         unlisted_calls; /* and those for contexts that are not known, or that there was no memory for */
-static _Atomic(uint64_t) ends_begun;
+static atomic_uint
+        ending_on[DEVICES_MAX]; /* those of contexts that may have work on a device's memory */
+static _Atomic(uint64_t) ends_begun[DEVICES_MAX];
 atomic_uint context_epoch = 1;
 
 __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
@@ -172,6 +175,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
     context->serial = ++serials;
     entry->context = *context;
     entry->gone = false; /* its end was refused, perhaps */
+    reach_context(context->device);
     return true;
 }
 
@@ -388,7 +392,7 @@ void context_forget_done(uint64_t generation, CUcontext handle)
     lock_drop(&contexts_lock);
 }
 
-void context_end_begin(uint64_t generation)
+void context_end_begin(uint64_t generation, uint64_t devices, bool counts)
 {
     struct ending *ending;
 
@@ -400,10 +404,15 @@ void context_end_begin(uint64_t generation)
         atomic_fetch_add(&unlisted_calls, 1);
     lock_drop(&contexts_lock);
     atomic_fetch_add(&ending_calls, 1);
-    atomic_fetch_add(&ends_begun, 1);
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        if (!(devices >> i & 1))
+            continue;
+        atomic_fetch_add(&ending_on[i], 1);
+        atomic_fetch_add(&ends_begun[i], counts);
+    }
 }
 
-void context_end_done(uint64_t generation)
+void context_end_done(uint64_t generation, uint64_t devices)
 {
     struct ending *ending;
 
@@ -415,13 +424,16 @@ void context_end_done(uint64_t generation)
         (void)table_remove(&endings, ending);
     lock_drop(&contexts_lock);
     atomic_fetch_sub(&ending_calls, 1);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        if (devices >> i & 1)
+            atomic_fetch_sub(&ending_on[i], 1);
 }
 
 bool context_is_ending(uint64_t generation)
 {
     bool is_ending = atomic_load(&ending_calls) != 0;
 
-    if (!is_ending || !generation || atomic_load(&unlisted_calls) != 0)
+    if (!is_ending || atomic_load(&unlisted_calls) != 0)
         return is_ending;
     lock_take(&contexts_lock);
     is_ending = table_find(&endings, generation) != NULL;
@@ -429,9 +441,14 @@ bool context_is_ending(uint64_t generation)
     return is_ending;
 }
 
-uint64_t context_ends(void)
+bool context_is_ending_near(int device)
 {
-    return atomic_load(&ends_begun);
+    return device < 0 || device >= DEVICES_MAX || atomic_load(&ending_on[device]) != 0;
+}
+
+uint64_t context_ends(int device)
+{
+    return device < 0 || device >= DEVICES_MAX ? 0 : atomic_load(&ends_begun[device]);
 }
 
 void context_note_primary(CUdevice device, CUcontext handle)
@@ -900,4 +917,6 @@ void context_fork_child(void)
     forgotten = (struct table)TABLE_OF(uint64_t);
     atomic_store(&ending_calls, 0);
     atomic_store(&unlisted_calls, 0);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        atomic_store(&ending_on[i], 0);
 }

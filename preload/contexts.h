@@ -78,13 +78,16 @@ uint64_t context_forget(CUcontext handle);
 void context_forget_done(uint64_t generation, CUcontext handle);
 
 /* Around the call that ends a context (generation 0: one that is not known): until it is back, work of the context is not over although
- * it is not known any more, so no fence that would have to cover it counts as passed or can be recorded (R1, R26). */
-void context_end_begin(uint64_t generation);
-void context_end_done(uint64_t generation);
+ * it is not known any more, so no fence that would have to cover it counts as passed or can be recorded (R1, R26). `devices`: whose
+ * memory that work may use, as bits, the same at both times (reach.h). */
+void context_end_begin(uint64_t generation, uint64_t devices, bool counts);
+void context_end_done(uint64_t generation, uint64_t devices);
 
-/* Whether this one is being ended; 0 = any. And how many ends have begun so far. */
+/* Whether this one is being ended. Whether one is whose work may use memory of the device; and how many such ends that count have begun
+ * so far. */
 bool context_is_ending(uint64_t generation);
-uint64_t context_ends(void);
+bool context_is_ending_near(int device);
+uint64_t context_ends(int device);
 
 /* The primary context of a device, if it is known; which one is primary is learned from cuDevicePrimaryCtxRetain. */
 void context_note_primary(CUdevice device, CUcontext handle);

@@ -22,6 +22,7 @@
 #include "preload/pins.h"
 #include "preload/pynamed.h"
 #include "preload/quick.h"
+#include "preload/reach.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
@@ -719,6 +720,16 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
 }
 
 /* 0, -ENOENT (not ours), or the code for the program. */
+/* A stream of another device: what has used the block there is work of its context. */
+static void note_foreign(devptr_t ptr, const struct stream *stream)
+{
+    struct block_info info;
+
+    if (stream && guard_has(GUARD_DEVICES) && pool_find(pool, ptr, &info) == 0
+            && info.device != stream->device)
+        reach_add(stream->device, info.device);
+}
+
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
     bool may = dispatch_may_fence();
@@ -742,6 +753,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     /* R12 is for frees without a stream (R82). */
     if (api == API_SYNC && gate_captures() > 0)
         pins_for_captures(ptr);
+    note_foreign(ptr, stream);
     r = pool_free(pool, ptr, &request, &outcome);
     if (r == -EINVAL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -928,14 +940,24 @@ void dispatch_settle(void)
         pool_settle(pool);
 }
 
-void dispatch_ending(uint64_t generation, bool begins)
+struct dispatch_ending dispatch_ending_begin(uint64_t generation)
 {
-    if (begins)
-        context_end_begin(generation);
-    else
-        context_end_done(generation);
-    if (pool)
-        pool_ending(pool, begins);
+    struct dispatch_ending ending = {generation, REACH_ALL, pool != NULL};
+    struct context context;
+
+    if (context_of_generation(generation, &context))
+        ending.devices = reach_of(context.device);
+    context_end_begin(generation, ending.devices, ending.is_told);
+    if (ending.is_told)
+        pool_ending(pool, ending.devices, true);
+    return ending;
+}
+
+void dispatch_ending_done(const struct dispatch_ending *ending)
+{
+    context_end_done(ending->generation, ending->devices);
+    if (ending->is_told)
+        pool_ending(pool, ending->devices, false);
 }
 
 void dispatch_context_hide(uint64_t generation, bool hidden)

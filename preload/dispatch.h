@@ -171,8 +171,15 @@ void dispatch_synchronised(void);
 /* A capture is about to begin: what the device is done with must be known by then, since nothing is asked beside one (R10). */
 void dispatch_settle(void);
 
-/* A context that may have work is about to die, or the driver is back (context_end_begin, pool_ending). */
-void dispatch_ending(uint64_t generation, bool begins);
+/* A context that may have work is about to die, or the driver is back (context_end_begin, pool_ending). Generation 0: it is not known. */
+struct dispatch_ending {
+    uint64_t generation;
+    uint64_t devices; /* whose memory that work may use */
+    bool is_told;     /* there was a pool to be told */
+};
+
+struct dispatch_ending dispatch_ending_begin(uint64_t generation);
+void dispatch_ending_done(const struct dispatch_ending *ending);
 
 /* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
 void dispatch_context_hide(uint64_t generation, bool hidden);

@@ -8,6 +8,7 @@
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"
+#include "preload/reach.h"
 #include "preload/relax.h"
 #include "preload/resolve.h"
 
@@ -177,6 +178,7 @@ static int managed_alloc(SELF, enum heap_kind heap, uint64_t owner, int device, 
 
     if (r == 0 && !has_managed(device))
         r = DRIVER_NOT_SUPPORTED;
+    reach_add(REACH_ANY, device);
     if (r == 0)
         r = (int)REAL(cuMemAllocManaged)(&ptr, size, CU_MEM_ATTACH_GLOBAL);
     if (r == DRIVER_NOT_SUPPORTED) /* once: alloc does not ask again */
@@ -662,12 +664,22 @@ static int fence_one(struct fence *fence, const struct context *context)
     return 0;
 }
 
-/* An event for each context; for those that get none by a drain, *ret_drains is set. */
-static int fence_each(struct fence *fence, bool *ret_drains)
+/* The next one that may have work on memory of the device. */
+static bool next_near(int device, struct context *io_context)
+{
+    bool found = context_next(io_context->generation, io_context);
+
+    while (found && !reach_has(io_context->device, device))
+        found = context_next(io_context->generation, io_context);
+    return found;
+}
+
+/* An event for each such context; for those that get none by a drain, *ret_drains is set. */
+static int fence_each(struct fence *fence, int device, bool *ret_drains)
 {
     struct context context = {.generation = 0};
 
-    while (context_next(context.generation, &context)) {
+    while (next_near(device, &context)) {
         int r = fence_one(fence, &context);
 
         if (backend_is_capture_error(r))
@@ -682,19 +694,19 @@ static int fence_each(struct fence *fence, bool *ret_drains)
     return 0;
 }
 
-static int drain_each(void)
+static int drain_each(int device)
 {
     struct context context = {.generation = 0};
     int r = 0;
 
-    while (r == 0 && context_next(context.generation, &context))
+    while (r == 0 && next_near(device, &context))
         if (is_drained(context.generation))
             r = drain(context.generation);
     return r;
 }
 
-/* All contexts but those that are being ended. -EBUSY: more ends have begun than these, so that one with work may be left out. */
-static int fence_beside(SELF, uint64_t endings, uint64_t *ret_fence)
+/* All but those that are being ended. -EBUSY: more ends have begun than these, so that one with work may be left out. */
+static int fence_beside(SELF, int device, uint64_t endings, uint64_t *ret_fence)
 {
     bool drains = false;
     struct fence *fence;
@@ -705,11 +717,11 @@ static int fence_beside(SELF, uint64_t endings, uint64_t *ret_fence)
         return -EBUSY;
     fence = meta_get(sizeof *fence);
     quiet = quiet_begin();
-    r = fence ? fence_each(fence, &drains) : -ENOMEM;
+    r = fence ? fence_each(fence, device, &drains) : -ENOMEM;
     gate_fence_leave();
     if (r == 0 && drains)
-        r = drain_each();
-    if (r == 0 && context_ends() != endings)
+        r = drain_each(device);
+    if (r == 0 && context_ends(device) != endings)
         r = -EBUSY;
     r = quiet_end(&quiet, r);
     if (r != 0 && fence)
@@ -719,13 +731,14 @@ static int fence_beside(SELF, uint64_t endings, uint64_t *ret_fence)
     return r;
 }
 
-static int fence_record(void *self, uint64_t *ret_fence)
+static int fence_record(void *self, int device, uint64_t *ret_fence)
 {
-    uint64_t endings = context_ends();
+    uint64_t endings = context_ends(device);
 
-    if (context_is_ending(0)) /* its work is under way still, and cannot be fenced any more */
+    if (context_is_ending_near(
+                device)) /* its work is under way still, and cannot be fenced any more */
         return -EBUSY;
-    return fence_beside(self, endings, ret_fence);
+    return fence_beside(self, device, endings, ret_fence);
 }
 
 /* The context of a special stream must be current when it is named. */

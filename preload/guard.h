@@ -32,6 +32,7 @@
 struct bring;
 struct guard_slot;
 struct pins;
+struct touch_from;
 
 struct guard_thread {
     unsigned depth;    /* > 0: inside kedge */
@@ -42,7 +43,9 @@ struct guard_thread {
     struct guard_slot *slot; /* NULL until the first reader section */
     struct pins *pins;   /* what the arguments name is to be pinned for (submit.h), NULL = not */
     struct bring *bring; /* the same is brought in for (bring.h), NULL = nothing is out */
-    uint64_t moment;     /* of the submission's uses (tracker/uses.h), 0 = none yet */
+    /* whose call it is, where devices are told apart (reach.h); NULL = they are not */
+    struct touch_from *from;
+    uint64_t moment; /* of the submission's uses (tracker/uses.h), 0 = none yet */
 };
 
 extern __thread struct guard_thread guard_thread __attribute__((tls_model("initial-exec")));
@@ -54,6 +57,8 @@ enum guard_bit {
     GUARD_LAUNCHES = 16, /* launches are anchors, events or memory (launches.h, graphmem.h) */
     GUARD_CAPTURING = 4, /* a stream is being captured: so are arguments, if it is this one */
     GUARD_USES = 8,      /* uses are recorded: arguments are looked at, but nothing is stopped */
+    /* there are contexts of several devices: whose memory a call names is looked at (reach.h) */
+    GUARD_DEVICES = 64,
     GUARD_PEERS = 32, /* copies between devices may have to be copies between peers (touch_peers) */
 };
 
@@ -65,9 +70,10 @@ static inline bool guard_is_idle(void)
     return __builtin_expect(atomic_load_explicit(&guard_word, memory_order_relaxed) == 0, 1);
 }
 
-static inline bool guard_has(enum guard_bit bit)
+/* One of them. */
+static inline bool guard_has(unsigned bits)
 {
-    return atomic_load_explicit(&guard_word, memory_order_relaxed) & (unsigned)bit;
+    return atomic_load_explicit(&guard_word, memory_order_relaxed) & bits;
 }
 
 void guard_set(enum guard_bit bit);

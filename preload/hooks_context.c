@@ -9,6 +9,7 @@
 #include "preload/ipc.h"
 #include "preload/launches.h"
 #include "preload/params.h"
+#include "preload/reach.h"
 
 /* ---- beginnings ----------------------------------------------------------------------------- */
 
@@ -36,9 +37,9 @@ HOOKROW(cuCtxCreate_v4,
 /* A context on its way out. */
 struct ending {
     CUcontext handle;
-    uint64_t generation; /* 0 = it was not known */
-    bool has_work;       /* perhaps */
-    uint64_t told;       /* what dispatch_ending was told then */
+    uint64_t generation;         /* 0 = it was not known */
+    bool has_work;               /* perhaps */
+    struct dispatch_ending work; /* then */
 };
 
 /* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
@@ -72,10 +73,8 @@ static struct ending going(CUcontext handle, bool has_work)
     struct ending ending = {.handle = handle, .has_work = has_work};
 
     modules_going();
-    if (has_work) {
-        ending.told = generation_of(handle);
-        dispatch_ending(ending.told, true);
-    }
+    if (has_work)
+        ending.work = dispatch_ending_begin(generation_of(handle));
     if (handle)
         ending.generation = context_forget(handle);
     if (ending.generation)
@@ -97,7 +96,7 @@ static bool is_alive(const struct ending *ending)
 static void gone(const struct ending *ending, CUresult result)
 {
     if (ending->has_work)
-        dispatch_ending(ending->told, false);
+        dispatch_ending_done(&ending->work);
     if (!ending->generation)
         return;
     context_forget_done(ending->generation, ending->handle);
@@ -138,7 +137,7 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
     CUresult symbol params                                                         \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
-        struct ending ending = {NULL, 0, false, 0};                                \
+        struct ending ending = {0};                                                        \
         CUresult result;                                                           \
         if (entered)                                                               \
             ending = going(handle, has_work(handle));                              \
@@ -222,15 +221,16 @@ static void green_gone(void)
 CUresult cuGreenCtxDestroy(CUgreenCtx context)
 {
     bool entered = life_enter(SLOT_cuGreenCtxDestroy);
+    struct dispatch_ending work;
     CUresult result;
 
     if (entered) {
-        dispatch_ending(0, true);
+        work = dispatch_ending_begin(0);
         gate_fences_end();
     }
     result = REAL(cuGreenCtxDestroy)(context);
     if (entered) {
-        dispatch_ending(0, false);
+        dispatch_ending_done(&work);
         if (result == CUDA_SUCCESS)
             green_gone();
         life_leave();
@@ -253,12 +253,26 @@ static void peer(CUcontext peer_context, bool enabled)
         backend_apply_peer(&here, &there, enabled);
 }
 
+/* Before the driver gives it: from then on work of the one device may use memory of the other. */
+static void peer_ahead(CUcontext peer_context)
+{
+    struct context here, there;
+    bool is_here = context_here(&here) == 0;
+
+    context_note(peer_context);
+    reach_add(is_here ? here.device : REACH_ANY,
+            context_of_handle(peer_context, &there) ? there.device : REACH_ANY);
+}
+
 /* A context that has access already by the driver's count has it by ours, too: we may have missed how it got it (R30). */
 CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned int flags)
 {
     bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);
-    CUresult result = REAL(cuCtxEnablePeerAccess)(context, flags);
+    CUresult result;
 
+    if (entered)
+        peer_ahead(context);
+    result = REAL(cuCtxEnablePeerAccess)(context, flags);
     if (entered && hookrow_again(result))
         result = REAL(cuCtxEnablePeerAccess)(context, flags);
     if (entered && (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))

@@ -21,6 +21,23 @@ static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
     return touch_range(dst, size, TOUCH_WRITE, what) || touch_range(src, size, TOUCH_READ, what);
 }
 
+static bool between(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+        size_t size, const char *what)
+{
+    touch_context(dst_ctx);
+    touch_context(src_ctx);
+    return both(dst, src, size, what);
+}
+
+static bool between_3d(const CUDA_MEMCPY3D_PEER *copy, const char *what)
+{
+    if (copy) {
+        touch_context(copy->dstContext);
+        touch_context(copy->srcContext);
+    }
+    return TOUCH_COPY_3D(copy, what);
+}
+
 static bool from_host(devptr_t dst, const void *src, size_t size, const char *what)
 {
     return touch_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
@@ -144,11 +161,12 @@ SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, , false)
 SUBMIT_PEERS_ASYNC(cuMemcpyDtoDAsync_v2, _ptsz, true)
 SUBMIT_PTDS(cuMemcpyPeer,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size),
-        (dst, dst_ctx, src, src_ctx, size), both(dst, src, size, __func__))
+        (dst, dst_ctx, src, src_ctx, size), between(dst, dst_ctx, src, src_ctx, size, __func__))
 SUBMIT_PTSZ(cuMemcpyPeerAsync,
         (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t size,
                 CUstream stream),
-        (dst, dst_ctx, src, src_ctx, size, stream), both(dst, src, size, __func__))
+        (dst, dst_ctx, src, src_ctx, size, stream),
+        between(dst, dst_ctx, src, src_ctx, size, __func__))
 SUBMIT_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size), (dst, src, size),
         from_host(dst, src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
@@ -180,9 +198,9 @@ SUBMIT_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream), (c
 SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), TOUCH_COPY_3D(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream), (copy, stream),
         TOUCH_COPY_3D(copy, __func__))
-SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), TOUCH_COPY_3D(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), between_3d(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), (copy, stream),
-        TOUCH_COPY_3D(copy, __func__))
+        between_3d(copy, __func__))
 
 /* ---- batches -------------------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@
 #include "preload/launches.h"
 #include "preload/params.h"
 #include "preload/pins.h"
+#include "preload/reach.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
 #include "tracker/uses.h"
@@ -179,6 +180,8 @@ static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const C
     bool is_wanted = guard_thread.pins != NULL;
 
     guard_thread.pins = NULL;
+    if (is_wanted && guard_has(GUARD_DEVICES)) /* only the driver knows where it runs */
+        pins_runs_on(pins, REACH_ALL);
     if (result == CUDA_SUCCESS && node && is_wanted)
         graphnodes_note(key(graph), key(*node));
     pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graphnodes_owner(key(graph)),
@@ -216,6 +219,8 @@ static CUresult changed(
     } else if (id == 0) {
         pins_keep(pins);
     } else {
+        if (owner == PINS_OF_GRAPH && guard_has(GUARD_DEVICES)) /* elsewhere than before, perhaps */
+            pins_runs_on(pins, REACH_ALL);
         pins_take_parts(&before, owner, id, key(node), key(node) + 1, -1);
         pins_give(pins, owner, id, key(node));
         pins_undo(&before);
@@ -646,6 +651,7 @@ CAPTURE_INFO(cuStreamGetCaptureInfo_v3_ptsz, CAPTURE_INFO_3, (stream, status, id
 /* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
 static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 {
+    touch_runs(pins_devices(PINS_OF_EXEC, key(exec)));
     if (guard_thread.pins)
         pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
     else if (uses_on())
@@ -657,7 +663,7 @@ static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 /* True: the launch must not be made. */
 static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
 {
-    if (__builtin_expect(guard_thread.pins || guard_thread.bring, 0))
+    if (__builtin_expect(guard_thread.pins || guard_thread.bring || guard_thread.from, 0))
         return launched_among_hints(exec);
     if (uses_on())
         pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);

@@ -3,6 +3,7 @@
 
 #include "preload/contexts.h"
 #include "preload/forklock.h"
+#include "preload/reach.h"
 #include "preload/resolve.h"
 
 #include "alloc/meta.h"
@@ -238,8 +239,11 @@ void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
     atomic_store(&mempool_has_access, true);
     lock_take(&mempools_lock);
     entry = table_find(&pools, id);
-    for (size_t k = 0; k < count && entry; k++)
+    for (size_t k = 0; k < count && entry; k++) {
+        if (descs[k].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+            reach_add(descs[k].location.id, entry->pool.device);
         set_one_locked(entry, &descs[k]);
+    }
     lock_drop(&mempools_lock);
 }
 

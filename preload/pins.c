@@ -7,6 +7,7 @@
 #include "preload/forklock.h"
 #include "preload/graphmem.h"
 #include "preload/graphnodes.h"
+#include "preload/reach.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 
@@ -33,9 +34,10 @@ struct pins_entry {
     enum pool_pin kind;
 };
 
-/* A node names memory that nobody tells, or that nobody can name for sure; the former for what may be out. */
+/* A node names memory that nobody tells, or that nobody can name for sure; the former for what may be out; or it runs on `device`. */
 #define BASE_UNSEEN 0
 #define BASE_UNTOLD 1
+#define BASE_DEVICE 2
 
 struct use {
     uint64_t base;
@@ -53,6 +55,7 @@ struct owner {
     uint64_t id;
     struct pins_entry *first;
     struct pins_uses *uses; /* NULL = not listed since the last change */
+    uint64_t devices;       /* of pins_devices, 0 = not asked since the last change */
 };
 
 FORKLOCK(pins_lock);
@@ -155,6 +158,8 @@ static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how
             return call && touch_hit(&hit, lo, how, call);
         if (r != 0)
             break;
+        if (pins->kind == POOL_PIN_SHOWN && !pins->frees) /* to other devices, perhaps */
+            reach_add(REACH_ANY, pinned.device);
         if (!add_entry(pins, &pinned, how == TOUCH_INSIDE))
             r = -ENOMEM; /* the pin itself stays, for good */
         tell_pinned(pins, &pinned);
@@ -256,6 +261,13 @@ static void forget_uses_locked(struct owner *owner)
         meta_put(
                 owner->uses, sizeof *owner->uses + owner->uses->count * sizeof owner->uses->use[0]);
     owner->uses = NULL;
+    owner->devices = 0;
+}
+
+/* Not a block, but a mark. */
+static bool is_mark(const struct pins_entry *entry)
+{
+    return entry->base <= BASE_DEVICE;
 }
 
 /* The list becomes the owner's; what cannot be noted stays pinned for good. */
@@ -289,7 +301,7 @@ void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t p
     }
     if (part != PINS_SAME_PARTS)
         for (struct pins_entry *at = pins->first; at; at = at->next)
-            at->part = part;
+            at->part = at->base == BASE_DEVICE ? 0 : part; /* where a node runs stays the same */
     pins_give_back(pins, owner, id);
 }
 
@@ -430,8 +442,7 @@ static atomic_bool unknown_graph;
 
 void pins_unknown_graph(void)
 {
-    if (uses_on() || sidecar.evicts)
-        atomic_store_explicit(&unknown_graph, true, memory_order_relaxed);
+    atomic_store_explicit(&unknown_graph, true, memory_order_relaxed);
 }
 
 void pins_unseen(struct pins *pins)
@@ -442,12 +453,6 @@ void pins_unseen(struct pins *pins)
 void pins_untold(struct pins *pins)
 {
     note_base(pins, BASE_UNTOLD, false);
-}
-
-/* Not a block, but a mark. */
-static bool is_mark(const struct pins_entry *entry)
-{
-    return entry->base == BASE_UNSEEN || entry->base == BASE_UNTOLD;
 }
 
 /* NULL = no memory. */
@@ -530,6 +535,55 @@ void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
         use_in_order(owner, id, moment);
     if (!seen)
         uses_unseen(moment);
+}
+
+/* Device -1: it is not known. */
+static void note_device(struct pins *pins, int device)
+{
+    const struct pins_entry *before = pins->first;
+
+    note_base(pins, BASE_DEVICE, false);
+    if (pins->first != before)
+        pins->first->device = device;
+}
+
+void pins_runs_on(struct pins *pins, uint64_t devices)
+{
+    if (devices == REACH_ALL)
+        note_device(pins, -1);
+    for (int i = 0; i < DEVICES_MAX && devices != REACH_ALL; i++)
+        if (devices >> i & 1)
+            note_device(pins, i);
+}
+
+static uint64_t list_devices(const struct pins_entry *first)
+{
+    uint64_t devices = 0;
+    bool is_known = false;
+
+    for (const struct pins_entry *at = first; at; at = at->next) {
+        is_known |= at->base == BASE_DEVICE;
+        if (at->base == BASE_DEVICE || !at->noted)
+            devices |= reach_bit(at->device);
+    }
+    return is_known ? devices : REACH_ALL;
+}
+
+uint64_t pins_devices(enum pins_owner owner, uint64_t id)
+{
+    uint64_t devices = REACH_ALL;
+    struct owner *known;
+
+    if (atomic_load_explicit(&unknown_graph, memory_order_relaxed))
+        return devices;
+    lock_take(&pins_lock);
+    known = table_find(&owners[owner], id);
+    if (known && !known->devices)
+        known->devices = list_devices(known->first);
+    if (known)
+        devices = known->devices;
+    lock_drop(&pins_lock);
+    return devices;
 }
 
 bool pins_bring(enum pins_owner owner, uint64_t id)

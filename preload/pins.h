@@ -111,6 +111,13 @@ void pins_unseen(struct pins *pins);
 void pins_unknown_graph(void);
 
 /*
+ * For the work that is given to a device (reach.h). What was collected is of nodes that run on these devices, as bits; which stays so when a
+ * node is set anew. All devices that an owner's nodes run on, or whose blocks they name: REACH_ALL where nobody has said it of any.
+ */
+void pins_runs_on(struct pins *pins, uint64_t devices);
+uint64_t pins_devices(enum pins_owner owner, uint64_t id);
+
+/*
  * For what may be out (bring.h). The call of guard_thread.bring, which is there, names all that the owner names. True as bring_name.
  * With a node whose memory nobody tells (pins_untold) it is bring_all.
  */

@@ -136,12 +136,22 @@ static __attribute__((noinline)) void begin_reading(
     if (submit->graph) {
         submit->pins = PINS_NONE(POOL_PIN_GRAPH);
         guard_thread.pins = &submit->pins;
+        if (guard_thread.from)
+            pins_runs_on(&submit->pins, touch_devices(guard_thread.from));
     } else if (bring_is_wanted() && !guard_in_callback()) {
         if (atomic_load_explicit(&bring_owes, memory_order_acquire))
             bring_owed();
         bring_begin(&submit->bring,
                 stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
     }
+}
+
+static __attribute__((noinline)) void begin_from(
+        struct submit *submit, CUstream stream, bool per_thread)
+{
+    submit->from = (struct touch_from){
+            stream == SUBMIT_NO_STREAM ? STREAM_NONE : stream_named(stream, per_thread), 0, 0};
+    guard_thread.from = &submit->from;
 }
 
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
@@ -161,11 +171,13 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
         submit->stream = stream_named(stream, per_thread);
         submit->graph = graph_of(submit->stream, &node);
     }
-    if (!(word & (GUARD_ACTING | GUARD_USES)) && !submit->graph) {
+    if (!(word & (GUARD_ACTING | GUARD_USES | GUARD_DEVICES)) && !submit->graph) {
         guard_pop();
         return false;
     }
     guard_thread.moment = 0;
+    if (word & GUARD_DEVICES)
+        begin_from(submit, stream, per_thread);
     submit->is_reader = (word & GUARD_ACTING) || submit->graph;
     if (submit->is_reader)
         begin_reading(submit, stream, per_thread);
@@ -215,6 +227,7 @@ CUresult submit_end(struct submit *submit, CUresult result)
 {
     if (submit->is_reader)
         result = end_reading(submit, result);
+    guard_thread.from = NULL;
     guard_pop();
     return result;
 }

@@ -32,7 +32,8 @@
 
 struct submit {
     struct pins pins;
-    struct bring bring; /* guard_thread.bring, if that is there */
+    struct bring bring;     /* guard_thread.bring, if that is there */
+    struct touch_from from; /* guard_thread.from, likewise */
     CUstream stream;
     uint64_t graph; /* that the stream is captured into, 0 = it is not */
     bool is_reader; /* a hint may release what the call names, or the call pins it */

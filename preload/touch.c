@@ -9,6 +9,7 @@
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
+#include "preload/reach.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
 #include "tracker/capture.h"
@@ -157,6 +158,66 @@ static inline __attribute__((always_inline)) void note_use(
         uses_touch(ptr, size, how == TOUCH_INSIDE ? USE_MAY : USE_SURE, &guard_thread.moment);
 }
 
+/* Of a stream that is no default one. */
+static uint64_t stream_devices(CUstream stream)
+{
+    struct context owner;
+    CUcontext handle = NULL;
+
+    if (!REAL_HAS(cuStreamGetCtx) || REAL(cuStreamGetCtx)(stream, &handle) != CUDA_SUCCESS)
+        return REACH_ALL;
+    context_note(handle);
+    return context_of_handle(handle, &owner) ? reach_bit(owner.device) : REACH_ALL;
+}
+
+uint64_t touch_devices(struct touch_from *from)
+{
+    struct context here;
+
+    if (from->devices)
+        return from->devices;
+    from->devices = context_here(&here) == 0 ? reach_bit(here.device) : REACH_ALL;
+    if (from->stream != STREAM_NONE && from->stream != CU_STREAM_LEGACY
+            && from->stream != CU_STREAM_PER_THREAD)
+        from->devices |= stream_devices(from->stream);
+    return from->devices;
+}
+
+/* Which of the devices makes a copy, only the driver knows. */
+static void touch_names(uint64_t devices)
+{
+    struct touch_from *from = guard_thread.from;
+
+    from->named |= devices;
+    reach_add_all(touch_devices(from) | from->named, from->named);
+}
+
+static void touch_block(devptr_t ptr)
+{
+    struct block_info info;
+
+    if (dispatch_pool() && pool_find(dispatch_pool(), ptr, &info) == 0)
+        touch_names(reach_bit(info.device));
+}
+
+void touch_context(CUcontext context)
+{
+    struct context named;
+
+    if (!guard_thread.from || !context)
+        return;
+    context_note(context);
+    (void)touch_devices(guard_thread.from);
+    guard_thread.from->devices |=
+            context_of_handle(context, &named) ? reach_bit(named.device) : REACH_ALL;
+}
+
+void touch_runs(uint64_t devices)
+{
+    if (guard_thread.from)
+        reach_run(touch_devices(guard_thread.from), devices);
+}
+
 /* With hints, or on a captured stream: then the block is used when the graph is launched. */
 static __attribute__((noinline)) bool touch_and_stop(
         devptr_t ptr, uint64_t size, enum touch how, const char *what)
@@ -168,13 +229,15 @@ static __attribute__((noinline)) bool touch_and_stop(
         return true;
     if (guard_thread.pins)
         return pins_collect(guard_thread.pins, ptr, size, how, what);
+    if (guard_thread.from)
+        touch_block(ptr);
     note_use(ptr, size, how);
     return guard_thread.bring && bring_name(ptr, size, how == TOUCH_POINTER || how == TOUCH_WRITE);
 }
 
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    if (__builtin_expect(sidecar.hints || guard_thread.pins, 0))
+    if (__builtin_expect(sidecar.hints || guard_thread.pins || guard_thread.from, 0))
         return touch_and_stop(ptr, size, how, what);
     note_use(ptr, size, how);
     return false;

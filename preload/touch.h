@@ -38,6 +38,22 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
  * the height. */
 uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth);
 
+/*
+ * The call that is looked at, where devices are told apart (reach.h, GUARD_DEVICES): touch_range notes whose memory work of its devices may
+ * use from then on. In guard_thread.from.
+ */
+struct touch_from {
+    CUstream stream;  /* as it is called in calls of ours; STREAM_NONE: there is none */
+    uint64_t devices; /* bits: of the stream and of the current context; 0 = not asked yet */
+    uint64_t named;   /* devices whose blocks it has named so far */
+};
+
+/* Which devices those are. A driver call. */
+uint64_t touch_devices(struct touch_from *from);
+/* The call names a context, or launches what runs on these devices and names their blocks. */
+void touch_context(CUcontext context);
+void touch_runs(uint64_t devices);
+
 /* touch_range, of `height` rows that are written. What stands between rows is not. */
 static inline bool touch_rows(
         devptr_t ptr, size_t pitch, size_t width, size_t height, const char *what)

@@ -199,8 +199,9 @@ void counting_wait_within(struct counting *counting)
     counting_catch_up(counting);
 }
 
-static int counting_fence(void *self, uint64_t *ret_fence)
+static int counting_fence(void *self, int device, uint64_t *ret_fence)
 {
+    (void)device;
     call(self, COUNTING_EVENT);
     *ret_fence = counting_mark(self);
     return 0;
@@ -209,7 +210,7 @@ static int counting_fence(void *self, uint64_t *ret_fence)
 static int counting_stream_fence(void *self, uint64_t stream, uint64_t *ret_fence)
 {
     (void)stream;
-    return counting_fence(self, ret_fence);
+    return counting_fence(self, 0, ret_fence);
 }
 
 static int counting_query(void *self, uint64_t fence)

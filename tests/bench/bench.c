@@ -141,8 +141,9 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int numbe
     return 0;
 }
 
-static int fence_record(void *self, uint64_t *ret_fence)
+static int fence_record(void *self, int number, uint64_t *ret_fence)
 {
+    (void)number;
     (void)self;
     COUNT(record);
     *ret_fence = 1;
@@ -152,7 +153,7 @@ static int fence_record(void *self, uint64_t *ret_fence)
 static int stream_record(void *self, uint64_t stream, uint64_t *ret_fence)
 {
     (void)stream;
-    return fence_record(self, ret_fence);
+    return fence_record(self, 0, ret_fence);
 }
 
 static int fence_query(void *self, uint64_t fence)

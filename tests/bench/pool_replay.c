@@ -142,8 +142,9 @@ static int set_access(void *self, enum heap_kind heap, uint64_t owner, int numbe
 }
 
 /* A fence is the event at which it was recorded. */
-static int fence_record(void *self, uint64_t *ret_fence)
+static int fence_record(void *self, int number, uint64_t *ret_fence)
 {
+    (void)number;
     (void)self;
     *ret_fence = device.now;
     return 0;
@@ -152,7 +153,7 @@ static int fence_record(void *self, uint64_t *ret_fence)
 static int stream_record(void *self, uint64_t stream, uint64_t *ret_fence)
 {
     (void)stream;
-    return fence_record(self, ret_fence);
+    return fence_record(self, 0, ret_fence);
 }
 
 static int fence_query(void *self, uint64_t fence)

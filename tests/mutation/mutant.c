@@ -189,7 +189,7 @@ enum {
 
 static struct driver real;
 
-static int record_epoch(void *self, uint64_t *ret_fence)
+static int record_epoch(void *self, int device, uint64_t *ret_fence)
 {
     int r;
 
@@ -197,7 +197,7 @@ static int record_epoch(void *self, uint64_t *ret_fence)
         *ret_fence = NOTE_PASSED; /* of no fence at all */
         return 0;
     }
-    r = real.fence_record(self, ret_fence);
+    r = real.fence_record(self, device, ret_fence);
     if (r == 0)
         *ret_fence |= is_off[MUTANT_EPOCH] ? NOTES : NOTE_EPOCH;
     return r;
@@ -775,13 +775,13 @@ uint64_t __wrap_context_forget(CUcontext handle)
     return generation;
 }
 
-void __real_pool_ending(struct pool *pool, bool begins);
-void __wrap_pool_ending(struct pool *pool, bool begins);
+void __real_pool_ending(struct pool *pool, uint64_t devices, bool begins);
+void __wrap_pool_ending(struct pool *pool, uint64_t devices, bool begins);
 
-void __wrap_pool_ending(struct pool *pool, bool begins)
+void __wrap_pool_ending(struct pool *pool, uint64_t devices, bool begins)
 {
     if (!is_off[MUTANT_ENDING])
-        __real_pool_ending(pool, begins);
+        __real_pool_ending(pool, devices, begins);
 }
 
 bool __real_backend_is_idle(uint64_t generation);
@@ -790,6 +790,22 @@ bool __wrap_backend_is_idle(uint64_t generation);
 bool __wrap_backend_is_idle(uint64_t generation)
 {
     return !is_off[MUTANT_YOUNG] && __real_backend_is_idle(generation);
+}
+
+bool __real_reach_has(int from, int to);
+bool __wrap_reach_has(int from, int to);
+
+bool __wrap_reach_has(int from, int to)
+{
+    return is_off[MUTANT_REACH] ? from == to : __real_reach_has(from, to);
+}
+
+bool __real_context_is_ending_near(int device);
+bool __wrap_context_is_ending_near(int device);
+
+bool __wrap_context_is_ending_near(int device)
+{
+    return !is_off[MUTANT_ENDING] && __real_context_is_ending_near(device);
 }
 
 bool __real_context_is_ending(uint64_t generation);

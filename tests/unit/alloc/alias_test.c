@@ -265,11 +265,11 @@ TEST(r31_on_a_full_device_parts_serve_after_the_first_epoch_that_frees_them)
     REQUIRE(bench_alloc(b, b->fake->memory - b->fake->held) != 0);
     CHECK_EQ(bench_free(b, idle), 0); /* there is something to be trimmed */
     fake_drain(b->fake);
-    REQUIRE_EQ(reclaim_poll(b->pool, true), 0);
+    REQUIRE_EQ(reclaim_poll(b->pool, -1, true), 0);
     for (unsigned i = 0; i < 2; i++) {
         fake_submit(b->fake, 1 + i, p[i], 512 * KiB);
         CHECK_EQ(bench_free(b, p[i]), 0);
-        REQUIRE_EQ(reclaim_poll(b->pool, true), 0); /* an epoch for each */
+        REQUIRE_EQ(reclaim_poll(b->pool, -1, true), 0); /* an epoch for each */
     }
     hint_plan(b->hints, &tag, &plan);
     request.plan = &plan;

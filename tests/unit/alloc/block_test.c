@@ -123,16 +123,16 @@ TEST(chains_keep_order_count_and_bytes)
         block_push_open(pool, index);
         index = rest;
     }
-    CHECK_EQ(pool->open.count, 5);
-    CHECK_EQ(pool->open.bytes, 31 * PARTS_UNIT);
+    CHECK_EQ(parts.heap->device->open.count, 5);
+    CHECK_EQ(parts.heap->device->open.bytes, 31 * PARTS_UNIT);
     CHECK_EQ(parts.heap->tally.pending, 31 * PARTS_UNIT);
-    for (at = pool->open.head; at; at = block_at(pool, at)->chain, expected *= 2) {
+    for (at = parts.heap->device->open.head; at; at = block_at(pool, at)->chain, expected *= 2) {
         CHECK_EQ(block_at(pool, at)->node.size, expected);
         CHECK_EQ(block_at(pool, at)->state, BLOCK_PENDING);
     }
     CHECK_EQ(expected, 32 * PARTS_UNIT);
     segment_kill(pool, parts.segment); /* a dead segment's blocks leave the chain */
-    CHECK_EQ(pool->open.count, 0);
+    CHECK_EQ(parts.heap->device->open.count, 0);
     CHECK_EQ(parts.heap->tally.pending, 0);
     CHECK_EQ(block_find(pool, PARTS_BASE), 0);
     parts_remove(pool, parts.segment);

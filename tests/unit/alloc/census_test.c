@@ -69,7 +69,7 @@ TEST(each_change_of_the_records_is_found_and_named)
     if (!check_that(what == NULL, __FILE__, __LINE__, "whole"))
         printf("    %s\n", what);
     live = block_at(pool, segment_at(pool, parts.segment)->first);
-    open = block_at(pool, pool->open.head);
+    open = block_at(pool, heap->device->open.head);
     {
 #define CHANGE(at_, by_, says_)                     \
     {                                               \
@@ -101,10 +101,10 @@ TEST(each_change_of_the_records_is_found_and_named)
                 CHANGE(heap->recent_count, 1, "free blocks are missing from their index"),
                 CHANGE(heap->recent_bytes, 512, "recent blocks are miscounted"),
                 CHANGE(heap->clean.count, 1, "an index of free blocks is broken"),
-                CHANGE(pool->open.bytes, 512, "a chain is miscounted"),
-                CHANGE(pool->open.count, 1, "a chain is miscounted"),
+                CHANGE(heap->device->open.bytes, 512, "a chain is miscounted"),
+                CHANGE(heap->device->open.count, 1, "a chain is miscounted"),
                 CHANGE(open->state, BLOCK_KEPT - BLOCK_PENDING, "pending bytes are miscounted"),
-                CHANGE(pool->waiting_bytes, 1, "epochs are miscounted"),
+                CHANGE(heap->device->epochs.bytes, 1, "epochs are miscounted"),
                 CHANGE(pool->gate.released, 1, "released ranges are miscounted"),
         };
 

@@ -489,12 +489,13 @@ static int fence_guard(struct fake_driver *fake, int r, uint64_t fence)
     return r;
 }
 
-static int fence_record(void *self, uint64_t *ret_fence)
+static int fence_record(void *self, int device, uint64_t *ret_fence)
 {
     struct fake_driver *fake = self;
     int r = fence_guard(fake, enter(fake, "fence_record"), 0);
     struct fake_clock clock;
 
+    (void)device;
     if (r != 0)
         return leave(fake, r);
     for (int i = 0; i < FAKE_QUEUES; i++)

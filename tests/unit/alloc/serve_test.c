@@ -671,7 +671,7 @@ TEST(r74_a_wait_above_the_budget_brings_three_quarters_of_what_was_freed)
     for (int i = 0; i < BLOCKS; i++) {
         fake_submit(b->fake, 1, blocks[i], 8 * MiB);
         CHECK_EQ(bench_free(b, blocks[i]), 0);
-        REQUIRE_EQ(reclaim_poll(b->pool, true), 0); /* an epoch for each */
+        REQUIRE_EQ(reclaim_poll(b->pool, -1, true), 0); /* an epoch for each */
     }
     for (int i = 0; i < BLOCKS; i++) {
         CHECK_NE(bench_alloc(b, 8 * MiB), 0);

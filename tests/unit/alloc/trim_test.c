@@ -146,7 +146,7 @@ TEST(a_request_keeps_the_slots_of_its_heap)
     CHECK_EQ(bench_free_on(b, b->last.ptr, 1), 0);
     CHECK_EQ(bench_free_on(b, bench_alloc_on(b, 8 * MiB, 1), 1), 0);
     CHECK_EQ(bench_free(b, bench_alloc(b, 10 * MiB)), 0);
-    CHECK_EQ(reclaim_poll(pool, true), 0);
+    CHECK_EQ(reclaim_poll(pool, -1, true), 0);
     CHECK_EQ(reclaim_device_points(pool, 0), 0);
     lock_take(&pool->lock);
     heap = layout_heap(pool);

@@ -318,8 +318,8 @@ TEST(content_goes_behind_its_fences_and_is_not_waited_for)
 
     start();
     host = take(true);
-    CHECK_EQ(backend_driver.fence_record(NULL, &after[0]), 0);
-    CHECK_EQ(backend_driver.fence_record(NULL, &after[1]), 0);
+    CHECK_EQ(backend_driver.fence_record(NULL, 0, &after[0]), 0);
+    CHECK_EQ(backend_driver.fence_record(NULL, 0, &after[1]), 0);
     calls[0] = '\0';
     CHECK_EQ(move(DRIVER_OUT, host, after, 1, &fence), 0);
     CHECK_STR_EQ(calls, "wwor"); /* an event of each context */
@@ -478,7 +478,7 @@ TEST(pages_are_prefetched_behind_fences_by_the_form_that_the_driver_has)
 
     for (int is_new = 0; is_new < 2; is_new++) {
         start_managed(is_new != 0);
-        CHECK_EQ(backend_driver.fence_record(NULL, &after), 0);
+        CHECK_EQ(backend_driver.fence_record(NULL, 0, &after), 0);
         calls[0] = '\0';
         CHECK_EQ(move(DRIVER_OUT, NULL, &after, 1, &fence), 0);
         CHECK_STR_EQ(calls, is_new ? "wwHr" : "wwhr");

@@ -28,7 +28,7 @@ TEST(a_fence_passes_when_the_program_is_so_many_events_further)
 
     counting.lag = 2;
     counting_step(&counting);
-    CHECK_EQ(driver.fence_record(driver.self, &early), 0);
+    CHECK_EQ(driver.fence_record(driver.self, 0, &early), 0);
     counting_step(&counting);
     CHECK_EQ(driver.stream_record(driver.self, 3, &late), 0);
     CHECK_EQ(driver.fence_query(driver.self, early), -EAGAIN);
@@ -99,7 +99,7 @@ TEST(a_wait_within_another_call_is_one_only_if_the_device_is_behind)
 
     counting.lag = 5;
     counting_step(&counting);
-    CHECK_EQ(driver.fence_record(driver.self, &fence), 0);
+    CHECK_EQ(driver.fence_record(driver.self, 0, &fence), 0);
     counting_wait_within(&counting);
     CHECK_EQ(counting.waits, 1);
     CHECK_EQ(counting.calls[COUNTING_WAIT], 0);
@@ -107,7 +107,7 @@ TEST(a_wait_within_another_call_is_one_only_if_the_device_is_behind)
     counting_wait_within(&counting);
     CHECK_EQ(counting.waits, 1);
     counting_step(&counting);
-    CHECK_EQ(driver.fence_record(driver.self, &fence), 0);
+    CHECK_EQ(driver.fence_record(driver.self, 0, &fence), 0);
     CHECK_EQ(driver.fence_query(driver.self, fence), -EAGAIN);
     counting_catch_up(&counting);
     CHECK_EQ(driver.fence_query(driver.self, fence), 0);
