@@ -5,7 +5,7 @@
  * A free may arrive anywhere: in a stream capture, in a host callback, after the driver is gone. So a free only pushes
  * here, and an allocation closes an epoch: one fence for everything freed before. Two kinds:
  *
- *     epochs (the streams are unknown: one fence for all streams of all contexts)
+ *     epochs (the streams are unknown: one fence for all streams of all contexts that may use the memory)
  *     freed ─push─► open ─close─► epoch 1 … epoch n ─passed─► clean (bestfit.h)
  *
  *     points (the stream is known: numbers on that stream's own timeline)

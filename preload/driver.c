@@ -969,10 +969,9 @@ static int look_at(const struct fence *fence, uint32_t timeout_ms)
     return r == -EAGAIN && timeout_ms ? fence_wait(NULL, handle, timeout_ms) : r;
 }
 
-/* Where there are no context events nobody can ask, and the free waits. */
-static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
+/* A fence of one context. -EBUSY: not now, as with fence_record; -EOPNOTSUPP: there are no context events. */
+static int fence_context(uint64_t generation, struct fence *ret_fence)
 {
-    struct fence fence = {.first = NULL};
     struct context context;
     struct quiet quiet;
     int r;
@@ -980,9 +979,18 @@ static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
     if (!gate_fence_enter())
         return -EBUSY;
     quiet = quiet_begin();
-    r = context_of_generation(generation, &context) ? fence_one(&fence, &context) : -ENOENT;
+    r = context_of_generation(generation, &context) ? fence_one(ret_fence, &context) : -ENOENT;
     r = quiet_end(&quiet, backend_is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
+    return r;
+}
+
+/* Where there are no context events nobody can ask, and the free waits. */
+static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
+{
+    struct fence fence = {.first = NULL};
+    int r = fence_context(generation, &fence);
+
     if (r == 0)
         r = look_at(&fence, timeout_ms);
     if (fence.first)
@@ -1468,19 +1476,11 @@ static int wait_for_context(uint64_t generation)
 bool backend_is_idle(uint64_t generation)
 {
     struct fence fence = {.first = NULL};
-    struct context context;
-    struct quiet quiet;
-    bool is_idle = false;
+    bool is_idle = fence_context(generation, &fence) == 0
+            && fence_query(NULL, (uint64_t)(uintptr_t)&fence) == 0;
 
-    if (!gate_fence_enter())
-        return false;
-    quiet = quiet_begin();
-    if (context_of_generation(generation, &context) && fence_one(&fence, &context) == 0) {
-        is_idle = query_event(fence.first) == 0;
+    if (fence.first)
         event_put(fence.first);
-    }
-    (void)quiet_end(&quiet, 0);
-    gate_fence_leave();
     return is_idle;
 }
 
