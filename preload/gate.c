@@ -144,6 +144,18 @@ void gate_stays(uint64_t stream)
     lock_drop(&gate_lock);
 }
 
+uint64_t gate_graph(uint64_t stream)
+{
+    const struct row *row;
+    uint64_t graph;
+
+    lock_take(&gate_lock);
+    row = table_find(&running, stream);
+    graph = row ? row->capture.graph : 0;
+    lock_drop(&gate_lock);
+    return graph;
+}
+
 /* A row (NULL: a capture that is not listed) goes. */
 static struct gate_capture end_locked(struct row *row)
 {

@@ -39,6 +39,9 @@ void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t gr
 /* The graph of the capture that runs on this stream is the program's own (cuStreamBeginCaptureToGraph). */
 void gate_stays(uint64_t stream);
 
+/* The graph of the capture that runs on this stream, 0 = not known. */
+uint64_t gate_graph(uint64_t stream);
+
 /* A capture that runs, or has run. */
 struct gate_capture {
     uint64_t number; /* never another one's */

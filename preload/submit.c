@@ -2,13 +2,14 @@
 #include "preload/submit.h"
 
 #include "preload/dispatch.h"
+#include "preload/gate.h"
 #include "preload/graphnodes.h"
 #include "preload/life.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A capture whose graph the driver does not tell (below 11.3): what it pins stays pinned for good. */
+/* A capture of which nobody tells the graph (below 11.3): what it pins stays pinned for good. */
 #define UNKNOWN_GRAPH UINT64_MAX
 
 /* What the driver says of a stream. */
@@ -42,6 +43,17 @@ static CUresult submit_ask(CUstream stream, struct capture_info *ret)
     return REAL(cuStreamGetCaptureInfo_v2)(stream, &ret->status, &id, &ret->graph, NULL, NULL);
 }
 
+/* The driver does not say into what a stream is captured. Where the capture began on this one, that is known since then. */
+static uint64_t graph_untold(CUstream stream)
+{
+    uint64_t graph;
+
+    if (!stream_is_captured(stream))
+        return 0;
+    graph = gate_graph(stream_capture_key(stream, false));
+    return graph ? graph : UNKNOWN_GRAPH;
+}
+
 /*
  * What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. A question that fails
  * means that it is: what the call names is kept.
@@ -52,7 +64,7 @@ static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
 
     *ret_node = NULL;
     if (submit_ask(stream, &info) != CUDA_SUCCESS)
-        return stream_is_captured(stream) ? UNKNOWN_GRAPH : 0;
+        return graph_untold(stream);
     if (info.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return 0;
     if (info.count == 1 && info.nodes)

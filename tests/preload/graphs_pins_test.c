@@ -170,8 +170,8 @@ TEST(r80_a_captured_call_that_the_driver_refuses_pins_nothing)
     kit_clean_up();
 }
 
-/* The driver does not say whether the stream is captured, or of what: what the call names is kept. */
-static void ask_in_vain(const char *failures, bool is_for_good)
+/* The driver does not say whether the stream is captured, or of what: what the call names is kept, for the graph that the begin told. */
+static void ask_in_vain(const char *failures)
 {
     bool is_back = false;
     CUdeviceptr ptr;
@@ -196,18 +196,18 @@ static void ask_in_vain(const char *failures, bool is_for_good)
     for (int i = 0; i < 4; i++)
         is_back |= kit_alloc(KIT_BYTES) == ptr;
     KEDGE_POP();
-    CHECK_EQ(is_back, !is_for_good);
+    CHECK(is_back);
     kit_clean_up();
 }
 
 TEST(r80_a_lossy_answer_is_asked_for_the_graph_alone)
 {
-    ask_in_vain("cuStreamGetCaptureInfo:2:402", false);
+    ask_in_vain("cuStreamGetCaptureInfo:2:402");
 }
 
 TEST(r80_a_question_that_fails_means_captured)
 {
-    ask_in_vain("cuStreamGetCaptureInfo:2+:402,cuStreamIsCapturing:1:999", true);
+    ask_in_vain("cuStreamGetCaptureInfo:2+:402,cuStreamIsCapturing:1:999");
 }
 
 /* Other streams than the captured one pin nothing, and nothing is pinned when nothing is captured. */
