@@ -4,6 +4,7 @@
 #include "alloc/alias.h"
 #include "alloc/behind.h"
 #include "alloc/meta.h"
+#include "alloc/mutation.h"
 #include "alloc/streams.h"
 
 static struct heap *new_heap(
@@ -84,6 +85,16 @@ void heap_unlist(struct pool *pool, struct heap *heap)
     *link = heap->after;
 }
 
+/* Whether a mutant's walk ends before this heap. */
+static bool is_too_far(const struct pool *pool, const struct heap *heap) POOL_LOCKED
+{
+    int place = 0;
+
+    for (const struct heap *at = heap_any(pool, NULL); at && at != heap; at = heap_any(pool, at))
+        place++;
+    return place >= 64;
+}
+
 struct heap *heap_walk(struct pool *pool, struct heap *held, int device)
 {
     struct heap *heap;
@@ -92,6 +103,8 @@ struct heap *heap_walk(struct pool *pool, struct heap *held, int device)
     heap = heap_any(pool, held);
     while (heap && (heap->dropped || (device >= 0 && heap->device->number != device)))
         heap = heap_any(pool, heap);
+    if (POOL_IS_WITHOUT(HEAPS) && heap && is_too_far(pool, heap))
+        heap = NULL;
     if (heap)
         heap->busy++;
     if (held)

@@ -49,6 +49,12 @@ enum pool_mutation {
     POOL_MUTATE_GONE = 1u << 24,
     /* contexts that are being ended are waited for before anything else is tried (R104) */
     POOL_MUTATE_ENDS = 1u << 25,
+    /* walks over heaps reach the newest 64 (R81) */
+    POOL_MUTATE_HEAPS = 1u << 26,
+    /* a pool that was destroyed keeps what its threshold says (R77) */
+    POOL_MUTATE_DESTROYED = 1u << 27,
+    /* a free whose event is refused waits for a later one (R69) */
+    POOL_MUTATE_REFUSED = 1u << 28,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -128,7 +128,8 @@ static __attribute__((noinline)) bool record_and_put(
         block_at(pool, index)->state = BLOCK_KEPT;
     else if (r == 0)
         put_on_stream(pool, index, stream, number);
-    else if (!must && (r == -EBUSY || r == -ENOMEM || r == -ECANCELED))
+    else if (POOL_IS_WITHOUT(REFUSED)
+            || (!must && (r == -EBUSY || r == -ENOMEM || r == -ECANCELED)))
         put_on_stream(pool, index, stream, fence_next(&streams_at(pool, stream)->timeline));
     else
         block_push_open(pool, index);

@@ -3,6 +3,7 @@
 
 #include "alloc/census.h"
 #include "alloc/heap.h"
+#include "alloc/mutation.h"
 #include "alloc/news.h"
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
@@ -119,7 +120,7 @@ static bool is_over_threshold(struct pool *pool, const struct heap *heap, uint64
     bool is_over;
 
     lock_take(&pool->lock);
-    *ret_keep = heap->leaving ? 0 : heap->attrs.release_threshold;
+    *ret_keep = heap->leaving && !POOL_IS_WITHOUT(DESTROYED) ? 0 : heap->attrs.release_threshold;
     is_over = heap->kind == HEAP_MAPPED && tally->reserved > *ret_keep
             && excess_of(tally->reserved, tally->stored) >= heap->device->granularity
             && (heap->leaving || pool->opts.trim != POOL_TRIM_NEVER);

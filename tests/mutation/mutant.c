@@ -26,11 +26,13 @@
 #include "preload/graphnodes.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
+#include "preload/mempools.h"
 #include "preload/pins.h"
 #include "preload/quick.h"
 #include "preload/touch.h"
 #include "tests/sim/simcuda.h"
 #include "tracker/config.h"
+#include "tracker/peek.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,6 +41,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum mutant {
@@ -85,6 +88,9 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_ENDS] = POOL_MUTATE_ENDS,
         [MUTANT_QUIET] = POOL_MUTATE_QUIET,
         [MUTANT_GONE] = POOL_MUTATE_GONE,
+        [MUTANT_HEAPS] = POOL_MUTATE_HEAPS,
+        [MUTANT_DESTROYED] = POOL_MUTATE_DESTROYED,
+        [MUTANT_REFUSED] = POOL_MUTATE_REFUSED,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -353,13 +359,38 @@ int __wrap_pool_export(struct pool *pool, devptr_t ptr)
     return is_off[MUTANT_SHOWN] ? 0 : __real_pool_export(pool, ptr);
 }
 
+/* The name that a capture has while its stream is destroyed, and whether it has ended under that. */
+static __thread uint64_t moved_to;
+static __thread bool ended_with_stream;
+
+void __real_gate_move(uint64_t from, uint64_t to);
+void __wrap_gate_move(uint64_t from, uint64_t to);
+
+void __wrap_gate_move(uint64_t from, uint64_t to)
+{
+    moved_to = to;
+    __real_gate_move(from, to);
+}
+
+bool __real_gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture);
+bool __wrap_gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture);
+
+bool __wrap_gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_capture)
+{
+    bool found = __real_gate_ended(stream, was_one, ret_capture);
+
+    ended_with_stream = found && stream == moved_to;
+    return found;
+}
+
 void __real_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
 void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
 
 void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
 {
-    if (!is_off[MUTANT_CAPTURE_END])
+    if (!is_off[MUTANT_CAPTURE_END] && !(is_off[MUTANT_CAPTURE_GONE] && ended_with_stream))
         __real_pins_capture_ended(capture, graph);
+    ended_with_stream = false;
 }
 
 bool __real_stream_is_captured(CUstream named);
@@ -415,6 +446,8 @@ uint64_t __wrap_gate_next(uint64_t after)
     uint64_t next = __real_gate_next(after);
     unsigned known = 0;
 
+    if (is_off[MUTANT_NINTH] && __real_gate_captures() > 8)
+        return after == GATE_UNLISTED ? 0 : GATE_UNLISTED;
     if (!is_off[MUTANT_CAPTURE_BEGIN] || next || after == GATE_UNLISTED)
         return next;
     for (uint64_t at = __real_gate_next(0); at; at = __real_gate_next(at))
@@ -425,9 +458,23 @@ uint64_t __wrap_gate_next(uint64_t after)
 bool __real_context_next(uint64_t after, struct context *ret_context);
 bool __wrap_context_next(uint64_t after, struct context *ret_context);
 
+/* Whether as many contexts are alive up to this one. */
+static bool is_late_context(uint64_t generation)
+{
+    struct context at = {.generation = 0};
+    int count = 0;
+
+    while (__real_context_next(at.generation, &at) && at.generation < generation)
+        count++;
+    return count >= 256;
+}
+
 bool __wrap_context_next(uint64_t after, struct context *ret_context)
 {
     bool found = !(is_off[MUTANT_CONTEXTS] && after) && __real_context_next(after, ret_context);
+
+    if (found && is_off[MUTANT_MANY_CONTEXTS] && is_late_context(ret_context->generation))
+        return false;
 
     while (found && is_off[MUTANT_CONTEXTS]
             && ret_context->device != 0) /* one of the first device */
@@ -512,7 +559,9 @@ int __wrap_backend_operate(const struct stream *stream);
 
 int __wrap_backend_operate(const struct stream *stream)
 {
-    return is_off[MUTANT_OPERATION] ? 0 : __real_backend_operate(stream);
+    int r = is_off[MUTANT_OPERATION] ? 0 : __real_backend_operate(stream);
+
+    return is_off[MUTANT_REFUSED] ? 0 : r;
 }
 
 static atomic_uint waits_on_their_way;
@@ -825,6 +874,43 @@ void __wrap_pool_freeze(struct pool *pool)
         __real_pool_freeze(pool);
 }
 
+/* ---- calls once more, peers, memory of the host ---------------------------------------------- */
+
+bool __real_dispatch_more_room(struct pool_ladder *ladder);
+bool __wrap_dispatch_more_room(struct pool_ladder *ladder);
+
+bool __wrap_dispatch_more_room(struct pool_ladder *ladder)
+{
+    return !is_off[MUTANT_AGAIN] && __real_dispatch_more_room(ladder);
+}
+
+bool __real_mempool_set_peer(const struct context *from, const struct context *to, bool enabled);
+bool __wrap_mempool_set_peer(const struct context *from, const struct context *to, bool enabled);
+
+bool __wrap_mempool_set_peer(const struct context *from, const struct context *to, bool enabled)
+{
+    struct context at = {.generation = 0};
+    bool changed = __real_mempool_set_peer(from, to, enabled);
+
+    while (is_off[MUTANT_PEERS] && !enabled && __real_context_next(at.generation, &at))
+        if (at.device == from->device)
+            changed |= __real_mempool_set_peer(&at, to, false);
+    return changed;
+}
+
+bool __real_peek_copy(void *to, const void *from, size_t bytes);
+bool __wrap_peek_copy(void *to, const void *from, size_t bytes);
+
+bool __wrap_peek_copy(void *to, const void *from, size_t bytes)
+{
+    struct iovec here = {.iov_base = to, .iov_len = bytes};
+    struct iovec there = {.iov_base = (void *)(uintptr_t)from, .iov_len = bytes};
+
+    if (!is_off[MUTANT_READV])
+        return __real_peek_copy(to, from, bytes);
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
 /* ---- host functions and the switch ---------------------------------------------------------- */
 
 struct hostfn __real_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *data);
@@ -835,6 +921,16 @@ struct hostfn __wrap_hostfn_once(CUhostFn fn, CUstreamCallback callback, void *d
     if (is_off[MUTANT_CALLBACK])
         return (struct hostfn){fn, callback, data, NULL};
     return __real_hostfn_once(fn, callback, data);
+}
+
+struct hostfn __real_hostfn_kept(CUhostFn fn, CUstreamCallback callback, void *data);
+struct hostfn __wrap_hostfn_kept(CUhostFn fn, CUstreamCallback callback, void *data);
+
+struct hostfn __wrap_hostfn_kept(CUhostFn fn, CUstreamCallback callback, void *data)
+{
+    if (is_off[MUTANT_UNHOOKED] && __real_gate_captures() == 0)
+        return __real_hostfn_once(fn, callback, data);
+    return __real_hostfn_kept(fn, callback, data);
 }
 
 const CUDA_HOST_NODE_PARAMS *__real_hostfn_host_node(

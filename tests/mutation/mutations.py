@@ -194,6 +194,13 @@ PROGRAMS = {
     "many_captures": Program([str(UNIT / "graphs_pins_dlsym_test"), "r12_any_number_of_captures_may_run_at_once"], ()),
     "free_beside_begin": Program([str(UNIT / "graphs_pins_dlsym_test"),
                                   "r12_a_free_beside_the_begin_of_a_capture_is_not_lost"], ()),
+    "doomed_stream": Program([str(UNIT / "graphs_ends_dlsym_test"), "r80_a_stream_that_is_destroyed_ends_its_capture"], ()),
+    "graph_room": Program([str(UNIT / "oom_gpa_test"), "r81_an_upload_of_a_graph_gets_what_heaps_can_spare"], ()),
+    "peer_access": Program([str(UNIT / "bounds_dlsym_test"), "r30_access_to_a_peer_belongs_to_contexts"], ()),
+    "unrecorded": Program([str(UNIT / "stream_order_dlsym_test"), "r69_what_cannot_be_recorded_is_not_handed_out"], ()),
+    "many_contexts": Program([str(UNIT / "race_dlsym_test"), "r01_fences_cover_any_number_of_contexts"], ()),
+    "many_pools": Program([str(UNIT / "bounds_dlsym_test"), "r81_what_any_pool_has_free_goes_before_a_request_is_refused"], ()),
+    "destroyed_pool": Program([str(UNIT / "bounds_dlsym_test"), "r77_nor_does_it_keep_what_is_free_beside_a_live_block"], ()),
     "asked_in_vain": Program([str(UNIT / "graphs_pins_dlsym_test"), "r80_a_question_that_fails_means_captured"], ()),
     "own_graph": Program([str(UNIT / "graphs_ends_dlsym_test"),
                           "r80_a_capture_into_a_graph_of_the_programs_own_leaves_it_its_pins"], ()),
@@ -277,6 +284,14 @@ MUTATIONS = {
     "gate-memory": (ORACLE, ["graph_memory"]), # the words gate-fence and quarantine, on the stream API
     "quarantine": (ORACLE, ["freed_capture"]),
     "capture-end": (RED, ["many_captures"]),
+    "ninth": (RED, ["many_captures"]),
+    "capture-gone": (RED, ["doomed_stream"]),
+    "again": (RED, ["graph_room"]),
+    "peers": (RED, ["peer_access"]),
+    "refused": (RED, ["unrecorded"]),
+    "many-contexts": (RED, ["many_contexts"]),
+    "heaps": (RED, ["many_pools"]),
+    "destroyed": (RED, ["destroyed_pool"]),
     "capture-begin": (RED, ["free_beside_begin"]),
     "capture-asked": (RED, ["asked_in_vain"]),
     "own-graph": (RED, ["own_graph"]),
@@ -315,7 +330,7 @@ MUTATIONS = {
     "early-end": (RED, ["ended"]),
 }
 # Where random programs show it, in which arrangement (tests/oracle): the oracle, a fault, a code that cannot be, stale data.
-WRONG = ((1, 3, 86), r"ORACLE: |illegal address|stale: |\((1|901)\)$")
+WRONG = ((1, 3, 86, 139), r"ORACLE: |illegal address|stale: |wrong: |\((1|901)\)$|ended with status 139$")
 IN_SEEDS = {
     "fence": ["plain", "tight", "late", "threads"],
     "epoch": ["plain", "hints"],
@@ -344,6 +359,8 @@ IN_SEEDS = {
     "uses": ["evict"],
     "copy": ["evict"],
     "arrive": ["evict"],
+    "readv": ["evict"],
+    "unhooked": ["dense"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The operation that an
 # allocation or a free on the legacy stream is orders the threads' own streams too, so it is off where those are taken for it.

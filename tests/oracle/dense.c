@@ -81,8 +81,11 @@ void dense_home_open(int index)
     for (int i = 0; i < DENSE_HANDS - 1; i++)
         if (!dense.late && dense_chance(60)) /* else it comes late */
             (void)flow_open(index, LANE_THREAD, i);
-    if (dense_chance(60))
+    if (dense.sparse) {
+        (void)flow_open(index, LANE_BLOCKING, -1);
+    } else if (dense_chance(60)) {
         (void)flow_open(index, dense_chance(60) ? LANE_BLOCKING : LANE_NONBLOCKING, -1);
+    }
     COUNT(contexts);
 }
 
@@ -215,6 +218,9 @@ static void open_world(void)
     dense.barrier = !getenv("KEDGE_SYNC_FREE") || strcmp(getenv("KEDGE_SYNC_FREE"), "0") != 0;
     dense.acts_left = 60 + dense_pick(80);
     dense.late = dense_chance(40);
+    dense.sparse = dense_chance(12);
+    dense.refuses = dense_chance(dense.sparse ? 50 : 10);
+    dense.crowded = !dense.sparse && dense_chance(5);
     choose_sizes();
     dense_weigh();
     DO(cuInit(0));
@@ -224,11 +230,21 @@ static void open_world(void)
     dense.homes[0] = (struct dense_home){.primary = true};
     dense.homes[1] = (struct dense_home){0};
     dense.homes[2] = (struct dense_home){.device = 1, .primary = true};
+    if (dense.sparse) {
+        dense.late = true;
+        dense.sizes[0] = 4 << 20;
+        dense.sizes_count = 1;
+        COUNT(dense_sparse);
+    }
     dense_home_open(0);
     DO(cuMemHostAlloc((void **)&dense.pinned, 4096, 0));
-    if (dense_chance(40))
+    if (dense.crowded) {
+        home_crowd();
         dense_home_open(1);
-    if (dense_chance(40))
+    } else if (!dense.sparse && dense_chance(40)) {
+        dense_home_open(1);
+    }
+    if (!dense.sparse && dense_chance(40))
         dense_home_open(2);
     dense_home_enter(0);
     for (int i = 0; i < DENSE_EVENTS; i++)

@@ -39,6 +39,8 @@ enum {
     DENSE_POOLS = 3,
     DENSE_CROWD = 70, /* captures, or pools, at once */
     DENSE_CHECKS = 192,
+    /* words in pinned memory: of checks, of each graph */
+    DENSE_WORDS = DENSE_CHECKS + DENSE_GRAPHS,
     DENSE_LIMBO = 512,
 };
 
@@ -118,6 +120,9 @@ struct dense_graph {
     struct dense_node nodes[DENSE_NODES];
     int nodes_count;
     struct dense_at last;
+    uint64_t memory; /* of its own, at most */
+    bool counts;     /* a host function of it counts its runs, in the graph's word */
+    uint32_t runs;
 };
 
 struct film {
@@ -153,6 +158,9 @@ struct dense_world {
     bool barrier; /* cuMemFree is a barrier for the host (R75) */
     bool small;   /* the device is, and blocks are large */
     bool late;    /* contexts begin with few streams */
+    bool sparse;  /* one blocking stream for long, and memory of the default stream */
+    bool crowded; /* the second context comes behind many others */
+    bool refuses; /* events that a library records inside of a request are refused now and then */
     uint64_t memory;
     uint64_t sizes[3];
     int sizes_count;
@@ -164,14 +172,14 @@ struct dense_world {
     struct dense_event events[DENSE_EVENTS];
     struct dense_graph graphs[DENSE_GRAPHS];
     struct film films[DENSE_FILMS];
-    struct dense_check checks[DENSE_CHECKS];
+    struct dense_check checks[DENSE_WORDS];
     struct limbo limbo[DENSE_LIMBO];
     CUmemoryPool pools[DENSE_POOLS];
     CUmemoryPool crowd_pools[DENSE_CROWD];
     CUstream crowd_streams[DENSE_CROWD];
     int crowd_pools_count, crowd_streams_count, crowd_home;
     struct dense_clock known; /* to the host */
-    uint32_t *pinned;         /* DENSE_CHECKS words, and the flag */
+    uint32_t *pinned;         /* DENSE_WORDS, and the flag */
     struct dense_at stall;    /* the wait for the flag; n = 0: none */
     int stall_left;
     uint32_t stalls; /* the flag rises, so that no earlier wait begins again */
@@ -237,6 +245,7 @@ struct flow *flow_open(int home, enum lane_kind kind, int hand);
 bool act_flow_open(struct hand *me);
 bool act_flow_close(struct hand *me);
 bool act_churn(struct hand *me);
+bool act_streams_gone(struct hand *me);
 bool act_event_record(struct hand *me);
 bool act_event_wait(struct hand *me);
 bool act_event_renew(struct hand *me);
@@ -270,6 +279,8 @@ void block_dead(struct dense_block *block, struct dense_at freed);
 /* Free word for a check, or -1. */
 int check_slot(void);
 void check_expect(int slot, uint32_t want, struct dense_at done, const char *what);
+/* Nothing holds memory up but what the model knows of. */
+bool memory_is_calm(void);
 /* Whether a request must be served. */
 bool memory_fits(int device, uint64_t bytes);
 void memory_refused(int device, uint64_t bytes, const char *call);
@@ -289,6 +300,8 @@ bool act_graph_make(struct hand *me);
 bool act_graph_launch(struct hand *me);
 bool act_graph_drop(struct hand *me);
 bool act_graph_anchored(struct hand *me);
+bool act_graph_unseen(struct hand *me);
+bool act_graph_room(struct hand *me);
 bool act_crowd_begin(struct hand *me);
 bool act_crowd_end(struct hand *me);
 void graph_drop(int graph);
@@ -304,7 +317,12 @@ bool act_pool_make(struct hand *me);
 bool act_pool_destroy(struct hand *me);
 bool act_pool_trim(struct hand *me);
 bool act_pool_crowd(struct hand *me);
+bool act_pool_alone(struct hand *me);
+bool act_pool_room(struct hand *me);
+bool act_impossible(struct hand *me);
 bool act_home_end(struct hand *me);
+/* More contexts of device 0 than a byte counts. */
+void home_crowd(void);
 /* Device 1's plain memory by the primary context of device 0, and the second context there that takes and gives up access. */
 bool act_peer(struct hand *me);
 bool home_reaches(int home, const struct dense_block *block);

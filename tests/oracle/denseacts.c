@@ -53,11 +53,30 @@ static struct {
         {1, false, act_pool_crowd, 0},
         {2, false, act_home_end, 0},
         {1, false, act_memory_info, 0},
+        {1, false, act_streams_gone, 0},
+        {2, false, act_graph_unseen, 0},
+        {2, false, act_graph_room, 0},
+        {2, false, act_pool_alone, 0},
+        {1, false, act_pool_room, 0},
+        {3, false, act_impossible, 0},
 };
 
 enum {
     ACTS = sizeof(acts) / sizeof(*acts)
 };
+
+/* What worlds of few words have. */
+static bool is_crowded(bool (*act)(struct hand *me))
+{
+    return act == act_alloc_sync || act == act_free_sync || act == act_fill || act == act_check
+            || act == act_flow_open;
+}
+
+static bool is_sparse(bool (*act)(struct hand *me))
+{
+    return act == act_alloc_stream || act == act_free_stream || act == act_fill || act == act_check
+            || act == act_flow_open || act == act_wait;
+}
 
 /* Each seed does without some of them and has more of others: so that few of them meet often. */
 void dense_weigh(void)
@@ -68,6 +87,10 @@ void dense_weigh(void)
         int by = times[dense_pick(4)];
 
         acts[i].mine = acts[i].weight * (acts[i].always && by == 0 ? 1 : by);
+        if (dense.sparse || dense.crowded)
+            acts[i].mine = (dense.sparse ? is_sparse(acts[i].act) : is_crowded(acts[i].act))
+                    ? acts[i].weight
+                    : 0;
     }
 }
 

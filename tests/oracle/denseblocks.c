@@ -59,6 +59,9 @@ static uint64_t memory_taken(int device)
     for (int i = 0; i < DENSE_BLOCKS; i++)
         if (dense.blocks[i].kind != BLOCK_NONE && dense.blocks[i].device == device)
             taken += memory_kept(dense.blocks[i].bytes);
+    for (int i = 0; i < DENSE_GRAPHS; i++)
+        if (dense.graphs[i].used && dense.homes[dense.graphs[i].home].device == device)
+            taken += dense.graphs[i].memory;
     for (int i = 0; i < DENSE_LIMBO; i++)
         if (dense.limbo[i].bytes && dense.limbo[i].device == device
                 && !limbo_is_over(&dense.limbo[i]))
@@ -70,6 +73,11 @@ static uint64_t memory_taken(int device)
 static uint64_t memory_slack(void)
 {
     return dense.memory / 4 + 32 * MIB;
+}
+
+bool memory_is_calm(void)
+{
+    return !dense.stall.n && dense.away < 0 && !graph_films();
 }
 
 bool memory_fits(int device, uint64_t bytes)
@@ -148,12 +156,34 @@ static CUresult alloc_on(struct flow *flow, struct dense_block *block)
                 : cu.cuMemAllocAsync(&block->ptr, block->bytes, handle);
 }
 
+/* The library's own events are refused while the call runs, which records none by itself. */
+static bool refuse_events(void)
+{
+    bool refuses = dense.refuses && dense_chance(60);
+
+    if (refuses)
+        cu.fail_next("cuEventRecord", 0, CUDA_ERROR_UNKNOWN);
+    if (refuses)
+        COUNT(dense_refused);
+    return refuses;
+}
+
+/* In a sparse world memory is the default stream's. */
+static struct flow *flow_of_memory(struct hand *me)
+{
+    return dense.sparse && dense_chance(85) && flow_may(me, &dense.flows[0]) ? &dense.flows[0]
+                                                                             : NULL;
+}
+
 bool act_alloc_stream(struct hand *me)
 {
-    struct flow *flow = flow_pick(me, -1, -1);
+    struct flow *flow = flow_of_memory(me);
     struct dense_block *block = block_free_entry();
     CUresult result;
+    bool refused;
 
+    if (!flow)
+        flow = flow_pick(me, -1, -1);
     if (!flow || !block)
         return false;
     *block = (struct dense_block){.bytes = block_bytes(),
@@ -162,7 +192,10 @@ bool act_alloc_stream(struct hand *me)
             .pool = -1};
     if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
         return false;
+    refused = refuse_events();
     result = alloc_on(flow, block);
+    if (refused)
+        (void)cu.fail_clear();
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         memory_refused(block->device, block->bytes, "cuMemAllocAsync");
         return true;
@@ -207,7 +240,7 @@ struct dense_block *block_sync(int home, uint64_t bytes)
 
 bool act_alloc_sync(struct hand *me)
 {
-    int home = dense_chance(60) ? 0 : dense_pick(DENSE_HOMES);
+    int home = dense_chance(60) ? dense.crowded : dense_pick(DENSE_HOMES);
     uint64_t bytes = block_bytes();
 
     if (!dense_home_is_usable(home) || !flow_is_safe(me)
@@ -451,15 +484,24 @@ static struct dense_block *block_to_free(void)
 bool act_free_stream(struct hand *me)
 {
     struct dense_block *block = block_to_free(), dying;
-    struct flow *flow = block && block->kind == BLOCK_STREAM ? flow_for(me, block, true) : NULL;
+    struct flow *flow = block && block->kind == BLOCK_STREAM ? flow_of_memory(me) : NULL;
+    bool refused;
 
+    if (flow && !block_may_write(block, flow))
+        flow = NULL;
+    if (!flow && block && block->kind == BLOCK_STREAM)
+        flow = flow_for(me, block, true);
     if (!flow)
         return false;
     dense_say("block %d freed on %d", (int)(block - dense.blocks), flow_index(flow));
     dying = *block;
     block_dead(block, (struct dense_at){flow_index(flow), flow->count + 1});
+    refused = refuse_events();
     free_on(flow, &dying);
-    (void)order_submit(flow);
+    if (refused) /* no library makes it an operation then */
+        (void)cu.fail_clear();
+    else
+        (void)order_submit(flow);
     COUNT(dense_stream_frees);
     return true;
 }
@@ -538,7 +580,8 @@ static void memory_must_be_there(int device, uint64_t bytes, bool on_stream)
 
 void memory_end(struct hand *me)
 {
-    uint64_t most = dense.memory - dense.memory / 16 - 40 * MIB;
+    uint64_t most = dense.memory - 2 * MIB;
+    size_t available, total;
     CUmemoryPool pool;
 
     (void)me;
@@ -561,6 +604,9 @@ void memory_end(struct hand *me)
             DO(cuDeviceGetDefaultMemPool(&pool, dense.homes[i].device));
             DO(cuMemPoolTrimTo(pool, 0));
         }
+        DO(cuMemGetInfo_v2(&available, &total));
+        if (available < most - 14 * MIB) /* no answer is finer than storage is asked for in */
+            dense_wrong("what cuMemGetInfo says is free, at the end", available, most);
         memory_must_be_there(dense.homes[i].device, most, dense_chance(50));
         COUNT(dense_ends);
     }

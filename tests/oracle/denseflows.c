@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/oracle/dense.h"
 
+#include <stdio.h>
+
 enum {
-    FLAG = DENSE_CHECKS
-}; /* the host's flag, behind the words of the checks */
+    FLAG = DENSE_WORDS
+}; /* the host's flag, behind the words */
 
 /* ---- which ---------------------------------------------------------------------------------- */
 
@@ -99,17 +101,18 @@ static bool has_own(const struct hand *me, int home)
 
 bool act_flow_open(struct hand *me)
 {
-    int home = dense_pick(DENSE_HOMES);
+    int home = dense.sparse ? 0 : dense_pick(DENSE_HOMES);
     int open = 0;
 
     for (int i = 0; i < DENSE_FLOWS; i++)
         open += dense.flows[i].state == FLOW_OPEN;
-    if (!dense_home_is_usable(home) || open > 24)
+    if (!dense_home_is_usable(home) || open > 24 || (dense.sparse && dense_chance(85)))
         return false;
-    if (dense_chance(40) && !has_own(me, home))
+    if (!dense.sparse && dense_chance(40) && !has_own(me, home))
         return flow_open(home, LANE_THREAD, me->number) != NULL;
     COUNT(dense_streams);
-    return flow_open(home, dense_chance(65) ? LANE_BLOCKING : LANE_NONBLOCKING, -1) != NULL;
+    return flow_open(home, dense.sparse || dense_chance(65) ? LANE_BLOCKING : LANE_NONBLOCKING, -1)
+            != NULL;
 }
 
 static void flow_close(struct hand *me, struct flow *flow)
@@ -141,26 +144,84 @@ bool act_flow_close(struct hand *me)
     return true;
 }
 
-/* More streams than a number of 16 bits has room for, each with a block; rare, for it takes a second. */
-bool act_churn(struct hand *me)
+/* ---- streams that have gone ----------------------------------------------------------------- */
+
+/* Pages of the program that are in memory. */
+static long resident(void)
 {
-    int count = dense.away < 0 && dense_chance(2) ? 66000 : 40;
+    FILE *file = fopen("/proc/self/statm", "r");
+    long size = 0, pages = 0;
+
+    if (!file || fscanf(file, "%ld %ld", &size, &pages) != 2)
+        pages = 0;
+    if (file)
+        (void)fclose(file);
+    return pages;
+}
+
+/* Each has a block of its own, and nobody needs that again. */
+static void come_and_go(int count)
+{
     CUdeviceptr ptr;
     CUstream stream;
 
-    if (dense.stall.n || dense.small || !flow_is_safe(me) || graph_films()
-            || !dense_home_is_usable(0))
+    for (int i = 1; i <= count; i++) {
+        DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        DO(cuMemAllocAsync(&ptr, 512, stream));
+        DO(cuMemsetD32Async(ptr, 1, 128, stream));
+        DO(cuMemFreeAsync(ptr, stream));
+        DO(cuStreamDestroy_v2(stream));
+        if (i % 64 == 0)
+            DO(cuCtxSynchronize());
+    }
+}
+
+/* More streams than a number of 16 bits has room for, each with a block; rare, for it takes seconds. */
+bool act_churn(struct hand *me)
+{
+    if (dense.stall.n || dense.small || !flow_is_safe(me) || graph_films() || dense.homes[0].films)
         return false;
     dense_home_enter(0);
-    for (int i = 0; i < count; i++) {
-        DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        DO(cuMemAllocAsync(&ptr, 4096, stream));
-        DO(cuMemFreeAsync(ptr, stream));
-        if (count > 1000)
-            DO(cuStreamSynchronize(stream)); /* or the device searches them all */
-        DO(cuStreamDestroy_v2(stream));
-    }
+    come_and_go(dense.away < 0 && dense_chance(1) ? 66000 : 40);
     COUNT(dense_churns);
+    return true;
+}
+
+/* Streams that have gone leave nothing on the host (R107). */
+bool act_streams_gone(struct hand *me)
+{
+    enum {
+        WARM = 512,
+        MORE = 1024,
+        PAGES = 512, /* two megabytes */
+    };
+    cuuint64_t keep = UINT64_MAX, none = 0;
+    uint64_t bytes = 256 * (uint64_t)1 << 20;
+    struct dense_clock all = order_of_home(0);
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+    long before;
+
+    if (dense.stall.n || dense.away >= 0 || dense.small || !flow_is_safe(me) || graph_films()
+            || dense.homes[0].films || !memory_fits(0, bytes))
+        return false;
+    dense_home_enter(0);
+    DO(cuDeviceGetDefaultMemPool(&pool, 0));
+    DO(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    DO(cuMemAllocAsync(&ptr, bytes, CU_STREAM_LEGACY));
+    DO(cuMemFreeAsync(ptr, CU_STREAM_LEGACY));
+    DO(cuCtxSynchronize());
+    come_and_go(WARM);
+    before = resident();
+    come_and_go(MORE);
+    if (resident() > before + PAGES)
+        dense_wrong("pages of the host that streams leave behind", (uint64_t)resident(),
+                (uint64_t)before);
+    DO(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none));
+    DO(cuCtxSynchronize());
+    order_host_waited(&all);
+    limbo_synchronised();
+    COUNT(dense_gone);
     return true;
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define MIB ((uint64_t)1 << 20)
+
 enum {
     CROWD_BIT = 31, /* of the captures of a crowd, beside a bit for each graph */
 };
@@ -50,6 +52,7 @@ void graph_drop(int index)
             dense.blocks[i].done |= dense.blocks[i].anchored;
         }
     limbo_without_graph(index);
+    dense.checks[DENSE_CHECKS + index].on = false;
     *graph = (struct dense_graph){0};
     dense_say("graph %d destroyed", index);
 }
@@ -203,7 +206,8 @@ static void capture_fill(struct flow *flow, const struct dense_block *block, uin
 }
 
 /* Memory of the graph's own, written and copied to the block. */
-static void capture_memory(struct flow *flow, const struct dense_block *block, uint32_t value)
+static void capture_memory(struct dense_graph *graph, struct flow *flow,
+        const struct dense_block *block, uint32_t value)
 {
     CUstream handle = flow->handle ? flow->handle : CU_STREAM_PER_THREAD;
     uint64_t pitch = block->bytes / 8 & ~(uint64_t)511;
@@ -221,6 +225,7 @@ static void capture_memory(struct flow *flow, const struct dense_block *block, u
     DO(cuMemcpyDtoDAsync_v2(block->ptr, ptr, block->bytes, handle));
     cu.dies(ptr, handle);
     DO(cuMemFreeAsync(ptr, handle));
+    graph->memory += (block->bytes + MIB * 2 - 1) & ~(MIB * 2 - 1);
     COUNT(memory_nodes);
 }
 
@@ -241,8 +246,9 @@ bool act_film_add(struct hand *me)
         if (film->to_own && dense.graphs[film->graph].nodes[i].block == block - dense.blocks)
             return false; /* nothing orders it behind the graph's own node */
     dense_home_enter(flow->home);
-    if (dense_chance(20) && block->bytes <= ((uint64_t)8 << 20) && !film->to_own)
-        capture_memory(flow, block, value);
+    if (dense_chance(20) && (block->bytes <= 8 * MIB || dense.small) && !film->to_own
+            && memory_fits(block->device, block->bytes))
+        capture_memory(&dense.graphs[film->graph], flow, block, value);
     else
         capture_fill(flow, block, value);
     graph_add(&dense.graphs[film->graph], block, value);
@@ -423,7 +429,7 @@ static void become_clone(struct dense_graph *graph, CUgraphNode node)
 }
 
 /* It becomes a node of another graph: as a copy, or moved there. */
-static void become_child(struct dense_graph *graph)
+static CUgraphNode become_child(struct dense_graph *graph)
 {
     CUgraphNodeParams params;
     CUgraph parent;
@@ -440,6 +446,20 @@ static void become_child(struct dense_graph *graph)
         DO(cuGraphDestroy(graph->graph));
     graph->graph = parent;
     COUNT(dense_children);
+    return node;
+}
+
+/* The only node inside of a child is set. */
+static void set_inner(struct dense_graph *graph, CUgraphNode child)
+{
+    CUgraphNode inner;
+    size_t count = 1;
+    CUgraph within;
+
+    DO(cuGraphChildGraphNodeGetGraph(child, &within));
+    DO(cuGraphGetNodes(within, &inner, &count));
+    set_other(graph, inner);
+    COUNT(dense_inner);
 }
 
 /* A node that copies between host words, until it is told to write a block. */
@@ -479,7 +499,8 @@ bool act_graph_make(struct hand *me)
     int home = dense_chance(80) ? 0 : dense_pick(DENSE_HOMES), index;
     struct dense_block *block;
     struct dense_graph *graph;
-    CUgraphNode node;
+    CUgraphNode node, child;
+    bool sets = false;
 
     (void)me;
     if (!dense_home_is_usable(home))
@@ -495,13 +516,17 @@ bool act_graph_make(struct hand *me)
         set_host_copy(graph, add_host_copy(graph), block);
     } else {
         node = add_set(graph, block);
+        sets = true;
         if (dense_chance(25))
             set_other(graph, node);
         if (dense_chance(30))
             become_clone(graph, node);
     }
-    if (dense_chance(30))
-        become_child(graph);
+    if (dense_chance(30)) {
+        child = become_child(graph);
+        if (sets && dense_chance(50))
+            set_inner(graph, child);
+    }
     dense_say("graph %d made", index);
     if (dense_chance(60))
         instantiate(index);
@@ -561,7 +586,7 @@ static void name_by_node(struct dense_graph *graph, struct dense_block *block)
         }
     }
     if (dense_chance(30))
-        become_child(graph);
+        (void)become_child(graph);
 }
 
 bool act_graph_anchored(struct hand *me)
@@ -592,6 +617,75 @@ bool act_graph_anchored(struct hand *me)
         graph->used = false;
     }
     (void)nvtxRangePop();
+    return true;
+}
+
+/* ---- a capture that nobody has seen begin --------------------------------------------------- */
+
+static void count_run(void *data)
+{
+    ++*(volatile uint32_t *)data;
+}
+
+/* It begins by an entry that no library knows. What it captures runs at each launch all the same. */
+bool act_graph_unseen(struct hand *me)
+{
+    struct dense_graph *graph;
+    CUstream stream;
+    int index;
+
+    if (!dense_home_is_usable(0) || !flow_is_safe(me) || dense.away >= 0)
+        return false;
+    index = graph_new(0);
+    if (index < 0)
+        return false;
+    graph = &dense.graphs[index];
+    graph->counts = true;
+    dense.pinned[DENSE_CHECKS + index] = 0;
+    dense_home_enter(0);
+    DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    world_must(cu.begin_unseen(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "a capture", __FILE__,
+            __LINE__);
+    DO(cuLaunchHostFunc(stream, count_run, &dense.pinned[DENSE_CHECKS + index]));
+    DO(cuStreamEndCapture(stream, &graph->graph));
+    DO(cuStreamDestroy_v2(stream));
+    instantiate(index);
+    COUNT(dense_unseen);
+    dense_say("graph %d counts its runs", index);
+    return true;
+}
+
+/* The graph's own memory comes at its launch, out of what the program has freed before (R81). */
+bool act_graph_room(struct hand *me)
+{
+    uint64_t bytes = dense.memory / 2;
+    struct dense_clock all = order_of_home(0);
+    CUgraphExec exec;
+    CUstream stream;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    if (!dense.small || !memory_is_calm() || !flow_is_safe(me) || !dense_home_is_usable(0)
+            || !memory_fits(0, bytes))
+        return false;
+    dense_home_enter(0);
+    DO(cuMemAlloc_v2(&ptr, bytes));
+    DO(cuMemFree_v2(ptr));
+    DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    DO(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    DO(cuMemAllocAsync(&ptr, bytes, stream));
+    DO(cuMemsetD32Async(ptr, 1, 1024, stream));
+    DO(cuMemFreeAsync(ptr, stream));
+    DO(cuStreamEndCapture(stream, &graph));
+    DO(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    DO(cuGraphLaunch(exec, stream));
+    DO(cuStreamSynchronize(stream));
+    DO(cuGraphExecDestroy(exec));
+    DO(cuGraphDestroy(graph));
+    DO(cuStreamDestroy_v2(stream));
+    if (dense.barrier)
+        order_host_waited(&all);
+    COUNT(dense_rooms);
     return true;
 }
 
@@ -631,20 +725,22 @@ bool act_graph_launch(struct hand *me)
         if (result == 0)
             (void)order_submit(flow);
         else if (result == CUDA_ERROR_OUT_OF_MEMORY)
-            memory_refused(0, 8 << 20, "cuGraphUpload");
+            memory_refused(dense.homes[graph->home].device, 2 * MIB, "cuGraphUpload");
         else
             world_must(result, "cuGraphUpload", __FILE__, __LINE__);
     }
     result = ptsz ? cu.cuGraphLaunch_ptsz(graph->exec, handle)
                   : cu.cuGraphLaunch(graph->exec, handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        memory_refused(0, 8 << 20, "cuGraphLaunch");
+        memory_refused(dense.homes[graph->home].device, 2 * MIB, "cuGraphLaunch");
         return true;
     }
     world_must(result, "cuGraphLaunch", __FILE__, __LINE__);
     graph->last = order_submit(flow);
     for (int i = 0; i < graph->nodes_count; i++)
         block_written(&dense.blocks[graph->nodes[i].block], graph->last, graph->nodes[i].value);
+    if (graph->counts)
+        check_expect(DENSE_CHECKS + index, ++graph->runs, graph->last, "runs of a host function");
     COUNT(dense_launches);
     dense_say("graph %d launched on %d", index, flow_index(flow));
     return true;

@@ -66,7 +66,7 @@ static void order_compare(int slot)
 void order_host_waited(const struct dense_clock *clock)
 {
     order_join(&dense.known, clock);
-    for (int i = 0; i < DENSE_CHECKS; i++)
+    for (int i = 0; i < DENSE_WORDS; i++)
         if (dense.checks[i].on && order_is_known(dense.checks[i].done))
             order_compare(i);
 }

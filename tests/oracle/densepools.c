@@ -69,11 +69,27 @@ static void crowd_end(void)
 }
 
 /* Many pools with a small block each that is freed with its work pending; they go at the next call. */
+static void crowd_begin(struct flow *flow, int count)
+{
+    CUstream handle = flow->handle;
+    CUdeviceptr ptr;
+
+    dense_home_enter(flow->home);
+    for (int i = 0; i < count; i++) {
+        dense.crowd_pools[dense.crowd_pools_count++] = pool_new();
+        if (cu.cuMemAllocFromPoolAsync(&ptr, 65536, dense.crowd_pools[i], handle))
+            continue;
+        DO(cuMemsetD32Async(ptr, 1, 16384, handle));
+        DO(cuMemFreeAsync(ptr, handle));
+        (void)order_submit(flow);
+    }
+    limbo_add(0, (uint64_t)count * 32 * MIB, (struct dense_at){flow_index(flow), flow->count}, 0);
+    dense_say("%d pools on stream %d", count, flow_index(flow));
+}
+
 bool act_pool_crowd(struct hand *me)
 {
     struct flow *flow = flow_pick(me, -1, 0);
-    CUdeviceptr ptr;
-    CUstream handle;
 
     if (dense.crowd_pools_count) {
         crowd_end();
@@ -82,19 +98,100 @@ bool act_pool_crowd(struct hand *me)
     /* some of these requests fail on a small device, each after its own short wait (R104) */
     if (!flow || !flow->handle || (dense.small && dense.stall.n))
         return false;
-    dense_home_enter(flow->home);
-    handle = flow->handle;
-    for (int i = 0; i < DENSE_CROWD; i++) {
-        dense.crowd_pools[dense.crowd_pools_count++] = pool_new();
-        if (cu.cuMemAllocFromPoolAsync(&ptr, 65536, dense.crowd_pools[i], handle))
-            continue;
-        DO(cuMemsetD32Async(ptr, 1, 16384, handle));
-        DO(cuMemFreeAsync(ptr, handle));
-        (void)order_submit(flow);
-    }
-    limbo_add(0, DENSE_CROWD * 32 * MIB, (struct dense_at){flow_index(flow), flow->count}, 0);
+    crowd_begin(flow, DENSE_CROWD);
     COUNT(dense_pool_crowds);
-    dense_say("%d pools on stream %d", DENSE_CROWD, flow_index(flow));
+    return true;
+}
+
+/* A stream waits for the host, and some pools wait for it; a request that no device could serve is refused at once (R104). */
+bool act_impossible(struct hand *me)
+{
+    struct flow *stalled = &dense.flows[dense.stall.flow];
+    struct flow *flow = flow_pick(me, -1, 0);
+    int count = 3 + dense_pick(4);
+    CUdeviceptr ptr;
+    CUresult result;
+
+    if (!dense.stall.n || !flow || !flow->handle || !stalled->handle || !flow_may(me, stalled)
+            || dense.homes[stalled->home].device != 0 || dense.crowd_pools_count
+            || !memory_fits(0, (uint64_t)count * 32 * MIB))
+        return false;
+    crowd_begin(stalled, count);
+    dense_home_enter(flow->home);
+    result = cu.cuMemAllocAsync(&ptr, dense.memory + 2 * MIB, flow->handle);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        dense_wrong("a request for more than there is", result, CUDA_ERROR_OUT_OF_MEMORY);
+    COUNT(dense_impossible);
+    return true;
+}
+
+/* What any of many pools has free goes before a request is refused (R81). */
+bool act_pool_room(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, 0, 0);
+    uint64_t bytes = dense.memory / 2;
+    struct dense_clock clock;
+    CUdeviceptr ptr;
+
+    if (!flow || !flow->handle || !memory_is_calm() || !dense.small || dense.crowd_pools_count
+            || !memory_fits(0, bytes))
+        return false;
+    dense_home_enter(0);
+    DO(cuMemAllocAsync(&ptr, bytes, flow->handle));
+    DO(cuMemFreeAsync(ptr, flow->handle));
+    crowd_begin(flow, DENSE_CROWD);
+    clock = flow->clock;
+    DO(cuStreamSynchronize(flow->handle));
+    order_host_waited(&clock);
+    limbo_synchronised();
+    DO(cuMemAllocFromPoolAsync(&ptr, bytes, dense.crowd_pools[DENSE_CROWD - 1], flow->handle));
+    DO(cuMemFreeAsync(ptr, flow->handle));
+    (void)order_submit(flow);
+    limbo_add(0, bytes, (struct dense_at){flow_index(flow), flow->count}, 0);
+    COUNT(dense_rooms);
+    return true;
+}
+
+static uint64_t held(int device)
+{
+    struct simcuda_stats stats = {.size = sizeof(stats)};
+
+    return cu.stats(&stats) == 0 ? stats.held[device] : 0;
+}
+
+/* A pool is destroyed with work pending on its only block. Once the program has waited the device holds nothing of it (R77). */
+bool act_pool_alone(struct hand *me)
+{
+    struct flow *flow = flow_pick(me, 0, 0);
+    uint64_t bytes = 64 * MIB, before, after;
+    bool early = dense_chance(50);
+    cuuint64_t keep = UINT64_MAX;
+    struct dense_clock clock;
+    CUmemoryPool pool;
+    CUdeviceptr ptr;
+
+    if (!flow || !flow->handle || !memory_is_calm() || !memory_fits(0, bytes))
+        return false;
+    dense_home_enter(0);
+    before = held(0);
+    pool = pool_new();
+    DO(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    DO(cuMemAllocFromPoolAsync(&ptr, bytes, pool, flow->handle));
+    DO(cuMemsetD32Async(ptr, 1, 16384, flow->handle));
+    if (early)
+        DO(cuMemFreeAsync(ptr, flow->handle));
+    DO(cuMemPoolDestroy(pool));
+    if (!early)
+        DO(cuMemFreeAsync(ptr, flow->handle));
+    (void)order_submit(flow);
+    clock = flow->clock;
+    DO(cuStreamSynchronize(flow->handle));
+    order_host_waited(&clock);
+    limbo_synchronised();
+    after = held(0);
+    if (after > before)
+        dense_wrong("what the device holds of a pool that is gone", after, before);
+    COUNT(dense_pools_alone);
     return true;
 }
 
@@ -142,6 +239,15 @@ bool act_peer(struct hand *me)
 
 /* ---- contexts end --------------------------------------------------------------------------- */
 
+void home_crowd(void)
+{
+    CUcontext context;
+
+    for (int i = 0; i < 260; i++)
+        DO(cuCtxCreate_v2(&context, 0, 0));
+    COUNT(dense_many_contexts);
+}
+
 /* Nobody else uses it, and nothing of it is waited for. */
 static bool home_may_end(int home)
 {
@@ -186,7 +292,7 @@ static void home_forget(int home)
         if (block->home == home)
             block->home = dense.homes[home].device ? home : 0;
     }
-    for (int i = 0; i < DENSE_CHECKS; i++)
+    for (int i = 0; i < DENSE_WORDS; i++)
         if (dense.checks[i].on && dense.flows[dense.checks[i].done.flow].home == home
                 && !order_is_known(dense.checks[i].done))
             dense.checks[i].on = false;

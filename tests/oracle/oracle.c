@@ -20,10 +20,16 @@
  */
 #include "tests/oracle/dense.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,6 +70,21 @@ static void *act(void *data)
     actor_close(actor);
     actor_leave(actor);
     return NULL;
+}
+
+/* A container may refuse it to the program, and so to every library in it. */
+static void refuse_readv(void)
+{
+    struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
 static void set_device(uint64_t seed)
@@ -208,6 +229,8 @@ static int child(uint64_t seed, struct seed_figures *figures)
         (void)signal(SIGALRM, patience_ends);
         (void)alarm(world.dense ? DENSE_PATIENCE : PATIENCE);
         set_device(seed);
+        if (world.uncaptured && seed % 2)
+            refuse_readv();
         world.seed = seed;
         run_seed(&mine);
         (void)!write(ends[1], &mine, sizeof(mine));

@@ -182,6 +182,14 @@ static void write(struct actor *actor)
         block_fill(actor, block, lane_for(actor, block));
 }
 
+static void write_by_address(struct actor *actor)
+{
+    struct block *block = actor_block(actor);
+
+    if (block)
+        block_fill_by_address(actor, block, actor_lane(actor, block->home->device));
+}
+
 static void copy(struct actor *actor)
 {
     struct block *from = actor_block(actor);
@@ -343,7 +351,9 @@ void actor_act(struct actor *actor)
     for (size_t i = 0; i < sizeof(acts) / sizeof(*acts); i++) {
         what -= acts[i].weight;
         if (what < 0) {
-            if (!world.uncaptured || acts[i].act != actor_capture)
+            if (world.uncaptured && acts[i].act == actor_capture)
+                write_by_address(actor); /* in its place */
+            else
                 acts[i].act(actor);
             return;
         }

@@ -238,6 +238,28 @@ void block_fill(struct actor *actor, struct block *block, struct lane *lane)
     block_after_write(actor, block, lane);
 }
 
+void block_fill_by_address(struct actor *actor, struct block *block, struct lane *lane)
+{
+    uint64_t address = block->ptr;
+    CUdeviceptr table;
+
+    home_current(lane->home);
+    if (cu.cuMemAlloc_v2(&table, 512))
+        return;
+    cu.born(table, 512, SIMCUDA_NO_STREAM);
+    DO(cuMemcpyHtoDAsync_v2(table, &address, sizeof(address), lane->handle));
+    DO(cuStreamSynchronize(lane->handle));
+    block->value = 0;
+    block->sum = 0;
+    block_before_write(block, lane);
+    launch(lane, lane->home->fill_at, table, block->bytes, 0);
+    block_after_write(actor, block, lane);
+    DO(cuStreamSynchronize(lane->handle));
+    cu.dies(table, SIMCUDA_NO_STREAM);
+    DO(cuMemFree_v2(table));
+    actor->figures.fills_by_address++;
+}
+
 uint64_t block_sum(struct actor *actor, struct block *block)
 {
     if (block->sum == 0) {

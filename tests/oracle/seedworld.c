@@ -44,6 +44,7 @@ bool world_find_driver(void)
     ok &= find(library, "simcuda_fail_next", &cu.fail_next);
     ok &= find(library, "simcuda_fail_clear", &cu.fail_clear);
     ok &= find(library, "simcuda_park_next", &cu.park_next);
+    ok &= find(library, "simcuda_begin_unseen", &cu.begin_unseen);
     ok &= find(library, "simcuda_wait_parked", &cu.wait_parked);
     ok &= find(library, "simcuda_unpark", &cu.unpark);
     return ok;
@@ -105,6 +106,8 @@ bool actor_chance(struct actor *actor, int percent)
 static const char module_text[] = ".version 6.0\n.target sm_70\n.address_size 64\n"
                                   ".visible .entry kedge_fill(.param .u64 a, .param .u64 b, "
                                   ".param .u32 c)\n{\n    ret;\n}\n"
+                                  ".visible .entry kedge_fill_at(.param .u64 a, .param .u64 b)\n"
+                                  "{\n    ret;\n}\n"
                                   ".visible .entry kedge_sum(.param .u64 a, .param .u64 b, "
                                   ".param .u64 c)\n{\n    ret;\n}\n";
 
@@ -148,6 +151,7 @@ static void furnish(struct actor *actor, struct home *home)
     DO(cuModuleLoadData(&module, module_text));
     DO(cuModuleGetFunction(&home->fill, module, "kedge_fill"));
     DO(cuModuleGetFunction(&home->sum, module, "kedge_sum"));
+    DO(cuModuleGetFunction(&home->fill_at, module, "kedge_fill_at"));
     memset(home->expected, 0, sizeof(home->expected));
     result = alloc_slots(actor, home);
     if (actor)

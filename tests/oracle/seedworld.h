@@ -49,7 +49,8 @@
     X(cuStreamWaitValue32_v2_ptsz) X(cuLaunchHostFunc_ptsz) X(cuStreamAddCallback_ptsz)            \
     X(cuEventRecord_ptsz) X(cuEventRecordWithFlags) X(cuEventRecordWithFlags_ptsz)                 \
     X(cuMemAllocFromPoolAsync_ptsz) X(cuMemsetD32Async_ptsz) X(cuMemsetD2D32Async)                 \
-    X(cuMemsetD2D32Async_ptsz) X(cuMemcpyDtoHAsync_v2_ptsz)
+    X(cuMemsetD2D32Async_ptsz) X(cuMemcpyDtoHAsync_v2_ptsz)                                        \
+    X(cuGraphChildGraphNodeGetGraph) X(cuGraphGetNodes) X(cuMemcpyHtoDAsync_v2)
 /* clang-format on */
 
 struct seed_driver {
@@ -65,6 +66,7 @@ struct seed_driver {
     __typeof__(&simcuda_park_next) park_next;
     __typeof__(&simcuda_wait_parked) wait_parked;
     __typeof__(&simcuda_unpark) unpark;
+    __typeof__(&simcuda_begin_unseen) begin_unseen;
 };
 
 extern struct seed_driver cu;
@@ -119,6 +121,7 @@ enum {
     X(contexts_without_sums) \
     X(anchors) \
     X(data_checks) \
+    X(fills_by_address) \
     X(turns) \
     X(free_running) \
     X(dense_seeds) \
@@ -147,6 +150,15 @@ enum {
     X(dense_peers) \
     X(dense_orphans) \
     X(dense_pool_crowds) \
+    X(dense_pools_alone) \
+    X(dense_rooms) \
+    X(dense_impossible) \
+    X(dense_gone) \
+    X(dense_refused) \
+    X(dense_unseen) \
+    X(dense_inner) \
+    X(dense_sparse) \
+    X(dense_many_contexts) \
     X(dense_ends)
 /* clang-format on */
 
@@ -183,7 +195,7 @@ struct home {
     int device;
     bool primary, shared;
     unsigned life;
-    CUfunction fill, sum;
+    CUfunction fill, sum, fill_at;
     atomic_int captures; /* running now: no waiting for the whole context */
     CUdeviceptr slots;   /* 8 bytes each, zero at first; 0: no sums, the device was full */
     uint64_t expected[SEED_SLOTS];
@@ -374,6 +386,8 @@ void block_fill(struct actor *actor, struct block *block, struct lane *lane);
 uint64_t block_sum(struct actor *actor, struct block *block);
 void block_check(struct actor *actor, struct block *block, struct lane *lane);
 void block_copy_check(struct actor *actor, struct block *block, struct lane *lane);
+/* Filled with 0 by a kernel that finds the address in device memory. */
+void block_fill_by_address(struct actor *actor, struct block *block, struct lane *lane);
 void block_copy(struct actor *actor, struct block *from, struct block *to, struct lane *lane);
 /* Frees it in one of the ways that are legal for it. */
 void block_free(struct actor *actor, struct block *block);

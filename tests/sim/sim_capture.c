@@ -371,6 +371,11 @@ SIM_STREAM_CALL(cuStreamBeginCaptureToGraph, SIM_NEED_CONTEXT,
 SIM_STREAM_CALL(cuStreamEndCapture, SIM_NEED_CONTEXT, (CUstream handle, CUgraph *ret_graph),
         end(stream, ret_graph))
 
+CUresult simcuda_begin_unseen(CUstream stream, CUstreamCaptureMode mode)
+{
+    return cuStreamBeginCapture_v2(stream, mode);
+}
+
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     struct sim_call call;

@@ -135,6 +135,9 @@ void simcuda_park_next(const char *call, const char *until);
 /* Waits until that many threads stand still. False: they did not come within two seconds. */
 bool simcuda_wait_parked(unsigned count);
 
+/* A capture begins by an entry that no library above knows, as a later driver may have one. */
+CUresult simcuda_begin_unseen(CUstream stream, CUstreamCaptureMode mode);
+
 /* All that stand still go on. */
 void simcuda_unpark(void);
 
