@@ -210,6 +210,51 @@ TEST(r80_a_question_that_fails_means_captured)
     ask_in_vain("cuStreamGetCaptureInfo:2+:402,cuStreamIsCapturing:1:999");
 }
 
+/*
+ * A stream waits, in a capture, for an event that a launch records: the edge to what it does next has a port, which the
+ * older question does not tell (cuStreamGetCaptureInfo: CUDA_ERROR_LOSSY_QUERY).
+ */
+TEST(r80_what_is_captured_behind_a_port_of_a_kernel_is_not_released)
+{
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1, 0, NULL, &attribute, 1};
+    CUstreamCaptureStatus status;
+    const CUgraphNode *nodes;
+    CUdeviceptr ptr, out;
+    uint64_t bytes = 64;
+    void *args[] = {&out, &out, &bytes};
+    CUfunction sum;
+    CUstream other;
+    CUevent event;
+    CUgraph graph;
+    cuuint64_t id;
+    size_t count;
+
+    start("port", "trap");
+    sum = client_sum_kernel();
+    out = kit_alloc(512);
+    CU_OK(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CU_OK(KIT_CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    attribute.value.programmaticEvent.event = event;
+    config.hStream = stream;
+    KEDGE_PUSH("PHASE_0");
+    ptr = kit_alloc(KIT_BYTES);
+    begin_capture();
+    CU_OK(KIT_CU(cuLaunchKernelEx)(&config, sum, args, NULL));
+    CU_OK(KIT_CU(cuStreamWaitEvent)(other, event, 0));
+    CHECK_EQ(KIT_CU(cuStreamGetCaptureInfo_v2)(other, &status, &id, &graph, &nodes, &count),
+            CUDA_ERROR_LOSSY_QUERY);
+    CU_OK(cu->cuMemsetD8Async(ptr, 7, 10, other));
+    CU_OK(KIT_CU(cuEventRecord)(event, other));
+    CU_OK(KIT_CU(cuStreamWaitEvent)(stream, event, 0));
+    graph = end_capture();
+    KEDGE_POP();
+    must_be_kept(ptr);
+    CU_OK(KIT_CU(cuGraphDestroy)(graph));
+    must_be_freed(ptr);
+    kit_clean_up();
+}
+
 /* Other streams than the captured one pin nothing, and nothing is pinned when nothing is captured. */
 TEST(r80_only_the_captured_stream_pins)
 {

@@ -2,8 +2,9 @@
 #include "tests/sim/sim_capture.h"
 
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_edges.h"
 #include "tests/sim/sim_event.h"
-#include "tests/sim/sim_graph.h"
+#include "tests/sim/sim_graph_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,25 +127,55 @@ int sim_capture_synchronize_context(struct CUctx_st *ctx)
 static void frontier_clear(struct CUstream_st *stream)
 {
     free(stream->frontier);
+    free(stream->frontier_edges);
     stream->frontier = NULL;
+    stream->frontier_edges = NULL;
     stream->frontier_count = 0;
 }
 
-static void frontier_add(struct CUstream_st *stream, CUgraphNode node)
+/* By two different edges to the same node it is the plain one, which says more. NULL: a plain one. */
+static void frontier_add(struct CUstream_st *stream, CUgraphNode node, const CUgraphEdgeData *edge)
 {
-    for (unsigned i = 0; i < stream->frontier_count; i++)
-        if (stream->frontier[i] == node)
-            return;
-    stream->frontier =
-            sim_grow(stream->frontier, (stream->frontier_count + 1) * sizeof(CUgraphNode));
-    stream->frontier[stream->frontier_count++] = node;
+    const CUgraphEdgeData plain = {0};
+    unsigned at = 0;
+
+    while (at < stream->frontier_count && stream->frontier[at] != node)
+        at++;
+    if (at < stream->frontier_count) {
+        if (!edge || memcmp(&stream->frontier_edges[at], edge, sizeof(*edge)) != 0)
+            stream->frontier_edges[at] = plain;
+        return;
+    }
+    stream->frontier = sim_grow(stream->frontier, (at + 1) * sizeof(CUgraphNode));
+    stream->frontier_edges = sim_grow(stream->frontier_edges, (at + 1) * sizeof(CUgraphEdgeData));
+    stream->frontier[at] = node;
+    stream->frontier_edges[at] = edge ? *edge : plain;
+    stream->frontier_count++;
 }
 
 int sim_capture_add_node(struct CUstream_st *stream, CUgraphNode node)
 {
+    sim_graph_node_edges(node, stream->frontier_edges);
     frontier_clear(stream);
-    frontier_add(stream, node);
+    frontier_add(stream, node, NULL);
     return 0;
+}
+
+void sim_capture_begin_early(struct CUstream_st *stream)
+{
+    const CUgraphEdgeData early = {
+            .from_port = SIM_EDGE_PORT_PROGRAMMATIC, .type = SIM_EDGE_TYPE_PROGRAMMATIC};
+
+    for (unsigned i = 0; stream->capture && i < stream->frontier_count; i++)
+        if (sim_edges_check(stream->frontier[i], NULL, &early) == 0
+                && sim_edges_are_plain(&stream->frontier_edges[i], 1))
+            stream->frontier_edges[i] = early;
+}
+
+void sim_capture_event_is_early(struct CUevent_st *event, CUgraphEdgeData edge)
+{
+    for (unsigned i = 0; event->capture && i < event->frontier_count; i++)
+        event->frontier_edges[i] = edge;
 }
 
 CUgraph sim_capture_graph(const struct CUstream_st *stream)
@@ -196,6 +227,9 @@ int sim_capture_record_event(struct CUstream_st *stream, struct CUevent_st *even
     if (stream->frontier_count) {
         event->frontier = sim_new(stream->frontier_count * sizeof(CUgraphNode));
         memcpy(event->frontier, stream->frontier, stream->frontier_count * sizeof(CUgraphNode));
+        event->frontier_edges = sim_new(stream->frontier_count * sizeof(CUgraphEdgeData));
+        memcpy(event->frontier_edges, stream->frontier_edges,
+                stream->frontier_count * sizeof(CUgraphEdgeData));
     }
     return 0;
 }
@@ -227,14 +261,39 @@ int sim_capture_wait_event(struct CUstream_st *stream, struct CUevent_st *event)
     sim_stats.stream_waits++;
     stream->capture = capture;
     for (unsigned i = 0; i < event->frontier_count; i++)
-        frontier_add(stream, event->frontier[i]);
+        frontier_add(stream, event->frontier[i], &event->frontier_edges[i]);
     return 0;
 }
 
 /* ---- begin and end ---- */
 
-static int begin(struct CUstream_st *stream, CUgraph graph, const CUgraphNode *deps, size_t count,
-        CUstreamCaptureMode mode)
+/* Nodes that a stream's next one comes behind, as a call names them. */
+struct deps {
+    const CUgraphNode *node;
+    const CUgraphEdgeData *edge; /* NULL: plain ones */
+    size_t count;
+};
+
+static int deps_check(const struct deps *deps)
+{
+    int r = deps->count && !deps->node ? CUDA_ERROR_INVALID_VALUE : 0;
+
+    for (size_t i = 0; r == 0 && i < deps->count; i++) {
+        if (!sim_handle_is(deps->node[i], SIM_KIND_NODE))
+            return CUDA_ERROR_INVALID_VALUE;
+        r = sim_edges_check(deps->node[i], NULL, deps->edge ? &deps->edge[i] : NULL);
+    }
+    return r;
+}
+
+static void deps_take(struct CUstream_st *stream, const struct deps *deps)
+{
+    for (size_t i = 0; i < deps->count; i++)
+        frontier_add(stream, deps->node[i], deps->edge ? &deps->edge[i] : NULL);
+}
+
+static int begin(
+        struct CUstream_st *stream, CUgraph graph, struct deps deps, CUstreamCaptureMode mode)
 {
     struct sim_capture *capture;
 
@@ -256,21 +315,17 @@ static int begin(struct CUstream_st *stream, CUgraph graph, const CUgraphNode *d
             .next = captures};
     captures = capture;
     stream->capture = capture;
-    for (size_t i = 0; i < count; i++)
-        frontier_add(stream, deps[i]);
+    deps_take(stream, &deps);
     sim_stats.captures++;
     return 0;
 }
 
-static int begin_to_graph(struct CUstream_st *stream, CUgraph graph, const CUgraphNode *deps,
-        size_t count, CUstreamCaptureMode mode)
+static int begin_to_graph(
+        struct CUstream_st *stream, CUgraph graph, struct deps deps, CUstreamCaptureMode mode)
 {
-    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || (count && !deps))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++)
-        if (!sim_handle_is(deps[i], SIM_KIND_NODE))
-            return CUDA_ERROR_INVALID_VALUE;
-    return begin(stream, graph, deps, count, mode);
+    int r = sim_handle_is(graph, SIM_KIND_GRAPH) ? deps_check(&deps) : CUDA_ERROR_INVALID_VALUE;
+
+    return r ? r : begin(stream, graph, deps, mode);
 }
 
 /* Takes the capture away from its streams and from the list; frees the graph unless it is kept. */
@@ -361,13 +416,13 @@ void sim_capture_end_context(struct CUctx_st *ctx)
 }
 
 SIM_STREAM_CALL(cuStreamBeginCapture, SIM_NEED_CONTEXT, (CUstream handle),
-        begin(stream, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL))
+        begin(stream, NULL, (struct deps){0}, CU_STREAM_CAPTURE_MODE_GLOBAL))
 SIM_STREAM_CALL(cuStreamBeginCapture_v2, SIM_NEED_CONTEXT,
-        (CUstream handle, CUstreamCaptureMode mode), begin(stream, NULL, NULL, 0, mode))
+        (CUstream handle, CUstreamCaptureMode mode), begin(stream, NULL, (struct deps){0}, mode))
 SIM_STREAM_CALL(cuStreamBeginCaptureToGraph, SIM_NEED_CONTEXT,
         (CUstream handle, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
                 size_t count, CUstreamCaptureMode mode),
-        ((void)edges, begin_to_graph(stream, graph, deps, count, mode)))
+        begin_to_graph(stream, graph, (struct deps){deps, edges, count}, mode))
 SIM_STREAM_CALL(cuStreamEndCapture, SIM_NEED_CONTEXT, (CUstream handle, CUgraph *ret_graph),
         end(stream, ret_graph))
 
@@ -412,19 +467,27 @@ static int legacy_is_unusable(const struct CUstream_st *stream)
     return 0;
 }
 
+static bool is_active(const struct sim_capture *capture)
+{
+    return capture && !capture->invalidated;
+}
+
 static int ask(struct CUstream_st *stream, struct info info)
 {
     const struct sim_capture *capture = stream->capture;
     int r = legacy_is_unusable(stream);
 
-    if (!info.status)
+    if (!info.status || (info.edges && !info.deps))
         return CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && info.deps && !info.edges && is_active(capture)
+            && !sim_edges_are_plain(stream->frontier_edges, stream->frontier_count))
+        r = CUDA_ERROR_LOSSY_QUERY;
     if (r)
         return r;
     *info.status = !capture        ? CU_STREAM_CAPTURE_STATUS_NONE
             : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    if (!capture || capture->invalidated)
+    if (!is_active(capture))
         return 0;
     if (info.id)
         *info.id = capture->id;
@@ -433,7 +496,7 @@ static int ask(struct CUstream_st *stream, struct info info)
     if (info.deps)
         *info.deps = stream->frontier;
     if (info.edges)
-        *info.edges = NULL;
+        *info.edges = stream->frontier_edges;
     if (info.count)
         *info.count = stream->frontier_count;
     return 0;
@@ -454,28 +517,28 @@ SIM_STREAM_CALL(cuStreamGetCaptureInfo_v3, SIM_NEED_CONTEXT,
                 const CUgraphNode **ret_deps, const CUgraphEdgeData **ret_edges, size_t *ret_count),
         ask(stream, (struct info){ret_status, ret_id, ret_graph, ret_deps, ret_edges, ret_count}))
 
-static int update(struct CUstream_st *stream, CUgraphNode *deps, size_t count, unsigned flags)
+static int update(struct CUstream_st *stream, struct deps deps, unsigned flags)
 {
+    int r;
+
     if (!stream->capture)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (sim_capture_status(stream))
-        return sim_capture_status(stream);
-    if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !deps))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++)
-        if (!sim_handle_is(deps[i], SIM_KIND_NODE))
-            return CUDA_ERROR_INVALID_VALUE;
+    r = sim_capture_status(stream);
+    if (r == 0)
+        r = flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES ? CUDA_ERROR_INVALID_VALUE
+                                                       : deps_check(&deps);
+    if (r)
+        return r;
     if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         frontier_clear(stream);
-    for (size_t i = 0; i < count; i++)
-        frontier_add(stream, deps[i]);
+    deps_take(stream, &deps);
     return 0;
 }
 
 SIM_STREAM_CALL(cuStreamUpdateCaptureDependencies, SIM_NEED_CONTEXT,
         (CUstream handle, CUgraphNode *deps, size_t count, unsigned int flags),
-        update(stream, deps, count, flags))
+        update(stream, (struct deps){deps, NULL, count}, flags))
 SIM_STREAM_CALL(cuStreamUpdateCaptureDependencies_v2, SIM_NEED_CONTEXT,
         (CUstream handle, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
                 unsigned int flags),
-        ((void)edges, update(stream, deps, count, flags)))
+        update(stream, (struct deps){deps, edges, count}, flags))

@@ -50,6 +50,12 @@ int sim_capture_status(const struct CUstream_st *stream);
 int sim_capture_add_event(
         struct CUstream_st *stream, CUgraphNodeType type, struct CUevent_st *event);
 
+/* The next operation may begin before the kernels that it comes behind are done (programmatic launch). */
+void sim_capture_begin_early(struct CUstream_st *stream);
+
+/* The event was recorded by a launch: it stands for a port of the kernel. */
+void sim_capture_event_is_early(struct CUevent_st *event, CUgraphEdgeData edge);
+
 int sim_capture_record_event(struct CUstream_st *stream, struct CUevent_st *event);
 int sim_capture_wait_event(struct CUstream_st *stream, struct CUevent_st *event);
 

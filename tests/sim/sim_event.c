@@ -17,7 +17,9 @@ static void forget_record(struct CUevent_st *event)
     sim_clock_clear(&event->points);
     sim_clock_clear(&event->known);
     free(event->frontier);
+    free(event->frontier_edges);
     event->frontier = NULL;
+    event->frontier_edges = NULL;
     event->frontier_count = 0;
     event->capture = 0;
     event->time_ns = 0;

@@ -26,6 +26,7 @@ struct CUevent_st {
     uint64_t time_ns;        /* when it was done; 0: not yet */
     uint64_t capture;        /* id of the capture that it was recorded in, 0: none */
     struct CUgraphNode_st **frontier;
+    CUgraphEdgeData *frontier_edges;
     unsigned frontier_count;
     struct sim_ipc_event *shared; /* with other processes (sim_ipc.h), NULL: with none */
     int shared_fd;

@@ -2,6 +2,7 @@
 #include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_copy.h"
+#include "tests/sim/sim_edges.h"
 #include "tests/sim/sim_graph_parts.h"
 #include "tests/sim/sim_graphmem.h"
 #include "tests/sim/sim_launch.h"
@@ -43,6 +44,7 @@ static void node_free(CUgraphNode node)
     sim_handle_remove(node);
     free(node->shown);
     free(node->deps);
+    free(node->edges);
     free(node);
 }
 
@@ -67,12 +69,19 @@ CUgraphNode sim_graph_node_add(
     if (count) {
         node->deps = sim_new(count * sizeof(CUgraphNode));
         memcpy(node->deps, deps, count * sizeof(CUgraphNode));
+        node->edges = sim_new(count * sizeof(CUgraphEdgeData));
         node->deps_count = count;
     }
     graph->nodes = sim_grow(graph->nodes, (graph->count + 1) * sizeof(CUgraphNode));
     graph->nodes[graph->count++] = node;
     sim_handle_add(node, SIM_KIND_NODE);
     return node;
+}
+
+void sim_graph_node_edges(CUgraphNode node, const CUgraphEdgeData *edges)
+{
+    for (size_t i = 0; edges && i < node->deps_count; i++)
+        node->edges[i] = sim_edges_towards(node->type, edges[i]);
 }
 
 static CUgraphNodeType type_of(const struct sim_op *op)
@@ -189,13 +198,16 @@ bool sim_graph_sort(CUgraph graph, CUgraphNode **ret_nodes)
 
 /* ---- copies ---- */
 
-/* Such a graph is not copied, and nothing is taken out of it. */
+/* Such a graph is not copied, and nothing is taken out of it. A child graph that was moved may have memory, too. */
 static bool has_memory(CUgraph graph)
 {
-    for (unsigned i = 0; i < graph->count; i++)
-        if (graph->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
-                || graph->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    for (unsigned i = 0; i < graph->count; i++) {
+        const struct CUgraphNode_st *node = graph->nodes[i];
+
+        if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE
+                || (node->child && has_memory(node->child)))
             return true;
+    }
     return false;
 }
 
@@ -212,6 +224,7 @@ CUgraph sim_graph_copy(CUgraph graph)
         CUgraphNode node = graph->nodes[i];
         CUgraphNode made = sim_graph_node_add(copy, node->type, node->deps, node->deps_count);
         node->index = i;
+        sim_graph_node_edges(made, node->edges);
         made->original = node->id;
         made->event = node->event;
         made->op = node->op ? sim_op_clone(node->op) : NULL;
@@ -294,6 +307,7 @@ static bool remove_dep(CUgraphNode node, CUgraphNode dep)
     for (size_t i = 0; i < node->deps_count; i++)
         if (node->deps[i] == dep) {
             node->deps[i] = node->deps[--node->deps_count];
+            node->edges[i] = node->edges[node->deps_count];
             return true;
         }
     return false;
@@ -333,111 +347,108 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 
 /* ---- edges ---- */
 
-static bool has_dep(CUgraphNode node, CUgraphNode dep)
+/* The data of the edge between the two; NULL: there is none. */
+static const CUgraphEdgeData *edge_between(CUgraphNode from, CUgraphNode to)
 {
-    for (size_t i = 0; i < node->deps_count; i++)
-        if (node->deps[i] == dep)
-            return true;
-    return false;
+    for (size_t i = 0; i < to->deps_count; i++)
+        if (to->deps[i] == from)
+            return &to->edges[i];
+    return NULL;
 }
 
-/* Whether all edges exist (`wanted`), or none of them does. */
-static int check_edges(
-        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool wanted)
+/* Edges that a call names. */
+struct edges {
+    const CUgraphNode *from, *to;
+    const CUgraphEdgeData *data; /* NULL: all are plain */
+    size_t count;
+};
+
+static CUgraphEdgeData data_of(const struct edges *edges, size_t i)
 {
-    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || (count && (!from || !to)))
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; i++)
-        if (!sim_handle_is(from[i], SIM_KIND_NODE) || !sim_handle_is(to[i], SIM_KIND_NODE)
-                || from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i]
-                || has_dep(to[i], from[i]) != wanted)
+    return edges->data ? edges->data[i] : (CUgraphEdgeData){0};
+}
+
+static int check_ends(CUgraph graph, CUgraphNode from, CUgraphNode to)
+{
+    return sim_handle_is(from, SIM_KIND_NODE) && sim_handle_is(to, SIM_KIND_NODE)
+                    && from->graph == graph && to->graph == graph && from != to
+            ? 0
+            : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Whether all edges exist with their data (`wanted`), or none of them does. */
+static int check_edges(CUgraph graph, const struct edges *edges, bool wanted)
+{
+    int r = sim_handle_is(graph, SIM_KIND_GRAPH) && (!edges->count || (edges->from && edges->to))
+            ? 0
+            : CUDA_ERROR_INVALID_VALUE;
+
+    for (size_t i = 0; r == 0 && i < edges->count; i++) {
+        CUgraphNode from = edges->from[i], to = edges->to[i];
+        CUgraphEdgeData data = data_of(edges, i);
+        const CUgraphEdgeData *found;
+
+        r = check_ends(graph, from, to);
+        if (r)
+            return r;
+        found = edge_between(from, to);
+        if (wanted != (found != NULL) || (found && memcmp(found, &data, sizeof(data)) != 0))
             return CUDA_ERROR_INVALID_VALUE;
-    return 0;
-}
-
-static int add_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
-{
-    int r = check_edges(graph, from, to, count, false);
-
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        if (has_dep(to[i], from[i]))
-            return CUDA_ERROR_INVALID_VALUE; /* named twice */
-        to[i]->deps = sim_grow(to[i]->deps, (to[i]->deps_count + 1) * sizeof(CUgraphNode));
-        to[i]->deps[to[i]->deps_count++] = from[i];
+        r = wanted ? 0 : sim_edges_check(from, &to->type, &data);
     }
     return r;
 }
 
-static int remove_edges(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+static int add_edges(CUgraph graph, struct edges edges)
 {
-    int r = check_edges(graph, from, to, count, true);
+    int r = check_edges(graph, &edges, false);
 
-    if (r == 0 && count && has_memory(graph))
+    for (size_t i = 0; r == 0 && i < edges.count; i++) {
+        CUgraphNode to = edges.to[i];
+
+        if (edge_between(edges.from[i], to))
+            return CUDA_ERROR_INVALID_VALUE; /* named twice */
+        to->deps = sim_grow(to->deps, (to->deps_count + 1) * sizeof(*to->deps));
+        to->edges = sim_grow(to->edges, (to->deps_count + 1) * sizeof(*to->edges));
+        to->edges[to->deps_count] = data_of(&edges, i);
+        to->deps[to->deps_count++] = edges.from[i];
+    }
+    return r;
+}
+
+static int remove_edges(CUgraph graph, struct edges edges)
+{
+    int r = check_edges(graph, &edges, true);
+
+    if (r == 0 && edges.count && has_memory(graph))
         r = CUDA_ERROR_NOT_SUPPORTED;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        if (!remove_dep(to[i], from[i]))
+    for (size_t i = 0; r == 0 && i < edges.count; i++)
+        if (!remove_dep(edges.to[i], edges.from[i]))
             r = CUDA_ERROR_INVALID_VALUE;
     return r;
 }
 
-/* Edges with ports and programmatic launches mean more than an order. */
-static bool are_plain(const CUgraphEdgeData *edges, size_t count)
-{
-    static const CUgraphEdgeData plain = {0};
-
-    for (size_t i = 0; edges && i < count; i++)
-        if (memcmp(&edges[i], &plain, sizeof(plain)) != 0)
-            return false;
-    return true;
-}
-
-CUresult cuGraphAddDependencies(
-        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = add_edges(graph, from, to, count);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-        const CUgraphEdgeData *edges, size_t count)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && !are_plain(edges, count))
-        r = CUDA_ERROR_NOT_SUPPORTED;
-    if (r == 0)
-        r = add_edges(graph, from, to, count);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphRemoveDependencies(
-        CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0)
-        r = remove_edges(graph, from, to, count);
-    return sim_leave(&call, r);
-}
-
-CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-        const CUgraphEdgeData *edges, size_t count)
-{
-    struct sim_call call;
-    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
-
-    if (r == 0 && !are_plain(edges, count))
-        r = CUDA_ERROR_INVALID_VALUE; /* there is no such edge */
-    if (r == 0)
-        r = remove_edges(graph, from, to, count);
-    return sim_leave(&call, r);
-}
+#define EDGES_CALL(name, params, body)                     \
+    CUresult name params                                   \
+    {                                                      \
+        struct sim_call call;                              \
+        int r = sim_enter(&call, __func__, SIM_NEED_INIT); \
+        return sim_leave(&call, r ? r : (body));           \
+    }
+EDGES_CALL(cuGraphAddDependencies,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+        add_edges(graph, (struct edges){from, to, NULL, count}))
+EDGES_CALL(cuGraphAddDependencies_v2,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                const CUgraphEdgeData *edges, size_t count),
+        add_edges(graph, (struct edges){from, to, edges, count}))
+EDGES_CALL(cuGraphRemoveDependencies,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+        remove_edges(graph, (struct edges){from, to, NULL, count}))
+EDGES_CALL(cuGraphRemoveDependencies_v2,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                const CUgraphEdgeData *edges, size_t count),
+        remove_edges(graph, (struct edges){from, to, edges, count}))
 
 /* ---- questions ---- */
 
@@ -455,18 +466,23 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *ret_type)
 
 /*
  * An answer that is a list: the caller's arrays, which may not be there, and how much they hold.
- * Without an array only the number is asked for; a larger array is filled up with NULL.
+ * Without an array only the number is asked for; a larger array is filled up with NULL. Where edges are asked for
+ * without their data, these must be plain.
  */
 struct list {
     CUgraphNode *first, *second;
     CUgraphEdgeData *edges;
     size_t room, found;
+    bool is_lossy;
 };
 
-static void list_put(struct list *list, CUgraphNode first, CUgraphNode second)
+static void list_put(
+        struct list *list, CUgraphNode first, CUgraphNode second, const CUgraphEdgeData *edge)
 {
     size_t at = list->found++;
 
+    if (list->first && !list->edges && !sim_edges_are_plain(edge, 1))
+        list->is_lossy = true;
     if (at >= list->room)
         return;
     if (list->first)
@@ -474,11 +490,14 @@ static void list_put(struct list *list, CUgraphNode first, CUgraphNode second)
     if (list->second)
         list->second[at] = second;
     if (list->edges)
-        memset(&list->edges[at], 0, sizeof(list->edges[at]));
+        list->edges[at] = *edge;
 }
 
-static void list_end(const struct list *list, size_t *count)
+/* 0, or the code of a question that would leave something out. */
+static int list_end(const struct list *list, size_t *count)
 {
+    if (list->is_lossy)
+        return CUDA_ERROR_LOSSY_QUERY;
     for (size_t i = list->found; i < list->room; i++) {
         if (list->first)
             list->first[i] = NULL;
@@ -487,6 +506,7 @@ static void list_end(const struct list *list, size_t *count)
     }
     if ((!list->first && !list->second) || *count > list->found)
         *count = list->found;
+    return 0;
 }
 
 static int list_nodes(CUgraph graph, bool roots, CUgraphNode *ret_nodes, size_t *count)
@@ -498,36 +518,37 @@ static int list_nodes(CUgraph graph, bool roots, CUgraphNode *ret_nodes, size_t 
     list.room = ret_nodes ? *count : 0;
     for (unsigned i = 0; i < graph->count; i++)
         if (!roots || graph->nodes[i]->deps_count == 0)
-            list_put(&list, graph->nodes[i], NULL);
-    list_end(&list, count);
-    return 0;
+            list_put(&list, graph->nodes[i], NULL, NULL);
+    return list_end(&list, count);
 }
 
 static int list_edges(CUgraph graph, struct list list, size_t *count)
 {
-    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || !count || !list.first != !list.second)
+    if (!sim_handle_is(graph, SIM_KIND_GRAPH) || !count || !list.first != !list.second
+            || (list.edges && !list.first))
         return CUDA_ERROR_INVALID_VALUE;
     list.room = list.first ? *count : 0;
     for (unsigned i = 0; i < graph->count; i++)
         for (size_t k = 0; k < graph->nodes[i]->deps_count; k++)
-            list_put(&list, graph->nodes[i]->deps[k], graph->nodes[i]);
-    list_end(&list, count);
-    return 0;
+            list_put(&list, graph->nodes[i]->deps[k], graph->nodes[i], &graph->nodes[i]->edges[k]);
+    return list_end(&list, count);
 }
 
 /* What the node depends on, or what depends on it. */
 static int list_neighbours(CUgraphNode node, bool dependents, struct list list, size_t *count)
 {
-    if (!sim_handle_is(node, SIM_KIND_NODE) || !count)
+    if (!sim_handle_is(node, SIM_KIND_NODE) || !count || (list.edges && !list.first))
         return CUDA_ERROR_INVALID_VALUE;
     list.room = list.first ? *count : 0;
     for (size_t i = 0; !dependents && i < node->deps_count; i++)
-        list_put(&list, node->deps[i], NULL);
-    for (unsigned i = 0; dependents && i < node->graph->count; i++)
-        if (has_dep(node->graph->nodes[i], node))
-            list_put(&list, node->graph->nodes[i], NULL);
-    list_end(&list, count);
-    return 0;
+        list_put(&list, node->deps[i], NULL, &node->edges[i]);
+    for (unsigned i = 0; dependents && i < node->graph->count; i++) {
+        const CUgraphEdgeData *edge = edge_between(node, node->graph->nodes[i]);
+
+        if (edge)
+            list_put(&list, node->graph->nodes[i], NULL, edge);
+    }
+    return list_end(&list, count);
 }
 
 #define QUESTION(name, params, answer)                     \

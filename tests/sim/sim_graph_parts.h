@@ -31,6 +31,7 @@ struct CUgraphNode_st {
     CUevent event;                  /* EVENT_RECORD, WAIT_EVENT */
     CUgraph child;                  /* GRAPH: the node's own copy */
     CUgraphNode *deps;
+    CUgraphEdgeData *edges; /* of deps */
     size_t deps_count;
     uint64_t original; /* id of the node of which this is a clone */
     uint64_t id;       /* of all nodes that ever were */
@@ -44,6 +45,7 @@ struct CUgraph_st {
     CUgraphNode *nodes; /* in the order in which they were made */
     unsigned count;
     bool embedded;     /* a child graph's: belongs to its node */
+    bool moved;        /* it was a graph of its own before */
     uint64_t original; /* id of the graph of which this is a clone */
     uint64_t id;
     struct sim_holdings holdings; /* user objects */
@@ -83,6 +85,9 @@ CUDA_KERNEL_NODE_PARAMS sim_graph_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *params
 int sim_graph_check_deps(CUgraph graph, const CUgraphNode *deps, size_t count);
 CUgraphNode sim_graph_node_add(
         CUgraph graph, CUgraphNodeType type, const CUgraphNode *deps, size_t count);
+
+/* The data of the edges to the node, one for each of its dependencies; NULL: they are plain. */
+void sim_graph_node_edges(CUgraphNode node, const CUgraphEdgeData *edges);
 
 /* A copy of graph and nodes; NULL if there is something in it that cannot be copied. */
 CUgraph sim_graph_copy(CUgraph graph);

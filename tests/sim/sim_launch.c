@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/sim_launch.h"
 
+#include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_context.h"
+#include "tests/sim/sim_edges.h"
 #include "tests/sim/sim_event.h"
 #include "tests/sim/sim_kernels.h"
 #include "tests/sim/sim_module.h"
@@ -150,19 +152,58 @@ SIM_STREAM_CALL(cuLaunchCooperativeKernel, SIM_NEED_CONTEXT,
                 void **params),
         LAUNCH(params, NULL))
 
+/* The event that an attribute has a launch record, NULL: none, and the edge that stands for it in a graph. */
+static CUevent event_of(const CUlaunchAttribute *attribute, CUgraphEdgeData *ret_edge)
+{
+    *ret_edge = (CUgraphEdgeData){.from_port = SIM_EDGE_PORT_LAUNCH_ORDER};
+    if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+        return attribute->value.launchCompletionEvent.event;
+    if (attribute->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        return NULL;
+    ret_edge->type = SIM_EDGE_TYPE_PROGRAMMATIC;
+    if (!attribute->value.programmaticEvent.triggerAtBlockStart)
+        ret_edge->from_port = SIM_EDGE_PORT_PROGRAMMATIC;
+    return attribute->value.programmaticEvent.event;
+}
+
 /* An event that a launch records stands for the moment when the kernel begins, or for any later one: here, for the earliest. */
 static int record_events(struct CUstream_st *stream, const CUlaunchConfig *config)
 {
     int r = 0;
 
     for (unsigned i = 0; r == 0 && config->attrs && i < config->numAttrs; i++) {
-        const CUlaunchAttribute *attribute = &config->attrs[i];
+        CUgraphEdgeData edge;
+        CUevent event = event_of(&config->attrs[i], &edge);
 
-        if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-            r = sim_event_record(stream, attribute->value.programmaticEvent.event, 0);
-        else if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
-            r = sim_event_record(stream, attribute->value.launchCompletionEvent.event, 0);
+        if (event)
+            r = sim_event_record(stream, event, 0);
+        if (event && r == 0)
+            sim_capture_event_is_early(event, edge);
     }
+    return r;
+}
+
+static bool begins_early(const CUlaunchConfig *config)
+{
+    for (unsigned i = 0; config->attrs && i < config->numAttrs; i++)
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return config->attrs[i].value.programmaticStreamSerializationAllowed != 0;
+    return false;
+}
+
+/* In a capture an event that it records is an edge from the kernel, which must be there. */
+static int launch_with_events(
+        struct CUstream_st *stream, const CUlaunchConfig *c, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    bool is_captured = stream->capture != NULL;
+    int r = is_captured ? 0 : record_events(stream, c);
+
+    if (r == 0 && begins_early(c))
+        sim_capture_begin_early(stream);
+    if (r == 0)
+        r = launch(stream, params);
+    if (r == 0 && is_captured)
+        r = record_events(stream, c);
     return r;
 }
 
@@ -177,9 +218,7 @@ static CUresult launch_config(const char *name, bool per_thread, const CUlaunchC
     if (r == 0 && !c)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        r = record_events(stream, c);
-    if (r == 0)
-        r = launch(stream,
+        r = launch_with_events(stream, c,
                 &(const CUDA_KERNEL_NODE_PARAMS){f, c->gridDimX, c->gridDimY, c->gridDimZ,
                         c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes, params, extra,
                         NULL, NULL});

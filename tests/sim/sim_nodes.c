@@ -3,6 +3,7 @@
 #include "tests/sim/sim_capture.h"
 #include "tests/sim/sim_context.h"
 #include "tests/sim/sim_copy.h"
+#include "tests/sim/sim_edges.h"
 #include "tests/sim/sim_graph_parts.h"
 #include "tests/sim/sim_graphmem.h"
 #include "tests/sim/sim_launch.h"
@@ -85,6 +86,7 @@ struct place {
     CUgraph graph;
     const CUgraphNode *deps;
     size_t count;
+    const CUgraphEdgeData *edges; /* NULL: plain ones */
 };
 
 static int check_place(const struct place *at)
@@ -133,7 +135,7 @@ static int add_child(struct place at, CUgraph child, bool moves)
     int r = check_place(&at);
 
     if (r == 0
-            && (!sim_handle_is(child, SIM_KIND_GRAPH) || child == at.graph
+            && (!sim_handle_is(child, SIM_KIND_GRAPH) || child == at.graph || child->moved
                     || (moves && child->embedded)))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r)
@@ -142,6 +144,7 @@ static int add_child(struct place at, CUgraph child, bool moves)
         child = sim_graph_copy(child);
     if (!child)
         return CUDA_ERROR_NOT_SUPPORTED;
+    child->moved = moves;
     *at.ret_node = sim_graph_add_child(at.graph, child, at.deps, at.count);
     return 0;
 }
@@ -155,6 +158,8 @@ static int add_alloc(struct place at, int device, uint64_t size, uint64_t *ret_a
 
     if (size == 0 || size > (uint64_t)1 << 44)
         return CUDA_ERROR_INVALID_VALUE;
+    if (at.graph->embedded)
+        return CUDA_ERROR_NOT_SUPPORTED; /* no more memory nodes in a child graph */
     r = sim_graphmem_open(device, size, &piece, ret_addr);
     if (r)
         return r;
@@ -192,6 +197,8 @@ static int add_free(struct place at, CUdeviceptr ptr)
 
     if (r == 0 && (!block || block->kind != SIM_BLOCK_GRAPH || block->addr != ptr))
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && at.graph->embedded)
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == 0) {
         *at.ret_node = sim_graph_node_add(at.graph, CU_GRAPH_NODE_TYPE_MEM_FREE, at.deps, at.count);
         (*at.ret_node)->addr = ptr;
@@ -208,7 +215,7 @@ int sim_graph_capture_alloc(
 
     if (r == 0)
         r = add_alloc((struct place){&node, sim_capture_graph(stream), stream->frontier,
-                              stream->frontier_count},
+                              stream->frontier_count, NULL},
                 device, size, &addr);
     if (r)
         return r;
@@ -221,6 +228,8 @@ int sim_graph_capture_free(struct CUstream_st *stream, uint64_t addr)
     CUgraphNode node;
     int r = sim_capture_status(stream);
 
+    if (r == 0 && sim_capture_graph(stream)->embedded)
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r)
         return r;
     node = sim_graph_node_add(sim_capture_graph(stream), CU_GRAPH_NODE_TYPE_MEM_FREE,
@@ -255,7 +264,21 @@ static int add_any(struct place at, CUgraphNodeParams *params)
     }
 }
 
-#define AT ((struct place){ret_node, graph, deps, count})
+static int add_with_edges(struct place at, CUgraphNodeParams *params)
+{
+    int r = params ? check_place(&at) : CUDA_ERROR_INVALID_VALUE;
+
+    for (size_t i = 0; r == 0 && at.edges && i < at.count; i++)
+        r = sim_edges_check(at.deps[i], &params->type, &at.edges[i]);
+    if (r == 0)
+        r = add_any(at, params);
+    if (r == 0)
+        sim_graph_node_edges(*at.ret_node, at.edges);
+    return r;
+}
+
+#define AT            ((struct place){ret_node, graph, deps, count, NULL})
+#define AT_WITH_EDGES ((struct place){ret_node, graph, deps, count, edges})
 
 /* The head of each of these calls, and the call `r = body` if it may go on. */
 #define ADD_CALL(name, needs, params, body)        \
@@ -317,11 +340,11 @@ ADD_CALL(cuGraphAddNode, SIM_NEED_CONTEXT,
 ADD_CALL(cuGraphAddNode_v2, SIM_NEED_CONTEXT,
         (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps,
                 const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
-        ((void)edges, add_any(AT, params)))
+        add_with_edges(AT_WITH_EDGES, params))
 ADD_CALL(cuGraphAddNode_v3, SIM_NEED_CONTEXT,
         (CUgraphNode * ret_node, CUgraph graph, const CUgraphNode *deps,
                 const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params),
-        ((void)edges, add_any(AT, params)))
+        add_with_edges(AT_WITH_EDGES, params))
 
 CUresult cuGraphAddKernelNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps,
         size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)

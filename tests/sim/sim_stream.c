@@ -56,6 +56,7 @@ static void close_stream(struct CUstream_st *stream)
     sim_queue_close(stream->queue);
     sim_handle_remove(stream);
     free(stream->frontier);
+    free(stream->frontier_edges);
     free(stream);
 }
 

@@ -25,6 +25,7 @@ struct CUstream_st {
     struct sim_capture *capture;
     CUstreamAttrValue attributes[11]; /* as they were set, by id */
     struct CUgraphNode_st **frontier; /* what the next captured operation comes behind */
+    CUgraphEdgeData *frontier_edges;  /* and by which edges */
     unsigned frontier_count;
     struct sim_asked asked;
     struct CUstream_st *next;

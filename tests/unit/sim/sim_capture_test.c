@@ -360,6 +360,140 @@ TEST(capture_info_names_the_capture)
     CHECK_EQ(graph, ended);
 }
 
+static CUdeviceptr written;
+
+/* A captured kernel with one attribute. */
+static void capture_kernel(CUstream s, CUlaunchAttribute attribute)
+{
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1, 0, s, &attribute, 1};
+    uint64_t bytes = 4096;
+    uint32_t seed = 1;
+    void *args[] = {&written, &bytes, &seed};
+
+    CU(cuLaunchKernelEx(&config, sim_function("kedge_fill"), args, NULL));
+}
+
+/* What the driver says of a stream behind an event that a launch recorded. */
+static void look_behind(CUlaunchAttribute attribute, CUevent event, CUgraphEdgeData expected)
+{
+    CUstream s = sim_stream(CU_STREAM_NON_BLOCKING), fork = sim_stream(CU_STREAM_NON_BLOCKING);
+    const CUgraphEdgeData *edges;
+    const CUgraphNode *deps;
+    CUstreamCaptureStatus is;
+    CUgraphNode from[4], to[4];
+    CUgraphEdgeData all[4];
+    size_t count = 0;
+    CUgraph graph;
+    CUevent joined;
+    cuuint64_t id;
+
+    CU(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    begin(s);
+    capture_kernel(s, attribute);
+    CU(cuStreamWaitEvent(fork, event, 0));
+    CHECK_EQ(cuStreamGetCaptureInfo_v2(fork, &is, &id, &graph, &deps, &count),
+            CUDA_ERROR_LOSSY_QUERY);
+    CHECK_EQ(cuStreamGetCaptureInfo_v3(fork, &is, &id, &graph, &deps, NULL, &count),
+            CUDA_ERROR_LOSSY_QUERY);
+    CHECK_EQ(cuStreamGetCaptureInfo_v3(fork, &is, &id, &graph, NULL, &edges, &count),
+            CUDA_ERROR_INVALID_VALUE);
+    CU(cuStreamGetCaptureInfo_v2(fork, &is, &id, &graph, NULL, NULL)); /* the graph alone */
+    CU(cuStreamGetCaptureInfo_v2(s, &is, &id, &graph, &deps, &count)); /* behind the kernel */
+    CU(cuStreamGetCaptureInfo_v3(fork, &is, &id, &graph, &deps, &edges, &count));
+    REQUIRE_EQ(count, 1);
+    CHECK(memcmp(&edges[0], &expected, sizeof(expected)) == 0);
+    capture_kernel(fork, (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PRIORITY});
+    CU(cuStreamGetCaptureInfo_v2(fork, &is, &id, &graph, &deps, &count)); /* a plain edge again */
+    CU(cuEventRecord(joined, fork));
+    CU(cuStreamWaitEvent(s, joined, 0));
+    graph = end(s);
+    count = 4;
+    CU(cuGraphGetEdges_v2(graph, from, to, all, &count));
+    REQUIRE_EQ(count, 1);
+    CHECK(memcmp(&all[0], &expected, sizeof(expected)) == 0);
+    CU(cuGraphLaunch(instance(graph), NULL));
+    CU(cuCtxSynchronize());
+}
+
+TEST(events_of_captured_launches_are_edges_with_ports)
+{
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    CUevent event;
+
+    sim_start();
+    written = sim_alloc(4096);
+    (void)sim_function("kedge_fill"); /* no module is loaded in a capture */
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    attribute.value.programmaticEvent.event = event;
+    look_behind(attribute, event, (CUgraphEdgeData){.from_port = 1, .type = 1});
+    attribute.value.programmaticEvent.triggerAtBlockStart = 1;
+    look_behind(attribute, event, (CUgraphEdgeData){.from_port = 2, .type = 1});
+    attribute = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT};
+    attribute.value.launchCompletionEvent.event = event;
+    look_behind(attribute, event, (CUgraphEdgeData){.from_port = 2});
+}
+
+TEST(a_programmatic_launch_is_an_edge_with_a_port)
+{
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    CUgraphNode from[4], to[4];
+    CUgraphEdgeData edges[4];
+    size_t count = 4;
+    CUgraph graph;
+    CUstream s;
+
+    sim_start();
+    written = sim_alloc(4096);
+    (void)sim_function("kedge_fill"); /* no module is loaded in a capture */
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    early.value.programmaticStreamSerializationAllowed = 1;
+    begin(s);
+    capture_kernel(s, early); /* behind nothing */
+    capture_kernel(s, early);
+    CU(cuMemsetD8Async(written, 0, 16, s));
+    capture_kernel(s, early); /* behind a set, which has no ports */
+    graph = end(s);
+    CHECK_EQ(cuGraphGetEdges(graph, from, to, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuGraphGetEdges_v2(graph, from, to, edges, &count));
+    REQUIRE_EQ(count, 3);
+    CHECK(edges[0].from_port == 1 && edges[0].type == 1);
+    CHECK(edges[1].from_port == 0 && edges[2].from_port == 0);
+}
+
+TEST(a_capture_takes_edges_that_the_program_states)
+{
+    const CUgraphEdgeData port = {.from_port = 1, .type = 1}, bad = {.from_port = 9};
+    CUstreamCaptureStatus is;
+    const CUgraphNode *deps;
+    CUgraphNode kernel, set;
+    cuuint64_t id;
+    size_t count;
+    CUgraph graph;
+    CUstream s;
+
+    sim_start();
+    written = sim_alloc(4096);
+    (void)sim_function("kedge_fill"); /* no module is loaded in a capture */
+    s = sim_stream(CU_STREAM_NON_BLOCKING);
+    begin(s);
+    capture_kernel(s, (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PRIORITY});
+    CU(cuStreamGetCaptureInfo_v2(s, &is, &id, &graph, &deps, &count));
+    kernel = deps[0];
+    CHECK_EQ(cuStreamUpdateCaptureDependencies_v2(
+                     s, &kernel, &bad, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+            CUDA_ERROR_INVALID_VALUE);
+    CU(cuStreamUpdateCaptureDependencies_v2(
+            s, &kernel, &port, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    CHECK_EQ(cuStreamGetCaptureInfo_v2(s, &is, &id, &graph, &deps, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuMemsetD8Async(written, 0, 16, s)); /* a set waits for all of the kernel */
+    graph = end(s);
+    CHECK_EQ(cuStreamBeginCaptureToGraph(s, graph, &kernel, &bad, 1, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphNodeGetDependentNodes(kernel, &set, &(size_t){1}));
+    CHECK_EQ(cuStreamBeginCaptureToGraph(s, graph, &set, &port, 1, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_ERROR_INVALID_VALUE); /* a set has no ports */
+}
+
 TEST(captured_allocations_have_fixed_addresses_and_live_from_launch_to_free)
 {
     CUdeviceptr inside, outside;

@@ -760,6 +760,144 @@ TEST(child_graphs_and_events_of_the_shared_form)
     CHECK_EQ(cuGraphLaunch(exec, NULL), CUDA_ERROR_INVALID_HANDLE); /* its event is gone */
 }
 
+/* cuda.h: what is moved is neither instantiated, destroyed nor added elsewhere, and gets no more memory nodes. */
+TEST(a_child_graph_that_was_moved_is_its_parents)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {.bytesize = 4096};
+    CUgraphExecUpdateResultInfo info;
+    CUgraphNodeParams params;
+    CUgraph graph, other, moved, asked;
+    CUgraphNode node, alloc, inside;
+    CUgraphExec exec;
+    CUdeviceptr ptr;
+
+    sim_start();
+    ptr = sim_alloc(4096);
+    graph = new_graph();
+    other = new_graph();
+    moved = new_graph();
+    memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CU(cuGraphAddMemAllocNode(&alloc, moved, NULL, 0, &memory));
+    inside = set_node(moved, &alloc, 1, memory.dptr, 1);
+    CU(cuGraphAddMemFreeNode(&node, moved, &inside, 1, memory.dptr));
+    params = child_params(moved, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
+    CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, &params), CUDA_ERROR_NOT_SUPPORTED);
+    params = child_params(moved, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
+    CU(cuGraphAddNode(&node, graph, NULL, 0, &params));
+    CU(cuGraphChildGraphNodeGetGraph(node, &asked));
+    CHECK_EQ(asked, moved);
+    CHECK_EQ(cuGraphDestroy(moved), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphInstantiateWithFlags(&exec, moved, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphAddNode(&node, other, NULL, 0, &params), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphAddChildGraphNode(&node, other, NULL, 0, moved), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuGraphAddMemAllocNode(&node, moved, NULL, 0, &memory), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cuGraphAddMemFreeNode(&node, moved, NULL, 0, memory.dptr), CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_EQ(cuGraphClone(&asked, graph), CUDA_ERROR_NOT_SUPPORTED); /* it has memory inside */
+    exec = instance(graph);
+    CHECK_EQ(cuGraphExecUpdate_v2(exec, moved, &info), CUDA_ERROR_INVALID_VALUE);
+    (void)set_node(moved, &inside, 1, ptr, 3); /* other nodes it gets */
+    CU(cuGraphLaunch(exec, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuGraphExecDestroy(exec));
+    CU(cuGraphDestroy(graph));
+    CHECK_EQ(cuGraphDestroy(moved), CUDA_ERROR_INVALID_VALUE); /* gone with its parent */
+}
+
+/* ---- edges with ports ---- */
+
+static const CUgraphEdgeData port = {.from_port = 1, .type = 1}, started = {.from_port = 2};
+
+static CUresult add_edge(CUgraph graph, CUgraphNode from, CUgraphNode to, CUgraphEdgeData edge)
+{
+    return cuGraphAddDependencies_v2(graph, &from, &to, &edge, 1);
+}
+
+static bool is_port(CUgraphEdgeData edge)
+{
+    return memcmp(&edge, &port, sizeof(port)) == 0;
+}
+
+TEST(edges_have_ports_that_older_questions_cannot_tell)
+{
+    CUgraphNode nodes[3], from[3], to[3];
+    CUgraphEdgeData edges[3], plain = {0};
+    size_t count = 3, none = 0;
+    CUdeviceptr ptr;
+    CUgraph graph;
+
+    sim_start();
+    ptr = sim_alloc(64 << 10);
+    graph = new_graph();
+    nodes[0] = fill_node(graph, NULL, 0, ptr, 1);
+    nodes[1] = fill_node(graph, NULL, 0, ptr + 8192, 2);
+    nodes[2] = set_node(graph, NULL, 0, ptr + 16384, 3);
+    CU(add_edge(graph, nodes[1], nodes[2], plain));
+    CU(cuGraphGetEdges(graph, from, to, &count)); /* nothing is left out */
+    CU(add_edge(graph, nodes[0], nodes[1], port));
+    CHECK_EQ(add_edge(graph, nodes[0], nodes[1], plain), CUDA_ERROR_INVALID_VALUE); /* it exists */
+    count = 3;
+    CHECK_EQ(cuGraphGetEdges(graph, from, to, &count), CUDA_ERROR_LOSSY_QUERY);
+    CHECK_EQ(cuGraphGetEdges_v2(graph, from, to, NULL, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuGraphGetEdges(graph, NULL, NULL, &none)); /* how many there are may be asked */
+    CHECK_EQ(none, 2);
+    CHECK_EQ(cuGraphGetEdges_v2(graph, NULL, NULL, edges, &count), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphGetEdges_v2(graph, from, to, edges, &count));
+    CHECK_EQ(count, 2);
+    for (size_t i = 0; i < count; i++)
+        CHECK_EQ(is_port(edges[i]), from[i] == nodes[0]);
+    count = 3;
+    CHECK_EQ(cuGraphNodeGetDependencies(nodes[1], from, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuGraphNodeGetDependencies_v2(nodes[1], from, edges, &count));
+    CHECK(count == 1 && is_port(edges[0]));
+    CU(cuGraphNodeGetDependencies(nodes[2], from, &count)); /* a plain one */
+    count = 3;
+    CHECK_EQ(cuGraphNodeGetDependentNodes(nodes[0], from, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuGraphNodeGetDependentNodes_v2(nodes[0], from, edges, &count));
+    CHECK(count == 1 && is_port(edges[0]) && from[0] == nodes[1]);
+    /* An edge goes with its own data, and is only found by them. */
+    CHECK_EQ(cuGraphRemoveDependencies(graph, &nodes[0], &nodes[1], 1), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphRemoveDependencies_v2(graph, &nodes[0], &nodes[1], &port, 1));
+    count = 3;
+    CU(cuGraphGetEdges(graph, from, to, &count));
+    CHECK_EQ(count, 1);
+}
+
+TEST(ports_belong_to_kernels)
+{
+    const CUgraphEdgeData bad[] = {{.from_port = 1}, {.type = 1}, {.from_port = 3, .type = 1},
+            {.from_port = 1, .type = 2}, {.to_port = 1}, {.reserved = {1}}};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUgraphNode a, b, set, node, found[2];
+    CUgraphEdgeData edges[2];
+    CUgraph graph, clone;
+    size_t count = 2;
+    CUdeviceptr ptr;
+
+    sim_start();
+    ptr = sim_alloc(64 << 10);
+    graph = new_graph();
+    a = fill_node(graph, NULL, 0, ptr, 1);
+    b = fill_node(graph, NULL, 0, ptr + 8192, 2);
+    set = set_node(graph, NULL, 0, ptr + 16384, 3);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        CHECK_EQ(add_edge(graph, a, b, bad[i]), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(add_edge(graph, set, a, port), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(add_edge(graph, a, set, port), CUDA_ERROR_INVALID_VALUE); /* between kernels only */
+    CU(add_edge(graph, a, set, started));
+    CHECK_EQ(cuGraphAddNode_v2(&node, graph, &a, &port, 1, &params), CUDA_ERROR_INVALID_VALUE);
+    CU(cuGraphAddNode_v2(&node, graph, &a, &started, 1, &params));
+    CHECK_EQ(cuGraphNodeGetDependencies(node, found, &count), CUDA_ERROR_LOSSY_QUERY);
+    CU(cuGraphClone(&clone, graph));
+    CU(cuGraphNodeFindInClone(&node, set, clone));
+    CU(cuGraphNodeGetDependencies_v2(node, found, edges, &count));
+    CHECK(count == 1 && edges[0].from_port == 2);
+    CU(cuGraphDestroyNode(a)); /* its edges go with it */
+    count = 2;
+    CU(cuGraphNodeGetDependencies(set, found, &count));
+    CHECK_EQ(count, 0);
+}
+
 /* ---- user objects ---- */
 
 static int destroyed;
@@ -880,10 +1018,9 @@ TEST(what_a_device_cannot_do_in_graphs_is_refused)
 {
     CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     CUgraphConditionalHandle handle;
-    CUgraphEdgeData edge = {.type = 1};
     CUdeviceptr ptr;
     CUgraph graph;
-    CUgraphNode a, b, node;
+    CUgraphNode a, node;
 
     sim_start();
     ptr = sim_alloc(4096);
@@ -892,8 +1029,6 @@ TEST(what_a_device_cannot_do_in_graphs_is_refused)
     CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, &conditional), CUDA_ERROR_NOT_SUPPORTED);
     CHECK_EQ(cuGraphAddNode(&node, graph, NULL, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     a = set_node(graph, NULL, 0, ptr, 1);
-    b = set_node(graph, NULL, 0, ptr, 1);
-    CHECK_EQ(cuGraphAddDependencies_v2(graph, &a, &b, &edge, 1), CUDA_ERROR_NOT_SUPPORTED);
     CUgraphNode twice[2] = {a, a};
     CHECK_EQ(cuGraphAddEmptyNode(&node, graph, twice, 2), CUDA_ERROR_INVALID_VALUE);
 }
