@@ -174,6 +174,20 @@ static const struct type *type_of(struct text t)
     return NULL;
 }
 
+/* OpaqueType<N>: N bytes of any type. Those of 8 bytes may be an index. False: it is none. */
+static bool opaque_type(struct text t, struct type *ret_type)
+{
+    struct text list;
+
+    if (!template_list(t, "OpaqueType", &list))
+        return false;
+    *ret_type =
+            (struct type){.size = (uint32_t)strtoul(list.at, NULL, 10), .kind = SIM_DIGEST_FLOATS};
+    if (ret_type->size == 1 || ret_type->size == 8)
+        ret_type->kind = ret_type->size == 1 ? SIM_DIGEST_BYTES : SIM_DIGEST_LONGS;
+    return ret_type->size != 0;
+}
+
 /*
  * The type of what a functor returns, from the types that its name has: the smallest one, so that no more is written
  * than there is, and as integers only if there is no floating-point type. An unknown one has elements of a byte.
@@ -181,7 +195,12 @@ static const struct type *type_of(struct text t)
 static struct type result_of(struct text functor)
 {
     struct type result = {.size = 0, .kind = SIM_DIGEST_KIND_COUNT};
+    struct text converted;
 
+    /* <from, to> */
+    if (template_list(functor, "converting_copy_kernel_cuda", &converted)
+            && type_of(nth_item(converted, 1)))
+        return *type_of(nth_item(converted, 1));
     for (const char *c = functor.at, *end = functor.at + functor.length; c < end;) {
         size_t length = 0;
         const struct type *type;
@@ -213,7 +232,7 @@ struct maker {
     struct sim_guess *guess;
     struct text name; /* demangled */
     const struct sim_param *param;
-    int count_offset; /* of the number of elements of an elementwise kernel, an int; -1: it is none */
+    struct sim_guess_count count; /* of elements of each result; not known: without a factor */
 };
 
 static struct sim_guess_word *add_word(
@@ -226,9 +245,14 @@ static struct sim_guess_word *add_word(
         g->words =
                 sim_grow(g->words, (g->words_count ? g->words_count * 2 : 1) * sizeof(*g->words));
     word = &g->words[g->words_count++];
-    *word = (struct sim_guess_word){
-            .offset = offset, .role = role, .is_parameter = is_parameter, .count_offset = -1};
+    *word = (struct sim_guess_word){.offset = offset, .role = role, .is_parameter = is_parameter};
     return word;
+}
+
+static void add_factor(struct sim_guess_count *count, uint32_t offset, uint32_t size)
+{
+    if (count->factors < SIM_FACTORS)
+        count->factor[count->factors++] = (struct sim_guess_factor){offset, size};
 }
 
 static struct sim_guess_word *add_listed(
@@ -247,8 +271,7 @@ static void add_write(struct maker *m, uint32_t offset, bool is_parameter, struc
 
     word->size = type.size;
     word->kind = type.kind;
-    word->count_offset = is_parameter ? -1 : m->count_offset;
-    word->count_size = sizeof(int32_t);
+    word->count = m->count;
 }
 
 /* Each aligned word of a parameter whose type says nothing. */
@@ -263,11 +286,14 @@ static void add_pointer(struct maker *m, struct text type)
     bool is_read = ends(type, " const*");
     struct text pointee = {type.at, type.length - (is_read ? 7 : 1)};
     const struct type *known = type_of(trim(pointee));
+    struct type opaque;
 
     if (ends(pointee, "*"))
         (void)add_word(m, m->param->offset, SIM_ROLE_TOUCH, true);
     else if (is_read)
         (void)add_word(m, m->param->offset, SIM_ROLE_READ, true);
+    else if (!known && opaque_type(pointee, &opaque))
+        add_write(m, m->param->offset, true, opaque);
     else
         add_write(m, m->param->offset, true, known ? *known : (struct type){.size = 1});
 }
@@ -317,12 +343,14 @@ static void add_closure(struct maker *m, struct text functor)
 }
 
 /*
- * PyTorch's reductions take one structure that ends in: source, two destinations, three buffers, a 64-bit base, two
- * bools and an int. The type of the result is the fourth argument of ReduceOp.
+ * PyTorch's reductions take one structure that ends in: a plan of 64 bytes, whose third int is the number of results,
+ * offset calculators for one and for two tensors (404 and 504 bytes), source, two destinations, three buffers, a 64-bit
+ * base, two bools and an int. The type of the result is the fourth argument of ReduceOp.
  */
 static void add_reduction(struct maker *m)
 {
     uint32_t end = m->param->offset + m->param->size;
+    uint32_t plan = 64 + 404 + 504 + 4; /* before the source, which is aligned */
     const struct type *type = NULL;
     struct text list;
 
@@ -330,6 +358,8 @@ static void add_reduction(struct maker *m)
         return;
     if (template_list(m->name, "ReduceOp", &list))
         type = type_of(nth_item(list, 3));
+    if (m->param->size >= 64 + plan)
+        add_factor(&m->count, end - 64 - plan + 8, sizeof(int32_t));
     (void)add_word(m, end - 64, SIM_ROLE_READ, false);
     add_write(m, end - 56, false, type ? *type : (struct type){.size = 1});
     add_words(m, end - 48, end - 16);
@@ -423,9 +453,9 @@ static void add_result(struct maker *m, const struct tensor_lists *lists, uint32
 
     word->size = lists->type.size;
     word->kind = lists->type.kind;
-    word->count_size = sizeof(int64_t);
     if (lists->type.size)
-        word->count_offset = (int)(m->param->offset + (lists->depth * lists->room + place) * 8);
+        add_factor(&word->count, m->param->offset + (lists->depth * lists->room + place) * 8,
+                sizeof(int64_t));
 }
 
 /* `more`: bytes that the structure has of each tensor beside its addresses and its number of elements. False: unknown. */
@@ -507,22 +537,68 @@ static bool add_structure(struct maker *m, struct text type)
 /*
  * The closure of PyTorch's gather and scatter (2.15): an offset calculator for three tensors, then the addresses of the
  * index, of the result and of the source, with numbers between them. What the calculator does not use is not
- * initialised, so no other word counts. Elements have a size and no type: those of 8 bytes may be an index.
+ * initialised, so no other word counts. A scatter adds to its result, of which it has the number of elements.
  */
 static bool add_gather(struct maker *m)
 {
-    struct type type = {.kind = SIM_DIGEST_FLOATS};
+    static const char name[] = "_cuda_scatter_gather_internal_kernel";
+    uint32_t at = m->param->offset;
+    struct type type = {.size = 1, .kind = SIM_DIGEST_FLOATS};
     struct text list;
+    bool scatters;
 
     if (!find(m->name, "_scatter_gather_elementwise_kernel") || m->param->size < 664
-            || m->param->size > 720 || !template_list(m->name, "OpaqueType", &list))
+            || m->param->size > 720 || !template_list(m->name, name, &list))
         return false;
-    type.size = (uint32_t)strtoul(list.at, NULL, 10);
-    if (type.size == 1 || type.size == 8)
-        type.kind = type.size == 1 ? SIM_DIGEST_BYTES : SIM_DIGEST_LONGS;
-    (void)add_word(m, m->param->offset + 608, SIM_ROLE_READ, false);
-    add_write(m, m->param->offset + 632, false, type);
-    (void)add_word(m, m->param->offset + 656, SIM_ROLE_READ, false);
+    scatters = is_text(nth_item(list, 0), "true");
+    if (type_of(nth_item(list, 1)))
+        type = *type_of(nth_item(list, 1));
+    else
+        (void)opaque_type(list, &type);
+    (void)add_word(m, at + 608, SIM_ROLE_READ, false);
+    if (scatters) {
+        m->count = (struct sim_guess_count){0};
+        add_factor(&m->count, at + 648, sizeof(int64_t));
+        (void)add_word(m, at + 632, SIM_ROLE_READ, false);
+    }
+    add_write(m, at + 632, false, type);
+    (void)add_word(m, at + 656, SIM_ROLE_READ, false);
+    return true;
+}
+
+/*
+ * The closure of PyTorch's index (2.15): an offset calculator for three tensors, result, source, the number of indices,
+ * their addresses.
+ */
+static bool add_index(struct maker *m)
+{
+    uint32_t at = m->param->offset + 608;
+    struct type type;
+
+    if (!find(m->name, "index_elementwise_kernel") || !find(m->name, "::index_kernel_impl<")
+            || m->param->size != 1240 || !opaque_type(m->name, &type))
+        return false;
+    add_write(m, at, false, type);
+    (void)add_word(m, at + 8, SIM_ROLE_READ, false);
+    (void)add_word(m, at + 24, SIM_ROLE_READ, false); /* the first index */
+    return true;
+}
+
+/*
+ * The closure of PyTorch's random kernels for a result without gaps: its address comes first. `distribution_nullary_kernel`
+ * has the type of an element as its first argument.
+ */
+static bool add_random(struct maker *m)
+{
+    const struct type *type;
+    struct text list;
+
+    if (!find(m->name, "distribution_elementwise_grid_stride_kernel") || m->param->size < 16
+            || m->param->size > 64 || m->param - m->kernel->params != 3
+            || !template_list(m->name, "distribution_nullary_kernel", &list))
+        return false;
+    type = type_of(nth_item(list, 0));
+    add_write(m, m->param->offset, false, type ? *type : (struct type){.size = 1});
     return true;
 }
 
@@ -547,14 +623,55 @@ static void add_param(struct maker *m, struct text type)
     } else if (begins(type, "at::native::FillFunctor<") && m->param->size <= 16) {
         m->guess->fill_offset = (int)m->param->offset;
         m->guess->fill_size = m->param->size;
-    } else if (!add_gather(m) && !add_structure(m, type)) {
+    } else if (!add_gather(m) && !add_index(m) && !add_random(m) && !add_structure(m, type)) {
         add_words(m, m->param->offset, m->param->offset + m->param->size);
     }
 }
 
-static bool is_counted_kernel(struct text name)
+/* Where the numbers stand whose product is the number of elements that a kernel writes. */
+static const struct counted {
+    const char *name;
+    unsigned first, factors; /* parameters */
+    bool by_grid;
+} counted[] = {{"distribution_elementwise_grid_stride_kernel", 0, 1, false},
+        {"elementwise_kernel", 0, 1, false}, {"scan::DeviceScanKernel<", 6, 1, false},
+        {"radix_sort::DeviceRadixSortSingleTileKernel<", 4, 1, false},
+        {"randperm_handle_duplicate_keys_kernel<", 3, 1, false},
+        {"softmax_warp_forward", 2, 2, false}, {"softmax_warp_backward", 3, 2, false},
+        {"cunn_SoftMaxForward", 2, 1, true}, {"cunn_SoftMaxBackward", 3, 1, true},
+        {"cunn_SpatialSoftMaxForward", 2, 3, false}, {"cunn_SpatialSoftMaxBackward", 3, 3, false}};
+
+static bool is_integer(struct text type)
 {
-    return find(name, "elementwise_kernel") != NULL;
+    const struct type *known = type_of(type);
+
+    return known && (known->kind == SIM_DIGEST_INTS || known->kind == SIM_DIGEST_LONGS);
+}
+
+/* The whole parameters that `at` names, if they are integers; none otherwise. */
+static struct sim_guess_count count_of(
+        const struct maker *m, const struct counted *at, struct text parameters)
+{
+    struct sim_guess_count count = {.by_grid = at->by_grid};
+
+    for (unsigned i = at->first; i < at->first + at->factors; i++) {
+        const struct sim_param *param = &m->kernel->params[i];
+
+        if (i >= m->kernel->params_count || !is_integer(nth_item(parameters, i))
+                || param->size > sizeof(uint64_t))
+            return (struct sim_guess_count){0};
+        add_factor(&count, param->offset, param->size);
+    }
+    return count;
+}
+
+static void count_elements(struct maker *m, struct text parameters)
+{
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+        if (find(m->name, counted[i].name)) {
+            m->count = count_of(m, &counted[i], parameters);
+            return;
+        }
 }
 
 static bool guess_by_name(struct maker *m)
@@ -568,9 +685,7 @@ static bool guess_by_name(struct maker *m)
         count++;
     if (count != m->kernel->params_count)
         return false;
-    type = nth_item(list, 0);
-    if (count && is_counted_kernel(m->name) && is_text(type, "int"))
-        m->count_offset = (int)m->kernel->params[0].offset;
+    count_elements(m, list);
     m->param = m->kernel->params;
     for (rest = list; next_item(&rest, &type); m->param++)
         add_param(m, type);
@@ -598,7 +713,7 @@ void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess
     char *text = entry && strncmp(kernel->name, "_Z", 2) == 0
             ? entry(kernel->name, NULL, NULL, &status)
             : NULL;
-    struct maker m = {.kernel = kernel, .guess = ret_guess, .count_offset = -1};
+    struct maker m = {.kernel = kernel, .guess = ret_guess};
 
     *ret_guess = (struct sim_guess){.fill_offset = -1};
     if (text)

@@ -31,6 +31,20 @@ enum sim_role {
     SIM_ROLE_COUNT
 };
 
+#define SIM_FACTORS 3
+
+/* A number among the parameters. */
+struct sim_guess_factor {
+    uint32_t offset, size;
+};
+
+/* How many elements a kernel writes: the product of some numbers, and of the blocks of its grid in x. */
+struct sim_guess_count {
+    struct sim_guess_factor factor[SIM_FACTORS];
+    unsigned factors;
+    bool by_grid;
+};
+
 struct sim_guess_word {
     uint32_t offset; /* in the parameters */
     enum sim_role role;
@@ -40,8 +54,7 @@ struct sim_guess_word {
     /* NUMBER: bytes that it has; WRITE: bytes of an element, and what elements are */
     uint32_t size;
     enum sim_digest_kind kind;
-    int count_offset;    /* WRITE: of the number of elements; -1: it is not known */
-    uint32_t count_size; /* bytes of that number */
+    struct sim_guess_count count; /* WRITE; without a factor and the grid: not known */
 };
 
 /* How many places of its lists of tensors a launch uses. The others hold what the caller's stack held before. */

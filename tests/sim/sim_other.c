@@ -120,16 +120,19 @@ static uint64_t number(const uint64_t *params, uint32_t offset, uint32_t size)
 }
 
 /* Bytes that are written: the elements that are counted, or up to the next line, which no allocator splits. */
-static uint64_t written_bytes(const struct sim_guess_word *w, const uint64_t *params)
+static uint64_t written_bytes(
+        const struct sim_guess_word *w, struct sim_grid grid, const uint64_t *params)
 {
-    uint64_t addr = load(params, w->offset);
-    uint64_t size = LINE - addr % LINE;
+    const struct sim_guess_count *c = &w->count;
+    uint64_t addr = load(params, w->offset), count = c->by_grid ? grid.x : 1;
 
-    if (w->count_offset >= 0) {
-        uint64_t count = number(params, (uint32_t)w->count_offset, w->count_size);
-        size = count <= (uint64_t)INT32_MAX ? count * w->size : 0;
+    if (c->factors == 0 && !c->by_grid)
+        return room_at(addr, LINE - addr % LINE);
+    for (unsigned i = 0; i < c->factors && count <= INT32_MAX; i++) {
+        uint64_t n = number(params, c->factor[i].offset, c->factor[i].size);
+        count = n <= INT32_MAX ? count * n : UINT64_MAX;
     }
-    return room_at(addr, size);
+    return count <= INT32_MAX ? room_at(addr, count * w->size) : 0;
 }
 
 /* How many places of its lists a launch uses. */
@@ -167,7 +170,7 @@ static void declare(const struct sim_kernel *kernel, struct sim_op *op, int devi
                         && (!w->is_parameter || stands_at(addr - 1, 1, false))))
             continue;
         if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1, false))
-            size = stands_at(addr, written_bytes(w, params), false);
+            size = stands_at(addr, written_bytes(w, grid, params), false);
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -234,7 +237,7 @@ static void body(
         if (w->role != SIM_ROLE_WRITE || !is_used(w, used))
             continue;
         addr = load(params, w->offset);
-        size = written_bytes(w, params);
+        size = written_bytes(w, grid, params);
         if (!may(device, addr, size, true))
             continue;
         if (g->fill_offset >= 0)

@@ -4,6 +4,14 @@
 
 #include <dlfcn.h>
 
+/* softmax_warp_forward<float, float, float, 3, true, false, 32> and its backward, of an unnamed namespace. */
+#define SOFTMAX                                                                     \
+    "_ZN12_GLOBAL__N_120softmax_warp_forwardIfffLi3ELb1ELb0ELi32EEEvPT_PKT0_iiiPKb" \
+    "ib"
+#define SOFTMAX_BACK \
+    "_ZN12_GLOBAL__N_121softmax_warp_backwardIfffLi3ELb1ELb0ELi32EEEvPT0_PKT_S5_iiiPKb"
+/* cunn_SoftMaxForward<float>(float *, float const *, int): a row for each block. */
+#define LONG_SOFTMAX "_Z19cunn_SoftMaxForwardIfEvPT_PKS0_i"
 /* PyTorch's gather of elements of 4 bytes, and of whole rows. */
 #define GATHER                                                               \
     "_ZN2at6native34_scatter_gather_elementwise_kernelILi128ELi8EZNS0_36_cu" \
@@ -38,6 +46,11 @@ static const char ptx[] =
         ".visible .entry " ROWS_GATHER
         "(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 d,\n"
         "    .param .u64 e, .param .u64 f, .param .u64 g, .param .u64 h, .param .u8 i) { ret; }\n"
+        ".visible .entry " SOFTMAX "(.param .u64 a, .param .u64 b, .param .u32 c, .param .u32 d,\n"
+        "    .param .u32 e, .param .u64 f, .param .u32 g, .param .u8 h) { ret; }\n"
+        ".visible .entry " SOFTMAX_BACK "(.param .u64 a, .param .u64 b, .param .u64 c,\n"
+        "    .param .u32 d, .param .u32 e, .param .u32 f, .param .u64 g) { ret; }\n"
+        ".visible .entry " LONG_SOFTMAX "(.param .u64 a, .param .u64 b, .param .u32 c) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -269,6 +282,43 @@ TEST(a_gather_writes_its_result_and_reads_the_rest)
     CU(launch(ROWS_GATHER, NULL, rows));
     CU(cuMemcpyDtoH_v2(&after, source, sizeof(after)));
     CHECK(before == after);
+}
+
+/* All of a result of rows is written, and nothing behind it, whatever stood there and wherever it lies. */
+static void write_rows(CUdeviceptr result, CUdeviceptr source, unsigned which, float *ret_got)
+{
+    int rows = 50, columns = 6, none = 0;
+    CUdeviceptr no_mask = 0;
+    char flag = 0;
+    void *forward[] = {&result, &source, &rows, &columns, &columns, &no_mask, &none, &flag};
+    void *backward[] = {&result, &source, &source, &rows, &columns, &columns, &no_mask};
+    void *by_blocks[] = {&result, &source, &columns};
+
+    CU(cuMemsetD32_v2(result, which, 512)); /* as a former tenant left it */
+    CU(launch(SOFTMAX, NULL, forward));
+    CU(cuMemcpyDtoH_v2(ret_got, result, 300 * sizeof(float)));
+    CU(launch(SOFTMAX_BACK, NULL, backward));
+    CU(cuMemcpyDtoH_v2(ret_got + 300, result, 300 * sizeof(float)));
+    CU(launch_blocks(LONG_SOFTMAX, (unsigned)rows, 1, by_blocks));
+    CU(cuMemcpyDtoH_v2(ret_got + 600, result, 301 * sizeof(float)));
+}
+
+TEST(a_softmax_writes_all_of_its_rows_and_nothing_else)
+{
+    static float got[2][901];
+    CUdeviceptr source;
+    float behind = 0;
+
+    set_up();
+    source = born(512);
+    CU(add(source, source, source, 1));
+    write_rows(born(2048), source, 1, got[0]);
+    write_rows(born(4096) + 1024, source, 2, got[1]);
+    CHECK(memcmp(got[0], got[1], 900 * sizeof(float)) == 0);
+    for (int i = 0; i < 900; i++)
+        REQUIRE(got[0][i] > 0.1F);
+    memcpy(&behind, &(unsigned){1}, sizeof(behind));
+    CHECK(memcmp(&got[0][900], &behind, sizeof(behind)) == 0);
 }
 
 TEST(of_a_list_of_results_as_many_are_written_as_there_are_blocks)
