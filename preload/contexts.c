@@ -40,12 +40,20 @@ struct ended_stream {
     uint64_t context; /* generation */
 };
 
+/* By the handle of the context that it is converted to. */
+struct green {
+    uint64_t handle;
+    CUgreenCtx green;
+    uint64_t memory; /* as context.memory */
+};
+
 FORKLOCK(contexts_lock);
 
 /* guarded by contexts_lock: */
 static struct table contexts = TABLE_OF(struct context_entry);
 static struct table streams = TABLE_OF(struct stream_entry);
 static struct table ended_streams = TABLE_OF(struct ended_stream);
+static struct table greens = TABLE_OF(struct green);
 static CUcontext primaries[DEVICES_MAX];
 static uint64_t own_generations; /* below driver 12.0 */
 static uint32_t serials;
@@ -153,6 +161,13 @@ static uint64_t ending_key(uint64_t generation, CUcontext handle)
     return REAL_HAS(cuCtxGetId) ? generation : (uint64_t)(uintptr_t)handle;
 }
 
+static uint64_t memory_of_locked(const struct context *context)
+{
+    const struct green *green = table_find(&greens, (uintptr_t)context->handle);
+
+    return green ? green->memory : context->generation;
+}
+
 /* False: it is being ended, or there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
 static bool add_locked(struct context *context, uint64_t *ret_lost)
 {
@@ -162,7 +177,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
     if (table_find(&forgotten, ending_key(context->generation, context->handle)))
         return false;
     if (entry && entry->context.generation == context->generation) {
-        context->serial = entry->context.serial;
+        *context = entry->context;
         return true;
     }
     if (entry) {
@@ -173,6 +188,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
     if (!entry)
         return false;
     context->serial = ++serials;
+    context->memory = memory_of_locked(context);
     entry->context = *context;
     entry->gone = false; /* its end was refused, perhaps */
     reach_context(context->device);
@@ -354,6 +370,53 @@ void context_note(CUcontext handle)
         return;
     (void)ask_current(handle, &context);
     pop();
+}
+
+static struct green *green_locked(CUgreenCtx which)
+{
+    struct green *at = table_next(&greens, NULL);
+
+    while (at && at->green != which)
+        at = table_next(&greens, at);
+    return at;
+}
+
+void context_note_green(CUgreenCtx which, CUcontext handle, CUcontext primary)
+{
+    struct context context;
+    struct green *green;
+
+    context_note(primary);
+    if (!context_of_handle(primary, &context))
+        return;
+    lock_take(&contexts_lock);
+    green = table_add(&greens, (uintptr_t)handle);
+    if (green) {
+        green->green = which;
+        green->memory = context.generation;
+    }
+    lock_drop(&contexts_lock);
+    context_note(handle);
+}
+
+CUcontext context_of_green(CUgreenCtx which)
+{
+    const struct green *green;
+    CUcontext handle;
+
+    lock_take(&contexts_lock);
+    green = green_locked(which);
+    handle = green ? (CUcontext)(uintptr_t)green->handle
+                   : NULL; /* NOLINT(performance-no-int-to-ptr) */
+    lock_drop(&contexts_lock);
+    return handle;
+}
+
+void context_forget_green(CUgreenCtx which)
+{
+    lock_take(&contexts_lock);
+    (void)table_remove(&greens, green_locked(which));
+    lock_drop(&contexts_lock);
 }
 
 uint64_t context_forget(CUcontext handle)

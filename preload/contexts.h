@@ -48,6 +48,8 @@ enum {
 /* A context that is alive. */
 struct context {
     uint64_t generation;
+    /* generation of the one whose memory cuMemAlloc gives there: its own, but of a green one the primary's */
+    uint64_t memory;
     CUcontext handle;
     int device;
     /* how many contexts were noted up to it: small, and never used again */
@@ -59,6 +61,14 @@ int context_here(struct context *ret_context);
 
 /* A context that somebody created or retained. No driver call is left undone if it is known already. */
 void context_note(CUcontext handle);
+
+/*
+ * A green context was made of a part of a primary one: what is allocated there is that one's, and stays as it ends. And its handle as long as
+ * it is not known to have ended, NULL = it is not known.
+ */
+void context_note_green(CUgreenCtx green, CUcontext handle, CUcontext primary);
+CUcontext context_of_green(CUgreenCtx green);
+void context_forget_green(CUgreenCtx green);
 
 /* The one with this handle or generation, without asking the driver; false if it is not known. */
 bool context_of_handle(CUcontext handle, struct context *ret_context);

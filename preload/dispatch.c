@@ -347,12 +347,12 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
     bool may = dispatch_may_fence();
     struct pool_request ask = {
             .size = request->size,
-            .owner = sync ? request->context.generation : request->mempool,
+            .owner = sync ? request->context.memory : request->mempool,
             .stream = sync ? 0 : request->stream.identity,
             /* plain memory does not follow the access to a pool */
             .context = sync || atomic_load_explicit(&mempool_has_access, memory_order_relaxed)
                     ? 0
-                    : request->context.generation,
+                    : request->context.memory,
             .plan = request->plan.rule >= 0 ? &request->plan : NULL,
             .api = request->api,
             .device = request->tag.device,

@@ -208,31 +208,48 @@ LETS_GO(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device)
 LETS_GO(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
 /*
- * A green context has streams and work of its own, but its memory is its primary context's and stays: what the pool has of it is
- * kept. Until the call is back that work is not over. The primary context may end with it.
+ * A green context has streams and work of its own, but its memory is its primary context's and stays. The driver holds that one meanwhile, which may end
+ * with it.
  */
-static void green_gone(void)
+static void green_made(CUgreenCtx green, CUdevice device)
 {
+    CUcontext primary = NULL;
+    CUcontext context = NULL;
+
+    if (REAL(cuDevicePrimaryCtxRetain)(&primary, device) != CUDA_SUCCESS)
+        return;
+    context_note_primary(device, primary);
+    if (REAL(cuCtxFromGreenCtx)(&context, green) == CUDA_SUCCESS)
+        context_note_green(green, context, primary);
+    (void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
+}
+
+HOOKROW(cuGreenCtxCreate,
+        (CUgreenCtx * made, CUdevResourceDesc part, CUdevice device, unsigned int flags),
+        (made, part, device, flags), green_made(*made, device))
+
+static void green_gone(CUgreenCtx green)
+{
+    context_forget_green(green);
     for (CUdevice device = 0; device < DEVICES_MAX; device++)
         if (context_primary(device))
             released(device);
 }
 
-CUresult cuGreenCtxDestroy(CUgreenCtx context)
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
     bool entered = life_enter(SLOT_cuGreenCtxDestroy);
-    struct dispatch_ending work;
+    struct ending ending = {.handle = NULL};
     CUresult result;
 
+    if (entered)
+        ending = going(context_of_green(green), true);
+    result = REAL(cuGreenCtxDestroy)(green);
+    context_changed();
     if (entered) {
-        work = dispatch_ending_begin(0);
-        gate_fences_end();
-    }
-    result = REAL(cuGreenCtxDestroy)(context);
-    if (entered) {
-        dispatch_ending_done(&work);
+        gone(&ending, result);
         if (result == CUDA_SUCCESS)
-            green_gone();
+            green_gone(green);
         life_leave();
     }
     launches_leave_gone();

@@ -149,7 +149,7 @@ struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struc
     ret_tag->stream = format_stream_number(told(call));
     if (!is_wanted(ret_tag))
         given = call.api == API_SYNC
-                ? pool_alloc_quickly(quick_pool, context_memo.context.generation, size)
+                ? pool_alloc_quickly(quick_pool, context_memo.context.memory, size)
                 : pool_alloc_on_quickly(quick_pool, context_memo.mempool_id, stream, size);
     if (given.ptr && quick_records()) {
         resolve_note(call.slot, ROUTE_CALLED);

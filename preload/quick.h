@@ -175,7 +175,7 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc(
     if (!quick_may_alloc(why, caller))
         return given;
     guard_push();
-    given = pool_alloc_quickly(quick_pool, context_memo.context.generation, size);
+    given = pool_alloc_quickly(quick_pool, context_memo.context.memory, size);
     guard_pop();
     return given;
 }

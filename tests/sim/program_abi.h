@@ -21,6 +21,8 @@
 
 typedef cuuint64_t CUgraphConditionalHandle;
 
+#    define CU_GREEN_CTX_DEFAULT_STREAM 0x1
+
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
@@ -634,6 +636,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least_priority, int *greatest_priority
 CUresult cuCtxResetPersistingL2Cache(void);
 CUresult cuCtxAttach(CUcontext *, unsigned int);
 CUresult cuCtxWaitEvent(CUcontext, CUevent);
+CUresult cuGreenCtxStreamCreate(CUstream *, CUgreenCtx, unsigned int, int);
 
 /* memory */
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *, void *, unsigned int);

@@ -123,6 +123,9 @@ static void end_life(struct CUctx_st *ctx)
     sim_queue_demand_context(ctx);
     if (!ctx->alive)
         return; /* another thread was faster while the lock was away */
+    for (struct CUctx_st *green = contexts; green; green = green->next)
+        if (green->alive && green->primary_of == ctx)
+            end_life(green);
     ctx->alive = false;
     end_peerings(ctx);
     sim_stream_end_context(ctx);
@@ -138,6 +141,18 @@ static int valid_device(CUdevice device)
     return device >= 0 && device < sim_config.devices ? 0 : CUDA_ERROR_INVALID_DEVICE;
 }
 
+static struct CUctx_st *retain(int device)
+{
+    struct CUctx_st *ctx = &primaries[device];
+
+    if (!ctx->alive) {
+        ctx->primary = true;
+        begin_life(ctx, device);
+    }
+    ctx->retained++;
+    return ctx;
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_ctx, CUdevice device)
 {
     struct sim_call call;
@@ -146,13 +161,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_ctx, CUdevice device)
     if (r == 0)
         r = !ret_ctx ? CUDA_ERROR_INVALID_VALUE : valid_device(device);
     if (r == 0) {
-        struct CUctx_st *ctx = &primaries[device];
-        if (!ctx->alive) {
-            ctx->primary = true;
-            begin_life(ctx, device);
-        }
-        ctx->retained++;
-        *ret_ctx = ctx;
+        *ret_ctx = retain(device);
         sim_note(&call, " device=%d", device);
     }
     return sim_leave(&call, r);
@@ -640,6 +649,95 @@ CUresult cuCtxResetPersistingL2Cache(void)
     struct sim_call call;
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
+    return sim_leave(&call, r);
+}
+
+/* ---- green contexts ---- */
+
+/*
+ * A part of the device's multiprocessors, of which there are none to choose from: every descriptor stands for all of them. The handle
+ * is that of the context that it is converted to.
+ */
+static int green_of(CUgreenCtx handle, struct CUctx_st **ret_ctx)
+{
+    int r = handle ? sim_context_get((CUcontext)(void *)handle, ret_ctx) : CUDA_ERROR_INVALID_VALUE;
+
+    return r == 0 && !(*ret_ctx)->primary_of ? CUDA_ERROR_INVALID_CONTEXT : r;
+}
+
+static int green_create(CUgreenCtx *ret_green, CUdevice device, unsigned flags)
+{
+    struct CUctx_st *ctx;
+    int r = ret_green && flags == CU_GREEN_CTX_DEFAULT_STREAM ? valid_device(device)
+                                                              : CUDA_ERROR_INVALID_VALUE;
+
+    if (r)
+        return r;
+    retain(device);
+    ctx = sim_new(sizeof(*ctx));
+    ctx->primary_of = &primaries[device];
+    begin_life(ctx, device);
+    *ret_green = (CUgreenCtx)(void *)ctx;
+    return 0;
+}
+
+CUresult cuGreenCtxCreate(
+        CUgreenCtx *ret_green, CUdevResourceDesc part, CUdevice device, unsigned int flags)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    (void)part;
+    if (r == 0)
+        r = green_create(ret_green, device, flags);
+    return sim_leave(&call, r);
+}
+
+CUresult cuCtxFromGreenCtx(CUcontext *ret_ctx, CUgreenCtx green)
+{
+    struct sim_call call;
+    struct CUctx_st *ctx = NULL;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = ret_ctx ? green_of(green, &ctx) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_ctx = ctx;
+    return sim_leave(&call, r);
+}
+
+CUresult cuGreenCtxStreamCreate(
+        CUstream *ret_stream, CUgreenCtx green, unsigned int flags, int priority)
+{
+    struct sim_call call;
+    struct CUctx_st *ctx = NULL;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = flags == CU_STREAM_NON_BLOCKING ? green_of(green, &ctx) : CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = sim_stream_create(ctx, ret_stream, flags, priority);
+    return sim_leave(&call, r);
+}
+
+static int green_destroy(CUgreenCtx green)
+{
+    struct CUctx_st *ctx = NULL;
+    int r = green_of(green, &ctx);
+
+    if (r)
+        return r;
+    end_life(ctx);
+    return primary_release(ctx->device);
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0)
+        r = green_destroy(green);
     return sim_leave(&call, r);
 }
 

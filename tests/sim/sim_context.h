@@ -18,6 +18,8 @@ struct CUctx_st {
     /* fixed at creation */
     int device;
     bool primary;
+    /* NULL: not a green one. A green context has streams, events and a number of its own; its memory is its primary's. */
+    struct CUctx_st *primary_of;
     /* guarded by the lock */
     unsigned flags;
     unsigned retained; /* primary: cuDevicePrimaryCtxRetain */
@@ -49,6 +51,23 @@ int sim_context_get(CUcontext handle, struct CUctx_st **ret_ctx);
 
 /* Whether kernels of `device` may touch plain memory of device `owner`. */
 bool sim_context_is_peer(int device, int owner);
+
+/* Whose cuMemAlloc's memory is that is asked for there. */
+static inline struct CUctx_st *sim_context_owner(struct CUctx_st *ctx)
+{
+    return ctx->primary_of ? ctx->primary_of : ctx;
+}
+
+static inline CUgreenCtx sim_context_green(struct CUctx_st *ctx)
+{
+    return ctx->primary_of ? (CUgreenCtx)(void *)ctx : NULL;
+}
+
+/* Whether what is asked of the context as a whole is about work of `other`: its own, and a primary one's green ones. */
+static inline bool sim_context_covers(const struct CUctx_st *ctx, const struct CUctx_st *other)
+{
+    return other == ctx || (other && other->primary_of == ctx);
+}
 
 /* The primary context of a device if it is alive, else NULL. */
 struct CUctx_st *sim_context_primary(int device);

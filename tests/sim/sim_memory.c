@@ -295,7 +295,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
 
     if (r == 0) {
-        r = alloc_kind(call.ctx, SIM_BLOCK_PLAIN, size, ret_ptr);
+        r = alloc_kind(sim_context_owner(call.ctx), SIM_BLOCK_PLAIN, size, ret_ptr);
         sim_note(&call, " size=%zu ptr=0x%llx", size, r ? 0 : *ret_ptr);
         sim_gives(&call, r ? 0 : *ret_ptr, size);
     }
@@ -310,7 +310,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
     if (r == 0 && flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        r = alloc_kind(call.ctx, SIM_BLOCK_MANAGED, size, ret_ptr);
+        r = alloc_kind(sim_context_owner(call.ctx), SIM_BLOCK_MANAGED, size, ret_ptr);
     if (r == 0)
         sim_gives(&call, *ret_ptr, size);
     return sim_leave(&call, r);
@@ -330,7 +330,7 @@ CUresult cuMemAllocPitch_v2(
         size_t pitch = (size_t)sim_round(width, SIM_ALIGN);
         r = height > ((size_t)1 << 44) / pitch
                 ? CUDA_ERROR_OUT_OF_MEMORY
-                : alloc_kind(call.ctx, SIM_BLOCK_PLAIN, pitch * height, ret_ptr);
+                : alloc_kind(sim_context_owner(call.ctx), SIM_BLOCK_PLAIN, pitch * height, ret_ptr);
         if (r == 0) {
             *ret_pitch = pitch;
             sim_gives(&call, *ret_ptr, pitch * height);
@@ -412,7 +412,7 @@ CUresult cuMemHostAlloc(void **ret_at, size_t size, unsigned int flags)
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
 
     if (r == 0)
-        r = host_alloc(call.ctx, ret_at, size, flags);
+        r = host_alloc(sim_context_owner(call.ctx), ret_at, size, flags);
     return sim_leave(&call, r);
 }
 
@@ -422,7 +422,7 @@ CUresult cuMemAllocHost_v2(void **ret_at, size_t size)
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT | SIM_NEED_SAFE);
 
     if (r == 0)
-        r = host_alloc(call.ctx, ret_at, size, 0);
+        r = host_alloc(sim_context_owner(call.ctx), ret_at, size, 0);
     return sim_leave(&call, r);
 }
 
@@ -477,7 +477,7 @@ CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned int flags)
                 .size = size,
                 .kind = SIM_BLOCK_HOST,
                 .device = -1,
-                .ctx = call.ctx,
+                .ctx = sim_context_owner(call.ctx),
                 .registered = true,
                 .host_flags = flags});
     return sim_leave(&call, r);

@@ -711,7 +711,7 @@ void sim_queue_context_points(
 {
     for (unsigned i = 0; i < queues_count; i++) {
         struct sim_queue *queue = queues[i];
-        if (queue->ctx != ctx || (!queue->head && !sim_time_is_virtual()))
+        if (!sim_context_covers(ctx, queue->ctx) || (!queue->head && !sim_time_is_virtual()))
             continue;
         sim_clock_set(points, queue, queue->submitted);
         if (known)

@@ -165,7 +165,7 @@ int sim_stream_wait(struct CUstream_st *stream)
 
 /* ---- creating and destroying ---- */
 
-static int create(struct CUctx_st *ctx, CUstream *ret_stream, unsigned flags, int priority)
+int sim_stream_create(struct CUctx_st *ctx, CUstream *ret_stream, unsigned flags, int priority)
 {
     if (!ret_stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
@@ -184,7 +184,7 @@ CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
     if (r == 0)
-        r = create(call.ctx, ret_stream, flags, 0);
+        r = sim_stream_create(call.ctx, ret_stream, flags, 0);
     return sim_leave(&call, r);
 }
 
@@ -194,7 +194,7 @@ CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, in
     int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
 
     if (r == 0)
-        r = create(call.ctx, ret_stream, flags, priority);
+        r = sim_stream_create(call.ctx, ret_stream, flags, priority);
     return sim_leave(&call, r);
 }
 
@@ -247,7 +247,9 @@ SIM_STREAM_CALL(cuStreamGetCtx, SIM_NEED_CONTEXT, (CUstream handle, CUcontext *r
         answer(ret_ctx && (*ret_ctx = stream->ctx, true)))
 SIM_STREAM_CALL(cuStreamGetCtx_v2, SIM_NEED_CONTEXT,
         (CUstream handle, CUcontext *ret_ctx, CUgreenCtx *ret_green),
-        answer(ret_ctx && (*ret_ctx = stream->ctx, !ret_green || (*ret_green = NULL, true))))
+        answer(ret_ctx
+                && (*ret_ctx = stream->ctx,
+                        !ret_green || (*ret_green = sim_context_green(stream->ctx), true))))
 
 /* Attributes are kept and asked for; only the priority means something, and only to who asks. */
 static bool has_attribute(CUstreamAttrID which)

@@ -65,6 +65,9 @@ void sim_stream_batch_params(struct sim_op *op, CUDA_BATCH_MEM_OP_NODE_PARAMS *r
 struct sim_op *sim_stream_make_nothing(const char *name);
 
 struct CUstream_st *sim_stream_open_legacy(struct CUctx_st *ctx);
+
+/* One that the program asks for. 0, or a code. */
+int sim_stream_create(struct CUctx_st *ctx, CUstream *ret_stream, unsigned flags, int priority);
 void sim_stream_end_context(struct CUctx_st *ctx);
 
 /* Both forms of a call whose first argument is a stream, for the many that only differ in that. */

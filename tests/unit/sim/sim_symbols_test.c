@@ -41,8 +41,9 @@ static const struct {
     const char *name, *why;
 } refused[] = {
         {"cuGraphics", "memory of OpenGL, EGL and the like: there is no display"},
-        {"cuGreenCtx", "contexts of some multiprocessors: there are none to choose from"},
-        {"cuCtxFromGreenCtx", "green contexts"},
+        {"cuGreenCtxGet", "parts of the multiprocessors: there are none to choose from"},
+        {"cuGreenCtxRecordEvent", "cuCtxRecordEvent does the same"},
+        {"cuGreenCtxWaitEvent", "cuCtxWaitEvent does the same"},
         {"cuCtxGetDevResource", "green contexts"},
         {"cuDeviceGetDevResource", "green contexts"},
         {"cuStreamGetGreenCtx", "green contexts"},
