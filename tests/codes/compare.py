@@ -6,7 +6,7 @@ import re
 # (code without kedge, code under kedge) that a rule allows. ANY: whatever was injected or would have come.
 ANY = None
 ALLOWED = {
-    "oom": {(2, 0), (2, 1)},
+    "oom": {(2, ANY)}, # the call is made once more, and answers what it would have
     "served": {(ANY, ANY)},
     "after": {(ANY, ANY)},
     "R2": {(900, 0), (900, 1), (0, 1), (900, 700)},
@@ -55,7 +55,7 @@ class Comparison:
 
     def _may(self, rule, want, got):
         pairs = ALLOWED.get(rule, set())
-        if (ANY, ANY) in pairs or (want, got) in pairs:
+        if pairs & {(ANY, ANY), (want, ANY), (want, got)}:
             return True
         return self.inside and rule == "oom" and want == 2
 
