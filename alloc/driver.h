@@ -101,6 +101,9 @@ struct driver {
     /* The same, for what was submitted to one stream so far (R70, R71). -ENOENT: the stream is gone; the pool then uses
      * a full fence instead. */
     int (*stream_record)(void *self, uint64_t stream, uint64_t *ret_fence);
+    /* The same, beside captures of other streams, too. It is no more than what the program's own call is that gives the stream an operation.
+     * NULL: stream_record does. */
+    int (*stream_record_beside)(void *self, uint64_t stream, uint64_t *ret_fence);
 
     /* 0 = passed, -EAGAIN = not yet, -EBUSY = may not be asked now (capture), > 0 = an error of the device's own. */
     int (*fence_query)(void *self, uint64_t fence);

@@ -55,6 +55,10 @@ enum pool_mutation {
     POOL_MUTATE_DESTROYED = 1u << 27,
     /* a free whose event is refused waits for a later one (R69) */
     POOL_MUTATE_REFUSED = 1u << 28,
+    /* what was freed gets its fence when somebody asks, whatever its stream waits for by then (R71) */
+    POOL_MUTATE_EARLY = 1u << 29,
+    /* streams are made to wait although what they would wait for may be waiting for the host (R104) */
+    POOL_MUTATE_STALL = 1u << 30,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -65,6 +65,7 @@ struct pool_free_request {
     uint64_t stream; /* of a free on the stream-ordered API; 0 = unknown: as a sync free */
     bool record_now; /* nothing that is recorded later can stand for the free: only its thread can record there, or others wait there (R69) */
     bool may_fence;  /* event calls are allowed; a sync free never makes one */
+    bool beside;     /* beside captures of other streams */
 };
 
 /*
@@ -301,6 +302,29 @@ void pool_settle(struct pool *pool);
 
 /* The host has waited for work of this order: what was freed before is anybody's. No driver call but for events that are given back. */
 void pool_order_passed(struct pool *pool, const struct pool_order *order);
+
+/* ── streams that may wait for the host (R104; stall.h) ── */
+
+/* True while there may be one. One load. */
+static inline bool pool_has_stalls(const struct pool *pool)
+{
+    const struct pool_gate *gate = (const struct pool_gate *)(const void *)pool;
+
+    return atomic_load_explicit(&gate->stalls, memory_order_relaxed) != 0;
+}
+
+/*
+ * [driver] Around a call that gives the stream an operation which may wait for what the device does not do by itself. Before it what was freed
+ * gets its fence: on the stream, also beside captures of other streams; if `may_fence`, and by the sync API. `own`: only the calling
+ * thread can record on the stream (R69).
+ */
+void pool_stall_begin(struct pool *pool, uint64_t stream, bool may_fence);
+void pool_stall_end(struct pool *pool, uint64_t stream, bool own);
+
+/* [driver] What was freed gets its fence, because what the stream is given next may be behind a stalled one; or, on all streams, because
+ * from now on some may have an order with others. */
+void pool_settle_stream(struct pool *pool, uint64_t stream);
+void pool_settle_streams(struct pool *pool);
 
 /* ── progress, trim, ends ── */
 

@@ -115,12 +115,13 @@ static void put_on_stream(
 }
 
 /* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. Is it?
- * `must`: nothing that is recorded later can stand for it, not even for this stream. */
-static __attribute__((noinline)) bool record_and_put(
-        struct pool *pool, struct heap *heap, uint32_t index, uint32_t stream, bool must)
+ * `record_now`: nothing that is recorded later can stand for it, not even for this stream. */
+static __attribute__((noinline)) bool record_and_put(struct pool *pool, struct heap *heap,
+        uint32_t index, uint32_t stream, const struct pool_free_request *request)
 {
     uint64_t number = 0;
-    int r = reclaim_record(pool, stream, &number);
+    int r = request->beside ? reclaim_record_beside(pool, stream, &number)
+                            : reclaim_record(pool, stream, &number);
 
     lock_take(&pool->lock);
     heap->busy--;
@@ -129,7 +130,7 @@ static __attribute__((noinline)) bool record_and_put(
     else if (r == 0)
         put_on_stream(pool, index, stream, number);
     else if (POOL_IS_WITHOUT(REFUSED)
-            || (!must && (r == -EBUSY || r == -ENOMEM || r == -ECANCELED)))
+            || (!request->record_now && (r == -EBUSY || r == -ENOMEM || r == -ECANCELED)))
         put_on_stream(pool, index, stream, fence_next(&streams_at(pool, stream)->timeline));
     else
         block_push_open(pool, index);
@@ -226,7 +227,7 @@ int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *r
         r = -EINVAL;
     }
     lock_drop(&pool->lock);
-    if (stream && record_and_put(pool, heap, index, stream, request->record_now))
+    if (stream && record_and_put(pool, heap, index, stream, request))
         ret->how |= OUTCOME_RECORDED;
     return r;
 }

@@ -27,7 +27,8 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
     stream = table_get(&pool->stream_of, stream_key);
     if (stream) {
         index = stream->index;
-        needed = reclaim_is_open(stream);
+        needed = reclaim_is_open(stream)
+                || stream->stalled > max_of(stream->timeline.begun, stream->timeline.passed);
     }
     lock_drop(&pool->lock);
     if (!stream)

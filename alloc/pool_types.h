@@ -194,6 +194,8 @@ struct pool_gate {
     _Atomic uint32_t evicts;   /* a block exists or has existed that may go out */
     _Atomic uint32_t ahead;    /* moves have begun, or may begin, ahead of calls */
     _Atomic uint32_t orders;   /* a heap has served several streams */
+    /* streams that may wait for the host, and calls on their way that make one so (stall.h) */
+    _Atomic uint32_t stalls;
 };
 
 /* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. */

@@ -1027,6 +1027,14 @@ static int devices_top(struct pool *pool)
     return top;
 }
 
+void reclaim_close(struct pool *pool)
+{
+    int top = devices_top(pool);
+
+    for (int i = 0; i < top; i++)
+        (void)close_epoch(pool, &pool->devices[i], true);
+}
+
 int reclaim_poll(struct pool *pool, int device, bool close)
 {
     int top = device < 0 ? devices_top(pool) : device + 1;
@@ -1136,7 +1144,7 @@ bool reclaim_is_stalled(struct pool *pool, int device)
 
 /* ── points ── */
 
-int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
+static int record(struct pool *pool, uint32_t index, bool beside, uint64_t *ret_number)
 {
     struct puts puts = {.count = 0};
     struct stream *stream;
@@ -1152,7 +1160,12 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     mark = fence_begin(&stream->timeline, NULL);
     lock_drop(&pool->lock);
 
-    r = mark ? DRIVE(pool, stream_record, key, &fence) : -ENOMEM;
+    if (!mark)
+        r = -ENOMEM;
+    else if (beside && pool->driver.stream_record_beside)
+        r = DRIVE(pool, stream_record_beside, key, &fence);
+    else
+        r = DRIVE(pool, stream_record, key, &fence);
 
     lock_take(&pool->lock);
     stream->refs--;
@@ -1173,6 +1186,53 @@ int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
     }
     lock_drop(&pool->lock);
     put_all(pool, &puts);
+    return r;
+}
+
+int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
+{
+    return record(pool, index, false, ret_number);
+}
+
+int reclaim_record_beside(struct pool *pool, uint32_t index, uint64_t *ret_number)
+{
+    return record(pool, index, true, ret_number);
+}
+
+int reclaim_cover(struct pool *pool, uint32_t index, bool beside)
+{
+    const struct stream *stream = streams_at(pool, index);
+    uint64_t number;
+    bool needed;
+
+    lock_take(&pool->lock);
+    needed = stream->index == index && reclaim_is_open(stream);
+    lock_drop(&pool->lock);
+    return needed ? record(pool, index, beside, &number) : 0;
+}
+
+int reclaim_ask_point(struct pool *pool, uint32_t index, uint64_t point)
+{
+    struct stream *stream = streams_at(pool, index);
+    bool is_begun, is_over;
+    uint64_t number;
+    int r;
+
+    lock_take(&pool->lock);
+    is_over = point <= stream->timeline.passed;
+    is_begun = point <= stream->timeline.begun;
+    lock_drop(&pool->lock);
+    if (is_over)
+        return 0;
+    r = is_begun ? 0 : reclaim_record(pool, index, &number);
+    if (r != 0)
+        return r;
+    r = ask(pool, NULL, &stream->timeline, point, NULL);
+    if (r != -ENOENT)
+        return r;
+    lock_take(&pool->lock);
+    r = point <= stream->timeline.passed ? 0 : -EAGAIN; /* still being recorded */
+    lock_drop(&pool->lock);
     return r;
 }
 
@@ -1274,20 +1334,11 @@ static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t 
         streams_at(pool, list[i])->refs--;
 }
 
-/* Makes sure that a fence covers all that was freed on this stream. */
+/* The same, or its blocks wait for all streams. */
 static void cover(struct pool *pool, uint32_t index)
 {
-    const struct stream *stream = streams_at(pool, index);
-    uint64_t number = 0;
-    bool needed;
-    int r;
+    int r = reclaim_cover(pool, index, false);
 
-    lock_take(&pool->lock);
-    needed = stream->index == index && reclaim_is_open(stream);
-    lock_drop(&pool->lock);
-    if (!needed)
-        return;
-    r = reclaim_record(pool, index, &number);
     if (r == 0 || r == -EBUSY || r == -ENOMEM || r == -ECANCELED)
         return;
     lock_take(&pool->lock);
@@ -1406,6 +1457,7 @@ static bool ask_gone(struct pool *pool)
     while (ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
         ;
     lock_take(&pool->lock);
+    streams_look(pool, streams_at(pool, index));
     streams_at(pool, index)->refs--;
     lock_drop(&pool->lock);
     return true;
@@ -1481,7 +1533,7 @@ void reclaim_lump(struct pool *pool, uint32_t index)
     struct fence_mark *mark;
 
     lock_take(&pool->lock);
-    if (stream->index == index && stream->gone && pool->streams_gone > GONE_STAY
+    if (stream->index == index && stream->gone && !stream->stalled && pool->streams_gone > GONE_STAY
             && !POOL_IS_WITHOUT(GONE) && (mark = last_mark(stream)) != NULL) {
         for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
             lump_in_heap(pool, heap, stream, &chain);

@@ -84,6 +84,17 @@ void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_pa
 /* Records a point on a stream now. *ret_number is the number that was taken; it covers what was freed before. 0, or the
  * driver's or -errno: nothing recorded, a later point covers it. */
 int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number);
+/* The same in a call of the program's that is an operation of the stream: beside captures of other streams, too. */
+int reclaim_record_beside(struct pool *pool, uint32_t index, uint64_t *ret_number);
+
+/* Makes sure that a fence covers all that was freed on this stream. 0, or why none does; `beside` as above. */
+int reclaim_cover(struct pool *pool, uint32_t index, bool beside);
+
+/* Has a stream passed a point? It is recorded if need be. 0 = yes, -EAGAIN or -EBUSY = not known to have, -ENOENT = it cannot be recorded. */
+int reclaim_ask_point(struct pool *pool, uint32_t index, uint64_t point);
+
+/* Closes the epochs of all devices, where there is something in them. */
+void reclaim_close(struct pool *pool);
 
 /* The blocks of a stream that cannot be recorded any more go to the open chain, in all heaps. */
 void reclaim_lose_stream(struct pool *pool, uint32_t index) POOL_LOCKED;

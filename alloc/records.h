@@ -293,6 +293,8 @@ struct stream {
     uint32_t refs;   /* LIVE and FREE blocks that name it */
     uint64_t newest; /* the greatest point that any block needs of it */
     uint64_t born;   /* no other stream has or had this number */
+    /* the point behind the last call that may wait for the host (stall.h), 0 = it has passed; counted in refs */
+    uint64_t stalled;
     bool gone;
     struct fence_timeline timeline;
     struct fence_set behind, told; /* whose work it comes behind, of behind.h */

@@ -18,6 +18,7 @@
 #include "alloc/room.h"
 #include "alloc/runs.h"
 #include "alloc/spot.h"
+#include "alloc/stall.h"
 #include "alloc/streams.h"
 #include "alloc/swap.h"
 #include "alloc/tally.h"
@@ -252,8 +253,10 @@ static int wait_for_set(
     uint32_t count = borrowed->set.count;
     int r = 0;
 
-    if (borrowed->whole)
-        return order_behind_all(pool, serve->request->stream, serve->request->device);
+    if (borrowed->whole) /* who waits for the host is not among those that the request needs, perhaps */
+        return stall_is_possible(pool)
+                ? -EAGAIN
+                : order_behind_all(pool, serve->request->stream, serve->request->device);
     if (POOL_IS_WITHOUT(DROP) && count > 0)
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
@@ -390,14 +393,20 @@ static int hit_unwaited(struct pool *pool, struct serve *serve)
     return r == NEXT ? hit_clean(pool, serve) : r;
 }
 
+/* What the stream has to wait for. */
+static int hit_waited(struct pool *pool, struct serve *serve)
+{
+    int r = hit_ordered(pool, serve);
+
+    return r == NEXT ? hit_adopted(pool, serve) : r;
+}
+
 /* Instead of holding more: other streams' memory, behind a wait where the device has not left it. */
 static int hit_others(struct pool *pool, struct serve *serve)
 {
     int r = hit_unwaited(pool, serve);
 
-    if (r == NEXT)
-        r = hit_ordered(pool, serve);
-    return r == NEXT ? hit_adopted(pool, serve) : r;
+    return r == NEXT && !stall_goes_on(pool) ? hit_waited(pool, serve) : r;
 }
 
 /* ── a full device (R31) ── */
@@ -560,6 +569,26 @@ static int hit_plain(struct pool *pool, struct serve *serve)
     return r;
 }
 
+/* A stream may be waiting for the host. Natively another one is made to wait for it where the device has no memory left, so what is
+ * free in other heaps, or in reserve, comes first (R104). */
+static int hit_stalled(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    if (!stall_goes_on(pool))
+        return NEXT;
+    r = reclaim_device_points(pool, serve->request->device);
+    if (r != 0)
+        return r;
+    note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
+    serve->last = true;
+    r = grow(pool, serve);
+    serve->last = false;
+    if (is_refused(r))
+        r = hit_plain(pool, serve);
+    return r == NEXT ? hit_waited(pool, serve) : r;
+}
+
 /* The last means: what only goes back once contexts have done their work. */
 static int free_and_grow(struct pool *pool, struct serve *serve)
 {
@@ -588,6 +617,8 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
         r = hit_others(pool, serve);
         if (r == NEXT)
             r = move_and_grow(pool, serve);
+        if (r == NEXT && !serve->no_waits)
+            r = hit_stalled(pool, serve);
     }
     if (r == NEXT)
         r = wait_and_hit(pool, serve);

@@ -37,6 +37,31 @@ static inline uint32_t streams_find(struct pool *pool, uint64_t key) POOL_LOCKED
     return stream ? stream->index : 0;
 }
 
+/* The stream may wait for the host up to a point that is taken now. */
+static inline void streams_stall(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    if (!stream->stalled) {
+        stream->refs++;
+        atomic_fetch_add_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
+    }
+    stream->stalled = fence_take(&stream->timeline);
+}
+
+/* It does not any more. */
+static inline void streams_unstall(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    stream->stalled = 0;
+    stream->refs--;
+    atomic_fetch_sub_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
+}
+
+/* What has passed since is seen. */
+static inline void streams_look(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    if (stream->stalled && stream->timeline.passed >= stream->stalled)
+        streams_unstall(pool, stream);
+}
+
 /* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
 static inline uint32_t streams_class_of(
         const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED

@@ -654,20 +654,37 @@ atomic_bool stream_blocks[DEVICES_MAX];
 atomic_bool stream_defaults;
 atomic_uint stream_news = STREAM_NEWS_OWN | STREAM_NEWS_DEFAULT;
 
-/* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. */
-static void note(atomic_bool *may_be_used)
+static void (*streams_meet)(void); /* fixed when life starts */
+
+void stream_on_meeting(void (*meet)(void))
 {
-    if (!atomic_load(may_be_used) && !atomic_exchange(may_be_used, true))
-        context_changed();
+    streams_meet = meet;
+}
+
+/* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. False: it was known. */
+static bool note(atomic_bool *may_be_used)
+{
+    if (atomic_load(may_be_used) || atomic_exchange(may_be_used, true))
+        return false;
+    context_changed();
+    return true;
+}
+
+static void meet(bool is_new)
+{
+    if (is_new && streams_meet)
+        streams_meet();
 }
 
 /* device < 0: nobody knows which */
 static void note_blocking(int device)
 {
     bool is_known = device >= 0 && device < DEVICES_MAX;
+    bool is_new = false;
 
     for (int i = is_known ? device : 0; i < (is_known ? device + 1 : DEVICES_MAX); i++)
-        note(&stream_blocks[i]);
+        is_new |= note(&stream_blocks[i]);
+    meet(is_new);
 }
 
 /* Another thread's own stream may come at any time, on any device. */
@@ -676,7 +693,7 @@ void stream_first(unsigned news)
     if (news == STREAM_NEWS_OWN)
         note_blocking(-1);
     else
-        note(&stream_defaults);
+        meet(note(&stream_defaults));
     atomic_fetch_and(&stream_news, ~news);
 }
 

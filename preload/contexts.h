@@ -27,6 +27,7 @@
 #define KEDGE_PRELOAD_CONTEXTS_H
 
 #include "preload/cuda_abi.h"
+#include "preload/hostwait.h"
 #include "preload/resolve.h"
 #include "tracker/format.h"
 
@@ -158,7 +159,8 @@ static inline uint64_t stream_told(const struct stream *stream)
  * counts from then on, and what cannot be found out is a blocking one. Streams of green contexts are non-blocking by definition.
  *
  * Every call that names a stream is a row HOOK_PTSZ or HOOK_PTDS of hooks.def. The hook of such a row is defined by ON_STREAM, which
- * notices the default streams; onstream.c makes a table of these rows, and the library is not linked if one of them is defined otherwise.
+ * notices the default streams, and calls that may wait (hostwait.h); onstream.c makes a table of these rows, and the library is not linked if
+ * one of them is defined otherwise.
  * Not seen: work that comes by a call without a row.
  */
 
@@ -204,7 +206,9 @@ static inline void stream_notice(CUstream stream, bool per_thread_call)
     const char stream_of_##symbol = 0;                                                  \
     CUresult symbol params                                                              \
     {                                                                                   \
-        stream_notice(on_stream, per_thread);                                           \
+        const struct hostwait hostwait_of_call __attribute__((cleanup(hostwait_end))) =  \
+                (stream_notice(on_stream, per_thread),                                  \
+                        hostwait_begin((enum hostwait_kind)HOSTWAIT_OF_##symbol, on_stream, per_thread)); \
         __VA_ARGS__                                                                     \
     }
 /* clang-format on */
@@ -224,6 +228,10 @@ static inline bool stream_owes(const struct stream *stream)
 
 /* A blocking stream was made in the current context. */
 void stream_made(void);
+
+/* What is to be done once some streams have an order that they had not before: with no lock held. Driver calls may be made. Set once, when
+ * life starts. */
+void stream_on_meeting(void (*meet)(void));
 
 /* ---- what a thread remembers ---- */
 

@@ -736,15 +736,13 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     bool owes = owes_operation(ptr, stream);
     /* The event of the operation is the one that the next tenant waits for: a later one would be behind what blocking streams were
      * given since. On a thread's own stream nobody else can record it. */
-    bool record_now = stream && (stream->per_thread || (owes && may));
-    bool operated = owes && !may && backend_operate(stream) == 0;
-    bool ordered =
-            record_now ? may : stream && operated == owes; /* else it goes through an epoch */
+    bool record_now = stream && (stream->per_thread || owes);
     struct pool_free_request request = {
             .api = api,
-            .stream = ordered ? stream->identity : 0,
+            .stream = stream ? stream->identity : 0,
             .record_now = record_now,
-            .may_fence = may,
+            .may_fence = may || record_now,
+            .beside = !may,
     };
     uint64_t barrier = barrier_of(ptr, api);
     struct outcome outcome;
@@ -761,7 +759,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
         return r;
     if (life_sticky())
         return life_sticky(); /* as the driver would say it */
-    if (owes && !operated && !(outcome.how & OUTCOME_RECORDED))
+    if (owes && !(outcome.how & OUTCOME_RECORDED))
         (void)backend_operate(stream);
     record_free(&outcome, api, stream_told(stream));
     if (outcome.mode == HINT_POISON)

@@ -750,7 +750,8 @@ static int enter_stream(const struct stream *stream, struct context_use *ret_use
     return context_enter(stream->context, ret_use);
 }
 
-static int record_on(const struct stream *stream, struct fence *fence)
+/* `beside`: beside captures. What is recorded on a stream that is captured would be a node. */
+static int record_on(const struct stream *stream, struct fence *fence, bool beside)
 {
     struct event *event;
     struct context_use use = {0};
@@ -759,6 +760,8 @@ static int record_on(const struct stream *stream, struct fence *fence)
     if (r != 0)
         return r;
     r = enter_stream(stream, &use);
+    if (r == 0 && beside && stream_is_captured(stream->handle))
+        r = -EBUSY;
     if (r == 0)
         r = (int)REAL(cuEventRecord)(event->handle, stream->handle);
     context_leave(&use);
@@ -842,28 +845,49 @@ static void leave_gate(uint64_t identity)
     stream_leave(identity);
 }
 
-static int stream_record(SELF, uint64_t identity, uint64_t *ret_fence)
+/* An event on a stream that is entered. */
+static int record_entered(const struct stream *stream, bool beside, uint64_t *ret_fence)
 {
-    struct stream stream;
-    struct fence *fence;
-    struct quiet quiet;
-    int r = enter_gate(identity, &stream);
+    struct fence *fence = meta_get(sizeof *fence);
+    struct quiet quiet = quiet_begin();
+    int r = fence ? record_on(stream, fence, beside) : -ENOMEM;
 
-    if (r != 0)
-        return r;
-    fence = meta_get(sizeof *fence);
-    quiet = quiet_begin();
-    r = fence ? record_on(&stream, fence) : -ENOMEM;
     if (backend_is_capture_error(r))
         r = -EBUSY;
     else if (is_gone(r))
         r = -ENOENT;
     r = quiet_end(&quiet, r);
-    leave_gate(identity);
     if (r != 0 && fence)
         fence_free(fence);
     if (r == 0)
         *ret_fence = (uint64_t)(uintptr_t)fence;
+    return r;
+}
+
+static int stream_record(SELF, uint64_t identity, uint64_t *ret_fence)
+{
+    struct stream stream;
+    int r = enter_gate(identity, &stream);
+
+    if (r != 0)
+        return r;
+    r = record_entered(&stream, false, ret_fence);
+    leave_gate(identity);
+    return r;
+}
+
+/* In a call of the program's that is an operation of the stream: a capture that the event would spoil is spoilt by that. */
+static int stream_record_beside(void *self, uint64_t identity, uint64_t *ret_fence)
+{
+    struct stream stream;
+    int r = gate_may_capture() ? -EBUSY : stream_record(self, identity, ret_fence);
+
+    if (r != -EBUSY)
+        return r;
+    if (!stream_enter(identity, &stream))
+        return -ENOENT;
+    r = record_entered(&stream, true, ret_fence);
+    stream_leave(identity);
     return r;
 }
 
@@ -1373,7 +1397,7 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
     if (r == 0 && pinned)
         r = move_content(way, device, ptr, host, size, stream.handle);
     if (r == 0 && pinned)
-        waits = record_on(&stream, fence) != 0;
+        waits = record_on(&stream, fence, false) != 0;
     gate_fence_leave();
     if (r == 0 && !pinned)
         r = move_content(way, device, ptr, host, size, stream.handle);
@@ -1425,6 +1449,7 @@ const struct driver backend_driver = {
         .fence_record = fence_record,
         .fence_record_beside = fence_beside,
         .stream_record = stream_record,
+        .stream_record_beside = stream_record_beside,
         .fence_query = fence_query,
         .fence_wait = fence_wait,
         .stream_wait_fence = stream_wait_fence,

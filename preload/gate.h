@@ -9,7 +9,8 @@
  *     fence:  enters only while nothing is pending or running ── driver ── leaves
  *
  * A begin waits for calls that take microseconds; a fence never waits, it is put off (R67). This is the one place where
- * something is held across a driver call. While a capture runs, kedge begins no event, wait or trim call at all (R10).
+ * something is held across a driver call. While a capture runs, kedge begins no event, wait or trim call at all (R10),
+ * but for the event of a free, in a call of the program's that is an operation of its stream (hostwait.h).
  *
  * A call that waits for the device is not a fence call: it may wait for work that the program submits only after the begin
  * (R96). Waiting for an event happens outside of the gate; captures allow it. A drain (below driver 12.5, which has no

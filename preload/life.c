@@ -12,6 +12,7 @@
 #include "preload/forklock.h"
 #include "preload/gate.h"
 #include "preload/guard.h"
+#include "preload/hostwait.h"
 #include "preload/launches.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
@@ -182,6 +183,7 @@ static int start(void)
     start_where(&config);
     stream_on_thread_end(thread_stream_gone);
     context_on_lost(context_lost);
+    stream_on_meeting(hostwait_streams_meet);
     r = dispatch_start();
     warn_newer_driver();
     launches_start();

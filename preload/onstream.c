@@ -51,11 +51,11 @@ PASSES(cuGraphicsUnmapResources,
 /* ---- the list ------------------------------------------------------------------------------- */
 
 /* A row whose hook is not defined by ON_STREAM is a symbol that the linker does not find. */
-#define STREAM_HOOK(symbol) extern const char stream_of_##symbol __attribute__((visibility("hidden")));
+#define STREAM_HOOK(symbol, family) extern const char stream_of_##symbol __attribute__((visibility("hidden")));
 #include "preload/hooks.def"
 
 __attribute__((used)) static const char *const stream_hooks[] = {
-#define STREAM_HOOK(symbol) &stream_of_##symbol,
+#define STREAM_HOOK(symbol, family) &stream_of_##symbol,
 #include "preload/hooks.def"
 };
 /* clang-format on */

@@ -91,6 +91,8 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_HEAPS] = POOL_MUTATE_HEAPS,
         [MUTANT_DESTROYED] = POOL_MUTATE_DESTROYED,
         [MUTANT_REFUSED] = POOL_MUTATE_REFUSED,
+        [MUTANT_EARLY] = POOL_MUTATE_EARLY,
+        [MUTANT_STALL] = POOL_MUTATE_STALL,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -218,6 +220,17 @@ static int record_point(void *self, uint64_t identity, uint64_t *ret_fence)
     return r;
 }
 
+static int record_point_beside(void *self, uint64_t identity, uint64_t *ret_fence)
+{
+    int r = is_off[MUTANT_BESIDE] && gate_captures() > 0
+            ? -EBUSY
+            : real.stream_record_beside(self, identity, ret_fence);
+
+    if (r == 0 && is_off[MUTANT_POINT])
+        *ret_fence |= NOTE_PASSED;
+    return r;
+}
+
 static int query(void *self, uint64_t fence)
 {
     int r = fence & NOTE_PASSED ? 0 : real.fence_query(self, fence & ~(uint64_t)NOTES);
@@ -290,6 +303,7 @@ int __wrap_pool_new(
     real = *driver;
     table.fence_record = record_epoch;
     table.stream_record = record_point;
+    table.stream_record_beside = record_point_beside;
     table.fence_query = query;
     table.fence_wait = wait_for;
     table.stream_wait_fence = stream_wait;
@@ -683,6 +697,19 @@ void __wrap_stream_first(unsigned news)
 {
     if (!is_off[MUTANT_MEETING] && !is_off[MUTANT_NOTICE])
         __real_stream_first(news);
+}
+
+/* It looks the stream up, and so tells of it, too. */
+struct hostwait __real_hostwait_begin_slowly(
+        enum hostwait_kind kind, CUstream stream, bool per_thread);
+struct hostwait __wrap_hostwait_begin_slowly(
+        enum hostwait_kind kind, CUstream stream, bool per_thread);
+
+struct hostwait __wrap_hostwait_begin_slowly(
+        enum hostwait_kind kind, CUstream stream, bool per_thread)
+{
+    return is_off[MUTANT_NOTICE] ? (struct hostwait){.stream = 0}
+                                 : __real_hostwait_begin_slowly(kind, stream, per_thread);
 }
 
 bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);

@@ -175,6 +175,20 @@ ORDER = ["a_free_on_a_blocking_stream_comes_behind_the_default_stream",
 LATE = ["a_stream_that_comes_in_a_capture_comes_behind_the_free", "a_stream_that_comes_in_a_later_capture_comes_behind_the_free",
         "an_own_stream_that_comes_in_a_capture_comes_behind_the_free"]
 TOLD = ["host_functions_and_events_tell_of_threads_own_streams", "host_functions_tell_of_the_default_stream"]
+EARLY = [f"r71_a_free_is_not_behind_{what}" for what in
+         ("its_streams_later_wait", "its_streams_later_batch", "its_streams_later_host_function", "its_streams_later_callback",
+          "its_streams_later_graph", "a_later_event_of_a_stalled_stream")]
+EARLY += ["r71_a_free_by_the_sync_api_is_not_behind_a_later_wait",
+          "r69_r71_a_free_on_the_default_stream_is_not_behind_a_blocking_stream_that_comes_later",
+          "r69_r71_a_free_on_the_default_stream_is_not_behind_an_own_stream_that_comes_later",
+          "r69_r71_a_free_on_a_blocking_stream_is_not_behind_the_default_stream_that_comes_later",
+          "r10_r71_a_free_beside_a_capture_is_not_behind_a_wait_after_it"]
+BESIDE = ["r10_r71_a_free_beside_a_capture_is_not_behind_its_streams_later_wait",
+          "r10_r69_r71_a_free_beside_a_capture_is_not_behind_the_default_streams_later_wait",
+          "r10_r69_r71_a_free_on_an_own_stream_beside_a_capture_is_not_behind_a_later_wait"]
+STALL = [f"r104_nobody_waits_for_memory_that_is_freed_behind_{what}" for what in
+         ("a_wait", "a_stalled_streams_event", "an_order_without_events")]
+STALL += ["r104_the_end_of_a_stalled_stream_is_not_the_end_of_its_wait", "r104_a_full_device_gives_what_needs_no_wait_first"]
 PROGRAMS = {
     "host_function": Program([str(UNIT / "hooks_dlsym_test"), "r38_a_free_in_a_host_function_makes_no_driver_call"], ()),
     "host_node": Program([str(UNIT / "process_dlsym_test"), "r38_a_free_in_a_host_node_of_a_graph_makes_no_driver_call"], ()),
@@ -231,6 +245,8 @@ PROGRAMS = {
                        "r57_a_small_released_block_faults_while_its_storage_serves_others"], ()),
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
+    **{name: Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }', str(UNIT / "stalls_dlsym_test"), name], ())
+       for name in (*EARLY, *BESIDE, *STALL)},
     "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
                           str(UNIT / "bounds_dlsym_test"), "r104_a_request_does_not_wait_for_the_host"], ()),
     "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "r107_streams_that_have_gone_leave_nothing_behind"], ()),
@@ -324,6 +340,9 @@ MUTATIONS = {
     "quiet": (HANGS, ["host_flag"]),
     "ends": (RED, ["end_and_growth", "end_and_memory"]),
     "gone": (RED, ["many_streams"]),
+    "early": (HANGS, EARLY),
+    "beside": (HANGS, BESIDE),
+    "stall": (HANGS, STALL),
     "asked": (RED, ["refused"]),
     "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),
@@ -363,9 +382,11 @@ IN_SEEDS = {
     "unhooked": ["dense"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The operation that an
-# allocation or a free on the legacy stream is orders the threads' own streams too, so it is off where those are taken for it.
+# allocation or a free on the legacy stream is orders the threads' own streams too, so it is off where those are taken for it. So does
+# the event that it gets when they come, which is off with the operation, and with the first stream.
 WORDS = {"limbo": ("epoch", "fence"), "limbo-alias": ("epoch", "fence"), "limbo-device": ("contexts",), "limbo-old": ("drain",), "limbo-event": ("point",),
-         "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,operation",)}
+         "limbo-far-event": ("epoch",), "gate-memory": ("gate-fence,quarantine",), "ptsz": ("ptsz,operation",),
+         "operation": ("operation,early",), "second": ("second,early",)}
 
 
 def shows(done, how):

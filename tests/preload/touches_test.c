@@ -943,6 +943,43 @@ TEST(r86_a_kernel_with_the_handle_of_a_dead_contexts_has_its_own_layout)
     sum_must_use_the_block(loaded(sum_text, "kedge_sum", &module), view, stream);
 }
 
+static uint64_t layouts_asked(void)
+{
+    return client_calls("cuFuncGetParamInfo") + client_calls("cuKernelGetParamInfo");
+}
+
+static void *end_in_a_while(void *dying)
+{
+    ((__typeof__(&simcuda_park_next))client_sim("simcuda_park_next"))("cuCtxDestroy_v2", NULL);
+    CHECK_EQ(cu->cuCtxDestroy_v2(dying), CUDA_SUCCESS);
+    return NULL;
+}
+
+/* Before, since its handles may be another kernel's as soon as the driver has ended it, and this thread is not back by then. */
+TEST(r86_layouts_are_forgotten_before_a_context_ends)
+{
+    CUcontext dying = NULL;
+    pthread_t thread;
+    uint64_t asked;
+    CUfunction sum;
+
+    start("ending-context");
+    new_blocks();
+    sum = client_sum_kernel();
+    CU_OK(client_sum(sum, other, block, 64, stream));
+    asked = layouts_asked();
+    CU_OK(client_sum(sum, other, block, 64, stream));
+    CHECK_EQ(layouts_asked(), asked);
+    CU_OK(cu->cuCtxCreate_v2(&dying, 0, 0));
+    CU_OK(cu->cuCtxSetCurrent(cu->context));
+    REQUIRE(pthread_create(&thread, NULL, end_in_a_while, dying) == 0);
+    REQUIRE(((__typeof__(&simcuda_wait_parked))client_sim("simcuda_wait_parked"))(1));
+    CU_OK(client_sum(sum, other, block, 64, stream));
+    CHECK_GT(layouts_asked(), asked);
+    ((__typeof__(&simcuda_unpark))client_sim("simcuda_unpark"))();
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
 static void end_primary(CUresult (*how)(CUdevice))
 {
     CUcontext context = NULL;
