@@ -18,6 +18,7 @@
 #include "preload/graphnodes.h"
 #include "preload/hookrow.h"
 #include "preload/hostfn.h"
+#include "preload/hostwait.h"
 #include "preload/launches.h"
 #include "preload/params.h"
 #include "preload/pins.h"
@@ -281,17 +282,32 @@ ADD(cuGraphAddMemsetNode,
 ADD(cuGraphAddBatchMemOpNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch),
-        (ret_node, graph, deps, count, batch), words_touch(batch, __func__))
+        (ret_node, graph, deps, count, batch), (hostwait_in_graph(), words_touch(batch, __func__)))
 ADD(cuGraphAddChildGraphNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraph child),
         (ret_node, graph, deps, count, child), (child_touches(child), false))
 /* clang-format on */
 
-/* An event that a graph records is recorded without a word to anybody. */
-static void end_following(const CUgraphNodeParams *params)
+/* An event that a graph records is recorded without a word to anybody. A node of a kind that is not known may wait for the host. */
+static void look_at_kind(const CUgraphNodeParams *params)
 {
-    if (params && params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+    switch (params ? params->type : CU_GRAPH_NODE_TYPE_EMPTY) {
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         follow_end();
+        break;
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        break;
+    default:
+        hostwait_in_graph();
+    }
 }
 
 /* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
@@ -300,7 +316,7 @@ static void end_following(const CUgraphNodeParams *params)
 #define GIVEN                                                                   \
     CUgraphNodeParams copy;                                                     \
     CUgraphNodeParams *given = hostfn_node(params, &copy);                      \
-    end_following(params)
+    look_at_kind(params)
 #define ADD_ANY(symbol, params_list, args)                                      \
     CUresult symbol params_list                                                 \
     {                                                                           \

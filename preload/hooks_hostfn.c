@@ -6,6 +6,7 @@
  */
 #include "preload/contexts.h"
 #include "preload/hostfn.h"
+#include "preload/hostwait.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
 
@@ -73,6 +74,7 @@ CALLBACK(cuStreamAddCallback_ptsz, true)
     CUresult symbol params                                                            \
     {                                                                                 \
         type copy;                                                                    \
+        hostwait_in_graph();                                                          \
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing();    \
         if (life_enter(SLOT_##symbol))                                                \
             life_leave();                                                             \

@@ -3,9 +3,23 @@
 
 #include "preload/contexts.h"
 #include "preload/dispatch.h"
-#include "preload/gate.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+
+atomic_bool hostwait_is_on;
+static atomic_bool graphs_wait;
+
+static void set(atomic_bool *flag)
+{
+    if (!atomic_load_explicit(flag, memory_order_relaxed))
+        atomic_store(flag, true);
+}
+
+void hostwait_in_graph(void)
+{
+    set(&graphs_wait);
+    set(&hostwait_is_on);
+}
 
 /* A call of the program's, in a process where memory is served. */
 static struct pool *pool_of_call(void)
@@ -14,32 +28,61 @@ static struct pool *pool_of_call(void)
                                                                             : NULL;
 }
 
-struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread)
+/* The stream may come behind one that waits. */
+static void follow(struct pool *pool, CUstream stream, bool per_thread)
 {
-    struct pool *pool = pool_of_call();
+    struct stream here;
+
+    guard_push();
+    if (stream_here(stream, per_thread, &here) == 0 && !stream_is_captured(here.handle))
+        pool_settle_stream(pool, here.identity);
+    guard_pop();
+}
+
+static struct hostwait begin(struct pool *pool, CUstream stream, bool per_thread)
+{
     struct hostwait call = {.stream = 0};
     struct stream here;
 
-    if (!pool || (kind == HOSTWAIT_EVENT && !pool_has_stalls(pool)))
-        return call;
     guard_push();
-    if (stream_here(stream, per_thread, &here) == 0
-            && !(gate_may_capture() && stream_is_captured(here.handle))) {
-        if (kind == HOSTWAIT_EVENT) {
-            pool_settle_stream(pool, here.identity);
+    if (stream_here(stream, per_thread, &here) == 0) {
+        if (stream_is_captured(
+                    here.handle)) { /* the driver is asked: not each begin of a capture is seen */
+            hostwait_in_graph();
         } else {
-            call = (struct hostwait){here.identity, here.per_thread};
             pool_stall_begin(pool, here.identity, dispatch_may_fence());
+            call = (struct hostwait){here.identity, here.per_thread};
         }
     }
     guard_pop();
     return call;
 }
 
-void hostwait_end_slowly(const struct hostwait *call)
+void hostwait_follow(CUstream stream, bool per_thread)
+{
+    struct pool *pool = pool_of_call();
+
+    if (pool && pool_has_stalls(pool))
+        follow(pool, stream, per_thread);
+}
+
+struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread)
+{
+    struct pool *pool = pool_of_call();
+
+    set(&hostwait_is_on);
+    if (!pool)
+        return (struct hostwait){.stream = 0};
+    if (kind == HOSTWAIT_OUTSIDE || atomic_load(&graphs_wait))
+        return begin(pool, stream, per_thread);
+    hostwait_follow(stream, per_thread);
+    return (struct hostwait){.stream = 0};
+}
+
+void hostwait_end_slowly(uint64_t stream, bool own)
 {
     guard_push();
-    pool_stall_end(dispatch_pool(), call->stream, call->own);
+    pool_stall_end(dispatch_pool(), stream, own);
     guard_pop();
 }
 

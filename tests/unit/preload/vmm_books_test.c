@@ -17,6 +17,7 @@
 
 void *resolve_real[SLOT_COUNT];
 atomic_uint stream_news;
+atomic_bool hostwait_is_on;
 
 struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread)
 {
@@ -26,9 +27,16 @@ struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, 
     return (struct hostwait){.stream = 0};
 }
 
-void hostwait_end_slowly(const struct hostwait *call)
+void hostwait_end_slowly(uint64_t stream, bool own)
 {
-    (void)call;
+    (void)stream;
+    (void)own;
+}
+
+void hostwait_follow(CUstream stream, bool per_thread)
+{
+    (void)stream;
+    (void)per_thread;
 }
 
 void stream_first(unsigned news)
