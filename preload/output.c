@@ -126,24 +126,41 @@ static bool is_on_other_stack(void)
     return syscall(SYS_sigaltstack, NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK);
 }
 
-/* PyTorch's words for what a program cannot have with the backend that `kedge run` selects (R94): said once what to do. */
-static void look_for_backend(const char *line, size_t length)
+/* PyTorch's words for what a program cannot have under a switch that `kedge run` sets (R94). */
+static const struct lack {
+    const char *words;
+    const char *variable; /* set to that by the switch; NULL = the words say so */
+    const char *what;
+} lacks[] = {
+        {"cudaMallocAsync does not yet support", NULL,
+                "PyTorch's backend:cudaMallocAsync, which kedge run selects,"},
+        {"invalid device pointer: 0x", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+                "PyTorch without its cache, which kedge run --api sync selects,"},
+};
+
+static bool is_lack(const struct lack *lack, const char *line, size_t length)
 {
-    static const char words[] = "cudaMallocAsync does not yet support";
+    return memmem(line, length, lack->words, strlen(lack->words)) && life_is_wanted()
+            && (!lack->variable || config_env(environ, lack->variable));
+}
+
+/* Said once what to do. */
+static void look_for_lack(const char *line, size_t length)
+{
     static atomic_bool is_told;
 
-    if (length < sizeof words || !memmem(line, length, words, sizeof words - 1) || !life_is_wanted()
-            || atomic_exchange(&is_told, true))
-        return;
-    msg_warn("PyTorch's backend:cudaMallocAsync, which kedge run selects, lacks what this program "
-             "asks for: use kedge run --api framework");
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        if (is_lack(&lacks[i], line, length) && !atomic_exchange(&is_told, true))
+            msg_warn("%s lacks what this program asks for: use kedge run --api framework",
+                    lacks[i].what);
+    }
 }
 
 static void judge(const char *line, size_t length)
 {
     struct loglines_word word;
 
-    look_for_backend(line, length);
+    look_for_lack(line, length);
     for (uint32_t i = 0; i < lines.count; i++) {
         if (!loglines_match(&lines, i, line, length, &word))
             continue;

@@ -116,6 +116,11 @@ for words in "$words" "cudaMallocAsync"; do
     "$kedge" run --sim --capture t.kcap -- ./program "$words" >out 2>err
     check "after '$words'" "$(said 'use kedge run --api framework')" "$((${#words} > 20))"
 done
+for api in sync framework; do
+    rm -f t.kcap*
+    "$kedge" run --sim --api $api --capture t.kcap -- ./program "RuntimeError: invalid device pointer: 0x7f0000000000" >out 2>err
+    check "after an invalid pointer, --api $api" "$(said 'use kedge run --api framework')" "$([ $api = sync ] && echo 1 || echo 0)"
+done
 
 # a program of musl's; its loader need not be here for this
 make foreign -Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1
