@@ -422,7 +422,7 @@ FOUND = [("barrier", "dense", 1), ("fence", "dense", 1), ("point", "dense", 1), 
          ("barrier-beside", "dense", 42), ("again", "dense", 75), ("quiet", "dense", 340), ("leave", "dense", 603),
          ("patience", "dense-tight", 3), ("destroyed", "dense-moves", 3), ("own-graph", "dense-hints", 3),
          ("capture-asked", "dense-hints", 8), ("peers", "dense-mapped", 110), ("many-contexts", "dense-plain", 373),
-         ("readv", "evict", 3)]
+         ("readv", "evict", 1)]
 
 
 def found_row(row):
