@@ -719,7 +719,6 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
             && pool_find(pool, ptr, &info) == 0 && info.base == ptr && info.size > 0;
 }
 
-/* 0, -ENOENT (not ours), or the code for the program. */
 /* A stream of another device: what has used the block there is work of its context. */
 static void note_foreign(devptr_t ptr, const struct stream *stream)
 {
@@ -730,6 +729,7 @@ static void note_foreign(devptr_t ptr, const struct stream *stream)
         reach_add(stream->device, info.device);
 }
 
+/* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
     bool may = dispatch_may_fence();

@@ -39,7 +39,7 @@ static void follow(struct pool *pool, CUstream stream, bool per_thread)
     guard_pop();
 }
 
-static struct hostwait begin(struct pool *pool, CUstream stream, bool per_thread)
+static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread)
 {
     struct hostwait call = {.stream = 0};
     struct stream here;
@@ -74,7 +74,7 @@ struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, 
     if (!pool)
         return (struct hostwait){.stream = 0};
     if (kind == HOSTWAIT_OUTSIDE || atomic_load(&graphs_wait))
-        return begin(pool, stream, per_thread);
+        return stall(pool, stream, per_thread);
     hostwait_follow(stream, per_thread);
     return (struct hostwait){.stream = 0};
 }
