@@ -206,7 +206,7 @@ static inline void stream_notice(CUstream stream, bool per_thread_call)
     const char stream_of_##symbol = 0;                                                  \
     CUresult symbol params                                                              \
     {                                                                                   \
-        const struct hostwait hostwait_of_call __attribute__((cleanup(hostwait_end))) =  \
+        const struct hostwait hostwait_of_call __attribute__((cleanup(hostwait_end), unused)) = \
                 (stream_notice(on_stream, per_thread),                                  \
                         hostwait_begin((enum hostwait_kind)HOSTWAIT_OF_##symbol, on_stream, per_thread)); \
         __VA_ARGS__                                                                     \
