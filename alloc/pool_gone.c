@@ -200,7 +200,7 @@ int pool_heap_gone(struct pool *pool, uint64_t owner)
         pin_leave(pool, heap);
     }
     lock_drop(&pool->lock);
-    if (!heap)
+    if (!heap || !device)
         return -ENOENT;
     (void)reclaim_poll(pool, device->number, true);
     return 0;

@@ -602,10 +602,36 @@ static int free_and_grow(struct pool *pool, struct serve *serve)
     return given ? grow(pool, serve) : NEXT;
 }
 
+/* What other streams have freed, and what could move. */
+static int hit_elsewhere(struct pool *pool, struct serve *serve)
+{
+    int r;
+
+    if (!serve->stream || serve->hinted || !serve->request->may_fence)
+        return NEXT;
+    r = hit_others(pool, serve);
+    if (r == NEXT)
+        r = move_and_grow(pool, serve);
+    return r == NEXT && !serve->no_waits ? hit_stalled(pool, serve) : r;
+}
+
+/* What can be given back, cleaned, moved or sent out on the device. */
+static int hit_cleaned(struct pool *pool, struct serve *serve)
+{
+    int r = clean_device(pool, serve);
+
+    if (r == NEXT)
+        r = move_and_grow(pool, serve);
+    if (r != NEXT)
+        return r;
+    note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
+    return evict_and_grow(pool, serve);
+}
+
 static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
 {
-    int r = NEXT;
     int again;
+    int r;
 
     serve->full = true;
     serve->no_waits = !may_wait;
@@ -613,13 +639,7 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
     serve->want.rests = serve->heap->kind == HEAP_PLAIN;
     if (serve->request->may_fence)
         reclaim_events(pool, serve->request->device);
-    if (serve->stream && !serve->hinted && serve->request->may_fence) {
-        r = hit_others(pool, serve);
-        if (r == NEXT)
-            r = move_and_grow(pool, serve);
-        if (r == NEXT && !serve->no_waits)
-            r = hit_stalled(pool, serve);
-    }
+    r = hit_elsewhere(pool, serve);
     if (r == NEXT)
         r = wait_and_hit(pool, serve);
     if (r == NEXT && serve->request->may_wait && serve->request->may_fence) {
@@ -633,15 +653,8 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
         r = hit(pool, serve);
     if (r == NEXT)
         r = hit_other(pool, serve, true);
-    if (r == NEXT && serve->request->may_fence) {
-        r = clean_device(pool, serve);
-        if (r == NEXT)
-            r = move_and_grow(pool, serve);
-        if (r == NEXT)
-            note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
-        if (r == NEXT)
-            r = evict_and_grow(pool, serve);
-    }
+    if (r == NEXT && serve->request->may_fence)
+        r = hit_cleaned(pool, serve);
     if (r != NEXT)
         return r;
     serve->last = true;

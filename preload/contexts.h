@@ -67,7 +67,7 @@ void context_note(CUcontext handle);
  * A green context was made of a part of a primary one: what is allocated there is that one's, and stays as it ends. And its handle as long as
  * it is not known to have ended, NULL = it is not known.
  */
-void context_note_green(CUgreenCtx green, CUcontext handle, CUcontext primary);
+void context_note_green(CUgreenCtx which, CUcontext handle, CUcontext primary);
 CUcontext context_of_green(CUgreenCtx green);
 void context_forget_green(CUgreenCtx green);
 
