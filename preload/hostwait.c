@@ -39,20 +39,20 @@ static void follow(struct pool *pool, CUstream stream, bool per_thread)
     guard_pop();
 }
 
+/* The driver is asked whether the stream is captured, since not each begin of a capture is seen. */
 static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread)
 {
     struct hostwait call = {.stream = 0};
     struct stream here;
+    bool is_known;
 
     guard_push();
-    if (stream_here(stream, per_thread, &here) == 0) {
-        if (stream_is_captured(
-                    here.handle)) { /* the driver is asked: not each begin of a capture is seen */
-            hostwait_in_graph();
-        } else {
-            pool_stall_begin(pool, here.identity, dispatch_may_fence());
-            call = (struct hostwait){here.identity, here.per_thread};
-        }
+    is_known = stream_here(stream, per_thread, &here) == 0;
+    if (is_known && stream_is_captured(here.handle)) {
+        hostwait_in_graph();
+    } else if (is_known) {
+        pool_stall_begin(pool, here.identity, dispatch_may_fence());
+        call = (struct hostwait){here.identity, here.per_thread};
     }
     guard_pop();
     return call;
