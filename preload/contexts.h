@@ -68,8 +68,8 @@ void context_note(CUcontext handle);
  * it is not known to have ended, NULL = it is not known.
  */
 void context_note_green(CUgreenCtx which, CUcontext handle, CUcontext primary);
-CUcontext context_of_green(CUgreenCtx green);
-void context_forget_green(CUgreenCtx green);
+CUcontext context_of_green(CUgreenCtx which);
+void context_forget_green(CUgreenCtx which);
 
 /* The one with this handle or generation, without asking the driver; false if it is not known. */
 bool context_of_handle(CUcontext handle, struct context *ret_context);
