@@ -22,13 +22,41 @@ struct peering {
 };
 static struct peering peerings[256];
 
-#define THREAD_STACK (sizeof(((struct sim_thread *)0)->stack) / sizeof(struct CUctx_st *))
+#define THREAD_STACK 1024
+#define NEAR         (sizeof(((struct sim_thread *)0)->stack) / sizeof(struct CUctx_st *))
 
 static struct CUctx_st *top(void)
 {
+    const struct sim_thread *me = sim_self();
+    size_t i = (size_t)me->depth;
+
+    if (i == 0)
+        return NULL;
+    return i <= NEAR ? me->stack[i - 1] : me->more[i - 1 - NEAR];
+}
+
+static int push(struct CUctx_st *ctx)
+{
+    struct sim_thread *me = sim_self();
+    size_t i = (size_t)me->depth;
+
+    if (i == THREAD_STACK)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (i >= NEAR && !me->more)
+        me->more = sim_new((THREAD_STACK - NEAR) * sizeof(*me->more));
+    *(i < NEAR ? &me->stack[i] : &me->more[i - NEAR]) = ctx;
+    me->depth++;
+    return 0;
+}
+
+static void pop(void)
+{
     struct sim_thread *me = sim_self();
 
-    return me->depth ? me->stack[me->depth - 1] : NULL;
+    if (me->depth == 0 || --me->depth > (int)NEAR)
+        return;
+    free(me->more);
+    me->more = NULL;
 }
 
 int sim_context_current(struct CUctx_st **ret_ctx)
@@ -284,16 +312,6 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 
 /* ---- created contexts and the stack ---- */
 
-static int push(struct CUctx_st *ctx)
-{
-    struct sim_thread *me = sim_self();
-
-    if (me->depth == (int)THREAD_STACK)
-        return CUDA_ERROR_INVALID_VALUE;
-    me->stack[me->depth++] = ctx;
-    return 0;
-}
-
 static int create(CUcontext *ret_ctx, unsigned int flags, CUdevice device)
 {
     struct CUctx_st *ctx;
@@ -334,7 +352,6 @@ CUresult cuCtxCreate_v4(
 
 static int destroy(CUcontext handle)
 {
-    struct sim_thread *me = sim_self();
     struct CUctx_st *ctx;
     int r = handle ? sim_context_get(handle, &ctx) : CUDA_ERROR_INVALID_VALUE;
 
@@ -343,8 +360,8 @@ static int destroy(CUcontext handle)
     if (ctx->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
     end_life(ctx);
-    if (me->depth && me->stack[me->depth - 1] == ctx)
-        me->depth--;
+    if (top() == ctx)
+        pop();
     return 0;
 }
 
@@ -437,15 +454,14 @@ CUresult cuCtxPushCurrent_v2(CUcontext handle)
 CUresult cuCtxPopCurrent_v2(CUcontext *ret_ctx)
 {
     struct sim_call call;
-    struct sim_thread *me = sim_self();
     int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
-    if (r == 0 && me->depth == 0)
+    if (r == 0 && sim_self()->depth == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
     if (r == 0) {
-        me->depth--;
         if (ret_ctx)
-            *ret_ctx = me->stack[me->depth];
+            *ret_ctx = top();
+        pop();
     }
     return sim_leave(&call, r);
 }
@@ -453,15 +469,13 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ret_ctx)
 CUresult cuCtxSetCurrent(CUcontext handle)
 {
     struct sim_call call;
-    struct sim_thread *me = sim_self();
     struct CUctx_st *ctx = NULL;
     int r = sim_enter(&call, __func__, SIM_NEED_INIT | SIM_IS_QUERY);
 
     if (r == 0 && handle)
         r = sim_context_get(handle, &ctx);
     if (r == 0) {
-        if (me->depth)
-            me->depth--;
+        pop();
         if (ctx)
             r = push(ctx);
     }

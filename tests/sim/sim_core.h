@@ -89,7 +89,9 @@ struct sim_call {
 
 /* What a thread has: its stack of contexts and its capture mode. */
 struct sim_thread {
-    struct CUctx_st *stack[1024];
+    struct CUctx_st *stack
+            [8]; /* the first of its contexts: a thread's variables lie on its stack, which may be small */
+    struct CUctx_st **more; /* the others, NULL as long as there were none */
     int depth;
     bool in_host_function;
     CUstreamCaptureMode capture_mode;
