@@ -321,6 +321,9 @@ static inline bool pool_has_stalls(const struct pool *pool)
 void pool_stall_begin(struct pool *pool, uint64_t stream, bool may_fence);
 void pool_stall_end(struct pool *pool, uint64_t stream, bool own);
 
+/* [driver] May some stream be waiting for the host now? `own`: calls that the calling thread is about to make, which do not count yet. */
+bool pool_stall_goes_on(struct pool *pool, unsigned own);
+
 /* [driver] What was freed gets its fence, because what the stream is given next may be behind a stalled one; or, on all streams, because
  * from now on some may have an order with others. */
 void pool_settle_stream(struct pool *pool, uint64_t stream);

@@ -4,6 +4,7 @@
 #include "alloc/lane.h"
 #include "alloc/mutation.h"
 #include "alloc/reclaim.h"
+#include "alloc/stall.h"
 #include "alloc/streams.h"
 
 /* Held, so that its record stays. What was freed in its lane needs a point that the stream knows of once the lane is closed. */
@@ -73,4 +74,9 @@ void pool_stall_end(struct pool *pool, uint64_t stream, bool own)
     if (index && own)
         (void)reclaim_record_beside(pool, index, &number);
     atomic_fetch_sub_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
+}
+
+bool pool_stall_goes_on(struct pool *pool, unsigned own)
+{
+    return stall_goes_on(pool, own);
 }

@@ -406,7 +406,7 @@ static int hit_others(struct pool *pool, struct serve *serve)
 {
     int r = hit_unwaited(pool, serve);
 
-    return r == NEXT && !stall_goes_on(pool) ? hit_waited(pool, serve) : r;
+    return r == NEXT && !stall_goes_on(pool, 0) ? hit_waited(pool, serve) : r;
 }
 
 /* ── a full device (R31) ── */
@@ -575,7 +575,7 @@ static int hit_stalled(struct pool *pool, struct serve *serve)
 {
     int r;
 
-    if (!stall_goes_on(pool))
+    if (!stall_goes_on(pool, 0))
         return NEXT;
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)

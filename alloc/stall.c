@@ -45,7 +45,7 @@ static bool is_over(struct pool *pool, uint32_t index)
     return is_over;
 }
 
-bool stall_goes_on(struct pool *pool)
+bool stall_goes_on(struct pool *pool, unsigned own)
 {
     uint32_t index = 0;
 
@@ -55,5 +55,6 @@ bool stall_goes_on(struct pool *pool)
         if (!is_over(pool, index))
             return true;
     }
-    return stall_is_possible(pool); /* by a call that is on its way */
+    return atomic_load_explicit(&pool->gate.stalls, memory_order_relaxed)
+            > own; /* by a call that is on its way */
 }

@@ -23,7 +23,8 @@ static inline bool stall_is_possible(const struct pool *pool)
     return atomic_load_explicit(&pool->gate.stalls, memory_order_relaxed) != 0;
 }
 
-/* [driver] May some stream be waiting for the host now? One load where none has been stalled. */
-bool stall_goes_on(struct pool *pool);
+/* [driver] May some stream be waiting for the host now? One load where none has been stalled. `own`: as for
+ * pool_stall_goes_on. */
+bool stall_goes_on(struct pool *pool, unsigned own);
 
 #endif

@@ -37,6 +37,12 @@ bool backend_is_capture_error(int result);
 /* Waits until all work of a context is done (R61), beside captures too. 0, the driver's code, or -errno. */
 int backend_synchronise(uint64_t generation);
 
+/*
+ * What says whether a stream of the device may be waiting for what the program does once its call is back ([driver], no lock held). Then kedge
+ * makes no call that waits for all work of a context where the program's call does not (R104). Set once, when life starts.
+ */
+void backend_on_wait(bool (*is_held_up)(int device));
+
 /* Whether all that was submitted to a context so far is done. False also if it cannot be asked now. */
 bool backend_is_idle(uint64_t generation);
 

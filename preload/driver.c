@@ -511,7 +511,8 @@ struct fence {
 };
 
 FORKLOCK(events_lock);
-static struct event *spare_events; /* guarded by events_lock */
+static struct event *spare_events;  /* guarded by events_lock */
+static bool (*held_up)(int device); /* fixed when life starts */
 static _Atomic(uint64_t)
         refused_context; /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
 
@@ -694,6 +695,17 @@ static int fence_each(struct fence *fence, int device, bool *ret_drains)
     return 0;
 }
 
+void backend_on_wait(bool (*is_held_up)(int device))
+{
+    held_up = is_held_up;
+}
+
+/* Is a stream of the device waiting for what the program does once its call is back? A wait for all work would not end (R104). */
+static bool is_held_up(int device)
+{
+    return held_up && held_up(device);
+}
+
 static int drain_each(int device)
 {
     struct context context = {.generation = 0};
@@ -701,7 +713,7 @@ static int drain_each(int device)
 
     while (r == 0 && next_near(device, &context))
         if (is_drained(context.generation))
-            r = drain(context.generation);
+            r = is_held_up(context.device) ? -EBUSY : drain(context.generation);
     return r;
 }
 
@@ -1009,17 +1021,20 @@ static int fence_context(uint64_t generation, struct fence *ret_fence)
     return r;
 }
 
-/* Where there are no context events nobody can ask, and the free waits. */
+/* Where there are no context events nobody can ask, and the free waits, unless its wait might not end. */
 static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
 {
     struct fence fence = {.first = NULL};
+    struct context context;
     int r = fence_context(generation, &fence);
 
     if (r == 0)
         r = look_at(&fence, timeout_ms);
     if (fence.first)
         event_put(fence.first);
-    return r == -EOPNOTSUPP ? 0 : r;
+    if (r == -EOPNOTSUPP)
+        r = context_of_generation(generation, &context) && is_held_up(context.device) ? -EAGAIN : 0;
+    return r;
 }
 
 static int wait_on(const struct stream *stream, const struct fence *fence)

@@ -5,9 +5,13 @@
 #include "preload/dispatch.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/reach.h"
 
 atomic_bool hostwait_is_on;
 static atomic_bool graphs_wait;
+static _Atomic(uint64_t) devices; /* whose streams were given such calls, as bits (reach.h) */
+static __thread unsigned beginning __attribute__((
+        tls_model("initial-exec"))); /* this thread's calls that are about to be made */
 
 static void set(atomic_bool *flag)
 {
@@ -51,7 +55,10 @@ static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread
     if (is_known && stream_is_captured(here.handle)) {
         hostwait_in_graph();
     } else if (is_known) {
+        atomic_fetch_or(&devices, reach_bit(here.device));
+        beginning++;
         pool_stall_begin(pool, here.identity, dispatch_may_fence());
+        beginning--;
         call = (struct hostwait){here.identity, here.per_thread};
     }
     guard_pop();
@@ -77,6 +84,14 @@ struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, 
         return stall(pool, stream, per_thread);
     hostwait_follow(stream, per_thread);
     return (struct hostwait){.stream = 0};
+}
+
+bool hostwait_goes_on(int device)
+{
+    struct pool *pool = dispatch_pool();
+
+    return pool && (atomic_load_explicit(&devices, memory_order_relaxed) & reach_bit(device)) != 0
+            && pool_stall_goes_on(pool, beginning);
 }
 
 void hostwait_end_slowly(uint64_t stream, bool own)

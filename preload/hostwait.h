@@ -75,6 +75,12 @@ void hostwait_end_slowly(uint64_t stream, bool own);
 /* A wait for an event is about to be made, by which the stream may come behind one that waits. */
 void hostwait_follow(CUstream stream, bool per_thread);
 
+/*
+ * [driver] May a stream of this device be waiting for the host? What the calling thread is about to give to a stream does not count: what was
+ * freed before it is fenced first.
+ */
+bool hostwait_goes_on(int device);
+
 static inline bool hostwait_may_be(void)
 {
     return __builtin_expect(atomic_load_explicit(&hostwait_is_on, memory_order_relaxed), 0);

@@ -184,6 +184,7 @@ static int start(void)
     stream_on_thread_end(thread_stream_gone);
     context_on_lost(context_lost);
     stream_on_meeting(hostwait_streams_meet);
+    backend_on_wait(hostwait_goes_on);
     r = dispatch_start();
     warn_newer_driver();
     launches_start();

@@ -26,6 +26,7 @@
 #include "preload/graphnodes.h"
 #include "preload/guard.h"
 #include "preload/hostfn.h"
+#include "preload/hostwait.h"
 #include "preload/mempools.h"
 #include "preload/pins.h"
 #include "preload/quick.h"
@@ -874,6 +875,14 @@ bool __wrap_reach_has(int from, int to);
 bool __wrap_reach_has(int from, int to)
 {
     return is_off[MUTANT_REACH] ? from == to : __real_reach_has(from, to);
+}
+
+bool __real_hostwait_goes_on(int device);
+bool __wrap_hostwait_goes_on(int device);
+
+bool __wrap_hostwait_goes_on(int device)
+{
+    return !is_off[MUTANT_HELD_UP] && __real_hostwait_goes_on(device);
 }
 
 bool __real_context_is_ending_near(int device);

@@ -240,6 +240,9 @@ PROGRAMS = {
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
     **{name: Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }', str(UNIT / "stalls_dlsym_test"), name], ())
        for name in (*EARLY, *BESIDE, *STALL)},
+    "old_driver": Program(["env", f"LD_LIBRARY_PATH={OLD_DRIVER}", "SIMCUDA_VERSION=12040", "SIMCUDA_DEVICES=2", "sh", "-c",
+                           'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
+                           str(UNIT / "devices_dlsym_test"), "r01_a_copy_between_peers_is_waited_for"], ()),
     "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
                           str(UNIT / "bounds_dlsym_test"), "r104_a_request_does_not_wait_for_the_host"], ()),
     "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "r107_streams_that_have_gone_leave_nothing_behind"], ()),
@@ -336,6 +339,7 @@ MUTATIONS = {
     "early": (HANGS, EARLY),
     "beside": (HANGS, BESIDE),
     "stall": (HANGS, STALL),
+    "held-up": (HANGS, ["old_driver"]),
     "asked": (RED, ["refused"]),
     "numbers": (RED, ["two_contexts"]),
     "ending": (RED, ["ending"]),

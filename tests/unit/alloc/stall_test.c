@@ -73,11 +73,11 @@ TEST(r72_r104_no_stream_is_made_to_wait_until_it_is_over)
 
     stall(b, 3);
     a = free_on(b, 6 * MiB, 1);
-    CHECK(stall_goes_on(b->pool));
+    CHECK(stall_goes_on(b->pool, 0));
     CHECK_NE(bench_alloc_on(b, 6 * MiB, 2), a);
     CHECK_EQ(bench_stats(b).inserted_waits, 0);
     fake_drain(b->fake);
-    CHECK(!stall_goes_on(b->pool));
+    CHECK(!stall_goes_on(b->pool, 0));
     CHECK(!pool_has_stalls(b->pool));
     b->fake->hangs = true;
     a = free_on(b, 6 * MiB, 1);
@@ -91,10 +91,10 @@ TEST(r72_r104_a_call_on_its_way_counts)
     struct bench *b = begin();
 
     pool_stall_begin(b->pool, 1, true);
-    CHECK(stall_goes_on(b->pool));
+    CHECK(stall_goes_on(b->pool, 0));
     pool_stall_end(b->pool, 1, false);
     fake_drain(b->fake);
-    CHECK(!stall_goes_on(b->pool));
+    CHECK(!stall_goes_on(b->pool, 0));
     bench_end(b);
 }
 
@@ -110,7 +110,7 @@ TEST(r69_a_threads_own_stream_is_recorded_at_once)
     pool_stream_lost(b->pool, 1);
     CHECK_EQ(b->fake->stream_records, 1);
     fake_drain(b->fake);
-    CHECK(!stall_goes_on(b->pool));
+    CHECK(!stall_goes_on(b->pool, 0));
     bench_end(b);
 }
 
@@ -122,11 +122,11 @@ TEST(r107_a_stream_that_is_gone_leaves_no_stall)
     pool_stream_gone(b->pool, 1);
     CHECK_EQ(b->fake->stream_records, 1);
     b->fake->streams[1].gone = true;
-    CHECK(stall_goes_on(b->pool));
+    CHECK(stall_goes_on(b->pool, 0));
     stall(b, 2);
     b->fake->streams[2].gone = true; /* nobody saw it go */
     fake_drain(b->fake);
-    CHECK(!stall_goes_on(b->pool));
+    CHECK(!stall_goes_on(b->pool, 0));
     BENCH_CHECK(b);
     bench_end(b);
 }
