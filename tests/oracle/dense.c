@@ -83,7 +83,7 @@ void dense_home_open(int index)
             (void)flow_open(index, LANE_THREAD, i);
     if (dense.sparse) {
         (void)flow_open(index, LANE_BLOCKING, -1);
-    } else if (dense_chance(60)) {
+    } else if (!scene_is_about_streams() && dense_chance(dense.scene ? 100 : 60)) {
         (void)flow_open(index, dense_chance(60) ? LANE_BLOCKING : LANE_NONBLOCKING, -1);
     }
     COUNT(contexts);
@@ -123,7 +123,7 @@ bool dense_leave(struct hand *me, const char *call)
     (void)pthread_mutex_lock(&world.lock);
     dense.away = me->number;
     dense.back = false;
-    dense.away_left = 2 + dense_pick(10);
+    dense.away_left = dense.scene == SCENE_IDLE_ENDS ? 12 + dense_pick(30) : 2 + dense_pick(10);
     baton_give(baton_next(me->number));
     (void)pthread_mutex_unlock(&world.lock);
     return true;
@@ -222,6 +222,9 @@ static void open_world(void)
     dense.refuses = dense_chance(dense.sparse ? 50 : 10);
     dense.crowded = !dense.sparse && dense_chance(5);
     choose_sizes();
+    dense.scene = scene_of(world.seed);
+    if (dense.scene)
+        dense.sparse = dense.crowded = dense.refuses = false;
     dense_weigh();
     DO(cuInit(0));
     if (cu.stats(&stats) == 0)
@@ -236,15 +239,18 @@ static void open_world(void)
         dense.sizes_count = 1;
         COUNT(dense_sparse);
     }
+    dense.late |= dense.scene != SCENE_NONE;
     dense_home_open(0);
     DO(cuMemHostAlloc((void **)&dense.pinned, 4096, 0));
-    if (dense.crowded) {
+    if (dense.scene) {
+        scene_open();
+    } else if (dense.crowded) {
         home_crowd();
         dense_home_open(1);
     } else if (!dense.sparse && dense_chance(40)) {
         dense_home_open(1);
     }
-    if (!dense.sparse && dense_chance(40))
+    if (!dense.sparse && !dense.scene && dense_chance(40))
         dense_home_open(2);
     dense_home_enter(0);
     for (int i = 0; i < DENSE_EVENTS; i++)
@@ -254,6 +260,7 @@ static void open_world(void)
 static void close_world(struct hand *me)
 {
     flow_unstall();
+    scene_close();
     (void)act_crowd_end(me);
     film_end_all();
     for (int i = 0; i < DENSE_HOMES; i++) {

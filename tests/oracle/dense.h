@@ -42,6 +42,8 @@ enum {
     /* words in pinned memory: of checks, of each graph */
     DENSE_WORDS = DENSE_CHECKS + DENSE_GRAPHS,
     DENSE_LIMBO = 512,
+    /* in the scene of one blocking stream */
+    SCENE_LEGACY_BLOCKS = 2,
 };
 
 /* Flow → number of an operation on it; 0: none. */
@@ -80,6 +82,25 @@ struct dense_home {
     CUfunction fill;
     int films, blocking_films;
     bool peer; /* has access to device 1 */
+};
+
+/* Worlds of few words, each about one kind of order (densescenes.c). */
+enum dense_scene {
+    SCENE_NONE,
+    /* memory of the default stream, and one blocking stream that only kernels and copies name */
+    SCENE_LEGACY,
+    /* memory of the default stream, and threads' own streams, which only other calls name */
+    SCENE_OWN,
+    /* memory of one blocking stream, and the default stream, which only other calls name */
+    SCENE_DEFAULT,
+    /* an idle context ends again and again, and others use large blocks meanwhile */
+    SCENE_IDLE_ENDS,
+    /* one with work pending, and others ask for more than the budget has room for */
+    SCENE_BUSY_ENDS,
+    /* graphs that name large blocks no longer */
+    SCENE_GRAPHS,
+    /* 70 pools, newer than the one that has what is asked for */
+    SCENE_POOLS,
 };
 
 struct dense_block {
@@ -121,6 +142,7 @@ struct dense_graph {
     int nodes_count;
     struct dense_at last;
     uint64_t memory; /* of its own, at most */
+    bool has_copy;   /* a child that is a copy of what was made first */
     bool counts;     /* a host function of it counts its runs, in the graph's word */
     uint32_t runs;
 };
@@ -161,6 +183,7 @@ struct dense_world {
     bool sparse;  /* one blocking stream for long, and memory of the default stream */
     bool crowded; /* the second context comes behind many others */
     bool refuses; /* events that a library records inside of a request are refused now and then */
+    enum dense_scene scene;
     uint64_t memory;
     uint64_t sizes[3];
     int sizes_count;
@@ -279,6 +302,8 @@ void block_dead(struct dense_block *block, struct dense_at freed);
 /* Free word for a check, or -1. */
 int check_slot(void);
 void check_expect(int slot, uint32_t want, struct dense_at done, const char *what);
+/* Bytes that the device counts. */
+uint64_t memory_held(int device);
 /* Nothing holds memory up but what the model knows of. */
 bool memory_is_calm(void);
 /* Whether a request must be served. */
@@ -287,6 +312,8 @@ void memory_refused(int device, uint64_t bytes, const char *call);
 /* Everything freed; the devices must have their memory again. */
 void memory_end(struct hand *me);
 void limbo_without_graph(int graph);
+/* Requests for all that must be served, one after the other. */
+bool act_memory_room(struct hand *me);
 /* Freed by that operation, and kept while one of the graphs is there. */
 void limbo_add(int device, uint64_t bytes, struct dense_at freed, unsigned graphs);
 
@@ -327,6 +354,26 @@ void home_crowd(void);
 bool act_peer(struct hand *me);
 bool home_reaches(int home, const struct dense_block *block);
 bool act_bare(struct hand *me);
+
+/* ---- densescenes.c ---- */
+
+enum dense_scene scene_of(uint64_t seed);
+/* Its contexts, streams and sizes, beside the default stream of the first context; what is undone at
+ * the end. */
+void scene_open(void);
+void scene_close(void);
+/* How often the act comes in the world's scene. */
+int scene_weight(bool (*act)(struct hand *me));
+bool scene_is_about_streams(void);
+/* A context ends with work that memory waits for, which was freed at last. */
+bool act_busy_end(struct hand *me);
+/* The stream of all allocations and frees of the scene; NULL: any. */
+struct flow *scene_memory(void);
+/* The next stream that the host waits for; NULL: any. */
+struct flow *scene_waited(void);
+/* Before it captures, the only blocking stream has work pending, nothing that was freed is left, and a block was
+ * not used yet. */
+bool scene_may_capture(void);
 
 /* ---- denseacts.c ---- */
 

@@ -59,6 +59,8 @@ static struct {
         {2, false, act_pool_alone, 0},
         {1, false, act_pool_room, 0},
         {3, false, act_impossible, 0},
+        {0, false, act_memory_room, 0},
+        {0, false, act_busy_end, 0},
 };
 
 enum {
@@ -84,10 +86,12 @@ void dense_weigh(void)
     static const int times[] = {0, 1, 1, 4};
 
     for (int i = 0; i < ACTS; i++) {
-        int by = times[dense_pick(4)];
+        int by = acts[i].weight ? times[dense_pick(4)] : 0; /* 0: a scene's */
 
         acts[i].mine = acts[i].weight * (acts[i].always && by == 0 ? 1 : by);
-        if (dense.sparse || dense.crowded)
+        if (dense.scene)
+            acts[i].mine = scene_weight(acts[i].act);
+        else if (dense.sparse || dense.crowded)
             acts[i].mine = (dense.sparse ? is_sparse(acts[i].act) : is_crowded(acts[i].act))
                     ? acts[i].weight
                     : 0;
@@ -142,7 +146,7 @@ void dense_act(struct hand *me)
     }
     cu.step();
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (me->number == DENSE_HANDS - 1)
+    if (me->number == DENSE_HANDS - 1 && !scene_is_about_streams())
         done = act_bare(me);
     for (int i = 0; i < TRIES && !done && me->number < DENSE_HANDS - 1; i++)
         done = acts[pick_act()].act(me);

@@ -72,7 +72,16 @@ static uint64_t memory_taken(int device)
 /* What is documented: chunks that small blocks hold, storage on its way, and the room that a best fit leaves. */
 static uint64_t memory_slack(void)
 {
+    if (dense.scene == SCENE_IDLE_ENDS || dense.scene == SCENE_GRAPHS)
+        return 48 * MIB; /* all blocks are large and of one size */
     return dense.memory / 4 + 32 * MIB;
+}
+
+uint64_t memory_held(int device)
+{
+    struct simcuda_stats stats = {.size = sizeof(stats)};
+
+    return cu.stats(&stats) == 0 ? stats.held[device] : 0;
 }
 
 bool memory_is_calm(void)
@@ -82,6 +91,9 @@ bool memory_is_calm(void)
 
 bool memory_fits(int device, uint64_t bytes)
 {
+    /* what is freed meanwhile, or was shortly before, may be kept for the context's work (R26) */
+    if (dense.scene == SCENE_BUSY_ENDS && dense.away >= 0)
+        return memory_held(device) + memory_kept(bytes) + 48 * MIB <= dense.memory;
     return memory_taken(device) + memory_kept(bytes) + memory_slack() <= dense.memory;
 }
 
@@ -119,7 +131,7 @@ static struct dense_block *block_free_entry(void)
 
     for (int i = 0; i < DENSE_BLOCKS; i++)
         alive += dense.blocks[i].kind != BLOCK_NONE;
-    if (alive >= (dense.small ? 6 : 12))
+    if (alive >= (dense.scene == SCENE_LEGACY ? SCENE_LEGACY_BLOCKS : dense.small ? 6 : 12))
         return NULL;
     for (int i = 0; i < DENSE_BLOCKS; i++)
         if (dense.blocks[i].kind == BLOCK_NONE)
@@ -129,8 +141,11 @@ static struct dense_block *block_free_entry(void)
 
 static uint64_t block_bytes(void)
 {
-    if (dense.small && dense_chance(70))
+    if (dense.small && !dense.scene && dense_chance(70))
         return (24 + 4 * (uint64_t)dense_pick(20)) * MIB;
+    /* more than the budget has room for, while a context ends */
+    if (dense.scene == SCENE_BUSY_ENDS)
+        return dense.sizes[dense.away >= 0 ? 2 : dense_pick(2)];
     return dense.sizes[dense_pick(dense.sizes_count)];
 }
 
@@ -171,6 +186,8 @@ static bool refuse_events(void)
 /* In a sparse world memory is the default stream's. */
 static struct flow *flow_of_memory(struct hand *me)
 {
+    if (scene_memory())
+        return flow_may(me, scene_memory()) ? scene_memory() : NULL;
     return dense.sparse && dense_chance(85) && flow_may(me, &dense.flows[0]) ? &dense.flows[0]
                                                                              : NULL;
 }
@@ -182,7 +199,7 @@ bool act_alloc_stream(struct hand *me)
     CUresult result;
     bool refused;
 
-    if (!flow)
+    if (!flow && !scene_memory())
         flow = flow_pick(me, -1, -1);
     if (!flow || !block)
         return false;
@@ -240,13 +257,16 @@ struct dense_block *block_sync(int home, uint64_t bytes)
 
 bool act_alloc_sync(struct hand *me)
 {
-    int home = dense_chance(60) ? dense.crowded : dense_pick(DENSE_HOMES);
+    int home = dense.scene     ? 0 /* what a context has goes when it has ended */
+            : dense_chance(60) ? dense.crowded
+                               : dense_pick(DENSE_HOMES);
     uint64_t bytes = block_bytes();
 
     if (!dense_home_is_usable(home) || !flow_is_safe(me)
             || order_device_is_stalled(dense.homes[home].device))
         return false;
-    if (dense.small && !memory_fits(dense.homes[home].device, bytes) && dense_chance(70))
+    if (dense.small && !memory_fits(dense.homes[home].device, bytes)
+            && dense_chance(dense.scene ? 100 : 70))
         return false;
     return block_sync(home, bytes) != NULL;
 }
@@ -295,10 +315,12 @@ static struct flow *flow_for(struct hand *me, const struct dense_block *block, b
 
     for (int tries = 0; tries < 8; tries++) {
         flow = flow_pick(me, -1, dense.homes[0].peer ? -1 : block->device);
+        if (flow && scene_memory() == flow && dense_chance(95))
+            continue;
         if (flow && (write ? block_may_write(block, flow) : block_may_read(block, flow)))
             return flow;
     }
-    if (!flow || !dense_chance(35) || !block->writer.n)
+    if (!flow || dense.scene == SCENE_LEGACY || !dense_chance(35) || !block->writer.n)
         return NULL;
     flow_follow(me, flow, &dense.flows[block->writer.flow]);
     return (write ? block_may_write(block, flow) : block_may_read(block, flow)) ? flow : NULL;
@@ -489,7 +511,7 @@ bool act_free_stream(struct hand *me)
 
     if (flow && !block_may_write(block, flow))
         flow = NULL;
-    if (!flow && block && block->kind == BLOCK_STREAM)
+    if (!flow && block && block->kind == BLOCK_STREAM && !scene_memory())
         flow = flow_for(me, block, true);
     if (!flow)
         return false;
@@ -545,6 +567,48 @@ bool act_free_sync(struct hand *me)
         COUNT(dense_barriers);
     }
     return true;
+}
+
+/* What nobody names any more counts as free, once the program has waited (R80). */
+static void memory_info_must_say(void)
+{
+    struct dense_clock all = order_of_home(0);
+    size_t available, total;
+
+    DO(cuCtxSynchronize());
+    order_host_waited(&all);
+    limbo_synchronised();
+    DO(cuMemGetInfo_v2(&available, &total));
+    if (available + memory_taken(0) + memory_slack() < dense.memory)
+        dense_wrong("what cuMemGetInfo says is free", available, dense.memory - memory_taken(0));
+}
+
+/* All that must be there. What it takes is free again before anybody else acts. */
+bool act_memory_room(struct hand *me)
+{
+    struct dense_clock home = order_of_home(0);
+    CUdeviceptr all[32];
+    int count = 0;
+
+    if (graph_films() || !flow_is_safe(me) || order_device_is_stalled(0))
+        return false;
+    dense_home_enter(0);
+    if (dense.scene == SCENE_GRAPHS)
+        memory_info_must_say();
+    while (count < 32 && memory_fits(0, (uint64_t)(count + 1) * dense.sizes[0])) {
+        CUresult result = cu.cuMemAlloc_v2(&all[count], dense.sizes[0]);
+
+        if (result)
+            dense_wrong("blocks that are served of those that fit", (uint64_t)count, result);
+        count++;
+    }
+    dense_say("room for %d blocks", count);
+    for (int i = 0; i < count; i++)
+        DO(cuMemFree_v2(all[i]));
+    if (count > 0 && dense.barrier)
+        order_host_waited(&home);
+    COUNT(dense_filled);
+    return count > 0;
 }
 
 bool act_memory_info(struct hand *me)

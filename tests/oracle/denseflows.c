@@ -101,17 +101,22 @@ static bool has_own(const struct hand *me, int home)
 
 bool act_flow_open(struct hand *me)
 {
-    int home = dense.sparse ? 0 : dense_pick(DENSE_HOMES);
+    int home = dense.sparse || dense.scene ? 0 : dense_pick(DENSE_HOMES);
     int open = 0;
 
     for (int i = 0; i < DENSE_FLOWS; i++)
         open += dense.flows[i].state == FLOW_OPEN;
+    if (dense.scene && (!dense.homes[0].blocking_films || open > 3))
+        return false; /* streams come while one captures */
     if (!dense_home_is_usable(home) || open > 24 || (dense.sparse && dense_chance(85)))
         return false;
     if (!dense.sparse && dense_chance(40) && !has_own(me, home))
         return flow_open(home, LANE_THREAD, me->number) != NULL;
     COUNT(dense_streams);
-    return flow_open(home, dense.sparse || dense_chance(65) ? LANE_BLOCKING : LANE_NONBLOCKING, -1)
+    return flow_open(home,
+                   dense.sparse || dense.scene || dense_chance(65) ? LANE_BLOCKING
+                                                                   : LANE_NONBLOCKING,
+                   -1)
             != NULL;
 }
 
@@ -484,9 +489,9 @@ bool act_wait(struct hand *me)
 
     if (!flow_is_safe(me))
         return false;
-    if (what < 45) {
-        flow = flow_pick(me, -1, -1);
-        return flow && wait_stream(flow);
+    if (what < 45 || scene_is_about_streams()) {
+        flow = scene_waited() ? scene_waited() : flow_pick(me, -1, -1);
+        return flow && flow_may(me, flow) && wait_stream(flow);
     }
     if (what < 80) {
         event = event_pick();

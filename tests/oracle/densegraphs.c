@@ -146,7 +146,7 @@ bool act_film_begin(struct hand *me)
     struct dense_event *event;
     bool away;
 
-    if (!film || !flow || flow->kind == LANE_LEGACY
+    if (!film || !flow || flow->kind == LANE_LEGACY || !scene_may_capture()
             || (flow->kind != LANE_NONBLOCKING && what < 75))
         return false;
     *film = (struct film){.flow = flow_index(flow),
@@ -159,7 +159,8 @@ bool act_film_begin(struct hand *me)
         return false;
     dense_home_enter(flow->home);
     event = &dense.events[dense_pick(DENSE_EVENTS)];
-    if (event->handle && event->home == flow->home && dense_chance(60)) {
+    if (!scene_is_about_streams() && event->handle && event->home == flow->home
+            && dense_chance(60)) {
         DO(cuEventRecord(event->handle, flow->handle ? flow->handle : CU_STREAM_PER_THREAD));
         (void)order_submit(flow);
         event->recorded = true;
@@ -397,6 +398,14 @@ static CUgraphNode add_set(struct dense_graph *graph, struct dense_block *block)
     return node;
 }
 
+/* Its last node names the block no longer, which it alone has named. */
+static void graph_unname(struct dense_graph *graph)
+{
+    int block = graph->nodes[--graph->nodes_count].block;
+
+    dense.blocks[block].graphs &= ~(1U << (graph - dense.graphs));
+}
+
 /* The node names another block from now on: no earlier one. */
 static void set_other(struct dense_graph *graph, CUgraphNode node)
 {
@@ -408,7 +417,7 @@ static void set_other(struct dense_graph *graph, CUgraphNode node)
         return;
     set = set_of(block, value);
     DO(cuGraphMemsetNodeSetParams(node, &set));
-    graph->nodes_count--;
+    graph_unname(graph);
     graph_add(graph, block, value);
     COUNT(dense_set_params);
 }
@@ -436,6 +445,7 @@ static CUgraphNode become_child(struct dense_graph *graph)
     CUgraphNode node;
     int moves = dense_chance(50);
 
+    graph->has_copy = !moves;
     DO(cuGraphCreate(&parent, 0));
     memset(&params, 0, sizeof(params));
     params.type = CU_GRAPH_NODE_TYPE_GRAPH;
@@ -449,9 +459,10 @@ static CUgraphNode become_child(struct dense_graph *graph)
     return node;
 }
 
-/* The only node inside of a child is set. */
+/* The only node inside of a child is set. Of a copy the library may keep what it named first (preload/README.md). */
 static void set_inner(struct dense_graph *graph, CUgraphNode child)
 {
+    struct dense_block *first = &dense.blocks[graph->nodes[0].block];
     CUgraphNode inner;
     size_t count = 1;
     CUgraph within;
@@ -459,6 +470,8 @@ static void set_inner(struct dense_graph *graph, CUgraphNode child)
     DO(cuGraphChildGraphNodeGetGraph(child, &within));
     DO(cuGraphGetNodes(within, &inner, &count));
     set_other(graph, inner);
+    if (graph->has_copy)
+        first->graphs |= 1U << (graph - dense.graphs);
     COUNT(dense_inner);
 }
 
@@ -494,6 +507,16 @@ static void set_host_copy(struct dense_graph *graph, CUgraphNode node, struct de
     COUNT(dense_set_params);
 }
 
+/* Few, so that what one of them names is named by no other. */
+static int graph_count(void)
+{
+    int count = 0;
+
+    for (int i = 0; i < DENSE_GRAPHS; i++)
+        count += dense.graphs[i].used;
+    return count;
+}
+
 bool act_graph_make(struct hand *me)
 {
     int home = dense_chance(80) ? 0 : dense_pick(DENSE_HOMES), index;
@@ -506,7 +529,7 @@ bool act_graph_make(struct hand *me)
     if (!dense_home_is_usable(home))
         return false;
     block = block_for_graph(home);
-    index = block ? graph_new(home) : -1;
+    index = block && !(dense.scene && graph_count() > 2) ? graph_new(home) : -1;
     if (index < 0)
         return false;
     graph = &dense.graphs[index];
@@ -519,7 +542,7 @@ bool act_graph_make(struct hand *me)
         sets = true;
         if (dense_chance(25))
             set_other(graph, node);
-        if (dense_chance(30))
+        if (dense_chance(dense.scene ? 70 : 30))
             become_clone(graph, node);
     }
     if (dense_chance(30)) {

@@ -125,38 +125,49 @@ bool act_impossible(struct hand *me)
     return true;
 }
 
-/* What any of many pools has free goes before a request is refused (R81). */
+/* Half of the device is freed with work pending. */
+static void free_half(struct flow *flow, uint64_t bytes)
+{
+    CUdeviceptr ptr;
+
+    dense_home_enter(0);
+    DO(cuMemAllocAsync(&ptr, bytes, flow->handle));
+    if (dense.scene)
+        DO(cuMemsetD32Async(ptr, 1, 16384, flow->handle));
+    DO(cuMemFreeAsync(ptr, flow->handle));
+    (void)order_submit(flow);
+}
+
+/* What any of many pools has free goes before a request is refused (R81). In a scene it is another stream's, too. */
 bool act_pool_room(struct hand *me)
 {
-    struct flow *flow = flow_pick(me, 0, 0);
+    struct flow *flow = flow_pick(me, 0, 0), *other = dense.scene ? flow_pick(me, 0, 0) : flow;
     uint64_t bytes = dense.memory / 2;
     struct dense_clock clock;
     CUdeviceptr ptr;
+    CUresult result;
 
-    if (!flow || !flow->handle || !memory_is_calm() || !dense.small || dense.crowd_pools_count
-            || !memory_fits(0, bytes))
+    if (!flow || !flow->handle || !other || !other->handle || !memory_is_calm() || !dense.small
+            || dense.crowd_pools_count || !memory_fits(0, bytes))
         return false;
-    dense_home_enter(0);
-    DO(cuMemAllocAsync(&ptr, bytes, flow->handle));
-    DO(cuMemFreeAsync(ptr, flow->handle));
+    free_half(other, bytes);
     crowd_begin(flow, DENSE_CROWD);
-    clock = flow->clock;
-    DO(cuStreamSynchronize(flow->handle));
+    clock = other->clock;
+    if (flow == other) {
+        DO(cuStreamSynchronize(flow->handle));
+        limbo_synchronised();
+    } else { /* no wait, at which memory would be given back */
+        while ((result = cu.cuStreamQuery(other->handle)) == CUDA_ERROR_NOT_READY)
+            cu.step();
+        world_must(result, "cuStreamQuery", __FILE__, __LINE__);
+    }
     order_host_waited(&clock);
-    limbo_synchronised();
     DO(cuMemAllocFromPoolAsync(&ptr, bytes, dense.crowd_pools[DENSE_CROWD - 1], flow->handle));
     DO(cuMemFreeAsync(ptr, flow->handle));
     (void)order_submit(flow);
     limbo_add(0, bytes, (struct dense_at){flow_index(flow), flow->count}, 0);
     COUNT(dense_rooms);
     return true;
-}
-
-static uint64_t held(int device)
-{
-    struct simcuda_stats stats = {.size = sizeof(stats)};
-
-    return cu.stats(&stats) == 0 ? stats.held[device] : 0;
 }
 
 /* A pool is destroyed with work pending on its only block. Once the program has waited the device holds nothing of it (R77). */
@@ -173,7 +184,7 @@ bool act_pool_alone(struct hand *me)
     if (!flow || !flow->handle || !memory_is_calm() || !memory_fits(0, bytes))
         return false;
     dense_home_enter(0);
-    before = held(0);
+    before = memory_held(0);
     pool = pool_new();
     DO(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
     DO(cuMemAllocFromPoolAsync(&ptr, bytes, pool, flow->handle));
@@ -188,7 +199,7 @@ bool act_pool_alone(struct hand *me)
     DO(cuStreamSynchronize(flow->handle));
     order_host_waited(&clock);
     limbo_synchronised();
-    after = held(0);
+    after = memory_held(0);
     if (after > before)
         dense_wrong("what the device holds of a pool that is gone", after, before);
     COUNT(dense_pools_alone);
@@ -315,9 +326,16 @@ static void home_gone(int home)
             dense.events[i] = (struct dense_event){0};
 }
 
+static bool home_is_idle(int home)
+{
+    struct dense_clock all = order_of_home(home), none = {{0}};
+
+    return order_are_before(&all, &none);
+}
+
 bool act_home_end(struct hand *me)
 {
-    int home = 1 + dense_pick(DENSE_HOMES - 1);
+    int home = dense.scene ? 1 : 1 + dense_pick(DENSE_HOMES - 1);
     struct dense_home *place = &dense.homes[home];
     CUcontext handle = place->handle;
     bool away;
@@ -328,10 +346,12 @@ bool act_home_end(struct hand *me)
         dense_home_open(home);
         return true;
     }
+    if (dense.scene == SCENE_BUSY_ENDS && home_is_idle(home) && dense_chance(80))
+        return false;
     if (!home_may_end(home))
         return false;
     dense_home_enter(home);
-    if (dense_chance(40)) {
+    if (dense.scene ? dense.scene == SCENE_IDLE_ENDS : dense_chance(40)) {
         struct dense_clock all = order_of_home(home);
 
         DO(cuCtxSynchronize());
@@ -341,7 +361,7 @@ bool act_home_end(struct hand *me)
     home_forget(home);
     place->leaving = true;
     dense_home_enter(0);
-    away = dense_chance(60)
+    away = dense_chance(dense.scene ? 90 : 60)
             && dense_leave(me, place->primary ? "cuDevicePrimaryCtxReset" : "cuCtxDestroy");
     if (place->primary)
         DO(cuDevicePrimaryCtxReset_v2(place->device));

@@ -100,7 +100,7 @@ static void set_device(uint64_t seed)
     if (world.dense && seed % 2)
         (void)setenv("SIMCUDA_STREAM_IDS", "context", 0);
     if (world.dense)
-        (void)setenv("SIMCUDA_MEMORY", seed % 3 ? "4096M" : "512M", 0);
+        (void)setenv("SIMCUDA_MEMORY", seed % 3 && !scene_of(seed) ? "4096M" : "512M", 0);
     else
         (void)setenv("SIMCUDA_MEMORY", seed % 5 || world.late ? "512M" : "160M", 0);
 }

@@ -98,7 +98,7 @@ DENSE = [name for name in ARRANGEMENTS if name.startswith("dense")]
 DENSE_FLOORS = ("dense_streams dense_events dense_host_functions dense_fills dense_checks dense_stream_frees dense_sync_frees "
                 "dense_stalls dense_parks dense_bare dense_churns dense_captures dense_captured dense_spoilt captures_dropped "
                 "dense_crowds dense_launches dense_set_params dense_clones dense_children dense_peers dense_pools dense_orphans dense_pool_crowds "
-                "dense_pools_alone dense_rooms dense_impossible dense_gone dense_refused dense_unseen dense_inner dense_sparse "
+                "dense_pools_alone dense_rooms dense_impossible dense_gone dense_refused dense_unseen dense_inner dense_sparse dense_scenes dense_filled "
                 "dense_many_contexts "
                 "dense_ends memory_nodes contexts_ended device_resets streams_ended").split()
 SLOW = 98 # an act took long, which a busy machine can do as well
@@ -422,7 +422,8 @@ FOUND = [("barrier", "dense", 1), ("fence", "dense", 1), ("point", "dense", 1), 
          ("barrier-beside", "dense", 42), ("again", "dense", 75), ("quiet", "dense", 340), ("leave", "dense", 603),
          ("patience", "dense-tight", 3), ("destroyed", "dense-moves", 3), ("own-graph", "dense-hints", 3),
          ("capture-asked", "dense-hints", 8), ("peers", "dense-mapped", 110), ("many-contexts", "dense-plain", 373),
-         ("readv", "evict", 1)]
+         ("young", "dense", 16), ("clone", "dense", 38), ("notice", "dense", 27), ("heaps", "dense", 60),
+         ("second", "dense", 313), ("ends", "dense-tight", 225), ("readv", "evict", 1)]
 
 
 def found_row(row):

@@ -158,6 +158,8 @@ enum {
     X(dense_unseen) \
     X(dense_inner) \
     X(dense_sparse) \
+    X(dense_scenes) \
+    X(dense_filled) \
     X(dense_many_contexts) \
     X(dense_ends)
 /* clang-format on */
