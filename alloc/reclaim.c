@@ -1393,6 +1393,18 @@ static bool goes_on(int r, const struct reclaim_patience *patience)
     return r == -ENOENT || (r == -EAGAIN && !patience->is_over);
 }
 
+/* What a stream does behind its wait for the host is over when the program likes: natively nobody waits for that (R104). */
+static void expect_little(struct pool *pool, struct stream *stream)
+{
+    const struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    mark = stream->stalled ? fence_at_least(&stream->timeline, 0) : NULL;
+    if (mark && mark->number >= stream->stalled && !POOL_IS_WITHOUT(STALL))
+        stream->timeline.stalled = true;
+    lock_drop(&pool->lock);
+}
+
 /* Asks the fences of streams that have free blocks here, or (`patience`) waits for one of them; then sweeps. Results as ask. */
 static int look_at_streams(
         struct pool *pool, struct heap *heap, uint32_t but, struct reclaim_patience *patience)
@@ -1410,6 +1422,8 @@ static int look_at_streams(
         struct stream *stream = streams_at(pool, list[i]);
 
         cover(pool, list[i]);
+        if (wait)
+            expect_little(pool, stream);
         do
             r = ask(pool, heap->device, &stream->timeline, 0, patience);
         while (r == 0 && !wait);

@@ -246,7 +246,7 @@ PROGRAMS = {
     "host_flag": Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
                           str(UNIT / "bounds_dlsym_test"), "r104_a_request_does_not_wait_for_the_host"], ()),
     "many_streams": Program([str(UNIT / "bounds_dlsym_test"), "r107_streams_that_have_gone_leave_nothing_behind"], ()),
-    "stalled": Program([str(UNIT / "bounds_dlsym_test"), "r104_nobody_waits_twice_for_a_stream_that_is_stalled"], ()),
+    "stalled": Program([str(UNIT / "bounds_dlsym_test"), "r104_nobody_waits_for_many_pools_of_a_stream_that_is_stalled"], ()),
     "switched_off": Script([str(SOURCE / "tests" / "preload" / "off_is_off.sh")], ()),
 }
 

@@ -387,6 +387,22 @@ TEST(r104_nobody_waits_for_a_stream_whose_memory_it_does_not_get)
 }
 
 /* The device is full, and what is free of the sync API needs no wait. It cannot go back to the driver while the context is busy. */
+/* With patience for a minute: a wait for it would outlast the test. */
+TEST(r104_nobody_waits_for_what_a_stalled_stream_has_freed)
+{
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("KEDGE_POOL", "fence-timeout=60000", 1) == 0);
+    begin();
+    stall(stalled);
+    free_on(stalled, 64 * MB);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, BIG), CUDA_ERROR_OUT_OF_MEMORY);
+    *flag = 1;
+    REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAlloc_v2(&ptr, BIG), CUDA_SUCCESS);
+    (void)alarm(0);
+}
+
 TEST(r104_a_full_device_gives_what_needs_no_wait_first)
 {
     CUdeviceptr ptr;
