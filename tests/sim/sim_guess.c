@@ -188,19 +188,47 @@ static bool opaque_type(struct text t, struct type *ret_type)
     return ret_type->size != 0;
 }
 
+/* False: the name does not say what the functor returns. */
+static bool stated_result(struct text functor, struct type *ret_type)
+{
+    /* Which argument of the template is the type of the result. */
+    static const struct {
+        const char *name;
+        unsigned item;
+    } stated[] = {{"converting_copy_kernel_cuda", 1}, {"BinaryFunctor", 2}, {"AUnaryFunctor", 2},
+            {"BUnaryFunctor", 2}};
+    static const char *const conditions[] = {"CompareFunctor<", "CompareEqFunctor<",
+            "compare_scalar_kernel<", "logical_not_kernel", "isnan_kernel", "isinf_kernel",
+            "isfinite_kernel", "signbit_kernel"};
+    struct text list;
+
+    for (size_t i = 0; i < sizeof(stated) / sizeof(stated[0]); i++)
+        if (template_list(functor, stated[i].name, &list)
+                && type_of(nth_item(list, stated[i].item))) {
+            *ret_type = *type_of(nth_item(list, stated[i].item));
+            return true;
+        }
+    for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++)
+        if (find(functor, conditions[i])) {
+            *ret_type = *type_of((struct text){"bool", 4});
+            return true;
+        }
+    return false;
+}
+
 /*
  * The type of what a functor returns, from the types that its name has: the smallest one, so that no more is written
- * than there is, and as integers only if there is no floating-point type. An unknown one has elements of a byte.
+ * than there is, and as integers only if there is no floating-point type. A condition beside values is an argument or
+ * an option. An unknown type has elements of a byte.
  */
 static struct type result_of(struct text functor)
 {
     struct type result = {.size = 0, .kind = SIM_DIGEST_KIND_COUNT};
-    struct text converted;
+    const struct type *boolean = type_of((struct text){"bool", 4});
+    bool has_bool = false;
 
-    /* <from, to> */
-    if (template_list(functor, "converting_copy_kernel_cuda", &converted)
-            && type_of(nth_item(converted, 1)))
-        return *type_of(nth_item(converted, 1));
+    if (stated_result(functor, &result))
+        return result;
     for (const char *c = functor.at, *end = functor.at + functor.length; c < end;) {
         size_t length = 0;
         const struct type *type;
@@ -208,20 +236,23 @@ static struct type result_of(struct text functor)
         while (c + length < end && !strchr("<>(),{}", c[length]))
             length++;
         type = type_of(trim((struct text){c, length}));
-        if (type) {
+        has_bool = has_bool || type == boolean;
+        if (type && type != boolean) {
             if (!result.size || type->size < result.size)
                 result.size = type->size;
             if (type->kind < result.kind)
                 result.kind = type->kind;
-            if (is_text((struct text){type->name, strlen(type->name)}, "bool"))
-                result.kind = SIM_DIGEST_BYTES;
         }
         c += length + 1;
     }
+    if (!result.size && has_bool)
+        return *boolean;
     if (!result.size)
         return (struct type){.size = 1, .kind = SIM_DIGEST_FLOATS};
     if (find(functor, "bfloat16_copy") || find(functor, "float16_copy"))
         result.size = 2;
+    if (find(functor, "where_kernel_impl(") && result.size < 8 && result.size > 1)
+        result.kind = SIM_DIGEST_FLOATS; /* its integers stand for any type of that size */
     return result;
 }
 
@@ -232,7 +263,7 @@ struct maker {
     struct sim_guess *guess;
     struct text name; /* demangled */
     const struct sim_param *param;
-    struct sim_guess_count count; /* of elements of each result; not known: without a factor */
+    struct text parameters; /* their types */
 };
 
 static struct sim_guess_word *add_word(
@@ -251,8 +282,87 @@ static struct sim_guess_word *add_word(
 
 static void add_factor(struct sim_guess_count *count, uint32_t offset, uint32_t size)
 {
+    count->is_known = true;
     if (count->factors < SIM_FACTORS)
         count->factor[count->factors++] = (struct sim_guess_factor){offset, size};
+}
+
+static const struct {
+    const char *name;
+    int result;
+    const char *factors;
+} counted[] = {
+#define COUNTED(name, result, factors) {name, result, factors},
+#include "tests/sim/sim_counts.def"
+};
+
+static const struct {
+    const char *name, *results;
+} writes[] = {
+#define WRITES(name, results) {name, results},
+#include "tests/sim/sim_counts.def"
+};
+
+static bool is_integer(struct text type)
+{
+    const struct type *known = type_of(type);
+
+    return known && (known->kind == SIM_DIGEST_INTS || known->kind == SIM_DIGEST_LONGS);
+}
+
+/* Whether a parameter is a TensorInfo with sizes of 32 bits. */
+static bool index_info(const struct maker *m, unsigned param)
+{
+    struct text list;
+
+    return param < m->kernel->params_count && m->kernel->params[param].size == 216
+            && template_list(nth_item(m->parameters, param), "TensorInfo", &list);
+}
+
+/* The numbers, and the blocks of the grid, that `factors` lists; not known if one of them is no integer. */
+static struct sim_guess_count count_by(const struct maker *m, const char *factors)
+{
+    struct sim_guess_count count = {.is_known = true};
+
+    for (; *factors; factors++) {
+        unsigned i = (unsigned)(*factors - '0');
+
+        if (*factors == '@' && index_info(m, (unsigned)(factors[1] - '0')))
+            add_factor(&count, m->kernel->params[*++factors - '0'].offset + 8, 4);
+        else if (*factors == 'x')
+            count.by_x = true;
+        else if (*factors == 'y')
+            count.by_y = true;
+        else if (*factors != ' '
+                && (i >= m->kernel->params_count || !is_integer(nth_item(m->parameters, i))
+                        || m->kernel->params[i].size > sizeof(uint64_t)))
+            return (struct sim_guess_count){0};
+        else if (*factors != ' ')
+            add_factor(&count, m->kernel->params[i].offset, m->kernel->params[i].size);
+    }
+    return count;
+}
+
+/* Of what the current parameter points to. */
+static struct sim_guess_count count_of(const struct maker *m)
+{
+    int param = (int)(m->param - m->kernel->params);
+
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+        if ((counted[i].result < 0 || counted[i].result == param) && find(m->name, counted[i].name))
+            return count_by(m, counted[i].factors);
+    return (struct sim_guess_count){0};
+}
+
+/* Whether the kernel writes where the current parameter, which is not const, points to. */
+static bool is_result(const struct maker *m)
+{
+    char number = (char)('0' + (m->param - m->kernel->params));
+
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+        if (find(m->name, writes[i].name))
+            return strchr(writes[i].results, number) != NULL;
+    return true;
 }
 
 static struct sim_guess_word *add_listed(
@@ -265,13 +375,15 @@ static struct sim_guess_word *add_listed(
     return word;
 }
 
-static void add_write(struct maker *m, uint32_t offset, bool is_parameter, struct type type)
+static struct sim_guess_word *add_write(
+        struct maker *m, uint32_t offset, bool is_parameter, struct type type)
 {
     struct sim_guess_word *word = add_word(m, offset, SIM_ROLE_WRITE, is_parameter);
 
     word->size = type.size;
     word->kind = type.kind;
-    word->count = m->count;
+    word->count = count_of(m);
+    return word;
 }
 
 /* Each aligned word of a parameter whose type says nothing. */
@@ -281,21 +393,64 @@ static void add_words(struct maker *m, uint32_t from, uint32_t to)
         (void)add_word(m, at, SIM_ROLE_TOUCH, false);
 }
 
+/* AccumulateType<T, true>::type: what T is summed up in. False: it is none. */
+static bool accumulate_type(struct text t, struct type *ret_type)
+{
+    struct text list;
+    const struct type *of =
+            template_list(t, "AccumulateType", &list) ? type_of(nth_item(list, 0)) : NULL;
+
+    if (!of)
+        return false;
+    *ret_type = *of;
+    if (of->kind == SIM_DIGEST_FLOATS && of->size < sizeof(float))
+        ret_type->size = sizeof(float);
+    return true;
+}
+
+/*
+ * Kernels whose result is a char *, or a type that depends on the functor: cat of so many bytes at once as its sixth argument
+ * says; arange, whose lambdas are numbered by type. False: it is none of them.
+ */
+static bool element_type(struct text name, struct type *ret_type)
+{
+    static const char *const numbered[] = {"unsigned char", "signed char", "int", "long", "short",
+            "double", "float", "c10::Half", "c10::BFloat16"};
+    static const char last[] = "::operator()() const::{lambda()#";
+    struct text list;
+    const char *at = find(name, "arange_cuda_out(");
+    size_t number;
+
+    if (template_list(name, "CatArrayBatchedCopy_vectorized", &list)) {
+        *ret_type = (struct type){.size = (uint32_t)strtoul(nth_item(list, 5).at, NULL, 10)};
+        return true;
+    }
+    at = at ? find((struct text){at, name.length - (size_t)(at - name.at)}, last) : NULL;
+    number = at ? strtoul(at + sizeof(last) - 1, NULL, 10) : 0;
+    if (number == 0 || number > sizeof(numbered) / sizeof(numbered[0]))
+        return false;
+    *ret_type = *type_of((struct text){numbered[number - 1], strlen(numbered[number - 1])});
+    return true;
+}
+
 static void add_pointer(struct maker *m, struct text type)
 {
     bool is_read = ends(type, " const*");
     struct text pointee = {type.at, type.length - (is_read ? 7 : 1)};
     const struct type *known = type_of(trim(pointee));
-    struct type opaque;
+    struct type result = {.size = 1};
 
-    if (ends(pointee, "*"))
+    if (ends(pointee, "*")) {
         (void)add_word(m, m->param->offset, SIM_ROLE_TOUCH, true);
-    else if (is_read)
+    } else if (is_read || !is_result(m)) {
         (void)add_word(m, m->param->offset, SIM_ROLE_READ, true);
-    else if (!known && opaque_type(pointee, &opaque))
-        add_write(m, m->param->offset, true, opaque);
-    else
-        add_write(m, m->param->offset, true, known ? *known : (struct type){.size = 1});
+    } else {
+        if (!element_type(m->name, &result) && known)
+            result = *known;
+        else if (!known && !accumulate_type(pointee, &result))
+            (void)opaque_type(pointee, &result);
+        (void)add_write(m, m->param->offset, true, result);
+    }
 }
 
 /* std::array<char*, N>: outputs, then inputs. */
@@ -314,7 +469,7 @@ static void add_array(struct maker *m)
         functor = nth_item(list, 1);
     for (unsigned i = 0; i * 8 + 8 <= m->param->size; i++) {
         if (i < outputs)
-            add_write(m, m->param->offset + i * 8, false, result_of(functor));
+            (void)add_write(m, m->param->offset + i * 8, false, result_of(functor));
         else
             (void)add_word(m, m->param->offset + i * 8, SIM_ROLE_READ, false);
     }
@@ -336,7 +491,7 @@ static void add_closure(struct maker *m, struct text functor)
     }
     for (uint32_t i = 0; i < tensors; i++) {
         if (i == 0)
-            add_write(m, m->param->offset + at, false, result_of(functor));
+            (void)add_write(m, m->param->offset + at, false, result_of(functor));
         else
             (void)add_word(m, m->param->offset + at + i * 8, SIM_ROLE_READ, false);
     }
@@ -345,37 +500,82 @@ static void add_closure(struct maker *m, struct text functor)
 /*
  * PyTorch's reductions take one structure that ends in: a plan of 64 bytes, whose third int is the number of results,
  * offset calculators for one and for two tensors (404 and 504 bytes), source, two destinations, three buffers, a 64-bit
- * base, two bools and an int. The type of the result is the fourth argument of ReduceOp.
+ * base, two bools and an int. The type of the result is the fourth argument of ReduceOp. What stands before the plan
+ * decides whether the addresses, which are aligned, follow at once or 4 bytes behind.
  */
 static void add_reduction(struct maker *m)
 {
     uint32_t end = m->param->offset + m->param->size;
-    uint32_t plan = 64 + 404 + 504 + 4; /* before the source, which is aligned */
-    const struct type *type = NULL;
+    uint32_t plan = 64 + 404 + 504 + 4;
+    struct type type = {.size = 1}, second;
+    struct sim_guess_count count = {.is_plan = true};
+    struct sim_guess_word *word;
     struct text list;
 
-    if (m->param->size < 64)
+    if (m->param->size < 64 + plan)
         return;
-    if (template_list(m->name, "ReduceOp", &list))
-        type = type_of(nth_item(list, 3));
-    if (m->param->size >= 64 + plan)
-        add_factor(&m->count, end - 64 - plan + 8, sizeof(int32_t));
+    if (template_list(m->name, "ReduceOp", &list) && type_of(nth_item(list, 3)))
+        type = *type_of(nth_item(list, 3));
+    /* Of two results the second is an index, except of variance and mean, and of both ends. */
+    second = find(m->name, "WelfordOps<") || find(m->name, "MinMaxOps<")
+            ? type
+            : *type_of((struct text){"long", 4});
+    add_factor(&count, end - 64 - plan, sizeof(int32_t));
     (void)add_word(m, end - 64, SIM_ROLE_READ, false);
-    add_write(m, end - 56, false, type ? *type : (struct type){.size = 1});
-    add_words(m, end - 48, end - 16);
+    word = add_write(m, end - 56, false, type);
+    word->count = count;
+    word = add_write(m, end - 48, false, second);
+    word->count = count;
+    add_words(m, end - 40, end - 16);
 }
 
-/* TensorInfo<T, I>: the address, then sizes. */
+/* TensorInfo<T, I>: the address, 25 sizes and 25 strides of type I, the number of dimensions. */
 static void add_tensor_info(struct maker *m, struct text arguments)
 {
     struct text type = nth_item(arguments, 0);
-    bool is_read = ends(type, " const");
-    const struct type *known = type_of(type);
+    const struct type *known = type_of(type), *index = type_of(nth_item(arguments, 1));
+    struct sim_guess_word *word;
 
-    if (is_read)
+    if (ends(type, " const") || !is_result(m)) {
         (void)add_word(m, m->param->offset, SIM_ROLE_READ, false);
+        return;
+    }
+    word = add_write(m, m->param->offset, false, known ? *known : (struct type){.size = 1});
+    if (word->count.is_known || !index || m->param->size < 8 + 50 * index->size + 4)
+        return;
+    add_factor(&word->count, word->offset + 8, index->size);
+    word->count.dims = word->offset + 8 + 50 * index->size;
+}
+
+/* PackedTensorAccessor<..., T, N, ..., I>: the address, then N sizes of type I. */
+static void add_accessor(struct maker *m, struct text arguments)
+{
+    struct text item, before = {"", 0}, last = {"", 0}, type = {"", 0};
+    const struct type *index, *known;
+    struct type result = {.size = 1};
+    struct sim_guess_word *word;
+    uint32_t dims = 0;
+
+    for (struct text rest = arguments; next_item(&rest, &item); before = last = item)
+        if (!dims && item.length && item.at[0] >= '1' && item.at[0] <= '5') {
+            dims = (uint32_t)(item.at[0] - '0');
+            type = before;
+        }
+    index = type_of(last);
+    known = type_of(type);
+    if (known)
+        result = *known;
     else
-        add_write(m, m->param->offset, false, known ? *known : (struct type){.size = 1});
+        (void)accumulate_type(type, &result);
+    if (ends(type, " const") || !is_result(m)) {
+        (void)add_word(m, m->param->offset, SIM_ROLE_READ, false);
+        return;
+    }
+    word = add_write(m, m->param->offset, false, result);
+    if (word->count.is_known || !index || m->param->size < 8 + dims * index->size)
+        return;
+    for (uint32_t i = 0; i < dims; i++)
+        add_factor(&word->count, word->offset + 8 + i * index->size, index->size);
 }
 
 static bool is_number(struct text t)
@@ -486,6 +686,23 @@ static bool add_tensor_lists(
     return true;
 }
 
+/*
+ * The result of torch.cat, the first parameter: the third begins with the sizes of its dimensions, as many as the third
+ * argument of the template says.
+ */
+static void count_cat(struct maker *m)
+{
+    struct sim_guess_count *count = &m->guess->words[0].count;
+    struct text list;
+    uint32_t dims;
+
+    if (!template_list(m->name, "CatArrayBatchedCopy", &list) || m->kernel->params_count < 3)
+        return;
+    dims = (uint32_t)strtoul(nth_item(list, 2).at, NULL, 10);
+    for (uint32_t i = 0; i < dims && i < 4; i++)
+        add_factor(count, m->kernel->params[2].offset + i * 4, 4);
+}
+
 /* What torch.cat reads: N addresses, of which a row of blocks uses one. */
 static void add_cat_inputs(struct maker *m, struct text arguments)
 {
@@ -494,16 +711,58 @@ static void add_cat_inputs(struct maker *m, struct text arguments)
     if (room == 0 || room * 8 > m->param->size)
         return;
     m->guess->list = SIM_LIST_Y;
+    count_cat(m);
     for (uint32_t i = 0; i < room; i++)
         (void)add_listed(m, m->param->offset + i * 8, SIM_ROLE_READ, i);
 }
 
-/* Addresses of results, of which a block uses one. */
+/* Addresses of results, of which a block uses one; a norm is one element. */
 static void add_results(struct maker *m)
 {
+    const struct type *type = NULL;
+    struct text list;
+
+    if (template_list(m->name, "lpnorm_cleanup", &list))
+        type = type_of(nth_item(list, 2));
     m->guess->list = SIM_LIST_X;
-    for (uint32_t i = 0; i * 8 + 8 <= m->param->size; i++)
-        (void)add_listed(m, m->param->offset + i * 8, SIM_ROLE_WRITE, i);
+    for (uint32_t i = 0; i * 8 + 8 <= m->param->size; i++) {
+        struct sim_guess_word *word = add_listed(m, m->param->offset + i * 8, SIM_ROLE_WRITE, i);
+
+        word->count.is_known = type != NULL; /* one */
+        word->size = type ? type->size : 0;
+    }
+}
+
+/* A structure whose fields the table names. */
+static bool add_fields(struct maker *m)
+{
+    static const struct {
+        const char *name;
+        uint32_t params, at, size;
+        int factor[4];
+    } fields[] = {
+#define SOURCE(name, params, at)                   {name, params, at, 0, {-1, -1, -1, -1}},
+#define RESULT(name, params, at, size, a, b, c, d) {name, params, at, size, {a, b, c, d}},
+#include "tests/sim/sim_counts.def"
+    };
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        uint32_t base = m->param->offset;
+        struct sim_guess_word *word;
+
+        if (m->param->size != fields[i].params || !find(m->name, fields[i].name))
+            continue;
+        found = true;
+        if (fields[i].size == 0) {
+            (void)add_word(m, base + fields[i].at, SIM_ROLE_READ, false);
+            continue;
+        }
+        word = add_write(m, base + fields[i].at, false, (struct type){.size = fields[i].size});
+        for (unsigned k = 0; k < 4 && fields[i].factor[k] >= 0; k++)
+            add_factor(&word->count, base + (uint32_t)fields[i].factor[k], 4);
+    }
+    return found;
 }
 
 /* Structures of PyTorch. False: it is none of them. */
@@ -520,6 +779,8 @@ static bool add_structure(struct maker *m, struct text type)
     else if (begins(type, "at::cuda::detail::TensorInfo<")
             && template_list(type, "TensorInfo", &list))
         add_tensor_info(m, list);
+    else if (template_list(type, "PackedTensorAccessor", &list))
+        add_accessor(m, list);
     else if (template_list(type, "TensorListMetadata", &list))
         return add_tensor_lists(m, list, false, find(type, "FusedOptimizer") ? 8 : 0);
     else if (template_list(type, "TensorListScalarListMetadata", &list))
@@ -544,6 +805,7 @@ static bool add_gather(struct maker *m)
     static const char name[] = "_cuda_scatter_gather_internal_kernel";
     uint32_t at = m->param->offset;
     struct type type = {.size = 1, .kind = SIM_DIGEST_FLOATS};
+    struct sim_guess_word *word;
     struct text list;
     bool scatters;
 
@@ -556,12 +818,13 @@ static bool add_gather(struct maker *m)
     else
         (void)opaque_type(list, &type);
     (void)add_word(m, at + 608, SIM_ROLE_READ, false);
-    if (scatters) {
-        m->count = (struct sim_guess_count){0};
-        add_factor(&m->count, at + 648, sizeof(int64_t));
+    if (scatters)
         (void)add_word(m, at + 632, SIM_ROLE_READ, false);
+    word = add_write(m, at + 632, false, type);
+    if (scatters) {
+        word->count = (struct sim_guess_count){0};
+        add_factor(&word->count, at + 648, sizeof(int64_t));
     }
-    add_write(m, at + 632, false, type);
     (void)add_word(m, at + 656, SIM_ROLE_READ, false);
     return true;
 }
@@ -578,15 +841,35 @@ static bool add_index(struct maker *m)
     if (!find(m->name, "index_elementwise_kernel") || !find(m->name, "::index_kernel_impl<")
             || m->param->size != 1240 || !opaque_type(m->name, &type))
         return false;
-    add_write(m, at, false, type);
+    (void)add_write(m, at, false, type);
     (void)add_word(m, at + 8, SIM_ROLE_READ, false);
     (void)add_word(m, at + 24, SIM_ROLE_READ, false); /* the first index */
     return true;
 }
 
 /*
- * The closure of PyTorch's random kernels for a result without gaps: its address comes first. `distribution_nullary_kernel`
- * has the type of an element as its first argument.
+ * The closure of PyTorch's flip: an offset calculator for two tensors, whose strides may be below zero for the first,
+ * then result and source.
+ */
+static bool add_flip(struct maker *m)
+{
+    uint32_t at = m->param->offset + 504;
+    struct sim_guess_word *word;
+    struct type type;
+
+    if (!find(m->name, "index_elementwise_kernel") || !find(m->name, "::flip_kernel_impl<")
+            || m->param->size != 520 || !opaque_type(m->name, &type))
+        return false;
+    word = add_write(m, at, false, type);
+    word->calculator = m->param->offset;
+    word->tensors = 2;
+    (void)add_word(m, at + 8, SIM_ROLE_READ, false);
+    return true;
+}
+
+/*
+ * The closure of PyTorch's random kernels: the result's address comes first, or behind an offset calculator for one tensor.
+ * `distribution_nullary_kernel` has the type of an element as its first argument.
  */
 static bool add_random(struct maker *m)
 {
@@ -594,18 +877,13 @@ static bool add_random(struct maker *m)
     struct text list;
 
     if (!find(m->name, "distribution_elementwise_grid_stride_kernel") || m->param->size < 16
-            || m->param->size > 64 || m->param - m->kernel->params != 3
+            || m->param->size > 440 || m->param - m->kernel->params != 3
             || !template_list(m->name, "distribution_nullary_kernel", &list))
         return false;
     type = type_of(nth_item(list, 0));
-    add_write(m, m->param->offset, false, type ? *type : (struct type){.size = 1});
+    (void)add_write(m, m->param->offset + (m->param->size > 404 ? 408 : 0), false,
+            type ? *type : (struct type){.size = 1});
     return true;
-}
-
-/* vectorized_gather_kernel(char *result, char *source, index *...): no type is const, and only the first is written. */
-static bool is_source_of_gather(const struct maker *m)
-{
-    return find(m->name, "vectorized_gather_kernel") && m->param != m->kernel->params;
 }
 
 /* One parameter whose type is known by name. */
@@ -613,9 +891,7 @@ static void add_param(struct maker *m, struct text type)
 {
     const struct type *known = type_of(type);
 
-    if (type.length && type.at[type.length - 1] == '*' && is_source_of_gather(m)) {
-        (void)add_word(m, m->param->offset, SIM_ROLE_READ, true);
-    } else if (type.length && type.at[type.length - 1] == '*') {
+    if (type.length && type.at[type.length - 1] == '*') {
         add_pointer(m, type);
     } else if (known) {
         add_word(m, m->param->offset, SIM_ROLE_NUMBER, true)->size =
@@ -623,55 +899,10 @@ static void add_param(struct maker *m, struct text type)
     } else if (begins(type, "at::native::FillFunctor<") && m->param->size <= 16) {
         m->guess->fill_offset = (int)m->param->offset;
         m->guess->fill_size = m->param->size;
-    } else if (!add_gather(m) && !add_index(m) && !add_random(m) && !add_structure(m, type)) {
+    } else if (!add_fields(m) && !add_gather(m) && !add_index(m) && !add_flip(m) && !add_random(m)
+            && !add_structure(m, type)) {
         add_words(m, m->param->offset, m->param->offset + m->param->size);
     }
-}
-
-/* Where the numbers stand whose product is the number of elements that a kernel writes. */
-static const struct counted {
-    const char *name;
-    unsigned first, factors; /* parameters */
-    bool by_grid;
-} counted[] = {{"distribution_elementwise_grid_stride_kernel", 0, 1, false},
-        {"elementwise_kernel", 0, 1, false}, {"scan::DeviceScanKernel<", 6, 1, false},
-        {"radix_sort::DeviceRadixSortSingleTileKernel<", 4, 1, false},
-        {"randperm_handle_duplicate_keys_kernel<", 3, 1, false},
-        {"softmax_warp_forward", 2, 2, false}, {"softmax_warp_backward", 3, 2, false},
-        {"cunn_SoftMaxForward", 2, 1, true}, {"cunn_SoftMaxBackward", 3, 1, true},
-        {"cunn_SpatialSoftMaxForward", 2, 3, false}, {"cunn_SpatialSoftMaxBackward", 3, 3, false}};
-
-static bool is_integer(struct text type)
-{
-    const struct type *known = type_of(type);
-
-    return known && (known->kind == SIM_DIGEST_INTS || known->kind == SIM_DIGEST_LONGS);
-}
-
-/* The whole parameters that `at` names, if they are integers; none otherwise. */
-static struct sim_guess_count count_of(
-        const struct maker *m, const struct counted *at, struct text parameters)
-{
-    struct sim_guess_count count = {.by_grid = at->by_grid};
-
-    for (unsigned i = at->first; i < at->first + at->factors; i++) {
-        const struct sim_param *param = &m->kernel->params[i];
-
-        if (i >= m->kernel->params_count || !is_integer(nth_item(parameters, i))
-                || param->size > sizeof(uint64_t))
-            return (struct sim_guess_count){0};
-        add_factor(&count, param->offset, param->size);
-    }
-    return count;
-}
-
-static void count_elements(struct maker *m, struct text parameters)
-{
-    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-        if (find(m->name, counted[i].name)) {
-            m->count = count_of(m, &counted[i], parameters);
-            return;
-        }
 }
 
 static bool guess_by_name(struct maker *m)
@@ -685,7 +916,7 @@ static bool guess_by_name(struct maker *m)
         count++;
     if (count != m->kernel->params_count)
         return false;
-    count_elements(m, list);
+    m->parameters = list;
     m->param = m->kernel->params;
     for (rest = list; next_item(&rest, &type); m->param++)
         add_param(m, type);

@@ -31,18 +31,22 @@ enum sim_role {
     SIM_ROLE_COUNT
 };
 
-#define SIM_FACTORS 3
+#define SIM_FACTORS 5
 
 /* A number among the parameters. */
 struct sim_guess_factor {
     uint32_t offset, size;
 };
 
-/* How many elements a kernel writes: the product of some numbers, and of the blocks of its grid in x. */
+/* How many elements a kernel writes: the product of some numbers, and of the blocks of its grid. */
 struct sim_guess_count {
+    bool is_known;
     struct sim_guess_factor factor[SIM_FACTORS];
     unsigned factors;
-    bool by_grid;
+    bool by_x, by_y;
+    /* Where the number of entries stands if the first factor is a list of that many; 0: it is none. */
+    uint32_t dims;
+    bool is_plan; /* the first factor is the plan of a reduction, or stands 4 bytes before it */
 };
 
 struct sim_guess_word {
@@ -54,7 +58,9 @@ struct sim_guess_word {
     /* NUMBER: bytes that it has; WRITE: bytes of an element, and what elements are */
     uint32_t size;
     enum sim_digest_kind kind;
-    struct sim_guess_count count; /* WRITE; without a factor and the grid: not known */
+    struct sim_guess_count count; /* WRITE */
+    /* WRITE: where a calculator of offsets stands whose strides are signed, and for how many tensors; 0: none */
+    uint32_t calculator, tensors;
 };
 
 /* How many places of its lists of tensors a launch uses. The others hold what the caller's stack held before. */

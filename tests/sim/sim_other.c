@@ -26,6 +26,7 @@
 #include <string.h>
 
 #define LINE ((uint64_t)256) /* frameworks hand out memory in multiples of it */
+#define DIMS 25              /* of PyTorch's descriptions of tensors */
 
 struct other {
     struct sim_kernel kernel;
@@ -119,20 +120,71 @@ static uint64_t number(const uint64_t *params, uint32_t offset, uint32_t size)
     return value;
 }
 
+/*
+ * Where the plan of a reduction begins: it has as its 12th to 14th int the width and height of a block, and their
+ * product.
+ */
+static uint32_t plan_at(uint32_t offset, const uint64_t *params)
+{
+    uint64_t block[3];
+
+    for (uint32_t i = 0; i < 3; i++)
+        block[i] = number(params, offset + (11 + i) * 4, 4);
+    return block[2] != 0 && block[0] * block[1] == block[2] ? offset : offset + 4;
+}
+
+/* UINT64_MAX: more than there can be. */
+static uint64_t times(uint64_t count, uint64_t n)
+{
+    return count <= INT32_MAX && n <= INT32_MAX ? count * n : UINT64_MAX;
+}
+
+static uint64_t elements(
+        const struct sim_guess_count *c, struct sim_grid grid, const uint64_t *params)
+{
+    uint64_t count = (uint64_t)(c->by_x ? grid.x : 1) * (c->by_y ? grid.y : 1);
+    uint32_t dims = c->dims ? (uint32_t)number(params, c->dims, 4) : 0;
+
+    if (c->is_plan)
+        return number(params, plan_at(c->factor[0].offset, params) + 8, 4);
+    for (uint32_t i = 0; i < dims && i < DIMS; i++)
+        count = times(count,
+                number(params, c->factor[0].offset + i * c->factor[0].size, c->factor[0].size));
+    for (unsigned i = c->dims ? 1 : 0; i < c->factors; i++)
+        count = times(count, number(params, c->factor[i].offset, c->factor[i].size));
+    return count;
+}
+
 /* Bytes that are written: the elements that are counted, or up to the next line, which no allocator splits. */
 static uint64_t written_bytes(
-        const struct sim_guess_word *w, struct sim_grid grid, const uint64_t *params)
+        const struct sim_guess_word *w, uint64_t addr, struct sim_grid grid, const uint64_t *params)
 {
-    const struct sim_guess_count *c = &w->count;
-    uint64_t addr = load(params, w->offset), count = c->by_grid ? grid.x : 1;
+    uint64_t count;
 
-    if (c->factors == 0 && !c->by_grid)
+    if (!w->count.is_known)
         return room_at(addr, LINE - addr % LINE);
-    for (unsigned i = 0; i < c->factors && count <= INT32_MAX; i++) {
-        uint64_t n = number(params, c->factor[i].offset, c->factor[i].size);
-        count = n <= INT32_MAX ? count * n : UINT64_MAX;
-    }
+    count = elements(&w->count, grid, params);
     return count <= INT32_MAX ? room_at(addr, count * w->size) : 0;
+}
+
+/*
+ * Where a result begins. Where strides are below zero the kernel has the address of its last element: a calculator has the
+ * number of dimensions, for 25 of them a divisor, which is the size, and two numbers, and for 25 the strides of each
+ * tensor.
+ */
+static uint64_t address_of(const struct sim_guess_word *w, const uint64_t *params)
+{
+    uint64_t addr = load(params, w->offset);
+    uint32_t dims = w->tensors ? (uint32_t)number(params, w->calculator, 4) : 0;
+
+    for (uint32_t i = 0; i < dims && i < DIMS; i++) {
+        int64_t size = (int64_t)number(params, w->calculator + 4 + i * 12, 4);
+        int32_t stride = (int32_t)number(params, w->calculator + 304 + i * 4 * w->tensors, 4);
+
+        if (stride < 0)
+            addr += (uint64_t)((size - 1) * stride);
+    }
+    return addr;
 }
 
 /* How many places of its lists a launch uses. */
@@ -163,14 +215,14 @@ static void declare(const struct sim_kernel *kernel, struct sim_op *op, int devi
 
     for (unsigned i = 0; i < g->words_count; i++) {
         const struct sim_guess_word *w = &g->words[i];
-        uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : load(params, w->offset), size = 1;
+        uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : address_of(w, params), size = 1;
 
         if (!is_used(w, used) || !sim_va_has(addr)
                 || (!stands_at(addr, 1, false)
                         && (!w->is_parameter || stands_at(addr - 1, 1, false))))
             continue;
         if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1, false))
-            size = stands_at(addr, written_bytes(w, grid, params), false);
+            size = stands_at(addr, written_bytes(w, addr, grid, params), false);
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -236,8 +288,8 @@ static void body(
 
         if (w->role != SIM_ROLE_WRITE || !is_used(w, used))
             continue;
-        addr = load(params, w->offset);
-        size = written_bytes(w, grid, params);
+        addr = address_of(w, params);
+        size = written_bytes(w, addr, grid, params);
         if (!may(device, addr, size, true))
             continue;
         if (g->fill_offset >= 0)

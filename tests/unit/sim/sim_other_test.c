@@ -19,6 +19,43 @@
     "12TensorAssignEEEvRNS_14TensorIteratorElllRKT_EUliE_EEviT1_"
 #define ROWS_GATHER "_ZN2at6native24vectorized_gather_kernelILi16EiEEvPcS2_PT0_illllb"
 
+/*
+ * PyTorch's flip, both ends of a tensor, two forms of cat, dropout, a comparison, index_select, upsampling, the cell of an
+ * LSTM.
+ */
+#define FLIP                                                                               \
+    "_ZN2at6native24index_elementwise_kernelILi128ELi4EZNS0_16flip_kernel_implINS0_10Opaq" \
+    "ueTypeILi4EEEEEvRNS_14TensorIteratorEEUliE_EEvlT1_"
+#define ENDS                                                                               \
+    "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_9MinMaxOpsIffiEEjfLi4ELi4E" \
+    "EEEEvT1_"
+#define JOIN                                                                               \
+    "_ZN2at6native12_GLOBAL__N_135CatArrayBatchedCopy_alignedK_contigINS1_10OpaqueTypeILj" \
+    "4EEEjLi2ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEENS1_" \
+    "16TensorSizeStrideIS8_Lj4EEEiS8_"
+#define JOIN_WIDE                                                                          \
+    "_ZN2at6native12_GLOBAL__N_130CatArrayBatchedCopy_vectorizedINS1_10OpaqueTypeILj4EEEj" \
+    "Li2ELi128ELi1ELi16ELi4EEEvPcNS1_25CatArrInputTensorMetadataIT_T0_XT2_EXT3_EEENS1_16T" \
+    "ensorSizeStrideIS8_Lj4EEEiS8_"
+#define DROP                                                                               \
+    "_ZN2at6native12_GLOBAL__N_120fused_dropout_kernelIffjLi1ELi1EbEEvNS_4cuda6detail10Te" \
+    "nsorInfoIKT_T1_EENS5_IS6_S8_EENS5_IT4_S8_EES8_T0_NS_15PhiloxCudaStateE"
+#define COMPARE                                                                            \
+    "_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_21compare_scalar_kernelIfEEvRN" \
+    "S_18TensorIteratorBaseENS0_12_GLOBAL__N_16OpTypeET_EUlfE_St5arrayIPcLm2EELb0EEEviT0_" \
+    "T1_"
+#define SELECT                                                                             \
+    "_ZN2at6native12_GLOBAL__N_121indexSelectSmallIndexIfljLi2ELi2ELin2EEEvNS_4cuda6detai" \
+    "l10TensorInfoIT_T1_EENS5_IKS6_S7_EENS5_IKT0_S7_EEiiS7_l"
+#define UPSAMPLE                                                                           \
+    "_ZN2at6native12_GLOBAL__N_129upsample_bilinear2d_out_frameIffEEviT0_S3_bN5torch10hea" \
+    "deronly6detail27GenericPackedTensorAccessorINS6_14TensorAccessorIN3c108ArrayRefIlEEK" \
+    "T_Lm3ENS5_16DefaultPtrTraitsElEENS_6detail16IndexBoundsCheckILm4ElEESD_Lm4ESE_lEENS7" \
+    "_INS8_ISB_SC_Lm3ESE_lEESI_SC_Lm4ESE_lEE"
+#define CELL                                                                               \
+    "_ZN2at6native12_GLOBAL__N_16kernel17lstm_cell_forwardIffiLi1EEEvNS_4cuda6detail10Ten" \
+    "sorInfoIT_T1_EES9_S9_S9_S9_S9_S9_S9_S8_S8_"
+
 static const char ptx[] =
         ".version 8.0\n.target sm_80\n.address_size 64\n"
         ".visible .entry typeless(.param .u64 .ptr a, .param .u64 n) { ret; }\n"
@@ -51,6 +88,26 @@ static const char ptx[] =
         ".visible .entry " SOFTMAX_BACK "(.param .u64 a, .param .u64 b, .param .u64 c,\n"
         "    .param .u32 d, .param .u32 e, .param .u32 f, .param .u64 g) { ret; }\n"
         ".visible .entry " LONG_SOFTMAX "(.param .u64 a, .param .u64 b, .param .u32 c) { ret; }\n"
+        ".visible .entry " FLIP "(.param .u64 n, .param .align 8 .b8 c[520]) { ret; }\n"
+        ".visible .entry " ENDS "(.param .align 8 .b8 r[1048]) { ret; }\n"
+        ".visible .entry " JOIN "(.param .u64 a, .param .align 8 .b8 b[2752],\n"
+        "    .param .align 4 .b8 s[32], .param .u32 d, .param .u32 e) { ret; }\n"
+        ".visible .entry " JOIN_WIDE "(.param .u64 a, .param .align 8 .b8 b[2752],\n"
+        "    .param .align 4 .b8 s[32], .param .u32 d, .param .u32 e) { ret; }\n"
+        ".visible .entry " DROP "(.param .align 8 .b8 a[216], .param .align 8 .b8 b[216],\n"
+        "    .param .align 8 .b8 c[216], .param .u32 d, .param .f32 e,\n"
+        "    .param .align 8 .b8 f[32]) { ret; }\n"
+        ".visible .entry " COMPARE "(.param .u32 n, .param .align 8 .b8 f[16],\n"
+        "    .param .align 8 .b8 a[16]) { ret; }\n"
+        ".visible .entry " SELECT "(.param .align 8 .b8 a[216], .param .align 8 .b8 b[216],\n"
+        "    .param .align 8 .b8 c[216], .param .u32 d, .param .u32 e, .param .u32 f,\n"
+        "    .param .u64 g) { ret; }\n"
+        ".visible .entry " UPSAMPLE "(.param .u32 n, .param .f32 a, .param .f32 b, .param .u8 c,\n"
+        "    .param .align 8 .b8 d[72], .param .align 8 .b8 e[72]) { ret; }\n"
+        ".visible .entry " CELL "(.param .align 8 .b8 a[216], .param .align 8 .b8 b[216],\n"
+        "    .param .align 8 .b8 c[216], .param .align 8 .b8 d[216], .param .align 8 .b8 e[216],\n"
+        "    .param .align 8 .b8 f[216], .param .align 8 .b8 g[216], .param .align 8 .b8 h[216],\n"
+        "    .param .u32 i, .param .u32 j) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -319,6 +376,150 @@ TEST(a_softmax_writes_all_of_its_rows_and_nothing_else)
         REQUIRE(got[0][i] > 0.1F);
     memcpy(&behind, &(unsigned){1}, sizeof(behind));
     CHECK(memcmp(&got[0][900], &behind, sizeof(behind)) == 0);
+}
+
+/* ---- results of PyTorch's kernels end where their tensors do ---- */
+
+#define BEFORE 0x11111111U /* as a former tenant left it */
+
+static CUdeviceptr result_at, source_at;
+
+static void ready(void)
+{
+    set_up();
+    source_at = born(8192);
+    result_at = born(8192);
+    CU(cuMemsetD32_v2(source_at, 0x3f800000, 512));
+}
+
+/* After a launch exactly the first `bytes` of the result are new: no word is what stood there, and the next one is. */
+static bool writes(const char *name, uint64_t bytes, void **params)
+{
+    uint32_t words[2048];
+    uint64_t i;
+
+    CU(cuMemsetD32_v2(result_at, BEFORE, 2048));
+    CU(launch(name, NULL, params));
+    CU(cuMemcpyDtoH_v2(words, result_at, sizeof(words)));
+    for (i = 0; i < 2048 && words[i] != BEFORE; i++)
+        ;
+    return i == (bytes + 3) / 4;
+}
+
+/* A tensor of the dimensions `x` and `y`, as a TensorInfo with indices of 32 bits. */
+static void describe(void *info, CUdeviceptr at, uint32_t x, uint32_t y)
+{
+    uint32_t sizes[2] = {x, y}, dims = 2;
+
+    memset(info, 0x55, 216); /* what is not used is not initialised */
+    memcpy(info, &at, sizeof(at));
+    memcpy((char *)info + 8, sizes, sizeof(sizes));
+    memcpy((char *)info + 208, &dims, sizeof(dims));
+}
+
+TEST(a_flip_is_told_where_its_result_ends)
+{
+    uint64_t closure[65], n = 300;
+    int32_t dims = 2, sizes[2] = {6, 50}, strides[2] = {-4, -24};
+    void *params[] = {&n, closure};
+
+    ready();
+    memset(closure, 0x55, sizeof(closure));
+    memcpy(closure, &dims, sizeof(dims));
+    for (int d = 0; d < 2; d++) {
+        memcpy((char *)closure + 4 + 12 * d, &sizes[d], sizeof(sizes[d]));
+        memcpy((char *)closure + 304 + 8 * d, &strides[d], sizeof(strides[d]));
+    }
+    closure[63] = result_at + 299 * 4;
+    closure[64] = source_at;
+    CHECK(writes(FLIP, 1200, params));
+}
+
+TEST(a_reduction_writes_as_many_results_as_its_plan_says_wherever_that_stands)
+{
+    int32_t plan[16] = {4, 900, 300, 1, 512, 1, 0, 0, 0, 0, 0, 32, 16, 512, 0, 1};
+    uint64_t op[131];
+    void *params[] = {op};
+
+    ready();
+    for (size_t at = 8; at <= 12; at += 4) {
+        memset(op, 0x55, sizeof(op));
+        memcpy((char *)op + at, plan, sizeof(plan));
+        op[984 / 8] = source_at;
+        op[992 / 8] = result_at;
+        op[1000 / 8] = 0;
+        CHECK(writes(ENDS, 1200, params));
+        op[1000 / 8] = result_at; /* the second of two */
+        op[992 / 8] = 0;
+        CHECK(writes(ENDS, 1200, params));
+    }
+}
+
+TEST(cat_writes_as_much_as_its_dimensions_say)
+{
+    uint64_t inputs[344] = {0};
+    uint32_t sizes[8] = {50, 6, 0x55555555, 0x55555555}, dimension = 0, stride = 0;
+    void *params[] = {&result_at, inputs, sizes, &dimension, &stride};
+
+    ready();
+    inputs[0] = source_at;
+    CHECK(writes(JOIN, 1200, params));
+    sizes[1] = 2; /* of 16 bytes each */
+    CHECK(writes(JOIN_WIDE, 1600, params));
+}
+
+TEST(a_comparison_writes_a_byte_for_each_number)
+{
+    int n = 300;
+    uint64_t functor[2] = {0}, addresses[2];
+    void *params[] = {&n, functor, addresses};
+
+    ready();
+    addresses[0] = result_at;
+    addresses[1] = source_at;
+    CHECK(writes(COMPARE, 300, params));
+}
+
+TEST(a_result_that_is_described_is_written_as_far_as_it_goes)
+{
+    uint64_t in[27], out[27], mask[27], state[4] = {0}, accessor[2][9] = {{0}};
+    uint32_t n = 300, inner = 6;
+    float p = 0.5F;
+    char flag = 0;
+    void *drop[] = {in, out, mask, &n, &p, state};
+    void *select[] = {out, in, mask, &n, &n, &inner, state};
+    void *upsample[] = {&n, &p, &p, &flag, accessor[0], accessor[1]};
+    const uint64_t sizes[4] = {2, 3, 10, 5};
+
+    ready();
+    describe(in, source_at, 50, 6);
+    describe(out, result_at, 50, 6);
+    describe(mask, 0, 50, 6);
+    CHECK(writes(DROP, 1200, drop));
+    describe(out, result_at, 1, 6); /* the dimension that is selected is left out */
+    describe(mask, source_at, 50, 1);
+    CHECK(writes(SELECT, 1200, select));
+    accessor[0][0] = source_at;
+    accessor[1][0] = result_at;
+    memcpy(&accessor[1][1], sizes, sizeof(sizes));
+    CHECK(writes(UPSAMPLE, 1200, upsample));
+}
+
+TEST(what_a_cell_of_an_lstm_reads_is_left_alone)
+{
+    static uint64_t info[8][27];
+    int size = 6, total = 300;
+    void *params[] = {
+            info[0], info[1], info[2], info[3], info[4], info[5], info[6], info[7], &size, &total};
+
+    ready();
+    for (int i = 0; i < 8; i++)
+        describe(info[i], 0, 50, 6);
+    for (int i = 0; i < 5; i++)
+        describe(info[i], result_at, 50, 6);
+    CHECK(writes(CELL, 0, params));
+    describe(info[7], result_at, 50, 6);
+    CHECK(writes(CELL, 1200, params));
 }
 
 TEST(of_a_list_of_results_as_many_are_written_as_there_are_blocks)
