@@ -173,7 +173,8 @@ ORDER = ["a_free_on_a_blocking_stream_comes_behind_the_default_stream",
          "an_allocation_on_a_blocking_stream_comes_behind_the_default_stream",
          "allocations_and_frees_on_the_default_stream_order_the_blocking_ones", "a_free_beside_a_capture_is_an_operation"]
 LATE = ["a_stream_that_comes_in_a_capture_comes_behind_the_free", "a_stream_that_comes_in_a_later_capture_comes_behind_the_free",
-        "an_own_stream_that_comes_in_a_capture_comes_behind_the_free"]
+        "an_own_stream_that_comes_in_a_capture_comes_behind_the_free",
+        "a_stream_that_comes_while_the_first_one_captures_comes_behind_the_free"]
 TOLD = ["host_functions_and_events_tell_of_threads_own_streams", "host_functions_tell_of_the_default_stream"]
 # Each hangs for ten seconds where it shows: one of a kind is enough. The others of preload.stalls hang, too.
 EARLY = ["r71_a_free_is_not_behind_its_streams_later_wait",

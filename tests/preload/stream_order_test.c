@@ -332,7 +332,9 @@ static void hand_over(int capture_at, bool to_own)
     REQUIRE_EQ(cu->cuMemFreeAsync(x, NULL), CUDA_SUCCESS);
     y = alloc_on(NULL);
     printf("%s\n", x == y ? "the same memory" : "other memory");
-    if (capture_at == 2)
+    if (capture_at == 3)
+        capturing = blocking[0];
+    if (capture_at >= 2)
         begin_capture_elsewhere();
     if (!to_own)
         REQUIRE_EQ(cu->cuStreamCreate(&writer, CU_STREAM_DEFAULT), CUDA_SUCCESS);
@@ -357,6 +359,12 @@ TEST(r69_a_stream_that_comes_in_a_later_capture_comes_behind_the_free)
 TEST(r69_an_own_stream_that_comes_in_a_capture_comes_behind_the_free)
 {
     hand_over(2, true);
+}
+
+/* The default stream can be given nothing any more then. */
+TEST(r69_a_stream_that_comes_while_the_first_one_captures_comes_behind_the_free)
+{
+    hand_over(3, false);
 }
 
 TEST(r69_what_cannot_be_recorded_is_not_handed_out)
