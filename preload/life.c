@@ -52,6 +52,7 @@ static atomic_int life_state;
 static atomic_int life_mode_known = -1;
 static atomic_int life_sticky_code;
 static atomic_bool life_child;
+static pid_t life_process; /* fixed by start */
 static struct config config;
 
 /* ---- configuration -------------------------------------------------------------------------- */
@@ -178,6 +179,7 @@ static int start(void)
 {
     int r;
 
+    life_process = getpid();
     output_complain();
     export_cuda_begins();
     start_where(&config);
@@ -361,15 +363,21 @@ static void fork_child_early(void)
     variables_fork_child();
 }
 
-/* Runs behind all destructors, ours included, since it is asked for before the program's start. */
-static void note_exit_status(int status, void *unused)
+/* A child of vfork has our memory, but is another process. */
+void life_exits(int status)
 {
-    (void)unused;
-    if (atomic_load(&life_state) != LIFE_ON || life_is_child())
+    if (atomic_load(&life_state) != LIFE_ON || life_is_child() || getpid() != life_process)
         return;
     guard_push();
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN | ((unsigned)status & 0xffu));
     guard_pop();
+}
+
+/* Runs behind all destructors, ours included, since it is asked for before the program's start. */
+static void note_exit_status(int status, void *unused)
+{
+    (void)unused;
+    life_exits(status);
 }
 
 /*

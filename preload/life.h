@@ -54,6 +54,9 @@ void life_driver_said(int result);
 /* The sticky error, 0 = none. */
 int life_sticky(void);
 
+/* The process ends by itself with this status, and the capture says so. Async-signal-safe. */
+void life_exits(int status);
+
 /* In a child of a process that used CUDA. */
 bool life_is_child(void);
 

@@ -239,6 +239,8 @@ CUresult submit_end(struct submit *submit, CUresult result)
 {
     if (submit->is_reader)
         result = end_reading(submit, result);
+    if (__builtin_expect(result != CUDA_SUCCESS, 0))
+        life_driver_said((int)result); /* the program need not look at it */
     guard_thread.from = NULL;
     guard_pop();
     return result;

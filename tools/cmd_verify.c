@@ -13,9 +13,11 @@
 
 #include "alloc/hint.h"
 #include "tools/captures.h"
+#include "tools/evidence.h"
 #include "tools/figures.h"
 #include "tools/lint.h"
 #include "tools/outfile.h"
+#include "tools/sameout.h"
 #include "tools/spawn.h"
 #include "tools/swapsim.h"
 #include "tools/tree.h"
@@ -25,7 +27,7 @@
 
 struct fields {
     struct spawn_options spawn;
-    const char *keep;
+    const char *keep, *outputs;
     bool json;
 };
 
@@ -38,6 +40,9 @@ static const struct args_option options[] = {
                 ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"keep", "DIRECTORY", "make DIRECTORY and leave all captures there", ARGS_TEXT,
                 offsetof(struct fields, keep)},
+        {"outputs", "WHICH",
+                "same (default): the program has to print the same with and without hints; or any",
+                ARGS_TEXT, offsetof(struct fields, outputs)},
         {"json", NULL, "machine-readable output; the program's output goes to stderr", ARGS_FLAG,
                 offsetof(struct fields, json)},
 };
@@ -66,6 +71,13 @@ struct step {
     enum hint_mode mode;
 };
 
+/* What the runs print, beside a run that releases nothing. */
+struct outputs {
+    struct sameout *same[ECHO_STREAMS];
+    bool is_masked;     /* a second such run was looked at */
+    bool has_processes; /* several in one run: the order of their lines is chance */
+};
+
 struct verify {
     const struct fields *fields;
     struct hintfile *file;
@@ -79,6 +91,11 @@ struct verify {
     size_t capture_count; /* of it */
     bool is_damaged;      /* one of them: nothing is decided */
     bool is_faulted;      /* one of them has noted that the device failed */
+    char *against; /* what a process of it left that speaks against all hints, NULL = nothing */
+    struct evidence_ends ends; /* of the run without hints */
+    struct echo_text printed[ECHO_STREAMS];
+    struct outputs outputs;
+    off_t input; /* where standard input stood, so that each run reads the same; -1 = it cannot go back */
 };
 
 static void fail(struct verify *verify, const char *hint, char *what)
@@ -280,15 +297,6 @@ static void check_program(struct verify *verify, const struct load *load)
         fail(verify, NULL, vec_text("the runs were of different programs, no receipt fits both"));
 }
 
-static bool notes_fault(const struct read_capture *capture)
-{
-    bool is_noted = false;
-
-    for (size_t i = 0; i < capture->note_count; i++)
-        is_noted = is_noted || strcmp(capture->note[i].text, "sticky device error") == 0;
-    return is_noted;
-}
-
 /* One of a step's: each of the program's processes wrote one. */
 static void judge_capture(void *self, const char *path)
 {
@@ -306,9 +314,13 @@ static void judge_capture(void *self, const char *path)
         load_close(&load);
         return;
     }
-    verify->is_faulted |= notes_fault(load.capture);
+    verify->is_faulted |= evidence_is_fault(load.capture);
+    if (step->mode == HINT_OFF)
+        evidence_learn(&verify->ends, load.capture);
+    if (!verify->against)
+        verify->against = evidence_against(&load, &verify->ends);
     check_program(verify, &load);
-    if (check_force(verify, &load, step)) {
+    if (step->mode != HINT_OFF && check_force(verify, &load, step)) {
         for (size_t i = 0; i < load.hint_count; i++) {
             add_hint(verify, step, i, &load.hints[i]);
             judge_hint(verify, &load, step, i);
@@ -366,34 +378,53 @@ static void fail_ended(struct verify *verify, const struct step *step, int statu
     free(how);
 }
 
-static int run_step(struct verify *verify, const struct step *step, char **words)
+/* Without hints; but a program may be wrong without what they hold, and not fit without what they evict. */
+static bool needs_hints(const struct verify *verify)
 {
-    struct spawn_options how = verify->fields->spawn;
-    char *folder = captures_quote(verify->directory);
-    char *capture = vec_format("%s/%s.kcap", folder, step->name);
-    struct launch launch;
-    int status = 0;
+    bool needs = has_evict(verify);
 
-    how.hints_mode = step->mode == HINT_SHADOW ? "trial" : step->name;
-    how.capture = capture;
-    how.trace = has_evict(verify) ? "full,uses=order" : "full"; /* for kedge check */
-    how.mode = "pool";
-    (void)fprintf(stderr, "kedge verify: %s run\n", step->name);
-    int r = spawn_prepare("kedge verify", &how, words, &launch);
-    if (r == 0) {
-        r = spawn_wait("kedge verify", &launch, verify->fields->json, &status);
-        launch_done(&launch);
+    for (size_t i = 0; i < verify->file->rule_count; i++)
+        needs |= verify->file->rule[i].action == ACTION_HOLD;
+    return needs;
+}
+
+static void drop_printed(struct verify *verify)
+{
+    for (int i = 0; i < ECHO_STREAMS; i++) {
+        free(verify->printed[i].text);
+        verify->printed[i] = (struct echo_text){0};
     }
-    if (r == 0) {
-        verify->step = *step;
-        verify->status = status;
-        verify->capture_count = 0;
-        captures_each(capture, judge_capture, verify);
-    }
-    free(capture);
-    free(folder);
+}
+
+/* The program once, to its end: its status and what it printed. 0 or an exit code. */
+static int run_program(struct verify *verify, const struct spawn_options *how, char **words)
+{
+    struct launch launch;
+    struct echo *echo;
+    int r = spawn_prepare("kedge verify", how, words, &launch);
+
     if (r)
         return r;
+    drop_printed(verify);
+    if (verify->input >= 0)
+        (void)lseek(STDIN_FILENO, verify->input, SEEK_SET);
+    echo = echo_begin(verify->fields->json);
+    if (echo) {
+        r = spawn_wait("kedge verify", &launch, echo, &verify->status);
+        echo_end(echo, verify->printed);
+    } else {
+        (void)fprintf(stderr, "kedge verify: %s\n", strerror(errno));
+        r = CMD_CANNOT;
+    }
+    launch_done(&launch);
+    return r;
+}
+
+/* What the step's program has left but for its captures: how it ended. */
+static int judge_end(struct verify *verify, const struct step *step)
+{
+    int status = verify->status;
+
     if (tree_signal()) /* it came meanwhile */
         return 128 + tree_signal();
     if (verify->is_damaged)
@@ -411,7 +442,108 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         fail(verify, NULL,
                 vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
                         step->name));
-    return 0;
+    if (verify->against)
+        fail(verify, NULL, vec_format("%s: %s", step->name, verify->against));
+    return CMD_DONE;
+}
+
+static int run_step(struct verify *verify, const struct step *step, char **words)
+{
+    struct spawn_options how = verify->fields->spawn;
+    char *folder = captures_quote(verify->directory);
+    char *capture = vec_format("%s/%s.kcap", folder, step->name);
+    int r;
+
+    how.hints_mode = step->mode == HINT_SHADOW ? "trial" : hintfile_mode_word(step->mode);
+    how.capture = capture;
+    how.trace = has_evict(verify) ? "full,uses=order" : "full"; /* for kedge check */
+    how.mode = "pool";
+    (void)fprintf(stderr, "kedge verify: %s run\n", step->name);
+    verify->step = *step;
+    r = run_program(verify, &how, words);
+    if (r == 0) {
+        verify->capture_count = 0;
+        free(verify->against);
+        verify->against = NULL;
+        captures_each(capture, judge_capture, verify);
+        verify->outputs.has_processes |= verify->capture_count > 1;
+    }
+    free(capture);
+    free(folder);
+    return r ? r : judge_end(verify, step);
+}
+
+/* ---- what the program prints ---------------------------------------------------------------- */
+
+/* The first difference to the run that releases nothing, NULL = none. */
+static char *find_difference(const struct verify *verify, const struct echo_text *printed)
+{
+    static const char *const streams[] = {"standard output", "standard error"};
+
+    for (int i = 0; i < ECHO_STREAMS; i++) {
+        char *what = sameout_differs(verify->outputs.same[i], printed[i].text, printed[i].length,
+                verify->outputs.has_processes);
+        char *text = what ? vec_format("%s: %s", streams[i], what) : NULL;
+
+        free(what);
+        if (text)
+            return text;
+    }
+    return NULL;
+}
+
+/* Such a run once more: what differs between the two does not depend on hints. */
+static int mask_outputs(struct verify *verify, char **words)
+{
+    struct step again = {"second", needs_hints(verify) ? HINT_SHADOW : HINT_OFF};
+    struct echo_text printed[ECHO_STREAMS];
+    struct verdict *verdicts = verify->verdicts;
+    int r;
+
+    memcpy(printed, verify->printed, sizeof(printed));
+    memset(verify->printed, 0, sizeof(verify->printed));
+    verify->verdicts = vec_new(verify->file->rule_count, sizeof(*verdicts)); /* counted already */
+    r = run_step(verify, &again, words);
+    free(verify->verdicts);
+    verify->verdicts = verdicts;
+    for (int i = 0; i < ECHO_STREAMS; i++)
+        sameout_mask(verify->outputs.same[i], verify->printed[i].text, verify->printed[i].length);
+    verify->outputs.is_masked = true;
+    drop_printed(verify);
+    memcpy(verify->printed, printed, sizeof(printed));
+    return r;
+}
+
+/* After a run that has gone well. */
+static int judge_outputs(struct verify *verify, const struct step *step, char **words)
+{
+    char *difference;
+    int r = CMD_DONE;
+
+    if (verify->failure)
+        return CMD_DONE;
+    if (!verify->outputs.same[0]) {
+        for (int i = 0; i < ECHO_STREAMS; i++)
+            verify->outputs.same[i] =
+                    sameout_new(verify->printed[i].text, verify->printed[i].length);
+        return CMD_DONE;
+    }
+    difference = find_difference(verify, verify->printed);
+    if (difference && !verify->outputs.is_masked) {
+        r = mask_outputs(verify, words);
+        free(difference);
+        difference = r ? NULL : find_difference(verify, verify->printed);
+    }
+    if (difference && verify->fields->outputs && strcmp(verify->fields->outputs, "any") == 0)
+        (void)fprintf(stderr, "kedge verify: %s: %s; not held against the hints\n", step->name,
+                difference);
+    else if (difference)
+        fail(verify, NULL,
+                vec_format("%s: the program prints something else than without releases: %s "
+                           "(--outputs any does not compare)",
+                        step->name, difference));
+    free(difference);
+    return r;
 }
 
 /* Where one stream alone is waited for, the proof is all that speaks for the others. */
@@ -654,24 +786,33 @@ static int prepare_trap(struct verify *verify)
     return count ? write_receipt(verify, 0) : CMD_DONE;
 }
 
+static int run_one(struct verify *verify, const struct step *step, char **words)
+{
+    int r = step->mode == HINT_TRAP ? prepare_trap(verify) : CMD_DONE;
+
+    if (r == CMD_DONE)
+        r = run_step(verify, step, words);
+    if (r)
+        return r;
+    if (step->mode == HINT_SHADOW)
+        check_matches(verify);
+    else if (step->mode != HINT_OFF)
+        check_acted(verify, step);
+    return judge_outputs(verify, step, words);
+}
+
 static int run_steps(struct verify *verify, char **words)
 {
-    static const enum hint_mode modes[] = {HINT_SHADOW, HINT_POISON, HINT_TRAP};
+    static const struct step steps[] = {{"plain", HINT_OFF}, {"shadow", HINT_SHADOW},
+            {"poison", HINT_POISON}, {"trap", HINT_TRAP}};
     int r;
 
     check_proofs(verify);
-    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes) && !verify->failure; i++) {
-        struct step step = {hintfile_mode_word(modes[i]), modes[i]};
-
-        r = step.mode == HINT_TRAP ? prepare_trap(verify) : CMD_DONE;
-        if (r == CMD_DONE)
-            r = run_step(verify, &step, words);
+    for (size_t i = needs_hints(verify) ? 1 : 0;
+            i < sizeof(steps) / sizeof(*steps) && !verify->failure; i++) {
+        r = run_one(verify, &steps[i], words);
         if (r)
             return r;
-        if (step.mode == HINT_SHADOW)
-            check_matches(verify);
-        else
-            check_acted(verify, &step);
     }
     r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
@@ -723,6 +864,11 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_verify.usage);
         return CMD_BAD;
     }
+    if (fields->outputs && strcmp(fields->outputs, "same") != 0
+            && strcmp(fields->outputs, "any") != 0) {
+        (void)fprintf(stderr, "kedge verify: --outputs %s: same or any\n", fields->outputs);
+        return CMD_BAD;
+    }
     int r = hintfile_read(fields->spawn.hints, ret_file, &error);
     if (r == 0)
         return CMD_DONE;
@@ -744,6 +890,7 @@ static int verify_command(const void *parsed, char **words)
         return CMD_BAD;
     }
     tree_watch(); /* so that the folder goes whatever ends us */
+    verify.input = lseek(STDIN_FILENO, 0, SEEK_CUR);
     verify.directory = make_directory(verify.fields->keep);
     if (!verify.directory) {
         hintfile_free(verify.file);
@@ -753,9 +900,13 @@ static int verify_command(const void *parsed, char **words)
     r = run_steps(&verify, words);
     if (!verify.fields->keep)
         remove_directory(verify.directory);
+    drop_printed(&verify);
+    for (int i = 0; i < ECHO_STREAMS; i++)
+        sameout_free(verify.outputs.same[i]);
     free(verify.directory);
     free(verify.verdicts);
     free(verify.program);
+    free(verify.against);
     free(verify.failure);
     hintfile_free(verify.file);
     return r;

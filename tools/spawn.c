@@ -445,7 +445,7 @@ int spawn_remove_old(const char *who, const char *capture)
     return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
-int spawn_wait(const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status)
+int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, int *ret_status)
 {
     pid_t own = getpid();
 
@@ -456,10 +456,10 @@ int spawn_wait(const char *who, const struct launch *launch, bool stdout_to_stde
         return complain(who, launch->argv[0], errno);
     if (child == 0) {
         tree_child(own);
-        if (stdout_to_stderr)
-            (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+        echo_child(echo);
         _exit(spawn_become(who, launch));
     }
+    echo_parent(echo);
     *ret_status = tree_wait(child);
     return tree_signal() ? 128 + tree_signal() : 0;
 }

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "tools/echo.h"
 #include "tools/launch.h"
 
 /* The options that run, replay and verify have in common. */
@@ -53,12 +54,11 @@ int spawn_become(const char *who, const struct launch *launch);
 
 /*
  * Starts the program and waits for it. Signals that would end kedge end the program and all that it
- * started (tree.h), and the exit code is then 128 and the signal's number. With stdout_to_stderr its standard output goes
- * to ours for errors. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr. A program that cannot be
+ * started (tree.h), and the exit code is then 128 and the signal's number. What it prints goes through `echo`, which the
+ * caller ends. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr. A program that cannot be
  * started ends with 127 or 126, after one line.
  */
-int spawn_wait(
-        const char *who, const struct launch *launch, bool stdout_to_stderr, int *ret_status);
+int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, int *ret_status);
 
 /*
  * Removes the captures that a run would find in its place: FILE, and FILE.N of its other ranks and processes; where a launcher has

@@ -9,7 +9,7 @@ if(NOT KEDGE_SANITIZE AND TARGET kedge_mutant)
     # The jumps of what stands behind dlsym.
     set_source_files_properties(locks_guest.c
         PROPERTIES COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-Wno-missing-prototypes")
-    kedge_exports_of_libc(kedge_locks dlsym output signal)
+    kedge_exports_of_libc(kedge_locks dlsym output signal exit)
     kedge_preloaded(kedge_locks ${CMAKE_BINARY_DIR}/preload/kedge.map)
     foreach(symbol IN LISTS wrapped)
         target_link_options(kedge_locks PRIVATE -Wl,--wrap=${symbol})

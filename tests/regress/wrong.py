@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Wrong hints, and programs that hide what comes of them: `kedge verify` accepts none, live corrupts none (R108)."""
+import itertools
+import pathlib
+
+from regresskit import BUILD, KEDGE, bare, check, main, run, same
+
+PROGRAM = BUILD / "tests" / "regress" / "wrong_program"
+HINTS = """kedge-hints: 1
+hints:
+  - {id: scratch, do: %s, pick: {size: 4MiB, inside: "step/forward"}, when: {anchor: "step/forward", edge: exit}}
+"""
+USES = ("named", "table", "copy", "written")
+HIDES = ("ignored", "silent", "caught", "digest", "thread", "child", "leaves", "killed")
+RECEIPT = pathlib.Path("hints.yaml.receipt")
+
+
+def command(use, hide, shell=False):
+    words = [PROGRAM, use, hide]
+    return ["sh", "-c", f"{' '.join(map(str, words))} 2>/dev/null; true"] if shell else words
+
+
+def verify(words, *options, rc=1):
+    return run(KEDGE, "verify", "--sim", *options, "--hints", "hints.yaml", "--", *words, rc=rc).stdout
+
+
+def battery(cases):
+    """Each: verified with outputs compared and without, run in trap, and live. Prints how many of what."""
+    counts = {"programs": 0, "refused": 0, "accepted": 0, "live": 0, "corrupted": 0}
+    for use, hide, shell, action, options in cases:
+        pathlib.Path("hints.yaml").write_text(HINTS % action, encoding="utf-8")
+        words = command(use, hide, shell)
+        what = f"{use} {hide}{' in a shell' if shell else ''}, {action} {' '.join(options)}"
+        said = run(KEDGE, "verify", "--sim", *options, "--hints", "hints.yaml", "--", *words, rc=None)
+        refused = said.returncode == 1 and not RECEIPT.exists()
+        counts["programs"] += 1
+        counts["refused" if refused else "accepted"] += 1
+        check(refused, f"{what} is accepted: {said.stdout[-600:]}")
+        live = run(KEDGE, "run", "-q", "--sim", "--hints", "hints.yaml", "--hints-mode", "live", "--", *words, rc=None,
+                   KEDGE_LOG="off", KEDGE_TRACE="off")
+        plain = bare(*words, rc=None)
+        counts["live"] += 1
+        if (live.stdout, live.returncode) != (plain.stdout, plain.returncode):
+            counts["corrupted"] += 1
+            check(False, f"{what}: live prints {live.stdout[-300:]!r} instead of {plain.stdout[-300:]!r}")
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    check(counts["programs"] > 0, "nothing was tried")
+
+
+def r108_wrong_hints_in_programs_that_hide_it_are_refused():
+    """Every use and every way to hide it once, with the outputs compared and without in turn."""
+    pairs = [(USES[i % len(USES)], hide) for i, hide in enumerate(HIDES)] + [("table", "silent"), ("table", "child")]
+    battery([(use, hide, i % 3 == 2, "release", ("--outputs", "any") if i % 2 else ())
+             for i, (use, hide) in enumerate(pairs)])
+
+
+def r108_no_wrong_hint_is_accepted_in_any_combination():
+    battery([(use, hide, shell, action, options)
+             for use, hide, shell, action, options in itertools.product(
+                 USES, HIDES, (False, True), ("release", "keep-meta"), ((), ("--outputs", "any")))
+             # what keep-meta promises is that only kernels are given the address
+             if action == "release" or use not in ("named", "written") or not options])
+
+
+def a_right_hint_in_the_same_programs_is_accepted():
+    pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8")
+    for hide in HIDES:
+        said = verify(command("right", hide, hide == "child"), rc=0)
+        check("1 hint verified" in said and RECEIPT.exists(), f"{hide}: {said[-400:]}")
+        RECEIPT.unlink(missing_ok=True)
+
+
+def what_the_runs_print_is_compared():
+    pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8")
+    said = verify(command("table", "ignored"))
+    check('not verified: poison: the program prints something else than without releases: standard output: line 1 is "sum '
+          in said, said[-500:])
+    said = verify(command("table", "ignored"), "--outputs", "any")
+    check("not held against the hints" in said and "not verified: trap: the device has faulted in process" in said, said[-500:])
+    # what differs between two runs without hints does not count
+    noisy = f"date +%N; echo pid $$; {PROGRAM} right ignored; echo took $(date +%N)s >&2"
+    said = verify(["sh", "-c", noisy], rc=0)
+    same("runs", [line for line in said.splitlines() if line.endswith(" run")],
+         [f"kedge verify: {name} run" for name in ("plain", "shadow", "second", "poison", "trap")])
+    same("options", run(KEDGE, "verify", "--outputs", "none", "--hints", "hints.yaml", "--", "true", rc=2).stdout,
+         "kedge verify: --outputs none: same or any\n")
+
+
+if __name__ == "__main__":
+    main(r108_wrong_hints_in_programs_that_hide_it_are_refused, r108_no_wrong_hint_is_accepted_in_any_combination,
+         a_right_hint_in_the_same_programs_is_accepted, what_the_runs_print_is_compared)
