@@ -13,6 +13,7 @@
  *     --anchors       blocks that are not used after a range "P" has ended
  *     --uncaptured    no captures, beside which nothing could come back to the device
  *     --dense         few streams and blocks, every word of the driver (dense.h)
+ *     --hasty         a seed that hangs is given up after 5 seconds instead of 20
  *     --verbose       says what is born, freed and ended
  *
  * Exit status: 0; 1 stale data; 2 wrong use; 3 a driver call failed; 77 no simulated device; 86 the oracle; 99 a seed that
@@ -37,6 +38,7 @@
 enum {
     PATIENCE = 60, /* seconds for a seed */
     DENSE_PATIENCE = 20,
+    HASTY_PATIENCE = 5,
     HANGS = 99,
 };
 
@@ -195,6 +197,13 @@ static void say_how(uint64_t seed, int status, char **argv)
     (void)printf(" %llu 1\n", (unsigned long long)seed);
 }
 
+static unsigned patience(void)
+{
+    if (world.hasty)
+        return HASTY_PATIENCE;
+    return world.dense ? DENSE_PATIENCE : PATIENCE;
+}
+
 /* A seed that computes still has not hung: the machine is busy. It gets as long again, a few times. */
 static void patience_ends(int signal_number)
 {
@@ -211,7 +220,7 @@ static void patience_ends(int signal_number)
         return;
     }
     before = used;
-    (void)alarm(world.dense ? DENSE_PATIENCE : PATIENCE);
+    (void)alarm(patience());
 }
 
 static int child(uint64_t seed, struct seed_figures *figures)
@@ -227,7 +236,7 @@ static int child(uint64_t seed, struct seed_figures *figures)
 
         (void)close(ends[0]);
         (void)signal(SIGALRM, patience_ends);
-        (void)alarm(world.dense ? DENSE_PATIENCE : PATIENCE);
+        (void)alarm(patience());
         set_device(seed);
         if (world.uncaptured && seed % 2)
             refuse_readv();
@@ -269,6 +278,7 @@ int main(int argc, char **argv)
         world.uncaptured |= strcmp(argv[at], "--uncaptured") == 0;
         world.dense |= strcmp(argv[at], "--dense") == 0;
         world.verbose |= strcmp(argv[at], "--verbose") == 0;
+        world.hasty |= strcmp(argv[at], "--hasty") == 0;
     }
     if (argc - at != 2) {
         (void)fprintf(stderr,

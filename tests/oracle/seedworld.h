@@ -316,6 +316,7 @@ struct seed_world {
     bool anchors;
     bool uncaptured;
     bool dense;        /* dense.h */
+    bool hasty;        /* a hang is expected, and ends soon */
     bool verbose;      /* births and deaths are printed */
     struct home first; /* device 0's primary context */
     struct actor actors[SEED_ACTORS];
