@@ -6,9 +6,10 @@
  *
  * Transparent: what the real call returns, and errno, are the program's; write and writev stay the cancellation points that they
  * are, since nothing is held or marked around the real call; text that was not written (a short write, a closed stream) is not
- * shown. The forms with variable arguments go on to the v-forms, which are the same functions inside of the C library.
+ * shown. The forms with variable arguments go on to the v-forms, which are the same functions inside of the C library. Formatted
+ * text is worked out once more to be shown, unless that calls functions of the program's (register_printf_specifier).
  *
- * Not seen: the forms that end in _unlocked, wide streams, perror, error, warn and their like, pwrite, sendfile and splice, system
+ * Not seen: what macros of the C library put into a stream's buffer (putc_unlocked of optimised programs), wide streams, perror, error, warn and their like, pwrite, sendfile and splice, system
  * calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2 under other numbers.
  *
  * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's write.
@@ -18,27 +19,35 @@
 #include "preload/resolve.h"
 
 #include <errno.h>
+#include <printf.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 enum {
-    FORMAT_MAX = 1024, /* longer formatted output is not looked at */
+    FORMAT_SHORT = 1024,   /* formatted output that is worked out on the stack, */
+    FORMAT_MAX = 16 << 20, /* and on pages of its own; longer output is not looked at */
 };
 
 /* clang-format off */
 /* What we call: name, and type by the C library's own declaration where it has one. */
 #define OUTPUT_REAL(X)                                                                     \
-    X(write) X(writev) X(fwrite) X(fputs) X(puts) X(fputc) X(putc) X(putchar)              \
-    X(vfprintf) X(vdprintf) X(__vfprintf_chk) X(__vdprintf_chk)
+    X(write) X(writev) X(fwrite) X(fputs) X(puts) X(fputc) X(putc) X(_IO_putc) X(putchar)  \
+    X(fwrite_unlocked) X(fputs_unlocked) X(fputc_unlocked) X(putc_unlocked) X(putchar_unlocked) \
+    X(vfprintf) X(vdprintf) X(__vfprintf_chk) X(__vdprintf_chk)                            \
+    X(register_printf_specifier)
 /* clang-format on */
 
 #pragma GCC visibility push(default)
+int _IO_putc(int c, FILE *stream);
 int __printf_chk(int flag, const char *restrict format, ...);
 int __fprintf_chk(FILE *restrict stream, int flag, const char *restrict format, ...);
 int __dprintf_chk(int fd, int flag, const char *restrict format, ...);
@@ -106,26 +115,88 @@ static void show_stream(FILE *stream, const char *text, size_t length)
     errno = saved;
 }
 
+/* Conversions whose functions are the program's own, as bits. */
+static _Atomic(uint64_t) own_conversions[4];
+
+static void note_conversion(int letter)
+{
+    unsigned bit = (unsigned char)letter;
+
+    atomic_fetch_or(&own_conversions[bit / 64], (uint64_t)1 << (bit % 64));
+}
+
+static bool is_own(char letter)
+{
+    unsigned bit = (unsigned char)letter;
+
+    return atomic_load_explicit(&own_conversions[bit / 64], memory_order_relaxed) >> (bit % 64) & 1;
+}
+
+/* Working the format out calls no function of the program's: each conversion is one of the C library's. */
+static bool is_plain(const char *format)
+{
+    for (const char *at = strchr(format, '%'); at; at = strchr(at + 1, '%')) {
+        at += 1 + strspn(at + 1, "0123456789$*.+-# 'IhlLqjztZw");
+        if (*at == '\0' || !strchr("%diouxXeEfFgGaAcsCSpnmbB", *at) || is_own(*at))
+            return false;
+    }
+    return true;
+}
+
+/* With room for `count` bytes and a 0. */
+__attribute__((format(printf, 5, 0))) static void show_worked_out(
+        int fd, int before, char *text, int count, const char *format, va_list args)
+{
+    int length;
+
+    errno = before;
+    length = vsnprintf(text, (size_t)count + 1, format, args);
+    if (length >= 0 && length <= count)
+        output_seen(fd, text, (size_t)length);
+    else
+        output_unseen(fd, false);
+}
+
+/* On pages of its own, since a handler may print: no malloc. */
+__attribute__((format(printf, 4, 0))) static void show_long(
+        int fd, int before, int count, const char *format, va_list args)
+{
+    size_t size = (size_t)count + 1;
+    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (text == MAP_FAILED) {
+        output_unseen(fd, false);
+        return;
+    }
+    show_worked_out(fd, before, text, count, format, args);
+    (void)munmap(text, size);
+}
+
+__attribute__((format(printf, 4, 0), noinline)) static void show_short(
+        int fd, int before, int count, const char *format, va_list args)
+{
+    char text[FORMAT_SHORT];
+
+    show_worked_out(fd, before, text, count, format, args);
+}
+
 /* `count` bytes were written, by a format; `before` is the errno of before the call, for %m. */
 __attribute__((format(printf, 4, 0))) static void show_format(
         int fd, int before, int count, const char *format, va_list args)
 {
     size_t length = strlen(format);
-    char text[FORMAT_MAX];
     int saved = errno;
 
     if (fd != STDOUT_FILENO && fd != STDERR_FILENO)
         return;
-    if (strchr(format, '%') == NULL) {
+    if (strchr(format, '%') == NULL)
         output_seen(fd, format, length);
-    } else if ((size_t)count < sizeof text) {
-        errno = before;
-        count = vsnprintf(text, sizeof text, format, args);
-        if (count >= 0 && (size_t)count < sizeof text)
-            output_seen(fd, text, (size_t)count);
-    } else {
+    else if (count > FORMAT_MAX || !is_plain(format))
         output_unseen(fd, length > 0 && format[length - 1] == '\n');
-    }
+    else if (count < FORMAT_SHORT)
+        show_short(fd, before, count, format, args);
+    else
+        show_long(fd, before, count, format, args);
     errno = saved;
 }
 
@@ -167,25 +238,39 @@ ssize_t writev(int fd, const struct iovec *iovec, int count)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-size_t fwrite(const void *restrict ptr, size_t size, size_t n, FILE *restrict s)
+static size_t show_items(FILE *stream, const void *items, size_t size, size_t written)
 {
-    __typeof__(&fwrite) real = REAL_OF(fwrite);
-    size_t written = real ? real(ptr, size, n, s) : 0;
-
     if (output_is_watched() && written > 0)
-        show_stream(s, ptr, written * size);
+        show_stream(stream, items, written * size);
     return written;
 }
 
-int fputs(const char *restrict s, FILE *restrict stream)
+size_t fwrite(const void *restrict ptr, size_t size, size_t n, FILE *restrict s)
 {
-    __typeof__(&fputs) real = REAL_OF(fputs);
-    int result = real ? real(s, stream) : EOF;
+    __typeof__(&fwrite) real = REAL_OF(fwrite);
 
-    if (output_is_watched() && result >= 0)
-        show_stream(stream, s, strlen(s));
-    return result;
+    return show_items(s, ptr, size, real ? real(ptr, size, n, s) : 0);
 }
+
+size_t fwrite_unlocked(const void *restrict ptr, size_t size, size_t n, FILE *restrict stream)
+{
+    __typeof__(&fwrite_unlocked) real = REAL_OF(fwrite_unlocked);
+
+    return show_items(stream, ptr, size, real ? real(ptr, size, n, stream) : 0);
+}
+
+#define PUTS(name)                                          \
+    int name(const char *restrict s, FILE *restrict stream) \
+    {                                                       \
+        __typeof__(&(name)) real = REAL_OF(name);           \
+        int result = real ? real(s, stream) : EOF;          \
+        if (output_is_watched() && result >= 0)             \
+            show_stream(stream, s, strlen(s));              \
+        return result;                                      \
+    }
+
+PUTS(fputs)
+PUTS(fputs_unlocked)
 
 /* `result`: what fputc, putc or putchar returned for `c`. */
 static int show_char(FILE *stream, int c, int result)
@@ -197,27 +282,28 @@ static int show_char(FILE *stream, int c, int result)
     return result;
 }
 
-/* The newline of std::endl, and of a printf("\n") that the compiler has rewritten, comes through one of these three. */
-int fputc(int c, FILE *stream)
-{
-    __typeof__(&fputc) real = REAL_OF(fputc);
+#define PUTS_CHAR(name)                                            \
+    int name(int c, FILE *stream)                                  \
+    {                                                              \
+        __typeof__(&(name)) real = REAL_OF(name);                  \
+        return show_char(stream, c, real ? real(c, stream) : EOF); \
+    }
+#define PUTS_CHAR_OUT(name)                                \
+    int name(int c)                                        \
+    {                                                      \
+        __typeof__(&(name)) real = REAL_OF(name);          \
+        return show_char(stdout, c, real ? real(c) : EOF); \
+    }
 
-    return show_char(stream, c, real ? real(c, stream) : EOF);
-}
-
-int putc(int c, FILE *stream)
-{
-    __typeof__(&putc) real = REAL_OF(putc);
-
-    return show_char(stream, c, real ? real(c, stream) : EOF);
-}
-
-int putchar(int c)
-{
-    __typeof__(&putchar) real = REAL_OF(putchar);
-
-    return show_char(stdout, c, real ? real(c) : EOF);
-}
+/* The newline of std::endl, and of a printf("\n") that the compiler has rewritten, comes through one of these. _IO_putc: of programs
+ * that were built before glibc 2.28. */
+PUTS_CHAR(fputc)
+PUTS_CHAR(fputc_unlocked)
+PUTS_CHAR(putc)
+PUTS_CHAR(putc_unlocked)
+PUTS_CHAR(_IO_putc)
+PUTS_CHAR_OUT(putchar)
+PUTS_CHAR_OUT(putchar_unlocked)
 
 int puts(const char *s)
 {
@@ -301,4 +387,13 @@ PRINTS(__vprintf_chk, (int flag, FORMAT format, va_list arg), stdout, NULL, flag
 PRINTS(__vfprintf_chk, (FILE *restrict stream, int flag, FORMAT format, va_list arg), stream, NULL, flag, format)
 PRINTS(__vdprintf_chk, (int fd, int flag, FORMAT format, va_list arg), NULL, &fd, flag, format)
 /* clang-format on */
+
+/* A function of the program's for a conversion: from now on formats that have it are worked out once, by the real call. */
+int register_printf_specifier(int spec, printf_function func, printf_arginfo_size_function arginfo)
+{
+    __typeof__(&register_printf_specifier) real = REAL_OF(register_printf_specifier);
+
+    note_conversion(spec);
+    return real ? real(spec, func, arginfo) : -1;
+}
 #pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <printf.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -194,11 +195,17 @@ static const struct {
         {"write", by_write},
         {"writev", by_writev},
         {"fwrite", by_fwrite},
+        {"fwrite_unlocked", by_fwrite},
         {"fputs", by_fputs},
+        {"fputs_unlocked", by_fputs},
         {"puts", by_puts},
         {"fputc", by_fputc},
+        {"fputc_unlocked", by_fputc},
         {"putc", by_fputc},
+        {"putc_unlocked", by_fputc},
+        {"_IO_putc", by_fputc},
         {"putchar", by_putchar},
+        {"putchar_unlocked", by_putchar},
         {"printf", by_print},
         {"fprintf", by_fprint},
         {"dprintf", by_dprint},
@@ -273,10 +280,10 @@ TEST(pieces_make_lines_and_lines_end_ranges)
     out(longest); /* no anchor, and no end of the line */
     out(" START h\n");
     CHECK_STR_EQ(told(), "");
-    printf("%s\nSTART h\n", longest); /* too long to be looked at; what follows is */
+    printf("%s\nSTART h\n", longest); /* the first line is passed over */
     CHECK(fflush(stdout) == 0);
     out("START i\n");
-    CHECK_STR_EQ(told(), "-g +i");
+    CHECK_STR_EQ(told(), "-g +h -h +i");
     errno = ENOENT;
     printf("START %m\n");
     CHECK_STR_EQ(told(), "");
@@ -299,6 +306,69 @@ static void *talk(void *argument)
         (void)pthread_barrier_wait(&barrier);
     }
     return NULL;
+}
+
+/* Whatever a format makes, and however long: what follows is a line of its own, and so are the lines inside. */
+TEST(a_long_formatted_print_is_read_like_any_other)
+{
+    static char text[4096];
+    int n = 0;
+
+    told_begin();
+    (void)told();
+    redirect();
+    memset(text, 'x', sizeof text - 1);
+    for (int i = 80; i < 4000; i += 80)
+        text[i] = '\n';
+    memcpy(text + 3000, "\nSTART in\n", 10);
+    text[sizeof text - 2] = '\n';
+    CHECK_EQ(THE(print_fn, "printf")("%s", text), 4095);
+    CHECK_STR_EQ(told(), "+in");
+    CHECK_EQ(THE(print_fn, "printf")("%s%n", text + 3100, &n), 995);
+    CHECK_EQ(n, 995);
+    CHECK_EQ(THE(print_fn, "printf")("START a%*d\n", 2000, 7), 2008);
+    CHECK_EQ(THE(print_fn, "printf")("END in\n"), 7);
+    CHECK_STR_EQ(told(), "-in");
+    (void)THE(fputs_fn, "fputs")("START b\n", stdout);
+    CHECK_STR_EQ(told(), "+b");
+    (void)ftruncate(1, 0);
+    REQUIRE(dup2(screen, 1) == 1);
+}
+
+static int numbered;
+
+static int print_number(
+        FILE *out_stream, const struct printf_info *info, const void *const *arguments)
+{
+    (void)info;
+    (void)arguments;
+    return fprintf(out_stream, "%d", ++numbered);
+}
+
+static int no_argument(const struct printf_info *info, size_t n, int *types, int *sizes)
+{
+    (void)info;
+    (void)n;
+    (void)types;
+    (void)sizes;
+    return 0;
+}
+
+/* A letter of its own, and one that the C library has too. */
+TEST(a_conversion_of_the_programs_own_runs_once)
+{
+    told_begin();
+    (void)told();
+    redirect();
+    REQUIRE(register_printf_specifier('W', print_number, no_argument) == 0);
+    REQUIRE(register_printf_specifier('X', print_number, no_argument) == 0);
+    CHECK_EQ(THE(print_fn, "printf")("line %W\n"), 7);
+    CHECK_EQ(THE(print_fn, "printf")("line %X\n"), 7);
+    CHECK_EQ(THE(print_fn, "printf")("line %5W"), 6);
+    CHECK_EQ(numbered, 3);
+    CHECK_EQ(THE(print_fn, "printf")("\nSTART a%d\n", 1), 10);
+    CHECK_STR_EQ(told(), "+a1");
+    CHECK(redirected("line 1\nline 2\nline 3\nSTART a1\n"));
 }
 
 TEST(threads_have_lines_of_their_own)
