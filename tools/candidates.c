@@ -25,7 +25,7 @@ void candidates_fold(
             ret_glob[n++] = '*';
             break;
         }
-        memcpy(&ret_glob[n], length ? path : "?", bytes);
+        memcpy(&ret_glob[n], length && *path != '*' ? path : "?", bytes);
         if (is_folded)
             ret_glob[n] = fold == CANDIDATES_FOLD_DIGITS ? '?' : '*';
         n += bytes;

@@ -13,6 +13,7 @@
 #include "tools/symfile.h"
 #include "tools/title.h"
 #include "tools/vec.h"
+#include "tracker/script.h"
 
 static bool is_id_char(char c)
 {
@@ -83,19 +84,41 @@ void hintnew_builds(struct hintfile *file, const struct trace *trace, uint32_t s
     }
 }
 
-/* Which word of the command line names the program: the script of an interpreter, else the program itself. */
+/* A name within a glob: what is no text, or has a meaning in a glob, is any one byte there. */
+static void hintnew_glob(const char *name, size_t length, char ret_glob[static RULE_GLOB_MAX])
+{
+    size_t n = 0;
+
+    ret_glob[n++] = '*';
+    for (size_t i = 0; i < length && n + 2 < RULE_GLOB_MAX; i++) {
+        char c = name[i];
+
+        if (c < ' ' || c > '~' || c == '*')
+            c = '?';
+        ret_glob[n++] = c;
+    }
+    ret_glob[n++] = '*';
+    ret_glob[n] = '\0';
+}
+
+/* What of the command line names the program: the script of an interpreter, else the program itself. */
 static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
 {
-    const char *name = capture->argc ? symbols_base_name(capture->argv[0]) : "";
+    struct script script = script_find(capture->argv, capture->argc);
+    const char *name = script.text;
+    size_t length = strlen(name);
 
-    for (size_t i = 1; i < capture->argc && strncmp(name, "python", 6) == 0; i++) {
-        if (capture->argv[i][0] != '-') {
-            name = symbols_base_name(capture->argv[i]);
+    while (length > 1 && name[length - 1] == '/') /* a folder that is run */
+        length--;
+    for (size_t i = length; script.kind != SCRIPT_CODE && i > 0; i--) {
+        if (i < length && name[i - 1] == '/') {
+            name += i;
+            length -= i;
             break;
         }
     }
-    if (*name && strlen(name) + 3 <= RULE_GLOB_MAX)
-        (void)snprintf(ret_glob, RULE_GLOB_MAX, "*%s*", name);
+    if (length > 0)
+        hintnew_glob(name, length, ret_glob);
     else
         ret_glob[0] = '\0';
 }
