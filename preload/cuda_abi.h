@@ -183,6 +183,10 @@ typedef unsigned int CUtensorMapL2promotion;
 typedef unsigned int CUtensorMapFloatOOBfill;
 typedef unsigned int CUtensorMapIm2ColWideMode;
 
+typedef struct CUuuid_st {
+    char bytes[16];
+} CUuuid;
+
 /* An enumeration of CUDA's with many values. */
 typedef int CUdevice_attribute;
 enum {

@@ -5,6 +5,7 @@
 #include "preload/dispatch.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
+#include "preload/sidecar.h"
 #include "tracker/capture.h"
 
 #include "alloc/pool.h"
@@ -112,5 +113,6 @@ void gauge_device(int device)
         (void)REAL(cuDeviceTotalMem_v2)(&total, device);
     (void)REAL(cuDriverGetVersion)(&version);
     dispatch_told(capture_device(device, name, total, (uint32_t)version));
+    sidecar_device(device, name);
     gauge_look(device);
 }

@@ -26,10 +26,12 @@ static struct span span = SPAN_OF(((size_t)PYCODE_NODES_MAX + 1) * sizeof(struct
 static _Atomic uint32_t room; /* entries that may be read; release: with the span */
 
 const struct hints *pynamed_hints;
+static void (*pynamed_saw)(const char *file); /* fixed by pynamed_start */
 
-void pynamed_start(const struct hints *hints)
+void pynamed_start(const struct hints *hints, void (*saw)(const char *file))
 {
     pynamed_hints = hints;
+    pynamed_saw = saw;
 }
 
 static struct known *known_at(uint32_t number)
@@ -45,14 +47,15 @@ static const struct pysite *sites_of(uint32_t number)
     return atomic_load_explicit(&known_at(number)->sites, memory_order_acquire);
 }
 
-/* The keys of a frame, of any line and of its own. */
-static void keys_of(uint32_t number, uint64_t ret_keys[static 2])
+/* The keys of a frame, of any line and of its own; its file. */
+static const char *keys_of(uint32_t number, uint64_t ret_keys[static 2])
 {
     struct pycode_frame frame = {"", "", 0};
 
     (void)pycode_frame_at(number, &frame);
     ret_keys[0] = pysite_key(frame.file, frame.function, 0);
     ret_keys[1] = pysite_key(frame.file, frame.function, frame.line);
+    return frame.file;
 }
 
 /* What is known of a stack from now on; NULL = there is no memory for it. */
@@ -91,12 +94,15 @@ __attribute__((noinline)) static const struct pysite *learn(uint32_t number)
     }
     sites = sites ? sites : &none;
     while (sites && count > 0) {
+        const struct pysite *outer = sites;
         uint64_t keys[2];
+        const char *file = keys_of(inner[--count], keys);
 
-        keys_of(inner[--count], keys);
         lock_take(&lock);
-        sites = learn_locked(inner[count], keys, sites);
+        sites = learn_locked(inner[count], keys, outer);
         lock_drop(&lock);
+        if (pynamed_saw && sites && sites != outer)
+            pynamed_saw(file);
     }
     return sites ? sites : &none;
 }

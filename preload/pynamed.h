@@ -24,8 +24,11 @@
 /* fixed by pynamed_start; NULL: no hint names a Python call site */
 extern const struct hints *pynamed_hints __attribute__((visibility("hidden")));
 
-/* From now on these hints are asked. They stay for the life of the process. */
-void pynamed_start(const struct hints *hints);
+/*
+ * From now on these hints are asked. They stay for the life of the process. `saw` is told of the file of each frame that one of them
+ * names, before the request is looked at; no lock is held. NULL = nobody is.
+ */
+void pynamed_start(const struct hints *hints, void (*saw)(const char *file));
 
 /* For pynamed_of. */
 const struct pysite *pynamed_find(uint32_t pystack);

@@ -2,6 +2,7 @@
 #include "preload/sidecar.h"
 
 #include "preload/dispatch.h"
+#include "preload/elfsym.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/pynamed.h"
@@ -9,10 +10,12 @@
 #include "tracker/capture.h"
 #include "tracker/hintfile.h"
 #include "tracker/intern.h"
-#include "tracker/receipt.h"
+#include "tracker/ran.h"
 #include "tracker/where.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,10 @@
 
 struct sidecar sidecar;
 static bool falls_back; /* fixed by sidecar_load */
+
+/* fixed by sidecar_load: what runs here, NULL = there is no file; and the receipt that live acts by, {0} = none */
+static struct ran *ran;
+static struct receipt proven;
 
 /* The arguments of this process, joined by blanks and cut at `size`. */
 static void read_arguments(char *ret_text, size_t size)
@@ -186,11 +193,12 @@ static size_t refuse_live(struct hintfile *file)
 }
 
 /* What may not be live falls to shadow, and one line says why. */
-static void judge_live(struct hintfile *file, const char *path, enum receipt_verdict verdict)
+static void judge_live(
+        struct hintfile *file, const char *path, enum receipt_verdict verdict, const char *why)
 {
     if (verdict != RECEIPT_GOOD && refuse_live(file))
         msg_warn("%s: live needs a receipt from `kedge verify` (%s); hints stay in shadow", path,
-                receipt_verdict_text(verdict));
+                why);
     else if (!tells_parameters() && refuse_live(file))
         msg_warn("%s: live is refused below driver 12.4, which cannot tell kernel parameters; "
                  "hints stay in shadow",
@@ -199,16 +207,90 @@ static void judge_live(struct hintfile *file, const char *path, enum receipt_ver
 
 static void judge_acting(struct hintfile *file, const char *path)
 {
-    struct receipt receipt;
     enum receipt_verdict verdict;
+    char why[MSG_LINE - 100];
 
     if (count_mode(file, HINT_TRAP) + count_mode(file, HINT_LIVE) == 0)
         return;
-    verdict = receipt_check(path, file->hash, where_program(), &receipt);
-    judge_live(file, path, verdict);
+    verdict = receipt_read(path, file->hash, &proven);
+    (void)snprintf(why, sizeof why, "%s", receipt_verdict_text(verdict));
+    if ((verdict == RECEIPT_GOOD || verdict == RECEIPT_NOT_CLEAN)
+            && (!ran || ran_differs(ran, &proven, why, sizeof why)))
+        verdict = RECEIPT_OTHER_RUN;
+    judge_live(file, path, verdict, why);
     if (verdict == RECEIPT_GOOD || verdict == RECEIPT_NOT_CLEAN)
-        keep_meta(file, &receipt);
-    free(receipt.keep_meta);
+        keep_meta(file, &proven);
+    if (count_mode(file, HINT_LIVE) == 0)
+        receipt_free(&proven);
+}
+
+/* The simulated device's libcuda says by a symbol of its own that it is one. No call. */
+static bool is_simulated(void)
+{
+    struct link_map *object = NULL;
+    Dl_info info;
+
+    return dladdr1((void *)REAL(cuDriverGetVersion), &info, (void **)&object, RTLD_DL_LINKMAP) != 0
+            && object && elfsym_function(object, "simcuda_stats") != NULL;
+}
+
+/* For the receipt that a trial run may earn, and for the one that there is. */
+static void look_at_run(const char *rank)
+{
+    struct ran_opts opts = {
+            .program = where_program(),
+            .version = KEDGE_VERSION,
+            .driver = driver_version(),
+            .is_simulated = is_simulated(),
+            .rank = rank,
+            .env = environ,
+    };
+
+    ran = ran_look(&opts);
+}
+
+static void tell_run(void)
+{
+    char name[40];
+
+    for (size_t i = 0; ran && i < ran->count; i++) {
+        (void)snprintf(name, sizeof name, RAN_SETTING "%s", ran->fact[i].key);
+        (void)capture_setting(name, ran->fact[i].value);
+    }
+    if (ran)
+        (void)capture_setting("directory", ran->directory);
+}
+
+void sidecar_device(int device, const char *name)
+{
+    char text[160], key[24], why[MSG_LINE - 100];
+    CUuuid uuid = {{0}};
+    int used;
+
+    if (!ran || is_simulated())
+        return;
+    if (REAL_HAS(cuDeviceGetUuid))
+        (void)REAL(cuDeviceGetUuid)(&uuid, device);
+    used = snprintf(text, sizeof text, "%s GPU-", name);
+    for (unsigned i = 0; i < sizeof uuid.bytes && used > 0 && (size_t)used + 4 < sizeof text; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%02x",
+                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid.bytes[i]);
+    (void)snprintf(key, sizeof key, RAN_SETTING "gpu%d", device);
+    dispatch_told(capture_setting(key, text));
+    if (sidecar.lives && ran_other_gpu(&proven, text, why, sizeof why))
+        sidecar_stop(why);
+}
+
+/* A Python file whose call site a hint names has turned up. */
+static void saw_file(const char *file)
+{
+    char text[MSG_LINE - 100];
+
+    if (!sidecar.lives || !ran || ran_names_file(ran, &proven, file))
+        return;
+    (void)snprintf(text, sizeof text,
+            "a hint's call site is in %.200s, which the receipt does not name", file);
+    sidecar_stop(text);
 }
 
 /* Hints for other ranks than this process's. */
@@ -229,6 +311,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
     read_arguments(arguments, sizeof arguments);
     if (!hintfile_fits(file, arguments, rank))
         return false;
+    look_at_run(rank);
     if (other && file->on_mismatch == HINTFILE_MISMATCH_REFUSE) {
         msg_warn("%s: %s is of another build, hints are not used", path, other->soname);
         return false;
@@ -257,6 +340,7 @@ static void tell_capture(const struct hintfile *file, const char *path)
     for (size_t i = 0; i < file->rule_count; i++)
         (void)capture_rule((uint32_t)i, &file->rule[i]);
     (void)capture_hints(path, file->hash, top, (uint32_t)file->rule_count);
+    tell_run();
 }
 
 /* Which of them a stack has is looked up from now on; whether there are such stacks is told once. */
@@ -266,7 +350,7 @@ static void name_pysites(const char *path)
 
     if (!hint_has_pysites(sidecar.hints))
         return;
-    pynamed_start(sidecar.hints);
+    pynamed_start(sidecar.hints, saw_file);
     why = where_lacks_python();
     if (why)
         msg_warn("%s: hints by Python call site match nothing: %s", path, why);

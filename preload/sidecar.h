@@ -38,6 +38,9 @@ void sidecar_load(const struct config *config, bool serves);
 /* Whether the driver is of a later CUDA than the headers that hooks.def was compared with (R100): hints stay in shadow then. */
 bool sidecar_driver_is_newer(void);
 
+/* A device is met for the first time: its name, which a receipt has to name (R108). Before the first record of it. */
+void sidecar_device(int device, const char *name);
+
 /* Whether hints have a say in requests and edges. Any thread. */
 static inline bool sidecar_decides(void)
 {

@@ -17,6 +17,7 @@
 #include "tools/figures.h"
 #include "tools/lint.h"
 #include "tools/outfile.h"
+#include "tools/proof.h"
 #include "tools/sameout.h"
 #include "tools/spawn.h"
 #include "tools/swapsim.h"
@@ -93,6 +94,7 @@ struct verify {
     bool is_faulted;      /* one of them has noted that the device failed */
     char *against; /* what a process of it left that speaks against all hints, NULL = nothing */
     struct evidence_ends ends; /* of the run without hints */
+    struct proof proof;        /* what ran in all of them, and where */
     struct echo_text printed[ECHO_STREAMS];
     struct outputs outputs;
     off_t input; /* where standard input stood, so that each run reads the same; -1 = it cannot go back */
@@ -320,6 +322,7 @@ static void judge_capture(void *self, const char *path)
     if (!verify->against)
         verify->against = evidence_against(&load, &verify->ends);
     check_program(verify, &load);
+    proof_add(&verify->proof, &load, (unsigned)step->mode);
     if (step->mode != HINT_OFF && check_force(verify, &load, step)) {
         for (size_t i = 0; i < load.hint_count; i++) {
             add_hint(verify, step, i, &load.hints[i]);
@@ -609,17 +612,18 @@ static int write_receipt(struct verify *verify, uint32_t trap_clean)
     struct receipt receipt = {.hints_hash = verify->file->hash,
             .shadow_clean = 1,
             .poison_clean = 1,
-            .trap_clean = trap_clean};
+            .trap_clean = trap_clean,
+            .line = verify->proof.line,
+            .line_count = verify->proof.count};
     char *lines = keep_meta_lines(verify);
     char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
-    char text[RECEIPT_TEXT_MAX];
+    char *text = NULL;
     time_t now = time(NULL);
     struct tm parts;
 
-    (void)snprintf(receipt.program, sizeof(receipt.program), "%s", verify->program);
     if (gmtime_r(&now, &parts))
         (void)strftime(receipt.date, sizeof(receipt.date), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    int r = receipt_format(&receipt, text);
+    int r = receipt_format(&receipt, &text);
     if (r < 0) {
         (void)fprintf(stderr, "kedge verify: %s: %s\n", path, strerror(-r));
     } else {
@@ -628,6 +632,7 @@ static int write_receipt(struct verify *verify, uint32_t trap_clean)
         r = outfile_write("kedge verify", path, OUTFILE_FOR_RUNS, all, strlen(all));
         free(all);
     }
+    free(text);
     free(lines);
     free(path);
     return r < 0 ? CMD_BAD : CMD_DONE;
@@ -814,6 +819,9 @@ static int run_steps(struct verify *verify, char **words)
         if (r)
             return r;
     }
+    proof_end(&verify->proof, 1U << HINT_SHADOW | 1U << HINT_POISON | 1U << HINT_TRAP);
+    if (verify->proof.lacks)
+        fail(verify, NULL, vec_text(verify->proof.lacks));
     r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
         verify_print_json(verify, r == CMD_DONE);
@@ -907,6 +915,7 @@ static int verify_command(const void *parsed, char **words)
     free(verify.verdicts);
     free(verify.program);
     free(verify.against);
+    proof_free(&verify.proof);
     free(verify.failure);
     hintfile_free(verify.file);
     return r;

@@ -26,8 +26,10 @@ enum script_kind {
 
 struct script {
     enum script_kind kind;
-    size_t word;    /* in which `text` stands; of SCRIPT_INPUT and SCRIPT_NONE the program's */
-    size_t program; /* the word of the program itself, behind `env`, `timeout` and the like */
+    /* In which `text` stands; of SCRIPT_INPUT and SCRIPT_NONE the program's. */
+    size_t word;
+    /* The word of the program itself, behind `env`, `timeout` and the like. */
+    size_t program;
     const char *
             text; /* within that word: "-mpkg" has it behind the option. "" where there are no words */
 };

@@ -11,9 +11,9 @@
 #include "preload/kedge.h"
 #include "tests/preload/child.h"
 #include "tests/preload/client.h"
+#include "tests/preload/receive.h"
 #include "tracker/hintfile.h"
 #include "tracker/read.h"
-#include "tracker/receipt.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -159,22 +159,19 @@ static inline void kit_touch_nothing(void)
 /* Makes the receipt that `live` needs, from a run of a child, as `kedge verify` would; with these lines behind it. */
 static inline void kit_receive(uint32_t trap_clean, const char *lines)
 {
-    struct receipt receipt = {.shadow_clean = 1, .poison_clean = 1, .trap_clean = trap_clean};
     struct read_capture *capture;
     struct hintfile_error error;
     struct hintfile *file;
-    char text[RECEIPT_TEXT_MAX];
+    char *text;
+    char whole[8192];
 
     REQUIRE_EQ(run_child(kit_touch_nothing), 0);
     capture = kit_read();
     REQUIRE(hintfile_read(kit_hints, &file, &error) == 0);
-    receipt.hints_hash = file->hash;
-    snprintf(receipt.program, sizeof receipt.program, "%s", capture->program);
-    strcpy(receipt.date, "2026-11-21T00:00:00Z");
-    REQUIRE(receipt_format(&receipt, text) == 0);
-    REQUIRE(strlen(text) + strlen(lines) < sizeof text);
-    strcat(text, lines);
-    kit_put(kit_receipt, text);
+    text = receive_text(capture, file->hash, trap_clean);
+    REQUIRE(snprintf(whole, sizeof whole, "%s%s", text, lines) < (int)sizeof whole);
+    kit_put(kit_receipt, whole);
+    free(text);
     hintfile_free(file);
     read_close(capture);
     REQUIRE(unlink(kit_capture) == 0);

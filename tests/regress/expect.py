@@ -129,7 +129,7 @@ def r57_another_batch_size_is_drift():
     batch = (*LATE, 5, "--batch", 2)
     why = "matched 4 allocations in step/backward, 3 expected"
     check(f"not verified: hint {name}: shadow: {why}" in verify(*batch, rc=1), "verify does not name hint and expectation")
-    verify(*LATE, 4)
+    verify(*LATE, 4, "--batch", 1) # what a number is may change (kedge-verify(1), RECEIPT)
     done = kedge_run(*batch, capture="drift.kcap", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
     same("checksum", checksum(done.stdout), checksum(bare(*batch).stdout))
     same("lines", len(re.findall(r"^kedge\[\d+\]: hint .*$", done.stdout, re.M)), 1)

@@ -23,10 +23,6 @@ typedef cuuint64_t CUgraphConditionalHandle;
 
 #    define CU_GREEN_CTX_DEFAULT_STREAM 0x1
 
-typedef struct CUuuid_st {
-    char bytes[16];
-} CUuuid;
-
 #    define CU_DEVICE_INVALID ((CUdevice)-2)
 
 #    define CU_MEMHOSTALLOC_PORTABLE      0x01
@@ -608,7 +604,6 @@ CUresult cuProfilerInitialize(const char *, const char *, CUoutput_mode);
 /* devices */
 CUresult cuDeviceGet(CUdevice *, int);
 CUresult cuDeviceGetCount(int *);
-CUresult cuDeviceGetUuid(CUuuid *, CUdevice);
 CUresult cuDeviceGetUuid_v2(CUuuid *, CUdevice);
 CUresult cuDeviceGetLuid(char *, unsigned int *, CUdevice);
 CUresult cuDeviceComputeCapability(int *, int *, CUdevice);

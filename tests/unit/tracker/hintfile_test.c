@@ -1478,60 +1478,82 @@ TEST(r54_only_a_file_that_others_cannot_write_is_read)
 
 static void put_receipt(const char *path, const struct receipt *receipt)
 {
-    char text[RECEIPT_TEXT_MAX];
+    char *text = NULL;
 
-    REQUIRE_EQ(receipt_format(receipt, text), 0);
+    REQUIRE_EQ(receipt_format(receipt, &text), 0);
     put_file(path, text, 0644);
+    free(text);
 }
 
-TEST(a_receipt_holds_for_its_file_and_program)
+static enum receipt_verdict verdict_of(const char *path, uint64_t hash)
+{
+    struct receipt found;
+    enum receipt_verdict verdict = receipt_read(path, hash, &found);
+
+    receipt_free(&found);
+    return verdict;
+}
+
+TEST(a_receipt_holds_for_its_file_and_says_what_ran)
 {
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
+    struct receipt_line lines[] = {{"program", "build-id:7f3c01aa92de"}, {"device", "simulated"},
+            {"device", "NVIDIA H100 GPU-1"}, {"command", "0123 a b"}};
     struct receipt receipt = {
             .hints_hash = 0x1234,
-            .program = "build-id:7f3c01aa92de",
             .shadow_clean = 1,
             .poison_clean = 1,
             .trap_clean = 1,
             .date = "2026-11-21T12:00:00Z",
+            .line = lines,
+            .line_count = 4,
     };
     struct receipt found = {0};
-    char text[RECEIPT_TEXT_MAX];
+    char *text = NULL;
+    size_t at = 0;
 
     track_path(path, track_scratch(), "h.yaml");
     (void)snprintf(twin, sizeof twin, "%s.receipt", path);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NONE);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_NONE);
     put_receipt(twin, &receipt);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, &found), RECEIPT_GOOD);
+    CHECK_EQ(receipt_read(path, 0x1234, &found), RECEIPT_GOOD);
     CHECK_STR_EQ(found.date, receipt.date);
-    CHECK_STR_EQ(found.program, receipt.program);
-    CHECK_EQ(receipt_check(path, 0x1235, receipt.program, NULL), RECEIPT_OTHER_HINTS);
-    CHECK_EQ(receipt_check(path, 0x1234, "build-id:00", NULL), RECEIPT_OTHER_PROGRAM);
+    CHECK_EQ(found.line_count, 4);
+    CHECK(receipt_says(&found, "command", "0123 a b"));
+    CHECK(!receipt_says(&found, "command", "0123 a"));
+    CHECK(!receipt_says(&found, "program", "simulated"));
+    CHECK_STR_EQ(receipt_next(&found, "device", &at), "simulated");
+    CHECK_STR_EQ(receipt_next(&found, "device", &at), "NVIDIA H100 GPU-1");
+    CHECK(receipt_next(&found, "device", &at) == NULL);
+    receipt_free(&found);
+    CHECK_EQ(verdict_of(path, 0x1235), RECEIPT_OTHER_HINTS);
 
     receipt.trap_clean = 0;
     put_receipt(twin, &receipt);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_NOT_CLEAN);
     receipt.trap_clean = 1;
     receipt.poison_clean = 0;
     put_receipt(twin, &receipt);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_NOT_CLEAN);
     receipt.poison_clean = 1;
     receipt.shadow_clean = 0;
     put_receipt(twin, &receipt);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_NOT_CLEAN);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_NOT_CLEAN);
     REQUIRE_EQ(chmod(twin, 0666), 0);
-    CHECK_EQ(receipt_check(path, 0x1234, receipt.program, NULL), RECEIPT_UNREADABLE);
-    (void)snprintf(receipt.program, sizeof receipt.program, "two words");
-    CHECK_EQ(receipt_format(&receipt, text), -EINVAL);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_UNREADABLE);
+    lines[0].value = "two\nlines";
+    CHECK_EQ(receipt_format(&receipt, &text), -EINVAL);
+    lines[0] = (struct receipt_line){"two words", "x"};
+    CHECK_EQ(receipt_format(&receipt, &text), -EINVAL);
 }
 
 TEST(r86_a_receipt_says_which_hints_keep_meta)
 {
     static const char head[] =
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
+            "kedge-receipt 2\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
             "trap clean 0\n";
     static const char *const bad[] = {"keep-meta \n", "keep-meta a", "keep-meta a b\n",
-            "keep-meta a\n\n", "keeps a\n", "keep-meta a\nx\n"};
+            "keep-meta a\n\n", "keeps\n", "keep-meta a\nx\n", "trap clean 1\n"};
     struct receipt found;
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16], text[400];
 
@@ -1539,22 +1561,23 @@ TEST(r86_a_receipt_says_which_hints_keep_meta)
     (void)snprintf(twin, sizeof twin, "%s.receipt", path);
     (void)snprintf(text, sizeof text, "%skeep-meta a.b\nkeep-meta second\n", head);
     put_file(twin, text, 0644);
-    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_NOT_CLEAN);
+    CHECK_EQ(receipt_read(path, 0x1234, &found), RECEIPT_NOT_CLEAN);
     CHECK(receipt_keeps_meta(&found, "a.b"));
     CHECK(receipt_keeps_meta(&found, "second"));
     CHECK(!receipt_keeps_meta(&found, "a"));
     CHECK(!receipt_keeps_meta(&found, "second "));
     CHECK(!receipt_keeps_meta(&found, ""));
-    free(found.keep_meta);
+    receipt_free(&found);
     put_file(twin, head, 0644);
-    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_NOT_CLEAN);
+    CHECK_EQ(receipt_read(path, 0x1234, &found), RECEIPT_NOT_CLEAN);
     CHECK(!receipt_keeps_meta(&found, "a.b"));
-    CHECK(found.keep_meta == NULL);
+    CHECK_EQ(found.keep_count, 0);
+    receipt_free(&found);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         (void)snprintf(text, sizeof text, "%s%s", head, bad[i]);
         put_file(twin, text, 0644);
-        CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_UNREADABLE);
-        CHECK(found.keep_meta == NULL);
+        CHECK_EQ(receipt_read(path, 0x1234, &found), RECEIPT_UNREADABLE);
+        CHECK(found.memory == NULL && found.keep_count == 0);
     }
 }
 
@@ -1574,32 +1597,36 @@ TEST(a_receipt_is_read_in_time_that_rises_with_its_length)
     track_path(path, track_scratch(), "h.yaml");
     (void)snprintf(twin, sizeof twin, "%s.receipt", path);
     used = (size_t)snprintf(text, sizeof text,
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
+            "kedge-receipt 2\nhints 0000000000001234\nprogram p\nshadow clean 1\npoison clean 1\n"
             "trap clean 1\n");
     for (int i = 0; i < KEEPS; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "keep-meta %x\n", 2 * i);
     put_file(twin, text, 0644);
     start = clock();
-    CHECK_EQ(receipt_check(path, 0x1234, "p", &found), RECEIPT_GOOD);
+    CHECK_EQ(receipt_read(path, 0x1234, &found), RECEIPT_GOOD);
     for (int i = 0; i < HINTS; i++) {
         (void)snprintf(id, sizeof id, "%x", i);
         CHECK_EQ(receipt_keeps_meta(&found, id), i % 2 == 0);
     }
     CHECK_GT(CLOCKS_PER_SEC, clock() - start); /* 10 ms; 9 s if each line reads on to the end */
-    free(found.keep_meta);
+    receipt_free(&found);
 }
 
 TEST(a_damaged_receipt_is_none)
 {
-#define HEAD  "kedge-receipt 1\nhints 0000000000001234\nprogram p\n"
+#define HEAD  "kedge-receipt 2\nhints 0000000000001234\nprogram p\n"
 #define CLEAN "shadow clean 1\npoison clean 1\ntrap clean 1"
     static const char *const damaged[] = {
-            "", "kedge-receipt 2\n", HEAD CLEAN,
-            "kedge-receipt 1\nhints 1234\nprogram p\n" CLEAN "\n",
+            "",
+            "kedge-receipt 3\n",
+            HEAD CLEAN,
+            "kedge-receipt 2\nhints 1234\nprogram p\n" CLEAN "\n",
             HEAD "shadow clean -1\npoison clean 1\ntrap clean 1\n",
-            "kedge-receipt 1\nhints 0000000000001234\nprogram p q\n" CLEAN "\n", HEAD CLEAN "\nx\n",
+            "kedge-receipt 2\nhints 0000000000001234\nprogram p\tq\n" CLEAN "\n",
+            HEAD CLEAN "\nx\n",
             HEAD "shadow clean 99999999999\npoison clean 1\ntrap clean 1\n",
             HEAD "shadow clean 1\ntrap clean 1\n", /* of two steps */
+            HEAD "shadow clean 1 x\npoison clean 1\ntrap clean 1\n",
     };
     char path[TRACK_PATH_MAX], twin[TRACK_PATH_MAX + 16];
 
@@ -1607,12 +1634,41 @@ TEST(a_damaged_receipt_is_none)
     (void)snprintf(twin, sizeof twin, "%s.receipt", path);
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
         put_file(twin, damaged[i], 0644);
-        CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_UNREADABLE);
+        CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_UNREADABLE);
     }
     put_file(twin, HEAD CLEAN "\n", 0644);
-    CHECK_EQ(receipt_check(path, 0x1234, "p", NULL), RECEIPT_GOOD);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_GOOD);
+    put_file(twin, "kedge-receipt 1\nhints 0000000000001234\nprogram p\n" CLEAN "\n", 0644);
+    CHECK_EQ(verdict_of(path, 0x1234), RECEIPT_OLD);
 #undef CLEAN
 #undef HEAD
+}
+
+TEST(values_of_a_receipt_are_text_for_a_line)
+{
+    char path[TRACK_PATH_MAX], value[RECEIPT_VALUE_MAX], other[RECEIPT_VALUE_MAX];
+    char expected[TRACK_PATH_MAX + 16];
+
+    receipt_escape("a\nb\\\xc3\xa9~", value);
+    CHECK_STR_EQ(value, "a\\x0ab\\x5c\\xc3\\xa9~");
+    track_path(path, track_scratch(), "version.py");
+    CHECK_EQ(receipt_hash_file(path), 0);
+    put_file(path, "import os\n__version__: str = '2.5.1+cu124'\n", 0644);
+    receipt_file_value(path, value);
+    CHECK(receipt_version_value(path, other));
+    (void)snprintf(expected, sizeof expected, "2.5.1+cu124 %s", path);
+    CHECK_STR_EQ(other, expected);
+    put_file(path, "import os\n__version__: str = '2.5.2+cu124'\n", 0644);
+    receipt_file_value(path, other);
+    CHECK(strcmp(value, other) != 0);
+    CHECK_STR_EQ(strchr(value, ' '), strchr(other, ' '));
+    put_file(path, "import version\n", 0644);
+    CHECK(!receipt_version_value(path, other));
+    receipt_build_value(0x12, "/opt/torch/lib/libx.so", value);
+    CHECK_STR_EQ(value, "0000000000000012 lib/libx.so");
+    receipt_build_value(0x12, "libx.so", value);
+    CHECK_STR_EQ(value, "0000000000000012 libx.so");
+    CHECK_EQ(receipt_hash_file("/dev/null"), 0); /* and does not wait for one that never ends */
 }
 
 TEST(a_drift_is_told_with_what_was_expected_and_what_was_seen)

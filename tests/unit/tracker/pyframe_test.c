@@ -1002,7 +1002,7 @@ static void name_them(const struct rule *rules, size_t count)
     static struct hints *hints; /* they stay, as in the run */
 
     REQUIRE_EQ(hint_new(rules, count, &hints), 0);
-    pynamed_start(hints);
+    pynamed_start(hints, NULL);
 }
 
 TEST(hints_name_call_sites_of_python_anywhere_in_a_stack)
