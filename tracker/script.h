@@ -30,8 +30,8 @@ struct script {
     size_t word;
     /* The word of the program itself, behind `env`, `timeout` and the like. */
     size_t program;
-    const char *
-            text; /* within that word: "-mpkg" has it behind the option. "" where there are no words */
+    /* Within that word: "-mpkg" has it behind the option. "" where there are no words. */
+    const char *text;
 };
 
 /* Of the words at[0], at[1] ... */
