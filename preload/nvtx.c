@@ -73,7 +73,7 @@ static const char *text_of(const void *handle)
 static void *handle_for(const char *name, void *theirs)
 {
     void *handle =
-            nvtx_chain_is_open() ? theirs : (void *)(uintptr_t)name; /* nobody writes to it */
+            nvtx_chain_makes_handles() ? theirs : (void *)(uintptr_t)name; /* nobody writes to it */
 
     if (nvtx_chain_is_set() && handle)
         nvtx_chain_name(handle, name);

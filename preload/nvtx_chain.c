@@ -22,6 +22,7 @@ struct shadow {
     nvtx_fn slots[MODULES][NVTX_SLOTS];
     nvtx_fn *table[MODULES][NVTX_SLOTS];
     nvtx_get_table get_table; /* the library's */
+    bool declined;            /* the tool does not want to be there */
 };
 
 static char tool_path[PATH_MAX];
@@ -60,6 +61,39 @@ bool nvtx_chain_is_set(void)
 bool nvtx_chain_is_open(void)
 {
     return atomic_load_explicit(&first, memory_order_acquire) != NULL;
+}
+
+/* Functions that are given handles: all of CORE2, whose events have a domain, and those whose message may be a registered string. */
+static bool takes_handles(const struct shadow *shadow)
+{
+    enum {
+        MARK_EX = 1,
+        RANGE_START_EX = 4,
+        RANGE_PUSH_EX = 8
+    };
+    const nvtx_fn *core = shadow->slots[0];
+
+    for (unsigned i = 0; i < NVTX_SLOTS; i++) {
+        if (__atomic_load_n(&shadow->slots[1][i], __ATOMIC_RELAXED))
+            return true;
+    }
+    return core[MARK_EX] || core[RANGE_START_EX] || core[RANGE_PUSH_EX];
+}
+
+static bool is_empty(const struct shadow *shadow)
+{
+    static const struct shadow none;
+
+    return memcmp(shadow->slots, none.slots, sizeof none.slots) == 0;
+}
+
+bool nvtx_chain_makes_handles(void)
+{
+    const struct shadow *shadow = atomic_load_explicit(&first, memory_order_acquire);
+
+    if (!shadow || shadow->declined)
+        return false;
+    return takes_handles(shadow) || is_empty(shadow);
 }
 
 /* ---- the tool's view ------------------------------------------------------------------------ */
@@ -110,7 +144,8 @@ static int (*find_init(void))(nvtx_get_table)
 
 static bool is_like_the_first(const struct shadow *shadow, const struct shadow *one)
 {
-    return memcmp(shadow->slots, one->slots, sizeof shadow->slots) == 0;
+    return shadow->declined == one->declined
+            && memcmp(shadow->slots, one->slots, sizeof shadow->slots) == 0;
 }
 
 bool nvtx_chain_open(nvtx_get_table get_table)
@@ -127,7 +162,8 @@ bool nvtx_chain_open(nvtx_get_table get_table)
     if (shadow) {
         shadow->get_table = get_table;
         asked = shadow;
-        if (!init(shadow_get_table))
+        shadow->declined = !init(shadow_get_table);
+        if (shadow->declined)
             memset(shadow->slots, 0, sizeof shadow->slots);
         asked = NULL;
         if (atomic_compare_exchange_strong(&first, &none, shadow)

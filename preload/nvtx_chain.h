@@ -10,7 +10,7 @@
  *
  * Events that kedge has no function for go from the shadow table straight into the library's table. Handles of domains and
  * strings and ids of ranges are the tool's; kedge keeps the names behind them. A handle that the tool does not make has no
- * name here either. If the tool gives a second library other functions than the first, that library belongs to the tool
+ * name here either, unless the tool is never given one: it has declined, or has functions, but none for domains and strings. If the tool gives a second library other functions than the first, that library belongs to the tool
  * alone, with one line. Modules other than CORE and CORE2, and extensions, belong to the tool alone.
  *
  * Threads: any. One short lock per look-up of a handle, only where there is a tool. Memory: meta.h.
@@ -43,6 +43,9 @@ bool nvtx_chain_is_set(void);
 
 /* The tool was there, and has answered. */
 bool nvtx_chain_is_open(void);
+
+/* The handles of domains and strings are those that the tool makes, since it may be given them. */
+bool nvtx_chain_makes_handles(void);
 
 /* A library asks to be filled: the tool is asked first. False: the library is the tool's alone, it has filled it. */
 bool nvtx_chain_open(nvtx_get_table get_table);

@@ -153,3 +153,34 @@ TEST(what_the_tool_does_not_make_it_is_not_given)
     CHECK_STR_EQ(told(), "+trainer:(unnamed) -trainer:(unnamed)");
     CHECK_STR_EQ(tool_seen(), "domain trainer, trainer -, pop of trainer");
 }
+
+static void names_of_handles(const char *is)
+{
+    nvtxDomainHandle_t domain;
+    nvtxEventAttributes_t what;
+
+    REQUIRE(setenv("NVTX_TOOL_IS", is, 1) == 0);
+    told_begin();
+    (void)told();
+    domain = nvtxDomainCreateA("trainer");
+    what = attributes(NVTX_MESSAGE_TYPE_REGISTERED, nvtxDomainRegisterStringA(domain, "forward"));
+    (void)nvtxDomainRangePushEx(domain, &what);
+    CHECK_STR_EQ(told_path(), "trainer:forward");
+    (void)nvtxDomainRangePop(domain);
+    (void)nvtxRangePushA("plain");
+    (void)nvtxRangePop();
+    CHECK_STR_EQ(told(), "+trainer:forward -trainer:forward +plain -plain");
+}
+
+/* A tool that is never given a handle: those of kedge do no harm. */
+TEST(names_are_known_though_the_tool_declines)
+{
+    names_of_handles("declining");
+    CHECK_STR_EQ(tool_seen(), "");
+}
+
+TEST(names_are_known_though_the_tool_knows_no_domains)
+{
+    names_of_handles("plain");
+    CHECK_STR_EQ(tool_seen(), "push plain, pop -");
+}

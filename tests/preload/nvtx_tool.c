@@ -2,11 +2,13 @@
 /*
  * Another tool with NVTX, and a library that emits ranges; built twice, once as each (EMITS).
  *
- * The tool gives out handles and ids of its own and writes down what it is told, with the names as they reached it.
+ * The tool gives out handles and ids of its own and writes down what it is told, with the names as they reached it. By NVTX_TOOL_IS
+ * it declines, or knows neither domains nor strings ("plain").
  */
 #include "tests/trainers/include/nvtx.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #ifdef EMITS
 
@@ -122,9 +124,12 @@ static void domain_destroy(const void *domain)
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
 {
     const NvtxExportTableCallbacks *callbacks = get_table(NVTX_ETID_CALLBACKS);
+    const char *is = getenv("NVTX_TOOL_IS");
     NvtxFunctionTable core, core2;
     unsigned size;
 
+    if (is && strcmp(is, "declining") == 0)
+        return 0;
     if (!callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE, &core, &size) || size < 13
             || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &core2, &size) || size < 15)
         return 0;
@@ -134,6 +139,8 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
     *core[NVTX_CBID_CORE_RangeStartA] = (NvtxFunctionPointer)start_a;
     *core[NVTX_CBID_CORE_RangeEnd] = (NvtxFunctionPointer)end;
     *core[12] = (NvtxFunctionPointer)name_category;
+    if (is)
+        return 1;
     *core2[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)domain_create;
     *core2[NVTX_CBID_CORE2_DomainRegisterStringA] = (NvtxFunctionPointer)domain_string;
     *core2[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)domain_push;
