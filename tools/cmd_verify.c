@@ -77,6 +77,7 @@ struct outputs {
     struct sameout *same[ECHO_STREAMS];
     bool is_masked;     /* a second such run was looked at */
     bool has_processes; /* several in one run: the order of their lines is chance */
+    char *difference;   /* the first one that counts, NULL = none */
 };
 
 struct verify {
@@ -517,13 +518,13 @@ static int mask_outputs(struct verify *verify, char **words)
     return r;
 }
 
-/* After a run that has gone well. */
+/* After a run that has gone well. The runs go on: one of them may say what is wrong. */
 static int judge_outputs(struct verify *verify, const struct step *step, char **words)
 {
     char *difference;
     int r = CMD_DONE;
 
-    if (verify->failure)
+    if (verify->failure || verify->outputs.difference)
         return CMD_DONE;
     if (!verify->outputs.same[0]) {
         for (int i = 0; i < ECHO_STREAMS; i++)
@@ -537,14 +538,18 @@ static int judge_outputs(struct verify *verify, const struct step *step, char **
         free(difference);
         difference = r ? NULL : find_difference(verify, verify->printed);
     }
-    if (difference && verify->fields->outputs && strcmp(verify->fields->outputs, "any") == 0)
-        (void)fprintf(stderr, "kedge verify: %s: %s; not held against the hints\n", step->name,
-                difference);
-    else if (difference)
-        fail(verify, NULL,
-                vec_format("%s: the program prints something else than without releases: %s "
-                           "(--outputs any does not compare)",
-                        step->name, difference));
+    if (difference) {
+        bool is_any = verify->fields->outputs && strcmp(verify->fields->outputs, "any") == 0;
+
+        (void)fprintf(stderr, "kedge verify: %s: ", step->name);
+        render_text(stderr, difference);
+        (void)fprintf(stderr, "%s\n", is_any ? "; not held against the hints" : "");
+        if (!is_any)
+            verify->outputs.difference =
+                    vec_format("%s: the program prints something else than without releases: %s "
+                               "(--outputs any does not compare)",
+                            step->name, difference);
+    }
     free(difference);
     return r;
 }
@@ -819,6 +824,8 @@ static int run_steps(struct verify *verify, char **words)
         if (r)
             return r;
     }
+    if (verify->outputs.difference)
+        fail(verify, NULL, vec_text(verify->outputs.difference));
     proof_end(&verify->proof, 1U << HINT_SHADOW | 1U << HINT_POISON | 1U << HINT_TRAP);
     if (verify->proof.lacks)
         fail(verify, NULL, vec_text(verify->proof.lacks));
@@ -911,6 +918,7 @@ static int verify_command(const void *parsed, char **words)
     drop_printed(&verify);
     for (int i = 0; i < ECHO_STREAMS; i++)
         sameout_free(verify.outputs.same[i]);
+    free(verify.outputs.difference);
     free(verify.directory);
     free(verify.verdicts);
     free(verify.program);
