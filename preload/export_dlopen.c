@@ -14,6 +14,7 @@
 #include "preload/exports.h"
 #include "preload/life.h"
 #include "preload/output.h"
+#include "preload/pyhost.h"
 #include "preload/resolve.h"
 #include "preload/variables.h"
 
@@ -46,11 +47,12 @@ __attribute__((noinline)) static int binds_as_usual(int mode)
     return mode & ~RTLD_DEEPBIND;
 }
 
-__attribute__((noinline)) static void library_comes(void)
+__attribute__((noinline)) static void library_comes(const char *file)
 {
     context_changed();
     output_library_comes();
     variables_check();
+    pyhost_library_comes(file);
     atomic_store_explicit(&variables_may_come, true, memory_order_relaxed);
 }
 
@@ -59,7 +61,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
     static _Atomic(void *) known;
     dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
 
-    library_comes();
+    library_comes(file);
     if (mode & RTLD_DEEPBIND)
         mode = binds_as_usual(mode);
     return real ? real(file, mode) : NULL;
@@ -71,7 +73,7 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     static _Atomic(void *) known;
     dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
 
-    library_comes();
+    library_comes(file);
     if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
         mode = binds_as_usual(mode);
     if (nsid != LM_ID_BASE && life_is_wanted())

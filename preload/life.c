@@ -18,6 +18,8 @@
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/output.h"
+#include "preload/pyhost.h"
+#include "preload/pyloop.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/sidecar.h"
@@ -331,6 +333,7 @@ static void fork_child(void)
     context_fork_child();
     dispatch_fork_child();
     where_fork_child();
+    pyloop_fork_child();
     capture_fork_child();
     quick_end();
     atomic_store(&life_child, true);
@@ -360,6 +363,7 @@ static void fork_child_early(void)
     forklock_child();
     where_fork_child();
     export_fork_child();
+    pyloop_fork_child();
     variables_fork_child();
 }
 
@@ -405,6 +409,8 @@ __attribute__((constructor)) static void loaded(void)
     if (is_off)
         return;
     (void)on_exit(note_exit_status, NULL);
+    if (source_python_level(&early) > 0)
+        pyhost_start(source_python_level(&early) == 2);
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

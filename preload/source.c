@@ -16,9 +16,8 @@
 atomic_bool source_nccl_states;
 
 /* The words of KEDGE_ANCHORS begin like the bits here; "none" comes last and has none. */
-static unsigned sources(void)
+static unsigned sources(const struct config *config)
 {
-    const struct config *config = life_config();
     const struct config_value *log = config_key(config, CONFIG_ANCHORS, "log");
     const struct config_value *kernel = config_key(config, CONFIG_ANCHORS, "kernel");
     const struct config_value *python = config_key(config, CONFIG_ANCHORS, "python");
@@ -43,10 +42,22 @@ bool source_wants(enum source source)
     if (!life_is_wanted())
         return false;
     if (!wanted) {
-        wanted = sources() | KNOWN;
+        wanted = sources(life_config()) | KNOWN;
         atomic_store_explicit(&known, wanted, memory_order_relaxed);
     }
     return wanted & source;
+}
+
+int source_python_level(const struct config *config)
+{
+    enum {
+        MODULES = 2 /* of "off|steps|modules" */
+    };
+    const struct config_value *key = config_key(config, CONFIG_ANCHORS, "python");
+
+    if (!(sources(config) & SOURCE_PYTHON))
+        return 0;
+    return key && key->set && key->number == MODULES ? 2 : 1;
 }
 
 /* ---- around the tracker --------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  *     NVTX 3 (nvtx.c) ──────────┐
  *     NVTX 2 (export_nvtx.c) ─────┤
  *     kedge.h (nvtx.c) ─────────┼─► source_* ─► anchor_* ─► dispatch_edge ─► capture, and the hints that wait for it
- *     Python (export_python.c) ───┤
+ *     Python (pyhost.c) ────────┤
  *     lines (output.c) ─────────┤                  └─ before CUDA is used: open ranges are kept, nothing is written
  *     captures, profiler, NCCL ─┘
  *     launches (graph, kernel) ───► source_label ─► anchor_mark ─► capture alone
@@ -67,7 +67,11 @@ void source_end(uint64_t id);
 void source_enter_group(uint32_t group, const char *name, size_t length);
 void source_leave_group(uint32_t group, const char *name, size_t length);
 
-/* What kedge's Python module says, in a group of its own. A step is nested in nothing (anchor.h). Leaving takes the name. */
+/* Of programs in Python: 0 nothing is wanted, 1 the phases of a training loop, 2 modules by name, too. */
+struct config;
+int source_python_level(const struct config *config);
+
+/* What a program in Python does (pyloop.c), in a group of its own. A step is nested in nothing (anchor.h). Leaving takes the name. */
 void source_enter_python(const char *name);
 void source_enter_step(const char *name);
 void source_leave_python(const char *name);

@@ -214,35 +214,6 @@ static void put_lines(struct launch *launch)
         put(launch, "PYTHONUNBUFFERED", "1");
 }
 
-/* Whether frameworks in Python are to be watched: only "off" and lists that leave them out keep us from the path. */
-static bool wants_python(const struct launch *launch)
-{
-    const char *anchors = stated(launch, "KEDGE_ANCHORS");
-    bool has_words = false;
-
-    if (!anchors)
-        return true;
-    size_t length;
-    for (const char *s = anchors; *s; s += length + (s[length] == ',')) {
-        length = strcspn(s, ",");
-        if (strncmp(s, "python=", 7) == 0)
-            return !(length == 10 && strncmp(s + 7, "off", 3) == 0);
-        if (length == 6 && strncmp(s, "python", 6) == 0)
-            return true;
-        has_words = has_words || !memchr(s, '=', length);
-    }
-    return !has_words;
-}
-
-static void put_python(struct launch *launch, const struct launch_request *request)
-{
-    const char *old = stated(launch, "PYTHONPATH");
-
-    if (request->python && !strchr(request->python, ':') && wants_python(launch)
-            && (!old || !has_word(old, request->python, ":")))
-        put_entry(launch, "PYTHONPATH", request->python, true);
-}
-
 /* Is a key stated in PyTorch's "key:value,key:value"? */
 static bool has_key(const char *list, const char *key)
 {
@@ -419,7 +390,6 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
         const char *mode = stated(&launch, "KEDGE_MODE");
         if (!mode || strcmp(mode, "off") != 0) {
             put_lines(&launch);
-            put_python(&launch, request);
         }
         framework_switches(&launch, request);
     }

@@ -11,7 +11,6 @@
  *                    is preloaded into a program of another C library
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
  *   KEDGE_*          what was given; file names made absolute, since programs change their directory
- *   PYTHONPATH       kedge's own folder in front, where anchors of Python's frameworks are wanted (tools/python)
  *   PYTHONUNBUFFERED 1 unless it is set, if lines of output are anchors: Python buffers what it prints to a pipe
  *   frameworks       switches that make tensors reach the driver (below)
  *
@@ -63,7 +62,6 @@ struct launch_request {
     char *const *env;        /* NULL-terminated "NAME=value" */
     const char *directory;   /* the current one, absolute */
     const char *library;     /* libkedge.so, absolute */
-    const char *python;      /* the folder of our Python module, absolute; NULL = there is none */
     const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
     const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
     bool is_foreign;         /* the program is another C library's: nothing can be preloaded */

@@ -50,7 +50,7 @@ static void push_frame(struct merging *merging, const struct trace_pyframe *fram
         push_native(merging, frame);
         return;
     }
-    /* what `kedge run` puts into the interpreter (tools/python): it stands around functions of the framework */
+    /* in captures of kedge 0.1: functions of its own around the framework's */
     if (begins(symbols_base_name(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =

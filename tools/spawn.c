@@ -58,21 +58,6 @@ static char *find_library(void)
     return NULL;
 }
 
-/* Our Python module lies beside the library. */
-static char *find_python(const char *library)
-{
-    const char *slash = strrchr(library, '/');
-    char *folder = vec_format("%.*s/python", slash ? (int)(slash - library) : 0, library);
-    char *module = vec_format("%s/sitecustomize.py", folder);
-    bool there = access(module, R_OK) == 0;
-
-    free(module);
-    if (there)
-        return folder;
-    free(folder);
-    return NULL;
-}
-
 /* The folder, made absolute, if it has a simulated device, else NULL. */
 static char *with_device(const char *folder)
 {
@@ -335,14 +320,11 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
     }
     char *sim = options->sim ? find_sim(who) : NULL;
     char *directory = getcwd(NULL, 0);
-    char *python = find_python(library);
     request.library = library;
-    request.python = python;
     request.sim = sim;
     request.directory = directory ? directory : ".";
     r = options->sim && !sim ? CMD_CANNOT : prepare(who, &request, ret_launch);
     free(library);
-    free(python);
     free(sim);
     free(directory);
     return r;

@@ -73,7 +73,7 @@ int anchor_mark(const char *domain, const char *name, struct edge *ret_edge);
 #define ANCHOR_GROUPS 64u
 int anchor_push_group(uint32_t group, const char *name, struct edge *ret_edge);
 
-/* The group of what kedge's Python module says. It repeats no line and no range: equal names are two ranges. */
+/* The group of what a program in Python does (preload/pyloop.h). It repeats no line and no range: equal names are two ranges. */
 #define ANCHOR_GROUP_PYTHON (ANCHOR_GROUPS - 1)
 
 /*

@@ -29,7 +29,6 @@ moved)
     prefix=$PWD/third
     expect 0 "$prefix/bin/kedge" run -- env
     has out "LD_PRELOAD=$prefix/lib/kedge/libkedge.so"
-    has out "PYTHONPATH=$prefix/lib/kedge/python"
     expect 0 "$prefix/bin/kedge" run --sim -- env
     has out "LD_LIBRARY_PATH=$prefix/lib/kedge/sim"
     # kedge-replay is a CUDA program of its own, beside kedge.
@@ -69,7 +68,6 @@ files)
     [ -z "$(find all -xtype l)" ] || fail "links that lead nowhere: $(find all -xtype l)"
     # Whole folders of the tree, so that a new file is not forgotten.
     for section in 1 5; do diff <(cd "$TEST_SOURCE/tools/man" && ls ./*.$section) <(cd all/share/man/man$section && ls ./*) >&2 || fail "pages of section $section"; done
-    diff <(cd "$TEST_SOURCE/tools/python" && ls ./*.py) <(cd all/lib/kedge/python && ls ./*) >&2 || fail "parts in Python"
     diff <(cd "$TEST_SOURCE/tools/examples" && ls) <(cd all/share/doc/kedge/examples && ls) >&2 || fail "examples"
     # Completion as this kedge prints it.
     all/bin/kedge --completion bash | cmp - all/share/bash-completion/completions/kedge || fail "completion of bash"

@@ -25,7 +25,7 @@ make)
     grep -q "^kedge (= $version), libc6 " <(field "$sim" Depends) || fail "kedge-sim depends on $(field "$sim" Depends)"
     # No script runs at an installation.
     scripts() { dpkg-deb --ctrl-tarfile "$1" | tar -t | sort | xargs; }
-    [ "$(scripts "$kedge")" = "./control ./md5sums ./prerm" ] || fail "scripts of kedge: $(scripts "$kedge")"
+    [ "$(scripts "$kedge")" = "./control ./md5sums" ] || fail "scripts of kedge: $(scripts "$kedge")"
     [ "$(scripts "$sim")" = "./control ./md5sums" ] || fail "scripts of kedge-sim: $(scripts "$sim")"
     for package in "$kedge" "$sim"; do
         ! dpkg-deb --fsys-tarfile "$package" | tar -tv | grep -vE '^(drwxr-xr-x|-rw-r--r--|-rwxr-xr-x|lrwxrwxrwx) root/root ' >&2 ||

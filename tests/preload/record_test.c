@@ -164,50 +164,8 @@ TEST(marks_of_the_program_become_anchors)
     (void)unlink(capture_file);
 }
 
-/* As the Python module finds them: by name, in its own process. */
-static void (*python_export(const char *name))(const char *)
-{
-    void (*export)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, name);
-
-    REQUIRE(export);
-    return export;
-}
-
-static const char *path_of(const struct read_capture *capture, CUdeviceptr ptr)
-{
-    const struct read_event *event = find_event(capture, FORMAT_EVENT_ALLOC, ptr);
-
-    return event ? event->path : "(none)";
-}
-
-TEST(what_the_python_module_says_is_an_anchor)
-{
-    struct read_capture *capture;
-    CUdeviceptr forward, step;
-
-    REQUIRE(setenv("KEDGE_ANCHORS", "python=modules", 1) == 0);
-    capture_to("python");
-    client_init();
-    REQUIRE_EQ(((int (*)(void))dlsym(RTLD_DEFAULT, "kedge_python_level"))(), 2);
-    (void)alloc(512);
-    KEDGE_PUSH("iter");
-    python_export("kedge_python_step")("step");
-    python_export("kedge_python_enter")("forward");
-    forward = alloc(4096);
-    python_export("kedge_python_leave")("backward"); /* not the innermost */
-    KEDGE_POP();                                     /* not one of the module's */
-    python_export("kedge_python_leave")("forward");
-    step = alloc(8192);
-    python_export("kedge_python_leave")("step");
-    capture = read_now();
-    CHECK_STR_EQ(path_of(capture, forward), "step/forward");
-    CHECK_STR_EQ(path_of(capture, step), "step");
-    read_close(capture);
-    (void)unlink(capture_file);
-}
-
 /* "off" and every list that does not name it. */
-TEST(the_python_module_is_told_when_nobody_wants_it)
+TEST(programs_in_python_are_watched_where_that_is_wanted)
 {
     static const struct {
         const char *anchors;

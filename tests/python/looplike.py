@@ -60,7 +60,7 @@ def loss_of(x):
 
 model = Model()
 weights = torch.empty(WEIGHTS)
-optimizer = torch.optim.Optimizer(lambda: drop([torch.empty(STATE)]))
+optimizer = torch.optim.SGD(lambda: drop([torch.empty(STATE)]))
 if KIND == "inference":
     with torch.no_grad():
         for x in torch.utils.data.DataLoader(batches()):
@@ -69,7 +69,7 @@ elif KIND == "closure":
     for x in torch.utils.data.DataLoader(batches()):
         optimizer.step(lambda: loss_of(x))
 elif KIND == "gan":
-    other = torch.optim.Optimizer(lambda: drop([torch.empty(OTHER)]))
+    other = torch.optim.SGD(lambda: drop([torch.empty(OTHER)]))
     for x in torch.utils.data.DataLoader(batches()):
         loss_of(x)
         optimizer.step()
@@ -82,8 +82,8 @@ else:
         except ValueError:
             continue
         optimizer.step()
-model.training = model.first.training = model.second.training = model.second.norm.training = False
+model.eval()
 with torch.no_grad():
     drop(model("good"))
-hooked = [name for name, module in model.named_modules() if module._forward_hooks]
-print("slow", torch.nn.Module.slow, "hooked", hooked)
+hooked = [name for name, module in model.named_modules() if module._forward_hooks or module._forward_pre_hooks]
+print("hooked", hooked)

@@ -1,36 +1,43 @@
 # SPDX-License-Identifier: MIT
 """What is hooked of PaddlePaddle with nothing behind it: the names and the order that the real ones have. Memory is likememory.py's."""
+import functools
 import os
 import sys
 import types
 
-from likememory import empty, free  # noqa: F401
+class Tracer:
+    _has_grad = True
 
-_static = False
-_grad = True
+
+class State:
+    _dygraph_tracer_ = Tracer()
+
+
+global_var = State()
 
 
 def in_dynamic_mode():
-    return not _static
+    return global_var._dygraph_tracer_ is not None
 
 
 def enable_static():
-    global _static
-    _static = True
+    global_var._dygraph_tracer_ = None
 
 
-def is_grad_enabled():
-    return _grad
+def dygraph_only(func):
+    @functools.wraps(func)
+    def checked(*args, **kwargs):
+        return func(*args, **kwargs)
+
+    return checked
 
 
 class no_grad:
     def __enter__(self):
-        global _grad
-        _grad = False
+        Tracer._has_grad = False
 
     def __exit__(self, *_):
-        global _grad
-        _grad = True
+        Tracer._has_grad = True
 
 
 class Layer:
@@ -65,11 +72,13 @@ class Optimizer:
     def __init__(self, update):
         self.update = update
 
+    @dygraph_only
     def step(self):
         self.update()
 
 
 class AdamW(Optimizer):
+    @dygraph_only
     def step(self):
         self.update()
 
@@ -79,10 +88,12 @@ class Mine(AdamW):
 
 
 class Tensor:
+    @dygraph_only
     def backward(self):
         self.compute_gradients()
 
 
+@dygraph_only
 def backward(tensors):
     for tensor in tensors:
         tensor.backward()
@@ -116,6 +127,7 @@ def module(name, **members):
     return made
 
 
+module("base.framework", global_var=global_var)
 autograd = module("autograd", backward=backward)
 del backward
 nn = module("nn", Layer=Layer)
@@ -124,3 +136,6 @@ jit = module("jit", to_static=StaticFunction)
 module("jit.dy2static.program_translator", StaticFunction=StaticFunction)
 io = module("io", DataLoader=DataLoader)
 module("io.dataloader.dataloader_iter", _DataLoaderIterBase=_DataLoaderIterBase)
+
+# as a framework does, it imports more after that
+from likememory import empty, free  # noqa: F401,E402

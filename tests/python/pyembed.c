@@ -2,7 +2,7 @@
 /*
  * pyembed.c - a C program that loads an interpreter late, ends it, starts it again, and asks for memory all the while.
  *
- *     pyembed LIBPYTHON HOME TIMES      TIMES: 1, or 2 to start it again
+ *     pyembed LIBPYTHON HOME TIMES [TEXT]      TIMES: 1, or 2 to start it again; TEXT: what it runs instead
  *
  * Sizes: 1000 before, 1500 with the library there and not started, 2001 and 2002 from within, 3001 and 3002 between and behind. 0 = all of it worked.
  */
@@ -37,7 +37,7 @@ static int start_device(void)
     return init(0) || retain(&context, 0) || current(context);
 }
 
-static int with_python(void *python, unsigned time)
+static int with_python(void *python, unsigned time, const char *given)
 {
     void (*initialize)(int signals);
     int (*run)(const char *text);
@@ -58,19 +58,20 @@ static int with_python(void *python, unsigned time)
             "        raise MemoryError\n"
             "inside()\n",
             time);
-    return run(text) || finish() || take(3000 + time);
+    return run(given ? given : text) || finish() || take(3000 + time);
 }
 
 int main(int argc, char **argv)
 {
     void *python;
 
-    if (argc != 4 || setenv("PYTHONHOME", argv[2], 1) != 0 || start_device() || take(1000))
+    if (argc < 4 || setenv("PYTHONHOME", argv[2], 1) != 0 || start_device() || take(1000))
         return 2;
     python = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
     if (!python) {
         (void)fprintf(stderr, "%s\n", dlerror());
         return 3;
     }
-    return take(1500) || with_python(python, 1) || (*argv[3] == '2' && with_python(python, 2));
+    return take(1500) || with_python(python, 1, argv[4])
+            || (*argv[3] == '2' && with_python(python, 2, argv[4]));
 }

@@ -1,65 +1,55 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's public hooks with nothing behind them: the names, the order and the conditions that the real ones have.
+"""What kedge watches of PyTorch with nothing behind it: the names, and who calls what in which way, as the real one has them.
 Memory is likememory.py's.
 """
 import collections
+import ctypes
+import functools
 import sys
 import threading
 import types
 
-from likememory import empty, free  # noqa: F401
-
-# ---- hooks
-
-
-class RemovableHandle:
-    count = 0
-
-    def __init__(self, hook, hooks, always=None):
-        self.dicts = [hooks] if always is None else [hooks, always]
-        self.id = RemovableHandle.count
-        RemovableHandle.count += 1
-        hooks[self.id] = hook
-        if always is not None:
-            always[self.id] = True
-
-    def remove(self):
-        for hooks in self.dicts:
-            hooks.pop(self.id, None)
-
-
 # ---- torch.optim.optimizer
-
-_step_pre, _step_post = collections.OrderedDict(), collections.OrderedDict()
 
 
 class Optimizer:
     def __init__(self, update):
         self.update = update
+        self._patch_step_function()
+
+    def _patch_step_function(self):
+        if not getattr(self.__class__.step, "hooked", None):
+            self.__class__.step = self.profile_hook_step(self.__class__.step)
+            self.__class__.step.hooked = True
+
+    @staticmethod
+    def profile_hook_step(func):
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            return func(*args, **kwargs)
+
+        return wrapper
 
     def step(self, closure=None):
-        for hook in [*_step_pre.values()]:
-            hook(self, (closure,), {})
+        raise NotImplementedError
+
+
+class SGD(Optimizer):
+    def step(self, closure=None):
         loss = closure() if closure else None
         self.update()
-        for hook in [*_step_post.values()]:
-            hook(self, (closure,), {})
         return loss
 
 
 # ---- torch.nn.modules.module
 
-_forward_pre, _forward, _forward_always = (collections.OrderedDict() for _ in range(3))
-
 
 class Module:
-    slow = 0  # calls that did not take the short way
-
     def __init__(self):
         self.training = True
         self._modules = {}
         self._forward_hooks = collections.OrderedDict()
-        self._forward_hooks_always_called = collections.OrderedDict()
+        self._forward_pre_hooks = collections.OrderedDict()
 
     def __setattr__(self, name, value):
         if isinstance(value, Module):
@@ -71,31 +61,17 @@ class Module:
         for name, inner in self._modules.items():
             yield from inner.named_modules(prefix + "." + name if prefix else name)
 
-    def register_forward_hook(self, hook, *, always_call=False):
-        return RemovableHandle(hook, self._forward_hooks, self._forward_hooks_always_called if always_call else None)
+    def eval(self):
+        for _, module in self.named_modules():
+            module.training = False
 
-    def __call__(self, *args):
-        if not (self._forward_hooks or _forward or _forward_pre):
-            return self.forward(*args)
-        Module.slow += 1
-        called = set()
-        result = None
-        try:
-            for hook in (*_forward_pre.values(),):
-                hook(self, args)
-            result = self.forward(*args)
-            for number, hook in (*_forward.items(), *self._forward_hooks.items()):
-                called.add(number)
-                hook(self, args, result)
-            return result
-        except Exception:
-            for number, hook in _forward.items():
-                if number in _forward_always and number not in called:
-                    hook(self, args, result)
-            for number, hook in self._forward_hooks.items():  # in which none may be taken away meanwhile
-                if number in self._forward_hooks_always_called and number not in called:
-                    hook(self, args, result)
-            raise
+    def _call_impl(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    def _wrapped_call_impl(self, *args, **kwargs):
+        return self._call_impl(*args, **kwargs)
+
+    __call__ = _wrapped_call_impl
 
 
 # ---- torch.autograd
@@ -122,14 +98,14 @@ class Tensor:
         autograd.backward(self)
 
 
-def backward(tensor):
+def run_backward(tensor):
     """As on a GPU: the work is done by another thread."""
     failures = []
 
     def work():
         try:
             tensor.compute_gradients()
-        except Exception as error:
+        except BaseException as error:  # as the engine gives it to the thread that waits
             failures.append(error)
 
     worker = threading.Thread(target=work)
@@ -137,6 +113,63 @@ def backward(tensor):
     worker.join()
     if failures:
         raise failures[0]
+
+
+class _ImperativeEngine:
+    """Gets its method from C (below)."""
+
+
+class MethodDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+def c_run_backward(engine, args, keywords):
+    # an exception in a callback is printed and lost, so it waits for _engine_run_backward
+    try:
+        run_backward(*args)
+    except BaseException as error:
+        return error
+    return None
+
+
+method_def = MethodDef(b"run_backward", ctypes.cast(c_run_backward, ctypes.c_void_p).value, 3, None)
+new_method = ctypes.pythonapi.PyDescr_NewMethod
+new_method.restype, new_method.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+_ImperativeEngine.run_backward = new_method(_ImperativeEngine, ctypes.addressof(method_def))
+
+
+class Variable:
+    _execution_engine = _ImperativeEngine()
+
+
+def _engine_run_backward(tensors, *args, **kwargs):
+    failure = Variable._execution_engine.run_backward(tensors, *args, **kwargs)
+    if failure is not None:
+        raise failure
+
+
+def backward(tensor):
+    _engine_run_backward(tensor, accumulate_grad=True)
+
+
+def grad(tensor):
+    _engine_run_backward(tensor, accumulate_grad=False)
+
+
+# ---- torch.amp.grad_scaler
+
+
+class GradScaler:
+    """Skips an optimizer's step where the program says so."""
+
+    overflows = False
+
+    def _maybe_opt_step(self, optimizer, state, *args, **kwargs):
+        return None if self.overflows else optimizer.step(*args, **kwargs)
+
+    def step(self, optimizer, *args, **kwargs):
+        return self._maybe_opt_step(optimizer, {}, *args, **kwargs)
 
 
 # ---- torch.utils.data.dataloader
@@ -171,17 +204,13 @@ def module(name, **members):
     return made
 
 
-compiler = module("compiler", tracing=False, is_compiling=lambda: compiler.tracing)
-autograd = module("autograd", backward=backward)
-del backward
-optim = module("optim", Optimizer=Optimizer, optimizer=module(
-    "optim.optimizer", Optimizer=Optimizer,
-    register_optimizer_step_pre_hook=lambda hook: RemovableHandle(hook, _step_pre),
-    register_optimizer_step_post_hook=lambda hook: RemovableHandle(hook, _step_post)))
-nn = module("nn", Module=Module, modules=module("nn.modules", module=module(
-    "nn.modules.module", Module=Module,
-    register_module_forward_pre_hook=lambda hook: RemovableHandle(hook, _forward_pre),
-    register_module_forward_hook=lambda hook, always_call=False: RemovableHandle(
-        hook, _forward, _forward_always if always_call else None))))
+autograd = module("autograd", backward=backward, grad=grad, Variable=Variable)
+del backward, grad
+amp = module("amp", GradScaler=GradScaler, grad_scaler=module("amp.grad_scaler", GradScaler=GradScaler))
+optim = module("optim", Optimizer=Optimizer, SGD=SGD, optimizer=module("optim.optimizer", Optimizer=Optimizer))
+nn = module("nn", Module=Module, modules=module("nn.modules", module=module("nn.modules.module", Module=Module)))
 utils = module("utils", data=module("utils.data", DataLoader=DataLoader, dataloader=module(
     "utils.data.dataloader", DataLoader=DataLoader, _BaseDataLoaderIter=_BaseDataLoaderIter)))
+
+# as a framework does, it imports more after that
+from likememory import empty, free  # noqa: F401,E402

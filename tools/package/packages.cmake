@@ -30,7 +30,7 @@ set(CPACK_DEBIAN_KEDGE_PACKAGE_RECOMMENDS "libstdc++6")
 set(CPACK_DEBIAN_KEDGE_PACKAGE_SUGGESTS kedge-sim)
 # cpack has the loader's cache renewed where a shared object lies one folder below /usr/lib. The cache knows nothing of that
 # folder; scripts of these names that are no files make cpack write none (it warns of them).
-set(CPACK_DEBIAN_KEDGE_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/prerm no/postinst no/postrm)
+set(CPACK_DEBIAN_KEDGE_PACKAGE_CONTROL_EXTRA no/postinst no/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_KEDGE_DESCRIPTION "CUDA memory interposer for unmodified programs
 kedge shows where the device memory of a CUDA program goes, and lowers the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kedge's Python module in the real PyTorch and PaddlePaddle: what a loop that says nothing becomes, and that nothing else changes."""
+"""Anchors of the real PyTorch and PaddlePaddle: what a loop that says nothing becomes, and that nothing else changes."""
 import dataclasses
 import pathlib
 import re

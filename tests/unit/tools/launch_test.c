@@ -211,39 +211,6 @@ TEST(python_prints_at_once_where_lines_are_anchors)
     }
 }
 
-TEST(the_python_module_comes_first_where_it_is_wanted)
-{
-    static const struct {
-        const char *variable, *wanted;
-    } cases[] = {
-            {"A=b", "/lib/python"},
-            {"PYTHONPATH=/mine:/other", "/lib/python:/mine:/other"},
-            {"PYTHONPATH=", "/lib/python"},
-            {"PYTHONPATH=/mine:/lib/python", "/mine:/lib/python"},
-            {"KEDGE_ANCHORS=python=off", "(none)"},
-            {"KEDGE_ANCHORS=nvtx,python=off", "(none)"},
-            {"KEDGE_ANCHORS=nvtx,marks", "(none)"},
-            {"KEDGE_ANCHORS=none", "(none)"},
-            {"KEDGE_ANCHORS=none,python=modules", "/lib/python"},
-            {"KEDGE_ANCHORS=nvtx,python", "/lib/python"},
-            {"KEDGE_ANCHORS=log=Epoch {}", "/lib/python"},
-            {"KEDGE_ANCHORS=python=steps", "/lib/python"},
-            {"KEDGE_MODE=off", "(none)"},
-    };
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char variable[64];
-        char *env[] = {strcpy(variable, cases[i].variable), NULL};
-        struct launch l = prepared((struct launch_request){.python = "/lib/python"}, env);
-
-        CHECK_STR_EQ(value(&l, "PYTHONPATH"), cases[i].wanted);
-        launch_done(&l);
-    }
-    struct launch l = prepared((struct launch_request){0}, no_env);
-    CHECK_STR_EQ(value(&l, "PYTHONPATH"), "(none)");
-    launch_done(&l);
-}
-
 TEST(given_modes_replace_those_of_the_environment)
 {
     char *env[] = {(char[]){"KEDGE_MODE=pool"}, (char[]){"KEDGE_HINTS_MODE=live"}, NULL};
