@@ -470,6 +470,9 @@ static int run_step(struct verify *verify, const struct step *step, char **words
         free(verify->against);
         verify->against = NULL;
         captures_each(capture, judge_capture, verify);
+        if (!verify->against)
+            verify->against = evidence_in_lines(
+                    verify->printed[ECHO_ERR].text, verify->printed[ECHO_ERR].length);
         verify->outputs.has_processes |= verify->capture_count > 1;
     }
     free(capture);

@@ -46,6 +46,26 @@ static bool evidence_is_lost(const struct read_capture *capture)
             || !capture->has_all_events || capture->bad_records;
 }
 
+char *evidence_in_lines(const char *text, size_t length)
+{
+    static const char *const said[] = {"]: no capture: ", ", going on with less\n",
+            ", passing everything through\n", ", hints are ignored\n"};
+    const char *end = text + length;
+
+    for (const char *line = text; text && line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t bytes = newline ? (size_t)(newline - line) + 1 : (size_t)(end - line);
+
+        for (size_t i = 0;
+                bytes > 6 && memcmp(line, "kedge[", 6) == 0 && i < sizeof(said) / sizeof(*said);
+                i++)
+            if (memmem(line, bytes, said[i], strlen(said[i])))
+                return vec_format("%.*s", (int)(bytes - 1), line);
+        line += bytes;
+    }
+    return NULL;
+}
+
 char *evidence_against(const struct load *load, const struct evidence_ends *ends)
 {
     const struct read_capture *capture = load->capture;

@@ -22,6 +22,12 @@ void evidence_learn(struct evidence_ends *ends, const struct read_capture *captu
 /* In words, for the caller to free; NULL: nothing. */
 char *evidence_against(const struct load *load, const struct evidence_ends *ends);
 
+/*
+ * The same of what the processes printed on standard error, where the library says what it could not write into a capture, or has no
+ * capture for: the line, for the caller to free; NULL: nothing.
+ */
+char *evidence_in_lines(const char *text, size_t length);
+
 /* Has the device failed? */
 bool evidence_is_fault(const struct read_capture *capture);
 

@@ -70,6 +70,16 @@ def r108_no_wrong_hint_is_accepted_in_any_combination():
              if action == "release" or use not in ("named", "written") or not options])
 
 
+def r108_a_process_without_a_capture_speaks_against_the_hints():
+    """The second of two processes may write no file: what it does is on no record."""
+    pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8")
+    blind = f"(ulimit -f 0; {PROGRAM} right silent)"
+    said = verify(["bash", "-c", f"{PROGRAM} right silent; {blind}"])
+    check(re.search(r"not verified: plain: kedge\[\d+\]: (no capture: |capture )", said), said[-500:])
+    said = verify(command("right", "dies"))
+    check(re.search(r"not verified: plain: process \d+ \(.*\) did not end by itself: it was killed", said), said[-500:])
+
+
 def a_right_hint_in_the_same_programs_is_accepted():
     pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8")
     for hide in HIDES:
@@ -101,4 +111,5 @@ def what_the_runs_print_is_compared():
 
 if __name__ == "__main__":
     main(r108_wrong_hints_in_programs_that_hide_it_are_refused, r108_no_wrong_hint_is_accepted_in_any_combination,
+         r108_a_process_without_a_capture_speaks_against_the_hints,
          a_right_hint_in_the_same_programs_is_accepted, what_the_runs_print_is_compared)

@@ -17,6 +17,7 @@
  *           child    by a process whose status nobody looks at
  *           leaves   by a process that ends by _exit
  *           killed   by a process that ends by a signal if a call has failed
+ *           dies     by a process that ends by a signal in any case
  */
 #include "tests/sim/program_abi.h"
 
@@ -139,7 +140,7 @@ static void *work(void *unused)
     for (int i = 0; i < STEPS && (failures == 0 || !is(hide, "caught")); i++)
         step();
     lax(DRIVER(cuMemcpyDtoH_v2)(&total, result, sizeof total));
-    if (is(hide, "killed") && failures > 0)
+    if (is(hide, "dies") || (is(hide, "killed") && failures > 0))
         (void)raise(SIGKILL);
     if (is(hide, "digest"))
         (void)printf("%d\n", (int)(total & 1));
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
         return 3;
     if (is(hide, "thread"))
         return pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL);
-    if (!is(hide, "child") && !is(hide, "leaves") && !is(hide, "killed")) {
+    if (!is(hide, "child") && !is(hide, "leaves") && !is(hide, "killed") && !is(hide, "dies")) {
         (void)work(NULL);
         return 0;
     }
