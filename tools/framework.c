@@ -458,11 +458,9 @@ static unsigned that_are_there(const struct search *search)
     return which;
 }
 
-struct framework_found framework_find(char *const *command, const char *path,
+static void framework_search(struct search *search, char *const *command, const char *path,
         const char *pythonpath, const char *directory, const char *home)
 {
-    struct search search = {0};
-    struct framework_found found = {0};
     char *interpreter = NULL;
     size_t at = 0;
 
@@ -474,30 +472,57 @@ struct framework_found framework_find(char *const *command, const char *path,
         char *script = *command[i] == '-' ? NULL : framework_program(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
-            (void)vec_add_once(&search.local, above(script, 1));
-            (void)vec_add_once(&search.files, vec_text(script));
+            (void)vec_add_once(&search->local, above(script, 1));
+            (void)vec_add_once(&search->files, vec_text(script));
         }
         free(script);
     }
     if (interpreter) {
-        add_list(&search.local, pythonpath, directory);
-        add_environment(&search, interpreter, home);
-        if (command[at] || search.files.count == 0)
-            look_at_arguments(&search, command + at, directory);
-        for (size_t i = 0; i < search.files.count && i < FRAMEWORK_FILES_MAX; i++) {
-            char *text = text_of(search.files.at[i], TEXT_MAX);
+        add_list(&search->local, pythonpath, directory);
+        add_environment(search, interpreter, home);
+        if (command[at] || search->files.count == 0)
+            look_at_arguments(search, command + at, directory);
+        for (size_t i = 0; i < search->files.count && i < FRAMEWORK_FILES_MAX; i++) {
+            char *text = text_of(search->files.at[i], TEXT_MAX);
             if (text)
-                look_at_text(&search, search.files.at[i], text);
+                look_at_text(search, search->files.at[i], text);
             free(text);
         }
     }
+    free(interpreter);
+}
+
+static void framework_search_done(struct search *search)
+{
+    vec_free_texts(&search->local);
+    vec_free_texts(&search->sites);
+    vec_free_texts(&search->files);
+    vec_free_texts(&search->packages);
+}
+
+struct framework_found framework_find(char *const *command, const char *path,
+        const char *pythonpath, const char *directory, const char *home)
+{
+    struct search search = {0};
+    struct framework_found found = {0};
+
+    framework_search(&search, command, path, pythonpath, directory, home);
     found.which = that_are_there(&search);
     if (found.which & 1U << FRAMEWORK_PADDLE)
         found.paddle_major = major_of(&search, FRAMEWORK_PADDLE);
-    free(interpreter);
-    vec_free_texts(&search.local);
-    vec_free_texts(&search.sites);
-    vec_free_texts(&search.files);
-    vec_free_texts(&search.packages);
+    framework_search_done(&search);
     return found;
+}
+
+struct vec_texts framework_files(
+        char *const *command, const char *path, const char *pythonpath, const char *directory)
+{
+    struct search search = {0};
+    struct vec_texts files;
+
+    framework_search(&search, command, path, pythonpath, directory, NULL);
+    files = search.files;
+    search.files = (struct vec_texts){0};
+    framework_search_done(&search);
+    return files;
 }

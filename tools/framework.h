@@ -15,6 +15,8 @@
 #ifndef KEDGE_TOOLS_FRAMEWORK_H
 #define KEDGE_TOOLS_FRAMEWORK_H
 
+#include "tools/vec.h"
+
 #define FRAMEWORK_FILES_MAX 200u
 
 enum framework {
@@ -36,6 +38,10 @@ struct framework_found {
  */
 struct framework_found framework_find(char *const *command, const char *path,
         const char *pythonpath, const char *directory, const char *home);
+
+/* The script and the modules of the program's own that it imports, found the same way; for vec_free_texts. */
+struct vec_texts framework_files(
+        char *const *command, const char *path, const char *pythonpath, const char *directory);
 
 /*
  * The file that execvp runs for a word (`path` NULL = where it looks then); where there is none, the first of that name, which may not

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/framework.h"
 #include "tools/vec.h"
 
 #define PROOF_SETTING "ran." /* as RAN_SETTING of tracker/ran.h */
@@ -128,6 +129,27 @@ static void proof_add_version(struct proof *proof, const char *file, unsigned ru
     free(folder);
 }
 
+/* Modules of the program's own ask for no memory, perhaps, and use it all the same. */
+static void proof_add_own(struct proof *proof, const struct read_capture *capture, unsigned run)
+{
+    char **command = vec_new(capture->argc + 1, sizeof(char *));
+    char value[RECEIPT_VALUE_MAX];
+    struct vec_texts files;
+
+    for (size_t i = 0; i < capture->argc; i++)
+        command[i] = vec_text(capture->argv[i]);
+    files = framework_files(
+            command, getenv("PATH"), getenv("PYTHONPATH"), proof_directory(capture));
+    for (size_t i = 0; i < files.count; i++) {
+        receipt_file_value(files.at[i], value);
+        proof_add_line(proof, run, "file", value);
+    }
+    vec_free_texts(&files);
+    for (size_t i = 0; i < capture->argc; i++)
+        free(command[i]);
+    free((void *)command);
+}
+
 static void proof_add_files(struct proof *proof, const struct load *load, unsigned run)
 {
     const char *directory = proof_directory(load->capture);
@@ -183,6 +205,7 @@ void proof_add(struct proof *proof, const struct load *load, unsigned run)
 {
     proof_add_settings(proof, load->capture, run);
     proof_add_files(proof, load, run);
+    proof_add_own(proof, load->capture, run);
     proof_add_builds(proof, load, run);
 }
 

@@ -3,7 +3,8 @@
  * proof.h - what ran in the trial runs, and where, as lines of the receipt (R108).
  *
  *     captures of all runs and processes ─► proof_add ─┬─ what each says of itself (settings "ran.KEY", tracker/ran.h), its GPUs
- *                                                      ├─ Python files of its stacks, and the packages that they belong to
+ *                                                      ├─ Python files of its stacks, the packages that they belong to, and
+ *                                                      │  the modules of its own that its script imports (framework.h)
  *                                                      └─ libraries of its stacks
  *
  * Each line once. A receipt has to name what ran: `lacks` says what cannot be named. Threads: none. Memory: vec.h.

@@ -65,6 +65,7 @@ def r86_what_is_written_there_is_not_verified():
 TRAIN = """\
 import ctypes, os, sys
 import net.model
+import loss
 relay = ctypes.CDLL(os.path.abspath("librelay.so"))
 rt = ctypes.CDLL("libcudart.so.12")
 me = ctypes.CDLL(None)
@@ -101,6 +102,7 @@ def make_job():
         (HERE / package / "version.py").write_text(f"__version__ = '{version}'\n", encoding="utf-8")
         (HERE / package / "model.py").write_text(MODEL, encoding="utf-8")
     (HERE / "train.py").write_text(TRAIN, encoding="utf-8")
+    (HERE / "loss.py").write_text("pass\n", encoding="utf-8")
     (HERE / "data").write_text("1", encoding="utf-8")
     (HERE / "hints.yaml").write_text(SCRIPT_HINTS, encoding="utf-8")
     shutil.copy(BUILD / "tests" / "regress" / "librelay.so", HERE / "librelay.so")
@@ -136,6 +138,7 @@ CHANGES = {
     "script edited": (lambda: edit("train.py", "trained", "done"), "train.py was changed since"),
     "script moved": (move_script, "the script is "),
     "module of a hinted site edited": (lambda: edit("net/model.py", "return", "return #"), "net/model.py was changed since"),
+    "another module of its own edited": (lambda: edit("loss.py", "pass", "pass # 2"), "loss.py was changed since"),
     "argument, a number": (lambda: (("python3", "train.py", "5"), {}), None),
     "argument, any other": (lambda: (("python3", "train.py", "3", "--fast"), {}), "the command is "),
     "option of the interpreter": (lambda: (("python3", "-O", "train.py", "3"), {}), "the command is "),
