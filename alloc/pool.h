@@ -315,11 +315,12 @@ static inline bool pool_has_stalls(const struct pool *pool)
 
 /*
  * [driver] Around a call that gives the stream an operation which may wait for what the device does not do by itself. Before it what was freed
- * gets its fence: on the stream, also beside captures of other streams; if `may_fence`, and by the sync API. `own`: only the calling
- * thread can record on the stream (R69).
+ * gets its fence: on the stream, also beside captures of other streams; if `may_fence`, and by the sync API. `at_once`: the fence behind
+ * the call is recorded now, because only the calling thread can (R69), or because a later one would put other streams behind each other (the
+ * default stream's).
  */
 void pool_stall_begin(struct pool *pool, uint64_t stream, bool may_fence);
-void pool_stall_end(struct pool *pool, uint64_t stream, bool own);
+void pool_stall_end(struct pool *pool, uint64_t stream, bool at_once);
 
 /* [driver] May some stream be waiting for the host now? `own`: calls that the calling thread is about to make, which do not count yet. */
 bool pool_stall_goes_on(struct pool *pool, unsigned own);

@@ -61,7 +61,7 @@ void pool_stall_begin(struct pool *pool, uint64_t stream, bool may_fence)
         reclaim_close(pool);
 }
 
-void pool_stall_end(struct pool *pool, uint64_t stream, bool own)
+void pool_stall_end(struct pool *pool, uint64_t stream, bool at_once)
 {
     uint64_t number;
     uint32_t index;
@@ -71,7 +71,7 @@ void pool_stall_end(struct pool *pool, uint64_t stream, bool own)
     if (index)
         streams_stall(pool, streams_at(pool, index));
     lock_drop(&pool->lock);
-    if (index && own)
+    if (index && at_once)
         (void)reclaim_record_beside(pool, index, &number);
     atomic_fetch_sub_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
 }

@@ -59,7 +59,7 @@ static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread
         beginning++;
         pool_stall_begin(pool, here.identity, dispatch_may_fence());
         beginning--;
-        call = (struct hostwait){here.identity, here.per_thread};
+        call = (struct hostwait){here.identity, here.per_thread || here.handle == CU_STREAM_LEGACY};
     }
     guard_pop();
     return call;
@@ -94,10 +94,10 @@ bool hostwait_goes_on(int device)
             && pool_stall_goes_on(pool, beginning);
 }
 
-void hostwait_end_slowly(uint64_t stream, bool own)
+void hostwait_end_slowly(uint64_t stream, bool at_once)
 {
     guard_push();
-    pool_stall_end(dispatch_pool(), stream, own);
+    pool_stall_end(dispatch_pool(), stream, at_once);
     guard_pop();
 }
 

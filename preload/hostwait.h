@@ -65,12 +65,12 @@ void hostwait_in_graph(void);
 /* One call, from before the driver has it until after. */
 struct hostwait {
     uint64_t stream; /* identity; 0: nothing is to be done */
-    bool own;
+    bool at_once;    /* as for pool_stall_end */
 };
 
 /* A call that is one, and a launch of a graph. */
 struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread);
-void hostwait_end_slowly(uint64_t stream, bool own);
+void hostwait_end_slowly(uint64_t stream, bool at_once);
 
 /* A wait for an event is about to be made, by which the stream may come behind one that waits. */
 void hostwait_follow(CUstream stream, bool per_thread);
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) struct hostwait hostwait_begin(
 static inline __attribute__((always_inline)) void hostwait_end(const struct hostwait *call)
 {
     if (__builtin_expect(call->stream != 0, 0))
-        hostwait_end_slowly(call->stream, call->own);
+        hostwait_end_slowly(call->stream, call->at_once);
 }
 
 /* Streams have an order from now on that had none (contexts.h): what was freed on them gets its event. */

@@ -877,6 +877,14 @@ bool __wrap_reach_has(int from, int to)
     return is_off[MUTANT_REACH] ? from == to : __real_reach_has(from, to);
 }
 
+void __real_pool_stall_end(struct pool *pool, uint64_t stream, bool at_once);
+void __wrap_pool_stall_end(struct pool *pool, uint64_t stream, bool at_once);
+
+void __wrap_pool_stall_end(struct pool *pool, uint64_t stream, bool at_once)
+{
+    __real_pool_stall_end(pool, stream, at_once && !is_off[MUTANT_AT_ONCE]);
+}
+
 bool __real_hostwait_goes_on(int device);
 bool __wrap_hostwait_goes_on(int device);
 

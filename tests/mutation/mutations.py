@@ -181,6 +181,7 @@ EARLY = ["r71_a_free_is_not_behind_its_streams_later_wait",
          "r71_a_free_by_the_sync_api_is_not_behind_a_later_wait",
          "r69_r71_a_free_on_the_default_stream_is_not_behind_a_blocking_stream_that_comes_later"]
 BESIDE = ["r10_r71_a_free_beside_a_capture_is_not_behind_its_streams_later_wait"]
+AT_ONCE = ["r69_r71_looking_at_the_default_stream_puts_no_stream_behind_another"]
 STALL = ["r104_nobody_waits_for_memory_that_is_freed_behind_a_wait",
          "r104_a_full_device_gives_what_needs_no_wait_first"]
 PROGRAMS = {
@@ -240,7 +241,7 @@ PROGRAMS = {
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
                             "r57_storage_is_nobody_elses_before_every_stream_is_past_the_edge"], ()),
     **{name: Program(["sh", "-c", 'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }', str(UNIT / "stalls_dlsym_test"), name], ())
-       for name in (*EARLY, *BESIDE, *STALL)},
+       for name in (*EARLY, *BESIDE, *AT_ONCE, *STALL)},
     "old_driver": Program(["env", f"LD_LIBRARY_PATH={OLD_DRIVER}", "SIMCUDA_VERSION=12040", "SIMCUDA_DEVICES=2", "sh", "-c",
                            'timeout 10 "$0" "$1" || { echo it hangs; exit 1; }',
                            str(UNIT / "devices_dlsym_test"), "r01_a_copy_between_peers_is_waited_for"], ()),
@@ -338,6 +339,7 @@ MUTATIONS = {
     "gone": (RED, ["many_streams"]),
     "early": (HANGS, EARLY),
     "beside": (HANGS, BESIDE),
+    "at-once": (HANGS, AT_ONCE),
     "stall": (HANGS, STALL),
     "held-up": (HANGS, ["old_driver"]),
     "asked": (RED, ["refused"]),

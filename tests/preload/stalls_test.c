@@ -387,6 +387,25 @@ TEST(r104_nobody_waits_for_a_stream_whose_memory_it_does_not_get)
 }
 
 /* The device is full, and what is free of the sync API needs no wait. It cannot go back to the driver while the context is busy. */
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* An event on the default stream would wait for the blocking streams, and the later work of each of them for the event. */
+TEST(r69_r71_looking_at_the_default_stream_puts_no_stream_behind_another)
+{
+    REQUIRE(setenv("KEDGE_POOL", "budget=24M,chunk=4M", 1) == 0);
+    begin();
+    other = new_stream(CU_STREAM_DEFAULT);
+    stalled = new_stream(CU_STREAM_DEFAULT);
+    free_on(CU_STREAM_LEGACY, SIZE);
+    free_on(stalled, 20 * MB);
+    REQUIRE_EQ(cu->cuLaunchHostFunc(CU_STREAM_LEGACY, nothing, NULL), CUDA_SUCCESS);
+    stall(stalled);
+    take(24 * MB);
+}
+
 /* With patience for a minute: a wait for it would outlast the test. */
 TEST(r104_nobody_waits_for_what_a_stalled_stream_has_freed)
 {
