@@ -78,15 +78,27 @@ uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64
     return index;
 }
 
+/* The gap in front of a hinted block. Margins of aliases are less than a slot. */
+static bool is_gap(const struct segment *segment, const struct block *block)
+{
+    return segment->kind == SEGMENT_HINT && block->state == BLOCK_MARGIN
+            && block->node.size == segment->slot;
+}
+
 void freelist_put_decommitted(struct pool *pool, uint32_t index)
 {
     struct block *block = block_at(pool, index);
     struct segment *segment = block_segment(pool, block);
 
+    block_name_stream(pool, block, 0);
+    if (block->prev && is_gap(segment, block_at(pool, block->prev))) {
+        index = block->prev;
+        block_join(pool, index);
+        block = block_at(pool, index);
+    }
     block->state = BLOCK_DECOMMITTED;
     block->flags = 0;
     block->seq = 0;
-    block_name_stream(pool, block, 0);
     if (block->prev && block_at(pool, block->prev)->state == BLOCK_DECOMMITTED) {
         index = block->prev;
         block = block_at(pool, index);

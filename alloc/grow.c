@@ -8,6 +8,7 @@
 #include "alloc/handles.h"
 #include "alloc/handout.h"
 #include "alloc/heap.h"
+#include "alloc/mutation.h"
 #include "alloc/remap.h"
 #include "alloc/runs.h"
 #include "alloc/segment.h"
@@ -43,21 +44,22 @@ static bool is_plain(const struct serve *serve)
 static int reserve_range(struct pool *pool, struct heap *heap, struct segment *ret_like)
 {
     uint64_t align = max_of(GRANULE_SIZE, ret_like->slot);
+    uint64_t behind = ret_like->kind == SEGMENT_HINT ? align : 0; /* nobody's, as in front (R110) */
     int device = heap->device->number;
     uint64_t total = RANGE_UNKNOWN / 2;
     uint64_t size, unused;
     int r;
 
     (void)DRIVE(pool, memory, device, &total, &unused);
-    /* Twice the memory, so that holes in the addresses do not matter; less if the driver has not got it. */
-    size = round_up(2 * total, max_of(align, ret_like->slot));
+    /* Twice the memory, so that holes in the addresses do not matter, and as much for gaps; less if the driver has not got it. */
+    size = round_up((ret_like->kind == SEGMENT_HINT ? 4 : 2) * total, align) + behind;
     do {
         r = DRIVE(pool, address_reserve, device, size, align, &ret_like->base);
         if (r == 0 || r == DRIVER_NOT_SUPPORTED || r < 0)
             break;
-        size = round_up(size / 2, max_of(align, ret_like->slot));
-    } while (size > total / 4 && size > ret_like->slot);
-    ret_like->size = size;
+        size = round_up(size / 2, align);
+    } while (size > total / 4 && size > align + behind);
+    ret_like->size = size - behind;
     ret_like->raw_base = ret_like->base;
     ret_like->raw_size = size;
     return r;
@@ -676,12 +678,10 @@ static int grow_arena(struct pool *pool, struct serve *serve)
 
 /* ── hinted blocks ── */
 
-/* A BUSY block of addresses without storage; 0 = there is none, or no memory for its record. */
-static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
+/* A BUSY block of addresses without storage; 0 = there is none, or no memory for the records. */
+static uint32_t take_range(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
-    uint32_t index = slab_prepare(&pool->blocks, 2) == 0
-            ? bestfit_lower_bound(&heap->hint_decommitted, size, 0)
-            : 0;
+    uint32_t index = bestfit_lower_bound(&heap->hint_decommitted, size, 0);
 
     if (!index)
         return segment_extend(pool, heap->hint, size);
@@ -689,6 +689,22 @@ static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t si
     if (block_at(pool, index)->node.size > size)
         freelist_put_decommitted(pool, block_cut(pool, index, size));
     return index;
+}
+
+/* The same behind a gap, which goes back with it (freelist.h): nobody's end is its beginning (R110). */
+static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
+{
+    uint64_t gap = POOL_IS_WITHOUT(GAP) ? 0 : segment_at(pool, heap->hint)->slot;
+    uint32_t index, block;
+
+    if (slab_prepare(&pool->blocks, 3) != 0)
+        return 0;
+    index = take_range(pool, heap, gap + size);
+    if (!index || !gap)
+        return index;
+    block = block_cut(pool, index, gap);
+    block_at(pool, index)->state = BLOCK_MARGIN;
+    return block;
 }
 
 static int grow_hinted(struct pool *pool, struct serve *serve)
@@ -798,19 +814,21 @@ int grow_bare(struct pool *pool, struct serve *serve)
 
 /* ── the same in managed memory ── */
 
-/* Whole granules of it, as with get_plain. */
+/* Whole granules of it, as with get_plain, and one in front that is nobody's (R110): no page of it is ever used. */
 static int get_managed(struct pool *pool, const struct heap *heap, struct segment *like)
 {
+    uint64_t gap = POOL_IS_WITHOUT(GAP) ? 0 : GRANULE_SIZE;
+    uint64_t most = like->size + gap + GRANULE_SIZE;
     int r;
 
-    trim_spares_for(pool, heap->device, like->size + GRANULE_SIZE);
-    for (like->raw_size = like->size; like->raw_size <= like->size + GRANULE_SIZE;
+    trim_spares_for(pool, heap->device, most);
+    for (like->raw_size = like->size + gap; like->raw_size <= most;
             like->raw_size += GRANULE_SIZE) {
         r = DRIVE(pool, managed_alloc, heap->kind, heap->owner, heap->device->number,
                 like->raw_size, &like->raw_base, &like->context);
         if (r != 0)
             return r;
-        like->base = round_up(like->raw_base, GRANULE_SIZE);
+        like->base = round_up(like->raw_base, GRANULE_SIZE) + gap;
         if (like->base + like->size <= like->raw_base + like->raw_size)
             return 0;
         (void)DRIVE(pool, mem_free, like->context, like->raw_base);

@@ -59,6 +59,8 @@ enum pool_mutation {
     POOL_MUTATE_EARLY = 1u << 29,
     /* streams are made to wait although what they would wait for may be waiting for the host (R104) */
     POOL_MUTATE_STALL = 1u << 30,
+    /* hinted blocks stand side by side (R110) */
+    POOL_MUTATE_GAP = 1u << 31,
 };
 
 /* Of enum pool_mutation. Tests define it, and set it before they make a pool. */

@@ -60,8 +60,8 @@ enum block_state {
     BLOCK_DECOMMITTED, /* no storage; in `decommitted` */
     BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
     BLOCK_KEPT,        /* freed, and stuck for good, or in a capture or pinned (pin.h) */
-    BLOCK_MARGIN,      /* HINT: addresses beside a block with BLOCK_SHARED (alias.h) */
-    BLOCK_VACATED,     /* ARENA: a slot whose storage has another address too (vacate.h) */
+    BLOCK_MARGIN, /* HINT: addresses in front of a block (grow.c), or beside one with BLOCK_SHARED (alias.h) */
+    BLOCK_VACATED, /* ARENA: a slot whose storage has another address too (vacate.h) */
     BLOCK_STATE_COUNT,
 };
 

@@ -40,6 +40,7 @@ struct guard_thread {
     unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
     int cancel;        /* life.c: the program's cancel state, while kedge acts */
     int entry;         /* life.c: slot of the hook that the program has called last */
+    uint32_t word;     /* touch.c: of the launch's parameters, that was looked at last */
     struct guard_slot *slot; /* NULL until the first reader section */
     struct pins *pins;   /* what the arguments name is to be pinned for (submit.h), NULL = not */
     struct bring *bring; /* the same is brought in for (bring.h), NULL = nothing is out */

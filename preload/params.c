@@ -2,6 +2,7 @@
 #include "preload/params.h"
 
 #include "preload/forklock.h"
+#include "preload/guard.h"
 #include "preload/resolve.h"
 #include "preload/touch.h"
 
@@ -263,8 +264,10 @@ static bool launch_touches(
 bool params_touch(CUfunction func, void **params, void **extra, const char *what)
 {
     struct params *layout = params || extra ? params_of(func) : NULL;
-    bool touches = launch_touches(layout, func, params, extra, what);
+    bool touches;
 
+    guard_thread.word = 0;
+    touches = launch_touches(layout, func, params, extra, what);
     let_go(layout);
     return touches;
 }

@@ -110,9 +110,29 @@ static bool may_carry(const struct pool_hit *hit, enum touch how)
     return how == TOUCH_PARAM && rule->action == ACTION_KEEP_META && !rule->inside_only;
 }
 
+/* What is kept of an address, as the library's TLS is counted: 512 bytes of 2 TiB. 0: of none. */
+static uint32_t word_of(devptr_t ptr)
+{
+    return (uint32_t)(ptr / 512);
+}
+
+/*
+ * On paper blocks stand side by side, and the address of this one may be the end of the one before it (R110): a kernel is given it
+ * directly behind an address inside that one, as [begin, end) is. In the modes that act there is a margin between them.
+ */
+static bool may_be_end(const struct pool_hit *hit, devptr_t ptr, enum touch how)
+{
+    uint32_t begin = guard_thread.word;
+    struct block_info before;
+
+    return hit->mode == HINT_SHADOW && how == TOUCH_PARAM && ptr == hit->base && begin != 0
+            && pool_find(dispatch_pool(), ptr - 1, &before) == 0 && before.base + before.size == ptr
+            && begin - word_of(before.base) < word_of(ptr) - word_of(before.base);
+}
+
 bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
 {
-    if (may_carry(hit, how)) {
+    if (may_carry(hit, how) || may_be_end(hit, ptr, how)) {
         tell_touch(hit, FORMAT_HINT_CARRIED, ptr, what);
         return false;
     }
@@ -237,8 +257,13 @@ static __attribute__((noinline)) bool touch_and_stop(
 
 bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    if (__builtin_expect(sidecar.hints || guard_thread.pins || guard_thread.from, 0))
-        return touch_and_stop(ptr, size, how, what);
+    bool stops;
+
+    if (__builtin_expect(sidecar.hints || guard_thread.pins || guard_thread.from, 0)) {
+        stops = touch_and_stop(ptr, size, how, what);
+        guard_thread.word = word_of(ptr);
+        return stops;
+    }
     note_use(ptr, size, how);
     return false;
 }

@@ -94,6 +94,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_REFUSED] = POOL_MUTATE_REFUSED,
         [MUTANT_EARLY] = POOL_MUTATE_EARLY,
         [MUTANT_STALL] = POOL_MUTATE_STALL,
+        [MUTANT_GAP] = POOL_MUTATE_GAP,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;

@@ -236,6 +236,7 @@ PROGRAMS = {
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
                        "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
     "held": Program([str(UNIT / "hints_hold_dlsym_test"), "r57_a_held_block_outlives_late_work_on_the_stream_api"], ()),
+    "ends": Program([str(UNIT / "hints_meta_dlsym_test"), "r110_the_end_of_a_block_is_not_the_next_one_in_live"], ()),
     "shared": Program([str(UNIT / "hints_alias_dlsym_test"),
                        "r57_a_small_released_block_faults_while_its_storage_serves_others"], ()),
     "shared_late": Program([str(UNIT / "hints_alias_dlsym_test"),
@@ -324,6 +325,7 @@ MUTATIONS = {
     "poison": (RED, ["poison"]),
     "hold": (ORACLE, ["held"]),
     "parts": (RED, ["shared"]),
+    "gap": (RED, ["ends"]),
     "limbo-alias": (((1, 86), RED[1] + "|" + ORACLE[1]), ["shared_late"]), # the words epoch and fence, for backend: alias
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),

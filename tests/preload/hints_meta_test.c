@@ -228,3 +228,97 @@ TEST(r86_a_receipt_that_names_other_hints_changes_nothing)
 {
     receipt_keeps_meta_of("keep-meta unuse\nkeep-meta unused2\n", "trap", false);
 }
+
+/* ---- one past the end ----------------------------------------------------------------------- */
+
+static CUdeviceptr get(bool streams)
+{
+    CUdeviceptr ptr = 0;
+
+    if (streams)
+        CU_OK(cu->cuMemAllocAsync(&ptr, KIT_BYTES, stream));
+    return streams ? ptr : kit_alloc(KIT_BYTES);
+}
+
+/* Two blocks, the second of which a hint releases while the first is live; a kernel is given [begin, end) of the first, and a
+ * graph. */
+static void ends(bool streams, const char *mode, bool is_first_hinted)
+{
+    CUdeviceptr first, second;
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+
+    begin("release", mode, mode);
+    if (is_first_hinted)
+        KEDGE_PUSH("PHASE_0");
+    first = get(streams);
+    KEDGE_PUSH("PHASE_1");
+    second = get(streams);
+    CU_OK(cu->cuMemsetD8Async(second, 0x33, KIT_BYTES, stream));
+    CU_OK(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU_OK(client_sum(sum, first, first + KIT_BYTES, 0, stream));
+    CU_OK(cu->cuStreamEndCapture(stream, &graph));
+    CU_OK(cu->cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK_EQ(kit_shared(second), 0);
+    KEDGE_POP();
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 20; i++)
+        KEDGE_MARK("poll");
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, second), 1);
+    CU_OK(client_sum(sum, first, first + KIT_BYTES, 0, stream));
+    CU_OK(cu->cuMemsetD8Async(first, 1, KIT_BYTES, stream));
+    CU_OK(cu->cuGraphLaunch(exec, stream));
+    CU_OK(cu->cuCtxSynchronize());
+    CHECK_EQ(kit_told(FORMAT_HINT_VIOLATION, 0) + kit_told(FORMAT_HINT_CARRIED, 0), 0);
+    CHECK_EQ(client_sum(sum, first, second, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(client_sum(sum, first, second + KIT_BYTES - 1, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(client_sum(sum, first, second + KIT_BYTES, 0, stream), CUDA_SUCCESS);
+    if (is_first_hinted)
+        KEDGE_POP();
+    kit_clean_up();
+}
+
+TEST(r110_the_end_of_a_block_is_not_the_next_one_in_a_trap)
+{
+    ends(false, "trap", true);
+}
+
+TEST(r110_the_end_of_a_block_is_not_the_next_one_in_live)
+{
+    ends(false, "live", true);
+}
+
+TEST(r110_the_end_of_a_block_is_not_the_next_one_on_the_stream_api)
+{
+    ends(true, "live", true);
+}
+
+TEST(r110_the_end_of_a_block_without_a_hint_is_not_the_next_one)
+{
+    ends(false, "live", false);
+}
+
+TEST(r110_in_shadow_what_may_be_an_end_is_counted_and_an_address_alone_is_late)
+{
+    CUdeviceptr first, second;
+
+    begin("release", "endshadow", "shadow");
+    first = kit_alloc(2 * KIT_BYTES);
+    CU_OK(cu->cuMemFree_v2(first));
+    first = kit_alloc(KIT_BYTES);
+    KEDGE_PUSH("PHASE_1");
+    second = kit_alloc(KIT_BYTES);
+    KEDGE_POP();
+    REQUIRE_EQ(second, first + KIT_BYTES);
+    CU_OK(client_sum(sum, first, second, 0, stream)); /* [begin, end) of the first */
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, 0), 0);
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, second), 1);
+    CU_OK(client_sum(sum, out, second, 0, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, second), 1);
+    CU_OK(client_sum(sum, first, second + 512, 0, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, second), 2);
+    CU_OK(cu->cuMemFree_v2(first)); /* what is gone has no end */
+    CU_OK(client_sum(sum, first, second, 0, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, second), 3);
+    kit_clean_up();
+}

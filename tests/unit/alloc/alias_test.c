@@ -521,3 +521,20 @@ TEST(no_two_blocks_ever_have_the_same_bytes)
         bench_end(b);
     }
 }
+
+TEST(r110_one_past_a_small_block_is_nobodys)
+{
+    struct bench *b = sharing_bench(HINT_LIVE);
+    devptr_t p[16];
+
+    for (int i = 0; i < 16; i++) /* at all places of handles, the last ones as well */
+        p[i] = hinted(b, (uint64_t)(i % 3 + 1) * 256 * KiB);
+    for (int i = 0; i < 16; i++) {
+        CHECK(is_nobodys(b, p[i] - 1));
+        CHECK(is_nobodys(b, p[i] + (uint64_t)(i % 3 + 1) * 256 * KiB));
+    }
+    for (int i = 0; i < 16; i++)
+        CHECK_EQ(bench_free(b, p[i * 3 % 16]), 0);
+    give_back(b);
+    bench_end(b);
+}

@@ -1000,6 +1000,16 @@ bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size)
     return ok;
 }
 
+bool fake_is_reserved(struct fake_driver *fake, devptr_t ptr)
+{
+    bool is_in;
+
+    pthread_mutex_lock(&fake->mutex);
+    is_in = is_reserved(fake, ptr, 1);
+    pthread_mutex_unlock(&fake->mutex);
+    return is_in;
+}
+
 void fake_reader_enter(struct fake_driver *fake, unsigned reader)
 {
     pthread_mutex_lock(&fake->mutex);

@@ -180,6 +180,9 @@ uint64_t fake_storage(struct fake_driver *fake, devptr_t ptr);
 /* Can the device use this range now? */
 bool fake_is_accessible(struct fake_driver *fake, devptr_t base, uint64_t size);
 
+/* In a range of addresses that was reserved, mapped or not. */
+bool fake_is_reserved(struct fake_driver *fake, devptr_t ptr);
+
 void fake_reader_enter(struct fake_driver *fake, unsigned reader);
 void fake_reader_leave(struct fake_driver *fake, unsigned reader);
 

@@ -77,6 +77,14 @@ static inline enum holder_state state_of(struct bench *b, devptr_t ptr)
     return info.state;
 }
 
+/* True if no block of the program's has the address. */
+static inline bool is_nobodys(struct bench *b, devptr_t ptr)
+{
+    struct block_info info;
+
+    return pool_find(b->pool, ptr, &info) != 0 || info.size == 0;
+}
+
 /* What was told since the last call: how often this kind, and the last of it in b->last. */
 static inline unsigned count_told(struct bench *b, enum outcome_kind kind)
 {

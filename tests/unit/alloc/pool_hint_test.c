@@ -832,3 +832,56 @@ TEST(r86_trap_is_not_touched_by_the_refusal_of_live)
     CHECK_EQ(bench_free(b, a), 0);
     bench_end(b);
 }
+
+static void check_nobodys(struct bench *b, devptr_t ptr)
+{
+    struct pool_pinned pinned;
+    struct pool_hit hit;
+
+    CHECK(is_nobodys(b, ptr));
+    CHECK(!pool_touch(b->pool, ptr, 1, &hit));
+    CHECK_EQ(pool_pin(b->pool, ptr, 1, POOL_PIN_GRAPH, &pinned, &hit), -ENOENT);
+}
+
+TEST(r110_one_past_a_hinted_block_is_nobodys)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    devptr_t p[6];
+
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 6; i++)
+            p[i] = hinted(b, (uint64_t)(round + i % 2 + 1) * 2 * MiB);
+        CHECK_EQ(pass_edge(b), 6);
+        for (int i = 0; i < 6; i++) {
+            check_nobodys(b, p[i] - 1);
+            check_nobodys(b, p[i] + (uint64_t)(round + i % 2 + 1) * 2 * MiB);
+        }
+        BENCH_CHECK(b);
+        for (int i = 0; i < 6; i++) /* with holes first */
+            CHECK_EQ(bench_free(b, p[(i * 2 + i / 3) % 6]), 0);
+        fake_drain(b->fake);
+        (void)bench_alloc(b, 512);
+    }
+    bench_end(b);
+}
+
+TEST(r110_what_stands_before_and_behind_the_range_of_hints_is_no_hinted_block)
+{
+    struct bench *b = hinted_bench(16 * MiB, HINT_LIVE);
+    devptr_t lowest = UINT64_MAX;
+    devptr_t highest = 0;
+    devptr_t p;
+
+    for (int i = 0; i < 64; i++) {
+        p = hinted(b, 2 * MiB);
+        if (!p || !(b->last.how & OUTCOME_HINTED))
+            break;
+        lowest = p < lowest ? p : lowest;
+        highest = p > highest ? p : highest;
+        (void)pass_edge(b);
+    }
+    CHECK_GT(highest, lowest);
+    CHECK(fake_is_reserved(b->fake, lowest - 1));
+    CHECK(fake_is_reserved(b->fake, highest + 2 * MiB));
+    bench_end(b);
+}

@@ -265,3 +265,18 @@ TEST(without_the_fence_an_old_address_goes_under_the_device)
 {
     check_aliases(POOL_MUTATE_UNMAP);
 }
+
+TEST(without_gaps_the_end_of_a_block_is_another_one)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        struct bench *b;
+        devptr_t first;
+
+        pool_mutations = whole ? 0 : POOL_MUTATE_GAP;
+        b = hinted_bench(1 * GiB, HINT_LIVE);
+        first = hinted(b, 4 * MiB);
+        (void)hinted(b, 4 * MiB);
+        CHECK_EQ(is_nobodys(b, first + 4 * MiB), whole);
+        bench_end(b);
+    }
+}

@@ -792,3 +792,35 @@ TEST(a_cap_less_what_others_hold_follows_the_step_before)
     CHECK(s->b->fake->held_high <= 8 * BLOCK);
     swapped_end(s);
 }
+
+/* One past each of these blocks names none, so that a call with it brings nothing in. */
+static void check_ends(struct rule rule)
+{
+    struct swapped *s = swapped_new(4 * GiB, &rule);
+    struct pool_call call = {.count = 0};
+
+    for (int i = 0; i < 4; i++)
+        REQUIRE(swapped_make(s, i, 16 * MiB, 0));
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(pool_call_name(s->b->pool, s->block[i] + 16 * MiB, 1, false, &call), 0);
+        CHECK_EQ(pool_call_name(s->b->pool, s->block[i] - 1, 1, false, &call), 0);
+    }
+    CHECK_EQ(call.count, 0);
+    CHECK_EQ(pool_call_name(s->b->pool, s->block[3], 1, false, &call), 0);
+    CHECK_EQ(call.count, 1);
+    pool_call_end(s->b->pool, &call);
+    swapped_end(s);
+}
+
+TEST(r110_the_end_of_a_block_names_no_other_that_may_go_out)
+{
+    check_ends(swapped_rule(32 * MiB));
+}
+
+TEST(r110_the_end_of_a_managed_block_names_no_other)
+{
+    struct rule rule = swapped_rule(32 * MiB);
+
+    rule.evict.backing = RULE_BACKING_MANAGED;
+    check_ends(rule);
+}
