@@ -80,6 +80,7 @@ struct elem {
     uint64_t size;
     uint32_t nth;
     uint32_t late; /* the block; TRACE_NONE: it must not */
+    bool is_anyones; /* several threads ask for such blocks: which comes first is a matter of scheduling */
 };
 
 enum {
@@ -108,6 +109,8 @@ struct search {
     size_t site_count, site_room;
     struct lists origins;  /* per site */
     uint32_t *origin_seen; /* the last site that has it, counted from 1 */
+    /* (site, size) of blocks that several threads asked for in one instance of an anchor, in either run */
+    struct keytable anyones;
     bool *is_covered; /* per block of the bad run: a candidate with folded anchors has it and all else of its site there */
     uint64_t looks;
     /* of the site that is at work: its blocks by path, and what a shape finds among them */
@@ -318,6 +321,28 @@ static void number_origins(struct search *s, int which)
     }
 }
 
+/* nth counts the blocks of one site and size in an instance of an anchor, whoever asks. */
+static void find_anyones(struct search *s, const struct side *side)
+{
+    struct keytable threads = {0}; /* the first one that asked */
+
+    for (size_t i = 0; i < side->trace->block_count; i++) {
+        const struct trace_block *block = &side->trace->blocks[i];
+        struct key key = {block->site, block->size, block->anchor};
+        if (side->origin[i] == TRACE_NONE)
+            continue;
+        if (*keytable_at(&threads, key, block->thread) != block->thread)
+            (void)keytable_at(&s->anyones, (struct key){block->site, block->size, 0}, 1);
+    }
+    keytable_done(&threads);
+}
+
+static bool is_anyones(const struct search *s, const struct trace_block *block)
+{
+    return keytable_count(&s->anyones) > 0
+            && keytable_find(&s->anyones, (struct key){block->site, block->size, 0});
+}
+
 /* Python without a line first, then with one, of the program before others', then native stacks. */
 static uint32_t rank_site(const struct sitekey *key)
 {
@@ -461,9 +486,17 @@ enum {
     RANK_SITE = 8, /* times that of the site */
 };
 
+static bool has_turns(const struct elem *elems, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (elems[i].is_anyones)
+            return false;
+    return true;
+}
+
 /*
  * A candidate for each run of neighbouring sizes (or turns) without a block that it must not have; elems are sorted by them.
- * UINT32_MAX stands for "not counted" in the run: only all turns together have it.
+ * UINT32_MAX stands for "not counted" in the run: only all turns together have it. None by turns where threads take turns.
  */
 static void add_runs(struct search *s, const struct candidate *base, uint32_t rank,
         const struct elem *elems, size_t count, bool sizes)
@@ -471,6 +504,8 @@ static void add_runs(struct search *s, const struct candidate *base, uint32_t ra
     size_t first = 0; /* of the run */
     size_t i = 0;
 
+    if (!sizes && !has_turns(elems, count))
+        return;
     while (i < count) {
         size_t end = i;
         bool right = sizes || elems[i].nth < UINT32_MAX;
@@ -554,8 +589,8 @@ static size_t collect(struct search *s, const struct shape *shape, int which, si
                                   : exit != TRACE_NEVER && block->died > exit;
         if (!wrong && !is_late(s, which, id))
             continue;
-        VEC_PUSH(s->elems, s->elem_count, s->elem_room) =
-                (struct elem){block->size, block->nth, wrong ? TRACE_NONE : id};
+        VEC_PUSH(s->elems, s->elem_count, s->elem_room) = (struct elem){
+                block->size, block->nth, wrong ? TRACE_NONE : id, is_anyones(s, block)};
         *io_wrong += wrong;
         wanted += !wrong;
     }
@@ -756,6 +791,7 @@ static void search_done(struct search *s)
         free(s->globs[i].exits[BAD]);
         free(s->globs[i].exits[GOOD]);
     }
+    keytable_done(&s->anyones);
     keytable_done(&s->path_numbers);
     keytable_done(&s->origin_numbers);
     keytable_done(&s->glob_numbers);
@@ -784,8 +820,10 @@ struct candidates candidates_find(const struct candidates_job *job)
         number_paths(&s, &s.side[which]);
         number_origins(&s, which);
     }
-    for (int which = 0; which < s.sides; which++)
+    for (int which = 0; which < s.sides; which++) {
         list_by_path(&s, &s.side[which]);
+        find_anyones(&s, &s.side[which]);
+    }
     s.pair_of = vec_new(job->bad->block_count, sizeof(*s.pair_of));
     for (uint32_t i = 0; i < job->bad->block_count; i++)
         if (is_late(&s, BAD, i))

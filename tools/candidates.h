@@ -5,7 +5,8 @@
  *     call site of a late free    its anchor, and the one whose exit it is late by      size and turn
  *     p:FILE:FUNCTION             SOT_CALL_*  digits folded                             all
  *     p:FILE:FUNCTION:LINE        SOT_CALL_17 as they are, where folding                ranges of sizes
- *     c:NATIVE STACK                          catches something else                    ranges of nth, of all sizes or of one
+ *     c:NATIVE STACK                          catches something else                    ranges of nth, of all sizes or of one; not where
+ *                                                                                       several threads ask in one instance of an anchor
  *
  * A candidate is exact if in the bad run all that it picks is a late free of that very exit, or has no such exit before the run
  * ends, and if in the good run nothing that it picks lives past such an exit. A range is as wide as it can be exact.

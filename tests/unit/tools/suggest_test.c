@@ -320,6 +320,77 @@ TEST(late_turns_of_all_sizes_need_one_hint_each)
     pair_end(p);
 }
 
+/* Two threads ask in the same place, and only what the first one got is late. Which comes first is a matter of scheduling. */
+static struct pair *threads_take_turns(uint64_t first_size, bool in_one_instance, bool only_good)
+{
+    struct pair *p = pair_begin();
+
+    for (int i = 0; i < 5; i++) {
+        enter(p, "A");
+        (void)late(p, 1, first_size);
+        p->good.thread = in_one_instance ? 1 : 0;
+        p->bad.thread = in_one_instance && !only_good ? 1 : 0;
+        p->good.depth[1] = p->bad.depth[1] = 1;
+        p->good.open[1][0] = p->good.open[0][0];
+        p->bad.open[1][0] = p->bad.open[0][0];
+        kept(p, 1, 4 * MB);
+        p->good.thread = p->bad.thread = 0;
+        leave(p);
+    }
+    return p;
+}
+
+TEST(r109_where_several_threads_ask_no_hint_counts)
+{
+    for (int only_good = 0; only_good < 2; only_good++) {
+        struct pair *p = threads_take_turns(4 * MB, true, only_good);
+        struct mine m = mined(p);
+
+        CHECK_EQ(m.hint_count, 0);
+        CHECK_EQ(m.mixed.count, 5);
+        mine_done(&m);
+        pair_end(p);
+    }
+}
+
+TEST(r109_where_one_thread_asks_or_sizes_differ_a_hint_may_count_or_tell_sizes)
+{
+    struct pair *p = threads_take_turns(4 * MB, false, false);
+    struct mine m = mined(p);
+
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
+    mine_done(&m);
+    pair_end(p);
+    p = threads_take_turns(8 * MB, true, false);
+    m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, UINT32_MAX);
+    CHECK_EQ(m.hints[0].rule.pick.size_lo, 8 * MB);
+    mine_done(&m);
+    pair_end(p);
+}
+
+/* What another size says of turns does not hold where threads take them. */
+TEST(r109_turns_of_all_sizes_are_none_where_threads_take_those_of_one)
+{
+    struct pair *p = threads_take_turns(4 * MB, true, false);
+
+    for (int i = 0; i < 5; i++) {
+        enter(p, "A");
+        (void)late(p, 1, 6 * MB);
+        kept(p, 1, 6 * MB);
+        leave(p);
+    }
+    struct mine m = mined(p);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_EQ(m.hints[0].rule.pick.size_lo, 6 * MB);
+    CHECK_EQ(m.hints[0].rule.pick.size_hi, 6 * MB);
+    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
+    mine_done(&m);
+    pair_end(p);
+}
+
 /* The good run allocates more at that site and keeps it: a hint that would release it there is wrong, though no block of the bad run says so. */
 TEST(what_the_good_run_keeps_past_the_exit_is_not_matched)
 {
