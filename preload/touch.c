@@ -110,10 +110,10 @@ static bool may_carry(const struct pool_hit *hit, enum touch how)
     return how == TOUCH_PARAM && rule->action == ACTION_KEEP_META && !rule->inside_only;
 }
 
-/* What is kept of an address, as the library's TLS is counted: 512 bytes of 2 TiB. 0: of none. */
+/* What is kept of an address, as the library's TLS is counted: which KiB of 2 TiB. Never 0, which is that of none. */
 static uint32_t word_of(devptr_t ptr)
 {
-    return (uint32_t)(ptr / 512);
+    return (uint32_t)(ptr / 512) | 1;
 }
 
 /*

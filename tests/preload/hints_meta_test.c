@@ -322,3 +322,23 @@ TEST(r110_in_shadow_what_may_be_an_end_is_counted_and_an_address_alone_is_late)
     CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, second), 3);
     kit_clean_up();
 }
+
+/* Wherever the blocks lie: at the beginning of what the device has, too. */
+TEST(r110_in_shadow_what_may_be_an_end_is_counted_at_the_first_address)
+{
+    CUdeviceptr first, second;
+
+    kit_hint("endfirst", "shadow");
+    client_init();
+    CU_OK(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    sum = client_sum_kernel();
+    CU_OK(cu->cuMemAllocAsync(&first, KIT_BYTES, stream));
+    KEDGE_PUSH("PHASE_1");
+    CU_OK(cu->cuMemAllocAsync(&second, KIT_BYTES, stream));
+    KEDGE_POP();
+    REQUIRE_EQ(second, first + KIT_BYTES);
+    CU_OK(client_sum(sum, first, second, 0, stream));
+    CHECK_EQ(kit_told(FORMAT_HINT_CARRIED, second), 1);
+    CHECK_EQ(kit_told(FORMAT_HINT_LATE_TOUCH, 0), 0);
+    kit_clean_up();
+}
