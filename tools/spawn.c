@@ -438,10 +438,12 @@ int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, 
         return complain(who, launch->argv[0], errno);
     if (child == 0) {
         tree_child(own);
-        echo_child(echo);
+        if (echo)
+            echo_child(echo);
         _exit(spawn_become(who, launch));
     }
-    echo_parent(echo);
+    if (echo)
+        echo_parent(echo);
     *ret_status = tree_wait(child);
     return tree_signal() ? 128 + tree_signal() : 0;
 }

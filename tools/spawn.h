@@ -55,7 +55,7 @@ int spawn_become(const char *who, const struct launch *launch);
 /*
  * Starts the program and waits for it. Signals that would end kedge end the program and all that it
  * started (tree.h), and the exit code is then 128 and the signal's number. What it prints goes through `echo`, which the
- * caller ends. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr. A program that cannot be
+ * caller ends; NULL: to where kedge's own output goes. 0 with *ret_status as waitpid gives it, or an exit code after one line on stderr. A program that cannot be
  * started ends with 127 or 126, after one line.
  */
 int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, int *ret_status);

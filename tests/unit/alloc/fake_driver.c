@@ -191,22 +191,24 @@ static int managed_alloc(void *self, enum heap_kind heap, uint64_t owner, int de
     return leave(fake, 0);
 }
 
-/* The pages of a piece of managed memory are on the device, or are not; others go for them where it is full. */
-static void put_pages(struct fake_driver *fake, struct fake_piece *piece, bool in)
+/* `size` bytes of pages of a piece of managed memory are on the device, or none are; others go for them where it is full. */
+static void put_pages(struct fake_driver *fake, struct fake_piece *piece, bool in, uint64_t size)
 {
     for (int i = 0; in && !piece->flag && i < fake->piece_top; i++)
-        if (fake->held + pages(piece->size) > fake->memory && fake->pieces[i].kind == FAKE_MANAGED)
-            put_pages(fake, &fake->pieces[i], false);
-    if (in && !piece->flag && fake->held + pages(piece->size) > fake->memory)
+        if (fake->held + pages(size) > fake->memory && fake->pieces[i].kind == FAKE_MANAGED)
+            put_pages(fake, &fake->pieces[i], false, 0);
+    if (in && !piece->flag && fake->held + pages(size) > fake->memory)
         return;
-    if (piece->flag != in)
-        hold(fake, in ? (int64_t)pages(piece->size) : -(int64_t)pages(piece->size));
+    if (piece->flag != in) {
+        hold(fake, in ? (int64_t)pages(size) : -(int64_t)piece->there);
+        piece->there = in ? pages(size) : 0;
+    }
     piece->flag = in;
 }
 
 static int free_managed(struct fake_driver *fake, struct fake_piece *piece)
 {
-    put_pages(fake, piece, false);
+    put_pages(fake, piece, false, 0);
     drop_piece(fake, piece);
     fake->managed--;
     return leave(fake, 0);
@@ -567,7 +569,7 @@ static void work_on_content(
         break;
     case FAKE_PAGES_OUT:
     case FAKE_PAGES_IN:
-        put_pages(fake, piece, item->work == FAKE_PAGES_IN);
+        put_pages(fake, piece, item->work == FAKE_PAGES_IN, item->size);
         break;
     }
 }
@@ -586,7 +588,7 @@ static void work_on(
     }
     if (piece->kind == FAKE_MANAGED && item->work < FAKE_OUT && !item->looks) {
         fake->page_faults += !piece->flag;
-        put_pages(fake, piece, true);
+        put_pages(fake, piece, true, piece->base + piece->size - item->base);
     }
     if (item->work != FAKE_USE)
         work_on_content(fake, piece, item);
@@ -1031,7 +1033,7 @@ void fake_context_gone(struct fake_driver *fake, uint64_t context)
         struct fake_piece *piece = &fake->pieces[i];
 
         if (piece->kind == FAKE_MANAGED && piece->owner == context) {
-            put_pages(fake, piece, false);
+            put_pages(fake, piece, false, 0);
             drop_piece(fake, piece);
             fake->managed--;
         } else if (piece->kind == FAKE_PLAIN && piece->owner == context) {

@@ -49,7 +49,8 @@ struct fake_piece {
     devptr_t base;
     uint64_t size;
     uint64_t owner;   /* PLAIN, MANAGED: context; MAPPING: handle */
-    bool flag;        /* MAPPING: accessible; MANAGED: its pages are on the device */
+    bool flag;        /* MAPPING: accessible; MANAGED: pages of it are on the device, */
+    uint64_t there;   /* so many bytes of them */
     uint32_t maps;    /* HANDLE: so many mappings */
     uint64_t content; /* HANDLE, MANAGED */
     /* MAPPING: where poison has come to, and how many bytes of it are as it left them */

@@ -590,6 +590,7 @@ static void describe(const char *form)
     for (size_t i = 0; i < sizeof(unhooked) / sizeof(*unhooked); i++)
         (void)capture_coverage(unhooked[i], "unhooked", 1);
     (void)capture_setting("stacks_cut", "123456789");
+    (void)capture_setting("ran.program", "capture_maker");
     if (strcmp(form, "sync-mapped") == 0)
         (void)capture_setting("KEDGE_POOL", "reserve=1G,sync=mapped");
     if (strcmp(form, "sync-shown") == 0)

@@ -20,10 +20,10 @@ TEST(exit_codes_and_signals_are_told)
     char *killed[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, (char[]){"kill -9 $$"}, NULL};
     struct launch l = launch_of(seven);
     int status = 0;
-    REQUIRE_EQ(spawn_wait("test", &l, false, &status), 0);
+    REQUIRE_EQ(spawn_wait("test", &l, NULL, &status), 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     l = launch_of(killed);
-    REQUIRE_EQ(spawn_wait("test", &l, false, &status), 0);
+    REQUIRE_EQ(spawn_wait("test", &l, NULL, &status), 0);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == 9);
 }
 
@@ -32,7 +32,7 @@ TEST(a_program_that_is_not_there_ends_as_shells_have_it)
     char *none[] = {(char[]){"/nowhere/program"}, NULL};
     struct launch l = launch_of(none);
     int status = 0;
-    CHECK_EQ(spawn_wait("test", &l, false, &status), 0);
+    CHECK_EQ(spawn_wait("test", &l, NULL, &status), 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
