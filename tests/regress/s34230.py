@@ -131,7 +131,7 @@ def with_hints_the_peak_is_the_same_for_all_micro_batches():
 def with_hints_what_is_held_is_the_same_where_frees_wait():
     """cudaFree waits for the device, so nothing is on its way out of it: peak reserved is one for all micro-batches, too."""
     write_hints()
-    verify(*program(10))
+    verify(*program(10, "--entrance", "sync"))
     held = {}
     for m in (16, 64, 100):
         done, rows = captured(f"sync-{m}", *program(m, "--entrance", "sync"), mode="live")
@@ -145,9 +145,9 @@ def ranks_of_mpirun_have_the_table_of_forked_ones():
         skip("no mpirun; tools/setup installs Open MPI's")
     launched = ("mpirun", "--oversubscribe", "-np", STAGES, PIPELINE, "--micro-batches", 16)
     write_hints()
-    verify(*launched)
     tables = {}
     for name, command in (("mpirun", launched), ("forked", program(16))):
+        verify(*command)
         done, rows = captured(name, *command, mode="live")
         tables[name] = checksum(done.stdout), [(r["rank"], r["peak_live_bytes"], r["peak_with_hints_bytes"], r["hints"]) for r in rows]
         same(f"{name}: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["live_most_with_hints"] for s in (1, 7)], [8, 2])
