@@ -311,10 +311,10 @@ YAML
     printf '#!/no/such/interpreter\n' >script && printf '#!/bin/sh\n[ -e once ] && exit 126\ntouch once\nexec "$@"\n' >second
     chmod +x script second
     expect 2 "$kedge" verify --sim --hints h.yaml -- ./script
-    has err "kedge verify: shadow: the program ended with exit code 127 and left no capture: it could not be started"
+    has err "kedge verify: plain: the program ended with exit code 127 and left no capture: it could not be started"
     expect 2 "$kedge" verify --sim --hints h.yaml -- sh -c 'exec ./plain'
     expect 2 "$kedge" verify --sim --hints h.yaml --json -- ./second "$sot" --form pir --graph small
-    has err "kedge verify: poison: the program ended with exit code 126"
+    has err "kedge verify: shadow: the program ended with exit code 126"
     [ ! -e h.yaml.receipt ] || fail "a receipt was written for a program that did not start"
     # Whatever ends kedge ends the program and what the program started, and the folder goes.
     cat >stubborn <<'END'
