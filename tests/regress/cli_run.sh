@@ -353,7 +353,7 @@ END
     chmod +x spoil
     expect 2 "$kedge" verify --sim --hints h.yaml -- ./spoil "$sot" --form pir --graph small
     has err "kedge verify: "
-    has err "shadow.kcap is damaged: nothing can be decided by it"
+    has err "plain.kcap is damaged: nothing can be decided by it"
     [ ! -e h.yaml.receipt ] || fail "a receipt was written for a damaged capture"
     # Hints for another program are not in force.
     sed 's/argv: .*/argv: "*other*"/' h.yaml >other.yaml
