@@ -293,23 +293,21 @@ static void sameout_pair_alike(struct sameout *same)
     struct sameout_line **b = sameout_sorted(&same->second, sameout_by_shape);
     size_t k = 0;
 
+    for (size_t i = 0; i < same->second.count; i++)
+        b[i]->is_optional = !b[i]->is_equal;
     for (size_t i = 0; i < same->first.count; i++) {
         if (a[i]->is_equal)
             continue;
         while (k < same->second.count && (b[k]->is_equal || strcmp(b[k]->shape, a[i]->shape) < 0))
             k++;
-        if (k < same->second.count && strcmp(b[k]->shape, a[i]->shape) == 0)
-            a[i]->mate = 1 + (size_t)(b[k++] - same->second.at);
-        else
-            a[i]->is_optional = true;
+        a[i]->is_optional = k == same->second.count || strcmp(b[k]->shape, a[i]->shape) != 0;
+        if (a[i]->is_optional)
+            continue;
+        a[i]->mate = 1 + (size_t)(b[k] - same->second.at);
+        b[k++]->is_optional = false;
     }
     free((void *)a);
     free((void *)b);
-    for (size_t i = 0; i < same->second.count; i++)
-        same->second.at[i].is_optional = !same->second.at[i].is_equal;
-    for (size_t i = 0; i < same->first.count; i++)
-        if (same->first.at[i].mate > 0)
-            same->second.at[same->first.at[i].mate - 1].is_optional = false;
 }
 
 void sameout_mask(struct sameout *same, const char *text, size_t length)
