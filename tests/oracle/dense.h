@@ -212,6 +212,7 @@ struct dense_world {
     int away; /* the hand that stands in a call, or -1 */
     bool back;
     int away_left;
+    bool waits_for_end; /* the act that is made is a request that may (memory_waits_for_end) */
     bool over;
     struct seed_figures *figures;
 };
@@ -308,6 +309,9 @@ uint64_t memory_held(int device);
 bool memory_is_calm(void);
 /* Whether a request must be served. */
 bool memory_fits(int device, uint64_t bytes);
+/* A request that does not fit beside what was freed lately. A context of the device is being ended, and nobody can tell before
+ * it has ended whether its work is done, so a library may wait for that before it refuses the request. */
+bool memory_waits_for_end(int device, uint64_t bytes);
 void memory_refused(int device, uint64_t bytes, const char *call);
 /* Everything freed; the devices must have their memory again. */
 void memory_end(struct hand *me);

@@ -145,12 +145,13 @@ void dense_act(struct hand *me)
         COUNT(dense_parks);
     }
     cu.step();
+    dense.waits_for_end = false;
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
     if (me->number == DENSE_HANDS - 1 && !scene_is_about_streams())
         done = act_bare(me);
     for (int i = 0; i < TRIES && !done && me->number < DENSE_HANDS - 1; i++)
         done = acts[pick_act()].act(me);
-    if (judged && (dense.stall.n || dense.away >= 0))
+    if (judged && (dense.stall.n || (dense.away >= 0 && !dense.waits_for_end)))
         judge_time(&begin);
     time_passes();
 }

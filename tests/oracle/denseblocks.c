@@ -97,6 +97,15 @@ bool memory_fits(int device, uint64_t bytes)
     return memory_taken(device) + memory_kept(bytes) + memory_slack() <= dense.memory;
 }
 
+bool memory_waits_for_end(int device, uint64_t bytes)
+{
+    bool ends = false;
+
+    for (int i = 0; i < DENSE_HOMES; i++)
+        ends |= dense.homes[i].leaving && dense.homes[i].device == device;
+    return ends && !memory_fits(device, bytes);
+}
+
 void memory_refused(int device, uint64_t bytes, const char *call)
 {
     dense_say("%s of %llu bytes refused, %llu taken", call, (unsigned long long)bytes,
@@ -210,6 +219,7 @@ bool act_alloc_stream(struct hand *me)
     if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
         return false;
     refused = refuse_events();
+    dense.waits_for_end = memory_waits_for_end(block->device, block->bytes);
     result = alloc_on(flow, block);
     if (refused)
         (void)cu.fail_clear();
@@ -241,6 +251,7 @@ struct dense_block *block_sync(int home, uint64_t bytes)
     *block = (struct dense_block){
             .bytes = bytes, .home = home, .device = dense.homes[home].device, .pool = -1};
     dense_home_enter(home);
+    dense.waits_for_end = memory_waits_for_end(block->device, bytes);
     result = cu.cuMemAlloc_v2(&block->ptr, block->bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         memory_refused(block->device, block->bytes, "cuMemAlloc");
