@@ -320,11 +320,18 @@ static bool is_ours(const struct dispatch_request *request)
     return gate_captures() == 0; /* the program must get the driver's own word (R11) */
 }
 
-/* Natively the request is an operation on its stream. Where that cannot be, the driver has the request. */
-static bool operates(const struct dispatch_request *request)
+/* Natively a request is an operation on its stream, unless it is refused: so this comes after the pool has served it. Where there can be
+ * no operation the block goes back, without an event on the stream, and the driver has the request. */
+static bool operates(const struct dispatch_request *request, devptr_t ptr)
 {
-    return request->api != API_STREAM || !stream_owes(&request->stream)
-            || backend_operate(&request->stream) == 0;
+    struct pool_free_request back = {.api = API_SYNC, .may_fence = dispatch_may_fence()};
+    struct outcome outcome;
+
+    if (request->api != API_STREAM || !stream_owes(&request->stream)
+            || backend_operate(&request->stream) == 0)
+        return true;
+    (void)pool_free(pool, ptr, &back, &outcome);
+    return false;
 }
 
 static void make_plan(struct dispatch_request *request)
@@ -487,7 +494,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
         dispatch_tell_python();
     make_plan(request);
-    if (!is_ours(request) || !operates(request) || is_bypassed(request))
+    if (!is_ours(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && dispatch_may_fence() && async_trim(device) > 0)
@@ -509,6 +516,8 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
             oom_record(request, r, false);
         return r;
     }
+    if (!operates(request, outcome.ptr))
+        return -ENOTSUP;
     record_alloc(request, &outcome);
     if (pool_has_news(pool))
         tell_news();

@@ -216,8 +216,9 @@ bool act_alloc_stream(struct hand *me)
             .home = flow->home,
             .device = dense.homes[flow->home].device,
             .pool = -1};
-    if (dense.small && !memory_fits(block->device, block->bytes) && dense_chance(70))
-        return false;
+    if (dense.small && !memory_fits(block->device, block->bytes)
+            && ((dense.stall.n && graph_films()) || dense_chance(70)))
+        return false; /* beside a capture the driver may order it behind what the stream that waits has freed */
     refused = refuse_events();
     dense.waits_for_end = memory_waits_for_end(block->device, block->bytes);
     result = alloc_on(flow, block);

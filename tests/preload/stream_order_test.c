@@ -406,26 +406,56 @@ TEST(r69_a_free_beside_a_capture_is_an_operation)
 
 #define PATIENCE 20 /* seconds, for what comes back at once */
 
-/* `stream` waits for the host, and the memory goes to a stream that has no order with it. */
-static void take_beside_a_wait(CUstream stream)
+static void wait_for_host(CUstream stream)
 {
     __typeof__(&cuStreamWaitValue32_v2) wait =
             (__typeof__(wait))client_sim("cuStreamWaitValue32_v2");
-    CUstream other = NULL;
-    CUdeviceptr ptr;
 
     REQUIRE(wait != NULL);
     (void)alarm(PATIENCE);
-    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     *(volatile unsigned *)host = 0;
     REQUIRE_EQ(
             wait(stream, (CUdeviceptr)(uintptr_t)host, 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
-    ptr = alloc_on(other);
-    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 0x22, SIZE, other), CUDA_SUCCESS);
-    REQUIRE_EQ(cu->cuStreamSynchronize(other), CUDA_SUCCESS);
+}
+
+static void go_on(void)
+{
     *(volatile unsigned *)host = 1;
     REQUIRE_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
     (void)alarm(0);
+}
+
+/* `stream` waits for the host, and the memory goes to a stream that has no order with it. */
+static void take_beside_a_wait(CUstream stream)
+{
+    CUstream other = NULL;
+    CUdeviceptr ptr;
+
+    REQUIRE_EQ(cu->cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    wait_for_host(stream);
+    ptr = alloc_on(other);
+    REQUIRE_EQ(cu->cuMemsetD8Async(ptr, 0x22, SIZE, other), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(other), CUDA_SUCCESS);
+    go_on();
+}
+
+/* A blocking stream waits, and the default one comes behind it. What the other blocking stream is given from then on waits as well. */
+TEST(r69_a_request_that_is_refused_is_no_operation)
+{
+    size_t unused = 0, total = 0;
+    CUdeviceptr ptr = 0;
+
+    prepare();
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&unused, &total), CUDA_SUCCESS);
+    wait_for_host(blocking[0]);
+    REQUIRE_EQ(cu->cuMemsetD8Async(filled, 0x22, SIZE, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, total + SIZE, blocking[1]), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuStreamSynchronize(blocking[1]), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    ptr = alloc_on(blocking[1]);
+    CHECK_EQ(cu->cuStreamQuery(blocking[1]), CUDA_ERROR_NOT_READY);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, blocking[1]), CUDA_SUCCESS);
+    go_on();
 }
 
 /* X is written and freed on the one; then the other one waits. */
