@@ -6,8 +6,8 @@
  * takes, itself included, in one group (nccl_group.h); values are folded in the order of the ranks, so all ranks get the same.
  *
  * Moved are the words that the kernels of the trainers touch (kernels.def): a tensor of up to 8 KiB whole, of a larger one
- * the sampled pages. A communicator of one rank copies all. A communicator always blocks: whoever asks for one that does not finds
- * it ready. Refused, by name on stderr: the other calls (nccl_refused.def), sums of types other than kedge_fold's, messages to
+ * the sampled pages. A communicator of one rank copies all. One that does not block is ready at once, and puts its messages on streams
+ * when it was asked for its state twice. Refused, by name on stderr: the other calls (nccl_refused.def), sums of types other than kedge_fold's, messages to
  * oneself outside of a group, and those above 1 GiB.
  */
 #include "tests/sim/nccl_group.h"
@@ -99,8 +99,11 @@ EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *ret_comm, int ranks, ncclUnique
 EXPORT ncclResult_t ncclCommInitRankConfig(
         ncclComm_t *ret_comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    (void)config;
-    return ncclCommInitRank(ret_comm, ranks, id, rank);
+    ncclResult_t result = ncclCommInitRank(ret_comm, ranks, id, rank);
+
+    if (result == ncclSuccess)
+        (*ret_comm)->is_late = config && config->blocking == 0;
+    return result;
 }
 
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *ret_comms, int devices, const int *list)
@@ -119,6 +122,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
+    (void)nccl_group_state(comm, true);
     if (nccl_device_enter_idle(comm->context) == 0) {
         nccl_device_unload(&comm->kernels);
         nccl_device_unregister(comm->shared);
@@ -131,7 +135,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    return comm ? ncclSuccess : ncclInvalidArgument;
+    return comm ? nccl_group_state(comm, true) : ncclInvalidArgument;
 }
 
 /* This rank waits for nobody any more. */
@@ -146,7 +150,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_err
 {
     if (!comm)
         return ncclInvalidArgument;
-    *ret_error = ncclSuccess;
+    *ret_error = nccl_group_state(comm, false);
     return ncclSuccess;
 }
 
@@ -296,7 +300,7 @@ static ncclResult_t collect(const struct collective *c)
         (void)fprintf(stderr, "simulated NCCL: no sums of type %d\n", (int)c->type);
         return ncclInvalidUsage;
     }
-    if (c->comm->ranks == 1)
+    if (c->comm->ranks == 1 && !c->comm->is_late)
         return c->send == c->receive || c->bytes == 0
                         || nccl_device_copy(c->stream, c->receive, c->send, c->bytes) == 0
                 ? ncclSuccess

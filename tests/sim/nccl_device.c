@@ -65,9 +65,14 @@ int nccl_device_number(int *ret_device)
     return CALL(cuCtxGetDevice, ret_device);
 }
 
+int nccl_device_enter(CUcontext context)
+{
+    return CALL(cuCtxPushCurrent_v2, context);
+}
+
 int nccl_device_enter_idle(CUcontext context)
 {
-    int r = CALL(cuCtxPushCurrent_v2, context);
+    int r = nccl_device_enter(context);
 
     if (r == 0)
         (void)CALL(cuCtxSynchronize, ); /* work that failed is over, too */

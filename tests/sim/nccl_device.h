@@ -39,7 +39,8 @@ int nccl_device_write(CUstream stream, uint64_t *at, uint64_t number);
 int nccl_device_context(CUcontext *ret_context);
 int nccl_device_number(int *ret_device);
 
-/* Makes it current until nccl_device_leave, whoever the thread is, with all its work over. */
+/* Makes it current until nccl_device_leave, whoever the thread is; and with all its work over. */
+int nccl_device_enter(CUcontext context);
 int nccl_device_enter_idle(CUcontext context);
 void nccl_device_leave(void);
 

@@ -12,6 +12,9 @@
  * before any of its sends waits. Messages of one communicator between two ranks are in the order of the calls; a rank may send
  * to itself within a group.
  *
+ * A communicator that does not block leaves its messages for later: the call, or the end of the group, is ncclInProgress, and so is the
+ * first question after it. The second one has them put on their streams, by another thread, as does the end of the communicator.
+ *
  * Threads: a group is the calling thread's. One call per communicator at a time.
  */
 #ifndef KEDGE_TESTS_SIM_NCCL_GROUP_H
@@ -21,6 +24,7 @@
 #include "tests/sim/nccl_shared.h"
 
 #include <nccl.h>
+#include <stdbool.h>
 
 struct ncclComm {
     int ranks, rank, device;
@@ -28,6 +32,9 @@ struct ncclComm {
     struct nccl_shared *shared;
     struct nccl_kernels kernels;
     uint64_t sent[NCCL_RANKS_MOST], received[NCCL_RANKS_MOST]; /* calls so far, by peer */
+    bool is_late;                                              /* it does not block */
+    struct nccl_job *job; /* what was left for later; NULL = nothing */
+    ncclResult_t state;   /* of the last job */
 };
 
 struct nccl_message {
@@ -44,7 +51,7 @@ struct nccl_message {
     unsigned round;  /* messages of a channel, which holds one, are in rounds of their own */
 };
 
-/* All messages between begin and end go on their streams at the outermost end. */
+/* All messages between begin and end go on their streams at the outermost end, or are left for later. */
 void nccl_group_begin(void);
 ncclResult_t nccl_group_end(void);
 
@@ -53,6 +60,9 @@ ncclResult_t nccl_group_end(void);
  * channel of theirs. ncclInvalidArgument, and none is added, if there is something wrong with one.
  */
 ncclResult_t nccl_group_add(const struct nccl_message *messages, unsigned count);
+
+/* How far the communicator is with what was left for later; `now`: it is done by then. */
+ncclResult_t nccl_group_state(struct ncclComm *comm, bool now);
 
 /* Bytes of an element; 0 = no such type. */
 uint64_t nccl_group_size(ncclDataType_t type);

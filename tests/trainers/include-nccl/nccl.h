@@ -9,6 +9,7 @@
 #define KEDGE_TRAINERS_NCCL_H
 
 #include <cuda_runtime_api.h>
+#include <limits.h>
 #include <stddef.h>
 
 #define NCCL_UNIQUE_ID_BYTES 128
@@ -26,6 +27,7 @@ typedef enum {
     ncclInternalError = 3,
     ncclInvalidArgument = 4,
     ncclInvalidUsage = 5,
+    ncclInProgress = 7,
 } ncclResult_t;
 
 typedef enum {
@@ -36,7 +38,22 @@ typedef enum {
     ncclAvg = 4,
 } ncclRedOp_t;
 
-typedef struct ncclConfig_v21700 ncclConfig_t;
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+
+typedef struct ncclConfig_v21700 {
+    size_t size;
+    unsigned int magic, version;
+    int blocking;
+    int sizes[3];
+    const char *net;
+    int share;
+} ncclConfig_t;
+
+#define NCCL_CONFIG_INITIALIZER                                              \
+    {                                                                        \
+        .size = sizeof(ncclConfig_t), .magic = 0xcafebeef, .version = 21700, \
+        .blocking = NCCL_CONFIG_UNDEF_INT                                    \
+    }
 
 typedef enum {
     ncclInt8 = 0,

@@ -389,6 +389,62 @@ TEST(ranks_gather_and_one_tells_all)
     check_both_end_well(gather_and_broadcast);
 }
 
+static ncclComm_t new_late(void)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm;
+    ncclUniqueId id;
+
+    config.blocking = 0;
+    OK(ncclGetUniqueId(&id));
+    OK(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+    return comm;
+}
+
+static void wait_for_state(ncclComm_t comm)
+{
+    ncclResult_t state;
+
+    OK(ncclCommGetAsyncError(comm, &state));
+    OK(state != ncclInProgress);
+    OK(ncclCommGetAsyncError(comm, &state) || state);
+}
+
+static void reduce_in_progress(struct rank *r)
+{
+    ncclComm_t comms[2] = {new_late(), new_late()};
+    void *send = put_floats(r, FEW, 3), *receive = put_floats(r, FEW, 5);
+    void *more = put_floats(r, FEW, 7);
+
+    OK(ncclAllReduce(send, receive, FEW, ncclFloat32, ncclSum, comms[0], r->one) != ncclInProgress);
+    OK(ncclAllReduce(send, receive, FEW, ncclFloat32, ncclSum, comms[0], r->one)
+            != ncclInvalidArgument); /* not before it was done */
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(receive, FEW, 5, 1);
+    wait_for_state(comms[0]);
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(receive, FEW, 3, 1);
+    /* a group is done as a whole, and so is what is left when a communicator goes */
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(more, send, FEW, ncclFloat32, ncclSum, comms[0], r->one));
+    OK(ncclAllReduce(receive, more, FEW, ncclFloat32, ncclSum, comms[1], r->one));
+    OK(ncclGroupEnd() != ncclInProgress);
+    OK(ncclCommDestroy(comms[1]));
+    OK(cudaStreamSynchronize(r->one));
+    check_floats(send, FEW, 7, 1);
+    check_floats(more, FEW, 3, 1);
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(more, send, FEW, ncclFloat32, ncclSum, comms[0], r->one));
+    OK(ncclAllReduce(more, send, FEW, ncclFloat32, ncclSum, r->comm, r->one));
+    OK(ncclGroupEnd() != ncclInvalidArgument);
+    OK(ncclCommDestroy(comms[0]));
+}
+
+TEST(communicator_that_does_not_block_gives_its_work_to_the_device_later)
+{
+    check_both_end_well(reduce_in_progress);
+}
+
 /* Several collectives between two messages, all in one group: each waits for its turn on its channels. */
 static void mixed_group(struct rank *r)
 {
