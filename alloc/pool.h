@@ -147,18 +147,23 @@ int pool_edge(
 bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t arg,
         struct outcome *ret_picked);
 
-/* A block that a call names which is made later, at the end of its group. */
+/* A block that a call under way is about: it was looked at, and is given to the device later. */
 struct pool_collected {
     devptr_t base;
     uint64_t alloc_seq;
+    bool is_named;
 };
 
 /*
- * The call names the block at ptr, or releases it: its storage does not go before pool_call_made was told of the same. In the reader
- * section in which the call has looked at it, or was its edge. False: no hint would take the storage. No driver call.
+ * The call names the block at ptr (`is_named`), or releases it: its storage does not go before pool_call_made was told of the same. In
+ * the reader section in which the call has looked at it, or was its edge. False: no hint would take the storage. No driver call.
+ * Meanwhile pool_touch does not find a block that is named, since the work that the call becomes names it, on any thread.
  */
-bool pool_collect(struct pool *pool, devptr_t ptr, struct pool_collected *ret);
+bool pool_collect(struct pool *pool, devptr_t ptr, bool is_named, struct pool_collected *ret);
 void pool_call_made(struct pool *pool, const struct pool_collected *collected);
+/* Does a block that is due wait for that still? *ret says which, as one that is refused. */
+bool pool_waits_for_call(
+        struct pool *pool, const struct pool_collected *collected, struct outcome *ret);
 
 /* A released range that something touches. */
 struct pool_hit {

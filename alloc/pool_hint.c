@@ -2,6 +2,7 @@
 #include "alloc/pool.h"
 
 #include "alloc/block.h"
+#include "alloc/drive.h"
 #include "alloc/expect.h"
 #include "alloc/holder.h"
 #include "alloc/meta.h"
@@ -341,7 +342,7 @@ bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t
     return walk.count > 0;
 }
 
-bool pool_collect(struct pool *pool, devptr_t ptr, struct pool_collected *ret)
+bool pool_collect(struct pool *pool, devptr_t ptr, bool is_named, struct pool_collected *ret)
 {
     const struct block *block;
     struct holder *holder;
@@ -352,28 +353,70 @@ bool pool_collect(struct pool *pool, devptr_t ptr, struct pool_collected *ret)
     block = block_at(pool, block_find(pool, ptr));
     holder = block->holder ? holder_at(pool, block->holder) : NULL;
     if (holder) {
-        *ret = (struct pool_collected){.base = block->node.base, .alloc_seq = block->seq};
+        *ret = (struct pool_collected){block->node.base, block->seq, is_named};
         holder->collected++;
+        holder->named += is_named;
     }
     lock_drop(&pool->lock);
     return holder != NULL;
 }
 
+/* NULL: the block has gone. */
+static struct holder *holder_of_call(
+        struct pool *pool, const struct pool_collected *collected) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, block_find(pool, collected->base));
+
+    return block->holder && block->seq == collected->alloc_seq ? holder_at(pool, block->holder)
+                                                               : NULL;
+}
+
+/*
+ * The block is not named any more. True: submissions that found it named, after it was marked dead, may still be on their way to the
+ * driver, and its storage waits for those, too.
+ */
+static bool unname(struct pool *pool, const struct pool_collected *collected)
+{
+    struct holder *holder;
+    bool may_be_read;
+
+    if (!collected->is_named)
+        return false;
+    lock_take(&pool->lock);
+    holder = holder_of_call(pool, collected);
+    may_be_read = holder && --holder->named == 0 && holder_is_released(holder);
+    lock_drop(&pool->lock);
+    return may_be_read;
+}
+
 void pool_call_made(struct pool *pool, const struct pool_collected *collected)
 {
-    const struct block *block;
+    uint64_t readers = 0;
     struct holder *holder;
 
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
         return;
+    if (unname(pool, collected))
+        readers = drive_readers_snapshot(pool);
     lock_take(&pool->lock);
-    block = block_at(pool, block_find(pool, collected->base));
-    holder = block->holder && block->seq == collected->alloc_seq ? holder_at(pool, block->holder)
-                                                                 : NULL;
+    holder = holder_of_call(pool, collected);
     if (holder && --holder->collected == 0)
-        for (struct grace *grace = pool->grace_first; grace; grace = grace->next)
-            grace->is_held_up = false;
+        reclaim_call_made(pool, readers);
     lock_drop(&pool->lock);
+}
+
+bool pool_waits_for_call(
+        struct pool *pool, const struct pool_collected *collected, struct outcome *ret)
+{
+    const struct holder *holder;
+    struct edge_walk walk = {.ret = ret, .max = 1};
+
+    lock_take(&pool->lock);
+    holder = holder_of_call(pool, collected);
+    if (holder && holder->state == HOLDER_DEAD)
+        note_edge(pool, &walk, holder, OUTCOME_REFUSED, 0);
+    lock_drop(&pool->lock);
+    return walk.count > 0;
 }
 
 static void fill_hit(const struct block *block, const struct holder *holder, struct pool_hit *ret)
@@ -397,7 +440,8 @@ static bool is_live(const struct pool *pool, const struct block *block)
 static bool is_released(const struct pool *pool, const struct block *block)
 {
     return block->state == BLOCK_LIVE && block->holder
-            && holder_is_released(holder_at(pool, block->holder));
+            && holder_is_released(holder_at(pool, block->holder))
+            && holder_at(pool, block->holder)->named == 0;
 }
 
 /* The first block of this kind whose requested bytes the range touches, 0 = none. */

@@ -447,9 +447,19 @@ void reclaim_ask_readers(struct pool *pool, struct grace *grace)
     uint64_t snapshot = drive_readers_snapshot(pool);
 
     lock_take(&pool->lock);
-    grace->snapshot = snapshot;
+    if (grace->snapshot < snapshot)
+        grace->snapshot = snapshot;
     grace->is_asked = true;
     lock_drop(&pool->lock);
+}
+
+void reclaim_call_made(struct pool *pool, uint64_t readers)
+{
+    for (struct grace *grace = pool->grace_first; grace; grace = grace->next) {
+        grace->is_held_up = false;
+        if (grace->snapshot < readers)
+            grace->snapshot = readers;
+    }
 }
 
 /* What waits for one stream: its fence, or that of all streams where there can be none. */

@@ -113,6 +113,9 @@ struct grace *reclaim_grace(struct pool *pool) POOL_LOCKED;
 /* Then, [driver]: the submissions that are under way now are those that the grace waits for. It cannot end before this call. */
 void reclaim_ask_readers(struct pool *pool, struct grace *grace);
 
+/* A block is not held up by calls any more; it waits for the submissions of the snapshot `readers` too, 0 = for none but its own. */
+void reclaim_call_made(struct pool *pool, uint64_t readers) POOL_LOCKED;
+
 /* Asks the fences of a few streams that are gone, each in turn: nobody else may ever need what they have freed, and until it is known to
  * be over their records stay. For the end of a stream, so that there are as many as the device is behind (R107). */
 void reclaim_gone_streams(struct pool *pool);

@@ -274,8 +274,8 @@ struct holder {
     uint32_t swap;
     uint64_t due; /* seq of the edge that has found it due, 0 = none */
 
-    /* calls that name the block and are still to be made: once DEAD or LET_GO, it waits for them */
-    uint32_t collected;
+    /* calls under way that name or release the block: once DEAD or LET_GO, it waits for them */
+    uint32_t collected, named; /* and those of them that name it, not only release it */
     uint32_t prev,
             next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
     enum holder_state state;

@@ -10,15 +10,15 @@
  * Each of them is an event that hints may wait for, and a use of its buffers (tracker/apicalls.def), told before it is made: in
  * order with the others, wherever the group ends.
  *
- * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd: the storage of what they
- * name, and of what they release as events, waits for that (R66). No other storage does, since a group may never end: a
- * program that throws between the two leaves its thread inside of it.
+ * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd; a communicator that does not
+ * block (ncclInProgress) makes them later still, and says when it has. The storage of what they name, and of what they release as
+ * events, waits for that (R66, underway.h). No other storage does, since a group may never end: a program that throws between the two
+ * leaves its thread inside of it.
  *
  * What may be out (bring.h) comes in with the call that names it, and stays until the calls were given to the device: all of it at
  * once, if they are a group. In a group that never ends it stays for good.
  *
- * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL. What a
- * communicator that does not block (ncclInProgress) makes of a call later, it makes outside of the section.
+ * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL.
  */
 #include "preload/dispatch.h"
 #include "preload/exports.h"
@@ -31,8 +31,8 @@
 #include "preload/submit.h"
 #include "preload/threadmem.h"
 #include "preload/touch.h"
+#include "preload/underway.h"
 
-#include "alloc/meta.h"
 #include "tracker/apicalls.h"
 #include "tracker/capture.h"
 
@@ -94,6 +94,10 @@ enum extent {
     X(ncclCommWindowRegister,                                                       \
             (void *comm, void *buffer, size_t size, void **ret_window, int flags))  \
     X(ncclCommWindowDeregister, (void *comm, void *window))                         \
+    X(ncclCommGetAsyncError, (void *comm, int *ret_state))                          \
+    X(ncclCommFinalize, (void *comm))                                               \
+    X(ncclCommDestroy, (void *comm))                                                \
+    X(ncclCommAbort, (void *comm))                                                  \
     X(ncclGroupStart, (void))                                                       \
     X(ncclGroupEnd, (void))                                                         \
     X(ncclGroupSimulateEnd, (void *info))
@@ -138,51 +142,30 @@ void *export_nccl(void *handle, const char *name)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-/* A block that a collected call names or releases. */
-struct collected {
-    struct collected *next;
-    struct pool_collected block;
-};
+static __thread struct underway group __attribute__((tls_model("initial-exec")));
 
-/* What a call names that was brought in for it. */
-struct brought {
-    struct brought *next;
-    struct pool_call call;
-};
-
-static __thread struct {
-    unsigned depth;
-    bool reads; /* a section that lasts until the group's end: there was no memory to note what it is about */
-    struct collected *first;
-    struct brought *brought; /* of a group, or of the one call that runs */
-} group __attribute__((tls_model("initial-exec")));
-
-/* Inside the call's section, and inside kedge. */
+/* What the event that the call is releases, or lets go. Inside the call's section, and inside kedge. */
 static void collect(devptr_t ptr)
 {
-    struct pool_collected block;
-    struct collected *entry;
-
-    if (group.reads || !pool_collect(dispatch_pool(), ptr, &block))
-        return;
-    entry = meta_get(sizeof *entry);
-    if (entry) {
-        *entry = (struct collected){.next = group.first, .block = block};
-        group.first = entry;
-        return;
-    }
-    pool_call_made(dispatch_pool(), &block);
-    guard_read_begin();
-    group.reads = true;
+    underway_collect(&group, ptr, false);
 }
 
 static void collect_buffers(const void *first, const void *second)
 {
-    if (group.depth == 0 || !life_begin_edge())
+    if (!life_begin_edge())
         return;
-    collect((devptr_t)(uintptr_t)first);
-    collect((devptr_t)(uintptr_t)second);
+    underway_collect(&group, (devptr_t)(uintptr_t)first, true);
+    underway_collect(&group, (devptr_t)(uintptr_t)second, true);
     life_leave();
+}
+
+/* The call, or the group, has come back with that. */
+static void end_calls(int result)
+{
+    if (__builtin_expect(result == NCCL_IN_PROGRESS, 0))
+        underway_park(&group);
+    else
+        underway_over(&group);
 }
 
 int ncclGroupStart(void)
@@ -191,68 +174,15 @@ int ncclGroupStart(void)
     int result = real ? real() : NCCL_SYSTEM_ERROR;
 
     if (result == NCCL_SUCCESS)
-        group.depth++;
+        group.groups++;
     return result;
 }
 
-/* Its calls were given to the device. */
-static void let_collected_go(void)
+static void end_group(int result)
 {
-    if (!group.first || !life_begin_edge())
+    if (group.groups == 0 || --group.groups > 0)
         return;
-    while (group.first) {
-        struct collected *entry = group.first;
-
-        group.first = entry->next;
-        pool_call_made(dispatch_pool(), &entry->block);
-        meta_put(entry, sizeof *entry);
-    }
-    dispatch_go_on_later();
-    life_leave();
-}
-
-/* The same of what was brought in. */
-static void let_brought_go(void)
-{
-    if (__builtin_expect(!group.brought, 1) || !life_begin_edge())
-        return;
-    while (group.brought) {
-        struct brought *entry = group.brought;
-
-        group.brought = entry->next;
-        pool_call_end(dispatch_pool(), &entry->call);
-        meta_put(entry, sizeof *entry);
-    }
-    life_leave();
-}
-
-/* All is named: it comes in, and stays in beyond this call of ours. */
-static bool bring_buffers(struct bring *bring)
-{
-    struct brought *entry;
-
-    if (bring_ready_slowly(bring) != CUDA_SUCCESS)
-        return false;
-    if (bring->call.count == 0)
-        return true;
-    entry = meta_get(sizeof *entry);
-    if (!entry)
-        return false;
-    *entry = (struct brought){.next = group.brought, .call = bring->call};
-    group.brought = entry;
-    bring->call = (struct pool_call){.count = 0};
-    return true;
-}
-
-static void end_group(void)
-{
-    if (group.depth == 0 || --group.depth > 0)
-        return;
-    if (group.reads)
-        guard_read_end();
-    group.reads = false;
-    let_collected_go();
-    let_brought_go();
+    end_calls(result);
     submit_go_on();
 }
 
@@ -261,7 +191,7 @@ int ncclGroupEnd(void)
     __typeof__(&ncclGroupEnd) real = FIND(ncclGroupEnd);
     int result = real ? real() : NCCL_SYSTEM_ERROR;
 
-    end_group();
+    end_group(result);
     return result;
 }
 
@@ -271,9 +201,37 @@ int ncclGroupSimulateEnd(void *info)
     __typeof__(&ncclGroupSimulateEnd) real = FIND(ncclGroupSimulateEnd);
     int result = real ? real(info) : NCCL_SYSTEM_ERROR;
 
-    end_group();
+    end_group(NCCL_SUCCESS);
     return result;
 }
+
+/* ---- communicators -------------------------------------------------------------------------- */
+
+/* The communicator says that all its calls were given to the device: in its state, or since it has flushed them, or is gone. */
+int ncclCommGetAsyncError(void *comm, int *ret_state)
+{
+    __typeof__(&ncclCommGetAsyncError) real = FIND(ncclCommGetAsyncError);
+    uint64_t parked = underway_parked();
+    int result = real ? real(comm, ret_state) : NCCL_SYSTEM_ERROR;
+
+    if (result == NCCL_SUCCESS && *ret_state == NCCL_SUCCESS)
+        underway_given(comm, parked);
+    return result;
+}
+
+#define END_OF_COMM(name)                                   \
+    int name(void *comm)                                    \
+    {                                                       \
+        __typeof__(&(name)) real = FIND(name);              \
+        uint64_t parked = underway_parked();                \
+        int result = real ? real(comm) : NCCL_SYSTEM_ERROR; \
+        if (result == NCCL_SUCCESS)                         \
+            underway_given(comm, parked);                   \
+        return result;                                      \
+    }
+END_OF_COMM(ncclCommFinalize)
+END_OF_COMM(ncclCommDestroy)
+END_OF_COMM(ncclCommAbort)
 
 /* ---- registration --------------------------------------------------------------------------- */
 
@@ -306,7 +264,7 @@ static int register_buffer(void *real, const char *call, void *comm, void *buffe
     is_named = result == NCCL_SUCCESS && ret_handle && *ret_handle;
     if (is_named)
         pins_give(&pins, PINS_OF_NCCL, (uint64_t)(uintptr_t)*ret_handle, 0);
-    else if (result == NCCL_IN_PROGRESS || (result == NCCL_SUCCESS && group.depth > 0))
+    else if (result == NCCL_IN_PROGRESS || (result == NCCL_SUCCESS && group.groups > 0))
         pins_keep(&pins); /* it will be registered, and nobody tells under which name */
     else
         pins_undo(&pins);
@@ -463,7 +421,7 @@ static int look_at_buffers(const struct buffers *all, void *stream, const char *
     if (touch(all, all->send, all->sent, sends, what)
             || touch(all, all->receive, all->received, TOUCH_POINTER, what))
         result = NCCL_INVALID_ARGUMENT;
-    else if (guard_thread.bring && !bring_buffers(guard_thread.bring))
+    else if (guard_thread.bring && !underway_bring(&group, guard_thread.bring))
         result = NCCL_CUDA_ERROR;
     submit_end_whole(&submit, result == NCCL_SUCCESS);
     return result;
@@ -511,7 +469,7 @@ static void tell_event(
     event->call = call;
     if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
         event->stream = stream.identity;
-    dispatch_event(event, used, APICALL_BUFFERS, group.depth > 0 ? collect : NULL);
+    dispatch_event(event, used, APICALL_BUFFERS, collect);
     life_leave();
 }
 
@@ -533,17 +491,18 @@ static void tell_event(
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \
         reads = submit_event_begin();                                                        \
+        group.comm = comm;                                                                   \
         if (waits)                                                                           \
             tell_event(&event, APICALL_##name, send, receive, stream);                       \
         result = look_at_buffers(&all, stream, #name);                                       \
+        if (result == NCCL_SUCCESS && reads)                                                 \
+            collect_buffers(send, receive);                                                  \
         if (result == NCCL_SUCCESS)                                                          \
             result = real args;                                                              \
-        if (group.depth == 0)                                                                \
-            let_brought_go();                                                                \
-        if (reads) {                                                                         \
-            collect_buffers(send, receive);                                                  \
+        if (group.groups == 0)                                                               \
+            end_calls(result);                                                               \
+        if (reads)                                                                           \
             submit_event_end();                                                              \
-        }                                                                                    \
         if (said)                                                                            \
             source_pop("NCCL");                                                              \
         return result;                                                                       \

@@ -25,6 +25,7 @@
 #include "preload/sidecar.h"
 #include "preload/source.h"
 #include "preload/threadmem.h"
+#include "preload/underway.h"
 #include "preload/variables.h"
 #include "tracker/capture.h"
 #include "tracker/thread.h"
@@ -424,6 +425,7 @@ __attribute__((destructor)) static void unloading(void)
     guard_push();
     coverage_tell(true);
     evictlog_end();
+    underway_end();
     capture_state(FORMAT_STATE_CLEAN, 0);
     guard_pop();
 }

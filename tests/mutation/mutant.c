@@ -31,6 +31,7 @@
 #include "preload/pins.h"
 #include "preload/quick.h"
 #include "preload/touch.h"
+#include "preload/underway.h"
 #include "tests/sim/simcuda.h"
 #include "tracker/config.h"
 #include "tracker/peek.h"
@@ -712,6 +713,17 @@ struct hostwait __wrap_hostwait_begin_slowly(
 {
     return is_off[MUTANT_NOTICE] ? (struct hostwait){.stream = 0}
                                  : __real_hostwait_begin_slowly(kind, stream, per_thread);
+}
+
+void __real_underway_park(struct underway *underway);
+void __wrap_underway_park(struct underway *underway);
+
+void __wrap_underway_park(struct underway *underway)
+{
+    if (is_off[MUTANT_UNDERWAY])
+        underway_over(underway);
+    else
+        __real_underway_park(underway);
 }
 
 bool __real_stream_enter(uint64_t identity, struct stream *ret_stream);

@@ -233,6 +233,9 @@ PROGRAMS = {
                                   f"r57_storage_waits_for_work_before_the_event_on_{where}"], ()) for where in EVENT},
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),
                        "r57_a_write_before_the_edge_that_is_queued_still_is_not_late"], ()),
+    **{name: Program([str(UNIT / "underway_dlsym_test"), f"r66_{test}"], ()) for name, test in {
+        "in_progress": "what_a_call_in_progress_names_stays_until_the_device_has_its_work",
+        "stays_in": "what_may_go_out_stays_in_while_a_call_is_in_progress"}.items()},
     "held": Program([str(UNIT / "hints_hold_dlsym_test"), "r57_a_held_block_outlives_late_work_on_the_stream_api"], ()),
     "ends": Program([str(UNIT / "hints_meta_dlsym_test"), "r110_the_end_of_a_block_is_not_the_next_one_in_live"], ()),
     "shared": Program([str(UNIT / "hints_alias_dlsym_test"),
@@ -324,6 +327,7 @@ MUTATIONS = {
     "hold": (ORACLE, ["held"]),
     "parts": (RED, ["shared"]),
     "gap": (RED, ["ends"]),
+    "underway": (RED, ["in_progress", "stays_in"]),
     "limbo-alias": (((1, 86), RED[1] + "|" + ORACLE[1]), ["shared_late"]), # the words epoch and fence, for backend: alias
     "callback": (RED, ["host_function", "host_node"]),
     "off": (RED, ["switched_off"]),

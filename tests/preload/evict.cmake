@@ -14,4 +14,9 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
     kedge_preload_test(evict_nccl SOURCES evict_nccl_test.c ROUTES dlsym LIBS kedge_read kedge_track
         DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>")
     add_dependencies(evict_nccl_dlsym_test touches_nccl)
+    if(TARGET simnccl)
+        kedge_preload_test(underway SOURCES underway_test.c ROUTES dlsym LIBS kedge_read kedge_track
+            DEFINES NCCL_PATH="$<TARGET_FILE:touches_nccl>" SIM_NCCL_PATH="$<TARGET_FILE:simnccl>")
+        add_dependencies(underway_dlsym_test touches_nccl simnccl)
+    endif()
 endif()

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A libnccl whose calls between ranks move nothing; it counts them. There are two ranks; which one this is the test says. */
+/* A libnccl whose calls between ranks move nothing; it counts them. There are two ranks; which one this is the test says, and what calls
+ * return, and what state the communicator is in. */
 #include <stddef.h>
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-extern int nccl_calls, nccl_rank;
+extern int nccl_calls, nccl_rank, nccl_answer, nccl_state;
 int nccl_calls;
 int nccl_rank;
+int nccl_answer;
+int nccl_state;
 
 int ncclCommCount(const void *comm, int *ret_count);
 int ncclCommUserRank(const void *comm, int *ret_rank);
@@ -23,11 +26,31 @@ int ncclCommUserRank(const void *comm, int *ret_rank)
     return comm ? 0 : 4;
 }
 
-#define CALL(name, params)      \
-    int name params;            \
-    int name params             \
-    {                           \
-        return nccl_calls++, 0; \
+int ncclCommGetAsyncError(void *comm, int *ret_state);
+int ncclCommFinalize(void *comm);
+int ncclCommDestroy(void *comm);
+
+int ncclCommGetAsyncError(void *comm, int *ret_state)
+{
+    *ret_state = nccl_state;
+    return comm ? 0 : 4;
+}
+
+int ncclCommFinalize(void *comm)
+{
+    return comm ? nccl_state : 4;
+}
+
+int ncclCommDestroy(void *comm)
+{
+    return comm ? 0 : 4;
+}
+
+#define CALL(name, params)                \
+    int name params;                      \
+    int name params                       \
+    {                                     \
+        return nccl_calls++, nccl_answer; \
     }
 
 CALL(ncclAllReduce,

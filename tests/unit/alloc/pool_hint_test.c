@@ -140,9 +140,9 @@ TEST(r66_what_a_call_names_that_is_still_to_be_made_waits_for_it_and_nothing_els
     devptr_t other = hinted(b, 4 * MiB);
     struct pool_collected twice[2], stale;
 
-    CHECK(!pool_collect(b->pool, bench_alloc(b, 4 * MiB), &stale)); /* no hint's */
-    CHECK(pool_collect(b->pool, a + 512, &twice[0]));
-    CHECK(pool_collect(b->pool, a, &twice[1]));
+    CHECK(!pool_collect(b->pool, bench_alloc(b, 4 * MiB), true, &stale)); /* no hint's */
+    CHECK(pool_collect(b->pool, a + 512, true, &twice[0]));
+    CHECK(pool_collect(b->pool, a, true, &twice[1]));
     CHECK_EQ(pass_edge(b), 2);
     CHECK(!pool_waits_for_readers(b->pool)); /* the grace of `other` is over */
     fake_drain(b->fake);
@@ -167,13 +167,48 @@ TEST(r66_what_a_call_names_that_is_still_to_be_made_waits_for_it_and_nothing_els
     bench_end(b);
 }
 
+/* The work that a call becomes names the block, on any thread: that is not stopped, and its submission is waited for. */
+TEST(r66_what_a_call_under_way_names_is_not_touched_and_its_submission_is_waited_for)
+{
+    struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
+    devptr_t a = hinted(b, 4 * MiB);
+    devptr_t other = hinted(b, 4 * MiB);
+    struct pool_collected named, released;
+    struct outcome kept;
+    struct pool_hit hit;
+
+    CHECK(pool_collect(b->pool, a, true, &named));
+    CHECK(pool_collect(b->pool, other, false, &released));
+    CHECK(!pool_waits_for_call(b->pool, &named, &kept));
+    CHECK_EQ(pass_edge(b), 2);
+    CHECK(pool_waits_for_call(b->pool, &named, &kept));
+    CHECK_EQ(kept.ptr, a);
+    CHECK_EQ(pool_touch(b->pool, a, 512, &hit), 0);
+    CHECK_EQ(pool_touch(b->pool, other, 512, &hit), 1);
+    CHECK(!pool_waits_for_readers(b->pool));
+    fake_reader_enter(b->fake, 5); /* finds it named */
+    pool_call_made(b->pool, &named);
+    CHECK_EQ(pool_touch(b->pool, a, 512, &hit), 1);
+    fake_reader_enter(b->fake, 6); /* does not matter */
+    CHECK_EQ(poll_husks(b), 0);
+    CHECK_EQ(state_of(b, a), HOLDER_DEAD);
+    fake_reader_leave(b->fake, 5);
+    fake_drain(b->fake);
+    CHECK_EQ(poll_husks(b), 1);
+    CHECK_EQ(state_of(b, a), HOLDER_HUSK);
+    fake_reader_leave(b->fake, 6);
+    pool_call_made(b->pool, &released);
+    CHECK_EQ(poll_husks(b), 1);
+    bench_end(b);
+}
+
 TEST(r30_a_context_may_end_before_the_call_that_its_block_waits_for)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_LIVE);
     struct pool_collected collected;
     devptr_t a = hinted(b, 4 * MiB);
 
-    CHECK(pool_collect(b->pool, a, &collected));
+    CHECK(pool_collect(b->pool, a, true, &collected));
     CHECK_EQ(pass_edge(b), 1);
     CHECK(!pool_waits_for_readers(b->pool));
     pool_context_gone(b->pool, BENCH_CONTEXT);

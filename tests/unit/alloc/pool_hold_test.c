@@ -154,7 +154,7 @@ TEST(r66_what_is_let_go_waits_for_calls_that_name_it_and_are_still_to_be_made)
     struct pool_collected call;
 
     CHECK_EQ(bench_free(b, a), 0);
-    CHECK(pool_collect(b->pool, a, &call));
+    CHECK(pool_collect(b->pool, a, true, &call));
     CHECK_EQ(pass_edge(b), 1);
     CHECK(!pool_waits_for_readers(b->pool));
     CHECK_EQ(bench_alloc(b, 40 * MiB), 0);
