@@ -8,6 +8,7 @@
 #include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/title.h"
+#include "tools/turns.h"
 #include "tools/vec.h"
 #include "tracker/utf8.h"
 
@@ -107,10 +108,9 @@ struct search {
     uint32_t *pair_of; /* per block of the bad run that is late */
     struct site *sites;
     size_t site_count, site_room;
-    struct lists origins;  /* per site */
-    uint32_t *origin_seen; /* the last site that has it, counted from 1 */
-    /* (site, size) of blocks that several threads asked for in one instance of an anchor, in either run */
-    struct keytable anyones;
+    struct lists origins;    /* per site */
+    uint32_t *origin_seen;   /* the last site that has it, counted from 1 */
+    struct keytable anyones; /* of either run (turns.h) */
     bool *is_covered; /* per block of the bad run: a candidate with folded anchors has it and all else of its site there */
     uint64_t looks;
     /* of the site that is at work: its blocks by path, and what a shape finds among them */
@@ -319,28 +319,6 @@ static void number_origins(struct search *s, int which)
         bool acts = !block->native && block->size >= s->job->min_size;
         side->origin[i] = acts ? keytable_number(&s->origin_numbers, key) : TRACE_NONE;
     }
-}
-
-/* nth counts the blocks of one site and size in an instance of an anchor, whoever asks. */
-static void find_anyones(struct search *s, const struct side *side)
-{
-    struct keytable threads = {0}; /* the first one that asked */
-
-    for (size_t i = 0; i < side->trace->block_count; i++) {
-        const struct trace_block *block = &side->trace->blocks[i];
-        struct key key = {block->site, block->size, block->anchor};
-        if (side->origin[i] == TRACE_NONE)
-            continue;
-        if (*keytable_at(&threads, key, block->thread) != block->thread)
-            (void)keytable_at(&s->anyones, (struct key){block->site, block->size, 0}, 1);
-    }
-    keytable_done(&threads);
-}
-
-static bool is_anyones(const struct search *s, const struct trace_block *block)
-{
-    return keytable_count(&s->anyones) > 0
-            && keytable_find(&s->anyones, (struct key){block->site, block->size, 0});
 }
 
 /* Python without a line first, then with one, of the program before others', then native stacks. */
@@ -590,7 +568,7 @@ static size_t collect(struct search *s, const struct shape *shape, int which, si
         if (!wrong && !is_late(s, which, id))
             continue;
         VEC_PUSH(s->elems, s->elem_count, s->elem_room) = (struct elem){
-                block->size, block->nth, wrong ? TRACE_NONE : id, is_anyones(s, block)};
+                block->size, block->nth, wrong ? TRACE_NONE : id, turns_has(&s->anyones, block)};
         *io_wrong += wrong;
         wanted += !wrong;
     }
@@ -822,7 +800,7 @@ struct candidates candidates_find(const struct candidates_job *job)
     }
     for (int which = 0; which < s.sides; which++) {
         list_by_path(&s, &s.side[which]);
-        find_anyones(&s, &s.side[which]);
+        turns_find(&s.anyones, s.side[which].trace, s.side[which].origin);
     }
     s.pair_of = vec_new(job->bad->block_count, sizeof(*s.pair_of));
     for (uint32_t i = 0; i < job->bad->block_count; i++)

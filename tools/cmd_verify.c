@@ -22,6 +22,7 @@
 #include "tools/spawn.h"
 #include "tools/swapsim.h"
 #include "tools/tree.h"
+#include "tools/turns.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 #include "tracker/receipt.h"
@@ -231,6 +232,33 @@ static bool evicts(const struct rule *rule)
     return rule->action == ACTION_EVICT && rule->mode != HINT_OFF;
 }
 
+/* What several threads ask for has no number that a run could prove. What goes out and comes back may be any. */
+static void judge_turns(struct verify *verify, const struct load *load, const struct step *step)
+{
+    const struct trace *trace = load->trace;
+    struct keytable turns = {0};
+
+    turns_find(&turns, trace, NULL);
+    for (size_t i = 0; i < trace->block_count && keytable_count(&turns) > 0; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+        const struct hintfile_words *words;
+
+        if (block->rule < 0 || !turns_has(&turns, block))
+            continue;
+        words = &verify->file->words[block->rule];
+        if (words->nth_line == 0 || evicts(&verify->file->rule[block->rule]))
+            continue;
+        fail(verify, verify->file->rule[block->rule].id,
+                vec_format("%s: %s:%" PRIu32 ":%" PRIu32
+                           ": nth counts what several threads ask for in one instance of %s: their "
+                           "order is chance",
+                        step->name, verify->fields->spawn.hints, words->nth_line, words->nth_column,
+                        block->anchor ? trace->anchors[block->anchor].path : "the run"));
+        break;
+    }
+    keytable_done(&turns);
+}
+
 static void add_evicted(
         struct verify *verify, const struct step *step, const struct read_capture *capture)
 {
@@ -329,6 +357,7 @@ static void judge_capture(void *self, const char *path)
             add_hint(verify, step, i, &load.hints[i]);
             judge_hint(verify, &load, step, i);
         }
+        judge_turns(verify, &load, step);
         add_evicted(verify, step, load.capture);
         judge_shorts(verify, step, load.capture);
     }

@@ -451,6 +451,8 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
         return refuse(reading, value, "the range of nth is empty");
     rule->pick.nth_lo = (uint32_t)low;
     rule->pick.nth_hi = (uint32_t)high;
+    reading->words->nth_line = value->line;
+    reading->words->nth_column = value->column;
     return 0;
 }
 

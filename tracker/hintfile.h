@@ -70,8 +70,9 @@ struct hintfile_build {
 struct hintfile_words {
     char *proof;
     char *note;
-    char *comment;              /* only written: `# text` above the hint */
-    uint64_t saves;             /* expect.saves, 0 = not stated */
+    char *comment;                 /* only written: `# text` above the hint */
+    uint64_t saves;                /* expect.saves, 0 = not stated */
+    uint32_t nth_line, nth_column; /* where pick.nth stands, if it counts; 0 = it does not */
     char *site[RULE_SITES_MAX]; /* of the Python ones the text as written (pysite.h), else NULL */
     uint32_t *order;            /* that of rule_evict, if this file owns it */
 };

@@ -80,6 +80,19 @@ def r108_a_process_without_a_capture_speaks_against_the_hints():
     check(re.search(r"not verified: plain: process \d+ \(.*\) did not end by itself: it was killed", said), said[-500:])
 
 
+def r109_a_hint_that_counts_what_two_threads_ask_for_is_refused():
+    """Which of them comes first is chance, although it is the same one in each run here."""
+    counted = HINTS.replace('"step/forward"},', '"step/forward", nth: 0},', 1)
+    pathlib.Path("hints.yaml").write_text(counted % "release", encoding="utf-8")
+    column = counted.splitlines()[2].index("nth: 0") + len("nth: ") + 1 + len("release") - len("%s")
+    same("said", verify(command("right", "turns")).splitlines()[-1],
+         f"kedge verify: not verified: hint scratch: shadow: hints.yaml:3:{column}: nth counts what several threads ask for in one "
+         "instance of step/forward: their order is chance")
+    verify(command("right", "ignored"), rc=0)
+    pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8") # all of them
+    verify(command("right", "turns"), rc=0)
+
+
 def a_right_hint_in_the_same_programs_is_accepted():
     pathlib.Path("hints.yaml").write_text(HINTS % "release", encoding="utf-8")
     for hide in HIDES:
@@ -112,4 +125,5 @@ def what_the_runs_print_is_compared():
 if __name__ == "__main__":
     main(r108_wrong_hints_in_programs_that_hide_it_are_refused, r108_no_wrong_hint_is_accepted_in_any_combination,
          r108_a_process_without_a_capture_speaks_against_the_hints,
+         r109_a_hint_that_counts_what_two_threads_ask_for_is_refused,
          a_right_hint_in_the_same_programs_is_accepted, what_the_runs_print_is_compared)

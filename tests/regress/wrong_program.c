@@ -18,6 +18,7 @@
  *           leaves   by a process that ends by _exit
  *           killed   by a process that ends by a signal if a call has failed
  *           dies     by a process that ends by a signal in any case
+ *           turns    two threads ask for the blocks of a step, one after the other; the first one's is as USE says
  */
 #include "tests/sim/program_abi.h"
 
@@ -98,15 +99,37 @@ static void use_late(CUdeviceptr block)
         failures += host[i] == 77; /* so that it is read */
 }
 
+static CUcontext context;
+
+static void *take(void *ret_block)
+{
+    lax(DRIVER(cuCtxSetCurrent)(context));
+    lax(DRIVER(cuMemAlloc_v2)(ret_block, BYTES));
+    return NULL;
+}
+
+static void take_by_thread(CUdeviceptr *ret_block)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, take, ret_block) == 0)
+        (void)pthread_join(thread, NULL);
+}
+
 static void step(void)
 {
     uint64_t bytes = BYTES;
     uint32_t seed = 7;
-    CUdeviceptr block = 0;
+    CUdeviceptr block = 0, other = 0;
 
     enter("step");
     enter("forward");
-    lax(DRIVER(cuMemAlloc_v2)(&block, BYTES));
+    if (is(hide, "turns")) {
+        take_by_thread(&block);
+        take_by_thread(&other);
+    } else {
+        (void)take(&block);
+    }
     launch(fill, (void *[]){&block, &bytes, &seed});
     lax(DRIVER(cuMemcpyHtoD_v2)(table, &block, sizeof block));
     launch(sum, (void *[]){&result, &block, &bytes});
@@ -117,13 +140,14 @@ static void step(void)
     use_late(block);
     lax(DRIVER(cuCtxSynchronize)());
     lax(DRIVER(cuMemFree_v2)(block));
+    if (other)
+        lax(DRIVER(cuMemFree_v2)(other));
     leave();
     leave();
 }
 
 static void *work(void *unused)
 {
-    CUcontext context;
     CUmodule module;
     uint64_t total = 0;
 
