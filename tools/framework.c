@@ -13,6 +13,7 @@
 
 #include "tools/cmd.h"
 #include "tools/vec.h"
+#include "tracker/script.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
 
@@ -329,13 +330,9 @@ char *framework_program(const char *word, const char *path, const char *director
     return refused;
 }
 
-/* "python", "python3", "/usr/bin/python3.11". */
 static bool is_interpreter(const char *word)
 {
-    const char *slash = strrchr(word, '/');
-    const char *name = slash ? slash + 1 : word;
-
-    return strncmp(name, "python", 6) == 0 && name[6 + strspn(name + 6, "0123456789.")] == '\0';
+    return script_is_python(script_base(word));
 }
 
 /* The interpreter that a script's first line names, NULL if it is not Python. */
@@ -401,36 +398,41 @@ static void add_environment(struct search *search, const char *interpreter, cons
     free(prefix);
 }
 
-/* Looks at what an interpreter is told to run: -c TEXT, -m MODULE, a script or a folder with a __main__. */
+/* A script, or a folder with a __main__. False: there is no such file. */
+static bool look_at_script(struct search *search, const char *script, const char *directory)
+{
+    char *path = *script == '/' ? vec_text(script) : vec_format("%s/%s", directory, script);
+    char *file = is_folder(path) ? vec_format("%s/__main__.py", path) : vec_text(path);
+
+    free(path);
+    if (!is_file(file)) {
+        free(file);
+        return false;
+    }
+    (void)vec_add_once(&search->local, above(file, 1));
+    (void)vec_add_once(&search->files, file);
+    return true;
+}
+
+/* Looks at what an interpreter, the first word, is told to run. */
 static void look_at_arguments(struct search *search, char *const *words, const char *directory)
 {
-    for (; *words && (*words)[0] == '-' && (*words)[1]; words++) {
-        size_t length = strlen(*words);
-        char last = (*words)[length - 1];
+    struct script script;
+    size_t count = 0;
 
-        if ((*words)[1] == '-')
-            continue;
-        if ((last == 'c' || last == 'm') && words[1]) {
-            (void)vec_add_once(&search->local, vec_text(directory));
-            if (last == 'c')
-                look_at_text(search, NULL, words[1]);
-            else
-                look_at_module(search, ".", words[1]);
-            return;
-        }
-        if ((last == 'X' || last == 'W') && length == 2 && words[1])
-            words++;
-    }
-    if (!*words || strcmp(*words, "-") == 0)
-        return;
-    char *script = **words == '/' ? vec_text(*words) : vec_format("%s/%s", directory, *words);
-    if (is_folder(script)) {
-        char *file = vec_format("%s/__main__.py", script);
-        free(script);
-        script = file;
-    }
-    (void)vec_add_once(&search->local, above(script, 1));
-    (void)vec_add_once(&search->files, script);
+    while (words[count])
+        count++;
+    script = script_find((const char *const *)words, count);
+    if (script.kind != SCRIPT_FILE || script.runner)
+        (void)vec_add_once(&search->local, vec_text(directory));
+    if (script.runner && !look_at_script(search, script.runner, directory))
+        look_at_module(search, ".", script.runner);
+    if (script.kind == SCRIPT_CODE)
+        look_at_text(search, NULL, script.text);
+    else if (script.kind == SCRIPT_MODULE)
+        look_at_module(search, ".", script.text);
+    else if (script.kind == SCRIPT_FILE)
+        (void)look_at_script(search, script.text, directory);
 }
 
 static int major_of(const struct search *search, enum framework which)
@@ -467,8 +469,8 @@ static void framework_search(struct search *search, char *const *command, const 
     while (command[at] && !is_interpreter(command[at]))
         at++;
     if (command[at])
-        interpreter = framework_program(command[at++], path, directory);
-    for (size_t i = 0; !command[at] && !interpreter && command[i]; i++) {
+        interpreter = framework_program(command[at], path, directory);
+    for (size_t i = 0; !command[at] && command[i] && !interpreter; i++) {
         char *script = *command[i] == '-' ? NULL : framework_program(command[i], path, directory);
         interpreter = script ? interpreter_of(script, path, directory) : NULL;
         if (interpreter) {
@@ -480,7 +482,7 @@ static void framework_search(struct search *search, char *const *command, const 
     if (interpreter) {
         add_list(&search->local, pythonpath, directory);
         add_environment(search, interpreter, home);
-        if (command[at] || search->files.count == 0)
+        if (command[at])
             look_at_arguments(search, command + at, directory);
         for (size_t i = 0; i < search->files.count && i < FRAMEWORK_FILES_MAX; i++) {
             char *text = text_of(search->files.at[i], TEXT_MAX);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/script.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 struct script_words {
@@ -106,15 +105,14 @@ static const struct script_known *script_known(
     return NULL;
 }
 
-/* "python", "python3.11", "pypy3", "python3-dbg". */
-static bool script_is_python(const char *name)
+bool script_is_python(const char *base)
 {
-    size_t n = strncmp(name, "python", 6) == 0 ? 6 : strncmp(name, "pypy", 4) == 0 ? 4 : 0;
+    size_t n = strncmp(base, "python", 6) == 0 ? 6 : strncmp(base, "pypy", 4) == 0 ? 4 : 0;
 
     if (n == 0)
         return false;
-    n += strspn(name + n, "0123456789.tdm");
-    return name[n] == '\0' || strcmp(name + n, "-dbg") == 0;
+    n += strspn(base + n, "0123456789.tdm");
+    return base[n] == '\0' || strcmp(base + n, "-dbg") == 0;
 }
 
 static bool script_is_launcher(const char *name)
@@ -175,9 +173,10 @@ static struct script script_behind(const struct script_words *words, struct scri
 
     if (script.kind == SCRIPT_FILE && script_ends(name, ".py"))
         return script;
-    if (script_is_launcher(name) && script_of_launcher(words, script.word + 1, &inner))
-        return inner;
-    return script;
+    if (!script_is_launcher(name) || !script_of_launcher(words, script.word + 1, &inner))
+        return script;
+    inner.runner = script.text;
+    return inner;
 }
 
 /* The options of CPython 3: letters in a word, of which W and X take a value, c and m end them. */

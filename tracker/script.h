@@ -14,6 +14,7 @@
 #ifndef KEDGE_TRACKER_SCRIPT_H
 #define KEDGE_TRACKER_SCRIPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum script_kind {
@@ -32,10 +33,15 @@ struct script {
     size_t program;
     /* Within that word: "-mpkg" has it behind the option. "" where there are no words. */
     const char *text;
+    /* The module or script, of an interpreter's own words, that runs this one: torch.distributed.run. NULL: the interpreter does. */
+    const char *runner;
 };
 
 /* Of the words at[0], at[1] ... */
 struct script script_find(const char *const *at, size_t count);
+
+/* Is it a Python's file name: "python", "python3.11", "pypy3", "python3-dbg"? */
+bool script_is_python(const char *base);
 
 /* The part behind the last slash. */
 const char *script_base(const char *path);

@@ -149,6 +149,14 @@ TEST(each_way_to_start_an_interpreter_is_known)
     CHECK_EQ(found("env|A=b|python|-X|dev|-W|ignore|train.py").which, PYTORCH);
     CHECK_EQ(found("python|-m|torch.distributed.run|none.py").which, PYTORCH);
     CHECK_EQ(found("python|-um|lightning.cli").which, PYTORCH);
+    CHECK_EQ(found("python|-mlightning.cli").which, PYTORCH);
+    CHECK_EQ(found("python|-cimport torch").which, PYTORCH);
+    CHECK_EQ(found("python|-uW|error|train.py").which, PYTORCH);
+    CHECK_EQ(found("python|--check-hash-based-pycs|never|train.py").which, PYTORCH);
+    CHECK_EQ(found("python|--|train.py").which, PYTORCH);
+    CHECK_EQ(found("python|-m|cProfile|-o|none.py.out|train.py").which, PYTORCH);
+    CHECK_EQ(found("python|-m|accelerate.commands.launch|train.py").which, PYTORCH);
+    CHECK_EQ(found("python|env/bin/torchrun|none.py").which, PYTORCH);
     CHECK_EQ(found("python|-c|import sys; import torch").which, PYTORCH);
     CHECK_EQ(found("python|-Bc|print(1)").which, 0);
     CHECK_EQ(found("tool|fit").which, PYTORCH);
