@@ -20,41 +20,49 @@ typedef int (*audit_fn)(const char *, object *, void *);
 /* ---- the interpreter's interface ------------------------------------------------------------- */
 
 /* As Python's documentation has them. */
-#define PYHOST_FUNCTIONS(F)                                           \
-    F(int, PySys_AddAuditHook, (audit_fn, void *))                    \
-    F(int, Py_IsInitialized, (void))                                  \
-    F(int, PyGILState_Check, (void))                                  \
-    F(void *, PyInterpreterState_Get, (void))                         \
-    F(void *, PyInterpreterState_Main, (void))                        \
-    F(object *, PyImport_GetModuleDict, (void))                       \
-    F(object *, PyModule_GetDict, (object *))                         \
-    F(object *, PyDict_GetItemString, (object *, const char *))       \
-    F(int, PyDict_Next, (object *, intptr_t *, object **, object **)) \
-    F(object *, PyObject_GetAttrString, (object *, const char *))     \
-    F(object *, PyObject_Type, (object *))                            \
-    F(int, PyObject_IsTrue, (object *))                               \
-    F(object *, PyObject_CallObject, (object *, object *))            \
-    F(intptr_t, PyList_Size, (object *))                              \
-    F(object *, PyList_GetItem, (object *, intptr_t))                 \
-    F(const char *, PyUnicode_AsUTF8, (object *))                     \
-    F(object *, PyErr_Occurred, (void))                               \
-    F(int, PyErr_ExceptionMatches, (object *))                        \
-    F(void, PyErr_Clear, (void))                                      \
-    F(void, Py_IncRef, (object *))                                    \
+#define PYHOST_FUNCTIONS(F)                                                       \
+    F(int, PySys_AddAuditHook, (audit_fn, void *))                                \
+    F(int, Py_IsInitialized, (void))                                              \
+    F(int, PyGILState_Check, (void))                                              \
+    F(void *, PyInterpreterState_Get, (void))                                     \
+    F(void *, PyInterpreterState_Main, (void))                                    \
+    F(object *, PyImport_GetModuleDict, (void))                                   \
+    F(object *, PyModule_GetDict, (object *))                                     \
+    F(object *, PyDict_GetItemString, (object *, const char *))                   \
+    F(int, PyDict_Next, (object *, intptr_t *, object **, object **))             \
+    F(object *, PyObject_GetAttrString, (object *, const char *))                 \
+    F(object *, PyObject_GenericGetDict, (object *, void *))                      \
+    F(object *, PyObject_Type, (object *))                                        \
+    F(int, PyType_IsSubtype, (object *, object *))                                \
+    F(object *, _PyType_Lookup, (object *, object *))                             \
+    F(int, PyObject_IsTrue, (object *))                                           \
+    F(object *, PyObject_CallObject, (object *, object *))                        \
+    F(object *, PyObject_CallFunctionObjArgs, (object *, ...))                    \
+    F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...)) \
+    F(object *, PyUnicode_InternFromString, (const char *))                       \
+    F(intptr_t, PyList_Size, (object *))                                          \
+    F(object *, PyList_GetItem, (object *, intptr_t))                             \
+    F(const char *, PyUnicode_AsUTF8, (object *))                                 \
+    F(object *, PyErr_Occurred, (void))                                           \
+    F(int, PyErr_ExceptionMatches, (object *))                                    \
+    F(void, PyErr_Clear, (void))                                                  \
+    F(void, Py_IncRef, (object *))                                                \
     F(void, Py_DecRef, (object *))
 
 #define PYHOST_MEMBER(result, name, params) \
     result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
 static struct {
     PYHOST_FUNCTIONS(PYHOST_MEMBER)
-    void (*PyFunction_SetVectorcall)(object *, vectorcall_fn);    /* NULL before 3.12 */
-    object *function_type, *method_type, *dict_type, *none, *yes; /* the last two: None and True */
+    void (*PyFunction_SetVectorcall)(object *, vectorcall_fn); /* NULL before 3.12 */
+    object *type_type, *function_type, *c_function_type, *method_type, *dict_type;
+    object *none, *yes, *no; /* None, True, False */
     object **exception;
 } py;
 #undef PYHOST_MEMBER
 
 /* Where things are in objects of a build with a GIL, 3.10 to 3.15; looked at before they are believed. */
 enum {
+    TYPE_NAME = 24,            /* in a type: a C string */
     TYPE_BASICSIZE = 32,       /* in a type: the size of its objects */
     TYPE_VECTORCALL = 56,      /* in a type: where its objects have their vectorcall slot */
     METHOD_DEF = 40,           /* in a method descriptor */
@@ -106,15 +114,18 @@ static bool pyhost_find_functions(void *handle)
     PYHOST_FUNCTIONS(PYHOST_FIND)
 #undef PYHOST_FIND
     *(void **)&py.PyFunction_SetVectorcall = symbol(handle, "PyFunction_SetVectorcall");
+    py.type_type = symbol(handle, "PyType_Type");
     py.function_type = symbol(handle, "PyFunction_Type");
+    py.c_function_type = symbol(handle, "PyCFunction_Type");
     py.method_type = symbol(handle, "PyMethodDescr_Type");
     py.dict_type = symbol(handle, "PyDict_Type");
     py.none = symbol(handle, "_Py_NoneStruct");
     py.yes = symbol(handle, "_Py_TrueStruct");
+    py.no = symbol(handle, "_Py_FalseStruct");
     py.exception = symbol(handle, "PyExc_Exception");
     base_type = symbol(handle, "PyBaseObject_Type");
-    return is_whole && py.function_type && py.method_type && py.dict_type && py.none && py.yes
-            && py.exception && base_type
+    return is_whole && py.type_type && py.function_type && py.c_function_type && py.method_type
+            && py.dict_type && py.none && py.yes && py.no && py.exception && base_type
             && pyhost_word_at(base_type, TYPE_BASICSIZE) == OBJECT_BASICSIZE;
 }
 
@@ -169,23 +180,54 @@ object *pyhost_in_module(const char *module, const char *name)
     return dict ? py.PyDict_GetItemString(dict, name) : NULL;
 }
 
-object *pyhost_new_attribute(object *of, const char *name)
+static bool pyhost_has_type(object *of, const object *type)
 {
-    object *found = py.PyObject_GetAttrString(of, name);
+    object *found = py.PyObject_Type(of);
+
+    pyhost_drop(found); /* its object keeps it */
+    return found == type;
+}
+
+static bool pyhost_is_type(object *of)
+{
+    object *metatype = py.PyObject_Type(of);
+    bool is_type = metatype && py.PyType_IsSubtype(metatype, py.type_type);
+
+    pyhost_drop(metatype);
+    return is_type;
+}
+
+object *pyhost_own(object *of, const char *name)
+{
+    object *dict = pyhost_is_type(of) ? NULL : py.PyObject_GenericGetDict(of, NULL);
+    object *found = dict ? py.PyDict_GetItemString(dict, name) : NULL;
+
+    if (!dict)
+        pyhost_forget_error();
+    pyhost_drop(dict); /* its object keeps it */
+    return found;
+}
+
+object *pyhost_in_class(object *type, const char *name)
+{
+    object *text = pyhost_is_type(type) ? py.PyUnicode_InternFromString(name) : NULL;
+    object *found = text ? py._PyType_Lookup(type, text) : NULL;
 
     if (!found)
         pyhost_forget_error();
+    pyhost_drop(text);
     return found;
 }
 
 object *pyhost_new_subclasses(object *type)
 {
-    object *method = pyhost_new_attribute(type, "__subclasses__");
-    object *list = method ? py.PyObject_CallObject(method, NULL) : NULL;
+    object *method = pyhost_in_class(py.type_type, "__subclasses__");
+    object *list = NULL;
 
+    if (method && pyhost_is_type(type))
+        list = py.PyObject_CallFunctionObjArgs(method, type, NULL);
     if (!list)
         pyhost_forget_error();
-    pyhost_drop(method);
     return list;
 }
 
@@ -209,14 +251,6 @@ void pyhost_drop(object *of)
         py.Py_DecRef(of);
 }
 
-static bool pyhost_has_type(object *of, const object *type)
-{
-    object *found = py.PyObject_Type(of);
-
-    pyhost_drop(found); /* its object keeps it */
-    return found == type;
-}
-
 /* 1 or 0; -1: not known, or an interrupt. Takes the reference. */
 static int pyhost_is_true(object *answer)
 {
@@ -228,19 +262,17 @@ static int pyhost_is_true(object *answer)
     return is_true;
 }
 
-static int pyhost_attribute_is_true(object *of, const char *name)
-{
-    return pyhost_is_true(py.PyObject_GetAttrString(of, name));
-}
-
 /* ---- whether it trains ------------------------------------------------------------------------ */
 
 static object *grad_function, *tracer_state;
 
-void pyhost_ask_grad(object *function)
+bool pyhost_ask_grad(object *function)
 {
+    if (!pyhost_has_type(function, py.c_function_type))
+        return false;
     py.Py_IncRef(function);
     grad_function = function;
+    return true;
 }
 
 void pyhost_ask_tracer(object *state)
@@ -252,13 +284,52 @@ void pyhost_ask_tracer(object *state)
 /* PaddlePaddle's tracer: none while a static graph is made. */
 static int pyhost_tracer_has_grad(bool *ret_is_static)
 {
-    object *tracer = pyhost_new_attribute(tracer_state, "_dygraph_tracer_");
-    int has_grad;
+    object *tracer = py.PyObject_GetAttrString(tracer_state, "_dygraph_tracer_");
+    int has_grad = -1;
 
     *ret_is_static = tracer == py.none;
-    has_grad = tracer && !*ret_is_static ? pyhost_attribute_is_true(tracer, "_has_grad") : -1;
+    if (tracer && !*ret_is_static)
+        has_grad = pyhost_is_true(py.PyObject_GetAttrString(tracer, "_has_grad"));
+    pyhost_forget_error();
     pyhost_drop(tracer);
     return has_grad;
+}
+
+/* What a compiled or a traced module stands for; NULL: it is one of its own. */
+static object *pyhost_inside(object *module)
+{
+    object *modules = pyhost_own(module, "_modules");
+    object *compiled = modules ? py.PyDict_GetItemString(modules, "_orig_mod") : NULL;
+
+    return compiled ? compiled : pyhost_own(module, "_actual_script_module");
+}
+
+enum {
+    COMPILED_DEEP = 4
+};
+
+/* A scripted module has its `training` in C. Not known: -1. */
+static int pyhost_script_trains(object *module)
+{
+    object *script = pyhost_own(module, "_c");
+
+    if (!script || !pyhost_has_type(script, pyhost_in_module("torch._C", "ScriptModule")))
+        return -1;
+    return pyhost_is_true(py.PyObject_CallMethod(script, "getattr", "s", "training"));
+}
+
+static bool pyhost_module_trains(object *module)
+{
+    for (unsigned i = 0; module && i < COMPILED_DEEP; i++) {
+        object *training = pyhost_own(module, "training");
+
+        if (training)
+            return training != py.no;
+        if (pyhost_script_trains(module) == 0)
+            return false;
+        module = pyhost_inside(module);
+    }
+    return true;
 }
 
 /* Not known counts as training. *ret_is_real: false where nothing is computed. */
@@ -275,7 +346,7 @@ static bool pyhost_trains(
     *ret_is_real = !is_static;
     if (grad == 0 || kind != PYLOOP_FORWARD || !self)
         return grad != 0;
-    return pyhost_attribute_is_true(self, "training") != 0;
+    return pyhost_module_trains(self);
 }
 
 /* ---- modules by name -------------------------------------------------------------------------- */
@@ -308,7 +379,7 @@ static bool pyhost_append(char *path, size_t used, size_t size, object *name)
 static bool pyhost_find_below(
         object *root, const object *module, unsigned depth, char *path, size_t used, size_t size)
 {
-    object *children = pyhost_new_attribute(root, "_modules");
+    object *children = pyhost_own(root, "_modules");
     object *name, *child;
     intptr_t at = 0;
     bool is_found = false;
@@ -323,25 +394,19 @@ static bool pyhost_find_below(
                             child, module, depth - 1, path, used + strlen(path + used), size);
         }
     }
-    pyhost_drop(children);
     return is_found;
 }
 
 static void pyhost_name(object *module, char *path, size_t size)
 {
-    object *type, *name;
-    const char *text;
+    object *type;
 
     for (struct inner *outer = pyloop_inner(); outer; outer = outer->outer)
         for (unsigned depth = 1; depth <= NAMES_DEEP; depth++)
             if (pyhost_find_below(outer->module, module, depth, path, 0, size))
                 return;
     type = py.PyObject_Type(module);
-    name = type ? pyhost_new_attribute(type, "__name__") : NULL;
-    text = name ? py.PyUnicode_AsUTF8(name) : NULL;
-    (void)snprintf(path, size, "%s", text ? text : "");
-    pyhost_forget_error();
-    pyhost_drop(name);
+    (void)snprintf(path, size, "%s", (const char *)pyhost_word_at(type, TYPE_NAME));
     pyhost_drop(type);
 }
 
@@ -478,20 +543,14 @@ enum {
 
 bool pyhost_watch_function(object *function, enum pyloop_kind kind, enum pyhost_framework framework)
 {
-    bool is_watched;
-
-    py.Py_IncRef(function);
     for (unsigned i = 0; framework == PYHOST_PADDLE && i < DECORATORS; i++) {
-        object *wrapped = pyhost_new_attribute(function, "__wrapped__");
+        object *wrapped = pyhost_own(function, "__wrapped__");
 
         if (!wrapped)
             break;
-        pyhost_drop(function);
         function = wrapped;
     }
-    is_watched = pyhost_watch_one(function, watchers[framework][kind]);
-    pyhost_drop(function);
-    return is_watched;
+    return pyhost_watch_one(function, watchers[framework][kind]);
 }
 
 static struct method_def engine_def;
@@ -512,9 +571,10 @@ static object *pyhost_backward(object *self, object *args, object *keywords)
     return result;
 }
 
-bool pyhost_watch_engine(object *type, const char *method)
+bool pyhost_watch_engine(object *engine, const char *method)
 {
-    object *descriptor = pyhost_new_attribute(type, method);
+    object *type = py.PyObject_Type(engine);
+    object *descriptor = pyhost_in_class(type, method);
     uintptr_t ours = (uintptr_t)&engine_def;
     struct method_def *def = NULL;
 
@@ -529,7 +589,7 @@ bool pyhost_watch_engine(object *type, const char *method)
         def = &engine_def;
         memcpy((char *)descriptor + METHOD_DEF, &ours, sizeof ours);
     }
-    pyhost_drop(descriptor);
+    pyhost_drop(type);
     return def == &engine_def;
 }
 

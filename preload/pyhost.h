@@ -12,9 +12,10 @@
  * used only by calls that the interpreter makes from C: `f(*args)`, `object(...)`, a `for`; CPython
  * 3.11 makes others without it. pyparts.c watches functions that are called in this way.
  *
- * No code of Python's runs between a call and its enter, and none between leave and return: what is
- * asked of an object is asked in C. If asking fails, its exception is the program's only if that is
- * none of `Exception` (an interrupt), and the function is not called then.
+ * No code of Python's runs between a call and its enter, and none between leave and return: members
+ * are read in the dicts of objects and classes, past properties, descriptors, `__getattr__` and
+ * metaclasses, and the functions that are called are C's. If asking fails, its exception is the
+ * program's only if that is none of `Exception` (an interrupt), and the function is not called then.
  *
  * CPython 3.10 to 3.15 with a GIL, its main interpreter. Others are left alone.
  * Threads: any that holds the GIL. No lock of ours, no malloc of ours.
@@ -42,7 +43,9 @@ void pyhost_library_comes(const char *file);
  */
 bool pyhost_has_module(const char *module);
 struct pyhost_object *pyhost_in_module(const char *module, const char *name);
-struct pyhost_object *pyhost_new_attribute(struct pyhost_object *of, const char *name);
+struct pyhost_object *pyhost_own(struct pyhost_object *of, const char *name); /* in its own dict */
+struct pyhost_object *pyhost_in_class(
+        struct pyhost_object *type, const char *name);                   /* as it stands there */
 struct pyhost_object *pyhost_new_subclasses(struct pyhost_object *type); /* a list */
 size_t pyhost_list_size(struct pyhost_object *list);
 struct pyhost_object *pyhost_list_at(struct pyhost_object *list, size_t i);
@@ -57,11 +60,11 @@ enum pyhost_framework {
 bool pyhost_watch_function(
         struct pyhost_object *function, enum pyloop_kind kind, enum pyhost_framework framework);
 
-/* Watches a method of C's as PYLOOP_BACKWARD, in calls with a true `accumulate_grad`. `type`: that has the method. */
-bool pyhost_watch_engine(struct pyhost_object *type, const char *method);
+/* Watches a method of C's as PYLOOP_BACKWARD, in calls with a true `accumulate_grad`. `engine`: its class has the method. */
+bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
 
 /* What tells whether gradients are computed. Kept for good. */
-void pyhost_ask_grad(struct pyhost_object *function); /* of PyTorch; a function of C's */
+bool pyhost_ask_grad(struct pyhost_object *function); /* of PyTorch; false: no function of C's */
 void pyhost_ask_tracer(struct pyhost_object *state);  /* of PaddlePaddle; what has the tracer */
 
 #endif

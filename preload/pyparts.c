@@ -12,25 +12,20 @@
 static bool pyparts_watch_method(struct pyhost_object *type, const char *name,
         enum pyloop_kind kind, enum pyhost_framework framework)
 {
-    struct pyhost_object *function = type ? pyhost_new_attribute(type, name) : NULL;
-    bool is_watched = function && pyhost_watch_function(function, kind, framework);
+    struct pyhost_object *function = type ? pyhost_in_class(type, name) : NULL;
 
-    pyhost_drop(function);
-    return is_watched;
+    return function && pyhost_watch_function(function, kind, framework);
 }
 
 /* PyTorch stands around a class's step with a function that is `hooked`, and calls the step from there. */
 static void pyparts_watch_step(struct pyhost_object *type, enum pyhost_framework framework)
 {
-    struct pyhost_object *step = pyhost_new_attribute(type, "step");
-    struct pyhost_object *hooked = step ? pyhost_new_attribute(step, "hooked") : NULL;
-    struct pyhost_object *own = hooked ? pyhost_new_attribute(step, "__wrapped__") : NULL;
+    struct pyhost_object *step = pyhost_in_class(type, "step");
+    struct pyhost_object *own =
+            step && pyhost_own(step, "hooked") ? pyhost_own(step, "__wrapped__") : NULL;
 
-    if (own || step)
+    if (step)
         (void)pyhost_watch_function(own ? own : step, PYLOOP_OPTIMIZER, framework);
-    pyhost_drop(own);
-    pyhost_drop(hooked);
-    pyhost_drop(step);
 }
 
 enum {
@@ -83,22 +78,15 @@ static bool pyparts_torch_grad(void)
 {
     struct pyhost_object *function = pyhost_in_module("torch", "is_grad_enabled");
 
-    if (function)
-        pyhost_ask_grad(function);
-    return function;
+    return function && pyhost_ask_grad(function);
 }
 
 static bool pyparts_torch_engine(void)
 {
     struct pyhost_object *variable = pyhost_in_module("torch.autograd", "Variable");
-    struct pyhost_object *engine =
-            variable ? pyhost_new_attribute(variable, "_execution_engine") : NULL;
-    struct pyhost_object *type = engine ? pyhost_new_attribute(engine, "__class__") : NULL;
-    bool is_watched = type && pyhost_watch_engine(type, "run_backward");
+    struct pyhost_object *engine = variable ? pyhost_in_class(variable, "_execution_engine") : NULL;
 
-    pyhost_drop(type);
-    pyhost_drop(engine);
-    return is_watched;
+    return engine && pyhost_watch_engine(engine, "run_backward");
 }
 
 static struct pyhost_object *pyparts_torch_optimizer(void)

@@ -186,6 +186,15 @@ def what_paddle_traces_has_nothing_of_kedge(python):
 
 
 @each
+def r111_asking_objects_runs_none_of_their_code(python):
+    was = run(python, HERE / "loopasked.py", PYTHONPATH=LIKE, LD_LIBRARY_PATH=SIM).stdout
+    output, anchors = train(python, "", script="loopasked.py", KEDGE_ANCHORS="python=modules")
+    same("code that ran", output, was)
+    for path, count in (("step/forward", 4), ("eval/forward", 5), ("step/forward/_orig_mod", 2), ("eval/forward/_orig_mod/inner", 1)):
+        same(path, sum(where == path for where, _ in anchors), count)
+
+
+@each
 def inference_has_no_steps(python):
     _, anchors = train(python, "inference")
     same("paths", {path for path, _ in anchors} - {""}, {"eval", "eval/data", "eval/forward"})
@@ -394,7 +403,8 @@ CASES = (a_training_loop_that_says_nothing_has_steps_and_phases, modules_have_th
          a_checkpoint_that_another_thread_computes_again_is_in_the_backward, an_exception_closes_what_it_leaves,
          the_step_after_any_trouble_is_right, steps_of_other_kinds_end_where_they_should,
          a_loop_of_paddles_has_the_same_phases, what_paddle_traces_has_nothing_of_kedge,
-         an_optimizer_that_calls_the_model_has_the_phases_in_it, a_step_of_two_optimizers_is_one, inference_has_no_steps,
+         an_optimizer_that_calls_the_model_has_the_phases_in_it, a_step_of_two_optimizers_is_one,
+         r111_asking_objects_runs_none_of_their_code, inference_has_no_steps,
          nothing_happens_where_nobody_wants_it, r111_the_interpreter_is_as_it_was, r111_archives_packages_and_warnings_are_as_without,
          children_of_every_kind_are_watched_too, archives_and_environments_work, a_framework_that_is_another_one_does_no_harm)
 

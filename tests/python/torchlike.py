@@ -76,21 +76,16 @@ class Module:
 
 # ---- torch.autograd
 
-_grad = True
-
-
-def is_grad_enabled():
-    return _grad
+_grad = {True}
+is_grad_enabled = _grad.copy  # a function of C's; the empty set is false
 
 
 class no_grad:
     def __enter__(self):
-        global _grad
-        _grad = False
+        _grad.clear()
 
     def __exit__(self, *_):
-        global _grad
-        _grad = True
+        _grad.add(True)
 
 
 class Tensor:
