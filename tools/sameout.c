@@ -29,6 +29,7 @@ struct sameout_lines {
 struct sameout {
     struct sameout_lines first, second;
     bool has_second, order_varies;
+    bool has_addresses; /* that differ between the two: none is looked at, whatever some are by chance */
 };
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -197,6 +198,53 @@ static bool sameout_fits(const char *one, const char *other, const char *text)
     return !*one && !*other && !*text;
 }
 
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+/* "0x7f3a5c000000": more digits than a number of 32 bits has, and no more than an address of user space. */
+static bool sameout_is_address(const char *word, size_t length)
+{
+    return length >= 11 && length <= 14 && strncmp(word, "0x", 2) == 0
+            && strspn(word + 2, "0123456789abcdefABCDEF") == length - 2;
+}
+
+/* Of two lines of one shape. */
+static bool sameout_moves(const char *one, const char *other)
+{
+    bool ignored;
+    size_t n, m;
+
+    for (; *one && *other; one += n, other += m) {
+        one += sameout_blank(one);
+        other += sameout_blank(other);
+        n = sameout_word(one, &ignored);
+        m = sameout_word(other, &ignored);
+        if (sameout_is_address(one, n) && sameout_is_address(other, m)
+                && (n != m || memcmp(one, other, n) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* All addresses are one from here on. */
+static void sameout_hide(struct sameout_lines *lines)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        char *to = lines->at[i].text;
+        const char *s = to;
+        bool ignored;
+        size_t n;
+
+        for (; *s; s += n) {
+            n = sameout_word(s, &ignored);
+            memmove(to, s, sameout_is_address(s, n) ? 2 : n);
+            to += sameout_is_address(s, n) ? 2 : n;
+        }
+        *to = '\0';
+        free(lines->at[i].shape);
+        lines->at[i].shape = NULL;
+    }
+}
+
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
 static int sameout_by_text(const void *a, const void *b)
@@ -310,13 +358,42 @@ static void sameout_pair_alike(struct sameout *same)
     free((void *)b);
 }
 
+static void sameout_pair(struct sameout *same)
+{
+    for (size_t i = 0; i < same->first.count; i++)
+        same->first.at[i].mate = 0;
+    sameout_pair_equal(&same->first, &same->second);
+    same->order_varies = !sameout_in_order(&same->first, &same->second);
+    sameout_pair_alike(same);
+}
+
+/* Beside its mate, or where it stands: lines may change places by chance. */
+static bool sameout_address_moves(const struct sameout *same)
+{
+    const struct sameout_lines *second = &same->second;
+
+    for (size_t i = 0; i < same->first.count; i++) {
+        const struct sameout_line *line = &same->first.at[i];
+
+        if ((line->mate > 0 && sameout_moves(line->text, second->at[line->mate - 1].text))
+                || (i < second->count && strcmp(line->shape, second->at[i].shape) == 0
+                        && sameout_moves(line->text, second->at[i].text)))
+            return true;
+    }
+    return false;
+}
+
 void sameout_mask(struct sameout *same, const char *text, size_t length)
 {
     same->second = sameout_split(text, length);
     same->has_second = true;
-    sameout_pair_equal(&same->first, &same->second);
-    same->order_varies = !sameout_in_order(&same->first, &same->second);
-    sameout_pair_alike(same);
+    sameout_pair(same);
+    same->has_addresses = sameout_address_moves(same);
+    if (!same->has_addresses)
+        return;
+    sameout_hide(&same->first);
+    sameout_hide(&same->second);
+    sameout_pair(same);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -432,6 +509,8 @@ char *sameout_differs(const struct sameout *same, const char *text, size_t lengt
     struct sameout_lines lines = sameout_split(text, length);
     char *difference;
 
+    if (same->has_addresses)
+        sameout_hide(&lines);
     sameout_pair_equal(&first, &lines);
     difference = sameout_compare(same, &first, &lines, any_order);
     sameout_free_lines(&first);

@@ -9,7 +9,8 @@
  * second run every line counts. Where the two differ, a line of the one is put beside the line of the other that is alike but for the
  * words with digits in them (times, addresses, process numbers); then those of its words that differ are masked, and what stands
  * there in another run must have digits as well, and be a number if both were: "nan" is no number here. Lines that only one of the two
- * has may be there or not. The order counts, unless it differed between the two, or `any_order`.
+ * has may be there or not. The order counts, unless it differed between the two, or `any_order`. If one address (0x7f3a5c000000) differs,
+ * none is looked at, since some may be equal by chance.
  *
  * Pure. Threads: none. Memory: vec.h.
  */

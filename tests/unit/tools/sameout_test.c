@@ -65,6 +65,35 @@ TEST(what_differs_between_two_runs_is_masked)
     CHECK_STR_EQ(tell(one, other, other, false), "same");
 }
 
+TEST(addresses_that_differ_are_not_looked_at)
+{
+    const char *one = "at 0x7f0000001000\nat 0x7f0000002000, 3\nat 0x7f0000001000\n";
+    const char *other = "at 0x7f0000001000\nat 0x7f0000001000, 3\nat 0x7f0000003000\n";
+
+    /* which lines are equal in two runs is chance */
+    CHECK_STR_EQ(
+            tell(one, other, "at 0x55d06a2c\nat 0x7f0000005000, 3\nat 0x7f0000006000\n", false),
+            "line 1 is \"at 0x55d06a2c\" instead of \"at 0x\"");
+    CHECK_STR_EQ(
+            tell(one, other, "at 0x55d06a2c10\nat 0x7f0000005000, 3\nat 0x55d06a2c10\n", false),
+            "same");
+    CHECK_STR_EQ(
+            tell(one, other, "at 0x7f0000004000\nat 0x7f0000005000, 4\nat 0x7f0000006000\n", false),
+            "line 2 is \"at 0x, 4\" instead of \"at 0x, 3\"");
+    CHECK_STR_EQ(tell(one, other, "at (nil)\nat 0x7f0000005000, 3\nat 0x7f0000006000\n", false),
+            "line 1 is \"at (nil)\" instead of \"at 0x\"");
+    CHECK_STR_EQ(tell("0x7f0000001000\n0x7f0000002000\n", "0x7f0000002000\n0x7f0000001000\n",
+                         "0x7f0000003000\n0x7f0000002000\n", false),
+            "same");
+    /* those of a run that always has the same count, as do sums */
+    CHECK_STR_EQ(tell("at 0x7f0000001000\nn 1\n", "at 0x7f0000001000\nn 2\n",
+                         "at 0x7f0000002000\nn 3\n", false),
+            "line 1 is \"at 0x7f0000002000\" instead of \"at 0x7f0000001000\"");
+    CHECK_STR_EQ(tell("0x123456789abcdef0\n0x1\n", "0x123456789abcdef1\n0x1\n",
+                         "0x123456789abcdef2\n0x2\n", false),
+            "line 2 is \"0x2\" instead of \"0x1\"");
+}
+
 TEST(a_masked_number_stays_a_number)
 {
     CHECK_STR_EQ(tell("loss 0.25\n", "loss 0.26\n", "loss 0.31\n", false), "same");
