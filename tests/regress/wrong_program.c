@@ -18,6 +18,10 @@
  *           leaves   by a process that ends by _exit
  *           killed   by a process that ends by a signal if a call has failed
  *           dies     by a process that ends by a signal in any case
+ *           daemon   by a process of a session of its own that outlives the program; nothing is printed
+ *           unseen   by a process that is started anew without LD_PRELOAD
+ *           execs    the process becomes another program afterwards
+ *           closed   every descriptor is closed before
  *           turns    two threads ask for the blocks of a step, one after the other; the first one's is as USE says
  */
 #include "tests/sim/program_abi.h"
@@ -170,16 +174,40 @@ static void *work(void *unused)
         (void)printf("%d\n", (int)(total & 1));
     else if (is(hide, "caught"))
         (void)puts("done");
-    else if (!is(hide, "silent"))
+    else if (!is(hide, "silent") && !is(hide, "daemon"))
         (void)printf("sum %" PRIx64 "\n", total);
     (void)fflush(stdout);
     return unused;
 }
 
+/* The processes that the program starts, or becomes. */
+static int in_process(char **argv)
+{
+    pid_t child = fork();
+
+    if (child == 0 && is(hide, "unseen")) {
+        (void)execlp("env", "env", "-u", "LD_PRELOAD", argv[0], use, "ignored", (char *)NULL);
+        _exit(4);
+    }
+    if (child == 0 && is(hide, "daemon") && (setsid() < 0 || fork() > 0))
+        _exit(0);
+    if (child == 0) {
+        if (is(hide, "daemon"))
+            usleep(300000); /* the program has ended */
+        (void)work(NULL);
+        if (is(hide, "leaves"))
+            _exit(0);
+        return failures ? 9 : 0;
+    }
+    (void)waitpid(child, NULL, 0);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const processes[] = {
+            "child", "leaves", "killed", "dies", "daemon", "unseen"};
     pthread_t thread;
-    pid_t child;
 
     if (argc < 3)
         return 2;
@@ -192,17 +220,13 @@ int main(int argc, char **argv)
         return 3;
     if (is(hide, "thread"))
         return pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL);
-    if (!is(hide, "child") && !is(hide, "leaves") && !is(hide, "killed") && !is(hide, "dies")) {
-        (void)work(NULL);
-        return 0;
-    }
-    child = fork();
-    if (child == 0) {
-        (void)work(NULL);
-        if (is(hide, "leaves"))
-            _exit(0);
-        return failures ? 9 : 0;
-    }
-    (void)waitpid(child, NULL, 0);
+    for (size_t i = 0; i < sizeof processes / sizeof *processes; i++)
+        if (is(hide, processes[i]))
+            return in_process(argv);
+    for (int fd = 0; fd < 1024 && is(hide, "closed"); fd++)
+        (void)close(fd);
+    (void)work(NULL);
+    if (is(hide, "execs"))
+        (void)execl("/bin/true", "true", (char *)NULL);
     return 0;
 }
