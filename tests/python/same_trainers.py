@@ -227,7 +227,7 @@ def train_torchvision():
     hurt(model, "forward")
     optimizer = HurtOptimizer(model.parameters(), 0.01)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
-    mean = torch.optim.swa_utils.AveragedModel(model, avg_fn=torch.optim.swa_utils.get_ema_avg_fn(0.9), use_buffers=True)
+    mean = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9), use_buffers=True)
     change = v2.Compose([v2.RandomResizedCrop(32), v2.RandomHorizontalFlip(), v2.PILToTensor(), v2.ToDtype(torch.float, scale=True),
                          v2.Normalize((0.5,) * 3, (0.2,) * 3), v2.RandomErasing()])
     fake = torchvision.datasets.FakeData(4, (3, 40, 40), 4, transform=change)
