@@ -37,7 +37,10 @@ void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t
 struct expect_seen expect_take(
         struct pool *pool, int rule, const struct edge *edge, bool matches) POOL_LOCKED;
 
-/* Is it so? A block that the driver has served may count or not: it counts where there are too few without it. */
+/*
+ * Is it so? A block that the driver has served may count or not: it counts where there are too few without it. Fewer bytes in as many
+ * blocks are no other program, but a smaller batch (R109).
+ */
 bool expect_is_met(const struct rule_expect *expect, const struct expect_seen *seen);
 
 #endif

@@ -118,9 +118,9 @@ bool hint_acts(const struct plan *plan);
 enum hint_learnt {
     HINT_LEARNT_NOTHING,
     HINT_LEARNT_UNCOUNTED, /* in shadow: there was no memory to count what it matches; to be told at an edge */
+    HINT_LEARNT_LOST, /* the same, and an edge has told of it */
     HINT_LEARNT_STOPPED, /* in shadow: a call was stopped and the file says fallback, or pins cannot be noted */
-    HINT_LEARNT_DRIFT, /* in shadow: it matched something else than it expects */
-    HINT_LEARNT_OFF,   /* off: a block of it is shared (R85) */
+    HINT_LEARNT_OFF, /* off: a block of it is shared (R85) */
 };
 
 /* True for the call that changed something; so is hint_refuse_live, after which live is shadow for all rules (R86). */

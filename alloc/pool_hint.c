@@ -153,22 +153,45 @@ static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int
     return seen;
 }
 
-/* An instance ends: if it is not what the rule expects, nothing of it is released, and the rule is in shadow from here on. */
+/*
+ * Each instance is judged by itself before anything of it is released, so one that is as expected may follow at once upon one that is
+ * not, as after an epoch's last batch. After several others in a row as many must be as expected, since the program may be
+ * another one by now (R109).
+ */
+#define DISTRUST_MAX 8
+
+static void note_drift(struct pool *pool, const struct edge *edge, int number,
+        const struct expect_seen *seen) POOL_LOCKED
+{
+    struct rule_due *due = &pool->due[number];
+
+    if (due->distrust < DISTRUST_MAX)
+        due->distrust++;
+    due->drift = seen->seen;
+    due->drift_seq = edge->seq;
+    due->is_first_drift |= !due->has_drifted;
+    due->has_drifted = true;
+    if (hint_learnt(pool->hints, number) == HINT_LEARNT_UNCOUNTED)
+        (void)hint_learn(pool->hints, number, HINT_LEARNT_LOST);
+}
+
+/* An instance ends. Nothing of it is released if it is not what the rule expects, or if too few have been since the last ones that were not. */
 static void judge(struct pool *pool, const struct edge *edge, int number, struct expect_seen seen,
         bool matches) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[number];
     struct holder *holder;
 
-    if (is_expected(pool, number, &seen, matches))
+    if (!is_expected(pool, number, &seen, matches))
+        note_drift(pool, edge, number, &seen);
+    else if (seen.seen.count && due->distrust)
+        due->distrust--;
+    if (!due->distrust)
         return;
     for (uint32_t at = due->first; at; at = holder->next) {
         holder = holder_at(pool, at);
         holder->drifted |= holder->due == edge->seq;
     }
-    due->drift = seen.seen;
-    due->drift_seq = edge->seq;
-    due->is_first_drift |= hint_learn(pool->hints, number, HINT_LEARNT_DRIFT);
 }
 
 static bool waits_for(const struct pool *pool, int number, enum edge_kind kind) POOL_LOCKED

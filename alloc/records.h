@@ -280,10 +280,10 @@ struct holder {
             next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
     enum holder_state state;
     enum hint_mode mode;
-    bool hold;    /* it waits for nothing before the free: `due` lists it from then on */
-    bool freed;   /* the program's free has come */
-    bool drifted; /* its instance is not what the hint expects: it is not released */
-    bool waited;  /* a fence that covers its edge has passed */
+    bool hold;  /* it waits for nothing before the free: `due` lists it from then on */
+    bool freed; /* the program's free has come */
+    bool drifted; /* its instance, or one shortly before it, is not what the hint expects: it is not released */
+    bool waited; /* a fence that covers its edge has passed */
 };
 
 /* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
@@ -353,6 +353,9 @@ struct rule_due {
     struct rule_seen drift;
     uint64_t drift_seq;  /* of that edge, 0 = all is told */
     bool is_first_drift; /* what is to be told is the rule's first one */
+    bool has_drifted;
+    /* instances that must be as expected before the rule acts again, the next one counted */
+    uint32_t distrust;
 };
 
 struct pool {

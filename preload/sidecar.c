@@ -465,7 +465,9 @@ void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
     char text[MSG_LINE];
 
     hintfile_tell_drift(&what, text, sizeof text);
-    msg_warn("hint %s: %s: it releases nothing more in this run", rule->id, text);
+    msg_warn("hint %s: %s: %s", rule->id, text,
+            drift->rounded ? "nothing of that is released"
+                           : "it releases nothing more in this run");
     dispatch_told(capture_drift((uint32_t)drift->rule, &what));
 }
 

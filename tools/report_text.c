@@ -263,7 +263,7 @@ static void print_hint_drift(const struct report *report, const struct load_hint
     hintfile_tell_drift(hint->drift, text, sizeof(text));
     printf("  %shint ", report->ink.red);
     render_text(stdout, hint->id);
-    printf(" drifted in %" PRIu64 " instance%s of its anchor, and released nothing from there on: ",
+    printf(" drifted in %" PRIu64 " instance%s of its anchor, and released nothing of them: ",
             count, render_s(count));
     render_text(stdout, text);
     printf("%s\n", report->ink.off);

@@ -228,7 +228,7 @@ PROGRAMS = {
                                "r104_nobody_waits_for_another_threads_end_of_a_context_while_memory_is_free_elsewhere"], ()),
     "free_beside_capture": Program([str(UNIT / "quiet_dlsym_test"), "r61_r75_a_free_waits_while_another_thread_captures"], ()),
     "drift": Program([str(UNIT / "hints_drift_dlsym_test"),
-                      "r57_what_was_released_before_a_drift_stays_and_nothing_follows"], ()),
+                      "r57_r109_what_drifts_is_not_released_and_what_comes_before_and_after_it_is"], ()),
     **{f"event_{where}": Program([str(UNIT / "hints_events_dlsym_test"),
                                   f"r57_storage_waits_for_work_before_the_event_on_{where}"], ()) for where in EVENT},
     "poison": Program([str(UNIT / "hints_poison_dlsym_test"),

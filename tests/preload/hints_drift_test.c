@@ -65,7 +65,7 @@ static bool has_drifted(void)
     return any;
 }
 
-TEST(r57_what_was_released_before_a_drift_stays_and_nothing_follows)
+TEST(r57_r109_what_drifts_is_not_released_and_what_comes_before_and_after_it_is)
 {
     CUdeviceptr before, drifted[2], after;
     bool any;
@@ -82,9 +82,8 @@ TEST(r57_what_was_released_before_a_drift_stays_and_nothing_follows)
         CHECK_EQ(kit_told(FORMAT_HINT_SKIPPED, drifted[i]), 1);
         CHECK_EQ(cu->cuMemsetD8_v2(drifted[i], 1, KIT_BYTES), CUDA_SUCCESS);
     }
-    CHECK_EQ(kit_told(FORMAT_HINT_DEAD, after), 0);
-    CHECK_EQ(kit_told(FORMAT_HINT_WOULD_RELEASE, after), 1); /* shadow goes on */
-    CHECK_EQ(cu->cuMemsetD8_v2(after, 1, KIT_BYTES), CUDA_SUCCESS);
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, after), 1);
+    CHECK_EQ(cu->cuMemsetD8_v2(after, 1, KIT_BYTES), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cu->cuMemsetD8_v2(before, 1, KIT_BYTES), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(kit_told(FORMAT_HINT_DRIFT, 0), 1);
     struct hintfile_drift drift = drift_told(&any);
@@ -100,6 +99,43 @@ TEST(r57_what_was_released_before_a_drift_stays_and_nothing_follows)
     CHECK_EQ(cu->cuMemFree_v2(drifted[1]), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemFree_v2(after), CUDA_SUCCESS);
     CU_OK(cu->cuCtxSynchronize());
+    kit_clean_up();
+}
+
+/* After three others in a row the third that is as expected is the first that is released again. */
+TEST(r57_r109_after_several_drifts_as_many_instances_must_be_as_expected)
+{
+    static const int counts[] = {1, 2, 2, 2, 1, 1, 1, 1, 2, 1};
+    static const bool released[] = {
+            true, false, false, false, false, false, true, true, false, true};
+    CUdeviceptr ptr[2];
+
+    expect("several", "trap", "count: 1");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        phase("PHASE_0", counts[i], ptr);
+        CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr[0]), released[i]);
+        for (int k = 0; k < counts[i]; k++)
+            CHECK_EQ(cu->cuMemsetD8_v2(ptr[k], 1, KIT_BYTES),
+                    released[i] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+        /* blocks that the program keeps: no address comes twice */
+    }
+    CHECK_EQ(kit_told(FORMAT_HINT_DRIFT, 0), 4);
+    kit_clean_up();
+}
+
+/* Of the same number of blocks: more bytes are another program, fewer are a smaller batch. */
+TEST(r57_r109_fewer_bytes_in_as_many_blocks_are_no_drift)
+{
+    CUdeviceptr ptr;
+
+    expect("smaller", "trap", "count: 1, bytes: 24MiB");
+    for (size_t mb = 24; mb >= 8; mb -= 8) {
+        KEDGE_PUSH("PHASE_0");
+        ptr = kit_alloc(mb * MB);
+        KEDGE_POP();
+        CHECK_EQ(kit_told(FORMAT_HINT_DEAD, ptr), 1);
+    }
+    CHECK(!has_drifted());
     kit_clean_up();
 }
 

@@ -144,7 +144,7 @@ TEST(r66_storage_stays_until_the_event_was_given_to_the_device)
     kit_clean_up();
 }
 
-TEST(r57_an_event_that_finds_more_than_expected_ends_the_hint)
+TEST(r57_an_event_that_finds_more_than_expected_releases_nothing)
 {
     struct read_capture *capture;
     CUdeviceptr buffer, sent[2];

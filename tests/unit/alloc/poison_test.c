@@ -239,12 +239,12 @@ TEST(a_context_that_ends_takes_what_is_poisoned_along)
     bench_end(b);
 }
 
-TEST(a_hint_that_drifted_poisons_nothing)
+TEST(a_hint_that_was_stopped_poisons_nothing)
 {
     struct bench *b = hinted_bench(1 * GiB, HINT_POISON);
     devptr_t a = hinted(b, 4 * MiB);
 
-    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_DRIFT));
+    CHECK(hint_learn(b->hints, 0, HINT_LEARNT_STOPPED));
     CHECK_EQ(pass_edge(b), 1);
     CHECK_EQ(b->last.kind, OUTCOME_REFUSED);
     CHECK_EQ(b->fake->poisons, 0);
