@@ -79,6 +79,20 @@ static void may_go_out(struct pool *pool, const struct serve *serve, uint32_t nu
     }
 }
 
+/* What a hint releases can come back for a while. */
+static void keep_content(struct pool *pool, const struct serve *serve, uint32_t block) POOL_LOCKED
+{
+    const struct plan *plan = serve->request->plan;
+    struct swap_set *set;
+
+    if (!hint_rule(pool->hints, plan->rule)->keep_content || serve->shares
+            || plan->action != ACTION_RELEASE)
+        return;
+    set = swapset_get(pool, plan->rule, serve->heap->device->number, false, 0);
+    if (set && swapset_keeps_content(set))
+        swapset_add_stored(pool, set, block);
+}
+
 static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
         enum hint_mode mode) POOL_LOCKED
 {
@@ -112,6 +126,8 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
         may_go_out(pool, serve, block);
     else if (!holder->hold)
         holder_expect(pool, index);
+    if (mode == HINT_LIVE)
+        keep_content(pool, serve, block);
 }
 
 /* The block is the program's from here on. */

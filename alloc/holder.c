@@ -55,6 +55,7 @@ void holder_expect(struct pool *pool, uint32_t index)
     struct holder *holder = holder_at(pool, index);
     uint32_t *head = &pool->due[holder->rule].first;
 
+    holder->is_listed = true;
     holder->prev = 0;
     holder->next = *head;
     if (*head)
@@ -72,6 +73,7 @@ void holder_unexpect(struct pool *pool, uint32_t index)
         pool->due[holder->rule].first = holder->next;
     if (holder->next)
         holder_at(pool, holder->next)->prev = holder->prev;
+    holder->is_listed = false;
     holder->prev = 0;
     holder->next = 0;
 }
@@ -91,7 +93,7 @@ void holder_drop(struct pool *pool, struct block *block)
         return;
     if (holder->swap)
         swapset_forget(pool, holder->swap);
-    else if (holder->state == (holder->hold ? HOLDER_HELD : HOLDER_LIVE))
+    if (holder->is_listed)
         holder_unexpect(pool, block->holder);
     if (holder->state == HOLDER_HELD)
         tally_held(block_segment(pool, block)->heap, -(int64_t)block->node.size);

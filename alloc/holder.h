@@ -14,7 +14,7 @@
  * One that holds instead goes LIVE ── program's free ──► HELD ── edge ──► LET_GO ── readers ended ──► dropped; its block is KEPT
  * meanwhile by a pin (pin.h).
  *
- * One whose block goes out and comes in stays LIVE (swapset.h).
+ * One whose block goes out and comes in stays LIVE (swapset.h); that of a hint that releases waits for its edge in the list first.
  *
  * A removal that the driver refuses ends in LIMBO: the holder is dropped, and the block is the program's as before.
  *

@@ -90,6 +90,13 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     if (is_refused(pool, walk, index))
         return;
     holder_unexpect(pool, index);
+    if (holder->swap) {
+        note_edge(pool, walk, holder, OUTCOME_RELEASE, 0);
+        pool->counters.released_count++;
+        pool->counters.released_bytes += requested;
+        swapset_send(pool, swap_at(pool, holder->swap));
+        return;
+    }
     (void)holder_step(holder, HOLDER_EVENT_DUE);
     holder_mark_released(pool, block, 1);
     note_edge(

@@ -120,6 +120,7 @@ enum pool_kept {
     POOL_KEPT_UNUSED, /* no call has named it in the whole step whose order was learnt; until room is needed */
     POOL_KEPT_HOST,   /* the host has no memory for its content */
     POOL_KEPT_DRIVER, /* the driver has refused to move it */
+    POOL_KEPT_NEEDED, /* of a hint that releases: a call has named it after its release, and it came back */
     POOL_KEPT_COUNT,
 };
 

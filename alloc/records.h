@@ -283,7 +283,8 @@ struct holder {
     bool hold;  /* it waits for nothing before the free: `due` lists it from then on */
     bool freed; /* the program's free has come */
     bool drifted; /* its instance, or one shortly before it, is not what the hint expects: it is not released */
-    bool waited; /* a fence that covers its edge has passed */
+    bool waited;    /* a fence that covers its edge has passed */
+    bool is_listed; /* in the list of its rule's that wait */
 };
 
 /* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */

@@ -152,7 +152,10 @@ struct rule {
     struct rule_evict evict;
     enum rule_wait wait;
     enum rule_backend backend;
-    uint32_t canary;   /* LIVE: at first one of so many acts, see hint_canary; 0 and 1: all */
+    uint32_t canary; /* LIVE: at first one of so many acts, see hint_canary; 0 and 1: all */
+    /* LIVE, RELEASE: in so many instances of `when` the host keeps the content of what is released, for calls that name it all the same
+     * (swapset.h); UINT32_MAX: in all. And in all from the first such call on */
+    uint32_t keep_content;
     uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;
     uint32_t line, column; /* where in the file, for messages; 1-based */

@@ -8,6 +8,7 @@
 #include "alloc/holder.h"
 #include "alloc/meta.h"
 #include "alloc/mutation.h"
+#include "alloc/news.h"
 #include "alloc/pin.h"
 #include "alloc/reclaim.h"
 #include "alloc/swapqueue.h"
@@ -433,6 +434,18 @@ static int begin_outs(struct pool *pool, struct swap_set *set)
     return r;
 }
 
+/* As of storage that is released for good. */
+static void tell_released(struct pool *pool, const struct swap *swap) POOL_LOCKED
+{
+    struct outcome husk =
+            block_outcome(pool, block_at(pool, swap->block), OUTCOME_HUSK, records_next_seq(pool));
+
+    husk.rule = swap->set->number;
+    husk.how = OUTCOME_HINTED;
+    husk.mode = HINT_LIVE;
+    news_tell(pool, &husk);
+}
+
 /* It is not mapped any more, or its pages are on their way. */
 static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
 {
@@ -451,6 +464,8 @@ static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
     }
     swap->is_saved = busy->has_content && !busy->is_managed;
     note_storage(pool, busy, false);
+    if (swapset_releases(busy->set) && swap->block)
+        tell_released(pool, swap);
 }
 
 /* The handle of a block that was unmapped. */
@@ -693,6 +708,8 @@ static void note_in(struct pool *pool, struct busy *busy, struct swap_copy *copy
     now->moved_in += busy->size;
     now->count_in++;
     swap->is_saved = !busy->is_managed;
+    if (swapset_releases(busy->set) && swap->block)
+        swapset_came_back(pool, swap);
 }
 
 static int come_in(struct pool *pool, struct swap_set *set, bool wait)
@@ -805,7 +822,8 @@ static uint64_t send_out(struct pool *pool, struct swap_set *set, uint64_t want,
 
     lock_take(&pool->lock);
     before = set->storage;
-    until = swapqueue_make_room(pool, set, want) > 0 ? set->queued : 0;
+    (void)swapqueue_make_room(pool, set, want);
+    until = set->queued; /* what is on its way already, too */
     lock_drop(&pool->lock);
     do {
         lock_take(&pool->lock);

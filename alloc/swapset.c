@@ -4,6 +4,7 @@
 #include "alloc/block.h"
 #include "alloc/meta.h"
 #include "alloc/news.h"
+#include "alloc/swapqueue.h"
 
 #include <errno.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static struct swap_set *new_set(
     opts = (struct evict_opts){.cap = set->cap,
             .warmup_cap = warmup_of(set, set->cap),
             .victim = set->rule->evict.victim,
-            .prefetch = set->is_alone ? 0 : set->rule->evict.prefetch,
+            .prefetch = set->is_alone || swapset_releases(set) ? 0 : set->rule->evict.prefetch,
             .cyclic = set->rule->evict.cyclic,
             .order = set->rule->evict.order,
             .order_count = set->rule->evict.order_count};
@@ -161,6 +162,52 @@ uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size)
     swap->made_in = set->now.step;
     swap->is_managed = set->is_paper && set->rule->evict.backing == RULE_BACKING_MANAGED;
     return index;
+}
+
+bool swapset_keeps_content(const struct swap_set *set)
+{
+    return set->is_needed || set->now.step < set->rule->keep_content;
+}
+
+static void hold(struct swap *swap, bool *io_reason, bool is_held);
+
+void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number)
+{
+    uint64_t size = block_at(pool, number)->node.size;
+    uint32_t index = swapset_add(pool, set, size);
+    struct evict_moves moves;
+    struct swap *swap;
+
+    if (!index)
+        return;
+    swap = swap_at(pool, index);
+    if (evict_use(set->evict, &swap->unit, 1, &moves) != 0) {
+        swapset_drop(pool, index);
+        return;
+    }
+    swap->state = SWAP_IN;
+    swap->has_content = true;
+    swap->stream_count = SWAP_STREAMS + 1; /* what releases waits for all streams */
+    set->in_bytes += size;
+    set->storage += size;
+    hold(swap, &swap->is_awaited, true);
+    swapset_bind(pool, index, number);
+}
+
+void swapset_send(struct pool *pool, struct swap *swap)
+{
+    struct evict_moves moves;
+
+    hold(swap, &swap->is_awaited, false);
+    (void)evict_make_room(swap->set->evict, UINT64_MAX, &moves);
+    (void)swapqueue_push(pool, swap->set, &moves);
+    swapqueue_tell_ahead(pool);
+}
+
+void swapset_came_back(struct pool *pool, struct swap *swap)
+{
+    swap->set->is_needed = true;
+    swapset_keep(pool, swap, POOL_KEPT_NEEDED);
 }
 
 void swapset_drop(struct pool *pool, uint32_t index)
@@ -255,7 +302,8 @@ bool swapset_free(struct pool *pool, uint32_t number)
         block->state = BLOCK_PENDING;
         return true;
     }
-    block->flags |= swapset_is_stored(swap) ? BLOCK_TRAPPED : BLOCK_GONE;
+    if (swap->state != SWAP_IN || swap->moves) /* else no copy of it was ever made */
+        block->flags |= swapset_is_stored(swap) ? BLOCK_TRAPPED : BLOCK_GONE;
     return false;
 }
 

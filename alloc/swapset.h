@@ -13,6 +13,11 @@
  * A block is BARE when it is made: it has no content, so it needs no storage yet. While LEAVING the storage is still there. A set in
  * shadow decides on paper: its queue stays empty, and its blocks are where all others are.
  *
+ * A rule that releases (rule.keep_content) has a set without a cap: its blocks have their storage from the beginning, go out at their edge,
+ * and come back for a call that names them, after which they stay.
+ *
+ *     IN ──its edge──► LEAVING ──► OUT ──a call names it all the same──► IN, kept
+ *
  * A managed block's pages are prefetched one way or the other, in the order of its streams. It counts as stored while it is decided to
  * be in. What no call names brings its pages by itself, so nothing stays in for that; and what was not written goes out all the same.
  *
@@ -69,8 +74,8 @@ struct swap {
     bool is_managed;  /* its content goes by itself, see below */
     bool is_busy;     /* a thread makes a driver call about it */
     bool is_freed;    /* the program freed it while a thread was busy with it */
-    bool is_kept, is_unused,
-            is_pinned; /* reasons why it does not go out, each counted in evict_hold */
+    /* reasons why it does not go out, each counted in evict_hold; `is_awaited`: the edge of its rule has not come */
+    bool is_kept, is_unused, is_pinned, is_awaited;
 };
 
 /* A move that was decided and is not done (swapqueue.h). */
@@ -102,6 +107,7 @@ struct swap_set {
     bool is_alone; /* nothing is in but what a call names */
     /* guarded by the pool's lock */
     bool is_moving;  /* a thread does the first move of the queue */
+    bool is_needed;  /* of a rule that releases: a call has named what was released */
     bool has_unused; /* some blocks stay since no call has named them */
     struct evict *evict;
     uint64_t total;    /* bytes of the device, less what others had of it when the set was made */
@@ -155,6 +161,24 @@ struct swap_set *swapset_get(
 /* A block of so many bytes is about to be made. Its record, 0 = no memory. And: it was not made. */
 uint32_t swapset_add(struct pool *pool, struct swap_set *set, uint64_t size) POOL_LOCKED;
 void swapset_drop(struct pool *pool, uint32_t index) POOL_LOCKED;
+
+/* The set of a rule that releases. */
+static inline bool swapset_releases(const struct swap_set *set)
+{
+    return set->rule->action == ACTION_RELEASE;
+}
+
+/* Is the content of what such a rule releases now kept? */
+bool swapset_keeps_content(const struct swap_set *set);
+
+/* A block of such a rule was made, with its storage. Its record is bound to it, or it has none. */
+void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number) POOL_LOCKED;
+
+/* Its edge has come: it goes out. */
+void swapset_send(struct pool *pool, struct swap *swap) POOL_LOCKED;
+
+/* A call has named it, and it has come back. */
+void swapset_came_back(struct pool *pool, struct swap *swap) POOL_LOCKED;
 
 /* It was made: from here on calls that name it are noticed. */
 void swapset_bind(struct pool *pool, uint32_t index, uint32_t number) POOL_LOCKED;

@@ -16,7 +16,8 @@ void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret)
     bool is_new;
 
     evict_figures(set->evict, &figures);
-    is_new = figures.is_planned && (!set->now.bound || !figures.is_replayed);
+    is_new = figures.is_planned && (!set->now.bound || !figures.is_replayed)
+            && !swapset_releases(set);
     if (is_new && (figures.uses <= BOUND_USES || !set->now.bound))
         set->now.bound = evict_bound(set->evict);
     set->now.rule = set->number;
@@ -63,7 +64,7 @@ static void end_step(struct pool *pool, struct swap_set *set) POOL_LOCKED
             set->step_first = step;
         set->step_last = step;
     }
-    if (set->now.step == 1 && !set->is_paper && !set->is_alone)
+    if (set->now.step == 1 && !set->is_paper && !set->is_alone && !swapset_releases(set))
         keep_unused(pool, set);
     evict_step(set->evict);
     swapset_see_others(pool, set);
@@ -85,7 +86,8 @@ static void bring(struct pool *pool, struct swap_set *set) POOL_LOCKED
 void swapstep_edge(struct pool *pool, const struct edge *edge)
 {
     for (struct swap_set *set = pool->swap_sets; set; set = set->next)
-        if (hint_edge_matches(&set->rule->when, edge))
+        if (hint_edge_matches(&set->rule->when, edge)
+                && (!swapset_releases(set) || set->bytes || swapset_keeps_content(set)))
             end_step(pool, set);
     for (int i = 0; (size_t)i < hint_count(pool->hints); i++) {
         const struct rule *rule = hint_rule(pool->hints, i);

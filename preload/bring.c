@@ -24,7 +24,9 @@ enum {
 
 bool bring_is_rule(int rule)
 {
-    return rule >= 0 && sidecar.hints && hint_rule(sidecar.hints, rule)->action == ACTION_EVICT;
+    return rule >= 0 && sidecar.hints
+            && (hint_rule(sidecar.hints, rule)->action == ACTION_EVICT
+                    || hint_rule(sidecar.hints, rule)->keep_content);
 }
 
 /* ---- where blocks are that may be out ------------------------------------------------------- */

@@ -53,7 +53,7 @@ static inline bool bring_is_wanted(void)
     return dispatch_pool() && pool_evicts(dispatch_pool());
 }
 
-/* Whether a rule evicts; -1 does not. */
+/* Whether blocks of a rule can go out and come back; -1: no. */
 bool bring_is_rule(int rule);
 
 /* A block of such a rule was made. */

@@ -385,7 +385,7 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
 
     coverage_tell(false);
     gauge_device(request->tag.device);
-    if (request->plan.action == ACTION_EVICT)
+    if (bring_is_rule(request->plan.rule))
         bring_made(outcome->ptr, outcome->size);
     dispatch_told(capture_alloc(&info));
     tell_reserved(outcome);

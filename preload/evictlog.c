@@ -114,6 +114,8 @@ void evictlog_kept(const struct outcome *kept)
                     "no call has named it in a whole step (while there is room)"},
             [POOL_KEPT_HOST] = {FORMAT_KEPT_HOST, "the host has no memory for its content"},
             [POOL_KEPT_DRIVER] = {FORMAT_KEPT_DRIVER, "the driver has refused to move it"},
+            [POOL_KEPT_NEEDED] = {FORMAT_KEPT_NEEDED,
+                    "a call has named it after its release, and it came back from the host"},
     };
     struct block_info block = {.rule = kept->rule,
             .base = kept->ptr,

@@ -361,7 +361,8 @@ static bool has_evictions(const struct hintfile *file)
     bool has = false;
 
     for (size_t i = 0; i < file->rule_count; i++)
-        has |= file->rule[i].action == ACTION_EVICT && file->rule[i].mode != HINT_OFF;
+        has |= (file->rule[i].action == ACTION_EVICT || file->rule[i].keep_content)
+                && file->rule[i].mode != HINT_OFF;
     return has;
 }
 

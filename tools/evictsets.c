@@ -154,6 +154,7 @@ const char *evictsets_why_text(enum format_kept_why why)
             [FORMAT_KEPT_DRIVER] = "refused by the driver",
             [FORMAT_KEPT_UNUSED] =
                     "named by no call in the step that was learnt (while there is room)",
+            [FORMAT_KEPT_NEEDED] = "named by a call after its release, and brought back",
     };
 
     return texts[why];
@@ -162,7 +163,7 @@ const char *evictsets_why_text(enum format_kept_why why)
 const char *evictsets_why_word(enum format_kept_why why)
 {
     static const char *const words[FORMAT_KEPT_COUNT] = {"unknown", "graph", "shown", "registered",
-            "pointer", "untold_launch", "pin", "host_memory", "driver", "unused"};
+            "pointer", "untold_launch", "pin", "host_memory", "driver", "unused", "needed"};
 
     return words[why];
 }

@@ -378,6 +378,7 @@ enum format_kept_why {
     FORMAT_KEPT_HOST,       /* the host has no memory for its content */
     FORMAT_KEPT_DRIVER,     /* the driver refused to move it */
     FORMAT_KEPT_UNUSED,     /* no call named it in the whole step whose order was learnt */
+    FORMAT_KEPT_NEEDED,     /* a call named it after a hint had released it, and it came back */
     FORMAT_KEPT_COUNT,
 };
 

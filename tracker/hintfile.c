@@ -747,6 +747,21 @@ static int take_budget(struct reading *reading, const struct hinttree_node *valu
                                   : r;
 }
 
+static int take_instances(struct reading *reading, const struct hinttree_node *value)
+{
+    const char *at = value->text;
+    uint64_t count = UINT32_MAX;
+    uint32_t instances;
+
+    if (strcmp(at, "always") != 0
+            && (!scan_number(&at, &count) || *at != '\0' || count >= UINT32_MAX))
+        return refuse(
+                reading, value, "%s must be a number of instances, or always", reading->key->name);
+    instances = (uint32_t)count;
+    memcpy(field_of(reading), &instances, sizeof instances);
+    return 0;
+}
+
 static int take_prefetch(struct reading *reading, const struct hinttree_node *value)
 {
     const char *at = value->text;
@@ -919,6 +934,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
             .mode = file->mode,
             .min_size = file->min_size,
             .canary = file->canary,
+            .keep_content = file->keep_content,
             .backend = file->backend,
             .line = item->line,
             .column = item->column,

@@ -87,6 +87,7 @@ struct hintfile {
     enum hint_mode mode;       /* defaults.mode, HINT_SHADOW if not stated */
     uint64_t min_size;         /* defaults.min-size */
     uint32_t canary;           /* defaults.canary, 0 = not stated */
+    uint32_t keep_content;     /* defaults.keep-content, 0 = not stated */
     enum rule_backend backend; /* defaults.backend */
     uint64_t host_budget;      /* defaults.host-budget, 0 = not stated */
     enum hintfile_fallback fallback;

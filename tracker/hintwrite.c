@@ -454,14 +454,28 @@ static void put_evict(FILE *out, const struct hintfile *file, const struct rule_
         put_line(out, "policy", policies[evict->policy]);
 }
 
+static void put_instances(FILE *out, const char *before, uint32_t instances, const char *after)
+{
+    if (instances == UINT32_MAX)
+        (void)fprintf(out, "%salways%s", before, after);
+    else
+        (void)fprintf(out, "%s%" PRIu32 "%s", before, instances, after);
+}
+
 /* What goes with a moment after which storage may go. */
 static void put_release(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
+    char size[SIZE_TEXT_MAX];
+
     if (rule->wait == RULE_WAIT_EVENT)
         put_line(out, "wait", "event");
     if (rule->canary != file->canary)
         (void)fprintf(out, "    canary: 1/%u\n", rule->canary > 1 ? rule->canary : 1);
+    if (rule->keep_content != file->keep_content)
+        put_instances(out, "    keep-content: ", rule->keep_content, "\n");
+    if (rule->action == ACTION_RELEASE && rule->evict.host_budget != file->host_budget)
+        put_line(out, "host-budget", format_size(rule->evict.host_budget, size));
     if (rule->backend != file->backend)
         put_line(out, "backend", backend_word(rule->backend));
     put_expect(out, rule, words->saves);
@@ -630,6 +644,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
         (void)fprintf(out, ", canary: 1/%u", file->canary);
     if (file->backend != RULE_UNMAP)
         (void)fprintf(out, ", backend: %s", backend_word(file->backend));
+    if (file->keep_content > 0)
+        put_instances(out, ", keep-content: ", file->keep_content, "");
     if (file->host_budget > 0)
         (void)fprintf(out, ", host-budget: %s", format_size(file->host_budget, size));
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");

@@ -2,7 +2,7 @@
 #
 # R57, R58, R79, R84-R87: hints in a program on the simulated device.
 if(NOT KEDGE_SANITIZE AND TARGET simcuda)
-    foreach(part alias answers drift hold ladder meta modes poison quick release)
+    foreach(part alias answers drift hold keep ladder meta modes poison quick release)
         kedge_preload_test(hints_${part} SOURCES hints_${part}_test.c ROUTES dlsym LIBS kedge_read kedge_track)
     endforeach()
     if(TARGET hints_hold_dlsym_test)
