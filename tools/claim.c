@@ -45,8 +45,8 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
         [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released",
                 .is_bytes = false},
         [CLAIM_DRIFTED_HINTS] = {"drifted_hints",
-                "how many hints matched more or less than they expect, and released nothing from "
-                "there on",
+                "how many hints matched something else than they expect in some instance, of which "
+                "they released nothing",
                 .is_bytes = false},
         [CLAIM_MOVED_IN] = {"moved_in",
                 "the bytes that evict hints copied to devices, on paper in shadow",

@@ -53,6 +53,9 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
+/* Captures do not show that nothing uses a block on a path that none of them took: what is released can come back for so long. */
+#define KEEP_CONTENT 100 /* instances */
+
 #define GROWTH_SHOWN 5
 #define HINTS_SHOWN  20 /* of the table; the file has all */
 
@@ -211,6 +214,7 @@ static struct hintfile *make_file(struct suggestion *s)
     char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
 
     file->comment = make_head(s);
+    file->keep_content = KEEP_CONTENT;
     file->predicted_max = s->whole_max;
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
     file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));
@@ -226,6 +230,7 @@ static struct hintfile *make_file(struct suggestion *s)
     file->words = vec_new(file->rule_count, sizeof(*file->words));
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         file->rule[i] = s->mine.hints[i].rule;
+        file->rule[i].keep_content = KEEP_CONTENT;
         file->words[i].comment = make_comment(s, i, ways[i]);
         file->words[i].proof = make_proof(&s->mine.hints[i]);
         file->words[i].saves = s->mine.hints[i].gain;

@@ -382,6 +382,10 @@ static const struct {
         {HINT(PICK, WHEN, "    canary: 1/0\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
         {HINT(PICK, WHEN, "    canary: 1/2x\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
         {HINT(PICK, WHEN, "    canary: 16\n"), "t.yaml:7:13: canary must be 1/NUMBER"},
+        {HINT(PICK, WHEN, "    keep-content: 1x\n"),
+                "t.yaml:7:19: keep-content must be a number of instances, or always"},
+        {HINT(PICK, WHEN, "    keep-content: 4294967295\n"),
+                "t.yaml:7:19: keep-content must be a number of instances, or always"},
         {"kedge-hints: 1\ndefaults: {fallback: maybe}\n",
                 "t.yaml:2:22: fallback must be no or yes"},
         {HINT(PICK, WHEN, "    restore: before-use\n"),
@@ -1135,9 +1139,39 @@ TEST(a_key_that_states_its_default_changes_nothing)
         free(with);
         count++;
     }
-    CHECK_EQ(count, 21u);
+    CHECK_EQ(count, 22u);
     free(without[0]);
     free(without[1]);
+}
+
+TEST(keep_content_and_its_budget_are_written_as_they_were_read)
+{
+    static const char hints[] =
+            "kedge-hints: 1\ndefaults: {keep-content: 100}\nhints:\n"
+            "  - {id: a, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}}\n"
+            "  - {id: b, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}, "
+            "keep-content: always, host-budget: 1GiB}\n"
+            "  - {id: c, do: release, pick: {size: 5}, when: {anchor: a, edge: exit}, "
+            "keep-content: 0}\n";
+    struct hintfile *file = parse(hints);
+    char *text = NULL;
+    size_t length = 0;
+
+    for (int turn = 0; turn < 2; turn++) {
+        REQUIRE(file != NULL);
+        CHECK_EQ(file->keep_content, 100);
+        CHECK_EQ(file->rule[0].keep_content, 100);
+        CHECK_EQ(file->rule[0].evict.host_budget, 0);
+        CHECK_EQ(file->rule[1].keep_content, UINT32_MAX);
+        CHECK_EQ(file->rule[1].evict.host_budget, UINT64_C(1) << 30);
+        CHECK_EQ(file->rule[2].keep_content, 0);
+        free(text);
+        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        hintfile_free(file);
+        file = parse(text);
+    }
+    hintfile_free(file);
+    free(text);
 }
 
 /* Anchor names are the program's own bytes: quotes, colons, line ends, UTF-8, and what is none. */
