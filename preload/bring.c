@@ -280,6 +280,7 @@ void bring_go_on_slowly(void)
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pool_evict_go_on(dispatch_pool());
+    dispatch_sweep();
     (void)pthread_setcancelstate(cancel, &unused);
     if (!bring_has_more())
         gauge_all_reserved();

@@ -43,6 +43,7 @@ enum {
     OUTCOMES = 32,     /* told at a time */
     ROOM = 64u << 20,  /* bytes that are made free for a call that does not say how many it needs */
     CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
+    SWEPT = 8u << 10,  /* bytes of stack */
 };
 
 /* fixed by dispatch_start: */
@@ -265,10 +266,19 @@ static void tell_gone(const struct outcome *news)
     tell_reserved(news);
 }
 
+void dispatch_sweep(void)
+{
+    char below[SWEPT];
+
+    memset(below, 0, sizeof below);
+    __asm__ volatile("" : : "r"(below) : "memory");
+}
+
 /* Storage that has gone since the last call; limbo moves on the way. */
 static void tell_news(void)
 {
     struct outcome news[OUTCOMES];
+    bool any = false;
     size_t n;
 
     do {
@@ -276,7 +286,10 @@ static void tell_news(void)
         (void)pool_poll(pool, dispatch_may_fence(), news, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++)
             tell_gone(&news[i]);
+        any |= n > 0;
     } while (n == OUTCOMES);
+    if (any)
+        dispatch_sweep();
     if (sidecar_decides() && pool_waits_for_readers(pool))
         dispatch_go_on_later();
 }

@@ -148,6 +148,12 @@ void dispatch_tell_python(void);
 bool dispatch_may_fence(void);
 
 /*
+ * Clears the stack below the caller. After work about blocks that were released, and before the program goes on: their addresses are left on
+ * its stack, a struct that it gives to a kernel next may have them in bytes that nobody has set, and that would look like a use (R86).
+ */
+__attribute__((noinline)) void dispatch_sweep(void);
+
+/*
  * Memory that only the driver knows: made, or gone. `key` is its address, or dispatch_key of its handle. What is not device
  * memory of this process is recorded with its stack, and takes no part in the counting by which hints name allocations.
  */

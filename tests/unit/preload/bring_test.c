@@ -54,6 +54,10 @@ bool dispatch_may_fence(void)
     return may_fence;
 }
 
+void dispatch_sweep(void)
+{
+}
+
 void dispatch_go_on_later(void)
 {
 }
