@@ -11,6 +11,7 @@
 #include "alloc/reclaim.h"
 #include "alloc/records.h"
 #include "alloc/streams.h"
+#include "alloc/swapqueue.h"
 #include "alloc/swapstep.h"
 #include "alloc/tally.h"
 
@@ -94,7 +95,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
         note_edge(pool, walk, holder, OUTCOME_RELEASE, 0);
         pool->counters.released_count++;
         pool->counters.released_bytes += requested;
-        swapset_send(pool, swap_at(pool, holder->swap));
+        swapqueue_send(pool, swap_at(pool, holder->swap));
         return;
     }
     (void)holder_step(holder, HOLDER_EVENT_DUE);
@@ -165,14 +166,14 @@ static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int
  * not, as after an epoch's last batch. After several others in a row as many must be as expected, since the program may be
  * another one by now (R109).
  */
-#define DISTRUST_MAX 8
+#define DISTRUST_MOST 8
 
 static void note_drift(struct pool *pool, const struct edge *edge, int number,
         const struct expect_seen *seen) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[number];
 
-    if (due->distrust < DISTRUST_MAX)
+    if (due->distrust < DISTRUST_MOST)
         due->distrust++;
     due->drift = seen->seen;
     due->drift_seq = edge->seq;

@@ -109,3 +109,10 @@ uint64_t swapqueue_make_room(struct pool *pool, struct swap_set *set, uint64_t w
 
     return swapqueue_push(pool, set, &moves) ? bytes : 0;
 }
+
+void swapqueue_send(struct pool *pool, struct swap *swap)
+{
+    swapset_is_due(swap);
+    (void)swapqueue_make_room(pool, swap->set, UINT64_MAX); /* all others are held */
+    swapqueue_tell_ahead(pool);
+}

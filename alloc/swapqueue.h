@@ -17,6 +17,9 @@ bool swapqueue_push(
 /* What goes out so that up to `want` bytes become free. Bytes that are queued. */
 uint64_t swapqueue_make_room(struct pool *pool, struct swap_set *set, uint64_t want) POOL_LOCKED;
 
+/* The edge has come after which a hint releases the block: it goes out. */
+void swapqueue_send(struct pool *pool, struct swap *swap) POOL_LOCKED;
+
 /* Nothing that is queued and not begun is done: where everything is is decided anew. */
 void swapqueue_reset(struct pool *pool, struct swap_set *set) POOL_LOCKED;
 

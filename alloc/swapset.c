@@ -4,7 +4,6 @@
 #include "alloc/block.h"
 #include "alloc/meta.h"
 #include "alloc/news.h"
-#include "alloc/swapqueue.h"
 
 #include <errno.h>
 #include <string.h>
@@ -194,14 +193,9 @@ void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number
     swapset_bind(pool, index, number);
 }
 
-void swapset_send(struct pool *pool, struct swap *swap)
+void swapset_is_due(struct swap *swap)
 {
-    struct evict_moves moves;
-
     hold(swap, &swap->is_awaited, false);
-    (void)evict_make_room(swap->set->evict, UINT64_MAX, &moves);
-    (void)swapqueue_push(pool, swap->set, &moves);
-    swapqueue_tell_ahead(pool);
 }
 
 void swapset_came_back(struct pool *pool, struct swap *swap)

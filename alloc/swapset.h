@@ -174,8 +174,8 @@ bool swapset_keeps_content(const struct swap_set *set);
 /* A block of such a rule was made, with its storage. Its record is bound to it, or it has none. */
 void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number) POOL_LOCKED;
 
-/* Its edge has come: it goes out. */
-void swapset_send(struct pool *pool, struct swap *swap) POOL_LOCKED;
+/* Its edge has come: it may go out (swapqueue_send). */
+void swapset_is_due(struct swap *swap);
 
 /* A call has named it, and it has come back. */
 void swapset_came_back(struct pool *pool, struct swap *swap) POOL_LOCKED;
