@@ -822,8 +822,8 @@ static uint64_t send_out(struct pool *pool, struct swap_set *set, uint64_t want,
 
     lock_take(&pool->lock);
     before = set->storage;
-    (void)swapqueue_make_room(pool, set, want);
-    until = set->queued; /* what is on its way already, too */
+    /* what a hint has released is on its way already */
+    until = swapqueue_make_room(pool, set, want) > 0 || swapset_releases(set) ? set->queued : 0;
     lock_drop(&pool->lock);
     do {
         lock_take(&pool->lock);
