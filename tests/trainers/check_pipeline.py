@@ -57,12 +57,22 @@ def environment(mark, **changes):
     return env
 
 
+def left_behind(mark):
+    """Its processes that do not go by themselves: mpirun has sent a signal to those of a job that fails, and does not wait for them."""
+    for _ in range(100):
+        left = processes_of(mark)
+        if not left:
+            break
+        time.sleep(0.1)
+    return left
+
+
 def run(*arguments, rc=0, launcher=None, **changes):
     mark = uuid.uuid4().hex
     start = launcher or [str(PIPELINE), "--stages", str(STAGES)]
     done = subprocess.run([*start, *map(str, arguments)], env=environment(mark, **changes), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500, check=False)
-    left = processes_of(mark)
+    left = left_behind(mark)
     lines = done.stdout.splitlines()
     fields = [line.split(",") for line in lines if line[:1].isdigit() and line.count(",") == 6]
     rows = [Row(*map(int, f[:3]), *map(float, f[3:5]), int(f[5]), f[6]) for f in fields]
