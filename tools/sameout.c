@@ -367,6 +367,12 @@ static void sameout_pair(struct sameout *same)
     sameout_pair_alike(same);
 }
 
+static bool sameout_moves_to(
+        const struct sameout_line *line, const struct sameout_lines *second, size_t at)
+{
+    return second->at && at < second->count && sameout_moves(line->text, second->at[at].text);
+}
+
 /* Beside its mate, or where it stands: lines may change places by chance. */
 static bool sameout_address_moves(const struct sameout *same)
 {
@@ -375,9 +381,9 @@ static bool sameout_address_moves(const struct sameout *same)
     for (size_t i = 0; i < same->first.count; i++) {
         const struct sameout_line *line = &same->first.at[i];
 
-        if ((line->mate > 0 && sameout_moves(line->text, second->at[line->mate - 1].text))
+        if ((line->mate > 0 && sameout_moves_to(line, second, line->mate - 1))
                 || (i < second->count && strcmp(line->shape, second->at[i].shape) == 0
-                        && sameout_moves(line->text, second->at[i].text)))
+                        && sameout_moves_to(line, second, i)))
             return true;
     }
     return false;
