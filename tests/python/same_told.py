@@ -114,6 +114,7 @@ def tell(title, model, optimizer=None):
     print(title, saved(model), saved(model.state_dict()), saved(optimizer.state_dict() if optimizer else None))
     for name, module in model.named_modules():
         print("  module", name, type(module).__qualname__, told(vars(module)), weakref.getweakrefcount(module), sys.getrefcount(module))
+    print("  tensors", [told([tensor._backward_hooks, tensor._post_accumulate_grad_hooks]) for tensor in (*model.parameters(), *model.buffers())])
     if optimizer:
         print("  optimizer", told(vars(optimizer)), weakref.getweakrefcount(optimizer), sys.getrefcount(optimizer))
 
