@@ -239,7 +239,7 @@ enum outcome_how {
     OUTCOME_HINTED = 1u << 5,    /* the block stands on a physical handle of its own */
     OUTCOME_SMALL = 1u << 6,     /* a hint matched but the block is below its min_size */
     OUTCOME_PINNED = 1u << 7,    /* REFUSED: somebody relies on the storage (R80) */
-    OUTCOME_FIRST = 1u << 8,     /* DRIFT: the hint goes to shadow by it */
+    OUTCOME_FIRST = 1u << 8,     /* DRIFT: the first one of the hint */
     OUTCOME_HELD = 1u << 9,      /* FREE: a hint holds the block, or in shadow would */
     OUTCOME_RECORDED = 1u << 10, /* FREE: an event was recorded on its stream */
 };
