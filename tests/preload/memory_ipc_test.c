@@ -161,13 +161,32 @@ TEST(r25_a_handle_is_the_drivers_bit_for_bit)
     CHECK(memcmp(&ours, &drivers, sizeof ours) == 0);
 }
 
-/* On the other side: one address for two opens, on record until the second close, and no device memory of that process. */
-TEST(an_import_is_recorded_once_and_counts_as_nothing)
+static char import_file[128];
+
+/* What is on record of imports: so many that are open, of 6 MiB each, and so many that there were. */
+static void imports_are(uint64_t live, uint64_t ever)
 {
     struct read_capture *capture;
+
+    REQUIRE_EQ(read_open(import_file, &capture, NULL), 0);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_count, live);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_bytes, live * 6 * MB);
+    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].allocated_count, ever);
+    CHECK_EQ(capture->total.allocated_bytes, 0);
+    CHECK_EQ(capture->lost.implied_frees, 0);
+    CHECK_EQ(capture->lost.unknown_frees, 0);
+    read_close(capture);
+}
+
+/*
+ * On the other side: one address for two opens, on record until the second close, and no device memory of that process. A close that
+ * the driver refuses is none.
+ */
+TEST(an_import_is_recorded_once_and_counts_as_nothing)
+{
     int handles[2], done[2], status = 0;
-    char path[128], word = 'w';
     CUdeviceptr a = 0, b = 0;
+    char word = 'w';
     CUipcMemHandle handle;
     pid_t owner;
 
@@ -183,29 +202,35 @@ TEST(an_import_is_recorded_once_and_counts_as_nothing)
         (void)!read(done[0], &word, 1);
         _exit(0);
     }
-    snprintf(path, sizeof path, "%s/kedge-import-%d.kcap",
+    snprintf(import_file, sizeof import_file, "%s/kedge-import-%d.kcap",
             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
-    REQUIRE(setenv("KEDGE_CAPTURE", path, 1) == 0 && setenv("KEDGE_TRACE", "full", 1) == 0);
+    REQUIRE(setenv("KEDGE_CAPTURE", import_file, 1) == 0 && setenv("KEDGE_TRACE", "full", 1) == 0);
+    REQUIRE(setenv("SIMCUDA_FAIL",
+                    "cuIpcCloseMemHandle:1:CUDA_ERROR_NOT_PERMITTED,"
+                    "cuIpcCloseMemHandle:3:CUDA_ERROR_NOT_PERMITTED",
+                    1)
+            == 0);
     client_init();
     REQUIRE_EQ(read(handles[0], &handle, sizeof handle), (ssize_t)sizeof handle);
     REQUIRE_EQ(cu->cuIpcOpenMemHandle_v2(&a, handle, 1), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuIpcOpenMemHandle_v2(&b, handle, 1), CUDA_SUCCESS);
     CHECK_EQ(a, b);
+    imports_are(1, 1);
+    REQUIRE_EQ(cu->cuIpcCloseMemHandle(a), CUDA_ERROR_NOT_PERMITTED); /* open twice still */
     REQUIRE_EQ(cu->cuIpcCloseMemHandle(a), CUDA_SUCCESS);
-    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
-    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_bytes, 6 * MB);
-    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].allocated_count, 1);
-    CHECK_EQ(capture->total.allocated_bytes, 0);
-    CHECK_EQ(capture->lost.implied_frees, 0);
-    read_close(capture);
+    imports_are(1, 1);
+    REQUIRE_EQ(cu->cuIpcCloseMemHandle(b), CUDA_ERROR_NOT_PERMITTED);
+    imports_are(1, 1);
     REQUIRE_EQ(cu->cuIpcCloseMemHandle(b), CUDA_SUCCESS);
-    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
-    CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_count, 0);
-    CHECK_EQ(capture->lost.unknown_frees, 0);
-    read_close(capture);
+    imports_are(0, 1);
+    CHECK_NE(cu->cuIpcCloseMemHandle(b), CUDA_SUCCESS); /* nothing is left of it */
+    REQUIRE_EQ(cu->cuIpcOpenMemHandle_v2(&a, handle, 1), CUDA_SUCCESS);
+    imports_are(1, 2);
+    REQUIRE_EQ(cu->cuIpcCloseMemHandle(a), CUDA_SUCCESS);
+    imports_are(0, 2);
     (void)close(done[0]);
     (void)close(done[1]);
     REQUIRE_EQ(waitpid(owner, &status, 0), owner);
     CHECK_EQ(status, 0);
-    (void)unlink(path);
+    (void)unlink(import_file);
 }

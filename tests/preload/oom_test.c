@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program that ran out of memory leaves behind, by whatever call; and one that sleeps. */
+#include "preload/kedge.h"
 #include "tests/preload/child.h"
 #include "tests/preload/client.h"
 #include "tests/preload/said.h"
@@ -50,8 +51,8 @@ static struct read_oom last_oom(uint64_t number)
     REQUIRE_EQ(capture->oom_record_count, number);
     oom = capture->oom[number - 1];
     oom.call = strdup(oom.call);
-    REQUIRE(oom.call != NULL);
-    oom.path = "";
+    oom.path = strdup(oom.path);
+    REQUIRE(oom.call != NULL && oom.path != NULL);
     read_close(capture);
     return oom;
 }
@@ -154,11 +155,17 @@ TEST(r31_r81_calls_that_the_driver_serves_are_explained_too)
     CHECK_EQ(oom.what.flags, FORMAT_OOM_HEAPS | FORMAT_OOM_NATIVE);
     CHECK_EQ(oom.what.ladder.trims, 1);
     CHECK_EQ(oom.what.ladder.trimmed_bytes, 64 * MB);
+    CHECK_STR_EQ(oom.path, "");
+    KEDGE_PUSH("step");
     CHECK_EQ(cu->cuMemCreate(&handle, 2 * TOTAL, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
     oom = last_oom(2);
     CHECK_STR_EQ(oom.call, "cuMemCreate");
     CHECK_EQ(oom.what.requested, 2 * TOTAL);
     CHECK_EQ(oom.what.ladder.trims, 0);
+    CHECK_STR_EQ(oom.path, "step");
+    CHECK_EQ(oom.what.instance, 0);
+    KEDGE_POP();
+    KEDGE_PUSH("step");
     CHECK_EQ(cu->cuArray3DCreate_v2(&made, &array), CUDA_ERROR_OUT_OF_MEMORY);
     CHECK_STR_EQ(last_oom(3).call, "cuArray3DCreate_v2");
     REQUIRE_EQ(cu->cuGraphCreate(&graph, 0), CUDA_SUCCESS);
@@ -168,6 +175,9 @@ TEST(r31_r81_calls_that_the_driver_serves_are_explained_too)
     oom = last_oom(4);
     CHECK_STR_EQ(oom.call, "cuGraphLaunch");
     CHECK_EQ(oom.what.requested, 0);
+    CHECK_STR_EQ(oom.path, "step"); /* also where no size was asked for */
+    CHECK_EQ(oom.what.instance, 1);
+    CHECK_NE(oom.what.stack, 0);
     clean_up();
 }
 

@@ -446,6 +446,25 @@ TEST(failures_and_short_writes_are_the_programs)
     CHECK(write(1, nowhere, 8) == -1 && errno == EFAULT);
 }
 
+/* A stream without a descriptor: to ask for it sets errno. */
+TEST(errno_is_what_it_was_where_a_stream_has_no_descriptor)
+{
+    char text[64] = "";
+    FILE *stream = fmemopen(text, sizeof text, "w");
+
+    told_begin();
+    REQUIRE(stream);
+    errno = ENOENT;
+    CHECK_EQ(THE(fputs_fn, "fputs")("a", stream), 1);
+    CHECK_EQ(THE(fputc_fn, "fputc")('b', stream), 'b');
+    CHECK_EQ(THE(fwrite_fn, "fwrite")("c", 1, 1, stream), 1);
+    CHECK_EQ(errno, ENOENT);
+    CHECK_EQ(THE(fprint_fn, "fprintf")(stream, "%s", "d"), 1);
+    CHECK_EQ(errno, ENOENT);
+    CHECK(fclose(stream) == 0);
+    CHECK_STR_EQ(text, "abcd");
+}
+
 static int cleaned;
 
 static void clean(const int *unused)

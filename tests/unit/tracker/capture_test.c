@@ -39,6 +39,7 @@ TEST(what_was_written_is_read)
     struct edge enter, leave;
     struct tag tag;
     char file[TRACK_PATH_MAX];
+    char host[65] = "";
 
     REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
     track_path(file, track_scratch(), "a.kcap");
@@ -84,6 +85,8 @@ TEST(what_was_written_is_read)
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->state, FORMAT_STATE_CLEAN);
     CHECK_EQ(capture->pid, (uint32_t)getpid());
+    REQUIRE_EQ(gethostname(host, sizeof host - 1), 0);
+    CHECK_STR_EQ(capture->host, host);
     CHECK_EQ(capture->bad_records, 1); /* the drift of no rule */
     CHECK_EQ(capture->has_all_events, true);
     CHECK(strstr(capture->exe, "capture_test") != NULL);

@@ -72,7 +72,7 @@ static struct replay {
     struct block block[THREADS * (SLOTS + 1)];
     size_t blocks;
     uint32_t ordinal[64]; /* by thread number */
-    uint64_t live[DEVICES], high[DEVICES], high_seq[DEVICES];
+    uint64_t live[DEVICES], high[DEVICES], high_seq[DEVICES], high_time[DEVICES];
 } replay;
 
 static struct book *book_of(uint32_t stack, uint32_t pystack, const char *path, int device)
@@ -113,6 +113,7 @@ static void replay_alloc(const struct read_event *event)
     /* the whole truth at each new maximum, without any cleverness */
     replay.high[device] = replay.live[device];
     replay.high_seq[device] = event->seq;
+    replay.high_time[device] = event->time_ns;
     for (size_t i = 0; i < replay.books; i++) {
         if (replay.book[i].key.device != device)
             continue;
@@ -281,6 +282,7 @@ TEST(places_say_what_a_replay_says)
 
         CHECK_EQ(capture->high[i].bytes, replay.high[i]);
         CHECK_EQ(capture->high[i].seq, replay.high_seq[i]);
+        CHECK_EQ(capture->high[i].time_ns, replay.high_time[i]);
         for (size_t j = 0; j < capture->place_count; j++) {
             if (capture->place[j].device != i)
                 continue;
