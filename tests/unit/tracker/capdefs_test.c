@@ -65,11 +65,11 @@ TEST(what_is_written_names_nothing_that_is_not)
     track_start(file, FORMAT_TRACE_FULL, 0);
     CHECK_EQ(track_alloc(0x1000, 100, 1), 0); /* makes the file */
     others_are_at_work = true;
-    for (int i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         CHECK_EQ(capdefs_sync_all(), 0);
         capture = track_read(file);
         REQUIRE(capture != NULL);
-        CHECK_EQ(capture->private->codes, 2 * i);
+        CHECK_EQ(capture->private->codes, i + i);
         for (uint32_t at = 1; at <= capture->private->codes; at++) {
             CHECK_LE(capture->private->code[at].def.name, capture->private->strings);
             CHECK_STR_EQ(read_string(capture, capture->private->code[at].def.name),
