@@ -5,8 +5,6 @@
  */
 #include "tests/gpu/gpu_device.h"
 
-#include <time.h>
-
 enum {
     ROUNDS = 32,
     LATE_MS = 5,
@@ -158,14 +156,6 @@ TEST(r95_the_old_address_goes_behind_the_stream_and_the_content_stays)
     gpu_fact("alias.unmap_behind_the_stream", "%d of %d reads are right", right, ROUNDS);
 }
 
-static double microseconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 /* A map with access at a second address, and its unmap, in microseconds. */
 static void cost(const struct alias *alias, double *ret_map, double *ret_unmap)
 {
@@ -173,14 +163,14 @@ static void cost(const struct alias *alias, double *ret_map, double *ret_unmap)
 
     *ret_map = *ret_unmap = 0;
     for (int i = 0; i < TIMES; i++) {
-        double begun = microseconds();
+        double begun = gpu_microseconds();
         double mapped;
 
         map(alias, between);
-        mapped = microseconds();
+        mapped = gpu_microseconds();
         GPU_OK(cuMemUnmap(between, alias->size));
         *ret_map += (mapped - begun) / TIMES;
-        *ret_unmap += (microseconds() - mapped) / TIMES;
+        *ret_unmap += (gpu_microseconds() - mapped) / TIMES;
     }
 }
 

@@ -6,6 +6,9 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static struct gpu the_gpu;
 const struct gpu *const gpu = &the_gpu;
@@ -97,6 +100,34 @@ int gpu_attribute(CUdevice_attribute attribute)
 
     GPU_OK(cuDeviceGetAttribute(&value, attribute, gpu->device));
     return value;
+}
+
+double gpu_microseconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+int gpu_in_a_process(void (*question)(void))
+{
+    int status = 0;
+    pid_t pid;
+
+    gpu_load();
+    (void)fflush(stdout);
+    pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        question();
+        (void)fflush(stdout);
+        _exit(atomic_load(&check_state.failures) ? 1 : 0);
+    }
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        SKIP("the process that was to ask found nothing to ask");
+    return status;
 }
 
 uint32_t *gpu_mailbox(CUdeviceptr *ret_device)

@@ -3,7 +3,7 @@
  * gpu_device.h - a real GPU for the tests of this folder, through the driver alone.
  *
  * What is marked "to be confirmed on a GPU" in our rules is asked here, in plain C: libcuda.so.1 by dlopen, kernels as PTX
- * text. No toolkit, no runtime, nothing of kedge: tests/gpu/run puts libkedge.so in front and compares.
+ * text. No toolkit, no runtime, nothing of kedge: tests/gpu/visit puts libkedge.so in front and compares.
  *
  *     gpu_init();                        skips the test (77) where there is no GPU; then a context is current
  *     gpu->cuMemAlloc_v2(&ptr, size)     NULL where the driver has no such entry
@@ -35,7 +35,10 @@
     X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuLibraryLoadData)                     \
     X(cuLibraryGetKernel) X(cuLibraryUnload) X(cuFuncGetParamInfo) X(cuKernelGetParamInfo)                \
     X(cuTexObjectCreate) X(cuTexObjectDestroy) X(cuGetProcAddress_v2) X(cuDeviceGetDefaultMemPool)        \
-    X(cuMemHostAlloc) X(cuMemHostGetDevicePointer_v2) X(cuMemFreeHost) X(cuMemcpyDtoDAsync_v2)
+    X(cuMemHostAlloc) X(cuMemHostGetDevicePointer_v2) X(cuMemFreeHost) X(cuMemcpyDtoDAsync_v2)            \
+    X(cuMemcpyDtoD_v2) X(cuStreamGetId) X(cuStreamGetCtx) X(cuStreamGetFlags) X(cuStreamIsCapturing)      \
+    X(cuCtxGetId) X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuFuncGetName) X(cuKernelGetName)                \
+    X(cuMemRetainAllocationHandle) X(cuMemExportToShareableHandle) X(cuPointerSetAttribute)
 /* clang-format on */
 
 struct gpu {
@@ -62,8 +65,17 @@ void gpu_init(void);
 /* Makes the context current in another thread. */
 void gpu_here(void);
 
+/* "fact name value". A name that begins with "cost." is a figure, which nobody compares. */
 void gpu_fact(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int gpu_attribute(CUdevice_attribute attribute);
+
+double gpu_microseconds(void);
+
+/*
+ * Runs the question in a process of its own, which calls gpu_init itself: the answer may be a crash, or an error that ends the
+ * context. Returns its status as waitpid gives it; 0 if every check in it held. Skips if the process did.
+ */
+int gpu_in_a_process(void (*question)(void));
 
 /* A buffer of the host that the device writes; *ret_device is its address there. */
 uint32_t *gpu_mailbox(CUdeviceptr *ret_device);

@@ -2,8 +2,6 @@
 /* What a fence covers, and what it costs: cuCtxRecordEvent, an event of the legacy stream, cuCtxSynchronize (R3, R68). */
 #include "tests/gpu/gpu_device.h"
 
-#include <time.h>
-
 enum {
     LATE_MS = 30,
     TIMES = 200,
@@ -116,14 +114,6 @@ TEST(r68_an_event_of_the_legacy_stream_covers_all_but_non_blocking_streams)
     cover("legacy_event", record_legacy, most);
 }
 
-static double microseconds(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
 /* Figures, not a gate. */
 TEST(r68_a_fence_has_its_cost_written_down)
 {
@@ -136,18 +126,18 @@ TEST(r68_a_fence_has_its_cost_written_down)
         stream[i] = stream_of(KIND_NON_BLOCKING);
     REQUIRE_EQ(gpu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
     if (gpu->cuCtxRecordEvent) {
-        begun = microseconds();
+        begun = gpu_microseconds();
         for (int i = 0; i < TIMES; i++) {
             GPU_OK(cuCtxRecordEvent(gpu->context, event));
             (void)gpu->cuEventQuery(event);
         }
-        event_us = (microseconds() - begun) / TIMES;
+        event_us = (gpu_microseconds() - begun) / TIMES;
         gpu_fact("cost.context_event_and_query_us", "%.2f", event_us);
     }
-    begun = microseconds();
+    begun = gpu_microseconds();
     for (int i = 0; i < TIMES; i++)
         GPU_OK(cuCtxSynchronize());
-    drain_us = (microseconds() - begun) / TIMES;
+    drain_us = (gpu_microseconds() - begun) / TIMES;
     gpu_fact("cost.idle_synchronize_us", "%.2f", drain_us);
     for (int i = 0; i < 4; i++)
         GPU_OK(cuStreamDestroy_v2(stream[i]));

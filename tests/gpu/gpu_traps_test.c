@@ -5,9 +5,6 @@
  */
 #include "tests/gpu/gpu_device.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum range_state {
     RANGE_UNMAPPED,
     RANGE_NO_ACCESS,
@@ -50,30 +47,22 @@ static void touch(enum range_state state)
     CHECK_NE(gpu->cuCtxSynchronize(), CUDA_SUCCESS); /* sticky */
 }
 
-static void in_a_process(enum range_state state)
+static void touch_unmapped(void)
 {
-    int status = 0;
-    pid_t pid;
+    touch(RANGE_UNMAPPED);
+}
 
-    gpu_load();
-    (void)fflush(stdout);
-    pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        touch(state);
-        (void)fflush(stdout);
-        _exit(atomic_load(&check_state.failures) ? 1 : 0);
-    }
-    REQUIRE(waitpid(pid, &status, 0) == pid);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+static void touch_no_access(void)
+{
+    touch(RANGE_NO_ACCESS);
 }
 
 TEST(r57_a_touch_of_a_range_without_storage_is_an_error)
 {
-    in_a_process(RANGE_UNMAPPED);
+    CHECK_EQ(gpu_in_a_process(touch_unmapped), 0);
 }
 
 TEST(r57_a_touch_of_a_range_without_access_is_an_error)
 {
-    in_a_process(RANGE_NO_ACCESS);
+    CHECK_EQ(gpu_in_a_process(touch_no_access), 0);
 }
