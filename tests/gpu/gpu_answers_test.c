@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver answers: requests for nothing, alignment, pointer attributes. Mostly facts: tests/gpu/run asks with and
+ * What the driver answers: requests for nothing, alignment, pointer attributes. Mostly facts: tests/gpu/visit asks with and
  * without kedge and compares line by line (R17, R21, R62, R79).
  */
 #include "tests/gpu/gpu_device.h"

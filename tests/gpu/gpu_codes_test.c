@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The codes of odd calls, alone and under kedge: tests/gpu/run compares them line by line (R32, R35, R62). None of these harms a
+ * The codes of odd calls, alone and under kedge: tests/gpu/visit compares them line by line (R32, R35, R62). None of these harms a
  * context, so one program asks them all.
  */
 #include "tests/gpu/gpu_device.h"

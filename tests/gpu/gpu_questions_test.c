@@ -4,7 +4,7 @@
  * beside a running kernel, what a context event ties together, tens of thousands of handles, unmaps of many mappings, mapped
  * memory over a reset, ranges over several handles, the layout of parameters by the wrong handle, later forms of an entry.
  *
- * Facts. A check stands where a law says the answer (architecture.md R3, R67, R69, R76, R86, R100); figures are called cost.*.
+ * Facts, alone and under kedge. A check stands where a rule says the answer; figures are called cost.*.
  */
 #include "tests/gpu/gpu_device.h"
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,7 +248,7 @@ def main(*tests, **more):
     # What an earlier run left here, a receipt above all, must not help this one.
     if pathlib.Path.cwd().is_relative_to(BUILD / "tests" / "run"):
         for old in pathlib.Path().iterdir():
-            old.unlink()
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
     for w in wanted:
         names[w]()
     print("FAILED: " + "; ".join(failures) if failures else "ok")
