@@ -401,7 +401,7 @@ TEST(a_device_full_of_handles_has_its_cost_written_down)
     made = create_handles(handle, count, &plain);
     gpu_fact("cost.full.created", "%zu of %zu, %.2f us each", made, count,
             (gpu_microseconds() - us) / (double)count);
-    CHECK_EQ(made, count);
+    REQUIRE_EQ(made, count);
     us = gpu_microseconds();
     for (size_t i = 0; i < made; i++)
         GPU_OK(cuMemMap(range + i * GRANULE, GRANULE, 0, handle[i], 0));
