@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""The differences that are known, each with its reason: (kinds, views, texts, reason, where).
+
+The first three are regular expressions that have to match all of a kind's name, all of a view's name, and a part of the text.
+A row that explains nothing any more is an error: remove it. It is looked for in the short form of the recount if `where` is
+"short", else in a run of all kinds.
+"""
+PARTIAL = "ring_wrapped|ring_quiet|agg|.*_agg"
+
+KNOWN = (
+    # ---- every kind ----
+    (".*", "anchors", "outside_freed_(bytes|count): 0 instead of",
+     "model.c anchor_gone: of an anchor, what is freed from before its enter is never counted", "short"),
+    (".*", "page", "class .* at_max_bytes: 0 instead of",
+     "page_data.c: the page's classes take a field of sources.c that only rows, sites and libraries fill", "short"),
+    (".*", "export.memory_viz", "complete|annotations",
+     "exporter.c exporter_first_event: ranges that are open at the first allocation are taken for what was made up", "short"),
+    # ---- what is held from the driver ----
+    ("oom", "head|check", "reserved|^e: ",
+     "granules of a growth that failed were held for a moment, and are in no figure", "short"),
+    ("driver|driver_agg|pools|graphs|track", "head|check", "reserved|^e: ",
+     "peak reserved leaves out what the driver serves: utilisation is too high, and reserved is 0 in track", "short"),
+    ("driver_agg|threads_agg|agg|devices_agg|ring_quiet|oom_agg", "head", "(peak_live_512_bytes|e): ",
+     "figures.c take_totals: peak live and reserved are the run's own, the peak in multiples of 512 is not", "short"),
+    # ---- events that are missing ----
+    (PARTIAL, "hwm", ".", "live_at_max is made of the events that are left, and is not null", "short"),
+    (PARTIAL, "by", "(hwm|live) by ", "--by of live and hwm likewise", "short"),
+    (PARTIAL, "patterns", ".", "patterns are of the events that are left, and are not null", "short"),
+    (PARTIAL, "streams", ".", "sums by stream are of the events that are left", "short"),
+    (PARTIAL, "window", ".", "figures of a window are of what is left of it, and in agg those of the whole run", "short"),
+    (PARTIAL, "export.perfetto", "the most that is|live at the end", "counters begin at what is left", "short"),
+    (PARTIAL, "export.sqlite", "live at the peak|the most|live at the end", "live_at_peak and live_bytes are of what is left", "short"),
+    (PARTIAL, "page", "timeline|the highest moment", "the timeline is 0 where there are no events", "short"),
+    ("devices_agg|oom_agg", "page|sources", "at the peak|call sites, peak|at_max_bytes",
+     "each device at its own peak is added up to a common one, which is not known", "all"),
+    # ---- a ring in which a quiet thread has kept old events ----
+    ("ring_quiet", "anchors|page", ".", "load.c: old events are taken for whole, and what ended or began them is overwritten", "all"),
+    ("ring_quiet", "live|text|export.folded|export.pprof|export.speedscope|export.memory_viz", "at end|at the end|rows of (live|hwm)",
+     "load.c add_carried: an old free ends a younger block", "all"),
+    # ---- others ----
+    ("resets", ".*", ".", "hooks_context.c reset, gone: no free is recorded for the blocks of a context that is reset", "short"),
+    ("oom.*", "oom", "holder|the largest are listed|others",
+     "the record keeps the 16 largest stacks, and report_oom.c then merges those of one title", "short"),
+    ("oom_agg", "export.folded|export.pprof|export.speedscope", "at oom", "the 16 stacks of the record, of the failing device alone", "all"),
+)
