@@ -26,11 +26,13 @@ const size_t exporter_format_count = CMD_COUNT(exporter_formats);
 
 uint32_t exporter_first_event(const struct trace *trace)
 {
-    uint32_t at = 0;
+    uint32_t first = 0;
 
-    while (at < trace->event_count && trace->events[at].seq == 0)
-        at++;
-    return at;
+    for (uint32_t at = 0; at < trace->event_count && trace->events[at].seq == 0; at++) {
+        if (trace->events[at].kind == TRACE_ALLOC)
+            first = at + 1;
+    }
+    return first;
 }
 
 uint64_t exporter_stream(const struct trace *trace, const struct trace_event *event)

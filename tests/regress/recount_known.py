@@ -13,8 +13,6 @@ KNOWN = (
      "model.c anchor_gone: of an anchor, what is freed from before its enter is never counted", "short"),
     (".*", "page", "class .* at_max_bytes: 0 instead of",
      "page_data.c: the page's classes take a field of sources.c that only rows, sites and libraries fill", "short"),
-    (".*", "export.memory_viz", "complete|annotations",
-     "exporter.c exporter_first_event: ranges that are open at the first allocation are taken for what was made up", "short"),
     # ---- what is held from the driver ----
     ("oom", "head|check", "reserved|^e: ",
      "granules of a growth that failed were held for a moment, and are in no figure", "short"),
