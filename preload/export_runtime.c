@@ -13,11 +13,6 @@
 /* libcudart.so.12, and libcudart-*.so.12 as some wheels rename it. */
 static struct export_library library = {.base = "libcudart"};
 
-void *export_find_runtime(const char *symbol)
-{
-    return export_find(&library, symbol);
-}
-
 __thread const void *export_asker __attribute__((tls_model("initial-exec")));
 
 /* cuda_runtime_api.h's, in our own words: results are an enum, streams and pools are the driver's. */

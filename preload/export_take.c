@@ -76,13 +76,6 @@ static void *next_of(const char *name)
     return found && linked_is_code(found) ? found : NULL;
 }
 
-void *export_find(const struct export_library *library, const char *name)
-{
-    void *found = next_of(name);
-
-    return found ? found : linked_in(library->base, name);
-}
-
 /*
  * What stands behind us in the global scope and is not the library itself, as another preload: it has a say in each call, as it
  * would without us. What is linked at the start stays where it is, so this is asked once.

@@ -59,10 +59,6 @@ extern __thread const void *export_asker __attribute__((tls_model("initial-exec"
 /* Another function of the object that `real` is in, or of what that is linked with; NULL: it has none. */
 void *export_beside(const void *real, const char *name);
 
-/* The function for an object that has none itself; NULL if there is none in this process. */
-void *export_find(const struct export_library *library, const char *name);
-void *export_find_runtime(const char *symbol);
-
 /* Around each dlclose: which library a place belongs to is not remembered over one. In the child of a fork: none is under way. */
 void export_close_begins(void);
 void export_close_ends(void);

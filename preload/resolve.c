@@ -431,12 +431,10 @@ static void warn_second_driver(const void *fn)
                 info.dli_fname, driver_path);
 }
 
-/* Whether there is a function behind our export of that name: the driver's, the runtime's, another preload's. */
-static bool stands_for(int slot, const char *name)
+/* Whether our export of that name stands for a function: a hook for one that the driver has. */
+static bool stands_for(int slot)
 {
-    if (slot < 0)
-        return name[1] == 'u' ? export_find_runtime(name) != NULL : resolve_next(name) != NULL;
-    return resolve_ready() && (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) || resolve_next(name));
+    return slot < 0 || (resolve_ready() && __atomic_load_n(&own[slot], __ATOMIC_RELAXED));
 }
 
 void *resolve_dlsym(void *handle, const char *name)
@@ -450,7 +448,8 @@ void *resolve_dlsym(void *handle, const char *name)
     if (!fn)
         return NULL;
     if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
-        return stands_for(slot, name) && !resolve_is_variable(name) ? fn : RESOLVE_HIDE;
+        return resolve_next(name) && stands_for(slot) && !resolve_is_variable(name) ? fn
+                                                                                    : RESOLVE_HIDE;
     if (!atomic_load_explicit(&bound, memory_order_acquire)) {
         guard_push();
         (void)bind_driver(fn);
@@ -515,13 +514,13 @@ void *resolve_instead(void *handle, const char *name, const void *caller, bool i
     if (handle == RTLD_DEFAULT
             && linked_before_us(name)) /* our own look-up finds us first (DT_SYMBOLIC) */
         return NULL;
-    if (is_wanted && stands_for(slot, name) && !resolve_is_variable(name))
-        return NULL;
-    found = resolve_next(name);
     linked = linked_for(caller, name);
-    if (found && handle == RTLD_NEXT && !linked.is_program && !linked.is_earlier)
+    if (handle == RTLD_NEXT && !linked.is_program && !linked.is_earlier)
         return NULL; /* what is next for an object behind us is not ours */
-    if (!found && handle == RTLD_DEFAULT)
-        found = linked.own;
-    return found ? found : RESOLVE_HIDE;
+    found = resolve_next(name);
+    if (!found && handle == RTLD_DEFAULT) /* the scope of what the caller was opened with */
+        found = linked.own ? linked.own : linked.users;
+    if (!found)
+        return RESOLVE_HIDE;
+    return is_wanted && stands_for(slot) && !resolve_is_variable(name) ? NULL : found;
 }

@@ -104,8 +104,8 @@ void resolve_passed_by(void *handle, const char *name);
 
 /*
  * What a look-up of `name` from `caller` gets in the place of our own export, which it would end at; NULL: nothing, it is to be
- * made as it is. Without kedge (`is_wanted` false, KEDGE_MODE=off) the function that it would find then. Else our export, but for
- * one that stands for nothing, such as a function that this driver lacks. RESOLVE_HIDE: nobody else has the name. Any handle.
+ * made as it is. If the look-up finds nothing without kedge (a driver that was opened locally, a function that this driver lacks):
+ * RESOLVE_HIDE. Else what it finds then (`is_wanted` false, KEDGE_MODE=off), or our export, if it stands for that. Any handle.
  */
 void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted);
 

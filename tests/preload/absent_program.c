@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Prints what each look-up of each name that kedge exports finds, and in which object: by RTLD_DEFAULT, RTLD_NEXT, the program's own
- * handle and that of the driver. usage: absent_program none|local|global: how the driver has been opened, if at all
+ * handle and that of the driver. usage: absent_program none|local|global [LIBRARY...]: how the driver and the others have been
+ * opened, if at all
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -30,6 +31,9 @@ int main(int argc, char **argv)
     void *driver = strcmp(how, "none") == 0 ? NULL : dlopen("libcuda.so.1", RTLD_NOW | scope);
     void *self = dlopen(NULL, RTLD_NOW);
 
+    for (int i = 2; driver && i < argc; i++)
+        if (!dlopen(argv[i], RTLD_LAZY | scope))
+            return 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(names[i], "cu", 2) != 0 && strncmp(names[i], "nccl", 4) != 0
                 && strncmp(names[i], "nvtx", 4) != 0)

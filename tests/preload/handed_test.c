@@ -322,8 +322,12 @@ TEST(without_a_driver_its_names_are_not_there)
     CHECK(dlerror());
     CHECK(!dlsym(self, "cuMemAlloc_v2"));
     CHECK(!dlsym(RTLD_DEFAULT, "cudaMalloc"));
-    (void)driver();
+    (void)driver(); /* opened locally: not in the global scope */
+    CHECK(!dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+    CHECK(!dlsym(self, "cuMemAlloc_v2"));
+    REQUIRE(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL));
     CHECK_STR_EQ(owner_of(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2")), "libkedge.so");
+    CHECK_STR_EQ(owner_of(dlsym(self, "cuMemAlloc_v2")), "libkedge.so");
 }
 
 /* E-8 */
