@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NVIDIA's headers, from PyPI, for tests that compare with them: pinned by hash, kept in BUILD/headers, never in the tree."""
+"""NVIDIA's wheels from PyPI, headers most of all, for tests that compare with them: pinned by hash, never in the tree."""
 import contextlib
 import pathlib
 import subprocess
@@ -46,13 +46,13 @@ def _download(work, folder, *what):
     return folder
 
 
-def fetch(work, package, version, digest):
-    """The package's folder, or None if the registry does not answer."""
+def fetch(work, package, version, *digests):
+    """The package's folder, or None if the registry does not answer. A package with a wheel for each interpreter has several hashes."""
     folder = work / f"{package}-{version}"
     if folder.exists():
         return folder
     with tempfile.NamedTemporaryFile("w", dir=work, suffix=".txt") as wanted:
-        print(f"{package}=={version} --hash=sha256:{digest}", file=wanted, flush=True)
+        print(f"{package}=={version}", *(f"--hash=sha256:{digest}" for digest in digests), file=wanted, flush=True)
         return _download(work, folder, "--require-hashes", "-r", wanted.name)
 
 
