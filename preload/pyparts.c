@@ -162,12 +162,19 @@ static struct pyhost_object *pyparts_paddle_optimizer(void)
     return pyhost_in_module("paddle.optimizer", "Optimizer");
 }
 
+/* `minimize` steps, too, but where it makes a part of a static graph, which pyhost.c leaves alone. */
+static void pyparts_watch_paddle_step(struct pyhost_object *type, enum pyhost_framework framework)
+{
+    pyparts_watch_step(type, framework);
+    (void)pyparts_watch_method(type, "minimize", PYLOOP_OPTIMIZER, framework);
+}
+
 static bool pyparts_paddle_optimizers(void)
 {
     struct pyhost_object *optimizer = pyparts_paddle_optimizer();
 
     if (optimizer)
-        pyparts_walk(optimizer, PYHOST_PADDLE, pyparts_watch_step);
+        pyparts_walk(optimizer, PYHOST_PADDLE, pyparts_watch_paddle_step);
     return optimizer;
 }
 

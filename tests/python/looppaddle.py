@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """looplike.py's loop with PaddlePaddle's names.
 
-    looppaddle.py [plain|fails|compiled|static]
+    looppaddle.py [plain|minimizes|fails|compiled|static]
 """
 import sys
 
@@ -68,7 +68,10 @@ for x in paddle.io.DataLoader(batches()):
         paddle.autograd.backward([loss])
     else:
         loss.backward()
-    optimizer.step()
+    if KIND in ("minimizes", "static"):
+        optimizer.minimize(loss)
+    else:
+        optimizer.step()
     steps += 1
 for layer in (model, *model.blocks):
     layer.training = False

@@ -39,6 +39,14 @@ class no_grad:
     def __exit__(self, *_):
         Tracer._has_grad = True
 
+    def __call__(self, func):
+        @functools.wraps(func)
+        def without(*args, **kwargs):
+            with self:
+                return func(*args, **kwargs)
+
+        return without
+
 
 class Layer:
     def __init__(self):
@@ -74,6 +82,11 @@ class Optimizer:
 
     @dygraph_only
     def step(self):
+        self.update()
+
+    @no_grad()
+    def minimize(self, loss):
+        """Eager, it steps; of a static graph it makes a part."""
         self.update()
 
 

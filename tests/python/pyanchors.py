@@ -167,6 +167,9 @@ def a_loop_of_paddles_has_the_same_phases(python):
     same("paths", {path for path, _ in anchors} - {""}, {"data", "step", *STEP, "eval", "eval/forward"})
     # a second backward from inside one, and a batch that fails, are told as well
     same("output", output, "plain: 3 steps\ntraced False of kedge []\n")
+    # as paddle.Model does
+    output, minimized = train(python, "minimizes", script="looppaddle.py")
+    same("anchors of minimize", minimized, anchors)
     output, anchors = train(python, "fails", script="looppaddle.py")
     same("output", output, "fails: 2 steps\ntraced False of kedge []\n")
     same("forward", [within(anchors, "step/forward", i) for i in range(3)], [3 * LAYER, 0, 3 * LAYER])
