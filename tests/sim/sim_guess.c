@@ -158,7 +158,8 @@ struct type {
 static const struct type types[] = {{"float", 4, SIM_DIGEST_FLOATS},
         {"double", 8, SIM_DIGEST_FLOATS}, {"c10::Half", 2, SIM_DIGEST_FLOATS},
         {"c10::BFloat16", 2, SIM_DIGEST_FLOATS}, {"__half", 2, SIM_DIGEST_FLOATS},
-        {"__nv_bfloat16", 2, SIM_DIGEST_FLOATS}, {"bool", 1, SIM_DIGEST_BYTES},
+        {"__nv_bfloat16", 2, SIM_DIGEST_FLOATS}, {"phi::dtype::float16", 2, SIM_DIGEST_FLOATS},
+        {"phi::dtype::bfloat16", 2, SIM_DIGEST_FLOATS}, {"bool", 1, SIM_DIGEST_BYTES},
         {"char", 1, SIM_DIGEST_BYTES}, {"signed char", 1, SIM_DIGEST_BYTES},
         {"unsigned char", 1, SIM_DIGEST_BYTES}, {"short", 2, SIM_DIGEST_SHORTS},
         {"unsigned short", 2, SIM_DIGEST_SHORTS}, {"int", 4, SIM_DIGEST_INTS},
@@ -475,6 +476,26 @@ static void add_array(struct maker *m)
     }
 }
 
+/* Paddle's Array<char const* restrict, N>, which are inputs, or Array<T*, N>, which are outputs. False: of something else. */
+static bool add_paddle_array(struct maker *m, struct text arguments)
+{
+    struct text element = nth_item(arguments, 0);
+    bool is_read = begins(element, "char const*");
+    const struct type *known;
+
+    if (!is_read && !ends(element, "*"))
+        return false;
+    known = is_read ? NULL : type_of((struct text){element.at, element.length - 1});
+    for (uint32_t i = 0; i * 8 + 8 <= m->param->size; i++) {
+        if (is_read)
+            (void)add_word(m, m->param->offset + i * 8, SIM_ROLE_READ, false);
+        else
+            (void)add_write(
+                    m, m->param->offset + i * 8, false, known ? *known : (struct type){.size = 1});
+    }
+    return true;
+}
+
 /*
  * The closure of PyTorch's elementwise kernel for tensors with strides: an offset calculator for N tensors (25
  * divisors of 12 bytes, 25 strides of 4 bytes for each tensor, 4 bytes in front), then std::array<char*, N>, then the
@@ -765,7 +786,7 @@ static bool add_fields(struct maker *m)
     return found;
 }
 
-/* Structures of PyTorch. False: it is none of them. */
+/* Structures of PyTorch, and Paddle's arrays of addresses. False: it is none of them. */
 static bool add_structure(struct maker *m, struct text type)
 {
     struct text list;
@@ -788,6 +809,8 @@ static bool add_structure(struct maker *m, struct text type)
                 && add_tensor_lists(m, list, true, type_of(nth_item(list, 0))->size);
     else if (is_text(type, "at::native::TensorListAddresses"))
         add_results(m);
+    else if (begins(type, "common::Array<") && template_list(type, "Array", &list))
+        return add_paddle_array(m, list);
     else if (template_list(type, "CatArrInputTensorMetadata", &list))
         add_cat_inputs(m, list);
     else

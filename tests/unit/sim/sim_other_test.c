@@ -19,6 +19,12 @@
     "12TensorAssignEEEvRNS_14TensorIteratorElllRKT_EUliE_EEviT1_"
 #define ROWS_GATHER "_ZN2at6native24vectorized_gather_kernelILi16EiEEvPcS2_PT0_illllb"
 
+/* Paddle's sum of two tensors of other shapes, and of rows, with the parameters that count alone. */
+#define BROADCAST                                                                             \
+    "_ZN3phi5funcs25VectorizedBroadcastKernelIfEEvN6common5ArrayIrPKcLm2EEENS3_IPT_Lm1EEENS3" \
+    "_IbLm2EEEj"
+#define SUM_OF_ROWS "_ZN3phi5funcs21ReduceHigherDimKernelIfEEvPKT_PS2_iiiiii"
+
 /*
  * PyTorch's flip, both ends of a tensor, two forms of cat, dropout, a comparison, index_select, upsampling, the cell of an
  * LSTM.
@@ -108,6 +114,10 @@ static const char ptx[] =
         "    .param .align 8 .b8 c[216], .param .align 8 .b8 d[216], .param .align 8 .b8 e[216],\n"
         "    .param .align 8 .b8 f[216], .param .align 8 .b8 g[216], .param .align 8 .b8 h[216],\n"
         "    .param .u32 i, .param .u32 j) { ret; }\n"
+        ".visible .entry " BROADCAST "(.param .align 8 .b8 a[16], .param .align 8 .b8 b[8],\n"
+        "    .param .align 1 .b8 c[2], .param .u32 n) { ret; }\n"
+        ".visible .entry " SUM_OF_ROWS "(.param .u64 a, .param .u64 b, .param .u32 c,\n"
+        "    .param .u32 d, .param .u32 e, .param .u32 f, .param .u32 g, .param .u32 h) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -503,6 +513,21 @@ TEST(a_result_that_is_described_is_written_as_far_as_it_goes)
     accessor[1][0] = result_at;
     memcpy(&accessor[1][1], sizes, sizeof(sizes));
     CHECK(writes(UPSAMPLE, 1200, upsample));
+}
+
+TEST(what_paddle_gives_in_arrays_is_read_and_written)
+{
+    CUdeviceptr in[2], out[1];
+    char shapes[2] = {0};
+    uint32_t n = 300, other = 7;
+    void *sum[] = {in, out, shapes, &n};
+    void *rows[] = {&source_at, &result_at, &other, &other, &other, &other, &n, &other};
+
+    ready();
+    in[0] = in[1] = source_at;
+    out[0] = result_at;
+    CHECK(writes(BROADCAST, 1200, sum));
+    CHECK(writes(SUM_OF_ROWS, 1200, rows));
 }
 
 TEST(what_a_cell_of_an_lstm_reads_is_left_alone)
