@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Trains as KIND does, with a fault in each step, and prints what a program can see of itself. Ends with status 5.
 
-    same_program.py torch|transformers|peft|accelerate|lightning|diffusers|torchvision      saves to ./out
+    same_program.py torch|transformers|generate|peft|accelerate|lightning|diffusers|torchvision|ppo [--once]     saves to ./out
+
+--once: one training without a fault; ends with status 0.
 """
 import cProfile
 import copy
@@ -15,11 +17,12 @@ import numpy
 import torch
 from torch import nn
 
-from same_told import HurtOptimizer, Rows, digest, fail, hurt, saved, tell_framework, train_in_each_fault
+from same_told import HurtOptimizer, Rows, digest, fail, hurt, now, saved, tell_framework, train_in_each_fault
 
 for seed in (random.seed, numpy.random.seed, torch.manual_seed):
     seed(0)
 KIND = sys.argv[1]
+now["once"] = sys.argv[2:] == ["--once"]
 
 
 class Model(nn.Module):
@@ -105,4 +108,4 @@ else:
 
     getattr(same_trainers, f"train_{KIND}")()
 tell_framework()
-sys.exit(5)
+sys.exit(0 if now["once"] else 5)

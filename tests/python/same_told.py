@@ -16,7 +16,7 @@ import weakref
 import torch
 
 FAULTS = (None, "forward", "inner", "backward", "optimizer", "loader", "callback", "interrupt", "exit", "in except")
-now = {"fault": None}
+now = {"fault": None, "once": False}
 
 
 class Fault(RuntimeError):
@@ -154,10 +154,14 @@ def attempt(work):
         print("  caught", type(error).__name__, error, digest(text.encode()), text.count("\n"))
 
 
-def train_in_each_fault(model, optimizer, train, faults=FAULTS):
-    """Each fault, then the same training without it."""
+def train_in_each_fault(model, optimizer, train):
+    """Each fault, then the same training without it; or one training without a fault."""
     tell("before", model, optimizer)
-    for fault in faults:
+    if now["once"]:
+        train()
+        tell("after", model, optimizer)
+        return
+    for fault in FAULTS:
         for now["fault"] in (fault, None):
             if now["fault"] == "in except":
                 try:

@@ -36,7 +36,7 @@ def train_peft():
 
 
 def train_by_trainer(model):
-    from transformers import Trainer, TrainerCallback, TrainingArguments
+    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -44,6 +44,9 @@ def train_by_trainer(model):
     class Late(TrainerCallback):
         def on_step_end(self, args, state, control, **named):
             fail("callback")
+
+        def on_log(self, args, state, control, logs, **named):
+            print("  log", {name: value for name, value in logs.items() if "runtime" not in name and "per_second" not in name})
 
     def text(i):
         ids = torch.arange(16) + i
@@ -53,6 +56,7 @@ def train_by_trainer(model):
         arguments = TrainingArguments("out", max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=2, logging_steps=1,
                                       save_steps=2, report_to=[], eval_strategy="no", disable_tqdm=True)
         one = Trainer(model, arguments, train_dataset=Rows(8, text), eval_dataset=Rows(8, text), optimizers=(optimizer, None), callbacks=[Late()])
+        one.remove_callback(PrinterCallback)  # it tells the time
         try:
             print("  result", one.train().training_loss)
             print("  evaluation", one.evaluate()["eval_loss"])
@@ -63,6 +67,36 @@ def train_by_trainer(model):
     model.cuda()
     optimizer = HurtOptimizer((p for p in model.parameters() if p.requires_grad), 0.01)
     train_in_each_fault(model, optimizer, train)
+
+
+def train_generate():
+    """Greedy, by chance, by beams and as a streamer gets it, six tokens each: the device's kernels would say anything about an end."""
+    from transformers.generation.streamers import BaseStreamer
+
+    class Told(BaseStreamer):
+        def put(self, value):
+            fail("callback")
+            print("  streamed", told(value))
+
+        def end(self):
+            print("  streamed all")
+
+    model = hurt(gpt2(), "forward").cuda().eval()
+    hurt(model.transformer.h[1].mlp.c_fc, "inner", "interrupt", "exit")
+    left = []
+    model._has_unfinished_sequences = lambda *args, **named: bool(left and left.pop())
+    ways = {"greedy": {}, "sampled": {"do_sample": True, "top_k": 8}, "beams": {"num_beams": 2}, "streamed": {"streamer": Told()}}
+
+    def train():
+        torch.manual_seed(1)
+        ids = torch.arange(8, device="cuda").view(2, 4)
+        for way, named in ways.items():
+            left[:] = [True] * 6
+            first = ids[:1] if way == "streamed" else ids
+            texts = model.generate(first, attention_mask=torch.ones_like(first), max_new_tokens=6, eos_token_id=63, pad_token_id=63, **named)
+            print(" ", way, tuple(texts.shape), told(texts))
+
+    train_in_each_fault(model, None, train)
 
 
 # ---- accelerate ---------------------------------------------------------------------------------
@@ -262,3 +296,53 @@ def train_torchvision():
     features = create_feature_extractor(copy.deepcopy(plain), {"layer1": "one", "avgpool": "all"})
     print("features", told(features(torch.ones(2, 3, 32, 32).cuda())))
     print("weights", *itertools.islice(torchvision.models.list_models(module=torchvision.models), 5))
+
+
+# ---- stable-baselines3 --------------------------------------------------------------------------
+
+
+def train_ppo():
+    """PPO collects rollouts on an environment of the host and trains on them."""
+    import gymnasium
+    import numpy
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Walk(gymnasium.Env):
+        """Its state is that of a generator of its own and of what was done, kept small."""
+
+        observation_space = gymnasium.spaces.Box(-1, 1, (8,), numpy.float32)
+        action_space = gymnasium.spaces.Discrete(4)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.steps, self.numbers = 0, numpy.random.default_rng(3)
+            return self.numbers.random(8, "f4"), {}
+
+        def step(self, action):
+            fail("loader")
+            self.steps += 1
+            return self.numbers.random(8, "f4") / (1 + int(action) % 4), 1.0 * (int(action) % 4), self.steps % 10 == 0, False, {}
+
+    class Late(BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            fail("callback")
+
+    torch.distributions.Distribution.set_default_validate_args(False)  # the device's kernels decide as they like
+    algorithm = PPO("MlpPolicy", Walk(), n_steps=32, batch_size=16, n_epochs=2, seed=1, device="cuda",
+                    policy_kwargs={"optimizer_class": HurtOptimizer, "net_arch": [16, 16]})
+    policy = algorithm.policy
+    hurt(policy.mlp_extractor, "forward")
+    hurt(policy.value_net, *INNER)
+
+    def train():
+        algorithm.set_random_seed(1)
+        algorithm.learn(64, callback=Late())
+        print("  timesteps", algorithm.num_timesteps, "updates", algorithm._n_updates,
+              {name: value for name, value in algorithm.logger.name_to_value.items() if name.startswith("train/")})
+        print("  action", told(algorithm.predict(numpy.ones((2, 8), "f4"), deterministic=True)[0].tolist()))
+
+    train_in_each_fault(policy, policy.optimizer, train)

@@ -7,6 +7,7 @@ simulated device
     bare            without kedge, with the device's log
     off track pool  under `kedge run --entrance framework --mode MODE`; in one of them the stack of each allocation is compared
                     with a witness's (stacks.py)
+    eager mapped    as pool with another word of KEDGE_POOL, where the case asks for it (VARIANTS)
     lazy, random    as pool, where the case asks for it: streams run late, in orders that CUDA allows; the witness looks on
     mutant          under a late schedule, with a library in which one safety device is switched off (tests/mutation):
                     something must show
@@ -36,6 +37,7 @@ STACKS_OF = BUILD / "tests" / "frameworks" / "stacks_of"
 MUTANT = BUILD / "tests" / "mutation" / "libkedge_mutant.so"
 WITNESS = BUILD / "tests" / "frameworks" / "libwitness.so"
 MODES = ("off", "track", "pool")
+VARIANTS = {"eager": "remap=eager", "mapped": "sync=mapped"} # of pool: KEDGE_POOL
 TIMEOUT = 300 # seconds; a run takes a few, this is for one that hangs
 ENDINGS = 4 # tries, where a script dies at its end
 PREMATURE = 86 # the witness ended the program
@@ -56,6 +58,9 @@ class Case:
     short    the rows of the short part: True for all, or a set of (environment, label)
     memory   of the simulated device
     modes    kedge's modes
+    variants of VARIANTS, which are run as modes are
+    anchors  {path: how often it was open} in the capture of each process that has anchors, of those that kedge makes of Python;
+             processes says how many those are
     witness  run under late schedules as well
     driver   it asks the driver itself for memory, so that the runtime's witness sees nothing: libwitness.so stands above kedge
     mutant   {label: a word of tests/mutation/mutant.def that must show in this case}
@@ -73,6 +78,9 @@ class Case:
     short: object = False
     memory: str = "8G"
     modes: tuple = MODES
+    variants: tuple = ()
+    anchors: dict | None = None
+    processes: int = 1
     witness: bool = False
     driver: bool = False
     mutant: dict = dataclasses.field(default_factory=dict)
@@ -113,6 +121,7 @@ class Done:
     output: str
     errors: str
     figures: dict
+    died: int = 0 # how often it died_at_its_end, of its ENDINGS
 
 
 def lock_of(env):
@@ -154,16 +163,28 @@ def say_again(tried):
     print(f"died at its end, run again: {' '.join(map(str, tried))}", flush=True)
 
 
+def keep(row, before, done):
+    """What a run said that died at its end: $KEDGE_FRAMEWORKS/results/ROW.died.N."""
+    folder = FOLDER / "results"
+    folder.mkdir(exist_ok=True)
+    number = len(list(folder.glob(f"{row.name}.died.*")))
+    (folder / f"{row.name}.died.{number}").write_text(f"{' '.join(map(str, before))}\n{done.errors}", encoding="utf-8")
+
+
 def execute(row, before, work, **env):
     """Runs the row's script, anew where it died_at_its_end; `before` stands between the wrapper and python (kedge run ...)."""
+    died = 0
     for _ in range(ENDINGS):
         done = execute_once(row, before, work, **env)
         if not died_at_its_end(done.status, done.errors):
             break
+        died += 1
+        keep(row, before, done)
         say_again((row.env, row.case.script, row.api, *before))
         for name in ("SIMCUDA_LOG", "SIMCUDA_STATS", "SIMCUDA_STACKS"): # they are appended to, or there for each process
             for left in env[name].parent.glob(env[name].name + "*") if env.get(name) else ():
                 left.unlink()
+    done.died = died
     return done
 
 
@@ -236,9 +257,27 @@ def seen_in(report):
     """(allocations of device memory, those of graphs apart; those; how many have a stack that reaches a line of the script) in a capture."""
     count, graphs = (sum(c["allocated_count"] for c in report["classes"] if c["device_memory"] and (c["name"] == "graph") == wanted)
                      for wanted in (False, True))
-    scripts = str(HERE / "scripts") + "/"
+    scripts = str(HERE.parent) + "/"
     named = sum(p["allocated_count"] for p in report["places"] if any((f["file"] or "").startswith(scripts) for f in p["stack"]))
     return count, graphs, named
+
+
+def anchors_of(report):
+    """{path: how often} of the anchors that kedge makes of what a framework does; those of NVTX have a colon in their names."""
+    found = {}
+    for anchor in report["anchors"]:
+        if ":" not in anchor["name"]:
+            found[anchor["name"]] = found.get(anchor["name"], 0) + 1
+    return found
+
+
+def wrong_anchors(case, told):
+    """The anchors that are not as the case says, as sentences."""
+    found = [anchors for anchors in map(anchors_of, told) if anchors]
+    if case.anchors is None or found == [case.anchors] * case.processes:
+        return []
+    return [f"anchors {anchors}, not {case.anchors}" for anchors in found if anchors != case.anchors] or \
+        [f"{len(found)} processes have anchors, not {case.processes}"]
 
 
 def run_row(row, full=True):
@@ -254,7 +293,7 @@ def run_row(row, full=True):
         bare = execute(row, [], work, SIMCUDA_LOG=log, SIMCUDA_STATS=work / "stats")
         asked = [m[0] for m in REQUESTS.finditer(log.read_text(encoding="utf-8", errors="replace"))] if log.exists() else []
         requests, captured = len(asked), sum(" captured " in line for line in asked)
-        result |= {"status": bare.status, "requests": requests, "step_ms": {"bare": bare.figures.get("step_ms")},
+        result |= {"died": {"bare": bare.died}, "same": {}, "status": bare.status, "requests": requests, "step_ms": {"bare": bare.figures.get("step_ms")},
                    "apart": {"bare": bare.figures.get("apart")}, "exact": bare.figures.get("exact"), "steps": bare.figures.get("steps")}
         if bare.status != 0:
             wrong.append(f"without kedge: exit {bare.status}: {bare.errors.strip()[-1500:]}")
@@ -262,11 +301,14 @@ def run_row(row, full=True):
         # Native stacks in one mode: names of functions take kedge report some seconds of a framework's libraries. A program
         # that calls the driver itself has a witness only there, so only where its calls get there.
         watched = "pool" if read_stats(work / "stats").get("births") else "track"
-        for mode in row.case.modes:
+        for mode in (*row.case.modes, *row.case.variants):
             log = work / f"{mode}.stacks"
-            done = execute(row, under_kedge(mode, work / f"{mode}.kcap"), work, KEDGE_STACKS=None if mode == watched else "python",
+            done = execute(row, under_kedge("pool" if mode in VARIANTS else mode, work / f"{mode}.kcap"), work,
+                           KEDGE_STACKS=None if mode == watched else "python", KEDGE_POOL=VARIANTS.get(mode),
                            SIMCUDA_STACKS=log if mode == watched else None)
-            wrong += [f"{mode}: {w}" for w in compare(bare, done, row.lifted)]
+            differs = compare(bare, done, row.lifted)
+            wrong += [f"{mode}: {w}" for w in differs]
+            result["same"][mode], result["died"][mode] = not differs, done.died
             result["step_ms"][mode] = done.figures.get("step_ms")
             result["apart"][mode] = done.figures.get("apart")
             if mode != "off" and done.status == bare.status:
@@ -278,6 +320,8 @@ def run_row(row, full=True):
                                          "complete": all(r["complete"] for r in told)}
                 if seen != requests and "seen" not in row.lifted:
                     wrong.append(f"{mode}: {seen} allocations in the capture, {requests} in the driver's log without kedge")
+                wrong += [f"{mode}: {w}" for w in wrong_anchors(row.case, told)]
+                result["anchors"] = next(filter(None, map(anchors_of, told)), {})
                 if not result["modes"][mode]["complete"]:
                     wrong.append(f"{mode}: a capture is not complete")
                 if mode == watched:
@@ -313,6 +357,7 @@ def witness(row, bare, work, schedules):
         done = execute(row, under_kedge("pool", work / "late.kcap"), work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed,
                        SIMCUDA_STATS=stats, LD_PRELOAD=WITNESS if row.case.driver else None)
         told["runs"] += 1
+        told["died"] = told.get("died", 0) + done.died
         told["reuses"] += read_stats(stats).get("reuses", 0)
         told["premature"] += done.status == PREMATURE
         differs = compare(bare, done, row.lifted)

@@ -169,7 +169,7 @@ def rows_of(text):
     title, columns = None, []
     for l in text.splitlines():
         if l.startswith("## "):
-            title = l[3:]
+            title, columns = l[3:], []
         cells = [c.strip() for c in l.strip("|").split("|")] if l.startswith("| ") else []
         if cells and cells[0] == "case":
             columns = cells
