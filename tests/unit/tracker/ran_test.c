@@ -55,6 +55,10 @@ TEST(a_program_says_what_it_is)
     CHECK(receipt_says(&receipt, "program", "build-id:12"));
     CHECK(receipt_says(&receipt, "variables", "KEDGE_ANCHORS=nvtx")); /* Python's are a script's */
     CHECK(receipt_says(&receipt, "rank", "2"));
+    CHECK(receipt_says(&receipt, "arguments", "a_program_says_what_it_is"));
+    for (size_t i = 0; i < ran->count; i++)
+        if (strcmp(ran->fact[i].key, "command") == 0) /* behind a number: no word of it is masked */
+            CHECK_STR_EQ(ran->fact[i].value + 17, "a_program_says_what_it_is");
     CHECK_STR_EQ(differs(ran, &receipt), "same");
     free(ran);
 }
