@@ -130,6 +130,9 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
     bench_pass(b);
     c = bench_alloc(b, 3 * MiB + 1);
     CHECK_EQ(segment_of(b, c), c);
+    d = bench_alloc(b, opts.large); /* the smallest that is large */
+    CHECK_EQ(segment_of(b, d), d);
+    CHECK_EQ(pool_export(b->pool, d), 0);
     bench_end(b);
 }
 
@@ -145,6 +148,7 @@ TEST(r16_export_safe_segments_are_reused_whole)
     b = bench_new_with(256 * MiB, &opts);
     for (int i = 0; i < 20; i++) {
         a = bench_alloc(b, 5 * MiB + 100);
+        CHECK_EQ((b->last.how & OUTCOME_GROWN) != 0, i == 0);
         (void)bench_free(b, a);
         bench_pass(b);
     }

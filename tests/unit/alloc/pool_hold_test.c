@@ -64,6 +64,7 @@ TEST(r58_a_held_block_is_free_to_the_program_and_nobody_elses_until_the_edge)
                 CHECK_NE(bench_alloc_on(b, 4 * MiB, stream), a);
             CHECK_EQ(pass_edge(b), 1);
             CHECK_EQ(b->last.kind, OUTCOME_LET_GO);
+            CHECK_EQ(b->last.how & ~(uint32_t)OUTCOME_HINTED, 0);
             CHECK_EQ(b->last.ptr, a);
             CHECK_EQ(b->last.size, 4 * MiB);
             CHECK_EQ(b->last.rule, 0);

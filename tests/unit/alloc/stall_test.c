@@ -51,6 +51,24 @@ TEST(r71_what_was_freed_before_has_one_fence_and_nothing_has_none)
     bench_end(b);
 }
 
+/* Its record is held for the time of the call, and no longer. */
+TEST(r71_a_stream_that_was_settled_is_named_by_what_named_it_before)
+{
+    struct bench *b = begin();
+    const struct stream *stream;
+    uint32_t refs;
+
+    (void)free_on(b, 2 * MiB, 2);
+    lock_take(&b->pool->lock);
+    stream = streams_at(b->pool, streams_find(b->pool, 2));
+    lock_drop(&b->pool->lock);
+    refs = stream->refs;
+    CHECK_NE(refs, 0);
+    pool_settle_stream(b->pool, 2);
+    CHECK_EQ(stream->refs, refs);
+    bench_end(b);
+}
+
 TEST(r71_what_was_freed_by_the_sync_api_has_its_fence_unless_it_may_not)
 {
     struct bench *b = begin();

@@ -542,15 +542,19 @@ TEST(without_host_memory_blocks_stay_in_and_it_is_said)
 TEST(r80_what_is_pinned_or_kept_stays_in)
 {
     struct swapped *s = blocks(4, 2);
+    static const enum pool_pin kinds[] = {POOL_PIN_LIVE, POOL_PIN_SHOWN, POOL_PIN_HINT};
     struct pool_pinned pinned;
     struct pool_hit hit;
 
     REQUIRE_EQ(swapped_use(s, 1, 0), 0);
-    REQUIRE_EQ(pool_pin(s->b->pool, s->block[0], 8, POOL_PIN_LIVE, &pinned, &hit), 0);
-    for (int i = 0; i < 8; i++)
-        REQUIRE_EQ(swapped_use(s, 1, 1 + i % 3), 0);
-    CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
-    pool_unpin(s->b->pool, pinned.base, pinned.alloc_seq, POOL_PIN_LIVE);
+    for (int kind = 0; kind < 3; kind++)
+        REQUIRE_EQ(pool_pin(s->b->pool, s->block[0], 8, kinds[kind], &pinned, &hit), 0);
+    for (int kind = 0; kind < 3; kind++) {
+        for (int i = 0; i < 8; i++)
+            REQUIRE_EQ(swapped_use(s, 1, 1 + i % 3), 0);
+        CHECK(fake_is_accessible(s->b->fake, s->block[0], BLOCK));
+        pool_unpin(s->b->pool, pinned.base, pinned.alloc_seq, kinds[kind]);
+    }
     REQUIRE_EQ(swapped_use(s, 1, 1), 0);
     REQUIRE_EQ(swapped_use(s, 1, 2), 0);
     CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));

@@ -217,5 +217,12 @@ TEST(an_allocation_that_failed_has_the_parts_of_its_moment)
     CHECK_EQ(part(&waterfall, WATERFALL_POOL_FREE), 9 * MB);
     CHECK_EQ(part(&waterfall, WATERFALL_OUTSIDE), 6 * MB);
     waterfall_done(&waterfall);
+    why.what.flags = FORMAT_OOM_NATIVE; /* kedge serves none: what stands of heaps is nothing */
+    REQUIRE(waterfall_of_oom(&scene.load, scene.symbols, &oom, &waterfall));
+    CHECK_EQ(sum(&waterfall), 80 * MB);
+    CHECK_EQ(part(&waterfall, WATERFALL_REQUESTED), UINT64_MAX);
+    CHECK_EQ(part(&waterfall, WATERFALL_POOL_FREE), UINT64_MAX);
+    CHECK_EQ(part(&waterfall, WATERFALL_FREE), 10 * MB);
+    waterfall_done(&waterfall);
     end(&scene);
 }
