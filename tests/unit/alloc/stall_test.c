@@ -52,7 +52,7 @@ TEST(r71_what_was_freed_before_has_one_fence_and_nothing_has_none)
 }
 
 /* Its record is held for the time of the call, and no longer. */
-TEST(r71_a_stream_that_was_settled_is_named_by_what_named_it_before)
+TEST(a_stream_that_was_settled_is_named_by_what_named_it_before)
 {
     struct bench *b = begin();
     const struct stream *stream;
