@@ -161,5 +161,5 @@ CASES = [
          late=144 * MB, hinted=144 * MB, count=36, envs=("torch",)),
     # PaddlePaddle #69043: the shape is needed, the buffer is not
     Kept("shape", "torch_shape.py", (), ("x = F.gelu(hidden)",), function="Tower.forward",
-         late=96 * MB, hinted=96 * MB, count=12, reads=("--reads", "x @ penalty"), reader="cublasGemmEx", envs=("torch",), short=("torch",)),
+         late=96 * MB, hinted=96 * MB, count=12, reads=("--reads", "x @ penalty"), reader="cublasGemmEx", envs=("torch",)),
 ]
