@@ -352,13 +352,17 @@ def witness(row, bare, work, schedules):
     told = {"runs": 0, "reuses": 0, "premature": 0, "wrong": []}
     if row.case.driver and not WITNESS.exists():
         return told | {"wrong": [f"no {WITNESS.name} in this build"]}
+    # Above kedge; of a library that is preloaded before, kedge run would stand in front.
+    above = ["sh", "-c", f'LD_PRELOAD={WITNESS}:$LD_PRELOAD exec "$@"', "sh"] if row.case.driver else []
     for schedule, seed in schedules:
         stats = work / f"stats.{schedule}.{seed}"
-        done = execute(row, under_kedge("pool", work / "late.kcap"), work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed,
-                       SIMCUDA_STATS=stats, LD_PRELOAD=WITNESS if row.case.driver else None)
+        done = execute(row, [*under_kedge("pool", work / "late.kcap"), *above], work, SIMCUDA_SCHED=schedule, SIMCUDA_SEED=seed,
+                       SIMCUDA_STATS=stats)
         told["runs"] += 1
         told["died"] = told.get("died", 0) + done.died
         told["reuses"] += read_stats(stats).get("reuses", 0)
+        if row.case.driver and not read_stats(stats).get("births"):
+            told["wrong"].append(f"{schedule} {seed}: the witness saw no allocation")
         told["premature"] += done.status == PREMATURE
         differs = compare(bare, done, row.lifted)
         if differs and done.status == bare.status: # a script may leave an order open: then it is open without kedge, too
