@@ -125,6 +125,7 @@ struct block {
     int stream;
     int depth; /* of its range */
     uint32_t range;
+    uint64_t ordinal; /* of its thread, by which chance picks: the same with late=0 and late=1 */
 };
 
 struct request {
@@ -139,6 +140,7 @@ struct worker {
     int depth;
     int device; /* that is current, -1: none yet */
     uint32_t range;
+    uint64_t ordinal;
     uint32_t step_line, phase_line; /* as in a record */
     size_t count;
     struct block blocks[BLOCKS];
@@ -164,12 +166,13 @@ enum {
     OPT_SHARED,
     OPT_LEAK, /* one in so many blocks is never freed */
     OPT_BIG,
+    OPT_REUSE, /* uses are of any block of the thread, not of the open range alone */
     OPTIONS,
 };
 
 static struct option options[OPTIONS] = {{"threads", 1}, {"devices", 1}, {"steps", 6}, {"ops", 8},
         {"apis", 3}, {"late", 0}, {"resets", 0}, {"huge", 0}, {"uses", 1}, {"locked", 1},
-        {"quiet", 0}, {"shared", 0}, {"leak", 40}, {"big", 8}};
+        {"quiet", 0}, {"shared", 0}, {"leak", 40}, {"big", 8}, {"reuse", 0}};
 
 static struct book *book;
 static uint64_t seed;
@@ -359,7 +362,7 @@ static __attribute__((noinline)) int take_graph(struct request *q)
 
     if (cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) != cudaSuccess
             || (LINE(q), cudaMallocAsync(&q->block->ptr, q->bytes, s)) != cudaSuccess
-            || cudaMemsetAsync(q->block->ptr, 0, KB, s) != cudaSuccess
+            || cudaMemsetAsync(q->block->ptr, 0, 1, s) != cudaSuccess
             || cudaStreamEndCapture(s, &graph) != cudaSuccess
             || cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess)
         die("a graph", 0);
@@ -575,13 +578,11 @@ static enum life random_life(struct worker *w)
 
 static void keep(struct worker *w, const struct block *b)
 {
-    if (b->life == NEVER)
-        return;
     if (b->life == ANYWHERE && shared_count < SHARED)
         shared[shared_count++] = *b;
     else if (w->count < BLOCKS)
         w->blocks[w->count++] = *b;
-    else
+    else if (b->life != NEVER)
         give(w, b);
 }
 
@@ -602,6 +603,7 @@ static void take(struct worker *w, enum life life)
     if (b.api == GRAPH && b.stream == 0)
         b.stream = 1; /* a default stream cannot be captured */
     b.bytes = q.bytes;
+    b.ordinal = ++w->ordinal;
     use_device(w, b.device);
     q.record = begin(w, ALLOC);
     fill_in(q.record, &b);
@@ -626,13 +628,37 @@ static bool can_be_set(const struct block *b)
     return b->api == SYNC || b->api == ASYNC;
 }
 
-/* Of a block of the range that is open, so that no hint has released it. */
+/* One of the blocks that `fits`, by chance; BLOCKS: there is none. One random number, whatever there is. */
+static size_t pick(struct worker *w, bool (*fits)(const struct worker *, const struct block *))
+{
+    uint64_t chance = next_random(w);
+    size_t best = BLOCKS;
+    uint64_t best_mark = 0;
+
+    for (size_t i = 0; i < w->count; i++) {
+        uint64_t mark = ((w->blocks[i].ordinal + 1) * 0x9e3779b97f4a7c15U) ^ chance;
+
+        if (fits(w, &w->blocks[i]) && mark >= best_mark) {
+            best = i;
+            best_mark = mark;
+        }
+    }
+    return best;
+}
+
+/* Of the range that is open, so that no hint has released it; or any with reuse=1. */
+static bool can_be_used(const struct worker *w, const struct block *b)
+{
+    return can_be_set(b) && (b->range == w->range || opt(OPT_REUSE));
+}
+
 static void use(struct worker *w)
 {
-    const struct block *b = w->count ? &w->blocks[below(w, w->count)] : NULL;
+    size_t at = pick(w, can_be_used);
+    const struct block *b = &w->blocks[at];
     struct record *r;
 
-    if (!b || !can_be_set(b) || b->range != w->range)
+    if (at == BLOCKS)
         return;
     use_device(w, b->device);
     r = begin(w, USE);
@@ -649,21 +675,21 @@ static void give_at(struct worker *w, size_t i)
     struct block b = w->blocks[i];
 
     w->blocks[i] = w->blocks[--w->count];
-    give(w, &b);
+    if (b.life != NEVER)
+        give(w, &b);
+}
+
+static bool may_end_within(const struct worker *w, const struct block *b)
+{
+    return b->life == WITHIN && b->range == w->range;
 }
 
 static void give_one_within(struct worker *w)
 {
-    size_t from = w->count ? below(w, w->count) : 0;
+    size_t at = pick(w, may_end_within);
 
-    for (size_t i = 0; i < w->count; i++) {
-        size_t at = (from + i) % w->count;
-
-        if (w->blocks[at].life == WITHIN && w->blocks[at].range == w->range) {
-            give_at(w, at);
-            return;
-        }
-    }
+    if (at < BLOCKS)
+        give_at(w, at);
 }
 
 static void give_shared(struct worker *w)
@@ -711,7 +737,7 @@ static bool ends_here(const struct worker *w, const struct block *b)
 {
     if (b->range != w->range)
         return b->life == LATE && b->depth >= w->depth;
-    return b->life == WITHIN || b->life == WITH_RANGE;
+    return b->life == WITHIN || b->life == WITH_RANGE || b->life == NEVER;
 }
 
 static void leave(struct worker *w, const char *name, uint32_t outer)
