@@ -2,22 +2,15 @@
 /*
  * driver_program.c - a program of the driver API that meets no device; prints the code of each call.
  *
- *     driver_program plain|threads|fork|fork_first|binders|killed
+ *     driver_program plain|threads|fork|fork_first|killed|binders
  *
- * Compiled with LINKED it is linked with the driver, else it opens it and asks dlsym. plain: the calls before and after cuInit;
- * threads: in four threads at once, the output in order; fork: the parent, then a child, then the parent; fork_first: a child
- * before the parent has made a call; binders: 16 threads find the driver at once, ask both look-ups 2,000 times and
- * call what they got; killed: the calls, then SIGTERM by its own hand. Exit 3.
+ * The calls are made before and after cuInit, in the ways of program.h. binders: 16 threads find the driver at once, ask both
+ * look-ups 2,000 times and call what they got. Compiled with LINKED it is linked with the driver, else it opens it and asks dlsym.
  */
+#include "tests/driver/program.h"
+
 #include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* clang-format off */
 #define FUNCTIONS(X)                                                                      \
@@ -36,11 +29,8 @@
 /* clang-format on */
 
 enum {
-    THREADS = 4,
     BINDERS = 16,
     ASKED = 2000,
-    OUTPUT = 16384,
-    STATUS = 3,
 };
 
 typedef int (*function)();
@@ -71,23 +61,6 @@ static void driver_program_bind(void)
 }
 #endif
 
-struct text {
-    char text[OUTPUT];
-    size_t length;
-};
-
-static void driver_program_say(struct text *out, const char *what, int code)
-{
-    out->length += (size_t)snprintf(
-            out->text + out->length, sizeof out->text - out->length, "%s %d\n", what, code);
-}
-
-static void driver_program_flush(struct text *out)
-{
-    (void)!write(STDOUT_FILENO, out->text, out->length);
-    out->length = 0;
-}
-
 static void driver_program_memory(struct text *out)
 {
     uint64_t p = 0, a = 0;
@@ -96,39 +69,35 @@ static void driver_program_memory(struct text *out)
     void *host = NULL;
     int value = 0;
 
-    driver_program_say(out, "alloc", cuMemAlloc_v2(&p, (size_t)4096));
-    driver_program_say(out, "alloc of nothing", cuMemAlloc_v2(&p, (size_t)0));
-    driver_program_say(out, "alloc to nowhere", cuMemAlloc_v2((uint64_t *)NULL, (size_t)4096));
-    driver_program_say(out, "large alloc", cuMemAlloc_v2(&p, (size_t)1 << 46));
-    driver_program_say(out, "free of nothing", cuMemFree_v2((uint64_t)0));
-    driver_program_say(out, "free", cuMemFree_v2((uint64_t)0x7f0000000000));
-    driver_program_say(out, "alloc async", cuMemAllocAsync(&p, (size_t)4096, (void *)NULL));
-    driver_program_say(
-            out, "alloc async, per thread", cuMemAllocAsync(&p, (size_t)4096, (void *)2));
-    driver_program_say(out, "free async", cuMemFreeAsync((uint64_t)0x7f0000000000, (void *)NULL));
-    driver_program_say(out, "host", cuMemAllocHost_v2(&host, (size_t)4096));
-    driver_program_say(out, "host free", cuMemFreeHost((void *)NULL));
-    driver_program_say(out, "managed", cuMemAllocManaged(&p, (size_t)4096, 1));
-    driver_program_say(out, "pitch", cuMemAllocPitch_v2(&p, &pitch, (size_t)100, (size_t)100, 4));
-    driver_program_say(out, "info", cuMemGetInfo_v2(&free_bytes, &total));
-    driver_program_say(
+    program_say(out, "alloc", cuMemAlloc_v2(&p, (size_t)4096));
+    program_say(out, "alloc of nothing", cuMemAlloc_v2(&p, (size_t)0));
+    program_say(out, "alloc to nowhere", cuMemAlloc_v2((uint64_t *)NULL, (size_t)4096));
+    program_say(out, "large alloc", cuMemAlloc_v2(&p, (size_t)1 << 46));
+    program_say(out, "free of nothing", cuMemFree_v2((uint64_t)0));
+    program_say(out, "free", cuMemFree_v2((uint64_t)0x7f0000000000));
+    program_say(out, "alloc async", cuMemAllocAsync(&p, (size_t)4096, (void *)NULL));
+    program_say(out, "alloc async, per thread", cuMemAllocAsync(&p, (size_t)4096, (void *)2));
+    program_say(out, "free async", cuMemFreeAsync((uint64_t)0x7f0000000000, (void *)NULL));
+    program_say(out, "host", cuMemAllocHost_v2(&host, (size_t)4096));
+    program_say(out, "host free", cuMemFreeHost((void *)NULL));
+    program_say(out, "managed", cuMemAllocManaged(&p, (size_t)4096, 1));
+    program_say(out, "pitch", cuMemAllocPitch_v2(&p, &pitch, (size_t)100, (size_t)100, 4));
+    program_say(out, "info", cuMemGetInfo_v2(&free_bytes, &total));
+    program_say(
             out, "copy to the host", cuMemcpyDtoH_v2(bytes, (uint64_t)0x7f0000000000, (size_t)4));
-    driver_program_say(out, "copy",
+    program_say(out, "copy",
             cuMemcpyHtoDAsync_v2((uint64_t)0x7f0000000000, bytes, (size_t)4, (void *)NULL));
-    driver_program_say(
-            out, "set", cuMemsetD8Async((uint64_t)0x7f0000000000, 1, (size_t)4, (void *)NULL));
-    driver_program_say(
-            out, "attribute", cuPointerGetAttribute(&value, 2, (uint64_t)0x7f0000000000));
-    driver_program_say(
-            out, "range", cuMemGetAddressRange_v2(&a, &free_bytes, (uint64_t)0x7f0000000000));
-    driver_program_say(out, "ipc", cuIpcGetMemHandle(handle, (uint64_t)0x7f0000000000));
-    driver_program_say(
+    program_say(out, "set", cuMemsetD8Async((uint64_t)0x7f0000000000, 1, (size_t)4, (void *)NULL));
+    program_say(out, "attribute", cuPointerGetAttribute(&value, 2, (uint64_t)0x7f0000000000));
+    program_say(out, "range", cuMemGetAddressRange_v2(&a, &free_bytes, (uint64_t)0x7f0000000000));
+    program_say(out, "ipc", cuIpcGetMemHandle(handle, (uint64_t)0x7f0000000000));
+    program_say(
             out, "reserve", cuMemAddressReserve(&a, (size_t)2 << 20, (size_t)0, (uint64_t)0, 0ULL));
-    driver_program_say(out, "create",
+    program_say(out, "create",
             cuMemCreate(&a, (size_t)2 << 20, (char[32]){1, 0, 0, 0, 0, 0, 0, 0, 1}, 0ULL));
-    driver_program_say(out, "map",
+    program_say(out, "map",
             cuMemMap((uint64_t)0x7f0000000000, (size_t)2 << 20, (size_t)0, (uint64_t)1, 0ULL));
-    driver_program_say(out, "release", cuMemRelease((uint64_t)1));
+    program_say(out, "release", cuMemRelease((uint64_t)1));
 }
 
 static void driver_program_hosted(void *nothing)
@@ -144,36 +113,36 @@ static void driver_program_others(struct text *out)
     void *handle = NULL;
     int value = -1;
 
-    driver_program_say(out, "version", cuDriverGetVersion(&value));
-    driver_program_say(out, "version is", value);
-    driver_program_say(out, "devices", cuDeviceGetCount(&value));
-    driver_program_say(out, "device", cuDeviceGet(&value, 0));
-    driver_program_say(out, "current", cuCtxGetCurrent(&handle));
-    driver_program_say(out, "context", cuCtxCreate_v2(&handle, 0, 0));
-    driver_program_say(out, "primary", cuDevicePrimaryCtxRetain(&handle, 0));
-    driver_program_say(out, "its release", cuDevicePrimaryCtxRelease_v2(0));
-    driver_program_say(out, "its reset", cuDevicePrimaryCtxReset_v2(0));
-    driver_program_say(out, "synchronize", cuCtxSynchronize());
-    driver_program_say(out, "stream", cuStreamCreate(&handle, 0));
-    driver_program_say(out, "stream synchronize", cuStreamSynchronize((void *)NULL));
-    driver_program_say(out, "stream destroy", cuStreamDestroy_v2((void *)NULL));
-    driver_program_say(out, "event", cuEventCreate(&handle, 0));
-    driver_program_say(out, "event destroy", cuEventDestroy_v2((void *)NULL));
-    driver_program_say(out, "pool", cuDeviceGetDefaultMemPool(&handle, 0));
-    driver_program_say(out, "trim", cuMemPoolTrimTo((void *)NULL, (size_t)0));
-    driver_program_say(out, "module",
+    program_say(out, "version", cuDriverGetVersion(&value));
+    program_say(out, "version is", value);
+    program_say(out, "devices", cuDeviceGetCount(&value));
+    program_say(out, "device", cuDeviceGet(&value, 0));
+    program_say(out, "current", cuCtxGetCurrent(&handle));
+    program_say(out, "context", cuCtxCreate_v2(&handle, 0, 0));
+    program_say(out, "primary", cuDevicePrimaryCtxRetain(&handle, 0));
+    program_say(out, "its release", cuDevicePrimaryCtxRelease_v2(0));
+    program_say(out, "its reset", cuDevicePrimaryCtxReset_v2(0));
+    program_say(out, "synchronize", cuCtxSynchronize());
+    program_say(out, "stream", cuStreamCreate(&handle, 0));
+    program_say(out, "stream synchronize", cuStreamSynchronize((void *)NULL));
+    program_say(out, "stream destroy", cuStreamDestroy_v2((void *)NULL));
+    program_say(out, "event", cuEventCreate(&handle, 0));
+    program_say(out, "event destroy", cuEventDestroy_v2((void *)NULL));
+    program_say(out, "pool", cuDeviceGetDefaultMemPool(&handle, 0));
+    program_say(out, "trim", cuMemPoolTrimTo((void *)NULL, (size_t)0));
+    program_say(out, "module",
             cuModuleLoadData(&handle, ".version 7.0\n.target sm_50\n.address_size 64\n"));
-    driver_program_say(out, "launch",
+    program_say(out, "launch",
             cuLaunchKernel(
                     (void *)NULL, 1, 1, 1, 1, 1, 1, 0, (void *)NULL, (void *)NULL, (void *)NULL));
-    driver_program_say(out, "host function",
+    program_say(out, "host function",
             cuLaunchHostFunc((void *)NULL, driver_program_hosted, (void *)NULL));
-    driver_program_say(out, "capture", cuStreamBeginCapture_v2((void *)NULL, 0));
-    driver_program_say(out, "graph", cuGraphCreate(&handle, 0));
-    driver_program_say(out, "graph destroy", cuGraphDestroy((void *)NULL));
-    driver_program_say(out, "profiler", cuProfilerStart());
-    driver_program_say(out, "export table", cuGetExportTable(&table, table_id));
-    driver_program_say(out, "export table is there", table != NULL);
+    program_say(out, "capture", cuStreamBeginCapture_v2((void *)NULL, 0));
+    program_say(out, "graph", cuGraphCreate(&handle, 0));
+    program_say(out, "graph destroy", cuGraphDestroy((void *)NULL));
+    program_say(out, "profiler", cuProfilerStart());
+    program_say(out, "export table", cuGetExportTable(&table, table_id));
+    program_say(out, "export table is there", table != NULL);
 }
 
 static void driver_program_calls(struct text *out)
@@ -186,38 +155,10 @@ static void driver_program_calls(struct text *out)
         driver_program_memory(out);
         if (round == 0) {
             code = cuInit(0);
-            driver_program_say(out, "init", code);
+            program_say(out, "init", code);
             if (cuGetErrorName(code, &name) == 0)
-                driver_program_say(out, name, 0);
+                program_say(out, name, 0);
         }
-    }
-}
-
-static void driver_program_once(void)
-{
-    static struct text out;
-
-    driver_program_calls(&out);
-    driver_program_flush(&out);
-}
-
-static void *driver_program_thread(void *out)
-{
-    driver_program_calls(out);
-    return NULL;
-}
-
-static void driver_program_threads(void)
-{
-    static struct text out[THREADS];
-    pthread_t threads[THREADS];
-
-    for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, driver_program_thread, &out[i]) != 0)
-            exit(2);
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        driver_program_flush(&out[i]);
     }
 }
 
@@ -264,41 +205,12 @@ static void driver_program_binders(void)
     }
 }
 
-static void driver_program_fork(const char *order)
-{
-    int status = 0;
-    pid_t child;
-
-    if (strcmp(order, "fork") == 0)
-        driver_program_once();
-    child = fork();
-    if (child == 0) {
-        driver_program_once();
-        exit(STATUS + 1);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        exit(2);
-    printf("the child ended with %x\n", (unsigned)status);
-    fflush(stdout);
-    driver_program_once();
-}
-
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "plain";
-
-    if (strcmp(what, "binders") == 0) {
+    if (argc > 1 && strcmp(argv[1], "binders") == 0) {
         driver_program_binders();
-        return STATUS;
+        return PROGRAM_STATUS;
     }
     driver_program_bind();
-    if (strcmp(what, "threads") == 0)
-        driver_program_threads();
-    else if (strncmp(what, "fork", 4) == 0)
-        driver_program_fork(what);
-    else
-        driver_program_once();
-    if (strcmp(what, "killed") == 0)
-        raise(SIGTERM);
-    return STATUS;
+    return program_run(argc > 1 ? argv[1] : "plain", driver_program_calls);
 }
