@@ -4,12 +4,15 @@
  *
  *     calls NAMES SKIP dlsym|gpa|linked [LIBRARY]
  *
- * NAMES  a file of names, one a line; with `linked` the program has them itself (compiled with LINKED, calls_linked.h)
+ * NAMES  a file of "NAME KINDS" with a letter for each argument: p a pointer, n a number, h a handle or a function; "-" if that is
+ *        not known. With `linked` the program has them itself (compiled with LINKED, calls_linked.h)
  * SKIP   a file of "ROUND NAME PATTERN": calls that are not made, since they end the program without kedge
  * gpa    found by cuGetProcAddress, in the form of the driver's own version and in that for per-thread streams
  *
- * The patterns are what stands in the arguments: zeros, pointers to zeroed memory, both by turns, one pointer. There are two rounds: before
- * cuInit and after it (of a runtime two alike). Prints "NAME PATTERN" before a call, its code after it and what was written through the pointers.
+ * The patterns, what stands in the arguments: z zeros; p pointers to zeroed memory; a, b both by turns; f one pointer. Where the
+ * kinds are known: n no pointer and no handle, but numbers; q pointers and numbers; m the first pointer and numbers. There are two
+ * rounds: before cuInit and after it (of a runtime two alike). Prints "NAME PATTERN" before a call, its code after it and what was
+ * written through the pointers.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -27,7 +30,8 @@ enum {
     PAGE = 8192,
     COUNT = 16,
     BUFFER = PAGE - COUNT,
-    PATTERNS = 5,
+    PATTERNS = 8,
+    UNTYPED = 5, /* those that need no kinds */
     ROUNDS = 2,
     LARGEST = 100000, /* what is larger may be an address */
 };
@@ -36,9 +40,9 @@ typedef int (*function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr
         intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
 typedef int (*get_v1)(const char *, void **, int, uint64_t);
 
-static const char patterns[PATTERNS + 1] = "zpabf";
+static const char patterns[PATTERNS + 1] = "zpabfnqm";
 static struct {
-    const char *name;
+    const char *name, *kinds; /* a letter for each argument, "": not known */
     function call;
 } functions[NAMES_MAX];
 static int count;
@@ -47,13 +51,14 @@ static int skip_count;
 static char *buffers[ARGUMENTS];
 
 #ifdef LINKED
-#    define NAME(name) int name(void);
+#    define NAME(name, kinds) int name(void);
 #    include "calls_linked.h"
 #    undef NAME
 static void calls_find_linked(void)
 {
-#    define NAME(found)                 \
-        functions[count].name = #found; \
+#    define NAME(found, letters)          \
+        functions[count].name = #found;   \
+        functions[count].kinds = letters; \
         functions[count++].call = (function)(void *)(found);
 #    include "calls_linked.h"
 }
@@ -63,11 +68,12 @@ static void calls_find_linked(void)
 }
 #endif
 
-static void calls_note(const char *name, void *fn)
+static void calls_note(const char *name, const char *kinds, void *fn)
 {
     if (!fn || count == NAMES_MAX)
         return;
     functions[count].name = strdup(name);
+    functions[count].kinds = strdup(kinds);
     functions[count++].call = (function)fn;
 }
 
@@ -83,14 +89,17 @@ static void calls_map_buffers(void)
     }
 }
 
-static void calls_find(const char *name, const char *route, void *library)
+static void calls_find(const char *line, const char *route, void *library)
 {
     get_v1 get = (get_v1)dlsym(library, "cuGetProcAddress");
     int (*ask_version)(int *) = (int (*)(int *))dlsym(library, "cuDriverGetVersion");
+    char name[256], kinds[256];
     int version = 0;
 
+    if (sscanf(line, "%255s %255s", name, kinds) != 2)
+        exit(2);
     if (strcmp(route, "dlsym") == 0) {
-        calls_note(name, dlsym(library, name));
+        calls_note(name, kinds, dlsym(library, name));
         return;
     }
     if (!get || !ask_version || ask_version(&version) != 0)
@@ -99,18 +108,35 @@ static void calls_find(const char *name, const char *route, void *library)
         void *fn = NULL;
 
         if (get(name, &fn, version, flags) == 0)
-            calls_note(name, fn);
+            calls_note(name, kinds, fn);
     }
 }
 
-static void calls_argue(char pattern, intptr_t arguments[ARGUMENTS])
+/* An argument of a function whose kinds are known; `pointers` stand before it. */
+static intptr_t calls_argument(char pattern, char kind, int pointers, int i)
 {
+    if (kind == 'n')
+        return COUNT;
+    return kind == 'p' && (pattern == 'q' || (pattern == 'm' && pointers == 0))
+            ? (intptr_t)buffers[i]
+            : 0;
+}
+
+static void calls_argue(char pattern, const char *kinds, intptr_t arguments[ARGUMENTS])
+{
+    int length = (int)strlen(kinds);
+    int pointers = 0;
+
     for (int i = 0; i < ARGUMENTS; i++) {
         bool is_pointer = pattern == 'p' || (pattern == 'a' && i % 2 == 0)
                 || (pattern == 'b' && i % 2 == 1) || (pattern == 'f' && i == 0);
 
         memset(buffers[i], 0, BUFFER);
         arguments[i] = is_pointer ? (intptr_t)buffers[i] : 0;
+        if (strchr("nqm", pattern) && i < length) {
+            arguments[i] = calls_argument(pattern, kinds[i], pointers, i);
+            pointers += kinds[i] == 'p';
+        }
     }
 }
 
@@ -136,7 +162,7 @@ static void calls_make(int which, char pattern)
     intptr_t a[ARGUMENTS];
     int code;
 
-    calls_argue(pattern, a);
+    calls_argue(pattern, functions[which].kinds, a);
     printf("%s %c", functions[which].name, pattern);
     code = functions[which].call(
             a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
@@ -161,7 +187,9 @@ static bool calls_is_skipped(int round, const char *name, char pattern)
 
 static void calls_run(int round, int which)
 {
-    for (int i = 0; i < PATTERNS; i++)
+    int last = *functions[which].kinds == '-' ? UNTYPED : PATTERNS;
+
+    for (int i = 0; i < last; i++)
         if (!calls_is_skipped(round, functions[which].name, patterns[i]))
             calls_make(which, patterns[i]);
 }
