@@ -14,7 +14,7 @@ def answer(what, ask):
     try:
         print(what, ask())
     except BaseException as e: # pylint: disable=broad-exception-caught # pyo3 panics are no Exception
-        print(what, type(e).__name__, (str(e).splitlines() or [""])[0][:200])
+        print(what, type(e).__name__, " ".join(str(e).split())[:400])
 
 
 def probe_torch():
