@@ -142,7 +142,7 @@ def equivalents(path):
 
 
 def hunt_all(work, jobs, tests, changes, limit, state=None):
-    rest = [change for change in changes if change.state == "open"]
+    rest = sorted((change for change in changes if change.state == "open"), key=lambda change: (change.seed, bool(change.ran)))
 
     def one(change):
         change.hunt(tests, work, limit)

@@ -266,6 +266,41 @@ static void live_at_exit(void)
     (void)alloc(7 * MB);
 }
 
+static const char *setting_of(const struct read_capture *capture, const char *name)
+{
+    for (size_t i = 0; i < capture->setting_count; i++)
+        if (strcmp(capture->setting[i].name, name) == 0)
+            return capture->setting[i].value;
+    return "(none)";
+}
+
+TEST(settings_say_how_the_program_was_watched)
+{
+    static const struct {
+        const char *trace, *mode, *uses, *dead_writes;
+    } cases[] = {
+            {"full", "pool", "on", "on"},
+            {"full,uses=order", "pool", "order", "on"},
+            {"full,uses=off", "track", "off", "(none)"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct read_capture *capture;
+
+        capture_to("settings");
+        REQUIRE(setenv("KEDGE_TRACE", cases[i].trace, 1) == 0);
+        REQUIRE(setenv("KEDGE_MODE", cases[i].mode, 1) == 0);
+        CHECK_EQ(run_child(live_at_exit), 0);
+        capture = read_now();
+        CHECK_STR_EQ(setting_of(capture, "mode"), cases[i].mode);
+        CHECK_STR_EQ(setting_of(capture, "uses"), cases[i].uses);
+        CHECK_STR_EQ(setting_of(capture, "dead_writes"), cases[i].dead_writes);
+        CHECK(strstr(setting_of(capture, "driver"), "libcuda.so.1") != NULL);
+        read_close(capture);
+        (void)unlink(capture_file);
+    }
+}
+
 TEST(exit_with_live_blocks_is_a_clean_end)
 {
     struct read_capture *capture;

@@ -133,7 +133,8 @@ TEST(nothing_is_due_before_the_use_and_the_last_use_counts)
     CHECK_EQ(leave(b, "step/update"), 0); /* `else` neither */
     elsewhere.path = "step/forward";
     CHECK(!use(b, a, &elsewhere));
-    CHECK(!pool_use(b->pool, a, &send, 1, &picked)); /* as another argument */
+    CHECK(!pool_use(b->pool, a, &send, 1, &picked));    /* as another argument */
+    CHECK(!pool_use(b->pool, 4096, &send, 0, &picked)); /* nobody's */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pass(b, &receive), 0);
     CHECK(use(b, a + 1 * MiB, &send)); /* a part of it */

@@ -569,6 +569,27 @@ TEST(a_stated_order_counts_units_that_are_gone)
     play_end();
 }
 
+/* Its record stays for the step after its last use, whose order has it, and no longer. */
+TEST(the_record_of_what_is_gone_stays_as_long_as_an_order_has_it)
+{
+    struct evict_opts opts = {.cap = 4, .cyclic = true};
+    uint32_t unit;
+
+    play_begin(&opts);
+    unit = play_add(1);
+    for (int step = 0; step < 3; step++) {
+        evict_step(play.set);
+        play_use(&unit, 1);
+    }
+    evict_remove(play.set, unit);
+    play.in[unit] = false;
+    evict_step(play.set);
+    CHECK_NE(play_add(1), unit);
+    evict_step(play.set);
+    CHECK_EQ(play_add(1), unit);
+    play_end();
+}
+
 TEST(an_order_over_no_unit_is_none)
 {
     static const uint32_t stated[] = {0, 1};

@@ -524,19 +524,23 @@ static unsigned kept(struct swapped *s, enum pool_kept why)
 
 TEST(without_host_memory_blocks_stay_in_and_it_is_said)
 {
-    struct rule rule = swapped_rule(2 * BLOCK);
-    struct swapped *s = swapped_new(4 * GiB, &rule);
+    for (int budgeted = 0; budgeted < 2; budgeted++) {
+        struct rule rule = swapped_rule(2 * BLOCK);
+        struct swapped *s;
 
-    s->b->fake->host_max = 1;
-    for (int i = 0; i < 3; i++)
-        REQUIRE(swapped_make(s, i, BLOCK, 0));
-    REQUIRE_EQ(swapped_use(s, 1, 0), 0);
-    REQUIRE_EQ(swapped_use(s, 1, 1), 0);
-    CHECK_EQ(swapped_use(s, 1, 2), DRIVER_OUT_OF_MEMORY);
-    CHECK_EQ(kept(s, POOL_KEPT_HOST), 2);
-    CHECK_EQ(swapped_use(s, 1, 0), 0);
-    BENCH_CHECK(s->b);
-    swapped_end(s);
+        rule.evict.host_budget = budgeted ? BLOCK - 1 : 0; /* a byte less than one block */
+        s = swapped_new(4 * GiB, &rule);
+        s->b->fake->host_max = budgeted ? UINT64_MAX : 1;
+        for (int i = 0; i < 3; i++)
+            REQUIRE(swapped_make(s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+        REQUIRE_EQ(swapped_use(s, 1, 1), 0);
+        CHECK_EQ(swapped_use(s, 1, 2), DRIVER_OUT_OF_MEMORY);
+        CHECK_EQ(kept(s, POOL_KEPT_HOST), 2);
+        CHECK_EQ(swapped_use(s, 1, 0), 0);
+        BENCH_CHECK(s->b);
+        swapped_end(s);
+    }
 }
 
 TEST(r80_what_is_pinned_or_kept_stays_in)

@@ -598,9 +598,14 @@ TEST(r52_names_have_patterns)
     char pattern[TRACK_PATH_MAX], wanted[TRACK_PATH_MAX];
     const char *directory = track_scratch();
     struct capture_opts opts = {.file = "a%x", .trace = FORMAT_TRACE_FULL};
+    char longest[CAPTURE_PATH_MAX + 1] =
+            "%%"; /* one more than there is room for, though not as a name */
 
     CHECK_EQ(capture_init(&opts), -EINVAL);
     opts.file = "a%";
+    CHECK_EQ(capture_init(&opts), -EINVAL);
+    memset(longest + 2, 'x', sizeof longest - 3);
+    opts.file = longest;
     CHECK_EQ(capture_init(&opts), -EINVAL);
     track_path(pattern, directory, "k-%r-%p-%%.kcap");
     opts.file = pattern;
