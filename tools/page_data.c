@@ -418,7 +418,7 @@ static void json_source(
     page_json_name(json, "name", name);
     report_json_figures(json, figures);
     json_known(json, "peak_bytes", figures->peak);
-    json_uint(json, "at_max_bytes", figures->at_max);
+    json_known(json, "at_max_bytes", figures->at_max);
     json_bool(json, "device_memory", is_device);
     json_end(json, '}');
 }

@@ -228,6 +228,8 @@ static void keep_max(struct sources *sources)
         sources->sites[i].figures.at_max = sources->sites[i].figures.live;
     for (size_t i = 0; i < sources->library_count; i++)
         sources->libraries[i].figures.at_max = sources->libraries[i].figures.live;
+    for (size_t i = 0; i < MEMCLASS_COUNT; i++)
+        sources->classes[i].at_max = sources->classes[i].live;
 }
 
 static void play(struct work *work)
@@ -335,7 +337,8 @@ static void take_classes(struct sources *sources, const struct read_capture *cap
                 .allocated_count = of->allocated_count,
                 .live = of->live_bytes,
                 .live_count = of->live_count,
-                .peak = of->peak_bytes};
+                .peak = of->peak_bytes,
+                .at_max = UINT64_MAX};
     }
 }
 

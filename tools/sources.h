@@ -35,8 +35,8 @@ struct sources_figures {
     uint64_t allocated, allocated_count;
     uint64_t live, live_count; /* at the window's end */
     uint64_t peak;             /* UINT64_MAX = not known */
-    uint64_t at_max;
-    uint64_t places; /* of area C that are in it */
+    uint64_t at_max;           /* UINT64_MAX = not known, of a class with `by_places` */
+    uint64_t places;           /* of area C that are in it */
 };
 
 /* A library's memory of one kind. */
