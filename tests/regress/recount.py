@@ -112,7 +112,9 @@ FLOORS_OF_SEVERAL = 8 # of one that compares runs with each other
 
 def start(kind, log, capture, seed):
     options = ["--hints", "hints.yaml", "--hints-mode", kind.hints_mode] if kind.hints_mode else []
-    words = [KEDGE, "run", "-q", "--sim", *options, "--capture", capture, "--", PROGRAM, log, seed, *kind.words]
+    if kind.kill:
+        options.append("-q") # kedge becomes the program, so that it is the one that is killed
+    words = [KEDGE, "run", "--sim", *options, "--capture", capture, "--", PROGRAM, log, seed, *kind.words]
     with open("out.txt", "wb") as out:
         return subprocess.Popen(list(map(str, words)), env=environment(**kind.env), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
@@ -151,7 +153,8 @@ def compare_all(name, kind, seed, log, capture, spoil=None, pending=True):
     found = [Hint("large", "step/forward", 2 * MB, kind.hints_mode), Hint("small", "step/backward", 64 << 10, kind.hints_mode)] \
         if kind.hints_mode and not kind.facts["evicts"] else []
     run.play_hints(found)
-    job = Job(name, seed, run, capture, tally, kind.facts | {"hints": found})
+    said = None if kind.kill else pathlib.Path("out.txt").read_text(encoding="utf-8", errors="replace")
+    job = Job(name, seed, run, capture, tally, kind.facts | {"hints": found, "said": said})
     for view in kind.views:
         view(job)
     return tally

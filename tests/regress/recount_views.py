@@ -390,6 +390,91 @@ def text_rows(job):
         job.rows("text", f"rows of {view}", dict(got), dict(want))
 
 
+SIZE = r"(-?[\d.]+ [KMGT]?i?B)"
+
+
+def view_text(job, *words):
+    return command("report", job.capture, *words, "--top", 1000000).stdout
+
+
+def text_anchors(job):
+    """The table of anchors: a row for each instance."""
+    run = job.run
+    row = re.compile(rf"^ *{SIZE} +{SIZE} +{SIZE} +(\d+) +{SIZE} +(\d+) +", re.M)
+    got = collections.Counter(row.findall(view_text(job, "--view", "anchors")))
+    want = collections.Counter()
+    for r in run.ranges:
+        f = run.figures(r.enter, run.end if r.leave is None else r.leave, own=run.in_range(r))
+        want[human(f["remaining_bytes"]), human(f["max_bytes"]), human(f["allocated_bytes"]), str(f["allocated_count"]),
+             human(f["freed_bytes"]), str(f["freed_count"])] += 1
+    if job.partial:
+        job.one("text", "rows of anchors", "unknown", "rows")
+    else:
+        job.rows("text", "rows of anchors", dict(got), dict(want))
+
+
+def text_views(job):
+    """What the other views say in words."""
+    run = job.run
+    got = {(int(d), None if s.startswith("No stream") else int(s.split()[1])): (size, int(count)) for s, d, size, count in re.findall(
+        rf"^(No stream, or an unknown one,|Stream \d+) of device (\d+): {SIZE} in (\d+) blocks?$", view_text(job, "--view", "streams"), re.M)}
+    job.rows("text", "streams", got, {k: (human(v[0]), v[1]) for k, v in streams_of(run.device).items()})
+    got = {name: (live, peak, int(count)) for name, live, peak, count in re.findall(
+        rf"^  (\S+) +{SIZE} +{SIZE} +(\d+)(?:  \(not device memory\))?$", view_text(job, "--view", "classes"), re.M)}
+    for name, blocks in by(run.blocks.values(), run.class_of).items():
+        want = human(sum(b.bytes for b in blocks if b.died is None)), human(run.highest(run.levels_of(blocks))[0]), len(blocks)
+        job.one("text", f"class {name}", got.get(name, "no row"), want, may=False)
+    if run.device:
+        found = re.search(rf"^ *(?:{SIZE}|\?|-) +{SIZE} +{SIZE} +{SIZE} +(\d+)  all$", view_text(job, "--view", "sources"), re.M)
+        total = summed(run, run.device)
+        peak = run.highest(run.levels)[0]
+        job.one("text", "sources, all", found and found.groups()[1:], (human(peak), human(total["live_bytes"]), human(total["allocated_bytes"]),
+                                                                      str(total["allocated_count"])))
+    if run.failed:
+        text = view_text(job, "--view", "oom")
+        found = re.search(r"^Out of memory(?: \((\d+) times)?", text, re.M)
+        job.one("text", "failures", found and int(found.group(1) or 1), len(run.failed), may=False)
+        sizes = re.findall(rf"^ *requested +{SIZE} by", text, re.M)
+        want = [human(row["bytes"]) for _, row, _ in (run.failed[-1:] + run.failed[:1])[:1 + (len(run.failed) > 1)]]
+        job.one("text", "requests that failed", sizes, want, may=False)
+
+
+def text_totals(job):
+    """The blocks that leaks and temporary list."""
+    run = job.run
+    temporary = [b for b in run.device if b.temporary]
+    got = re.findall(rf"^ *(\d+) of +(\d+) blocks?, +{SIZE} ", view_text(job, "--view", "temporary"), re.M)
+    job.one("text", "temporary blocks", sum(int(n) for n, _, _ in got), len(temporary), may=False)
+
+
+def filtered(job):
+    """--filter by a function, and the order of --sort."""
+    run = job.run
+    moments = {"live": [b for b in run.device if b.died is None], "hwm": job.at_peak(), "leaks": [b for b in run.device if b.died is None]}
+    for view, key in (("live", "live"), ("hwm", "live_at_max"), ("leaks", "places")):
+        site = f"site_{job.random.randrange(6)}"
+        j = job.ask("filter", "report", job.capture, "--view", view, "--filter", site, "--sort", "count", "--top", 1000000)
+        if not j:
+            continue
+        names = ("live_bytes", "live_count") if view == "leaks" else ("bytes", "count")
+        rows = [r for r in j[key] if r[names[1]]]
+        mine = [b for b in moments[view] if b.key[1][0] == site]
+        job.rows("filter", f"{view} with {site}", keyed(rows, *names), sums(mine, lambda b: b.key))
+        counts = [r[names[1]] for r in rows]
+        job.one("filter", f"{view} sorted by count", counts, sorted(counts, reverse=True))
+
+
+def last_words(job):
+    """What kedge run says at the end."""
+    if job.facts.get("said") is None:
+        return
+    found = re.search(rf"^kedge run: peak live {SIZE}", job.facts["said"], re.M)
+    job.one("run", "peak live", found and found.group(1), human(job.run.highest(job.run.levels)[0]), may=False)
+    if job.facts["devices"] == 1:
+        found = re.search(rf"^kedge run: peak reserved {SIZE}", job.facts["said"], re.M)
+        job.one("run", "peak reserved", found and found.group(1), human(job.run.device_peaks[0]), may=False)
+
+
 # ---- uses ----
 
 def patterns(job):
@@ -822,5 +907,5 @@ def native_held(run, blocks):
     return most
 
 
-VIEWS = (head, text_head, anchors, live_rows, places, classes, libraries, sources, streams, failures, windows, grouped, text_rows,
+VIEWS = (head, text_head, anchors, live_rows, places, classes, libraries, sources, streams, failures, windows, grouped, text_rows, text_anchors, text_views, text_totals, filtered, last_words,
          patterns, steps, hints, eviction, page, moments_exported, export_csv, perfetto, memory_viz, sqlite, checks, whatif)
