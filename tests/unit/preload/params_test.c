@@ -14,6 +14,7 @@
 void *resolve_real[SLOT_COUNT];
 static unsigned touches;
 static unsigned params_now = PARAMS;
+static bool refuses;   /* whatever is looked at */
 static bool is_nested; /* in the middle of a look, other kernels come and take all places */
 
 bool resolve_has(enum resolve_slot slot)
@@ -57,7 +58,7 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
         look_at_new_kernels();
         params_now = PARAMS;
     }
-    return false;
+    return refuses;
 }
 
 void touch_unseen(void)
@@ -106,4 +107,28 @@ TEST(what_is_looked_at_is_not_given_back)
     look_at_new_kernels();
     /* the first kernel of the outer round has what it had, the others what they have by then */
     CHECK_EQ(touches, PARAMS + (3 * KERNELS - 1) * (PARAMS - 1));
+}
+
+/* By a list or by a buffer: each parameter, as far as the buffer reaches, up to the first that stops the launch. */
+TEST(both_ways_to_pass_parameters_are_looked_at)
+{
+    CUdeviceptr word[] = {4096, 8192, 12288, 16384};
+    void *list[] = {&word[0], &word[1], &word[2], &word[3]};
+    size_t size = 3 * sizeof word[0];
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, word, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+            CU_LAUNCH_PARAM_END};
+
+    resolve_real[SLOT_cuFuncGetParamInfo] = (void *)(uintptr_t)param_info;
+    params_now = 4;
+    CHECK(!params_touch((CUfunction)64, list, NULL, "test"));
+    CHECK_EQ(touches, 4);
+    CHECK(!params_touch((CUfunction)64, NULL, extra, "test"));
+    CHECK_EQ(touches, 4 + 3);
+    size--; /* the third is cut */
+    CHECK(!params_touch((CUfunction)64, NULL, extra, "test"));
+    CHECK_EQ(touches, 4 + 3 + 2);
+    refuses = true;
+    CHECK(params_touch((CUfunction)64, list, NULL, "test"));
+    CHECK(params_touch((CUfunction)64, NULL, extra, "test"));
+    CHECK_EQ(touches, 4 + 3 + 2 + 2);
 }
