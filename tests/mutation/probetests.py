@@ -21,7 +21,7 @@ class Test:
     def __init__(self, name, command, folder, env, timeout):
         self.name, self.command, self.folder, self.timeout = name, command, folder, timeout
         self.env = dict(pair.split("=", 1) for pair in env)
-        self.seconds, self.reached, self.is_good = 0.0, set(), False
+        self.seconds, self.reached, self.is_good, self.stamp = 0.0, set(), False, ""
         self.lock = threading.Lock()  # a test has one folder to run in
 
     def run(self, work, limit, number=0, reached=None):
@@ -92,9 +92,10 @@ class Change:
         for test in near:
             if self.spent - spent > limit:
                 return
-            if test.name in self.ran:
+            mark = f"{test.name} {test.stamp}".strip()  # what has changed since is another test
+            if mark in self.ran:
                 continue
-            self.ran.append(test.name)
+            self.ran.append(mark)
             if self.is_noticed(test, work):
                 self.state, self.by = "caught", test.name
                 return

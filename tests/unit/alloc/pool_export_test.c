@@ -107,6 +107,7 @@ TEST(r24_a_trim_gives_back_what_was_shown)
 
 TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
 {
+    struct block_info info;
     struct pool_opts opts;
     struct bench *b;
     devptr_t a, c, d;
@@ -130,9 +131,13 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
     bench_pass(b);
     c = bench_alloc(b, 3 * MiB + 1);
     CHECK_EQ(segment_of(b, c), c);
-    d = bench_alloc(b, opts.large); /* the smallest that is large */
-    CHECK_EQ(segment_of(b, d), d);
-    CHECK_EQ(pool_export(b->pool, d), 0);
+    a = bench_alloc(b, 8 * MiB);
+    (void)bench_free(b, a);
+    bench_pass(b);
+    d = bench_alloc(b, opts.large); /* the smallest that is large, and no part of what is larger */
+    REQUIRE_EQ(pool_find(b->pool, d, &info), 0);
+    CHECK_EQ(info.segment_base, d);
+    CHECK_EQ(info.segment_size, opts.large);
     bench_end(b);
 }
 

@@ -65,6 +65,51 @@ TEST(the_newest_events_are_few_and_the_last_is_among_them)
     read_close(all);
 }
 
+enum {
+    WRITERS = 12, /* more than chunks are read */
+    CHUNKS = 8,
+    EACH = 10, /* events */
+};
+
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
+static uint64_t turn, turn_seq;
+
+/* In turn; none ends before all have written, so that each has a chunk of its own. */
+static void *write_in_turn(void *argument)
+{
+    (void)pthread_mutex_lock(&turn_lock);
+    while (turn != (uintptr_t)argument)
+        (void)pthread_cond_wait(&turn_changed, &turn_lock);
+    fill(EACH, &turn_seq);
+    turn++;
+    (void)pthread_cond_broadcast(&turn_changed);
+    while (turn != WRITERS)
+        (void)pthread_cond_wait(&turn_changed, &turn_lock);
+    (void)pthread_mutex_unlock(&turn_lock);
+    return NULL;
+}
+
+TEST(the_newest_chunks_are_those_that_were_begun_last)
+{
+    char file[TRACK_PATH_MAX];
+    pthread_t threads[WRITERS];
+    struct read_capture *newest;
+
+    track_path(file, track_scratch(), "n.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, write_in_turn, (void *)i), 0);
+    for (int i = 0; i < WRITERS; i++)
+        (void)pthread_join(threads[i], NULL);
+    newest = read_parts(file, READ_NEWEST);
+    REQUIRE_EQ(newest->event_count, CHUNKS * EACH);
+    for (size_t i = 0; i < newest->event_count; i++)
+        CHECK_EQ(newest->event[i].seq, (WRITERS - CHUNKS) * EACH + 1 + i);
+    read_close(newest);
+}
+
 TEST(parts_that_are_not_asked_for_are_empty)
 {
     char file[TRACK_PATH_MAX];
