@@ -5,7 +5,7 @@
  *     driver_program plain|threads|fork|fork_first|killed|binders
  *
  * The calls are made before and after cuInit, in the ways of program.h. binders: 16 threads find the driver at once, ask both
- * look-ups 2,000 times and call what they got. Compiled with LINKED it is linked with the driver, else it opens it and asks dlsym.
+ * look-ups 1,000 times and call what they got. Compiled with LINKED it is linked with the driver, else it opens it and asks dlsym.
  */
 #include "tests/driver/program.h"
 
@@ -30,7 +30,7 @@
 
 enum {
     BINDERS = 16,
-    ASKED = 2000,
+    ASKED = 1000,
 };
 
 typedef int (*function)();
@@ -154,7 +154,9 @@ static void driver_program_calls(struct text *out)
         driver_program_others(out);
         driver_program_memory(out);
         if (round == 0) {
+            program_meet();
             code = cuInit(0);
+            program_meet();
             program_say(out, "init", code);
             if (cuGetErrorName(code, &name) == 0)
                 program_say(out, name, 0);

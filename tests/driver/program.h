@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,16 @@ static void program_flush(struct text *out)
     out->length = 0;
 }
 
+static pthread_barrier_t program_barrier;
+static bool program_has_threads;
+
+/* Where threads wait for each other: what they call while one of them is in cuInit has no fixed answer. */
+static inline void program_meet(void)
+{
+    if (program_has_threads)
+        pthread_barrier_wait(&program_barrier);
+}
+
 static void program_once(void (*calls)(struct text *))
 {
     static struct text out;
@@ -66,6 +77,8 @@ static void program_threads(void (*calls)(struct text *))
     static struct text out[PROGRAM_THREADS];
     pthread_t threads[PROGRAM_THREADS];
 
+    pthread_barrier_init(&program_barrier, NULL, PROGRAM_THREADS);
+    program_has_threads = true;
     for (int i = 0; i < PROGRAM_THREADS; i++) {
         out[i].calls = calls;
         if (pthread_create(&threads[i], NULL, program_thread, &out[i]) != 0)
