@@ -411,7 +411,7 @@ static bool accumulate_type(struct text t, struct type *ret_type)
 
 /*
  * Kernels whose result is a char *, or a type that depends on the functor: cat of so many bytes at once as its sixth argument
- * says; arange, whose lambdas are numbered by type. False: it is none of them.
+ * says; arange, whose lambdas are numbered by type; chunk_cat, which counts bytes. False: it is none of them.
  */
 static bool element_type(struct text name, struct type *ret_type)
 {
@@ -424,6 +424,10 @@ static bool element_type(struct text name, struct type *ret_type)
 
     if (template_list(name, "CatArrayBatchedCopy_vectorized", &list)) {
         *ret_type = (struct type){.size = (uint32_t)strtoul(nth_item(list, 5).at, NULL, 10)};
+        return true;
+    }
+    if (find(name, "chunk_cat_cuda_kernel")) {
+        *ret_type = (struct type){.size = 1};
         return true;
     }
     at = at ? find((struct text){at, name.length - (size_t)(at - name.at)}, last) : NULL;

@@ -25,6 +25,9 @@
     "_IbLm2EEEj"
 #define SUM_OF_ROWS "_ZN3phi5funcs21ReduceHigherDimKernelIfEEvPKT_PS2_iiiiii"
 
+/* chunk_cat_cuda_kernel<float, float>: addresses in a table, the result, six tables, three sizes in bytes. */
+#define CHUNKS "_ZN2at6native6detail21chunk_cat_cuda_kernelIffEEvPPT0_PT_PlS8_S8_S8_S8_S8_lll"
+
 /*
  * PyTorch's flip, both ends of a tensor, two forms of cat, dropout, a comparison, index_select, upsampling, the cell of an
  * LSTM.
@@ -118,6 +121,9 @@ static const char ptx[] =
         "    .param .align 1 .b8 c[2], .param .u32 n) { ret; }\n"
         ".visible .entry " SUM_OF_ROWS "(.param .u64 a, .param .u64 b, .param .u32 c,\n"
         "    .param .u32 d, .param .u32 e, .param .u32 f, .param .u32 g, .param .u32 h) { ret; }\n"
+        ".visible .entry " CHUNKS "(.param .u64 a, .param .u64 b, .param .u64 c,\n"
+        "    .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g, .param .u64 h,\n"
+        "    .param .u64 i, .param .u64 j, .param .u64 k) { ret; }\n"
         /* follow(float **, float *const *) */
         ".visible .entry _Z6followPPfPKS_(.param .u64 a, .param .u64 b) { ret; }\n";
 
@@ -528,6 +534,19 @@ TEST(what_paddle_gives_in_arrays_is_read_and_written)
     out[0] = result_at;
     CHECK(writes(BROADCAST, 1200, sum));
     CHECK(writes(SUM_OF_ROWS, 1200, rows));
+}
+
+TEST(a_cat_of_chunks_counts_bytes_and_leaves_its_tables_alone)
+{
+    uint64_t all = 1200, chunk = 600, ratio = 1;
+    uint32_t table = 0;
+    void *params[] = {&source_at, &result_at, &source_at, &source_at, &source_at, &source_at,
+            &source_at, &source_at, &all, &chunk, &ratio};
+
+    ready();
+    CHECK(writes(CHUNKS, all, params));
+    CU(cuMemcpyDtoH_v2(&table, source_at, sizeof(table)));
+    CHECK_EQ(table, 0x3f800000);
 }
 
 TEST(what_a_cell_of_an_lstm_reads_is_left_alone)
