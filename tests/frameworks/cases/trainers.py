@@ -27,8 +27,8 @@ def anchors(steps=0, forward=0, backward=None, data=0, before=0, evaluated=0, **
     return {path: count for path, count in found.items() if count}
 
 
-def of(kind, counts, apis=None):
-    return Case(kind, ENV, "../../python/same_program.py", (kind, "--once"), apis=apis or TENSORS, anchors=counts, **LIKE)
+def of(kind, counts, apis=None, mutant=None):
+    return Case(kind, ENV, "../../python/same_program.py", (kind, "--once"), apis=apis or TENSORS, anchors=counts, mutant=mutant or {}, **LIKE)
 
 
 def ranks(kind, counts):
@@ -54,7 +54,7 @@ CASES = [
     # twice in evaluation, of 4 modules; the last one is run.
     of("torchvision", anchors(2, forward=2 * 2 + 2 * 4, before=1, data=2, evaluated=1 + 2 * 4 + 1)),
     # 64 actions, 8 minibatches: each calls four modules. Two bootstraps and an action at the end call three each.
-    of("ppo", anchors(8, forward=8 * 4, evaluated=64 + 3 * 3)),
+    of("ppo", anchors(8, forward=8 * 4, evaluated=64 + 3 * 3), mutant={"nocache": "fence"}),
     ranks("ddp", anchors(3, forward=6, backward=6, before=3, data=8, evaluated=1)),
     ranks("fsdp2", anchors(3, forward=6, backward=6)),
     # 6 batches, 3 in each epoch; a loader is asked once in vain. The loss is a layer, and called in training and in evaluation (6), but
@@ -62,6 +62,7 @@ CASES = [
     Case("paddle_model", ("paddle",), "paddle_examples.py", ("fit",), apis=PADDLE,
          anchors=anchors(6, forward=2 * 6, before=1, data=2 * 4 + 2 * 4 + 4 - 1, evaluated=2 * 6 + 3), **LIKE),
     Case("paddle_loop", ("paddle",), "paddle_examples.py", ("loop",), apis=PADDLE,
+         mutant={"system": "fence"},
          anchors=anchors(6, forward=6, before=1, data=2 * 4 - 1, evaluated=6, eval=6 + 2 * 4, **{"eval/data": 2 * 4}), **LIKE),
     Case("jax_classifier", ("jax",), "jax_examples.py", apis=JAX, driver=True, anchors={}, processes=0, **LIKE),
 ]
@@ -92,3 +93,5 @@ def section(done):
     yield "| trainer | allocator | off | track | pool | `remap=eager` | `sync=mapped` | late: runs / reuses / too early | seen | anchors | aborted |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     yield from (line(d) for d in done)
+    yield "\nWith one safety device of the library switched off: " + "; ".join(
+        f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in done if d.get("mutant")) + "."
