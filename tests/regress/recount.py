@@ -37,13 +37,13 @@ from regresskit import KEDGE, environment, human
 class Kind:
     """How a run is made: words for the program, and the environment."""
 
-    def __init__(self, *words, trace="full,uses=on", rc=0, kill=False, views=VIEWS, hints=None, evicts=None, **env):
+    def __init__(self, *words, trace="full,uses=on", rc=0, kill=False, views=VIEWS, hints=None, evicts=None, bundle=False, **env):
         self.words, self.rc, self.kill, self.views = words, rc, kill, views
         self.env = {"KEDGE_TRACE": trace} | env
         options = dict(w.split("=") for w in words)
         self.facts = {"devices": int(options.get("devices", 1)), "cut": kill, "uses": "uses=" in trace, "hints": [],
                       "evicts": evicts}
-        self.hints_mode = hints or evicts
+        self.hints_mode, self.bundle = hints or evicts, bundle
         self.mode = env.get("KEDGE_MODE", "pool")
         if self.facts["devices"] > 1:
             self.env["SIMCUDA_DEVICES"] = str(self.facts["devices"])
@@ -74,6 +74,7 @@ KINDS = {
     "streams": Kind("steps=12", "apis=2"),
     "pools": Kind("steps=12", "apis=130"),
     "graphs": Kind("steps=12", "apis=67", **NVTX),
+    "bundled": Kind("steps=10", bundle=True),
     "mapped": Kind("steps=12", KEDGE_POOL="sync=mapped"),
     "shadow": Kind(*HINTED, hints="shadow"),
     "poison": Kind(*HINTED, hints="poison"),
@@ -368,6 +369,10 @@ def recount(name, seed):
     kind = KINDS[name]
     log, capture = f"{name}.log", f"{name}.kcap"
     make(kind, seed, log, capture)
+    if kind.bundle:
+        pathlib.Path("bundle.tar.zst").unlink(missing_ok=True)
+        command("bundle", capture, "-o", "bundle.tar.zst")
+        capture = "bundle.tar.zst"
     tallies = [compare_all(name, kind, seed, log, capture, pending=p) for p in ((False, True) if kind.kill else (True,))]
     return tallies[0].without_what_agrees_in(tallies[1]) if kind.kill else tallies[0]
 

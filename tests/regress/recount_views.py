@@ -787,6 +787,25 @@ def memory_viz(job):
         job.one("export.memory_viz", "annotations", dict(got), dict(want))
 
 
+def memory_viz_parts(job):
+    """Without small blocks; and the last events alone."""
+    run = job.run
+    small = [b for b in run.device if b.bytes < MB]
+    path, answer = export(job, "memory_viz", "--min-size", "1M")
+    got = (answer["left_out_bytes"], answer["left_out_count"]) if answer["complete"] else "unknown"
+    job.one("export.memory_viz", "left out", got, sums(small, lambda b: 0).get(0, (0, 0)))
+    if job.partial:
+        return
+    events = [b for _, b, _ in run.order if b.is_device]
+    for what, options, want in (("large events", ("--min-size", "1M"), sum(b.bytes >= MB for b in events)),
+                                ("the last 7", ("--last", "7"), min(7, len(events)))):
+        path, _ = export(job, "memory_viz", *options)
+        with open(path, "rb") as f:
+            snapshot = pickle.load(f)
+        got = sum(t["action"] in ("alloc", "free_completed") for trace in snapshot["device_traces"] for t in trace)
+        job.one("export.memory_viz", what, got, want)
+
+
 def sqlite(job):
     run = job.run
     path, answer = export(job, "sqlite")
@@ -908,4 +927,4 @@ def native_held(run, blocks):
 
 
 VIEWS = (head, text_head, anchors, live_rows, places, classes, libraries, sources, streams, failures, windows, grouped, text_rows, text_anchors, text_views, text_totals, filtered, last_words,
-         patterns, steps, hints, eviction, page, moments_exported, export_csv, perfetto, memory_viz, sqlite, checks, whatif)
+         patterns, steps, hints, eviction, page, moments_exported, export_csv, perfetto, memory_viz, memory_viz_parts, sqlite, checks, whatif)
