@@ -167,6 +167,7 @@ static void start_capture(const struct config *config)
     struct capture_opts opts = {
             .file = config_text(config, CONFIG_CAPTURE),
             .rank = config_rank(environ),
+            .run = config_env(environ, CONFIG_RUN),
             .program = where_program(),
             .trace = traces[config_word(config, CONFIG_TRACE) % 4],
             .ring_bytes = (mb && mb->number ? mb->number : 256) << 20,

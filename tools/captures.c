@@ -119,8 +119,7 @@ void captures_each(const char *name, void (*each)(void *self, const char *path),
 
 struct search {
     struct captures *found;
-    const char *rank;
-    uint64_t since;
+    const char *run;
 };
 
 static void add_capture(void *self, const char *path)
@@ -129,16 +128,16 @@ static void add_capture(void *self, const char *path)
     struct captures *found = search->found;
     struct format_header header;
 
-    if (captures_read_header(path, &header) && header.start_real_ns >= search->since
-            && (!search->rank || strncmp(header.rank, search->rank, sizeof(header.rank)) == 0))
+    if (captures_read_header(path, &header)
+            && strncmp(header.run, search->run, sizeof(header.run)) == 0)
         VEC_PUSH(found->file, found->count, found->room) = (struct captures_file){vec_text(path),
                 header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};
 }
 
-void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret)
+void captures_find(const char *name, const char *run, struct captures *ret)
 {
     *ret = (struct captures){0};
-    captures_each(name, add_capture, &(struct search){ret, rank, since});
+    captures_each(name, add_capture, &(struct search){ret, run});
     VEC_SORT(ret->file, ret->count, vec_by_text);
 }
 

@@ -37,10 +37,9 @@ char *captures_folder(const char *name, const char **ret_rest);
 
 /*
  * `name` is a value of KEDGE_CAPTURE: a pattern with %h, %r and %p, also in its folders, or a name, which other ranks and processes
- * make FILE.N and FILE.N.M of. Only captures that were begun at `since` (CLOCK_REALTIME, ns) or later; of this rank alone where
- * `rank` is not NULL.
+ * make FILE.N and FILE.N.M of. Only captures of the run `run` (format_header).
  */
-void captures_find(const char *name, const char *rank, uint64_t since, struct captures *ret);
+void captures_find(const char *name, const char *run, struct captures *ret);
 
 /* Every capture in a folder, of other formats and cut off ones too, and what cannot be opened: whoever opens it says why. Paths alone. */
 void captures_find_any(const char *folder, struct captures *ret);

@@ -35,7 +35,9 @@ static int replay_command(const void *parsed, char **words)
     const char *api = fields.spawn.api ? fields.spawn.api : "stream";
     char *command[12] = {
             program, words[0], vec_text("--api"), vec_text(api), vec_text("--passes"), passes};
+    struct spawn_old old = {0};
     struct launch launch;
+    char run[24];
     size_t n = 6;
     int r = CMD_CANNOT;
 
@@ -49,16 +51,19 @@ static int replay_command(const void *parsed, char **words)
         command[n++] = vec_text("--json");
     /* kedge-replay is no framework: nothing is to be switched in one. */
     fields.spawn.api = "framework";
+    spawn_new_run(run, sizeof(run));
+    fields.spawn.run = run;
     if (!program)
         (void)fputs("kedge replay: kedge-replay is not beside kedge\n", stderr);
     else
         r = spawn_prepare("kedge replay", &fields.spawn, command, &launch);
     if (r == 0) {
-        r = spawn_remove_old("kedge replay", fields.spawn.capture);
+        r = spawn_look_for_old("kedge replay", fields.spawn.capture, &old);
         if (r == CMD_DONE)
             r = spawn_become("kedge replay", &launch);
         launch_done(&launch);
     }
+    free(old.file);
     free(program);
     for (size_t i = 2; i < n; i++)
         free(command[i]);

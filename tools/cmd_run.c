@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/captures.h"
@@ -65,6 +64,7 @@ static void say_none(const struct config *config, const char *name)
     bool is_off = strcmp(config_text(config, CONFIG_MODE), "off") == 0;
     bool is_untraced = strcmp(config_text(config, CONFIG_TRACE), "off") == 0;
     const char *why = is_off || is_untraced ? NULL : why_not(name);
+    struct format_header header;
 
     if (is_off || is_untraced)
         (void)fprintf(stderr, "kedge run: no capture: %s=off\n",
@@ -74,10 +74,12 @@ static void say_none(const struct config *config, const char *name)
     else
         (void)fprintf(stderr,
                 "kedge run: no capture: no process used CUDA, or none could write %s\n", name);
+    if (captures_read_header(name, &header))
+        (void)fprintf(stderr, "kedge run: %s is an earlier run's\n", name);
 }
 
 /* Three lines: what was held at most, where the capture is and what to do with it. */
-static void say_end(const struct launch *launch, uint64_t since, pid_t child)
+static void say_end(const struct launch *launch, const char *run, pid_t child)
 {
     char *directory = getcwd(NULL, 0);
     char of[32];
@@ -86,7 +88,7 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
 
     config_read(&config, launch->env, NULL, NULL);
     const char *name = config_text(&config, CONFIG_CAPTURE);
-    captures_find(name, config_rank(environ), since, &captures);
+    captures_find(name, run, &captures);
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
         const char *path = from_here(file->path, directory);
@@ -106,32 +108,36 @@ static void say_end(const struct launch *launch, uint64_t since, pid_t child)
     free(directory);
 }
 
-static int follow(const struct launch *launch)
+static int follow(const struct launch *launch, struct spawn_old *old, const char *run)
 {
-    struct timespec now;
     pid_t child;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
     int status = relay_run("kedge run", launch, &child);
+
+    spawn_clear_old(old, run);
     if (status < 0)
         return CMD_BAD;
-    say_end(launch, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, child);
+    say_end(launch, run, child);
     return relay_end(status);
 }
 
 static int run_command(const void *parsed, char **words)
 {
-    const struct fields *fields = parsed;
+    struct fields fields = *(const struct fields *)parsed;
+    struct spawn_old old;
     struct launch launch;
+    char run[24];
     int r = spawn_check("kedge run", words[0]);
 
+    spawn_new_run(run, sizeof(run));
+    fields.spawn.run = run;
     if (r == 0)
-        r = spawn_prepare("kedge run", &fields->spawn, words, &launch);
+        r = spawn_prepare("kedge run", &fields.spawn, words, &launch);
     if (r)
         return r;
-    r = spawn_remove_old("kedge run", fields->spawn.capture);
+    r = spawn_look_for_old("kedge run", fields.spawn.capture, &old);
     if (r == CMD_DONE)
-        r = fields->quiet ? spawn_become("kedge run", &launch) : follow(&launch);
+        r = fields.quiet ? spawn_become("kedge run", &launch) : follow(&launch, &old, run);
+    free(old.file);
     launch_done(&launch);
     return r;
 }

@@ -10,6 +10,7 @@
 #include "tools/captures.h"
 #include "tools/cmd.h"
 #include "tools/vec.h"
+#include "tracker/config.h"
 
 static const char *const api_names[LAUNCH_API_COUNT] = {"stream", "sync", "framework"};
 
@@ -41,10 +42,15 @@ static const char *stated(const struct launch *launch, const char *name)
     return value && *value ? value : NULL;
 }
 
-static void put(struct launch *launch, const char *name, const char *value)
+static void drop(struct launch *launch, const char *name)
 {
     while (envz_entry(launch->vars, launch->vars_length, name)) /* it may be there twice */
         envz_remove(&launch->vars, &launch->vars_length, name);
+}
+
+static void put(struct launch *launch, const char *name, const char *value)
+{
+    drop(launch, name);
     if (envz_add(&launch->vars, &launch->vars_length, name, value) != 0)
         vec_out_of_memory();
 }
@@ -190,6 +196,12 @@ static void put_own(struct launch *launch, const struct launch_request *request)
         capture = stated(launch, "KEDGE_CAPTURE");
     path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
     put(launch, "KEDGE_CAPTURE", path);
+    drop(launch, CONFIG_RUN);
+    if (request->run) { /* the name that was asked for is this run's */
+        char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
+        put(launch, CONFIG_RUN, run);
+        free(run);
+    }
     free(path);
     if (request->hints) {
         bool off = strcmp(request->hints, "off") == 0;

@@ -69,6 +69,7 @@ struct launch_request {
     const char *front;
     /* Other copies of libkedge.so that the user preloads; NULL = none. */
     const struct vec_texts *others;
+    const char *run; /* config.h's CONFIG_RUN, without "+"; NULL = none */
     const char *capture, *hints, *hints_mode, *mode,
             *trace; /* NULL = as the environment has them */
     enum launch_api api;

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/spawn.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <inttypes.h>
 #include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/captures.h"
 #include "tools/cmd.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
+#include "tracker/capold.h"
 #include "tracker/config.h"
 
 static char *own_directory(void)
@@ -302,6 +307,7 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
     struct launch_request request = {
             .command = command,
             .env = environ,
+            .run = options->run,
             .capture = options->capture,
             .hints = options->hints,
             .hints_mode = options->hints_mode,
@@ -369,62 +375,98 @@ int spawn_check(const char *who, const char *program)
     return start_status(error);
 }
 
-/* Empty or a capture: nobody else's. 0 or -errno; -ENOENT: there is no such file. */
-static int is_capture(const char *path)
+void spawn_new_run(char *to, size_t size)
 {
-    char magic[8] = "";
-    struct stat status;
+    uint64_t number = 0;
 
-    if (stat(path, &status) != 0)
-        return -errno;
-    if (!S_ISREG(status.st_mode))
-        return -EINVAL;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return -errno;
-    size_t n = fread(magic, 1, sizeof(magic), file);
-    (void)fclose(file);
-    return n == 0 || (n == sizeof(magic) && memcmp(magic, FORMAT_MAGIC, n) == 0) ? 0 : -EINVAL;
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number)) {
+        struct timespec now;
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        number = (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec << 16 ^ (uint64_t)getpid();
+    }
+    (void)snprintf(to, size, "%016" PRIx64, number);
 }
 
-/* Did a process of this rank write the capture? */
-static bool is_of_rank(const char *path, const char *rank)
-{
-    struct format_header header;
-
-    return captures_read_header(path, &header)
-            && strncmp(header.rank, rank, sizeof(header.rank)) == 0;
-}
-
-/* Of all ranks where `rank` is NULL: then they are started by the program, and none runs yet. */
-static void remove_one(void *rank, const char *path)
-{
-    if (is_capture(path) == 0 && (!rank || is_of_rank(path, rank)))
-        (void)unlink(path);
-}
-
-int spawn_remove_old(const char *who, const char *capture)
+int spawn_look_for_old(const char *who, const char *capture, struct spawn_old *ret_old)
 {
     const char *rank = config_rank(environ);
     bool is_first = !rank || rank[strspn(rank, "0")] == '\0';
-    int r;
+    struct format_header header;
 
+    *ret_old = (struct spawn_old){0};
     if (!capture || strchr(capture, '%'))
         return CMD_DONE;
     char *file = is_first ? vec_text(capture) : vec_format("%s.%s", capture, rank);
-    r = is_capture(file);
-    if (r == 0 && unlink(file) != 0)
-        r = -errno;
-    if (r == -EINVAL)
+    switch (capold_look(file, &header)) {
+    case CAPOLD_OTHER:
         (void)fprintf(stderr, "%s: %s is there and is no capture\n", who, file);
-    else if (r < 0 && r != -ENOENT)
-        (void)complain(who, file, -r);
-    if (r == 0 || r == -ENOENT) {
-        r = 0;
-        captures_each(file, remove_one, (void *)(size_t)rank);
+        free(file);
+        return CMD_BAD;
+    case CAPOLD_LIVE:
+        (void)fprintf(stderr,
+                "%s: process %" PRIu32
+                " still writes %s; the capture of this run gets the name %s.PID\n",
+                who, header.pid, file, file);
+        break;
+    default:
+        (void)memcpy(ret_old->run, header.run, sizeof(ret_old->run) - 1);
     }
-    free(file);
-    return r == 0 ? CMD_DONE : CMD_BAD;
+    ret_old->file = file;
+    return CMD_DONE;
+}
+
+/* Behind ".NUMBER", or NULL where another number stands. */
+static const char *behind_number(const char *name, const char *number)
+{
+    size_t length = strlen(number);
+
+    return *name == '.' && length > 0 && strncmp(name + 1, number, length) == 0
+                    && !isdigit((unsigned char)name[1 + length])
+            ? name + 1 + length
+            : NULL;
+}
+
+/* .RANK, .PID, .RANK.PID, and one number more where such a name was taken: as capture.c makes them. */
+static bool is_named_by_library(const char *name, const struct format_header *header)
+{
+    char pid[16];
+    const char *rest = behind_number(name, header->rank);
+
+    (void)snprintf(pid, sizeof(pid), "%" PRIu32, header->pid);
+    if (rest && *rest == '\0')
+        return true;
+    rest = behind_number(rest ? rest : name, pid);
+    return rest && (*rest == '\0' || strchr(rest + 1, '.') == NULL);
+}
+
+struct clear {
+    const struct spawn_old *old;
+    size_t length; /* of its file's name */
+};
+
+static void clear_one(void *self, const char *path)
+{
+    const struct clear *clear = self;
+    struct format_header header;
+
+    if (capold_look(path, &header) == CAPOLD_ENDED
+            && strncmp(header.run, clear->old->run, sizeof(header.run)) == 0
+            && is_named_by_library(path + clear->length, &header))
+        (void)unlink(path);
+}
+
+void spawn_clear_old(struct spawn_old *old, const char *run)
+{
+    struct format_header header;
+
+    if (old->file && old->run[0] && captures_read_header(old->file, &header)
+            && strncmp(header.run, run, sizeof(header.run)) == 0) {
+        char *name = captures_quote(old->file);
+        captures_each(name, clear_one, &(struct clear){old, strlen(old->file)});
+        free(name);
+    }
+    free(old->file);
+    *old = (struct spawn_old){0};
 }
 
 int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, int *ret_status)

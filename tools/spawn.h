@@ -22,6 +22,7 @@
 /* The options that run, replay and verify have in common. */
 struct spawn_options {
     bool sim;
+    const char *run; /* of spawn_new_run; NULL: old captures stay */
     const char *capture, *hints, *hints_mode, *mode, *trace, *api;
 };
 
@@ -29,7 +30,7 @@ struct spawn_options {
 /* clang-format off */
 #define SPAWN_OPTIONS \
     {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct spawn_options, sim)}, \
-    {"capture", "FILE", "where the capture goes (an old FILE is removed)", ARGS_TEXT, offsetof(struct spawn_options, capture)}, \
+    {"capture", "FILE", "where the capture goes; an old FILE gives way to it", ARGS_TEXT, offsetof(struct spawn_options, capture)}, \
     {"hints", "FILE", "liveness hints, or off", ARGS_TEXT, offsetof(struct spawn_options, hints)}, \
     {"hints-mode", "MODE", "off, shadow, poison, trap, live or trial, instead of the file's", ARGS_TEXT, offsetof(struct spawn_options, hints_mode)}, \
     {"mode", "MODE", "pool, track or off", ARGS_TEXT, offsetof(struct spawn_options, mode)}
@@ -60,12 +61,26 @@ int spawn_become(const char *who, const struct launch *launch);
  */
 int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, int *ret_status);
 
+/* A number for a run, hexadecimal, unlike that of any other. `size`: at least 17. */
+void spawn_new_run(char *to, size_t size);
+
+/* The capture that a run finds under the name of its own. */
+struct spawn_old {
+    char *file;   /* of this rank; NULL: the run has no name of its own, or a pattern */
+    char run[24]; /* whose captures they are; "" = not known */
+};
+
 /*
- * Removes the captures that a run would find in its place: FILE, and FILE.N of its other ranks and processes; where a launcher has
- * given us a rank, those of that rank alone. A pattern names none yet. What is there and neither empty nor a capture stays, and
- * is an error. 0 or an exit code, as above.
+ * Looks at what stands where the capture is to go. An old capture stays until the program begins a new one, which replaces it; one whose
+ * process lives stays for good, and one line says so; what is neither empty nor a capture is an error. 0 or an exit code, as above.
  */
-int spawn_remove_old(const char *who, const char *capture);
+int spawn_look_for_old(const char *who, const char *capture, struct spawn_old *ret_old);
+
+/*
+ * Behind a run: where its capture has replaced the old one, the old run's other captures (FILE.N, FILE.N.M) go, too, but for those
+ * whose processes live. What the user has copied or moved to such names stays: its numbers are those of no process. Ends `old`.
+ */
+void spawn_clear_old(struct spawn_old *old, const char *run);
 
 /* 0 if the program is there and may be run; else 127 or 126, as shells have them, after one line on stderr. */
 int spawn_check(const char *who, const char *program);

@@ -6,6 +6,7 @@
 #include "tracker/capdefs.h"
 #include "tracker/capfile.h"
 #include "tracker/caplog.h"
+#include "tracker/capold.h"
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
 #include "tracker/counter.h"
@@ -42,6 +43,8 @@ static struct {
     char file[CAPTURE_PATH_MAX];
     char rank[32];
     char program[96];
+    char run[24];
+    bool replaces; /* an old capture of the same name */
     enum format_trace trace;
     uint64_t ring_bytes;
 } opts;
@@ -143,6 +146,17 @@ static bool is_rank(const char *rank)
     return true;
 }
 
+/* "RUN" or "RUN+". */
+static void keep_run(const char *run)
+{
+    size_t length = strspn(run, "0123456789abcdef");
+
+    if (length == 0 || length >= sizeof opts.run)
+        return;
+    memcpy(opts.run, run, length);
+    opts.replaces = strcmp(run + length, "+") == 0;
+}
+
 int capture_init(const struct capture_opts *init_opts)
 {
     const char *name =
@@ -162,6 +176,7 @@ int capture_init(const struct capture_opts *init_opts)
     (void)snprintf(opts.rank, sizeof opts.rank, "%s", rank);
     (void)snprintf(
             opts.program, sizeof opts.program, "%s", init_opts->program ? init_opts->program : "");
+    keep_run(init_opts->run ? init_opts->run : "");
     opts.trace = init_opts->trace;
     capture_logs = opts.trace == FORMAT_TRACE_RING || opts.trace == FORMAT_TRACE_FULL;
     atomic_store(&last_trouble, 0);
@@ -203,6 +218,7 @@ static void fill_header(struct format_header *header)
     (void)gethostname(header->host, sizeof header->host - 1);
     (void)snprintf(header->rank, sizeof header->rank, "%s", opts.rank);
     (void)snprintf(header->program, sizeof header->program, "%s", opts.program);
+    (void)snprintf(header->run, sizeof header->run, "%s", opts.run);
     header->trace = (uint32_t)opts.trace;
     header->pid = (uint32_t)getpid();
     header->ppid = (uint32_t)getppid();
@@ -220,6 +236,9 @@ static bool has_pattern(const char *name)
     return false;
 }
 
+/* Of a capture that is in the way. Static, for it is larger than what a thread with a small stack has left. */
+static struct format_header old_header;
+
 static int create_file(void)
 {
     char name[CAPTURE_PATH_MAX];
@@ -232,6 +251,9 @@ static int create_file(void)
     if (opts.rank[strspn(opts.rank, "0")] != '\0' && !has_pattern(opts.file))
         (void)snprintf(name + length, sizeof name - length, ".%s", opts.rank);
     r = capfile_create(&file, name, fill_header);
+    if (r == -EEXIST && opts.replaces && !has_pattern(opts.file)
+            && capold_remove(name, opts.run, &old_header) == 0)
+        r = capfile_create(&file, name, fill_header);
     if (r == -EEXIST) {
         (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
         r = capfile_create(&file, other, fill_header);

@@ -44,6 +44,11 @@ struct capture_opts {
      * .RANK: which process would take it first is left to chance otherwise.
      */
     const char *rank;
+    /*
+     * CONFIG_RUN's value; NULL = none. With a "+" behind it an old capture that has the name, is of another run and whose process has
+     * ended gives way to this one (capold.h, R102).
+     */
+    const char *run;
     const char *program;     /* where_program(); NULL = "" */
     enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */
     uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */

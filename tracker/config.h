@@ -70,6 +70,12 @@ const struct config_value *config_key(
 /* The name of a variable, "KEDGE_MODE". */
 const char *config_name(enum config_id id);
 
+/*
+ * The variable in which `kedge run` tells the library which run it belongs to: RUN, or RUN+ where an old capture of the same name may
+ * be replaced. Not one of the user's, so it is no row of options.def.
+ */
+#define CONFIG_RUN "_KEDGE_RUN"
+
 /* The rank that a launcher gave, decimal digits (tracker/ranks.def); NULL = none. Points into `env`. */
 const char *config_rank(char *const *env);
 

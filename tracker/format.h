@@ -159,7 +159,8 @@ struct format_header {
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    uint64_t spare_figures[10]; /* 0 */
+    char run[24];              /* of `kedge run`, hexadecimal; "" = it was started otherwise */
+    uint64_t spare_figures[7]; /* 0 */
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen;

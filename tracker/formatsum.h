@@ -71,7 +71,9 @@ static inline uint64_t formatsum_header(const struct format_header *header)
     sum = formatsum_bytes(sum, header->host, sizeof header->host);
     sum = formatsum_bytes(sum, header->rank, sizeof header->rank);
     sum = formatsum_bytes(sum, header->program, sizeof header->program);
-    return formatsum_bytes(sum, &header->class_count, sizeof header->class_count);
+    sum = formatsum_bytes(sum, &header->class_count, sizeof header->class_count);
+    /* Captures of earlier writers have none, and a sum without it. */
+    return header->run[0] ? formatsum_bytes(sum, header->run, sizeof header->run) : sum;
 }
 
 static inline uint32_t formatsum_extent(const struct format_extent *extent)

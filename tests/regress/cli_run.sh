@@ -47,12 +47,14 @@ run)
     expect 127 "$kedge" run --capture kept.kcap -- ./nowhere
     [ -e kept.kcap ] && [ "$(cat train.py)" = precious ] || fail "a file is gone"
     expect 2 "$kedge" run
-    touch a.kcap
-    # No CUDA in it: no capture, and the old one is gone.
+    expect 0 "$kedge" run --sim --capture a.kcap -- "$build/trainers/loop" --steps 2
+    # No CUDA in it: no capture, and the old one stays, which is said.
     expect 0 "$kedge" run --capture a.kcap -- env
     has out "KEDGE_CAPTURE=$PWD/a.kcap"
     has out "LD_PRELOAD=$build/libkedge.so"
-    [ ! -e a.kcap ] || fail "the old capture is still there"
+    [ -e a.kcap ] || fail "the old capture is gone"
+    has err "no capture: no process used CUDA, or none could write"
+    has err "a.kcap is an earlier run's"
     KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
     has err "no simulated device in /nowhere"
     expect 2 "$kedge" run --mode fast -- true
@@ -78,18 +80,22 @@ END
     program=$build/trainers/loop
     for variable in RANK SLURM_PROCID; do
         rm -f ./*.kcap*
-        echo KEDGECAP, an old run >x.kcap.7
         expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
         has err ", one of 3; next: kedge report x.kcap"
-        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "above $variable: $(echo *.kcap*)"
+        # Two processes a rank: six captures, and a later run takes away all of them that it does not replace.
+        expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable sh -c "'$program' --steps 2; '$program' --steps 2"
+        [ "$(ls x.kcap* | wc -l)" = 6 ] || fail "above $variable, two each: $(echo *.kcap*)"
+        # What the user has copied stays, whatever number it has.
+        cp x.kcap.1 x.kcap.4711
+        cp x.kcap.1 x.kcap.1.4711
+        expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.1.4711 x.kcap.2 x.kcap.4711" ] || fail "above $variable: $(echo *.kcap*)"
         # Each rank starts kedge for itself: none may take away what another one has just begun, and all take away what other
         # processes of their rank wrote in an earlier run.
-        [ -e second.kcap ] || expect 0 env $variable=0 "$kedge" run --sim --capture second.kcap -- "$program" --steps 2
-        cp second.kcap x.kcap.4711
-        cp x.kcap.1 x.kcap.1.4711
+        expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- sh -c "'$program' --steps 2; '$program' --steps 2"
         expect 0 ./launcher $variable "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
         for name in x.kcap x.kcap.1 x.kcap.2; do has err "kedge run: capture $name; next: kedge report $name"; done
-        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.2" ] || fail "below $variable: $(echo *.kcap*)"
+        [ "$(echo x.kcap*)" = "x.kcap x.kcap.1 x.kcap.1.4711 x.kcap.2 x.kcap.4711" ] || fail "below $variable: $(echo *.kcap*)"
         expect 0 "$kedge" report x.kcap.2 --json
         json "j['allocated_count'] > 0"
     done
@@ -100,6 +106,42 @@ END
     rm -f ./*.kcap*
     RANK=gold expect 0 "$kedge" run --sim --capture x.kcap -- "$program" --steps 2
     [ "$(echo *.kcap*)" = x.kcap ] || fail "$(echo *.kcap*)"
+    ;;
+names)
+    # Whose capture has a name already: it stays while its process lives, and until the next program replaces it (R102).
+    program=$build/trainers/loop
+    "$kedge" run --sim --capture f.kcap -- "$program" --seconds 6 >first.out 2>first.err &
+    first=$!
+    until [ -e f.kcap ]; do sleep 0.1; done
+    expect 0 "$kedge" run --sim --capture f.kcap -- "$program" --steps 2
+    second=$(ls f.kcap.*)
+    has err "still writes f.kcap; the capture of this run gets the name f.kcap.PID"
+    has err "kedge run: capture $second; next: kedge report $second"
+    expect 0 "$kedge" run -q --sim --capture f.kcap -- "$program" --steps 3
+    [ "$(ls f.kcap.* | wc -l)" = 2 ] || fail "beside a run: $(echo f.kcap*)"
+    wait "$first" || fail "the first run: $?"
+    grep -qx "kedge run: capture f.kcap; next: kedge report f.kcap" first.err || fail "$(cat first.err)"
+    expect 0 "$kedge" report f.kcap
+    has out "loop --seconds 6"
+    # What the user puts aside stays, whatever it is called.
+    rm -f f.kcap.*
+    mv f.kcap f.kcap.1
+    cp f.kcap.1 f.kcap.20261128
+    expect 0 "$kedge" run --sim --capture f.kcap -- "$program" --steps 2
+    cp f.kcap before
+    # A program that does not start, one without CUDA and one that is ended before it begins leave the old capture.
+    expect 127 "$kedge" run --sim --capture f.kcap -- ./nowhere
+    expect 3 "$kedge" run --sim --capture f.kcap -- sh -c 'exit 3'
+    SIMCUDA_FAIL=cuInit:1:999 expect 3 "$kedge" run --sim --capture f.kcap -- "$program" --steps 2
+    cmp f.kcap before || fail "the old capture is another one"
+    # One that was killed is over, and gives way.
+    "$kedge" run -q --sim --capture f.kcap -- "$program" --seconds 60 >/dev/null &
+    until ! cmp -s f.kcap before; do sleep 0.1; done
+    kill -9 $!
+    wait || :
+    expect 0 "$kedge" run --sim --capture f.kcap -- "$program" --steps 2
+    has err "kedge run: capture f.kcap; next"
+    [ "$(echo f.kcap*)" = "f.kcap f.kcap.1 f.kcap.20261128" ] || fail "$(echo f.kcap*)"
     ;;
 ending)
     # What a run held, where the capture is and what to do next: three lines, and the program's own end.

@@ -16,6 +16,11 @@ DEVICE_CLASSES = 8  # classes from 8 on are no device memory of the process
 CLASSES = 14
 # what never changes in the header: offsets and sizes
 HEADER_PARTS = ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4))
+RUN_PART = (6712, 24)  # where a run is named
+
+
+def header_parts(data):
+    return (*HEADER_PARTS, RUN_PART) if data[RUN_PART[0]] else HEADER_PARTS
 
 BLOCK = [("addr", "NEAR", "address"), ("size", "SIZE", None), ("stream", "STEP", "stream")]
 WHERE = [("path", "STEP", "path"), ("instance", "STEP", "instance")]
@@ -136,7 +141,7 @@ def mended(data):
                 data[at : at + 4] = struct.pack("<I", add(data[at], data[at + 4 : at + size]) >> 40 << 8 | data[at])
                 at += size
     total = 0
-    for at, size in HEADER_PARTS:
+    for at, size in header_parts(data):
         total = add(total, data[at : at + size])
     struct.pack_into("<Q", data, 7464, total)
     return bytes(data)
@@ -164,7 +169,7 @@ class Capture:
         self.extents.sort()
         self.unseen = self.get("3Q", 7440)
         total = 0
-        for at, size in HEADER_PARTS:
+        for at, size in header_parts(self.bytes):
             total = add(total, self.bytes[at : at + size])
         assert self.get("Q", 7464)[0] == total
 

@@ -8,6 +8,11 @@ LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
 ALL_BITS = (1 << 64) - 1
 # what never changes in the header: offsets and sizes
 HEADER_PARTS = ((8, 8), (24, 12), (40, 16), (1768, 1024), (2792, 2048), (4840, 8), (4848, 64), (4912, 32), (4944, 96), (5040, 4))
+RUN_PART = (6712, 24)  # where a run is named
+
+
+def header_parts(data):
+    return (*HEADER_PARTS, RUN_PART) if data[RUN_PART[0]] else HEADER_PARTS
 
 
 def add(total, data):
@@ -58,7 +63,7 @@ def seal_places(image, at, end):
 
 def seal(image):
     total = 0
-    for at, size in HEADER_PARTS:
+    for at, size in header_parts(image):
         total = add(total, image[at : at + size])
     struct.pack_into("<Q", image, 7464, total)
     for i in range(struct.unpack_from("<I", image, 36)[0]):

@@ -62,18 +62,26 @@ TEST(a_dt_rpath_and_a_needed_runtime_are_found)
     CHECK_EQ(spawn_look_at("/proc/self/exe").runtime, 0);
 }
 
-TEST(an_old_capture_is_removed_and_a_pattern_left_alone)
+TEST(r102_what_stands_in_the_place_of_a_capture_stays_until_the_program_replaces_it)
 {
     char file[] = "/tmp/kedge-spawn-XXXXXX";
     int fd = mkstemp(file);
+    struct spawn_old old;
+
     REQUIRE(fd >= 0);
+    CHECK_EQ(spawn_look_for_old("test", file, &old), 0);
+    CHECK_STR_EQ(old.file, file);
+    CHECK_STR_EQ(old.run, "");
+    spawn_clear_old(&old, "1");
+    CHECK_EQ(access(file, F_OK), 0);
+    REQUIRE_EQ(write(fd, "notes, mine", 11), 11);
+    CHECK_EQ(spawn_look_for_old("test", file, &old), 2);
     (void)close(fd);
-    CHECK_EQ(spawn_remove_old("test", file), 0);
-    CHECK_EQ(access(file, F_OK), -1);
-    CHECK_EQ(spawn_remove_old("test", file), 0);
-    CHECK_EQ(spawn_remove_old("test", NULL), 0);
-    CHECK_EQ(spawn_remove_old("test", "/tmp/%p"), 0);
-    CHECK_EQ(spawn_remove_old("test", "/tmp"), 2);
+    (void)unlink(file);
+    CHECK_EQ(spawn_look_for_old("test", NULL, &old), 0);
+    CHECK_EQ(spawn_look_for_old("test", "/tmp/%p", &old), 0);
+    CHECK(old.file == NULL);
+    CHECK_EQ(spawn_look_for_old("test", "/tmp", &old), 2);
 }
 
 static void note_path(void *self, const char *path)
@@ -130,7 +138,7 @@ TEST(a_pipe_that_nobody_writes_has_no_header_of_a_capture)
     (void)snprintf(name, sizeof(name), "%s/run", folder);
     REQUIRE_EQ(mkfifo(name, 0600), 0);
     (void)alarm(20); /* ends one that waits for a writer */
-    captures_find(name, NULL, 0, &found);
+    captures_find(name, "1", &found);
     CHECK_EQ(found.count, 0);
     captures_done(&found);
     (void)unlink(name);
