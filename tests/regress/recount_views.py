@@ -188,18 +188,17 @@ def places(job):
     job.one("places", "what is in no row", sum(p["allocated_count"] for p in rest), 0)
     def columns(name):
         return keyed([p for p in j["places"] if p not in rest], f"{name}_bytes", f"{name}_count", lambda r: (r["anchor"], r["device"]))
-    def full(rows):
-        return {place(b): (0, 0) for b in run.device} | rows
+    def held(rows):
+        return {k: v for k, v in rows.items() if v[1]}
     job.one("places", "places lost", j["places_lost"], 0)
-    job.rows("places", "allocated", columns("allocated"), full(sums(run.device, place)), may=False)
-    job.rows("places", "live", columns("live"), full(sums([b for b in run.device if b.died is None], place)), may=False)
-    job.rows("places", "temporary", columns("temporary"), full(sums([b for b in run.device if b.temporary], place)), may=False)
-    job.rows("places", "at the high of the device", columns("high"),
-             full(sums([b for b in run.device if b.lives_at(by_device[b.device])], place)), may=False)
+    for name, blocks in (("allocated", run.device), ("live", [b for b in run.device if b.died is None]),
+                         ("temporary", [b for b in run.device if b.temporary]),
+                         ("high", [b for b in run.device if b.lives_at(by_device[b.device])])):
+        job.rows("places", name, held(columns(name)), sums(blocks, place), may=False)
     mine = collections.defaultdict(list)
     for b in run.device:
         mine[place(b)].append(b)
-    got = columns("peak")
+    got = held(columns("peak"))
     job.rows("places", "own peak", {k: v[0] for k, v in got.items()},
              {k: run.highest(run.levels_of(v))[0] for k, v in mine.items()}, may=False)
 
