@@ -93,5 +93,8 @@ def section(done):
     yield "| trainer | allocator | off | track | pool | `remap=eager` | `sync=mapped` | late: runs / reuses / too early | seen | anchors | aborted |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     yield from (line(d) for d in done)
+    lacking = {r.name for c in CASES for r in c.rows(False)} - {d["row"] for d in done}
+    if lacking:
+        yield "\nNot run: " + ", ".join(f"`{name}`" for name in sorted(lacking)) + "."
     yield "\nWith one safety device of the library switched off: " + "; ".join(
         f"`{d['case']}` ({d['api']}): {d['mutant']}" for d in done if d.get("mutant")) + "."
