@@ -36,7 +36,7 @@ CODE(empty_word, BP_BY_BP ".cfi_escape 0x0f, 0x00\n");
 CODE(bp_by_sp, ".cfi_escape 0x10, 0x06, 0x02, 0x77, 0x00\n");
 CODE(bp_is_value, ".cfi_escape 0x16, 0x06, 0x02, 0x76, 0x00\n");
 CODE(bp_in_register, ".cfi_register 6, 3\n");
-CODE(bp_is_offset, ".cfi_val_offset 6, -16\n");
+CODE(bp_is_offset, ".cfi_escape 0x14, 0x06, 0x02\n");
 CODE(bp_is_offset_sf, ".cfi_escape 0x15, 0x06, 0x02\n");
 CODE(bp_is_nowhere, ".cfi_undefined 6\n");
 CODE(bp_is_same, ".cfi_offset 6, -16\n.cfi_same_value 6\n");
