@@ -50,22 +50,6 @@ static void alias_new(struct alias *ret)
     REQUIRE_EQ(gpu->cuMemAlloc_v2(&ret->out, 8), CUDA_SUCCESS);
 }
 
-static CUstream new_stream(void)
-{
-    CUstream stream = NULL;
-
-    REQUIRE_EQ(gpu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    return stream;
-}
-
-static CUevent new_event(void)
-{
-    CUevent event = NULL;
-
-    REQUIRE_EQ(gpu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-    return event;
-}
-
 static uint64_t sum_now(const struct alias *alias)
 {
     uint64_t value = 0;
@@ -95,10 +79,10 @@ static void write_and_read(const char *name, bool by_event)
     int right = 0;
 
     alias_new(&alias);
-    writer = new_stream();
-    reader = by_event ? new_stream() : writer;
-    written = new_event();
-    read = new_event();
+    writer = gpu_stream(CU_STREAM_NON_BLOCKING);
+    reader = by_event ? gpu_stream(CU_STREAM_NON_BLOCKING) : writer;
+    written = gpu_event();
+    read = gpu_event();
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t expected = sum_of(&alias, i + 1);
 
@@ -136,10 +120,10 @@ TEST(r95_the_old_address_goes_behind_the_stream_and_the_content_stays)
     int right = 0;
 
     alias_new(&alias);
-    stream = new_stream();
+    stream = gpu_stream(CU_STREAM_NON_BLOCKING);
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t expected = sum_of(&alias, i + 1);
-        CUevent passed = new_event();
+        CUevent passed = gpu_event();
 
         gpu_hold(stream, LATE_MS);
         GPU_OK(cuMemsetD32Async(alias.at[0], 7, alias.size / 4, stream)); /* the old tenant */
@@ -184,8 +168,8 @@ TEST(r95_a_map_while_a_kernel_runs_has_its_cost_written_down)
     CUresult still;
 
     alias_new(&alias);
-    stream = new_stream();
-    over = new_event();
+    stream = gpu_stream(CU_STREAM_NON_BLOCKING);
+    over = gpu_event();
     cost(&alias, &map_us, &unmap_us);
     gpu_fact("cost.alias_map_us", "%.1f", map_us);
     gpu_fact("cost.alias_unmap_us", "%.1f", unmap_us);

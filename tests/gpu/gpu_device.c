@@ -142,6 +142,22 @@ uint32_t *gpu_mailbox(CUdeviceptr *ret_device)
     return host;
 }
 
+CUstream gpu_stream(unsigned flags)
+{
+    CUstream stream = NULL;
+
+    REQUIRE_EQ(gpu->cuStreamCreate(&stream, flags), CUDA_SUCCESS);
+    return stream;
+}
+
+CUevent gpu_event(void)
+{
+    CUevent event = NULL;
+
+    REQUIRE_EQ(gpu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    return event;
+}
+
 void gpu_hold(CUstream stream, unsigned milliseconds)
 {
     uint64_t ns = (uint64_t)milliseconds * 1000000;

@@ -80,6 +80,10 @@ int gpu_in_a_process(void (*question)(void));
 /* A buffer of the host that the device writes; *ret_device is its address there. */
 uint32_t *gpu_mailbox(CUdeviceptr *ret_device);
 
+/* New ones; events without times. */
+CUstream gpu_stream(unsigned flags);
+CUevent gpu_event(void);
+
 /*
  * Keeps the stream busy for some milliseconds, so that what follows on it is late. The simulated device is late by itself
  * (SIMCUDA_SCHED=lazy).

@@ -26,22 +26,6 @@ enum {
 static const CUmemAllocationProp plain = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 
-static CUstream new_stream(void)
-{
-    CUstream stream = NULL;
-
-    REQUIRE_EQ(gpu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    return stream;
-}
-
-static CUevent new_event(void)
-{
-    CUevent event = NULL;
-
-    REQUIRE_EQ(gpu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-    return event;
-}
-
 static CUdeviceptr reserve(size_t size)
 {
     CUdeviceptr range = 0;
@@ -79,7 +63,7 @@ static struct numbers numbers_of(CUcontext context)
     GPU_OK(cuStreamGetId(NULL, &n.null));
     GPU_OK(cuStreamGetId(CU_STREAM_LEGACY, &n.legacy));
     GPU_OK(cuStreamGetId(CU_STREAM_PER_THREAD, &n.per_thread));
-    GPU_OK(cuStreamGetId(new_stream(), &n.created));
+    GPU_OK(cuStreamGetId(gpu_stream(CU_STREAM_NON_BLOCKING), &n.created));
     GPU_OK(cuCtxGetId(context, &n.context));
     return n;
 }
@@ -143,10 +127,10 @@ TEST(r3_a_context_event_ties_streams_or_does_not)
     gpu_init();
     if (!gpu->cuCtxRecordEvent)
         SKIP("the driver has no cuCtxRecordEvent");
-    busy = new_stream();
-    other = new_stream();
-    context_event = new_event();
-    done = new_event();
+    busy = gpu_stream(CU_STREAM_NON_BLOCKING);
+    other = gpu_stream(CU_STREAM_NON_BLOCKING);
+    context_event = gpu_event();
+    done = gpu_event();
     REQUIRE_EQ(gpu->cuMemAlloc_v2(&word, 4096), CUDA_SUCCESS);
     gpu_hold(busy, 5 * BUSY_MS);
     GPU_OK(cuCtxRecordEvent(gpu->context, context_event));
@@ -166,9 +150,9 @@ TEST(r3_a_context_event_beside_sixty_four_streams_has_its_cost_written_down)
     gpu_init();
     if (!gpu->cuCtxRecordEvent)
         SKIP("the driver has no cuCtxRecordEvent");
-    event = new_event();
+    event = gpu_event();
     for (int i = 0; i < STREAMS; i++)
-        stream[i] = new_stream();
+        stream[i] = gpu_stream(CU_STREAM_NON_BLOCKING);
     for (int busy = 0; busy < 2; busy++) {
         double begun;
 
@@ -192,10 +176,10 @@ TEST(r67_questions_inside_of_a_capture_in_each_mode)
     CUevent event;
 
     gpu_init();
-    event = new_event();
+    event = gpu_event();
     for (int i = 0; i < 3; i++) {
         CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
-        CUstream stream = new_stream();
+        CUstream stream = gpu_stream(CU_STREAM_NON_BLOCKING);
         unsigned long long number = 0;
         CUresult r[5] = {CUDA_SUCCESS};
         CUcontext context = NULL;
@@ -216,7 +200,7 @@ TEST(r67_questions_inside_of_a_capture_in_each_mode)
         CHECK_EQ(r[4], CUDA_SUCCESS);
     }
     if (gpu->cuCtxRecordEvent) {
-        CUstream stream = new_stream();
+        CUstream stream = gpu_stream(CU_STREAM_NON_BLOCKING);
         CUgraph graph = NULL;
         CUresult recorded;
 
@@ -294,8 +278,8 @@ TEST(r89_each_mapping_call_alone_and_beside_a_running_kernel)
 
     begin_with_mappings();
     range = reserve(GRANULE);
-    stream = new_stream();
-    event = new_event();
+    stream = gpu_stream(CU_STREAM_NON_BLOCKING);
+    event = gpu_event();
     for (int busy = 0; busy < 2; busy++) {
         struct call_cost cost[CALL_COUNT] = {{0}};
         int rounds = busy ? ROUNDS : IDLE_ROUNDS;
@@ -602,7 +586,7 @@ TEST(r86_the_layout_of_a_kernel_that_a_capture_meets_first)
     CUresult asked, launched, ended;
 
     load_kernels(&h);
-    stream = new_stream();
+    stream = gpu_stream(CU_STREAM_NON_BLOCKING);
     GPU_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     asked = gpu->cuKernelGetParamInfo(h.kernel_two, 1, &offset, &size);
     launched = gpu->cuLaunchKernel(

@@ -98,17 +98,9 @@ static bool meet(CUdeviceptr block, CUstream writer)
     return same;
 }
 
-static CUstream new_stream(unsigned flags)
-{
-    CUstream stream = NULL;
-
-    REQUIRE_EQ(gpu->cuStreamCreate(&stream, flags), CUDA_SUCCESS);
-    return stream;
-}
-
 static void sync_free_under(const char *name, CUstream reader_stream)
 {
-    CUstream writer = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream writer = gpu_stream(CU_STREAM_NON_BLOCKING);
     uint64_t expected = expected_sum();
     int same = 0;
 
@@ -127,13 +119,13 @@ static void sync_free_under(const char *name, CUstream reader_stream)
 TEST(r1_a_block_is_not_overwritten_under_a_reader_on_a_non_blocking_stream)
 {
     gpu_init();
-    sync_free_under("reuse.non_blocking", new_stream(CU_STREAM_NON_BLOCKING));
+    sync_free_under("reuse.non_blocking", gpu_stream(CU_STREAM_NON_BLOCKING));
 }
 
 TEST(r1_a_block_is_not_overwritten_under_a_reader_on_a_blocking_stream)
 {
     gpu_init();
-    sync_free_under("reuse.blocking", new_stream(CU_STREAM_DEFAULT));
+    sync_free_under("reuse.blocking", gpu_stream(CU_STREAM_DEFAULT));
 }
 
 TEST(r1_a_block_is_not_overwritten_under_a_reader_on_the_legacy_stream)
@@ -168,10 +160,10 @@ TEST(r1_a_block_is_not_overwritten_under_a_graph_launch)
     uint64_t expected;
 
     gpu_init();
-    writer = new_stream(CU_STREAM_NON_BLOCKING);
+    writer = gpu_stream(CU_STREAM_NON_BLOCKING);
     expected = expected_sum();
     for (int i = 0; i < ROUNDS; i++) {
-        struct reader r = {.stream = new_stream(CU_STREAM_NON_BLOCKING),
+        struct reader r = {.stream = gpu_stream(CU_STREAM_NON_BLOCKING),
                 .block = new_block(0x11),
                 .out = new_sum()};
 
@@ -192,8 +184,8 @@ TEST(r63_a_block_freed_on_one_stream_waits_for_its_reader_there)
     int same = 0;
 
     gpu_init();
-    reader = new_stream(CU_STREAM_NON_BLOCKING);
-    writer = new_stream(CU_STREAM_NON_BLOCKING);
+    reader = gpu_stream(CU_STREAM_NON_BLOCKING);
+    writer = gpu_stream(CU_STREAM_NON_BLOCKING);
     expected = expected_sum();
     for (int i = 0; i < ROUNDS; i++) {
         CUdeviceptr out = new_sum();
@@ -240,7 +232,7 @@ TEST(r1_r29_a_block_is_not_overwritten_under_a_reader_on_a_peer)
         REQUIRE_EQ(gpu->cuCtxSetCurrent(peer), CUDA_SUCCESS);
         if (i == 0)
             GPU_OK(cuCtxEnablePeerAccess(gpu->context, 0));
-        stream = new_stream(CU_STREAM_NON_BLOCKING);
+        stream = gpu_stream(CU_STREAM_NON_BLOCKING);
         REQUIRE_EQ(gpu->cuMemAlloc_v2(&copy, BYTES), CUDA_SUCCESS);
         /* Many copies, so that the last is late without a kernel of that device. */
         for (int k = 0; k < 200; k++)
