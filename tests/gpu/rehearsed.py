@@ -62,6 +62,14 @@ def r44_a_kit_is_packed_and_visits():
     check("DIFFERENT" not in (out / "facts.txt").read_text(encoding="utf-8"), "facts.txt: something differs")
 
 
+def read(path):
+    """Nothing, where the process has ended meanwhile."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 STEPS = '''
 
 def crash(device):
@@ -74,8 +82,9 @@ def crash(device):
 def hang(device):
     """A step that never ends, with a child that never ends"""
     yield {"name": "second", "wrong": []}
-    device.execute(["sleep", "1000"], 1000)
+    import subprocess
     import time
+    subprocess.Popen(["sleep", "1000.125"], start_new_session=True)
     time.sleep(1000)
 
 
@@ -90,12 +99,15 @@ STEPS = [(crash, 60), (hang, 8), (last, 60)]
 
 def a_step_that_crashes_or_hangs_ends_nothing():
     place, out = pathlib.Path("here/tests/gpu").resolve(), pathlib.Path("out").resolve()
+    word = f"1000.{os.getpid()}"  # by which its process is known
     shutil.copytree(HERE, place, ignore=shutil.ignore_patterns("results", "__pycache__"))
     with open(place / "steps.py", "a", encoding="utf-8") as file:
-        file.write(STEPS)
+        file.write(STEPS.replace("1000.125", word))
     status = run(place / "visit", "--sim", "--out", out, limit=200, KEDGE_BUILD=BUILD, KEDGE_SIM=SIM)
     same("visit", status, 1)
     same("records", [(r["step"], r["name"]) for r in records(out)], [("crash", "first"), ("hang", "second"), ("last", "third")])
+    left = [p for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if word.encode() in read(p)]
+    same("processes that are left", left, [])
     page = (out / "README.md").read_text(encoding="utf-8")
     for line in ("| crash |", "ended with -11", "ended with -9", "- last: third: found"):
         check(line in page, f"README.md has no {line!r}")
