@@ -18,18 +18,28 @@ struct mapped_file {
     const char *name; /* the last part of the file's path */
 };
 
-/* The inode alone would do, but some file systems put another number here than stat says. The name alone is on the safe side. */
+static const char *capold_next_field(const char *line)
+{
+    line += strcspn(line, " ");
+    return line + strspn(line, " ");
+}
+
+/*
+ * Captures are mapped shared; a private mapping is a library's, say, of another file system, which has the same numbers. The inode
+ * alone would do, but some file systems put another number here than stat says. The name alone is on the safe side.
+ */
 static bool capold_is_line_of(const char *line, const struct mapped_file *file)
 {
     const char *slash = strrchr(line, '/');
+    const char *at = capold_next_field(line);
 
+    if (strcspn(at, "s") >= strcspn(at, " "))
+        return false;
     if (slash && strcmp(slash + 1, file->name) == 0)
         return true;
-    for (int field = 0; field < 4; field++) {
-        line += strcspn(line, " ");
-        line += strspn(line, " ");
-    }
-    return strtoull(line, NULL, 10) == file->inode;
+    for (int field = 1; field < 4; field++)
+        at = capold_next_field(at);
+    return strtoull(at, NULL, 10) == file->inode;
 }
 
 /* Do the lines of `fd` name the file? Lines beyond the buffer's length are cut. */

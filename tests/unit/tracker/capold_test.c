@@ -66,6 +66,14 @@ TEST(r102_a_capture_that_a_process_has_mapped_is_live)
     CHECK_EQ(capold_remove(place.path, "b2", &space), -EBUSY);
     CHECK_EQ(capold_remove(place.path, "a1", &space), -EEXIST);
     (void)munmap(mapped, 4096);
+    fd = open(place.path, O_RDONLY);
+    REQUIRE(fd >= 0);
+    mapped = mmap(
+            NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0); /* by who reads it, not by who writes it */
+    REQUIRE(mapped != MAP_FAILED);
+    (void)close(fd);
+    CHECK_EQ(capold_look(place.path, &space), CAPOLD_ENDED);
+    (void)munmap(mapped, 4096);
     CHECK_EQ(capold_remove(place.path, "b2", &space), 0);
     CHECK_EQ(capold_look(place.path, &space), CAPOLD_NONE);
     CHECK_EQ(capold_remove(place.path, "b2", &space), -ENOENT);
