@@ -60,6 +60,7 @@ def a_slower_host_takes_longer():
     check(slow[0]["waited_ms"] > 15 * slow[1]["waited_ms"] > 0, f"waited {slow[0]['waited_ms']} and {slow[1]['waited_ms']} ms")
     text = tool("suggest", "run.kcap", "--cap", "260M")
     check("times as long (at 24.00 GiB/s)" in text, text)
+    check(re.search(r"^alloc-unit +3 +384\.00 MiB  under a cap of 258\.00 MiB\n    alloc_unit ", text), text)
     check("\nwritten to" not in text, "a file was written, though none was named")
 
 

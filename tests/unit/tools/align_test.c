@@ -102,6 +102,28 @@ TEST(extra_elements_leave_the_others_paired)
     CHECK_EQ(check_pairs(a, N, b, m, partner), N);
 }
 
+/* The search is given up three times, in what one sequence alone begins with. Nothing of the other is given up for it. */
+TEST(a_long_beginning_of_one_sequence_costs_no_pairs)
+{
+    enum {
+        COMMON = 1000,
+        EXTRA = 3 * 4096 - 100, /* no multiple of what is searched at a time */
+        REST = 20000,
+        N = COMMON + REST,
+        M = EXTRA + COMMON + REST
+    };
+    static uint32_t a[N];
+    static uint32_t b[M];
+    static uint32_t partner[N];
+
+    for (uint32_t i = 0; i < N; i++)
+        a[i] = i;
+    for (uint32_t i = 0; i < M; i++)
+        b[i] = i >= EXTRA && i < EXTRA + COMMON ? i - EXTRA : N + i;
+    align_sequences(a, N, b, M, partner);
+    CHECK_EQ(check_pairs(a, N, b, M, partner), COMMON);
+}
+
 /* So many edits that the search is given up: still a common subsequence, and still in bounded time. */
 TEST(long_sequences_without_anything_in_common_end)
 {

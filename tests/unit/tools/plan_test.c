@@ -287,6 +287,31 @@ TEST(piles_are_of_the_sections_that_are_not_left_out)
     sections_done(&sections);
 }
 
+/* 0 under 1 in the first and in the last section, 2 between them in the second. */
+TEST(who_meets_in_several_sections_is_upon_the_other_once)
+{
+    struct span spans[] = {
+            span(0, 9, 10), span(0, 9, 20), span(2, 4, 5), span(0, 1, 1), span(6, 8, 1)};
+    static const uint64_t offsets[] = {0, 20, 10, 90, 90};
+    struct sections sections;
+    struct piles piles;
+    uint32_t bad;
+
+    REQUIRE_EQ(sections_make(spans, 5, &sections, &bad), 0);
+    REQUIRE_EQ(sections.count, 3);
+    for (unsigned i = 0; i < 5; i++)
+        spans[i].offset = offsets[i];
+    piles_make(&sections, (bool[]){false, false, false}, &piles);
+    CHECK_EQ(piles.begin[1] - piles.begin[0], 2);
+    CHECK_EQ(piles.begin[2] - piles.begin[1], 2);
+    CHECK_EQ(piles.begin[5], 5);
+    CHECK_EQ(piles.above[0], 1);
+    CHECK_EQ(piles.above[1], 2);
+    CHECK_EQ(piles.tail[0], 26);
+    piles_done(&piles);
+    sections_done(&sections);
+}
+
 /* The order of a placement that takes `peak` is kept: it is found again, and less only where sections are left out. */
 TEST(an_order_that_is_kept_leads_to_the_same_peak)
 {

@@ -77,6 +77,14 @@ def anchors_have_their_spread_and_their_outlier():
     check(f"rank {OUTLIER}: holds {human(step['outlier_more_bytes'])} more than the median" in text, text)
 
 
+def of_more_anchors_than_are_kept_those_with_the_most_memory_are():
+    """4,200 ranges in which nothing is asked for, and then the steps: 4,096 names of a capture are kept."""
+    make("job", 4, 60, 2, -1, -1, 4200)
+    steps = [a for a in tool_json("ranks", "job", "--top", 9999)["jobs"][0]["anchors"] if a["name"] == "step"]
+    same("outliers", [a["outlier"] for a in steps], [name(2)])
+    same("its peak", steps[0]["peak"]["max_bytes"], base(2) + 64 * MIB)
+
+
 def what_is_wrong_in_the_folder_is_said():
     make("job", 8, 60)
     for rank, spoil in ((2, lambda b: b[:3000]),                # cut off in its head
@@ -134,4 +142,5 @@ if __name__ == "__main__":
     for folder in ("job", "again"):
         shutil.rmtree(folder, ignore_errors=True)
     main(the_outlier_of_64_ranks_is_named_with_what_it_holds_more, anchors_have_their_spread_and_their_outlier,
+         of_more_anchors_than_are_kept_those_with_the_most_memory_are,
          what_is_wrong_in_the_folder_is_said, a_thousand_ranks_take_bounded_memory)

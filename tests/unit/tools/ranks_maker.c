@@ -2,11 +2,12 @@
 /*
  * ranks_maker - writes the captures of a job of many ranks, with figures that can be told beforehand.
  *
- *     ranks_maker FOLDER RANKS EVENTS [OUTLIER LEAKER LACKING]
+ *     ranks_maker FOLDER RANKS EVENTS [OUTLIER LEAKER LACKING [PATHS]]
  *
  * FOLDER/rankN.kcap for each rank but LACKING. Each has steps of ten events: `step` is entered, two weights of 1 MiB and activations
  * of 4 MiB (of OUTLIER in its second step: 64 MiB) are allocated, one is freed and allocated again, all are freed, the step is left.
  * Before the steps each rank allocates a table of its own rank times 4 KiB, and 4 KiB more. LEAKER keeps a block of 8 KiB in its first step.
+ * Ahead of it all the ranges a0, a1, ... as many as PATHS says are entered and left.
  */
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -23,6 +24,7 @@
 
 static uint64_t seq;
 static uint64_t next_address = 0x7f0000000000;
+static int paths; /* as PATHS says */
 
 static __attribute__((noinline)) uint64_t allocate(uint64_t size)
 {
@@ -76,6 +78,20 @@ static void one_step(uint64_t activation_bytes, bool leaks)
     (void)capture_edge(&edge, ++seq);
 }
 
+static void pass_through(void)
+{
+    struct edge edge;
+    char name[16];
+
+    for (int i = 0; i < paths; i++) {
+        (void)snprintf(name, sizeof(name), "a%d", i);
+        (void)anchor_push(NULL, name, &edge);
+        (void)capture_edge(&edge, ++seq);
+        (void)anchor_pop(NULL, &edge);
+        (void)capture_edge(&edge, ++seq);
+    }
+}
+
 static void *open_library(const char *file, int flags)
 {
     return dlopen(file, flags);
@@ -99,6 +115,7 @@ static int write_capture(
     if (where_init(&where) != 0 || capture_init(&opts) != 0 || capture_open() != 0)
         return 1;
     (void)table(4 * KIB * (rank + 1));
+    pass_through();
     for (unsigned i = 0; i < steps; i++)
         one_step(is_outlier && i == 1 ? 64 * MIB : 4 * MIB, leaks && i == 0);
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
@@ -118,6 +135,7 @@ int main(int argc, char **argv)
 
     if (argc < 4 || ranks < 1 || events < 1)
         return 2;
+    paths = number_of(argc, argv, 7);
     for (int rank = 0; rank < ranks; rank++) {
         if (rank == number_of(argc, argv, 6))
             continue;

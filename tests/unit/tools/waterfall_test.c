@@ -201,7 +201,8 @@ TEST(an_allocation_that_failed_has_the_parts_of_its_moment)
     struct waterfall waterfall;
 
     begin(&scene);
-    (void)story_alloc(&scene.story, 1, 5 * MB);
+    uint32_t block = story_alloc(&scene.story, 1, 5 * MB);
+    scene.story.trace->blocks[block].memclass = MEMCLASS_DRIVER;
     look(&scene, (struct format_look){0}, (struct format_inside){0});
     why.what = (struct format_oom){.free_bytes = 10 * MB,
             .total_bytes = UINT64_MAX,
@@ -216,7 +217,14 @@ TEST(an_allocation_that_failed_has_the_parts_of_its_moment)
     CHECK_EQ(part(&waterfall, WATERFALL_ROUNDING), MB);
     CHECK_EQ(part(&waterfall, WATERFALL_POOL_FREE), 9 * MB);
     CHECK_EQ(part(&waterfall, WATERFALL_OUTSIDE), 6 * MB);
+    CHECK(waterfall.rows[1].part == WATERFALL_LIBRARY && waterfall.rows[1].name);
     waterfall_done(&waterfall);
+    scene.load.complete_from = 1; /* who had it is not known */
+    REQUIRE(waterfall_of_oom(&scene.load, scene.symbols, &oom, &waterfall));
+    CHECK_EQ(part(&waterfall, WATERFALL_LIBRARY), 4 * MB);
+    CHECK(waterfall.rows[1].part == WATERFALL_LIBRARY && !waterfall.rows[1].name);
+    waterfall_done(&waterfall);
+    scene.load.complete_from = 0;
     why.what.flags = FORMAT_OOM_NATIVE; /* kedge serves none: what stands of heaps is nothing */
     REQUIRE(waterfall_of_oom(&scene.load, scene.symbols, &oom, &waterfall));
     CHECK_EQ(sum(&waterfall), 80 * MB);
