@@ -127,6 +127,28 @@ TEST(an_event_covers_what_was_freed_before_it_and_nothing_later)
     bench_end(b);
 }
 
+TEST(an_order_names_nothing_that_has_passed)
+{
+    uint32_t at[2];
+    struct bench *b = with_streams(2, at);
+    devptr_t block = bench_alloc_on(b, 64 * KiB, 1);
+    struct pool_order order;
+
+    CHECK_EQ(bench_free_on(b, block, 1), 0);
+    pool_order_now(b->pool, 1, &order);
+    CHECK_EQ(order.count, 1);
+    pool_order_follow(b->pool, 2, &order);
+    pool_order_now(b->pool, 2, &order);
+    CHECK_EQ(order.count, 1);
+    fake_drain(b->fake);
+    (void)pool_trim_device(b->pool, 0, true);
+    pool_order_now(b->pool, 1, &order);
+    CHECK_EQ(order.count, 0);
+    pool_order_now(b->pool, 2, &order);
+    CHECK_EQ(order.count, 0);
+    bench_end(b);
+}
+
 TEST(order_goes_by_way_of_a_stream_that_has_no_memory)
 {
     uint32_t at[2];

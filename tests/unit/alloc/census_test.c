@@ -60,7 +60,7 @@ TEST(each_change_of_the_records_is_found_and_named)
     struct parts parts = parts_begin();
     struct pool *pool = parts.pool;
     struct heap *heap = parts.heap;
-    struct block *live, *open;
+    struct block *live, *open, *recent;
     const char *what;
 
     lock_take(&pool->lock);
@@ -70,6 +70,7 @@ TEST(each_change_of_the_records_is_found_and_named)
         printf("    %s\n", what);
     live = block_at(pool, segment_at(pool, parts.segment)->first);
     open = block_at(pool, heap->device->open.head);
+    recent = block_at(pool, open->next);
     {
 #define CHANGE(at_, by_, says_)                     \
     {                                               \
@@ -100,6 +101,9 @@ TEST(each_change_of_the_records_is_found_and_named)
                         "a device's held bytes are not those of its heaps"),
                 CHANGE(heap->recent_count, 1, "free blocks are missing from their index"),
                 CHANGE(heap->recent_bytes, 512, "recent blocks are miscounted"),
+                CHANGE(recent->stream, 1, "recent blocks are miscounted"),
+                CHANGE(recent->flags, -BLOCK_RECENT, "recent blocks are miscounted"),
+                CHANGE(recent->state, BLOCK_IDLE - BLOCK_FREE, "recent blocks are miscounted"),
                 CHANGE(heap->clean.count, 1, "an index of free blocks is broken"),
                 CHANGE(heap->device->open.bytes, 512, "a chain is miscounted"),
                 CHANGE(heap->device->open.count, 1, "a chain is miscounted"),
@@ -140,10 +144,13 @@ TEST(the_figures_of_a_device_are_the_sums_of_its_heaps)
     CHECK_EQ(one.reserved, PARTS_SIZE);
     CHECK_EQ(both.reserved, 2 * PARTS_SIZE);
     CHECK_EQ(all.reserved, 3 * PARTS_SIZE);
+    CHECK_EQ(both.reserved_high, 2 * PARTS_SIZE);
+    CHECK_EQ(all.reserved_high, 3 * PARTS_SIZE);
     parts_remove(pool, segment[0]);
     parts_remove(pool, segment[1]);
     census_device(pool, -1, &all);
     CHECK_EQ(all.reserved, PARTS_SIZE);
+    CHECK_EQ(all.reserved_high, 3 * PARTS_SIZE);
     lock_drop(&pool->lock);
     parts_end(&parts);
 }

@@ -761,3 +761,14 @@ TEST(a_replay_ends_where_memory_ends)
     CHECK(!figures.is_planned);
     evict_free(set);
 }
+
+TEST(without_memory_there_is_no_set)
+{
+    struct evict_opts opts = {.cap = 4};
+    struct evict *set = NULL;
+
+    is_refusing_all = true;
+    CHECK_EQ(evict_new(&opts, &set), -ENOMEM);
+    is_refusing_all = false;
+    CHECK(set == NULL);
+}

@@ -860,3 +860,24 @@ TEST(what_comes_late_begins_earlier)
     CHECK(figures_now().is_replayed);
     play_end();
 }
+
+/* The unit that the plan would take out now. */
+TEST(a_replay_ends_where_a_unit_that_should_go_is_held)
+{
+    for (uint32_t held = 0; held < 2; held++) {
+        uint32_t first = begin_seed(true, RULE_VICTIM_FARTHEST);
+
+        for (int step = 0; step < 8; step++)
+            (void)play_step(seed_order, 5, first);
+        REQUIRE(figures_now().is_replayed);
+        evict_step(play.set);
+        play_one(first);
+        play_one(first + 1);
+        evict_hold(play.set, first + held);
+        play_one(first + 2);
+        CHECK(play.in[first + held]);
+        CHECK(evict_is_in(play.set, first + held));
+        evict_let_go(play.set, first + held);
+        play_end();
+    }
+}

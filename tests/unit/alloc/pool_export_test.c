@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments that another process was shown (R23, R24), and segments of their own (R16). */
+#include "alloc/freecache.h"
+#include "alloc/heap.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 static uint64_t segment_of(struct bench *b, devptr_t ptr)
@@ -114,6 +116,7 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
 
     pool_opts_init(&opts);
     opts.export_safe = true;
+    opts.budget = 256 * MiB; /* what is free may be cut */
     b = bench_new_with(256 * MiB, &opts);
     a = bench_alloc(b, 8 * MiB);
     (void)bench_free(b, a);
@@ -131,7 +134,7 @@ TEST(r16_with_export_safe_placement_large_blocks_have_segments_of_their_own)
     bench_pass(b);
     c = bench_alloc(b, 3 * MiB + 1);
     CHECK_EQ(segment_of(b, c), c);
-    a = bench_alloc(b, 8 * MiB);
+    a = bench_alloc(b, 2 * opts.large); /* not too large to be cut for half of it */
     (void)bench_free(b, a);
     bench_pass(b);
     d = bench_alloc(b, opts.large); /* the smallest that is large, and no part of what is larger */
@@ -158,5 +161,47 @@ TEST(r16_export_safe_segments_are_reused_whole)
         bench_pass(b);
     }
     CHECK_EQ(b->fake->segments, 1);
+    bench_end(b);
+}
+
+/* Nothing is free that is found by its size alone. */
+static void settle(struct bench *b)
+{
+    struct pool *pool = b->pool;
+
+    lock_take(&pool->lock);
+    freecache_settle(pool, heap_get(pool, HEAP_PLAIN, BENCH_CONTEXT, -1));
+    lock_drop(&pool->lock);
+}
+
+TEST(r16_a_whole_segment_is_found_among_pieces_of_its_size)
+{
+    struct pool_opts opts;
+    devptr_t parts[5], whole;
+    struct bench *b;
+
+    pool_opts_init(&opts);
+    opts.export_safe = true;
+    opts.large = 4 * MiB;
+    opts.chunk = 10 * MiB;
+    opts.cut = 5;
+    opts.budget = 1 * GiB;
+    b = bench_new_with(1 * GiB, &opts);
+    (void)bench_alloc(b, 256 * MiB); /* beside which a chunk is small */
+    for (int i = 0; i < 5; i++)
+        parts[i] = bench_alloc(b, 2 * MiB);
+    REQUIRE_EQ(segment_of(b, parts[4]), parts[0]);
+    whole = bench_alloc(b, 4 * MiB);
+    REQUIRE(whole > parts[4]);
+    for (int i = 0; i < 5; i++)
+        if (i != 2)
+            (void)bench_free(b, parts[i]); /* two pieces, and one of them begins the segment */
+    (void)bench_free(b, whole);
+    bench_pass(b);
+    settle(b);
+    CHECK_EQ(bench_alloc(b, 4 * MiB), whole);
+    CHECK(!(b->last.how & OUTCOME_GROWN));
+    CHECK_NE(segment_of(b, bench_alloc(b, 4 * MiB)), parts[0]);
+    CHECK(b->last.how & OUTCOME_GROWN);
     bench_end(b);
 }

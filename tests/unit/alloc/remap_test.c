@@ -280,6 +280,33 @@ static uint64_t take_handles(struct bench *b, struct heap *heap, uint64_t most)
     return bytes;
 }
 
+TEST(slots_of_another_size_are_not_counted)
+{
+    struct bench *b = bench_new(64 * GiB);
+    struct pool *pool = b->pool;
+    struct mine huge, other;
+    struct remap from;
+
+    huge.ptr = bench_alloc_on(b, 2 * GiB, STREAM); /* on slots of 32 MiB */
+    other.ptr = bench_alloc_on(b, 2 * SLOT, STREAM);
+    CHECK_EQ(bench_free_on(b, huge.ptr, STREAM), 0);
+    CHECK_EQ(bench_free_on(b, other.ptr, STREAM), 0);
+    lock_take(&pool->lock);
+    from = (struct remap){.heap = layout_heap(pool)};
+    lock_drop(&pool->lock);
+    REQUIRE_EQ(reclaim_points(pool, from.heap, 0), 0);
+    lock_take(&pool->lock);
+    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * GiB + 2 * SLOT);
+    from.slot = SLOT;
+    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * SLOT);
+    from.slot = 16 * SLOT;
+    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * GiB);
+    from.slot = 2 * SLOT;
+    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 0);
+    lock_drop(&pool->lock);
+    bench_end(b);
+}
+
 TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
 {
     uint64_t all = 0;

@@ -228,6 +228,18 @@ TEST(an_unknown_stream_gets_only_what_is_over)
     bench_end(b);
 }
 
+TEST(above_the_budget_an_unknown_stream_is_served_by_growth)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 8 * MiB);
+    struct pool_request request = bench_request(6 * MiB, 1);
+
+    CHECK_NE(bench_ask(b, &request), 0);
+    request.stream = 0;
+    CHECK_NE(bench_ask(b, &request), 0);
+    CHECK_EQ(b->last.how & (OUTCOME_GROWN | OUTCOME_ORDERED), OUTCOME_GROWN);
+    bench_end(b);
+}
+
 /* ── what is told of it ── */
 
 TEST(r31_the_ladder_of_a_failed_request_is_told)
@@ -322,6 +334,9 @@ TEST(a_hit_makes_no_driver_call)
     CHECK_EQ(bench_alloc(b, 512), a + 512); /* one small segment */
     CHECK(b->last.how & OUTCOME_HIT);
     CHECK_EQ(b->fake->calls, calls);
+    CHECK_EQ(bench_stats(b).allocs, 5);
+    CHECK_EQ(bench_stats(b).misses, 4);
+    CHECK_EQ(bench_stats(b).hits, 1);
     bench_end(b);
 }
 

@@ -471,6 +471,19 @@ TEST(freed_blocks_go_in_every_state_and_their_storage_counts_until_it_has_gone)
     }
 }
 
+/* How often this was told of blocks that stay in. */
+static unsigned kept(struct swapped *s, enum pool_kept why)
+{
+    struct outcome news[32];
+    unsigned n = 0;
+    size_t count;
+
+    REQUIRE_EQ(pool_poll(s->b->pool, true, news, 32, &count), 0);
+    for (size_t i = 0; i < count; i++)
+        n += news[i].kind == OUTCOME_KEPT && news[i].rounded == (uint64_t)why;
+    return n;
+}
+
 TEST(host_memory_is_taken_within_the_budget_and_used_again)
 {
     static const int order[] = {0, 1, 2, 3};
@@ -489,6 +502,26 @@ TEST(host_memory_is_taken_within_the_budget_and_used_again)
     }
     CHECK(s->b->fake->host_high <= 3 * BLOCK);
     CHECK_EQ(s->refused, 0);
+    CHECK_EQ(kept(s, POOL_KEPT_DRIVER), 0);
+    swapped_end(s);
+}
+
+TEST(host_memory_that_is_used_again_takes_nothing_of_the_budget)
+{
+    static const int order[] = {0, 1, 2, 0, 1, 2, 0, 1, 2};
+    struct rule rule = swapped_rule(2 * BLOCK);
+    struct swapped *s;
+
+    rule.evict.host_budget = 5 * BLOCK;
+    s = swapped_new(4 * GiB, &rule);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    CHECK_EQ(s->b->fake->host, 3 * BLOCK);
+    PLAY(s, 1, order);
+    CHECK(s->b->fake->outs > 3);
+    for (int i = 3; i < 5; i++)
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+    CHECK_EQ(s->b->fake->host, 5 * BLOCK);
     swapped_end(s);
 }
 
@@ -509,17 +542,25 @@ TEST(r89_host_memory_for_what_is_over_the_cap_is_there_before_the_first_step)
     swapped_end(s);
 }
 
-/* How often this was told of blocks that stay in. */
-static unsigned kept(struct swapped *s, enum pool_kept why)
+TEST(while_the_order_is_not_known_the_cap_is_that_of_the_warm_up)
 {
-    struct outcome news[32];
-    unsigned n = 0;
-    size_t count;
+    static const int order[] = {0, 1, 2, 3, 0, 1, 2, 3};
+    static const uint32_t percents[] = {0, 25, 50, 100};
 
-    REQUIRE_EQ(pool_poll(s->b->pool, true, news, 32, &count), 0);
-    for (size_t i = 0; i < count; i++)
-        n += news[i].kind == OUTCOME_KEPT && news[i].rounded == (uint64_t)why;
-    return n;
+    for (int i = 0; i < 4; i++) {
+        struct rule rule = swapped_rule(4 * BLOCK);
+        struct pool_evict_step was;
+        struct swapped *s;
+
+        rule.evict.warmup_percent = percents[i];
+        s = swapped_new(4 * GiB, &rule);
+        for (int n = 0; n < 4; n++)
+            REQUIRE(swapped_make(s, n, BLOCK, 0));
+        PLAY(s, 1, order);
+        REQUIRE(swapped_step(s, &was));
+        CHECK_EQ(was.in_bytes_high, percents[i] % 100 ? percents[i] * 4 * BLOCK / 100 : 4 * BLOCK);
+        swapped_end(s);
+    }
 }
 
 TEST(without_host_memory_blocks_stay_in_and_it_is_said)
@@ -541,6 +582,48 @@ TEST(without_host_memory_blocks_stay_in_and_it_is_said)
         BENCH_CHECK(s->b);
         swapped_end(s);
     }
+}
+
+/* What cannot be done ends as the driver says, and as out of memory where it says nothing. */
+TEST(a_call_that_stays_impossible_has_the_code_of_the_driver)
+{
+    static const int codes[] = {FAKE_FAILURE, DRIVER_OUT_OF_MEMORY};
+
+    for (int i = 0; i < 2; i++) {
+        struct swapped *s = blocks(2, 2);
+
+        REQUIRE_EQ(swapped_use(s, 1, 0), 0);
+        s->b->fake->fail_name = "map";
+        s->b->fake->fail_at = 1;
+        s->b->fake->fail_all = true;
+        s->b->fake->fail_code = codes[i];
+        CHECK_EQ(swapped_use(s, 1, 1), codes[i]);
+        s->b->fake->fail_all = false;
+        s->b->fake->fail_at = 0;
+        if (codes[i] == FAKE_FAILURE) /* else the device has no more than what is in */
+            CHECK_EQ(swapped_use(s, 1, 1), 0);
+        fake_drain(s->b->fake);
+        BENCH_CHECK(s->b);
+        swapped_end(s);
+    }
+}
+
+TEST(where_addresses_end_a_block_is_served_as_if_it_had_no_hint)
+{
+    struct rule rule = swapped_rule(20 * MiB);
+    struct swapped *s = swapped_new(128 * MiB, &rule);
+
+    s->b->fake->range_max = 40 * MiB;
+    for (int i = 0; i < 2; i++)
+        REQUIRE(swapped_make(s, i, 10 * MiB, 0));
+    CHECK_EQ(s->b->fake->held, 0);
+    REQUIRE(swapped_make(s, 2, 10 * MiB, 0));
+    CHECK_EQ(s->b->fake->held, 10 * MiB);
+    BENCH_CHECK(s->b);
+    for (int i = 0; i < 3; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i), 0);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
 }
 
 TEST(r80_what_is_pinned_or_kept_stays_in)

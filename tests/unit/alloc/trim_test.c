@@ -190,6 +190,51 @@ TEST(a_handle_of_a_vacated_slot_does_not_hold_up_the_others)
     bench_end(b);
 }
 
+/* Not one byte more than is asked for, and none of the size that a request of the heap is about to use. */
+TEST(handles_stay_on_the_shelf_that_are_too_large_or_wanted)
+{
+    static const uint64_t sizes[] = {2 * MiB, 6 * MiB, 2 * MiB, 6 * MiB};
+    struct bench *b = bench_new(64 * MiB);
+    struct pool *pool = b->pool;
+    struct heap *heap;
+    uint64_t handle;
+
+    CHECK_NE(bench_alloc_on(b, 2 * MiB, 1), 0);
+    lock_take(&pool->lock);
+    heap = layout_heap(pool);
+    lock_drop(&pool->lock);
+    for (int i = 0; i < 4; i++) {
+        REQUIRE_EQ(grow_handle(pool, heap, sizes[i], &handle), 0);
+        trim_put_handle(pool, heap, sizes[i], handle);
+    }
+    CHECK_EQ(trim_heap(pool, heap, 2 * MiB + 512), 2 * MiB);
+    CHECK_EQ(trim_for(pool, heap, 6 * MiB, UINT64_MAX), 2 * MiB);
+    CHECK_EQ(trim_for(pool, heap, 2 * MiB, 5 * MiB), 6 * MiB);
+    CHECK_EQ(trim_heap(pool, heap, 6 * MiB - 512), 0);
+    CHECK_EQ(trim_heap(pool, heap, 6 * MiB), 6 * MiB);
+    bench_end(b);
+}
+
+/* Two slots, or more: one call of the driver. */
+TEST(slots_of_a_heap_that_ends_go_in_one_call)
+{
+    for (uint64_t slots = 1; slots <= 3; slots++) {
+        struct pool_opts opts;
+        struct bench *b;
+
+        pool_opts_init(&opts);
+        opts.sync_mapped = true;
+        b = bench_new_with(64 * MiB, &opts);
+        CHECK_NE(bench_alloc(b, slots * 2 * MiB), 0);
+        CHECK_EQ(b->fake->unmap_calls, 0);
+        pool_context_gone(b->pool, BENCH_CONTEXT);
+        CHECK_EQ(b->fake->unmap_calls, 1);
+        CHECK_EQ(b->fake->unmaps, slots);
+        CHECK_EQ(b->fake->held, 0);
+        bench_end(b);
+    }
+}
+
 /* A heap begins to leave while it is trimmed, as a call of another thread's would make it. */
 static struct {
     struct bench *bench;
