@@ -881,3 +881,29 @@ TEST(a_replay_ends_where_a_unit_that_should_go_is_held)
         play_end();
     }
 }
+
+/* A step of a million positions is learnt, and one more makes it a step without an order. */
+TEST(a_step_of_too_many_positions_has_no_order)
+{
+    enum {
+        UNITS = 2048,
+        CALLS = 1024,
+    };
+    static uint32_t units[UNITS];
+    struct evict_opts opts = {.cap = UNITS, .cyclic = true};
+
+    play_begin(&opts);
+    play.is_large = true;
+    for (int i = 0; i < UNITS; i++)
+        units[i] = play_add(1);
+    for (uint32_t more = 0; more < 2; more++) {
+        evict_step(play.set);
+        for (uint32_t i = 0; i < CALLS; i++) /* of 1024 units each, the other half in turn */
+            play_use(units + i % 2 * CALLS, CALLS);
+        if (more)
+            play_one(units[0]);
+        evict_step(play.set);
+        CHECK_EQ(figures_now().is_planned, !more);
+    }
+    play_end();
+}

@@ -53,6 +53,24 @@ TEST(r80_a_pinned_block_is_not_released)
         }
 }
 
+TEST(r80_a_pin_tells_the_size_that_the_program_asked_for)
+{
+    static const uint64_t sizes[] = {1, 511, 512, 513, 3 * MiB + 1};
+    struct bench *b = bench_new(64 * MiB);
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        devptr_t ptr = bench_alloc(b, sizes[i]);
+        struct pool_pinned pinned = pin(b, ptr, POOL_PIN_LIVE);
+
+        CHECK_EQ(pinned.base, ptr);
+        CHECK_EQ(pinned.size, sizes[i]);
+        CHECK_EQ(pinned.end, ptr + (sizes[i] + 511) / 512 * 512);
+        CHECK_EQ(pinned.rule, -1);
+        unpin(b, &pinned, POOL_PIN_LIVE);
+    }
+    bench_end(b);
+}
+
 TEST(r80_after_the_last_pin_hints_act_again)
 {
     struct bench *b = hinted_bench(256 * MiB, HINT_LIVE);

@@ -393,3 +393,21 @@ TEST(each_driver_call_may_fail_and_no_content_is_lost)
             play_with_failure(at, codes[c], &fired);
     }
 }
+
+TEST(a_call_may_need_the_room_of_any_number_of_blocks)
+{
+    struct rule rule = managed_rule(8 * BLOCK);
+    struct swapped *s = swapped_new(4 * GiB, &rule);
+
+    for (int i = 0; i < 8; i++) {
+        REQUIRE(swapped_make(s, i, BLOCK, 0));
+        REQUIRE_EQ(swapped_use(s, 1, i), 0);
+    }
+    REQUIRE(swapped_make(s, 8, 8 * BLOCK, 0));
+    REQUIRE_EQ(swapped_use(s, 1, 8), 0);
+    CHECK_EQ(s->b->fake->outs, 8);
+    fake_drain(s->b->fake);
+    CHECK_EQ(s->b->fake->held, 8 * BLOCK);
+    BENCH_CHECK(s->b);
+    swapped_end(s);
+}

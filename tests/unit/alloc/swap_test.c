@@ -255,6 +255,22 @@ TEST(blocks_that_one_call_names_are_in_together_or_it_is_refused_with_the_number
     swapped_end(s);
 }
 
+TEST(a_call_names_what_its_range_reaches_and_nothing_behind)
+{
+    struct swapped *s = blocks(2, 2);
+    devptr_t lo = s->block[0] < s->block[1] ? s->block[0] : s->block[1];
+    devptr_t hi = s->block[0] + s->block[1] - lo;
+
+    for (uint64_t more = 0; more < 2; more++) {
+        struct pool_call call = {.stream = 1};
+
+        CHECK_EQ(pool_call_name(s->b->pool, lo, hi - lo + more, false, &call), 0);
+        CHECK_EQ(call.count, 1 + more);
+        pool_call_end(s->b->pool, &call);
+    }
+    swapped_end(s);
+}
+
 TEST(a_call_that_is_on_its_way_keeps_its_blocks_in)
 {
     static const int first = 0;
@@ -691,6 +707,66 @@ TEST(what_no_call_has_named_goes_before_a_call_is_refused)
     CHECK_EQ(swapped_use_all(s, 1, three, 3, true), 0);
     CHECK(!fake_is_accessible(s->b->fake, s->block[0], 1));
     fake_drain(s->b->fake);
+    swapped_end(s);
+}
+
+/* Before an OOM the device is waited for, whatever else may go out. */
+TEST(r31_a_full_device_waits_though_blocks_may_go_out)
+{
+    struct swapped s = {.rule = swapped_rule(BLOCK)};
+    devptr_t other;
+
+    s.b = bench_with_budget(4 * BLOCK, 8 * BLOCK); /* which asks for no wait */
+    bench_rules(s.b, &s.rule, 1);
+    other = bench_alloc(s.b, 3 * BLOCK);
+    REQUIRE(swapped_make(&s, 0, BLOCK, 0));
+    REQUIRE_EQ(swapped_use(&s, 1, 0), 0);
+    fake_submit(s.b->fake, 2, other, 3 * BLOCK);
+    CHECK_EQ(bench_free(s.b, other), 0);
+    CHECK_NE(bench_alloc(s.b, 3 * BLOCK), 0);
+    CHECK_EQ(s.b->fake->waits, 1);
+    BENCH_CHECK(s.b);
+    CHECK_EQ(s.b->fake->wrong, 0);
+    bench_end(s.b);
+}
+
+/* Of a hint that releases and keeps content: the block has some from its beginning on, whoever puts it there. */
+TEST(what_no_call_is_known_to_have_written_comes_back_as_it_was)
+{
+    struct rule rule = swapped_rule(0);
+    struct tag tag = {.size = BLOCK, .anchor = 1, .path = "step"};
+    struct pool_request request = bench_request(BLOCK, 0);
+    struct edge edge = {.kind = EDGE_EXIT, .anchor = 1, .path = "step"};
+    struct outcome told[8];
+    struct swapped *s;
+    struct plan plan;
+    int rounds = 0;
+    size_t count;
+
+    rule.action = ACTION_RELEASE;
+    rule.when.kind = EDGE_EXIT;
+    rule.keep_content = 100;
+    s = swapped_new(4 * GiB, &rule);
+    hint_plan(s->b->hints, &tag, &plan);
+    request.plan = &plan;
+    s->block[0] = bench_ask(s->b, &request);
+    REQUIRE(s->block[0]);
+    s->size[0] = BLOCK;
+    s->value[0] = 77;
+    fake_write(s->b->fake, 1, s->block[0], 77);
+    fake_drain(s->b->fake);
+    REQUIRE_EQ(pool_edge(s->b->pool, &edge, told, 8, &count), 0);
+    CHECK_EQ(count, 1);
+    while (fake_is_accessible(s->b->fake, s->block[0], 1)) {
+        pool_evict_go_on(s->b->pool);
+        fake_drain(s->b->fake);
+        REQUIRE(++rounds < 10);
+    }
+    CHECK_EQ(s->b->fake->outs, 1);
+    CHECK_EQ(swapped_read(s, 1, 0), 0);
+    fake_drain(s->b->fake);
+    CHECK_EQ(s->b->fake->ins, 1);
+    BENCH_CHECK(s->b);
     swapped_end(s);
 }
 

@@ -275,6 +275,18 @@ TEST(a_started_range_may_end_on_another_thread)
 }
 
 /* Otherwise anchor_end would close what another thread still has on its stack. */
+TEST(a_started_range_without_a_name_is_unnamed)
+{
+    struct edge edge;
+
+    REQUIRE_EQ(anchor_start(NULL, "", &edge), 0);
+    CHECK_STR_EQ(edge.path, "(unnamed)");
+    CHECK_EQ(anchor_end(edge.anchor, &edge), 0);
+    REQUIRE_EQ(anchor_start(NULL, NULL, &edge), 0);
+    CHECK_STR_EQ(edge.path, "(unnamed)");
+    CHECK_EQ(anchor_end(edge.anchor, &edge), 0);
+}
+
 TEST(an_end_does_not_close_a_pushed_range)
 {
     struct edge push, leave;

@@ -30,6 +30,16 @@ TEST(a_string_has_one_number)
             INTERN_STRING_BYTES_MAX);
 }
 
+TEST(the_first_string_of_all_has_its_number)
+{
+    uint32_t first = intern_string("first", 5);
+    struct intern_counts counts;
+
+    intern_counts(&counts);
+    REQUIRE_EQ(counts.strings, 1);
+    CHECK_EQ(intern_number(intern_text(first)), first);
+}
+
 TEST(stacks_share_their_outer_part)
 {
     struct intern_frame frames[] = {{1, 10}, {1, 20}, {2, 30}};

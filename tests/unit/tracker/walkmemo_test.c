@@ -340,6 +340,36 @@ TEST(a_stack_that_is_realigned_is_known_by_where_it_goes_on)
         CHECK_GT(known_walks(), 0);
 }
 
+/* Below walk_realigned, which has where its caller goes on three words further out. */
+__attribute__((noinline)) static void alter_where_it_goes_on(void)
+{
+    struct walkmemo_known known = {.site = 7};
+    struct walkmemo_from from = {.ip = 1, .caller = 2, .generation = modules_generation()};
+    volatile uintptr_t *goes_on = (volatile uintptr_t *)__builtin_frame_address(0) + 3;
+    struct thread *thread = thread_self();
+    void *ips[UNWIND_DEPTH_MAX];
+    int count;
+
+    __asm__ volatile("mov %%rsp, %0\n\tmov %%rbp, %1" : "=r"(from.sp), "=r"(from.bp));
+    count = unwind_walker()(ips, UNWIND_DEPTH_MAX);
+    REQUIRE(count > 2);
+    walkmemo_note(thread, &from, ips, (unsigned)count, true, &known);
+    REQUIRE(walkmemo_find(thread, &from) != NULL);
+    *goes_on += 64;
+    CHECK(walkmemo_find(thread, &from) == NULL);
+    *goes_on -= 64;
+    CHECK(walkmemo_find(thread, &from) != NULL);
+}
+
+TEST(a_walk_hangs_on_where_a_realigned_stack_goes_on)
+{
+    begin();
+    left(between); /* a thread has its memory from the first walk on */
+    if (!remembers())
+        SKIP("walks are not remembered here");
+    walk_realigned(alter_where_it_goes_on);
+}
+
 /* ---- what a frame's rule is ---- */
 
 static uintptr_t return_address;
