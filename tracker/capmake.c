@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES FORMAT_CHUNK_BYTES
-#define EXTENT_MAX  (UINT64_C(64) << 20) /* each is twice as long as the one before, up to this */
+#ifndef EXTENT_MAX
+#    define EXTENT_MAX \
+        (UINT64_C(64) << 20) /* each is twice as long as the one before, up to this */
+#endif
 
 _Static_assert(FORMAT_DEFS_BLOCK == BLOCK_BYTES, "one size of block for all areas");
 

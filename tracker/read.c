@@ -324,6 +324,7 @@ static int list_events(int r, struct read_capture **capture, struct read_error *
 
     if (r == 0 && !read_list(*capture)) {
         read_close(*capture);
+        *capture = NULL;
         return read_no_memory(&teller);
     }
     return r;

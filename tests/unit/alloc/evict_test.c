@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/evict.h"
+#include "alloc/meta.h"
 #include "tests/check.h"
 
 #include <errno.h>
@@ -588,6 +589,30 @@ TEST(the_record_of_what_is_gone_stays_as_long_as_an_order_has_it)
     evict_step(play.set);
     CHECK_EQ(play_add(1), unit);
     play_end();
+}
+
+/* As many units as their list has room for, and others' memory behind it. */
+TEST(a_stated_order_over_one_unit_too_many_passes_that_over)
+{
+    static const uint32_t stated[] = {0, 16, 1};
+    struct evict_opts opts = {.cap = 4, .cyclic = true, .order = stated, .order_count = 3};
+    void *others[64];
+
+    for (int i = 0; i < 64; i++) {
+        others[i] = meta_get(64);
+        REQUIRE(others[i] != NULL);
+        memset(others[i], 0xff, 64);
+    }
+    for (int i = 0; i < 64; i += 2)
+        meta_put(others[i], 64);
+    play_begin(&opts);
+    for (int i = 0; i < 16; i++)
+        (void)play_add(1);
+    evict_step(play.set);
+    CHECK(figures_now().is_planned);
+    play_end();
+    for (int i = 1; i < 64; i += 2)
+        meta_put(others[i], 64);
 }
 
 TEST(an_order_over_no_unit_is_none)

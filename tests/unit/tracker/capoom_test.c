@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Area E: why allocations failed, whatever became of the log and of the process. */
 #include "tests/unit/tracker/track_help.h"
+#include "tracker/capoom.h"
 #include "tracker/intern.h"
 
 #include <pthread.h>
@@ -206,4 +207,25 @@ TEST(threads_that_fail_at_once_leave_whole_records)
         CHECK_EQ(capture->oom[i].what.heaps.held, 70 * MB);
     }
     read_close(capture);
+}
+
+/* The same number of allocations and frees: the holders are those of the last look. */
+TEST(holders_are_looked_up_again_when_something_has_changed)
+{
+    static const struct {
+        uint64_t generation;
+        int device;
+        unsigned holders;
+    } asked[] = {{7, 0, 1}, {7, 0, 1}, {7, 1, 0}, {7, 0, 2}, {8, 0, 2}, {8, 1, 0}};
+
+    start(FORMAT_TRACE_AGG);
+    alloc_at(0x1000, 5 * MB, stack_number(0x11), 0, 1);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct format_oom record = {.device = asked[i].device};
+
+        capoom_holders(&record, asked[i].generation);
+        CHECK_EQ(record.holder_count, asked[i].holders);
+        if (i == 0)
+            alloc_at(0x2000, 9 * MB, stack_number(0x22), 0, 2);
+    }
 }

@@ -4,6 +4,7 @@
  * capfile.c makes). The call that meets trouble says so, the others go on, and what was written stays readable.
  */
 #include "tests/unit/tracker/track_help.h"
+#include "tracker/capfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -483,4 +484,33 @@ TEST(what_is_not_recorded_while_the_file_is_made_is_counted)
     REQUIRE_EQ(capture->setting_count, 1);
     CHECK_STR_EQ(capture->setting[0].value, "meanwhile");
     read_close(capture);
+}
+
+/* A store that the file system cannot keep: from there on memory stands in the place of the file. */
+TEST(a_fault_in_what_is_mapped_of_a_capture_is_told_from_any_other)
+{
+    char line[4096];
+    unsigned mapped = 0;
+    FILE *maps;
+
+    start(FORMAT_TRACE_FULL);
+    REQUIRE_EQ(track_alloc(0x1000, 512, 1), 0);
+    maps = fopen("/proc/self/maps", "re");
+    REQUIRE(maps != NULL);
+    while (fgets(line, sizeof line, maps)) {
+        char *behind = NULL;
+        char *begin = (char *)strtoul(line, &behind, 16);  /* NOLINT(performance-no-int-to-ptr) */
+        char *end = (char *)strtoul(behind + 1, NULL, 16); /* NOLINT(performance-no-int-to-ptr) */
+
+        if (!strstr(line, "/t.kcap"))
+            continue;
+        mapped++;
+        CHECK(capfile_fault(end - 1));
+        CHECK(capfile_fault(begin));
+    }
+    (void)fclose(maps);
+    CHECK_GT(mapped, 1);
+    CHECK(!capfile_fault(&mapped));
+    CHECK(!capfile_fault(NULL));
+    CHECK_EQ(track_alloc(0x2000, 512, 2), 0);
 }

@@ -1751,3 +1751,41 @@ TEST(a_long_list_of_hints_is_read)
     hintfile_free(file);
     free(text);
 }
+
+/* Texts of a fixed length: as long as there is room, and a byte longer. */
+TEST(texts_that_are_too_long_are_refused_with_their_length)
+{
+    static const struct {
+        const char *before, *after, *what;
+        size_t room;
+    } places[] = {
+            {"kedge-hints: 1\nprogram: {argv: ", "}\n", "argv", RULE_GLOB_MAX},
+            {"kedge-hints: 1\nprogram: {build: {", ": 00}}\n", "a file name",
+                    sizeof((struct hintfile_build *)0)->soname},
+            {"kedge-hints: 1\nprogram: {build: {a.so: ", "}}\n", "a build-id",
+                    sizeof((struct hintfile_build *)0)->id},
+    };
+    static const char hint[] =
+            "hints: [{id: x, do: release, pick: {size: 3MiB}, when: {anchor: step, edge: exit}}]\n";
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        for (size_t more = 0; more < 2; more++) {
+            struct hintfile *file = NULL;
+            struct hintfile_error error = {.text = ""};
+            char word[2048], text[4096], wanted[128];
+            int r;
+
+            memset(word, 'a', sizeof word);
+            word[places[i].room - 1 + more] = '\0';
+            (void)snprintf(
+                    text, sizeof text, "%s%s%s%s", places[i].before, word, places[i].after, hint);
+            r = hintfile_read_bytes(text, strlen(text), "t.yaml", &file, &error);
+            (void)snprintf(wanted, sizeof wanted, "%s is longer than %zu bytes", places[i].what,
+                    places[i].room - 1);
+            CHECK_EQ(r, more ? -EINVAL : 0);
+            CHECK_EQ(strstr(error.text, wanted) != NULL, more);
+            if (!more && r)
+                printf("    %s\n", error.text);
+            hintfile_free(file);
+        }
+}

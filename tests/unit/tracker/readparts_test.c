@@ -1,8 +1,65 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/tracker/track_help.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+
+/* The linker puts these in the place of what the reader calls. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *at, size_t size);
+ssize_t __real_pread(int fd, void *to, size_t length, off_t offset);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+ssize_t __wrap_pread(int fd, void *to, size_t length, off_t offset);
+
+static int refuse_at; /* the n-th request for memory from now is refused, 0 = none is */
+static bool is_refused;
+static unsigned
+        pieces; /* the calls of pread so far, where it reads little at a time; 0 = it reads all */
+
+static bool refuses(void)
+{
+    if (refuse_at == 0 || --refuse_at > 0)
+        return false;
+    is_refused = true;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refuses() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return refuses() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+    return refuses() ? NULL : __real_realloc(at, size);
+}
+
+/* A byte, a thousand, and an interruption in turn. */
+ssize_t __wrap_pread(int fd, void *to, size_t length, off_t offset)
+{
+    if (pieces > 0) {
+        pieces++;
+        if (pieces % 3 == 0) {
+            errno = EINTR;
+            return -1;
+        }
+        if (length > 1000)
+            length = 1000;
+        if (pieces % 3 == 1)
+            length = 1;
+    }
+    return __real_pread(fd, to, length, offset);
+}
 
 /* Some chunks of events: a block comes and goes, inside of a step. */
 static void fill(uint64_t events, uint64_t *io_seq)
@@ -90,6 +147,35 @@ static void *write_in_turn(void *argument)
     return NULL;
 }
 
+/* The first chunk of the log changes places with the last one, and so on. */
+static void turn_chunks_around(const char *file)
+{
+    static unsigned char chunk[2][FORMAT_CHUNK_BYTES];
+    struct format_extent extent[64];
+    off_t place[256];
+    int count = 0;
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(pread(fd, extent, sizeof extent, FORMAT_DIRECTORY_OFFSET), sizeof extent);
+    for (int i = 0; i < 64; i++)
+        for (uint64_t at = 0; extent[i].kind == FORMAT_EXTENT_EVENTS && at < extent[i].length;
+                at += FORMAT_CHUNK_BYTES) {
+            REQUIRE(count < 256);
+            place[count++] = (off_t)(extent[i].offset + at);
+        }
+    REQUIRE(count >= WRITERS);
+    for (int at = 0; at < count / 2; at++) {
+        off_t pair[2] = {place[at], place[count - 1 - at]};
+
+        for (int i = 0; i < 2; i++)
+            REQUIRE_EQ(pread(fd, chunk[i], sizeof chunk[i], pair[i]), sizeof chunk[i]);
+        for (int i = 0; i < 2; i++)
+            REQUIRE_EQ(pwrite(fd, chunk[i], sizeof chunk[i], pair[1 - i]), sizeof chunk[i]);
+    }
+    (void)close(fd);
+}
+
 TEST(the_newest_chunks_are_those_that_were_begun_last)
 {
     char file[TRACK_PATH_MAX];
@@ -103,11 +189,15 @@ TEST(the_newest_chunks_are_those_that_were_begun_last)
         REQUIRE_EQ(pthread_create(&threads[i], NULL, write_in_turn, (void *)i), 0);
     for (int i = 0; i < WRITERS; i++)
         (void)pthread_join(threads[i], NULL);
-    newest = read_parts(file, READ_NEWEST);
-    REQUIRE_EQ(newest->event_count, CHUNKS * EACH);
-    for (size_t i = 0; i < newest->event_count; i++)
-        CHECK_EQ(newest->event[i].seq, (WRITERS - CHUNKS) * EACH + 1 + i);
-    read_close(newest);
+    for (int round = 0; round < 2;
+            round++) { /* wherever in the file they are: a ring begins again at its beginning */
+        newest = read_parts(file, READ_NEWEST);
+        REQUIRE_EQ(newest->event_count, CHUNKS * EACH);
+        for (size_t i = 0; i < newest->event_count; i++)
+            CHECK_EQ(newest->event[i].seq, (WRITERS - CHUNKS) * EACH + 1 + i);
+        read_close(newest);
+        turn_chunks_around(file);
+    }
 }
 
 TEST(parts_that_are_not_asked_for_are_empty)
@@ -190,4 +280,60 @@ TEST(a_slow_thread_in_an_old_chunk_is_among_the_newest)
     (void)pthread_barrier_wait(&done);
     REQUIRE_EQ(pthread_join(threads[0], NULL), 0);
     (void)pthread_barrier_destroy(&done);
+}
+
+/* ---- trouble ---- */
+
+TEST(what_is_read_in_pieces_is_read_whole)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_capture *whole, *parts;
+    uint64_t seq = 0;
+
+    track_path(file, track_scratch(), "c.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    fill(1000, &seq);
+    whole = read_parts(file, READ_ALL);
+    pieces = 1;
+    parts = read_parts(file, READ_ALL);
+    CHECK_GT(pieces, 100);
+    pieces = 0;
+    CHECK_EQ(parts->event_count, 1000);
+    CHECK_EQ(parts->has_all_events, whole->has_all_events);
+    CHECK(!read_is_damaged(parts));
+    CHECK_EQ(parts->place_count, whole->place_count);
+    CHECK_EQ(parts->total.allocated_count, whole->total.allocated_count);
+    read_close(parts);
+    read_close(whole);
+}
+
+TEST(memory_that_ends_anywhere_is_said_and_leaves_nothing)
+{
+    static const unsigned asked[] = {READ_ALL, READ_NEWEST};
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+
+    track_path(file, track_scratch(), "c.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    enter("step", &seq);
+    fill(100, &seq);
+    for (int i = 0; i < 2; i++) {
+        FAIL_NTH(n, fired)
+        {
+            struct read_capture *capture = NULL;
+            struct read_error error = {.text = ""};
+            int r;
+
+            is_refused = false;
+            refuse_at = n;
+            r = read_open_parts(file, asked[i], &capture, &error);
+            refuse_at = 0;
+            fired = is_refused;
+            CHECK_EQ(r, fired ? -ENOMEM : 0);
+            CHECK_EQ(capture == NULL, fired);
+            CHECK_EQ(error.text[0] != '\0', fired);
+            read_close(capture);
+        }
+    }
 }
