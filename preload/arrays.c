@@ -39,12 +39,16 @@ uint64_t arrays_element_bytes(CUarray_format format, unsigned channels)
     return at_least_one(channels) * channel_bits(format) / 8;
 }
 
+static bool is_layered(const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+    return (desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
+}
+
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
 {
-    bool layered = (desc->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
     uint64_t width = at_least_one(desc->Width >> level);
     uint64_t height = at_least_one(desc->Height >> level);
-    uint64_t depth = at_least_one(layered ? desc->Depth : desc->Depth >> level);
+    uint64_t depth = at_least_one(is_layered(desc) ? desc->Depth : desc->Depth >> level);
     uint64_t bytes = width;
 
     if (__builtin_mul_overflow(bytes, height, &bytes)
@@ -55,11 +59,13 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
     return bytes;
 }
 
+/* One level at least, and no more than there are until every side is 1 (cuMipmappedArrayCreate). */
 static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
-    uint64_t bytes = 0;
+    uint64_t side = desc->Width | desc->Height | (is_layered(desc) ? 0 : desc->Depth);
+    uint64_t bytes = level_bytes(desc, 0);
 
-    for (unsigned level = 0; level < levels && level < 32; level++)
+    for (unsigned level = 1; level < levels && (side /= 2) != 0; level++)
         bytes += level_bytes(desc, level);
     return bytes;
 }

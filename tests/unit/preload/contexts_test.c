@@ -15,10 +15,13 @@ enum {
 void *resolve_real[SLOT_COUNT];
 static uintptr_t current; /* number and handle of the context */
 static unsigned looks;    /* of table_next, and removals */
+static bool tells_captures;
 
 bool resolve_has(enum resolve_slot slot)
 {
-    return slot == SLOT_cuCtxGetId || slot == SLOT_cuStreamGetId;
+    return slot == SLOT_cuCtxGetId || slot == SLOT_cuStreamGetId
+            || (slot == SLOT_cuStreamGetCaptureInfo_v2 && tells_captures)
+            || (slot == SLOT_cuStreamIsCapturing && tells_captures);
 }
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): handles are numbers here */
@@ -197,4 +200,157 @@ TEST(as_many_streams_as_there_is_room_for)
     stream_forget(stream_identity(stream_of(4, 7)));
     CHECK_EQ(stream_here(stream_of(4, STREAMS_MAX + 1), false, &stream), 0);
     CHECK_EQ(stream_here(stream_of(4, 7), false, &stream), -ENOSPC);
+}
+
+/* ---- ends that are under way ---------------------------------------------------------------- */
+
+static bool lacks_memory;
+
+void *__real_table_add(struct table *table, uint64_t key);
+void *__wrap_table_add(struct table *table, uint64_t key);
+
+void *__wrap_table_add(struct table *table, uint64_t key)
+{
+    return lacks_memory ? NULL : __real_table_add(table, key);
+}
+
+/* Which of the contexts 1 to 3 are said to end, as bits; and near which of the devices 0 to 2. */
+static unsigned ending(void)
+{
+    unsigned which = 0;
+
+    for (unsigned i = 1; i <= 3; i++)
+        which |= (unsigned)context_is_ending(i) << i;
+    return which;
+}
+
+static unsigned ending_near(void)
+{
+    unsigned which = 0;
+
+    for (int i = 0; i < 3; i++)
+        which |= (unsigned)context_is_ending_near(i) << i;
+    return which;
+}
+
+TEST(a_context_is_ending_while_a_call_for_it_is_under_way)
+{
+    CHECK_EQ(ending(), 0);
+    CHECK_EQ(ending_near(), 0);
+    context_end_begin(1, 3, true);
+    CHECK_EQ(ending(), 2);
+    CHECK_EQ(ending_near(), 3);
+    context_end_begin(2, 4, true);
+    CHECK_EQ(ending(), 6);
+    CHECK_EQ(ending_near(), 7);
+    context_end_begin(1, 1, false); /* another thread's, too */
+    context_end_done(1, 3);
+    CHECK_EQ(ending(), 6);
+    CHECK_EQ(ending_near(), 5);
+    context_end_done(1, 1);
+    CHECK_EQ(ending(), 4);
+    CHECK_EQ(ending_near(), 4);
+    context_end_done(2, 4);
+    CHECK_EQ(ending(), 0);
+    CHECK_EQ(ending_near(), 0);
+    for (int i = 0; i < 3; i++) /* those that count */
+        CHECK_EQ(context_ends(i), 1);
+    CHECK_EQ(context_ends(3), 0);
+}
+
+/* Then it may be any. */
+TEST(where_there_is_no_memory_for_an_end_all_contexts_are_ending)
+{
+    lacks_memory = true;
+    context_end_begin(1, 1, true);
+    lacks_memory = false;
+    CHECK_EQ(ending(), 14);
+    context_end_begin(2, 2, true);
+    CHECK_EQ(ending(), 14);
+    context_end_done(1, 1);
+    CHECK_EQ(ending(), 4);
+    context_end_done(2, 2);
+    CHECK_EQ(ending(), 0);
+}
+
+TEST(no_device_is_near_all_ends_and_has_none)
+{
+    static const int devices[] = {-1, DEVICES_MAX};
+
+    context_end_begin(1, UINT64_MAX, true);
+    context_end_done(1, UINT64_MAX);
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(context_is_ending_near(devices[i]));
+        CHECK_EQ(context_ends(devices[i]), 0);
+    }
+    CHECK(!context_is_ending_near(DEVICES_MAX - 1));
+    CHECK_EQ(context_ends(DEVICES_MAX - 1), 1);
+    context_end_begin(1, UINT64_MAX, true);
+    CHECK(context_is_ending_near(DEVICES_MAX - 1));
+    context_fork_child(); /* the child does not have the thread that ends it */
+    CHECK(!context_is_ending_near(DEVICES_MAX - 1));
+    CHECK(!context_is_ending(1));
+}
+
+TEST(a_device_has_the_primary_context_that_was_noted_last)
+{
+    for (int i = 0; i < DEVICES_MAX; i++)
+        context_note_primary(i, (CUcontext)stream_of(9, (unsigned)i));
+    context_note_primary(-1, (CUcontext)stream_of(9, 99));
+    context_note_primary(DEVICES_MAX, (CUcontext)stream_of(9, 99));
+    for (int i = 0; i < DEVICES_MAX; i++)
+        CHECK(context_primary(i) == (CUcontext)stream_of(9, (unsigned)i));
+    CHECK(!context_primary(-1));
+    CHECK(!context_primary(DEVICES_MAX));
+    context_note_primary(0, NULL);
+    CHECK(!context_primary(0));
+}
+
+/* ---- captures ------------------------------------------------------------------------------- */
+
+static CUresult answer; /* of both */
+static CUstreamCaptureStatus status_now;
+static CUgraph graph_now;
+
+static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
+{
+    (void)stream;
+    *ret_status = status_now;
+    return answer;
+}
+
+static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *ret_status, cuuint64_t *ret_id,
+        CUgraph *ret_graph, const CUgraphNode **ret_nodes, size_t *ret_count)
+{
+    (void)stream;
+    (void)ret_nodes;
+    (void)ret_count;
+    *ret_status = status_now;
+    *ret_id = 7;
+    *ret_graph = graph_now;
+    return answer;
+}
+
+TEST(a_stream_of_which_nothing_is_told_may_be_captured_and_into_no_graph)
+{
+    const CUstream stream = stream_of(1, 1);
+
+    resolve_real[SLOT_cuStreamIsCapturing] = (void *)(uintptr_t)is_capturing;
+    resolve_real[SLOT_cuStreamGetCaptureInfo_v2] = (void *)(uintptr_t)capture_info;
+    graph_now = (CUgraph)stream_of(5, 5);
+    status_now = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    CHECK(stream_is_captured(stream));
+    CHECK_EQ(stream_captured_graph(stream), 0); /* a driver that lacks the question */
+    tells_captures = true;
+    CHECK(stream_is_captured(stream));
+    CHECK_EQ(stream_captured_graph(stream), (uintptr_t)graph_now);
+    status_now = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    CHECK(stream_is_captured(stream));
+    status_now = CU_STREAM_CAPTURE_STATUS_NONE;
+    CHECK(!stream_is_captured(stream));
+    graph_now = NULL;
+    CHECK_EQ(stream_captured_graph(stream), 0);
+    answer = CUDA_ERROR_INVALID_HANDLE;
+    CHECK(stream_is_captured(stream));
+    CHECK_EQ(stream_captured_graph(stream), 0);
 }
