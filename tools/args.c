@@ -46,6 +46,16 @@ char args_letter(const struct args_option *option)
     return *other;
 }
 
+bool args_takes_file(const struct args_option *option)
+{
+    static const char *const names[] = {"FILE", "CAPTURE", "HINTS", "DIRECTORY"};
+    bool found = false;
+
+    for (size_t i = 0; option->value && i < sizeof(names) / sizeof(names[0]); i++)
+        found = found || strcmp(option->value, names[i]) == 0;
+    return found;
+}
+
 /* "--name", with or without "=value", or "-n". */
 static const struct args_option *find_option(const struct args_spec *spec, const char *word)
 {
@@ -92,6 +102,7 @@ static enum args_result store(const struct args_spec *spec, const struct args_op
         *(bool *)(void *)field = true;
         return ARGS_OK;
     case ARGS_TEXT:
+    case ARGS_OUTPUT:
         *(const char **)(void *)field = value;
         return ARGS_OK;
     case ARGS_UINT:

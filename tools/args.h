@@ -20,10 +20,11 @@
 #include <stdio.h>
 
 enum args_kind {
-    ARGS_FLAG, /* bool */
-    ARGS_TEXT, /* const char * */
-    ARGS_UINT, /* uint64_t */
-    ARGS_SIZE, /* uint64_t, as config_size has it */
+    ARGS_FLAG,   /* bool */
+    ARGS_TEXT,   /* const char * */
+    ARGS_OUTPUT, /* the same: a file that is written */
+    ARGS_UINT,   /* uint64_t */
+    ARGS_SIZE,   /* uint64_t, as config_size has it */
 };
 
 struct args_option {
@@ -60,6 +61,9 @@ size_t args_name_length(const struct args_option *option);
 
 /* Its letter; '\0' if it has none. */
 char args_letter(const struct args_option *option);
+
+/* Does its value name a file, by the word that --help has for the value? */
+bool args_takes_file(const struct args_option *option);
 
 /* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
 const char *args_nearest(const char *word, const char *const *candidates, size_t count);

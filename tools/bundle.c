@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/outfile.h"
 #include "tools/vec.h"
 
 #define FOLDER        "kedge-bundle"
@@ -20,6 +19,7 @@
 #define CAPTURE_NAME  FOLDER "/capture.kcap"
 #define MODULES_NAME  FOLDER "/modules/"
 #define BLOCK_BYTES   4096u
+#define READ_BYTES    (1u << 16)
 #define UNPACKED_BASE (UINT64_C(64) << 20)
 #define UNPACKED_RATE UINT64_C(1024)
 #define LENGTH_MAX \
@@ -221,6 +221,36 @@ static int unpack_all(struct unpack *unpack)
     return r;
 }
 
+static struct archive *new_reader(void)
+{
+    struct archive *archive = archive_read_new();
+
+    if (!archive)
+        vec_out_of_memory();
+    (void)archive_read_support_filter_zstd(archive);
+    (void)archive_read_support_filter_gzip(archive);
+    (void)archive_read_support_format_tar(archive);
+    return archive;
+}
+
+bool bundle_begins(const char *path)
+{
+    struct stat status;
+    struct archive *archive;
+    struct archive_entry *entry;
+    const char *name = NULL;
+
+    if (!bundle_is(path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    archive = new_reader();
+    if (archive_read_open_filename(archive, path, READ_BYTES) == ARCHIVE_OK
+            && archive_read_next_header(archive, &entry) == ARCHIVE_OK)
+        name = name_of(entry);
+    bool is_ours = name && strcmp(name, ABOUT_NAME) == 0;
+    (void)archive_read_free(archive);
+    return is_ours;
+}
+
 /* From an archive. */
 static int open_archive(struct unpack *unpack, const char *path)
 {
@@ -230,13 +260,8 @@ static int open_archive(struct unpack *unpack, const char *path)
     if (stat(path, &status) != 0)
         return give_up(unpack, vec_text(strerror(errno)));
     unpack->most = unpack->left = UNPACKED_BASE + (uint64_t)status.st_size * UNPACKED_RATE;
-    unpack->archive = archive_read_new();
-    if (!unpack->archive)
-        vec_out_of_memory();
-    (void)archive_read_support_filter_zstd(unpack->archive);
-    (void)archive_read_support_filter_gzip(unpack->archive);
-    (void)archive_read_support_format_tar(unpack->archive);
-    r = archive_read_open_filename(unpack->archive, path, 1u << 16) == ARCHIVE_OK
+    unpack->archive = new_reader();
+    r = archive_read_open_filename(unpack->archive, path, READ_BYTES) == ARCHIVE_OK
             ? unpack_all(unpack)
             : archive_fault(unpack);
     (void)archive_read_free(unpack->archive);
@@ -499,22 +524,13 @@ static bool write_archive(struct pack *pack, int fd, const struct bundle_parts *
     return is_fine;
 }
 
-int bundle_write(
-        const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why)
+int bundle_write(int fd, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why)
 {
-    struct outfile file;
     struct stat status;
     struct pack pack = {.time = stat(parts->capture, &status) == 0 ? status.st_mtime : 0};
-    int r = outfile_open(path, OUTFILE_PRIVATE, &file);
+    bool is_whole = write_archive(&pack, fd, parts);
 
-    if (r == 0) {
-        bool is_whole = write_archive(&pack, file.fd, parts);
-        *ret_bytes = pack.bytes;
-        r = outfile_done(&file, is_whole);
-        if (!is_whole)
-            r = -1;
-    }
-    if (r < 0)
-        *ret_why = pack.why ? pack.why : vec_text(strerror(-r));
-    return r < 0 ? -1 : 0;
+    *ret_bytes = pack.bytes;
+    *ret_why = pack.why;
+    return is_whole ? 0 : -1;
 }

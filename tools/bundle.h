@@ -27,6 +27,9 @@ struct bundle_modules;
 /* Does it look like one: a folder, or a file that begins as such an archive does? */
 bool bundle_is(const char *path);
 
+/* Is it one, told by the first file in it: kedge packed it. A folder is none. */
+bool bundle_begins(const char *path);
+
 /* 0, or -1 with a message for the user (the caller frees it). */
 int bundle_open(const char *path, struct read_capture **ret_capture, struct symcache **ret_names,
         char **ret_why);
@@ -58,8 +61,7 @@ struct bundle_parts {
     size_t file_count;
 };
 
-/* 0, or -1 with a message. What stands at `path` is treated as outfile.h says; a new file has mode 0600, as captures. */
-int bundle_write(
-        const char *path, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why);
+/* Writes it to `fd`: 0, or -1 with a message. */
+int bundle_write(int fd, const struct bundle_parts *parts, uint64_t *ret_bytes, char **ret_why);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "tools/args.h"
+#include "tools/outfile.h"
 
 enum cmd_exit {
     CMD_DONE = 0,
@@ -32,7 +33,9 @@ struct cmd {
     int words_min, words_max;
     const char *const *subcommands; /* what the first word may be, and NULL; NULL = anything */
     bool pages; /* what it prints is a report: it goes through a pager (pager.h) */
-    bool tail;  /* words are a command line: options end at the first */
+    /* what its option of kind ARGS_OUTPUT names, or what it names itself */
+    enum outfile_kind writes;
+    bool tail; /* words are a command line: options end at the first */
     int (*run)(const void *fields, char **words); /* words end with NULL */
 };
 
@@ -42,6 +45,9 @@ extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, 
 
 /* Splits argv[1..] and runs the command; what main() returns. */
 int cmd_main(int argc, char **argv);
+
+/* Option `i` of those that a command has besides its own, since it prints reports or writes a file; NULL behind the last. */
+const struct args_option *cmd_option(const struct cmd *cmd, size_t i);
 
 #define CMD_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))
 

@@ -10,6 +10,7 @@
 #include "tools/dwarfnames.h"
 #include "tools/figures.h"
 #include "tools/keytable.h"
+#include "tools/outfile.h"
 #include "tools/stacks.h"
 #include "tools/symfile.h"
 #include "tools/vec.h"
@@ -20,7 +21,7 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"output|o", "FILE", "where to write it (default CAPTURE.tar.zst)", ARGS_TEXT,
+        {"output|o", "FILE", "where to write it (default CAPTURE.tar.zst)", ARGS_OUTPUT,
                 offsetof(struct fields, output)},
         {"modules", NULL, "also pack the files that the names come from", ARGS_FLAG,
                 offsetof(struct fields, modules)},
@@ -211,14 +212,20 @@ static int write_bundle(struct job *job)
             .symbols_length = job->text_length,
             .files = job->files,
             .file_count = job->file_count};
+    struct outfile file;
     char *why = NULL;
-    int r = bundle_write(job->output, &parts, &job->bytes, &why) == 0 ? CMD_DONE : CMD_BAD;
+    int r = outfile_open("kedge bundle", job->output, OUTFILE_BUNDLE, &file);
 
-    if (r != CMD_DONE)
-        (void)fprintf(stderr, "kedge bundle: %s: %s\n", job->output, why);
+    if (r == 0) {
+        bool is_whole = bundle_write(file.fd, &parts, &job->bytes, &why) == 0;
+        if (!is_whole)
+            (void)fprintf(stderr, "kedge bundle: %s: %s\n", job->output, why);
+        r = outfile_done(&file, is_whole);
+        r = is_whole ? r : -1;
+    }
     free(why);
     free(about);
-    return r;
+    return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
 static void drop(struct job *job)
@@ -245,11 +252,15 @@ static int bundle_command(const void *parsed, char **words)
         (void)fprintf(stderr, "kedge bundle: %s is a bundle already\n", words[0]);
         return CMD_BAD;
     }
-    r = load_open(words[0], &job.load);
-    if (r != CMD_DONE)
-        return r;
     job.output =
             job.fields->output ? vec_text(job.fields->output) : vec_format("%s.tar.zst", words[0]);
+    r = outfile_look("kedge bundle", job.output, OUTFILE_BUNDLE) < 0 ? CMD_BAD : CMD_DONE;
+    if (r == CMD_DONE)
+        r = load_open(words[0], &job.load);
+    if (r != CMD_DONE) {
+        free(job.output);
+        return r;
+    }
     add_modules(&job);
     add_all_places(&job);
     job.symbols = symbols_new(job.all);
@@ -271,6 +282,7 @@ const struct cmd cmd_bundle = {
         .usage = "bundle CAPTURE [options]",
         .summary = "Packs a capture with the names of its frames, to be read on another machine.",
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_BUNDLE,
         .words_min = 1,
         .words_max = 1,
         .run = bundle_command,

@@ -23,7 +23,7 @@ static const struct args_option options[] = {
         {"predicted", "HINTS",
                 "also: has the run, made with these hints, the peaks that suggest predicted?",
                 ARGS_TEXT, offsetof(struct fields, predicted)},
-        {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)", ARGS_TEXT,
+        {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)", ARGS_OUTPUT,
                 offsetof(struct fields, junit)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
@@ -548,6 +548,7 @@ const struct cmd cmd_check = {
                    "no answer.",
         .explain = explain,
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_FOR_RUNS,
         .pages = true,
         .words_min = 1,
         .words_max = -1,

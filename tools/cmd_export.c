@@ -27,7 +27,7 @@ static const struct args_option options[] = {
         {"to", "FORMAT", "one of the formats below", ARGS_TEXT, offsetof(struct fields, to)},
         {"output|o", "FILE",
                 "where to write it; - is standard output (default: that, unless it is a terminal)",
-                ARGS_TEXT, offsetof(struct fields, output)},
+                ARGS_OUTPUT, offsetof(struct fields, output)},
         {"at", "MOMENT",
                 "what folded, pprof and speedscope show: what lived at the peak (default), at the "
                 "end, or when memory ran out (oom)",
@@ -235,23 +235,15 @@ static int write_file(struct task *task, struct outfile *file)
 static int write_output(struct task *task)
 {
     struct outfile file;
-    int r = outfile_open(task->output, OUTFILE_PRIVATE, &file);
 
     task->bytes = UINT64_MAX;
-    if (r < 0) {
-        (void)fprintf(stderr, "kedge export: %s: %s\n", task->output, strerror(-r));
+    if (outfile_open("kedge export", task->output, OUTFILE_PRIVATE, &file) < 0)
         return CMD_BAD;
-    }
     if (!isatty(file.fd)) /* else the output itself shows how far it is */
         progress_begin("writing");
     int written = task->format->is_file ? write_file(task, &file) : write_stream(task, &file);
     progress_end();
-    r = outfile_done(&file, written == CMD_DONE);
-    if (written == CMD_DONE && r < 0) {
-        (void)fprintf(stderr, "kedge export: %s: %s\n", task->output, strerror(-r));
-        return CMD_BAD;
-    }
-    return written;
+    return outfile_done(&file, written == CMD_DONE) < 0 ? CMD_BAD : written;
 }
 
 /* ---- what is said of it ---- */
@@ -355,6 +347,7 @@ const struct cmd cmd_export = {
         .summary = "Writes a capture in the format of another tool.",
         .explain = explain,
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_PRIVATE,
         .words_min = 1,
         .words_max = 1,
         .run = export_command,

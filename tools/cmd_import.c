@@ -19,7 +19,7 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"output|o", "FILE", "the capture to write", ARGS_TEXT, offsetof(struct fields, output)},
+        {"output|o", "FILE", "the capture to write", ARGS_OUTPUT, offsetof(struct fields, output)},
         {"from", "KIND", "paddle, torch, rmm or csv (default: what the file looks like)", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"anchors", "PATTERNS",
@@ -168,10 +168,10 @@ static int import_to_file(
 {
     struct outfile file;
     struct stat status;
-    int r = outfile_open(fields->output, OUTFILE_PRIVATE, &file);
+    int r;
 
-    if (r < 0)
-        return cannot(fields->output, -r);
+    if (outfile_open("kedge import", fields->output, OUTFILE_CAPTURE, &file) < 0)
+        return CMD_BAD;
     if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         (void)fprintf(stderr, "kedge import: %s: a capture can only be written to a file\n",
                 fields->output);
@@ -179,8 +179,7 @@ static int import_to_file(
     } else {
         r = write_capture(fields, kind, job, file.fd);
     }
-    int error = outfile_done(&file, r == CMD_DONE);
-    return error < 0 && r == CMD_DONE ? cannot(fields->output, -error) : r;
+    return outfile_done(&file, r == CMD_DONE) < 0 ? CMD_BAD : r;
 }
 
 static int import_stream(
@@ -231,6 +230,7 @@ const struct cmd cmd_import = {
                 "Makes a capture of what another tool has recorded: a log of Paddle's allocator, "
                 "a memory snapshot of PyTorch, a log of RMM or a csv of allocations.",
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_CAPTURE,
         .words_min = 1,
         .words_max = 1,
         .run = import_command,

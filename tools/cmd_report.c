@@ -34,7 +34,7 @@ static const struct args_option options[] = {
         {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
-                ARGS_TEXT, offsetof(struct fields, html)},
+                ARGS_OUTPUT, offsetof(struct fields, html)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -203,6 +203,7 @@ const struct cmd cmd_report = {
         .summary = "What a run allocated, freed and kept, whole or between two anchors.",
         .explain = report_views_explain,
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_PRIVATE,
         .pages = true,
         .words_min = 1,
         .words_max = 1,

@@ -19,7 +19,6 @@
 #include "tools/looked.h"
 #include "tools/measure.h"
 #include "tools/mine.h"
-#include "tools/outfile.h"
 #include "tools/predict.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
@@ -29,15 +28,14 @@
 struct fields {
     const char *good, *bad, *output, *from, *to;
     uint64_t min_size, cap, bandwidth;
-    bool force, json;
+    bool json;
 };
 
 static const struct args_option options[] = {
         {"good", "CAPTURE", "the run that frees in time", ARGS_TEXT, offsetof(struct fields, good)},
         {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
-        {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_TEXT,
+        {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_OUTPUT,
                 offsetof(struct fields, output)},
-        {"force", NULL, "replace FILE if it exists", ARGS_FLAG, offsetof(struct fields, force)},
         {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
                 offsetof(struct fields, from)},
         {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
@@ -687,12 +685,6 @@ static int check_fields(const struct fields *fields, char **words)
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
         return CMD_BAD;
     }
-    /* Somebody may have edited it: hints are reviewed by people. */
-    if (!fields->force && fields->output && outfile_is_taken(fields->output)) {
-        (void)fprintf(stderr, "kedge suggest: %s is there already; --force replaces it\n",
-                fields->output);
-        return CMD_BAD;
-    }
     return CMD_DONE;
 }
 
@@ -751,6 +743,7 @@ const struct cmd cmd_suggest = {
         .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
                    "long after its last use; or for what may go out to the host.",
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_HINTS,
         .pages = true,
         .words_min = 0,
         .words_max = -1,

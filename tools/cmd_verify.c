@@ -925,6 +925,16 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     return CMD_BAD;
 }
 
+/* May the receipt be written? Before any run, which can take hours. */
+static bool may_write_receipt(const struct verify *verify)
+{
+    char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
+    bool may = outfile_look("kedge verify", path, OUTFILE_FOR_RUNS) == 0;
+
+    free(path);
+    return may;
+}
+
 static int verify_command(const void *parsed, char **words)
 {
     struct verify verify = {.fields = parsed};
@@ -932,7 +942,7 @@ static int verify_command(const void *parsed, char **words)
 
     if (r != CMD_DONE)
         return r;
-    if (spawn_check("kedge verify", words[0]) != 0) {
+    if (!may_write_receipt(&verify) || spawn_check("kedge verify", words[0]) != 0) {
         hintfile_free(verify.file);
         return CMD_BAD;
     }
@@ -967,6 +977,7 @@ const struct cmd cmd_verify = {
         .summary = "Runs a program with hints in the modes shadow, poison and trap, and writes the "
                    "receipt that mode live needs.",
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_FOR_RUNS,
         .words_min = 1,
         .words_max = -1,
         .tail = true,

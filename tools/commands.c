@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/completion.h"
+#include "tools/outfile.h"
 #include "tools/pager.h"
 #include "tools/render.h"
 #include "tools/vec.h"
@@ -31,17 +32,36 @@ static void print_version(void)
             HINTFILE_VERSION);
 }
 
-/* The command's own options, and behind them what all commands with reports have, into a field behind the command's. */
+const struct args_option *cmd_option(const struct cmd *cmd, size_t i)
+{
+    const struct args_option *const options[] = {
+            cmd->writes ? &outfile_option : NULL, cmd->pages ? &pager_option : NULL};
+
+    for (size_t at = 0; at < CMD_COUNT(options); at++)
+        if (options[at] && i-- == 0)
+            return options[at];
+    return NULL;
+}
+
+/* The fields of all of a command's options: its own, and those of cmd_option. */
+struct more_fields {
+    bool force, no_pager;
+};
+
+/* The command's own options, and behind them those of cmd_option, into fields behind the command's. */
 static struct args_option *options_of(const struct cmd *cmd, size_t *ret_count)
 {
-    struct args_option *options = vec_new(cmd->option_count + 1, sizeof(*options));
+    struct args_option *options = vec_new(cmd->option_count + 2, sizeof(*options));
+    const struct args_option *more;
 
     for (size_t i = 0; i < cmd->option_count; i++)
         options[i] = cmd->options[i];
     *ret_count = cmd->option_count;
-    if (cmd->pages) {
-        options[*ret_count] = pager_option;
-        options[(*ret_count)++].offset = cmd->fields_size;
+    for (size_t i = 0; (more = cmd_option(cmd, i)) != NULL; i++) {
+        options[*ret_count] = *more;
+        options[(*ret_count)++].offset = cmd->fields_size
+                + (more == &pager_option ? offsetof(struct more_fields, no_pager)
+                                         : offsetof(struct more_fields, force));
     }
     return options;
 }
@@ -55,6 +75,28 @@ static void print_help(
     args_print_options(stdout, options, option_count);
     if (cmd->explain)
         cmd->explain();
+}
+
+/* What is read is not replaced, and what may not be replaced is known before there is anything to replace it (outfile.h). */
+static int look_at_files(
+        const struct cmd *cmd, const char *name, const void *fields, char *const *words)
+{
+    int r = 0;
+
+    for (size_t i = 0; words[i] && !cmd->tail; i++)
+        outfile_reads(words[i]);
+    for (size_t i = 0; i < cmd->option_count; i++) {
+        const struct args_option *option = &cmd->options[i];
+        const char *value = option->kind == ARGS_TEXT || option->kind == ARGS_OUTPUT
+                ? *(const char *const *)(const void *)((const char *)fields + option->offset)
+                : NULL;
+
+        if (value && option->kind == ARGS_TEXT && args_takes_file(option))
+            outfile_reads(value);
+        else if (value && option->kind == ARGS_OUTPUT && r == 0)
+            r = outfile_look(name, value, cmd->writes);
+    }
+    return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
 static int run_paged(const struct cmd *cmd, bool by_pager, const void *fields, char **words)
@@ -78,8 +120,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
     (void)snprintf(name, sizeof(name), "kedge %s", cmd->name);
     struct args_spec spec = {
             .command = name, .options = options, .option_count = option_count, .tail = cmd->tail};
-    char *fields = vec_new(1, cmd->fields_size + sizeof(bool));
-    const bool *no_pager = (const bool *)(fields + cmd->fields_size);
+    char *fields = vec_new(1, cmd->fields_size + sizeof(struct more_fields));
+    const struct more_fields *more = (const struct more_fields *)(fields + cmd->fields_size);
     char **words = vec_new((size_t)argc + 1, sizeof(*words));
     int r = CMD_BAD;
 
@@ -91,10 +133,11 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
     case ARGS_BAD:
         break;
     case ARGS_OK:
+        outfile_force(more->force);
         if (count < cmd->words_min || (cmd->words_max >= 0 && count > cmd->words_max))
             (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
-        else
-            r = run_paged(cmd, cmd->pages && !*no_pager, fields, words);
+        else if (look_at_files(cmd, name, fields, words) == CMD_DONE)
+            r = run_paged(cmd, cmd->pages && !more->no_pager, fields, words);
         break;
     }
     free(options);

@@ -3,21 +3,19 @@
 
 #include <string.h>
 
-#include "tools/pager.h"
-
 typedef bool (*option_filter)(const struct args_option *option);
 
 /* Each command has it beside its rows. */
 static const struct args_option help_option = {"help|h", NULL, "the list of options", ARGS_FLAG, 0};
 
-/* Row `i` of a command's options, --help and what all reports have behind the last one; NULL behind that. */
+/* Row `i` of a command's options, behind the last one --help, and what commands of its kind have; NULL behind that. */
 static const struct args_option *option_at(const struct cmd *cmd, size_t i)
 {
     if (i < cmd->option_count)
         return &cmd->options[i];
     if (i == cmd->option_count)
         return &help_option;
-    return cmd->pages && i == cmd->option_count + 1 ? &pager_option : NULL;
+    return cmd_option(cmd, i - cmd->option_count - 1);
 }
 
 static bool is_any(const struct args_option *option)
@@ -25,20 +23,9 @@ static bool is_any(const struct args_option *option)
     return option->name != NULL;
 }
 
-/* By the word that --help has for the value. */
-static bool takes_file(const struct args_option *option)
-{
-    static const char *const names[] = {"FILE", "CAPTURE", "HINTS", "DIRECTORY"};
-    bool found = false;
-
-    for (size_t i = 0; option->value && i < CMD_COUNT(names); i++)
-        found = found || strcmp(option->value, names[i]) == 0;
-    return found;
-}
-
 static bool takes_other_value(const struct args_option *option)
 {
-    return option->value && !takes_file(option);
+    return option->value && !args_takes_file(option);
 }
 
 /* The first sentence of a text for the inside of single quotes, a backslash before each byte of `special`. */
@@ -130,7 +117,7 @@ static void bash_print(FILE *out, const struct cmd *const *commands, size_t coun
     for (size_t i = 0; i < count; i++) {
         (void)fprintf(out, "    %s)\n", commands[i]->name);
         bash_options(out, "options", commands[i], is_any);
-        bash_options(out, "files", commands[i], takes_file);
+        bash_options(out, "files", commands[i], args_takes_file);
         bash_options(out, "values", commands[i], takes_other_value);
         (void)fputs("        subcommands='", out);
         put_subcommands(out, commands[i]);
@@ -156,7 +143,7 @@ static void zsh_option(FILE *out, const struct args_option *option)
     put_sentence(out, option->help, "\\[]");
     (void)fputs("]", out);
     if (option->value)
-        (void)fprintf(out, ":%s:%s", option->value, takes_file(option) ? "_files" : " ");
+        (void)fprintf(out, ":%s:%s", option->value, args_takes_file(option) ? "_files" : " ");
     (void)fputs("'", out);
 }
 
@@ -213,7 +200,7 @@ static void fish_option(FILE *out, const char *command, const struct args_option
     if (letter)
         (void)fprintf(out, " -s %c", letter);
     if (option->value)
-        (void)fputs(takes_file(option) ? " -r -F" : " -x", out);
+        (void)fputs(args_takes_file(option) ? " -r -F" : " -x", out);
     (void)fputs(" -d '", out);
     put_sentence(out, option->help, "\\");
     (void)fputs("'\n", out);

@@ -5,6 +5,7 @@
 
 #include "tools/cmd.h"
 #include "tools/keytable.h"
+#include "tools/ours.h"
 #include "tools/steps.h"
 
 /* Numbered as they come, from 1; 0 is the legacy stream, or none. Two threads' default streams are two. */
@@ -31,8 +32,9 @@ static void write_row(struct export_job *job, struct keytable *streams, uint32_t
         job->left_out.count += is_alloc;
         return;
     }
-    (void)fprintf(job->out, "%c,%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",", is_alloc ? 'a' : 'f',
-            event->block, size, number_of(streams, trace, event));
+    (void)fprintf(job->out, "%c,%" PRIu32 ",", is_alloc ? 'a' : 'f', event->block);
+    (void)fprintf(job->out, job->event_count == 0 ? OURS_NUMBER : "%" PRIu64, size);
+    (void)fprintf(job->out, ",%" PRIu64 ",", number_of(streams, trace, event));
     if (event->seq == 0)
         (void)fputs("-1\n", job->out);
     else

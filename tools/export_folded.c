@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/cmd.h"
+#include "tools/ours.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 
@@ -37,13 +38,14 @@ int export_folded(struct export_job *job)
     for (size_t i = 0; i < moment->row_count;) {
         const struct symbols_line *lines = export_moment_lines(job, &moment->rows[i], &count);
 
+        bool is_first = i == 0;
         i += export_moment_stack(moment, i, &sum);
         for (size_t k = count; k > 0; k--) {
             print_call(job->out, &lines[k - 1]);
             if (k > 1)
                 (void)fputc(';', job->out);
         }
-        (void)fprintf(job->out, " %" PRIu64 "\n", sum.bytes);
+        (void)fprintf(job->out, is_first ? " " OURS_NUMBER "\n" : " %" PRIu64 "\n", sum.bytes);
     }
     return CMD_DONE;
 }

@@ -414,10 +414,7 @@ static void put_about(struct snapshot *snapshot)
     const struct export_job *job = snapshot->job;
     bool is_whole = !job->is_partial && job->first == 0 && job->left_out.bytes == 0;
 
-    export_pickle_text(pickle, "allocator_settings");
-    export_pickle_begin_dict(pickle);
-    export_pickle_end_dict(pickle);
-    export_pickle_text(pickle, "kedge");
+    export_pickle_text(pickle, "kedge"); /* the first key: ours.h */
     export_pickle_begin_dict(pickle);
     put_text(snapshot, "version", KEDGE_VERSION);
     put_text(snapshot, "capture", job->load->path);
@@ -428,16 +425,19 @@ static void put_about(struct snapshot *snapshot)
     put_uint(snapshot, "left_out_blocks", job->left_out.count);
     put_uint(snapshot, "left_out_bytes", job->left_out.bytes);
     export_pickle_end_dict(pickle);
+    export_pickle_text(pickle, "allocator_settings");
+    export_pickle_begin_dict(pickle);
+    export_pickle_end_dict(pickle);
 }
 
 static void put_snapshot(struct snapshot *snapshot)
 {
     export_pickle_begin(&snapshot->pickle, snapshot->job->out);
     export_pickle_begin_dict(&snapshot->pickle);
+    put_about(snapshot);
     put_segments(snapshot);
     put_traces(snapshot);
     put_annotations(snapshot);
-    put_about(snapshot);
     export_pickle_end_dict(&snapshot->pickle);
     export_pickle_end(&snapshot->pickle);
 }

@@ -9,6 +9,7 @@
 #include "tools/cmd.h"
 #include "tools/export_names.h"
 #include "tools/keytable.h"
+#include "tools/ours.h"
 #include "tools/vec.h"
 
 /*
@@ -266,6 +267,8 @@ static void write_about(struct profile *profile)
 
 int export_pprof(struct export_job *job)
 {
+    static Bytef comment[] = OURS_COMMENT KEDGE_VERSION; /* zlib's, to be read only */
+    gz_header head = {.os = 3 /* Unix */, .comment = comment};
     struct profile *profile = vec_new(1, sizeof(*profile));
 
     profile->job = job;
@@ -273,7 +276,8 @@ int export_pprof(struct export_job *job)
         (void)keytable_at(&profile->modules, keytable_text(job->load->trace->modules[i].path), i);
     if (deflateInit2(&profile->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
                 Z_DEFAULT_STRATEGY)
-            != Z_OK)
+                    != Z_OK
+            || deflateSetHeader(&profile->stream, &head) != Z_OK)
         vec_out_of_memory();
     (void)string_of(profile, ""); /* number 0 is the empty one */
     write_about(profile);

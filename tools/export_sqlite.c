@@ -13,13 +13,15 @@
 
 #    include "tools/export_names.h"
 #    include "tools/keytable.h"
+#    include "tools/ours.h"
 #    include "tools/render.h"
 #    include "tools/sources.h"
 #    include "tools/vec.h"
 
 /* Nothing is there before and a draft that fails is removed: no journal, no waiting for the disk. */
 static const char schema[] =
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;"
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+        "PRAGMA application_id = " OURS_DATABASE "; BEGIN;"
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value);"
         "CREATE TABLE frames (id INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER,"
         " module TEXT, is_python INTEGER);"

@@ -164,7 +164,7 @@ int hintnew_save(const struct hintfile *file, const char *path)
         (void)fprintf(
                 stderr, "kedge suggest: the hints cannot be written down: %s\n", strerror(-r));
     } else {
-        r = outfile_write("kedge suggest", path, OUTFILE_FOR_RUNS, text, length);
+        r = outfile_write("kedge suggest", path, OUTFILE_HINTS, text, length);
         free(text);
     }
     return r;

@@ -9,9 +9,113 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/ours.h"
+#include "tools/render.h"
 #include "tools/vec.h"
+#include "tracker/capold.h"
 
 #define LINKS_MAX 40 /* as the kernel follows */
+
+const struct args_option outfile_option = {"force", NULL,
+        "replace a file that kedge did not write, or that people edit (hints); never a capture",
+        ARGS_FLAG, 0};
+
+struct identity {
+    dev_t device;
+    ino_t number;
+};
+
+/* Of the one command of the process. */
+static bool is_forced;
+static struct identity *inputs;
+static size_t input_count, input_room;
+
+void outfile_force(bool is_given)
+{
+    is_forced = is_given;
+}
+
+void outfile_reads(const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        VEC_PUSH(inputs, input_count, input_room) = (struct identity){status.st_dev, status.st_ino};
+}
+
+/* ---- may it be replaced? ---- */
+
+static bool outfile_is_read(const struct stat *status)
+{
+    for (size_t i = 0; i < input_count; i++)
+        if (inputs[i].device == status->st_dev && inputs[i].number == status->st_ino)
+            return true;
+    return false;
+}
+
+static int outfile_refuse(const char *who, const char *path, const char *why)
+{
+    (void)fprintf(stderr, "%s: ", who);
+    render_text(stderr, path);
+    (void)fprintf(stderr, " %s\n", why);
+    return -EEXIST;
+}
+
+static int outfile_fail(const char *who, const char *path, int error)
+{
+    (void)fprintf(stderr, "%s: ", who);
+    render_text(stderr, path);
+    (void)fprintf(stderr, ": %s\n", strerror(error));
+    return -error;
+}
+
+/* NULL: a capture may take its place. */
+static const char *why_no_capture(const char *path, enum outfile_kind kind)
+{
+    struct format_header header;
+
+    if (kind != OUTFILE_CAPTURE)
+        return "is a capture, whose place nothing else takes; name another file";
+    if (capold_look(path, &header) == CAPOLD_LIVE)
+        return "is a capture that its process may still write; name another file";
+    return NULL;
+}
+
+/* NULL: it may be replaced. */
+static const char *outfile_why_not(const char *path, enum ours what, enum outfile_kind kind)
+{
+    if (what == OURS_CAPTURE)
+        return why_no_capture(path, kind);
+    if (is_forced)
+        return NULL;
+    if (kind == OUTFILE_HINTS)
+        return "is there already; --force replaces it";
+    if (what == OURS_NOT)
+        return "is there already, and does not begin as a file that kedge wrote; --force replaces "
+               "it";
+    if (what == OURS_BUNDLE && kind != OUTFILE_BUNDLE && kind != OUTFILE_CAPTURE)
+        return "is a bundle with a capture in it; --force replaces it";
+    return NULL;
+}
+
+int outfile_look(const char *who, const char *path, enum outfile_kind kind)
+{
+    struct stat status;
+    enum ours what;
+
+    if (strcmp(path, "-") == 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode)
+            || status.st_size == 0)
+        return 0;
+    if (outfile_is_read(&status))
+        return outfile_refuse(who, path, "is what is read; name another file");
+    int r = ours_look(path, &what);
+    if (r < 0)
+        return outfile_fail(who, path, -r);
+    const char *why = outfile_why_not(path, what, kind);
+    return why ? outfile_refuse(who, path, why) : 0;
+}
+
+/* ---- the file ---- */
 
 /* Where the link at `path` leads, as a path from here; NULL: it is no link. */
 static char *read_link(const char *path)
@@ -84,44 +188,76 @@ static bool find_path(struct outfile *file, const char *path, const struct stat 
                             && found.st_ino == old->st_ino));
 }
 
-int outfile_open(const char *path, enum outfile_kind kind, struct outfile *ret_file)
+static mode_t outfile_mode(enum outfile_kind kind, const struct stat *old)
 {
-    struct outfile file = {.fd = -1};
+    bool is_for_runs = kind >= OUTFILE_FOR_RUNS;
+
+    if (old)
+        return old->st_mode & (is_for_runs ? 0755 : 0777);
+    return is_for_runs ? 0644 : 0600;
+}
+
+/* 0, or -errno. */
+static int outfile_open_path(const char *path, enum outfile_kind kind, struct outfile *file)
+{
     struct stat old;
     bool is_there = stat(path, &old) == 0;
-    mode_t mode = kind == OUTFILE_PRIVATE ? 0600 : 0644;
-    int r;
+    const struct stat *known = is_there ? &old : NULL;
 
-    if (is_there)
-        mode = old.st_mode & (kind == OUTFILE_PRIVATE ? 0777 : 0755);
-    if (strcmp(path, "-") == 0) {
-        r = file.fd = take_stdout();
-    } else if (!is_there && errno != ENOENT) {
-        r = -errno;
-    } else if ((!is_there || S_ISREG(old.st_mode))
-            && find_path(&file, path, is_there ? &old : NULL)) {
-        r = make_draft(&file, mode, is_there ? &old : NULL);
-    } else {
-        free(file.path);
-        file.path = NULL;
-        file.fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC | (is_there ? O_TRUNC : 0));
-        r = file.fd < 0 ? -errno : 0;
-    }
+    if (strcmp(path, "-") == 0)
+        return file->fd = take_stdout();
+    if (!is_there && errno != ENOENT)
+        return -errno;
+    file->was_there = is_there;
+    if ((!is_there || S_ISREG(old.st_mode)) && find_path(file, path, known))
+        return make_draft(file, outfile_mode(kind, known), known);
+    free(file->path);
+    file->path = NULL;
+    file->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC | (is_there ? O_TRUNC : 0));
+    return file->fd < 0 ? -errno : 0;
+}
+
+int outfile_open(
+        const char *who, const char *path, enum outfile_kind kind, struct outfile *ret_file)
+{
+    struct outfile file = {.fd = -1, .who = who, .name = path, .kind = kind};
+    int r = outfile_look(who, path, kind);
+
+    if (r < 0)
+        return r;
+    r = outfile_open_path(path, kind, &file);
     if (r < 0) {
         free(file.path);
         free(file.draft);
-        return r;
+        return outfile_fail(who, path, -r);
     }
     *ret_file = file;
     return 0;
+}
+
+/* What is there now need not be what was there when it was opened. */
+static int outfile_take_place(const struct outfile *file)
+{
+    if (!file->was_there) {
+        if (renameat2(AT_FDCWD, file->draft, AT_FDCWD, file->path, RENAME_NOREPLACE) == 0)
+            return 0;
+        if (errno != EEXIST && errno != EINVAL && errno != ENOSYS) /* a system without it */
+            return outfile_fail(file->who, file->name, errno);
+    }
+    int r = outfile_look(file->who, file->path, file->kind);
+    if (r == 0 && rename(file->draft, file->path) != 0)
+        r = outfile_fail(file->who, file->name, errno);
+    return r;
 }
 
 int outfile_done(struct outfile *file, bool is_whole)
 {
     int r = close(file->fd) == 0 ? 0 : -errno;
 
-    if (file->draft && is_whole && r == 0 && rename(file->draft, file->path) != 0)
-        r = -errno;
+    if (r < 0 && is_whole)
+        (void)outfile_fail(file->who, file->name, -r);
+    if (file->draft && is_whole && r == 0)
+        r = outfile_take_place(file);
     if (file->draft && (!is_whole || r < 0))
         (void)unlink(file->draft);
     free(file->path);
@@ -145,24 +281,14 @@ static int write_all(int fd, const char *text, size_t length)
 int outfile_write(
         const char *who, const char *path, enum outfile_kind kind, const char *text, size_t length)
 {
-    struct outfile file;
-    int r = outfile_open(path, kind, &file);
+    struct outfile file = {.fd = -1};
+    int r = outfile_open(who, path, kind, &file);
 
-    if (r == 0) {
-        int end;
-        r = write_all(file.fd, text, length);
-        end = outfile_done(&file, r == 0);
-        r = r < 0 ? r : end;
-    }
     if (r < 0)
-        (void)fprintf(stderr, "%s: %s: %s\n", who, path, strerror(-r));
-    return r;
-}
-
-bool outfile_is_taken(const char *path)
-{
-    struct stat status;
-
-    return strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode)
-            && status.st_size > 0;
+        return r;
+    r = write_all(file.fd, text, length);
+    if (r < 0)
+        (void)outfile_fail(who, path, -r);
+    int end = outfile_done(&file, r == 0);
+    return r < 0 ? r : end;
 }

@@ -425,10 +425,10 @@ END
     # The receipt is an output as others: 0644 whatever the umask, an old one is replaced where it lies and keeps its mode.
     [ "$(stat -c %a h.yaml.receipt)" = 644 ] || fail "$(ls -l h.yaml.receipt)"
     mkdir elsewhere && mv h.yaml.receipt elsewhere/old && ln -s elsewhere/old h.yaml.receipt
-    chmod 600 elsewhere/old && echo old >elsewhere/old
+    chmod 600 elsewhere/old && echo 'kedge-receipt 1' >elsewhere/old
     expect 0 "$kedge" verify --sim --hints h.yaml -- "$sot" --form pir --graph small
     [ -L h.yaml.receipt ] && [ "$(stat -c %a elsewhere/old)" = 600 ] || fail "$(ls -l h.yaml.receipt elsewhere)"
-    has elsewhere/old kedge-receipt
+    has elsewhere/old "kedge-receipt 2"
     ;;
 replay)
     python3 - <<'PY'

@@ -315,9 +315,10 @@ words)
     # An old file is replaced when the new one is whole; what is no file is written where it stands.
     echo old >file
     chmod 640 file
-    expect 2 "$kedge" export bad.kcap --to folded --at oom -o file
+    expect 2 "$kedge" export bad.kcap --to folded --at oom -o file --force
+    has err "did not run out of memory"
     [ "$(cat file)" = old ] || fail "the old file is gone"
-    expect 0 "$kedge" export bad.kcap --to folded -o file
+    expect 0 "$kedge" export bad.kcap --to folded -o file --force
     has out "file: folded, "
     has out ", 287.00 MiB live at the peak"
     [ "$(stat -c %a file)" = 640 ] || fail "another mode"
@@ -332,7 +333,7 @@ words)
     done
     if has_sqlite; then
         echo old >file
-        expect 0 "$kedge" export bad.kcap --to sqlite -o file
+        expect 0 "$kedge" export bad.kcap --to sqlite -o file --force
         python3 "$tests/export_read.py" sqlite file bad.json || fail "sqlite"
     fi
     # Nothing that is not for people goes to a terminal unasked.
@@ -376,7 +377,7 @@ for turn in range(21):
         if place + 64 < length:
             now[place + rng.randrange(64)] ^= 1 << rng.randrange(8)
     pathlib.Path("turned.kcap").write_bytes(now)
-    done = subprocess.run([sys.argv[1], "export", "turned.kcap", "--to", formats[turn % 7], "-o", "turned"], capture_output=True,
+    done = subprocess.run([sys.argv[1], "export", "turned.kcap", "--to", formats[turn % 7], "-o", "turned", "--force"], capture_output=True,
                           timeout=60, check=False)
     assert done.returncode in (0, 2, 77), (turn, done)
     assert done.returncode == 0 or done.stderr.count(b"\n") in (1, 2), (turn, done)
