@@ -128,9 +128,8 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
         (void)snprintf(holder, sizeof holder, "; most is held by %s: %s",
                 *place_text(place, top->stack) ? place : "an unknown caller",
                 bytes_text(most, top->bytes));
-    msg_warn("out of memory: %s requested%s%s, %s free on device %d%s%s%s%s",
-            info->tag->size ? bytes_text(requested, info->tag->size) : "something",
-            info->call ? " by " : "", info->call ? info->call : "",
+    msg_warn("out of memory: %s requested by %s, %s free on device %d%s%s%s%s",
+            info->tag->size ? bytes_text(requested, info->tag->size) : "something", info->call,
             info->free_bytes == UINT64_MAX ? "unknown" : bytes_text(available, info->free_bytes),
             info->tag->device, heaps, holder, *capture_path() ? "; see kedge report " : "",
             capture_path());
@@ -140,14 +139,12 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
 
 void oom_record(const struct dispatch_request *request, int result, bool native)
 {
-    int entry = guard_thread.entry;
     struct capture_oom_info info = {
             .tag = &request->tag,
             .seq = dispatch_seq(),
             .free_bytes = UINT64_MAX,
             .total_bytes = UINT64_MAX,
-            .call = entry >= 0 && entry < SLOT_HOOKS ? resolve_row((enum resolve_slot)entry)->symbol
-                                                     : NULL,
+            .call = resolve_row((enum resolve_slot)guard_thread.entry)->symbol,
             .stream = stream_told(&request->stream),
             .flags = (request->api == API_STREAM ? FORMAT_OOM_STREAM : 0)
                     | (native ? FORMAT_OOM_NATIVE : 0)

@@ -85,13 +85,6 @@ static const struct hintfile_build *other_build(const struct hintfile *file)
 /* The words of KEDGE_HINTS_MODE, from what does least to what does most; trial comes after them. */
 static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_POISON, HINT_TRAP, HINT_LIVE};
 
-static void replace_mode(struct hintfile *file, enum hint_mode was, enum hint_mode mode)
-{
-    for (size_t i = 0; i < file->rule_count; i++)
-        if (file->rule[i].mode == was)
-            file->rule[i].mode = mode;
-}
-
 /* What a hint does in a trial: releases nothing. But a program may be wrong without its holds, and not fit without its evictions. */
 static enum hint_mode mode_in_trial(enum action action)
 {
@@ -151,14 +144,15 @@ bool sidecar_driver_is_newer(void)
 
 static void stay_in_shadow(struct hintfile *file)
 {
-    for (size_t i = 2; i < sizeof modes / sizeof modes[0]; i++)
-        replace_mode(file, modes[i], HINT_SHADOW);
+    for (size_t i = 0; i < file->rule_count; i++)
+        if (file->rule[i].mode != HINT_OFF)
+            file->rule[i].mode = HINT_SHADOW;
 }
 
 /* Hints that may let launches carry addresses, as was seen to be necessary (R86). */
 static void keep_meta(struct hintfile *file, const struct receipt *receipt)
 {
-    for (size_t i = 0; receipt->keep_count > 0 && i < file->rule_count; i++) {
+    for (size_t i = 0; i < file->rule_count; i++) {
         struct rule *rule = &file->rule[i];
         char text[160];
 

@@ -6,8 +6,14 @@
 #include "tests/preload/onlooker.h"
 #include "tests/preload/said.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #define MB ((size_t)1 << 20)
 
@@ -124,7 +130,23 @@ struct answer {
     int lines; /* that it has said so far */
 };
 
-static struct other start_judge(void)
+/* A container may refuse that a process takes descriptors of another one. */
+static bool refuse_descriptors(int code)
+{
+    struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)code),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* `refused`: the error that it gets in place of another process's descriptors, 0 = none. */
+static struct other start_judge(int refused)
 {
     struct other other;
     int down[2], up[2];
@@ -137,8 +159,8 @@ static struct other start_judge(void)
         CUipcMemHandle handle;
 
         (void)close(down[1]);
-        if (!client_load() || cu->cuInit(0) || cu->cuDevicePrimaryCtxRetain(&context, 0)
-                || cu->cuCtxSetCurrent(context))
+        if ((refused && !refuse_descriptors(refused)) || !client_load() || cu->cuInit(0)
+                || cu->cuDevicePrimaryCtxRetain(&context, 0) || cu->cuCtxSetCurrent(context))
             _exit(1);
         while (read(down[0], &handle, sizeof handle) == (ssize_t)sizeof handle) {
             struct answer answer = {.close = CUDA_SUCCESS};
@@ -177,7 +199,7 @@ TEST(r24_a_stale_or_forged_handle_is_refused_and_one_line_says_why)
     CUdeviceptr ptr;
 
     said_begin();
-    judge = start_judge();
+    judge = start_judge(0);
     client_init();
     ptr = alloc(5 * MB);
     show(ptr, &handle);
@@ -196,6 +218,36 @@ TEST(r24_a_stale_or_forged_handle_is_refused_and_one_line_says_why)
     end_onlooker(&judge);
 }
 
+TEST(the_line_about_a_handle_that_cannot_be_opened_has_the_reason)
+{
+    static const struct {
+        int code;
+        const char *why;
+    } cases[] = {{EPERM, "cannot be opened: this process may not take descriptors of that one"},
+            {ENOSYS, "cannot be opened: the kernel has no pidfd_getfd"},
+            {EBADF, "cannot be opened: it was freed there"},
+            {EMFILE, "cannot be opened: Too many open files"}};
+    struct other judge[4];
+    CUipcMemHandle handle;
+    unsigned all;
+
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
+        SKIP("the kernel has no seccomp");
+    said_begin();
+    for (unsigned i = 0; i < 4; i++)
+        judge[i] = start_judge(cases[i].code);
+    client_init();
+    show(alloc(5 * MB), &handle);
+    for (unsigned i = 0; i < 4; i++) {
+        CHECK_EQ(said_with(cases[i].why, &all), 0);
+        CHECK_EQ(judged(&judge[i], &handle).result, CUDA_ERROR_INVALID_VALUE);
+        CHECK_EQ(said_with(cases[i].why, &all), 1);
+        CHECK_EQ(all, i + 2); /* with that of the exporter */
+    }
+    for (unsigned i = 4; i-- > 0;) /* each has the pipes of those before it */
+        end_onlooker(&judge[i]);
+}
+
 /* The exporter is gone, and its handle with it. */
 TEST(r24_a_handle_ends_with_its_process)
 {
@@ -205,7 +257,7 @@ TEST(r24_a_handle_ends_with_its_process)
     pid_t owner;
 
     said_begin();
-    judge = start_judge();
+    judge = start_judge(0);
     REQUIRE(pipe(up) == 0);
     owner = fork();
     REQUIRE(owner >= 0);
@@ -317,7 +369,7 @@ TEST(r80_an_export_ends_with_its_context)
     unsigned before;
 
     said_begin();
-    judge = start_judge();
+    judge = start_judge(0);
     client_init();
     before = descriptors();
     show(alloc(5 * MB), &handle);
