@@ -210,3 +210,33 @@ TEST(a_damaged_index_is_noticed)
     CHECK_NE(bestfit_check(&n.fit), 0);
     slab_done(&n.slab);
 }
+
+/* Wherever in its trees: a size, an address or a way to others that is not what it was. */
+TEST(a_check_finds_each_node_that_was_changed)
+{
+    static struct naive n;
+
+    setup(&n);
+    for (uint32_t i = 1; i <= 200; i++)
+        put(&n, i, (1 + next_random(&n) % 40) * 64 * 1024, (devptr_t)i << 30);
+    REQUIRE_EQ(bestfit_check(&n.fit), 0);
+    for (uint32_t i = 1; i <= 200; i++) {
+        struct bestfit_node *node = node_at(&n, i);
+        struct bestfit_node was = *node;
+
+        node->size *= 3;
+        CHECK_NE(bestfit_check(&n.fit), 0);
+        *node = was;
+        if (was.left) {
+            node->left = 0;
+            CHECK_NE(bestfit_check(&n.fit), 0);
+            *node = was;
+        }
+        if (was.right) {
+            node->right = 0;
+            CHECK_NE(bestfit_check(&n.fit), 0);
+            *node = was;
+        }
+    }
+    CHECK_EQ(bestfit_check(&n.fit), 0);
+}

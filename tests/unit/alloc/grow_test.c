@@ -522,3 +522,31 @@ TEST(a_larger_tail_needs_no_growth)
     CHECK_EQ(b->last.how & (OUTCOME_TRIMMED | OUTCOME_WAITED), 0);
     bench_end(b);
 }
+
+/* ── devices whose handles are larger ── */
+
+static unsigned granularity_asked;
+
+static int granularity_of_4_mib(void *self, int device, uint64_t *ret_size)
+{
+    (void)self;
+    (void)device;
+    granularity_asked++;
+    *ret_size = 4 * MiB;
+    return 0;
+}
+
+TEST(handles_are_as_large_as_the_device_wants_them)
+{
+    struct fake_driver *fake = fake_new(256 * MiB);
+    struct bench *b;
+
+    fake->driver.granularity = granularity_of_4_mib;
+    b = bench_over(fake, NULL);
+    for (uint64_t stream = 1; stream < 4; stream++)
+        CHECK_NE(bench_alloc_on(b, 5 * MiB, stream), 0);
+    CHECK_EQ(b->fake->creates, 4);
+    CHECK_EQ(b->fake->held, 16 * MiB);
+    CHECK_EQ(granularity_asked, 1);
+    bench_end(b);
+}

@@ -481,6 +481,29 @@ TEST(an_evict_hint_takes_blocks_by_size_and_waits_for_no_instance)
     hint_free(hints);
 }
 
+/* Each tenth of the first 640 blocks, then all. */
+TEST(a_canary_lets_few_blocks_go_until_it_has_seen_enough)
+{
+    enum {
+        CANARY = 10,
+    };
+    struct rule rule = any_rule();
+    struct tag tag = any_tag();
+    struct hints *hints;
+
+    rule.canary = CANARY;
+    REQUIRE_EQ(hint_new(&rule, 1, &hints), 0);
+    for (int number = 1; number <= HINT_CANARY * CANARY + 2 * CANARY; number++) {
+        bool is_live = number % CANARY == 0 || number > HINT_CANARY * CANARY;
+        struct plan plan;
+
+        hint_plan(hints, &tag, &plan);
+        hint_canary(hints, &plan);
+        CHECK_EQ(plan.mode, is_live ? HINT_LIVE : HINT_SHADOW);
+    }
+    hint_free(hints);
+}
+
 TEST(an_evict_hint_that_has_learnt_something_acts_no_more)
 {
     static const enum hint_learnt learnt[] = {HINT_LEARNT_STOPPED, HINT_LEARNT_OFF};

@@ -364,6 +364,29 @@ TEST(r15_pointers_are_aligned_and_large_ones_to_2_mib)
     bench_end(b);
 }
 
+/* Cut from a larger block, behind one that ends anywhere. */
+TEST(r15_the_smallest_large_request_begins_on_a_granule_and_smaller_ones_anywhere)
+{
+    for (uint64_t less = 0; less < 2; less++) {
+        struct pool_opts opts;
+        devptr_t whole, part;
+        struct bench *b;
+
+        pool_opts_init(&opts);
+        opts.cut = 16;
+        opts.budget = 1 * GiB;
+        b = bench_new_with(1 * GiB, &opts);
+        whole = bench_alloc(b, 16 * MiB);
+        CHECK_EQ(bench_free(b, whole), 0);
+        bench_pass(b);
+        part = bench_alloc(b, 1536 * KiB);
+        CHECK_EQ(part, whole);
+        CHECK_EQ(
+                bench_alloc(b, opts.large - less * 512), less ? part + 1536 * KiB : part + 2 * MiB);
+        bench_end(b);
+    }
+}
+
 TEST(a_larger_quantum_is_kept)
 {
     struct pool_opts opts;

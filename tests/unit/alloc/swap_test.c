@@ -356,6 +356,25 @@ TEST(policy_cpu_and_trap_leave_in_what_the_call_names_and_nothing_else)
     }
 }
 
+TEST(a_hint_that_was_stopped_takes_nothing_more_out)
+{
+    struct swapped *s = blocks(4, 2);
+    uint64_t outs;
+
+    for (int i = 0; i < 4; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i), 0);
+    fake_drain(s->b->fake);
+    outs = s->b->fake->outs;
+    CHECK_EQ(outs, 2);
+    CHECK(hint_learn(s->b->hints, 0, HINT_LEARNT_STOPPED));
+    for (int i = 0; i < 8; i++)
+        REQUIRE_EQ(swapped_use(s, 1, i % 4), 0);
+    fake_drain(s->b->fake);
+    CHECK_EQ(s->b->fake->outs, outs);
+    CHECK_EQ(s->b->fake->held, 4 * BLOCK);
+    swapped_end(s);
+}
+
 TEST(policy_cuda_takes_nothing_out)
 {
     struct rule rule = swapped_rule(1 * BLOCK);

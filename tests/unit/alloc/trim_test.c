@@ -235,6 +235,27 @@ TEST(slots_of_a_heap_that_ends_go_in_one_call)
     }
 }
 
+/* The error of the device ends the look at its heaps, and holds none of them. */
+TEST(a_look_at_points_that_fails_holds_no_heap)
+{
+    struct bench *b = bench_new(64 * MiB);
+    struct pool_request request = bench_request(4 * MiB, 1);
+
+    for (uint64_t i = 0; i < 2; i++) {
+        request.owner = BENCH_POOL + i;
+        REQUIRE(bench_ask(b, &request) != 0);
+        CHECK_EQ(bench_free_on(b, b->last.ptr, 1), 0);
+    }
+    b->fake->query_result = FAKE_FAILURE;
+    CHECK_EQ(reclaim_device_points(b->pool, 0), FAKE_FAILURE);
+    b->fake->query_result = 0;
+    fake_drain(b->fake);
+    for (uint64_t i = 0; i < 2; i++)
+        CHECK_EQ(pool_heap_gone(b->pool, BENCH_POOL + i), 0);
+    CHECK_EQ(b->fake->held, 0);
+    bench_end(b);
+}
+
 /* A heap begins to leave while it is trimmed, as a call of another thread's would make it. */
 static struct {
     struct bench *bench;

@@ -184,11 +184,13 @@ TEST(r46_the_reserve_is_left_free_before_anything_is_spare)
 
 TEST(a_wait_keeps_nothing_on_a_device_that_is_nearly_full)
 {
-    struct bench *b = bench_new(9 * GiB);
+    for (uint64_t more = 0; more < 2; more++) {
+        struct bench *b = bench_new(8 * GiB);
 
-    cycle(b, 8 * GiB);
-    CHECK_EQ(b->fake->held, 0);
-    bench_end(b);
+        cycle(b, 7 * GiB + more * WIDE); /* so an eighth is free, or less */
+        CHECK_EQ(b->fake->held, more ? 0 : 7 * GiB);
+        bench_end(b);
+    }
 }
 
 TEST(idleness_and_the_end_of_a_heap_give_back_what_was_kept)

@@ -192,3 +192,50 @@ TEST(a_definition_longer_than_a_block_is_refused_alone)
     read_close(capture);
     (void)close(fd);
 }
+
+/* Numbers for which there is no word: of the event alone. */
+TEST(an_event_that_makes_no_sense_is_left_out)
+{
+    static const struct {
+        struct format_event event;
+        bool makes_sense;
+    } rows[] = {
+            {{.head = FORMAT_EVENT_EDGE, .u.edge = {.kind = 0}}, true},
+            {{.head = FORMAT_EVENT_EDGE, .u.edge = {.kind = EDGE_KIND_COUNT - 1}}, true},
+            {{.head = FORMAT_EVENT_EDGE, .u.edge = {.kind = EDGE_KIND_COUNT}}, false},
+            {{.head = FORMAT_EVENT_HINT, .u.hint = {.what = FORMAT_HINT_NONE}}, false},
+            {{.head = FORMAT_EVENT_HINT, .u.hint = {.what = FORMAT_HINT_NONE + 1}}, true},
+            {{.head = FORMAT_EVENT_HINT, .u.hint = {.what = FORMAT_HINT_COUNT - 1}}, true},
+            {{.head = FORMAT_EVENT_HINT, .u.hint = {.what = FORMAT_HINT_COUNT}}, false},
+            {{.head = FORMAT_EVENT_HINT,
+                     .u.hint = {.what = FORMAT_HINT_NONE + 1, .mode = HINT_MODE_COUNT - 1}},
+                    true},
+            {{.head = FORMAT_EVENT_HINT,
+                     .u.hint = {.what = FORMAT_HINT_NONE + 1, .mode = HINT_MODE_COUNT}},
+                    false},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int fd = memfd_create("capture", MFD_CLOEXEC);
+        struct capmake *make = capmake_new(fd);
+        struct format_event event = rows[i].event;
+        struct read_capture *capture;
+
+        REQUIRE(make != NULL);
+        event.seq = 1;
+        CHECK_EQ(capmake_event(make, &event), 0);
+        event = (struct format_event){.head = FORMAT_EVENT_ALLOC, .seq = 2};
+        CHECK_EQ(capmake_event(make, &event), 0);
+        memset(&header, 0, sizeof header);
+        header.state = FORMAT_STATE_CLEAN;
+        header.trace = FORMAT_TRACE_FULL;
+        CHECK_EQ(capmake_done(make, &header), 0);
+        capmake_free(make);
+        capture = read_back(fd);
+        REQUIRE(capture != NULL);
+        CHECK_EQ(capture->event_count, 1 + rows[i].makes_sense);
+        CHECK_EQ(capture->bad_records, !rows[i].makes_sense);
+        read_close(capture);
+        (void)close(fd);
+    }
+}

@@ -114,6 +114,17 @@ TEST(several_words_replace_the_default_set)
     CHECK_EQ(config_word(&config, CONFIG_ANCHORS), 256);
 }
 
+TEST(a_key_that_may_be_given_several_times_has_all_of_them)
+{
+    const char *one[] = {"KEDGE_ANCHORS=log=A {}", NULL};
+    const char *three[] = {"KEDGE_ANCHORS=log=A {},log=B {}|C,marks,log=D {}", NULL};
+
+    read_env(one);
+    CHECK_STR_EQ(config_key(&config, CONFIG_ANCHORS, "log")->text, "A {}");
+    read_env(three);
+    CHECK_STR_EQ(config_key(&config, CONFIG_ANCHORS, "log")->text, "A {},B {}|C,D {}");
+}
+
 TEST(r53_a_bad_value_is_named_with_the_form_and_the_default_is_used)
 {
     static const char *const bad[] = {"KEDGE_MODE=fast", "KEDGE_POOL=cap=many",

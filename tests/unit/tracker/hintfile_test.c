@@ -1789,3 +1789,30 @@ TEST(texts_that_are_too_long_are_refused_with_their_length)
             hintfile_free(file);
         }
 }
+
+TEST(a_size_has_any_digits_behind_its_point)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"0.125KiB", 128}, {"1.5KiB", 1536}, {"1.9375KiB", 1984}, {"2.890625KiB", 2960},
+            {"9.99GB", UINT64_C(9990000000)}};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct hintfile *file = NULL;
+        struct hintfile_error error = {.text = ""};
+        char text[256];
+
+        (void)snprintf(text, sizeof text,
+                "kedge-hints: 1\nhints: [{id: x, do: release, pick: {size: %s}, when: {anchor: "
+                "step, "
+                "edge: exit}}]\n",
+                sizes[i].text);
+        CHECK_EQ(hintfile_read_bytes(text, strlen(text), "t.yaml", &file, &error), 0);
+        if (file)
+            CHECK_EQ(file->rule[0].pick.size_lo, sizes[i].bytes);
+        else
+            printf("    %s\n", error.text);
+        hintfile_free(file);
+    }
+}
