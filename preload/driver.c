@@ -209,7 +209,10 @@ static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size
 
 bool backend_shares_handles;
 
-/* Devices that have refused memory which is made to be registered (R80), although they say that they have such. */
+/*
+ * Devices that have refused memory which is made to be registered (R80), although they say that they have such. The pool asks for
+ * no device beyond (POOL_DEVICES_MAX).
+ */
 static atomic_bool no_rdma[DEVICES_MAX];
 
 static CUmemAllocationProp handle_prop(int device)
@@ -223,8 +226,7 @@ static CUmemAllocationProp handle_prop(int device)
     if (REAL(cuDeviceGetAttribute)(
                 &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
             == CUDA_SUCCESS)
-        prop.allocFlags.gpuDirectRDMACapable =
-                capable && device < DEVICES_MAX && !atomic_load(&no_rdma[device]) ? 1 : 0;
+        prop.allocFlags.gpuDirectRDMACapable = capable && !atomic_load(&no_rdma[device]) ? 1 : 0;
     if (backend_shares_handles
             && REAL(cuDeviceGetAttribute)(&capable,
                        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device)

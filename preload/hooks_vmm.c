@@ -416,17 +416,27 @@ enum {
     MAP_OPERATION_MAP = 1,
 };
 
-/* A tile's name: the array and the place in it, folded into one number. */
+enum {
+    TILE_NUMBERS = 8, /* that say where one is, at most */
+};
+
+/*
+ * A tile's name: the array and the numbers of the place in it, folded into one. The program need not set what lies between these
+ * numbers and behind them.
+ */
 static uint64_t tile_key(const CUarrayMapInfo *info)
 {
-    const unsigned char *bytes = (const unsigned char *)&info->subresource;
+    const __typeof__(info->subresource.sparseLevel) *at = &info->subresource.sparseLevel;
+    const __typeof__(info->subresource.miptail) *tail = &info->subresource.miptail;
+    const uint64_t level[TILE_NUMBERS] = {at->level, at->layer, at->offsetX, at->offsetY,
+            at->offsetZ, at->extentWidth, at->extentHeight, at->extentDepth};
+    const uint64_t in_tail[TILE_NUMBERS] = {tail->layer, tail->offset, tail->size};
+    const uint64_t *place = info->subresourceType == 0 ? level : in_tail;
     uint64_t hash = UINT64_C(1469598103934665603) ^ (uintptr_t)info->resource.array;
-    size_t length = info->subresourceType == 0 ? sizeof info->subresource.sparseLevel
-                                               : sizeof info->subresource.miptail;
 
     hash = (hash ^ info->subresourceType) * UINT64_C(1099511628211);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    for (int i = 0; i < TILE_NUMBERS; i++)
+        hash = (hash ^ place[i]) * UINT64_C(1099511628211);
     return hash ? hash : 1;
 }
 

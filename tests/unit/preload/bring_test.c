@@ -342,6 +342,8 @@ TEST(an_address_among_data_keeps_its_block)
     CHECK_EQ(look(DEVICE, data, 40), 0);
     CHECK_EQ(look(DEVICE, data, 47), 0);
     CHECK_EQ(look(DEVICE, data, 48), 1);
+    CHECK_EQ(look(DEVICE, &data[5], 7), 0);
+    CHECK_EQ(look(DEVICE, &data[5], 8), 1); /* nothing else */
 }
 
 TEST(words_are_where_the_device_has_them_aligned)

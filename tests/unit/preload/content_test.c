@@ -567,3 +567,75 @@ TEST(any_context_of_a_device_that_is_alive_will_do)
         CHECK_EQ(available, OTHER + PRIMARY - broken);
     }
 }
+
+/* ---- the wait of a free that has no stream -------------------------------------------------- */
+
+static CUresult exchange_mode(CUstreamCaptureMode *io_mode)
+{
+    (void)io_mode;
+    return CUDA_SUCCESS;
+}
+
+static CUresult mem_alloc(CUdeviceptr *ret_ptr, size_t size)
+{
+    CHECK_EQ(size, 1);
+    *ret_ptr = 0x300000;
+    return called('A');
+}
+
+static CUresult mem_free(CUdeviceptr ptr)
+{
+    CHECK_EQ(ptr, 0x300000);
+    return called('F');
+}
+
+static CUresult host_alloc(void **ret_host, size_t size, unsigned flags)
+{
+    CHECK_EQ(size, 1);
+    CHECK_EQ(flags, 0);
+    *ret_host = says;
+    return called('H');
+}
+
+static CUresult host_free(void *host)
+{
+    CHECK(host == says);
+    return called('P');
+}
+
+/* Its free is the wait: what the driver says there is the answer, whoever's memory it was. */
+TEST(r61_the_wait_beside_a_capture_is_a_free_of_the_drivers_own_memory)
+{
+    static const struct {
+        CUresult alloc, free, host_alloc, host_free;
+        int result;
+        const char *calls;
+    } table[] = {
+            {0, 0, 0, 0, 0, "AF"},
+            {0, CUDA_ERROR_ILLEGAL_ADDRESS, 0, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "AF"},
+            {0, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 0, 0, -EBUSY, "AF"},
+            {CUDA_ERROR_OUT_OF_MEMORY, 0, 0, 0, 0, "AHP"},
+            {CUDA_ERROR_OUT_OF_MEMORY, 0, 0, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS,
+                    "AHP"},
+            {CUDA_ERROR_OUT_OF_MEMORY, 0, CUDA_ERROR_OUT_OF_MEMORY, 0, CUDA_ERROR_OUT_OF_MEMORY,
+                    "AH"},
+    };
+
+    start();
+    SAYS(cuThreadExchangeStreamCaptureMode, exchange_mode);
+    SAYS(cuMemAlloc_v2, mem_alloc);
+    SAYS(cuMemFree_v2, mem_free);
+    SAYS(cuMemHostAlloc, host_alloc);
+    SAYS(cuMemFreeHost, host_free);
+    gate_begin_enter();
+    gate_begin_leave(true, 0x40, other, 0x80);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        says['A'] = table[i].alloc;
+        says['F'] = table[i].free;
+        says['H'] = table[i].host_alloc;
+        says['P'] = table[i].host_free;
+        calls[0] = '\0';
+        CHECK_EQ(backend_synchronise(other), table[i].result);
+        CHECK_STR_EQ(calls, table[i].calls);
+    }
+}

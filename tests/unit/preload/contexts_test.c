@@ -188,6 +188,35 @@ TEST(a_context_that_is_being_ended_is_not_noted_again)
     CHECK_EQ(context.generation, 9);
 }
 
+/* The table of the caller has room for so many and no more. */
+TEST(streams_that_went_with_a_context_are_told_some_at_a_time_and_each_once)
+{
+    enum {
+        COUNT = STREAM_ENDED + 4
+    };
+    uint64_t told[STREAM_ENDED + 1] = {0};
+    uint64_t sum = 0, expected = 0;
+    struct context context;
+    unsigned count;
+
+    start();
+    use_streams(6, COUNT);
+    for (unsigned i = 1; i <= COUNT; i++)
+        expected += stream_identity(stream_of(6, i));
+    REQUIRE_EQ(context_here(&context), 0);
+    CHECK_EQ(context_forget(context.handle), context.generation);
+    CHECK_EQ(stream_take_ended(context.generation + 1, told), 0);
+    for (unsigned left = COUNT; left > 0; left -= count) {
+        count = stream_take_ended(context.generation, told);
+        REQUIRE_EQ(count, left < STREAM_ENDED ? left : STREAM_ENDED);
+        CHECK_EQ(told[STREAM_ENDED], 0);
+        for (unsigned i = 0; i < count; i++)
+            sum += told[i];
+    }
+    CHECK_EQ(sum, expected);
+    CHECK_EQ(stream_take_ended(context.generation, told), 0);
+}
+
 TEST(as_many_streams_as_there_is_room_for)
 {
     struct stream stream;

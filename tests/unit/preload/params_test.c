@@ -14,8 +14,9 @@
 void *resolve_real[SLOT_COUNT];
 static unsigned touches;
 static unsigned params_now = PARAMS;
-static bool refuses;   /* whatever is looked at */
-static bool is_nested; /* in the middle of a look, other kernels come and take all places */
+static size_t bytes_now = 8; /* of each parameter */
+static bool refuses;         /* whatever is looked at */
+static bool is_nested;       /* in the middle of a look, other kernels come and take all places */
 
 bool resolve_has(enum resolve_slot slot)
 {
@@ -27,8 +28,8 @@ static CUresult param_info(CUfunction func, size_t index, size_t *offset, size_t
     (void)func;
     if (index >= params_now)
         return CUDA_ERROR_INVALID_VALUE;
-    *offset = index * 8;
-    *size = 8;
+    *offset = index * bytes_now;
+    *size = bytes_now;
     return CUDA_SUCCESS;
 }
 
@@ -131,4 +132,29 @@ TEST(both_ways_to_pass_parameters_are_looked_at)
     CHECK(params_touch((CUfunction)64, list, NULL, "test"));
     CHECK(params_touch((CUfunction)64, NULL, extra, "test"));
     CHECK_EQ(touches, 4 + 3 + 2 + 2);
+}
+
+/* A structure is looked at word by word, and what lies behind it is no part of it. */
+TEST(of_a_structure_only_whole_words_are_looked_at)
+{
+    static const struct {
+        size_t size;
+        unsigned words;
+    } table[] = {{1, 0}, {7, 0}, {8, 1}, {9, 1}, {15, 1}, {16, 2}, {17, 2}, {23, 2}, {24, 3}};
+    char bytes[32] = {0};
+    void *list[] = {bytes};
+
+    resolve_real[SLOT_cuFuncGetParamInfo] = (void *)(uintptr_t)param_info;
+    params_now = 1;
+    for (uintptr_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                (void *)(uintptr_t)&table[i].size, CU_LAUNCH_PARAM_END};
+
+        bytes_now = table[i].size;
+        touches = 0;
+        CHECK(!params_touch((CUfunction)((i + 1) * 64), list, NULL, "test"));
+        CHECK_EQ(touches, table[i].words);
+        CHECK(!params_touch((CUfunction)((i + 1) * 64), NULL, extra, "test"));
+        CHECK_EQ(touches, 2 * table[i].words);
+    }
 }

@@ -11,6 +11,8 @@
 #include "preload/vmm.h"
 #include "tests/check.h"
 
+#include <stddef.h>
+
 #define MB ((size_t)1 << 20)
 
 /* ---- what hooks_vmm.c calls ----------------------------------------------------------------- */
@@ -468,6 +470,86 @@ TEST(a_tile_that_is_mapped_over_lets_go_of_what_was_there)
     CHECK_EQ(book.gone, 1);
     vmm_array_ended(vmm_array_ends(0x5000), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 2);
+}
+
+/* A number of a tile's place, and a tile that differs from another one in it alone. */
+struct tile_number {
+    size_t at, size;
+};
+#define TILE_NUMBER(name)                                                    \
+    {                                                                        \
+        offsetof(CUarrayMapInfo, name), sizeof((CUarrayMapInfo *)NULL)->name \
+    }
+
+static CUarrayMapInfo tile_with(unsigned type, const struct tile_number *number, size_t byte)
+{
+    CUarrayMapInfo info = tile(0x5000, 0, 0);
+
+    memset(&info.subresource, 0, sizeof info.subresource);
+    info.subresourceType = type;
+    if (number)
+        ((unsigned char *)&info)[number->at + byte] = 1;
+    return info;
+}
+
+/* Both are mapped, and the other one is unmapped: `info` is still there. */
+static void are_different(CUarrayMapInfo info, CUarrayMapInfo other)
+{
+    CUmemGenericAllocationHandle handle = new_handle(2 * MB);
+
+    book.gone = 0;
+    info.memOperationType = 1;
+    info.memHandle.memHandle = handle;
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    CHECK_EQ(cuMemMapArrayAsync(&other, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 0);
+    info.memOperationType = 2;
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+}
+
+TEST(each_byte_of_a_tiles_place_tells_it_from_others)
+{
+    static const struct tile_number level[] = {TILE_NUMBER(subresource.sparseLevel.level),
+            TILE_NUMBER(subresource.sparseLevel.layer),
+            TILE_NUMBER(subresource.sparseLevel.offsetX),
+            TILE_NUMBER(subresource.sparseLevel.offsetY),
+            TILE_NUMBER(subresource.sparseLevel.offsetZ),
+            TILE_NUMBER(subresource.sparseLevel.extentWidth),
+            TILE_NUMBER(subresource.sparseLevel.extentHeight),
+            TILE_NUMBER(subresource.sparseLevel.extentDepth)};
+    static const struct tile_number tail[] = {TILE_NUMBER(subresource.miptail.layer),
+            TILE_NUMBER(subresource.miptail.offset), TILE_NUMBER(subresource.miptail.size)};
+
+    begin();
+    for (size_t i = 0; i < sizeof level / sizeof level[0]; i++)
+        for (size_t byte = 0; byte < level[i].size; byte++)
+            are_different(tile_with(0, &level[i], byte), tile_with(0, NULL, 0));
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++)
+        for (size_t byte = 0; byte < tail[i].size; byte++)
+            are_different(tile_with(1, &tail[i], byte), tile_with(1, NULL, 0));
+    are_different(tile_with(0, NULL, 0), tile_with(1, NULL, 0));
+}
+
+/* It is shorter than the place of another tile and has a gap; the program need not fill the rest. */
+TEST(what_lies_beside_the_numbers_of_a_tails_place_does_not_matter)
+{
+    CUarrayMapInfo info;
+
+    begin();
+    info = tile_with(1, NULL, 0);
+    info.memOperationType = 1;
+    info.memHandle.memHandle = new_handle(2 * MB);
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(info.memHandle.memHandle), CUDA_SUCCESS);
+    memset(&info.subresource, 0x55, sizeof info.subresource);
+    info.subresource.miptail.layer = 0;
+    info.subresource.miptail.offset = 0;
+    info.subresource.miptail.size = 0;
+    info.memOperationType = 2;
+    CHECK_EQ(cuMemMapArrayAsync(&info, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
 }
 
 static void makes_four_mib(void)
