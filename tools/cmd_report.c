@@ -92,7 +92,7 @@ static int report_csv(struct report *report, const char *path, const struct fiel
     int r = load_csv(path, false, &report->load);
     if (r != CMD_DONE)
         return r;
-    report->window = (struct model_window){0, (uint32_t)report->load.trace->event_count};
+    report->window = model_whole(report->load.trace);
     report->symbols = symbols_new(report->load.trace);
     if (fields->json)
         report_steps_json_only(report);

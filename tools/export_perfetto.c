@@ -31,7 +31,7 @@ struct timeline {
     bool *is_loose; /* by anchor: it is not nested */
     struct release *releases;
     size_t release_count, release_room, next_release;
-    uint64_t live, reserved, hinted;
+    uint64_t live, reserved, reserved_told, hinted;
     uint64_t device_live[FORMAT_DEVICES_MAX];
     unsigned devices; /* that blocks are on */
 };
@@ -164,18 +164,21 @@ static void write_releases(struct timeline *line, uint32_t at, bool is_changed)
 static void write_counters(struct timeline *line, uint32_t at, bool is_told)
 {
     const struct trace_event *event = &line->trace->events[at];
+    bool is_known = at + 1 >= line->job->load->complete_from;
     bool is_block =
             (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE;
 
     if (is_block)
         count_block(line, event);
-    if (is_block && is_told)
+    if (is_block && is_told && is_known)
         write_live(line, event);
-    if (event->kind == TRACE_RESERVED && trace_value(line->trace, event) != line->reserved) {
+    if (event->kind == TRACE_RESERVED)
         line->reserved = trace_value(line->trace, event);
+    if (is_known && line->reserved != line->reserved_told) {
+        line->reserved_told = line->reserved;
         write_counter(line, "reserved", event->time_ns, line->reserved);
     }
-    write_releases(line, at, is_block && is_told);
+    write_releases(line, at, is_block && is_told && is_known);
 }
 
 /* ---- anchors ---- */

@@ -122,6 +122,12 @@ static void insert(struct database *database, const char *kinds, ...)
         check(database, sqlite3_reset(database->row));
 }
 
+/* UINT64_MAX is NULL. */
+static int64_t figure(uint64_t value)
+{
+    return value == UINT64_MAX ? NOTHING : (int64_t)value;
+}
+
 static int64_t known(uint32_t number)
 {
     return number == TRACE_NONE ? NOTHING : (int64_t)number;
@@ -215,13 +221,13 @@ static void add_hints(struct database *database)
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
         unsigned action = (unsigned)hint->action - ACTION_RELEASE;
-        const struct trace_sum *matched = &hint->sums[FORMAT_HINT_PLANNED];
-        const struct trace_sum *released = &hint->sums[FORMAT_HINT_DEAD];
+        const struct trace_sum matched = load_sum(load, hint, FORMAT_HINT_PLANNED);
+        const struct trace_sum released = load_released(load, hint);
 
         insert(database, "itttiiii", (int64_t)i, hint->id,
                 action < CMD_COUNT(actions) ? actions[action] : NULL,
-                hintfile_mode_word(hint->mode), (int64_t)matched->count, (int64_t)matched->bytes,
-                (int64_t)released->count, (int64_t)released->bytes);
+                hintfile_mode_word(hint->mode), figure(matched.count), figure(matched.bytes),
+                figure(released.count), figure(released.bytes));
     }
     end_table(database);
 }
@@ -277,6 +283,7 @@ static void add_events(struct database *database)
         const struct trace_event *event = &database->trace->events[i];
         bool has_block = event->kind == TRACE_ALLOC || event->kind == TRACE_FREE
                 || event->kind == TRACE_RELEASE;
+        bool is_known = i >= database->job->load->complete_from;
 
         if (event->kind == TRACE_ALLOC)
             live += trace_value(database->trace, event);
@@ -287,7 +294,8 @@ static void add_events(struct database *database)
         insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
                 known_time(event->time_ns), kinds[event->kind],
                 has_block ? known(event->block) : NOTHING, (int64_t)event->anchor,
-                (int64_t)event->thread, (int64_t)live, (int64_t)reserved);
+                (int64_t)event->thread, is_known ? (int64_t)live : NOTHING,
+                is_known ? (int64_t)reserved : NOTHING);
         database->job->event_count++;
         if ((i & 0xffff) == 0)
             progress_step(i, database->trace->event_count);
@@ -330,10 +338,10 @@ static void add_meta(struct database *database)
     insert(database, "ti", "complete", (int64_t)!job->is_partial);
     insert(database, "ti", "first_recorded_event", (int64_t)exporter_first_event(database->trace));
     insert(database, "ti", "peak_event", known(figures->max_at));
-    insert(database, "ti", "peak_live_bytes", (int64_t)figures->peak_live);
-    insert(database, "ti", "peak_reserved_bytes", (int64_t)figures->peak_reserved);
-    insert(database, "ti", "remaining_bytes", (int64_t)figures->remaining);
-    insert(database, "ti", "max_with_hints_bytes", (int64_t)figures->hinted.max);
+    insert(database, "ti", "peak_live_bytes", figure(figures->peak_live));
+    insert(database, "ti", "peak_reserved_bytes", figure(figures->peak_reserved));
+    insert(database, "ti", "remaining_bytes", figure(figures->remaining));
+    insert(database, "ti", "max_with_hints_bytes", figure(figures->hinted.max));
     end_table(database);
 }
 

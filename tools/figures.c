@@ -58,15 +58,49 @@ int figures_window(
 
 bool figures_by_totals(const struct load *load, struct model_window window)
 {
-    return window.first == 0 && window.last == load->trace->event_count
+    return !window.is_named && window.first == 0 && window.last == load->trace->event_count
             && load->complete_from > window.first;
+}
+
+static const struct model_second no_second = {
+        MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN};
+
+struct model_figures figures_unknown(void)
+{
+    return (struct model_figures){.remaining = MODEL_UNKNOWN,
+            .max = MODEL_UNKNOWN,
+            .allocated = MODEL_UNKNOWN,
+            .allocated_count = MODEL_UNKNOWN,
+            .freed = MODEL_UNKNOWN,
+            .freed_count = MODEL_UNKNOWN,
+            .outside_freed = MODEL_UNKNOWN,
+            .outside_freed_count = MODEL_UNKNOWN,
+            .peak_live = MODEL_UNKNOWN,
+            .peak_live_512 = MODEL_UNKNOWN,
+            .peak_stored_512 = MODEL_UNKNOWN,
+            .peak_reserved = MODEL_UNKNOWN,
+            .max_at = TRACE_NEVER,
+            .hinted = no_second,
+            .would = no_second};
+}
+
+/* In live a hint's release is what was made; in other modes it was written down, and only events have it. */
+static bool would_is_hinted(const struct read_capture *capture)
+{
+    for (size_t i = 0; i < capture->rule_count; i++)
+        if (capture->rule[i].mode != HINT_LIVE)
+            return false;
+    return true;
 }
 
 /* What the writer counted itself, exact even where events were lost. */
 static void take_totals(const struct read_capture *capture, struct model_figures *f)
 {
     const struct format_totals *total = &capture->total;
+    bool has_releases = total->hinted_freed_count > 0;
 
+    if (f->peak_live != total->peak_bytes) /* it was reached before the events that are left */
+        f->max_at = TRACE_NEVER;
     f->remaining = total->live_bytes;
     f->max = f->peak_live = total->peak_bytes;
     f->allocated = total->allocated_bytes;
@@ -74,14 +108,16 @@ static void take_totals(const struct read_capture *capture, struct model_figures
     f->freed = total->freed_bytes;
     f->freed_count = total->freed_count;
     f->outside_freed = f->outside_freed_count = 0;
+    f->peak_live_512 = MODEL_UNKNOWN;
+    f->peak_stored_512 = capture->peak_stored_512;
     f->peak_reserved = total->peak_reserved_bytes;
     f->hinted.released = total->hinted_freed_bytes;
     f->hinted.released_count = total->hinted_freed_count;
     f->hinted.remaining = total->live_hinted_bytes;
     f->hinted.max = total->peak_hinted_bytes;
     f->hinted.freed = total->allocated_bytes - total->live_hinted_bytes;
-    f->hinted.freed_count = f->freed_count;
-    f->would = f->hinted;
+    f->hinted.freed_count = has_releases ? MODEL_UNKNOWN : f->freed_count;
+    f->would = would_is_hinted(capture) ? f->hinted : no_second;
 }
 
 void figures_of(const struct load *load, struct model_window window,
@@ -89,11 +125,23 @@ void figures_of(const struct load *load, struct model_window window,
 {
     bool by_totals = figures_by_totals(load, window);
 
+    bool lacks_events = load->complete_from > window.first && !by_totals;
+
     model_figure(load->trace, window, NULL, ret_figures);
     if (by_totals)
         take_totals(load->capture, ret_figures);
-    *ret_partial =
-            (load->complete_from > window.first && !by_totals) || read_is_damaged(load->capture);
+    if (lacks_events)
+        *ret_figures = figures_unknown();
+    *ret_partial = lacks_events || read_is_damaged(load->capture);
+}
+
+bool figures_utilisation(const struct model_figures *f, double *ret)
+{
+    if (!f->peak_reserved || f->peak_reserved == MODEL_UNKNOWN || !f->peak_stored_512
+            || f->peak_stored_512 == MODEL_UNKNOWN)
+        return false;
+    *ret = (double)f->peak_stored_512 / (double)f->peak_reserved;
+    return true;
 }
 
 static void print_bytes(
@@ -110,11 +158,11 @@ static void print_bytes(
 static void print_count(
         FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
 {
-    (void)fprintf(out, "%s: %" PRIu64, word, value);
+    (void)fprintf(out, "%s: %s", word, render_count(value).text);
     if (hinted != value)
-        (void)fprintf(out, "   with hints %" PRIu64, hinted);
+        (void)fprintf(out, "   with hints %s", render_count(hinted).text);
     if (would != hinted)
-        (void)fprintf(out, "   hints would make it %" PRIu64, would);
+        (void)fprintf(out, "   hints would make it %s", render_count(would).text);
     (void)fputc('\n', out);
 }
 
@@ -130,26 +178,26 @@ void figures_print(FILE *out, const struct model_figures *f)
 
 void figures_json(struct json *json, const struct model_figures *f)
 {
-    json_uint(json, "remaining_bytes", f->remaining);
-    json_uint(json, "max_bytes", f->max);
-    json_uint(json, "allocated_bytes", f->allocated);
-    json_uint(json, "allocated_count", f->allocated_count);
-    json_uint(json, "freed_bytes", f->freed);
-    json_uint(json, "freed_count", f->freed_count);
-    json_uint(json, "outside_freed_bytes", f->outside_freed);
-    json_uint(json, "outside_freed_count", f->outside_freed_count);
-    json_uint(json, "peak_live_bytes", f->peak_live);
-    json_uint(json, "peak_reserved_bytes", f->peak_reserved);
-    json_uint(json, "hinted_freed_bytes", f->hinted.released);
-    json_uint(json, "hinted_freed_count", f->hinted.released_count);
-    json_uint(json, "freed_with_hints_bytes", f->hinted.freed);
-    json_uint(json, "freed_with_hints_count", f->hinted.freed_count);
-    json_uint(json, "max_with_hints_bytes", f->hinted.max);
-    json_uint(json, "remaining_with_hints_bytes", f->hinted.remaining);
-    json_uint(json, "would_freed_bytes", f->would.released);
-    json_uint(json, "would_freed_count", f->would.released_count);
-    json_uint(json, "max_would_bytes", f->would.max);
-    json_uint(json, "remaining_would_bytes", f->would.remaining);
+    json_known(json, "remaining_bytes", f->remaining);
+    json_known(json, "max_bytes", f->max);
+    json_known(json, "allocated_bytes", f->allocated);
+    json_known(json, "allocated_count", f->allocated_count);
+    json_known(json, "freed_bytes", f->freed);
+    json_known(json, "freed_count", f->freed_count);
+    json_known(json, "outside_freed_bytes", f->outside_freed);
+    json_known(json, "outside_freed_count", f->outside_freed_count);
+    json_known(json, "peak_live_bytes", f->peak_live);
+    json_known(json, "peak_reserved_bytes", f->peak_reserved);
+    json_known(json, "hinted_freed_bytes", f->hinted.released);
+    json_known(json, "hinted_freed_count", f->hinted.released_count);
+    json_known(json, "freed_with_hints_bytes", f->hinted.freed);
+    json_known(json, "freed_with_hints_count", f->hinted.freed_count);
+    json_known(json, "max_with_hints_bytes", f->hinted.max);
+    json_known(json, "remaining_with_hints_bytes", f->hinted.remaining);
+    json_known(json, "would_freed_bytes", f->would.released);
+    json_known(json, "would_freed_count", f->would.released_count);
+    json_known(json, "max_would_bytes", f->would.max);
+    json_known(json, "remaining_would_bytes", f->would.remaining);
 }
 
 void figures_json_sum(struct json *json, const char *key, const struct trace_sum *sum)

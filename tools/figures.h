@@ -32,10 +32,17 @@ bool figures_by_totals(const struct load *load, struct model_window window);
 
 /*
  * The figures of a window. For the whole process of a capture that lost events the writer's own totals replace what the events
- * cannot say; *ret_partial tells whether anything is still missing.
+ * cannot say. Of another window that events are missing in nothing is known (MODEL_UNKNOWN); then, and of a damaged capture,
+ * *ret_partial is true.
  */
 void figures_of(const struct load *load, struct model_window window,
         struct model_figures *ret_figures, bool *ret_partial);
+
+/* Of what nobody knows, because events are missing. */
+struct model_figures figures_unknown(void);
+
+/* Peak of what is stored, in blocks of 512 B, by peak reserved; false: there is none, or it is not known. */
+bool figures_utilisation(const struct model_figures *figures, double *ret);
 
 /* "Remaining memory: 6.75 MiB" and the other five, with a second value where hints change one. */
 void figures_print(FILE *out, const struct model_figures *figures);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/bundle.h"
+#include "tools/carried.h"
 #include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/stacks.h"
@@ -28,7 +29,9 @@ struct translation {
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
-    uint64_t held;   /* sum of heaps */
+    uint64_t held; /* sum of heaps */
+    struct carried carried;
+    size_t born;     /* of `carried`, how many are in the trace */
     uint64_t *limbo; /* when each dead block died, ns */
     size_t limbo_count, limbo_room;
     uint64_t live; /* bytes */
@@ -178,15 +181,23 @@ static void add_edge(struct translation *tr, const struct read_event *event)
     trace_add_edge(tr->trace, kinds[event->edge], anchor, thread_of(tr, event->thread));
 }
 
-static void add_reserved(struct translation *tr, const struct read_event *event)
+/* What a heap holds now; its number here. */
+static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
 {
-    uint32_t index = keytable_number(
-            &tr->reserved, (struct key){(uint64_t)(int64_t)event->device, event->heap, 0});
+    uint32_t index =
+            keytable_number(&tr->reserved, (struct key){(uint64_t)(int64_t)device, heap, 0});
 
     if (index == tr->heap_count)
         VEC_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
-    tr->held += event->size - tr->heaps[index];
-    tr->heaps[index] = event->size;
+    return &tr->heaps[index];
+}
+
+static void add_reserved(struct translation *tr, const struct read_event *event)
+{
+    uint64_t *heap = heap_of(tr, event->device, event->heap);
+
+    tr->held += event->size - *heap;
+    *heap = event->size;
     trace_add_reserved(tr->trace, tr->held);
 }
 
@@ -200,7 +211,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
             .requested = event->size,
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
-            .live = tr->live,
+            .live = event->seq > tr->carried.since ? tr->live : UINT64_MAX,
             .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .at = at,
@@ -228,6 +239,38 @@ static void leave_limbo(
     uint64_t waited = event->time_ns - tr->limbo[*index];
     if (waited > hint->limbo_max_ns)
         hint->limbo_max_ns = waited;
+}
+
+/* ---- hints ---- */
+
+struct trace_sum load_sum(
+        const struct load *load, const struct load_hint *hint, enum format_hint_what what)
+{
+    return load->complete_from == 0 ? hint->sums[what] : (struct trace_sum){UINT64_MAX, UINT64_MAX};
+}
+
+struct trace_sum load_released(const struct load *load, const struct load_hint *hint)
+{
+    return hint->mode == HINT_LIVE || load->complete_from != 0
+            ? load_sum(load, hint, FORMAT_HINT_DEAD)
+            : (struct trace_sum){0, 0};
+}
+
+struct trace_sum load_would(const struct load *load, const struct load_hint *hint)
+{
+    struct trace_sum would = load_sum(load, hint, FORMAT_HINT_WOULD_RELEASE);
+
+    if (hint->mode != HINT_LIVE && load->complete_from == 0) {
+        would.count += hint->sums[FORMAT_HINT_DEAD].count;
+        would.bytes += hint->sums[FORMAT_HINT_DEAD].bytes;
+    }
+    return would;
+}
+
+uint64_t load_late(const struct load *load, const struct load_hint *hint)
+{
+    return load->complete_from == 0 ? load_touches(hint) + hint->sums[FORMAT_HINT_LATE_WRITE].count
+                                    : UINT64_MAX;
 }
 
 uint64_t load_drifts(const struct load_hint *hint)
@@ -300,7 +343,10 @@ static void note_matched(struct translation *tr, const struct read_event *event)
 
 static void add_hint(struct translation *tr, const struct read_event *event)
 {
-    if (event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE)
+    bool is_release = event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE;
+
+    /* an old one may be of a block that lived at the address before the one that is known */
+    if (is_release && event->seq > tr->carried.since)
         (void)trace_add_release(tr->trace, event->addr,
                 anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
@@ -373,83 +419,55 @@ static struct read_walk *begin_walk(struct translation *tr, bool is_last)
     return walk;
 }
 
-/* What is live and has no birth on record was born at the very beginning. */
-static void carry(struct translation *tr, const struct keytable *born, const struct read_live *rows,
-        size_t count, void (*add)(struct translation *, const struct read_event *))
+/* ---- what lived before the first event that is on record ---- */
+
+static void add_carried(struct translation *tr, const struct carried_birth *birth)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct read_live *at = &rows[i];
-        if (*keytable_find(born, (struct key){at->addr, at->seq, 0}))
-            continue;
-        add(tr,
-                &(struct read_event){.seq = at->seq,
-                        .addr = at->addr,
-                        .size = at->size,
-                        .stack = at->stack,
-                        .pystack = at->pystack,
-                        .path_number = at->path_number,
-                        .instance = at->instance,
-                        .path = at->path,
-                        .nth = at->nth,
-                        .stream = at->stream,
-                        .time_ns = at->time_ns,
-                        .flags = at->flags,
-                        .memclass = at->memclass,
-                        .device = at->device});
+    const struct read_live *what = &birth->what;
+    size_t at = tr->trace->event_count;
+    const struct read_event event = {.seq = what->seq,
+            .addr = what->addr,
+            .size = what->size,
+            .stack = what->stack,
+            .pystack = what->pystack,
+            .path_number = what->path_number,
+            .instance = what->instance,
+            .path = what->path,
+            .nth = what->nth,
+            .stream = what->stream,
+            .time_ns = what->time_ns,
+            .flags = what->flags,
+            .memclass = what->memclass,
+            .thread = birth->thread,
+            .device = what->device};
+
+    birth->is_other ? add_other(tr, &event) : add_birth(tr, &event);
+    for (; at < tr->trace->event_count; at++)
+        tr->trace->events[at].time_ns = what->time_ns;
+}
+
+/* Those that were born before the event `seq`. */
+static void add_carried_before(struct translation *tr, uint64_t seq)
+{
+    const struct carried *carried = &tr->carried;
+
+    for (; tr->born < carried->count && carried->births[tr->born].what.seq < seq; tr->born++)
+        add_carried(tr, &carried->births[tr->born]);
+}
+
+/* What heaps hold when the record begins. */
+static void begin_reserved(struct translation *tr)
+{
+    const struct carried *carried = &tr->carried;
+
+    tr->held = carried->reserved;
+    for (size_t i = 0; i < carried->heap_count; i++) {
+        const struct carried_heap *heap = &carried->heaps[i];
+        *heap_of(tr, heap->device, heap->heap) = heap->before;
+        tr->held += heap->before;
     }
-}
-
-/* Rows of the live table that are to be looked for among the births. */
-static void await(struct keytable *born, const struct read_live *rows, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        (void)keytable_at(born, (struct key){rows[i].addr, rows[i].seq, 0}, 0);
-}
-
-/* A free of what has no birth on record: it was born at the very beginning. */
-static void carry_freed(
-        struct translation *tr, struct keytable *live, const struct read_event *event)
-{
-    uint32_t *known = keytable_at(live, (struct key){event->addr, 0, 0}, 2);
-
-    if (*known == 2 && event->size)
-        add_birth(tr,
-                &(struct read_event){.addr = event->addr,
-                        .size = event->size,
-                        .path = "",
-                        .nth = UINT32_MAX,
-                        .thread = event->thread,
-                        .device = event->device});
-    *known = 0;
-}
-
-/* Births that are not on record: of blocks that recorded events free, and of live ones without an event. */
-static void add_carried(struct translation *tr)
-{
-    const struct read_capture *capture = tr->capture;
-    struct read_walk *walk = begin_walk(tr, false);
-    struct keytable live = {0};
-    struct keytable born = {
-            0}; /* (address, seq) of what is live at the end -> 1: its birth is on record */
-    const struct read_event *event;
-
-    await(&born, capture->live, capture->live_count);
-    await(&born, capture->other, capture->other_count);
-    while ((event = read_walk_next(walk))) {
-        uint32_t *row = keytable_find(&born, (struct key){event->addr, event->seq, 0});
-
-        if (event->kind == FORMAT_EVENT_ALLOC)
-            *keytable_at(&live, (struct key){event->addr, 0, 0}, 0) = 1;
-        if (row && (event->kind == FORMAT_EVENT_ALLOC || event->kind == FORMAT_EVENT_OTHER_ALLOC))
-            *row = 1;
-        if (event->kind == FORMAT_EVENT_FREE)
-            carry_freed(tr, &live, event);
-    }
-    read_walk_free(walk);
-    carry(tr, &born, capture->live, capture->live_count, add_birth);
-    carry(tr, &born, capture->other, capture->other_count, add_other);
-    keytable_done(&live);
-    keytable_done(&born);
+    if (tr->held > 0)
+        trace_add_reserved(tr->trace, tr->held);
 }
 
 /* The first thread of a process has the process's number. */
@@ -477,12 +495,28 @@ static void make_hints(struct load *load)
     }
 }
 
+/* Is it about a block, and so old that nobody knows what came between? */
+static bool is_passed_over(const struct translation *tr, const struct read_event *event)
+{
+    static const bool is_of_blocks[FORMAT_EVENT_KIND_COUNT] = {[FORMAT_EVENT_ALLOC] = true,
+            [FORMAT_EVENT_FREE] = true,
+            [FORMAT_EVENT_OTHER_ALLOC] = true,
+            [FORMAT_EVENT_OTHER_FREE] = true,
+            [FORMAT_EVENT_RESERVED] = true};
+
+    return event->seq <= tr->carried.since && (unsigned)event->kind < FORMAT_EVENT_KIND_COUNT
+            && is_of_blocks[event->kind];
+}
+
 /* Adds an event, and says of what was made of it when it was. */
 static void translate_event(struct translation *tr, const struct read_event *event)
 {
     struct trace *trace = tr->trace;
-    size_t before = trace->event_count;
 
+    if (is_passed_over(tr, event))
+        return;
+    add_carried_before(tr, event->seq);
+    size_t before = trace->event_count;
     if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq) {
         if (before
                 == 0) /* it stands for what is missing: complete from event 0 on is the whole run */
@@ -503,6 +537,8 @@ static void translate_events(struct translation *tr)
     const struct read_event *event;
     size_t done = 0;
 
+    if (tr->carried.since > 0)
+        add_carried_before(tr, tr->carried.since + 1);
     progress_begin("reading");
     for (; (event = read_walk_next(walk)); done++) {
         translate_event(tr, event);
@@ -513,6 +549,7 @@ static void translate_events(struct translation *tr)
     read_walk_free(walk);
     if (done < count)
         vec_out_of_memory();
+    add_carried_before(tr, UINT64_MAX);
 }
 
 /* Room for all of it. What is not needed in the end is no memory. */
@@ -520,20 +557,19 @@ static void reserve(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
     size_t blocks = capture->kind_count[FORMAT_EVENT_ALLOC];
-    size_t carried = capture->has_all_events ? 0
-                                             : capture->live_count + capture->other_count
-                    + capture->kind_count[FORMAT_EVENT_FREE] + 1;
+    size_t carried = tr->carried.count;
 
-    trace_reserve(tr->trace, capture->event_count + carried, blocks + carried);
+    trace_reserve(tr->trace, capture->event_count + carried + 2, blocks + carried);
 }
 
 static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
 
-    reserve(tr);
     if (!capture->has_all_events)
-        add_carried(tr);
+        carried_find(tr->load->capture, &tr->carried);
+    reserve(tr);
+    begin_reserved(tr);
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
     if (capture->lost.events_dropped
@@ -653,6 +689,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     keytable_done(&tr.dead);
     keytable_done(&tr.others);
     keytable_done(&tr.numbers);
+    carried_done(&tr.carried);
     free(tr.heaps);
     free(tr.limbo);
     *ret_load = load;

@@ -5,8 +5,8 @@
  * Translates what the file says (tracker/read.h) into blocks and anchor instances (trace.h), in the order of the sequence
  * numbers, and collects per hint what happened to it.
  *
- * Where a bounded event log has lost its beginning, blocks without a birth on record that are freed later or live at the end are
- * put at the very beginning, or where no such block is known one event that says nothing; figures of a window that begins before `complete_from` are incomplete.
+ * Where a bounded event log has lost its beginning, what lived then comes from carried.h, or where there is no such block one event
+ * that says nothing; figures of a window that begins before `complete_from` are incomplete.
  *
  * A bundle (bundle.h) is as good as a capture, and brings names along.
  *
@@ -28,7 +28,7 @@ struct load_hint {
     const char *id;
     enum hint_mode mode;
     enum action action;
-    struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind */
+    struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind that are on record */
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
     /* Of the first late touch or violation; while there is none, of the last new place that carried the address. */
     uint32_t touch_stack;
@@ -94,6 +94,16 @@ struct load {
     /* event index: from here on no event is missing; 0: none of the run is; TRACE_NEVER: none are there */
     uint32_t complete_from;
 };
+
+/*
+ * What the run did, for whoever prints it: UINT64_MAX where events are missing. Released is storage that went (live), would what
+ * shadow wrote down and trap and poison made as if it went; late are uses after a release, however they were seen.
+ */
+struct trace_sum load_sum(
+        const struct load *load, const struct load_hint *hint, enum format_hint_what what);
+struct trace_sum load_released(const struct load *load, const struct load_hint *hint);
+struct trace_sum load_would(const struct load *load, const struct load_hint *hint);
+uint64_t load_late(const struct load *load, const struct load_hint *hint);
 
 /* In how many instances a hint matched something else than it expects; 1 where the events are not there to count. */
 uint64_t load_drifts(const struct load_hint *hint);

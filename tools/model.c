@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 struct model_window model_whole(const struct trace *trace)
 {
-    return (struct model_window){0, (uint32_t)trace->event_count};
+    return (struct model_window){.last = (uint32_t)trace->event_count};
 }
 
 bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
@@ -25,8 +26,9 @@ bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
 static bool find_named(const struct trace *trace, const char *name, struct model_window *ret_window)
 {
     uint32_t end = (uint32_t)trace->event_count;
-    struct model_window window = {TRACE_NEVER, 0};
-    bool found = false;
+    struct model_window window = {.first = TRACE_NEVER};
+    struct keytable paths = {0};
+    size_t begun = 0; /* paths of which the first instance is on record */
 
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &trace->anchors[i];
@@ -34,14 +36,17 @@ static bool find_named(const struct trace *trace, const char *name, struct model
             continue;
         /* Still open: the process ended inside it. */
         uint32_t behind = anchor->exit == TRACE_NEVER ? end : anchor->exit + 1;
-        found = true;
+        (void)keytable_at(&paths, keytable_text(anchor->path), 0);
+        begun += anchor->instance == 0 && anchor->enter != TRACE_NEVER;
         window.first = anchor->enter < window.first ? anchor->enter : window.first;
         window.last = behind > window.last ? behind : window.last;
     }
-    if (window.first == TRACE_NEVER)
+    size_t found = keytable_count(&paths);
+    if (begun < found)
         window.first = 0;
+    keytable_done(&paths);
     *ret_window = window;
-    return found;
+    return found > 0;
 }
 
 int model_find_window(const struct trace *trace, const char *from, const char *to,
@@ -57,7 +62,7 @@ int model_find_window(const struct trace *trace, const char *from, const char *t
     }
     if (from && to && end.last <= begin.first)
         return -ERANGE;
-    *ret_window = (struct model_window){begin.first, end.last};
+    *ret_window = (struct model_window){begin.first, end.last, from || to};
     return 0;
 }
 
@@ -379,6 +384,71 @@ static void anchor_peaks(const struct anchor_walk *walk)
     free(reserved.steps);
 }
 
+/*
+ * What is freed while an instance is open and was born before: all frees of blocks born before its enter, as counted at its exit,
+ * without those before its enter. The sums over blocks that were born before one are in a binary indexed tree.
+ */
+struct outside {
+    struct trace_sum *tree;   /* by block, from 1 */
+    struct trace_sum *before; /* by anchor: what had been freed at its enter */
+    uint32_t *born;           /* by anchor: how many blocks had been born at its enter */
+    struct trace_sum freed;
+    size_t count; /* of blocks */
+};
+
+static void outside_free(struct outside *outside, uint32_t block, uint64_t size)
+{
+    trace_sum_add(&outside->freed, size);
+    for (size_t i = (size_t)block + 1; i <= outside->count; i += i & (0 - i))
+        trace_sum_add(&outside->tree[i], size);
+}
+
+static void outside_settle(
+        const struct outside *outside, const struct anchor_walk *walk, uint32_t anchor)
+{
+    struct model_figures *f = &walk->figures[anchor];
+
+    for (size_t i = outside->born[anchor]; i > 0; i -= i & (0 - i)) {
+        f->outside_freed += outside->tree[i].bytes;
+        f->outside_freed_count += outside->tree[i].count;
+    }
+    f->outside_freed -= outside->before[anchor].bytes;
+    f->outside_freed_count -= outside->before[anchor].count;
+}
+
+static void anchor_outside(const struct anchor_walk *walk)
+{
+    const struct trace *trace = walk->trace;
+    struct outside outside = {.tree = vec_new(trace->block_count + 1, sizeof(struct trace_sum)),
+            .before = vec_new(trace->anchor_count, sizeof(struct trace_sum)),
+            .born = vec_new(trace->anchor_count, sizeof(uint32_t)),
+            .count = trace->block_count};
+    uint32_t born = 0;
+
+    for (uint32_t at = 0; at < walk->window.last; at++) {
+        const struct trace_event *event = &trace->events[at];
+        const struct trace_anchor *anchor = &trace->anchors[event->anchor];
+
+        if (event->kind == TRACE_ALLOC)
+            born = event->block + 1;
+        if (event->kind == TRACE_FREE && event->block != TRACE_NONE && at >= walk->window.first)
+            outside_free(&outside, event->block, trace->blocks[event->block].size);
+        if (event->kind == TRACE_ENTER && anchor->enter == at) {
+            outside.before[event->anchor] = outside.freed;
+            outside.born[event->anchor] = born;
+        }
+        if (event->kind == TRACE_EXIT && anchor->exit == at)
+            outside_settle(&outside, walk, event->anchor);
+    }
+    for (uint32_t i = 1; i < trace->anchor_count; i++)
+        if (trace->anchors[i].exit >= walk->window.last
+                && trace->anchors[i].enter < walk->window.last)
+            outside_settle(&outside, walk, i);
+    free(outside.tree);
+    free(outside.before);
+    free(outside.born);
+}
+
 struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window)
 {
     struct count all = {0};
@@ -400,6 +470,7 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
             anchor_gone(&walk, releases[next].block, at, true);
     }
     anchor_peaks(&walk);
+    anchor_outside(&walk);
     free(releases);
     return walk.figures;
 }

@@ -27,6 +27,7 @@
 struct model_window {
     uint32_t first; /* the first event inside */
     uint32_t last;  /* the first event behind */
+    bool is_named; /* between anchors, which may have been entered before the first event that is on record */
 };
 
 /* Remaining, Max and Freed as they would be if some releases counted as frees. */
@@ -35,6 +36,9 @@ struct model_second {
     uint64_t freed, freed_count;       /* freed or released, each block once */
     uint64_t released, released_count; /* releases alone, freed later or not */
 };
+
+/* A figure that the record cannot tell. */
+#define MODEL_UNKNOWN UINT64_MAX
 
 struct model_figures {
     uint64_t remaining, max;
@@ -56,7 +60,7 @@ struct model_window model_whole(const struct trace *trace);
 
 /*
  * The window from the first enter of `from` (a path as it is written, or its last part) to the last exit of `to`; NULL = the
- * process's begin or end. Returns 0, or -ENOENT with *ret_missing the name that no anchor has, or -ERANGE if `to` ended before
+ * process's begin or end. If an enter of `from` is not on record, the window begins with the record. Returns 0, or -ENOENT with *ret_missing the name that no anchor has, or -ERANGE if `to` ended before
  * `from` began.
  */
 int model_find_window(const struct trace *trace, const char *from, const char *to,

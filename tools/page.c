@@ -27,8 +27,8 @@ bool page_has(const struct page *page, enum page_moment moment)
 void page_json_sum(struct json *json, const char *key, struct trace_sum sum)
 {
     json_begin(json, key, '[');
-    json_uint(json, NULL, sum.bytes);
-    json_uint(json, NULL, sum.count);
+    json_known(json, NULL, sum.bytes);
+    json_known(json, NULL, sum.count);
     json_end(json, ']');
 }
 

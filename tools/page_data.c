@@ -113,11 +113,13 @@ static void json_notes(struct page *page)
 
 static void json_figures_of(struct json *json, const struct model_figures *figures)
 {
+    double utilisation;
+
     json_begin(json, "figures", '{');
     figures_json(json, figures);
-    json_uint(json, "peak_live_512_bytes", figures->peak_live_512);
-    if (figures->peak_reserved)
-        json_real(json, "e", (double)figures->peak_stored_512 / (double)figures->peak_reserved);
+    json_known(json, "peak_live_512_bytes", figures->peak_live_512);
+    if (figures_utilisation(figures, &utilisation))
+        json_real(json, "e", utilisation);
     json_end(json, '}');
 }
 
@@ -255,21 +257,21 @@ static void json_failures(struct page *page)
 
 static void json_hint(struct page *page, const struct load_hint *hint)
 {
+    const struct load *load = &page->report->load;
     struct json *json = &page->json;
-    const struct trace_sum *sums = hint->sums;
     char drift[512];
 
     json_begin(json, NULL, '{');
     page_json_name(json, "id", hint->id);
     json_text(json, "do", hintfile_action(hint->action));
     json_text(json, "mode", hintfile_mode_word(hint->mode));
-    page_json_sum(json, "matched", sums[FORMAT_HINT_PLANNED]);
-    page_json_sum(json, "released", sums[FORMAT_HINT_DEAD]);
-    page_json_sum(json, "would", sums[FORMAT_HINT_WOULD_RELEASE]);
-    page_json_sum(json, "held", sums[FORMAT_HINT_HELD]);
-    page_json_sum(json, "skipped", sums[FORMAT_HINT_SKIPPED]);
-    page_json_sum(json, "refused", sums[FORMAT_HINT_REFUSED]);
-    json_uint(json, "late", load_touches(hint) + sums[FORMAT_HINT_LATE_WRITE].count);
+    page_json_sum(json, "matched", load_sum(load, hint, FORMAT_HINT_PLANNED));
+    page_json_sum(json, "released", load_released(load, hint));
+    page_json_sum(json, "would", load_would(load, hint));
+    page_json_sum(json, "held", load_sum(load, hint, FORMAT_HINT_HELD));
+    page_json_sum(json, "skipped", load_sum(load, hint, FORMAT_HINT_SKIPPED));
+    page_json_sum(json, "refused", load_sum(load, hint, FORMAT_HINT_REFUSED));
+    json_known(json, "late", load_late(load, hint));
     if (hint->drift)
         hintfile_tell_drift(hint->drift, drift, sizeof(drift));
     page_json_name(json, "drift", hint->drift ? drift : NULL);
@@ -334,13 +336,13 @@ static void json_visit(
     json_begin(json, NULL, '{');
     page_json_name(json, "name", anchor->path);
     json_uint(json, "instance", anchor->instance);
-    json_uint(json, "max_bytes", figures->max);
-    json_uint(json, "remaining_bytes", figures->remaining);
-    json_uint(json, "allocated_bytes", figures->allocated);
-    json_uint(json, "allocated_count", figures->allocated_count);
-    json_uint(json, "freed_bytes", figures->freed);
-    json_uint(json, "freed_count", figures->freed_count);
-    json_uint(json, "peak_live_bytes", figures->peak_live);
+    json_known(json, "max_bytes", figures->max);
+    json_known(json, "remaining_bytes", figures->remaining);
+    json_known(json, "allocated_bytes", figures->allocated);
+    json_known(json, "allocated_count", figures->allocated_count);
+    json_known(json, "freed_bytes", figures->freed);
+    json_known(json, "freed_count", figures->freed_count);
+    json_known(json, "peak_live_bytes", figures->peak_live);
     json_end(json, '}');
 }
 
@@ -353,9 +355,13 @@ static void json_visits(struct page *page)
 
     json_uint(&page->json, "anchor_count", count);
     json_begin(&page->json, "anchors", '[');
-    for (size_t i = 0; i < count && i < PAGE_ANCHORS; i++)
-        json_visit(&page->json, &report->load.trace->anchors[visits[i].anchor],
-                &figures[visits[i].anchor]);
+    for (size_t i = 0; i < count && i < PAGE_ANCHORS; i++) {
+        const struct trace_anchor *anchor = &report->load.trace->anchors[visits[i].anchor];
+
+        if (anchor->enter < report->load.complete_from)
+            figures[visits[i].anchor] = figures_unknown();
+        json_visit(&page->json, anchor, &figures[visits[i].anchor]);
+    }
     json_end(&page->json, ']');
     free(visits);
     free(figures);

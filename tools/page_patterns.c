@@ -52,7 +52,9 @@ static void json_finding(struct page *page, const struct report_findings *findin
     page_json_stack(page, "stack", row->stack);
     page_json_name(json, "anchor", name);
     json_uint(json, "saves_bytes", row->saves);
-    json_uint(json, "max_left_bytes", excess_of(findings->figures.peak, row->saves));
+    json_known(json, "max_left_bytes",
+            report_lacks_events(page->report) ? UINT64_MAX
+                                              : excess_of(findings->figures.peak, row->saves));
     page_json_sum(json, "blocks", (struct trace_sum){.bytes = row->bytes, .count = row->count});
     json_uint(json, "at_peak_bytes", row->at_peak);
     json_uint(json, "longest_ns", row->longest_ns);
@@ -69,6 +71,7 @@ void page_patterns_json(struct page *page)
     struct report_findings findings;
     const struct patterns_figures *figures = &findings.figures;
     struct json *json = &page->json;
+    bool lacks = report_lacks_events(page->report);
 
     if (!unseen->is_on)
         return;
@@ -78,8 +81,8 @@ void page_patterns_json(struct page *page)
     json_uint(json, "judged_bytes", figures->judged_bytes);
     json_uint(json, "unseen_calls", unseen->count);
     json_doubts(json, figures);
-    json_uint(json, "max_bytes", figures->peak);
-    json_uint(json, "max_freed_after_last_use_bytes", figures->peak_then);
+    json_known(json, "max_bytes", lacks ? UINT64_MAX : figures->peak);
+    json_known(json, "max_freed_after_last_use_bytes", lacks ? UINT64_MAX : figures->peak_then);
     json_bool(json, "ended", load_has_ended(&page->report->load));
     json_sums(json, page->report, &findings);
     json_uint(json, "finding_count", findings.count);

@@ -96,11 +96,14 @@ static struct grouping by_class(const struct page *page)
 
 static struct timeline bins_of(const struct page *page, const struct grouping *grouping)
 {
-    bool has_events = page->report->load.capture->event_count > 0;
+    const struct load *load = &page->report->load;
+    struct model_window window = page->report->window;
 
-    /* without events a trace has the births of what is live, in no order */
-    return timeline_make(&(struct timeline_job){.trace = page->report->load.trace,
-            .window = has_events ? page->report->window : (struct model_window){0},
+    /* before that nobody knows what lived */
+    if (window.first < load->complete_from)
+        window.first = load->complete_from < window.last ? load->complete_from : window.last;
+    return timeline_make(&(struct timeline_job){.trace = load->trace,
+            .window = window,
             .axis = TIMELINE_BY_TIME,
             .bins = PAGE_BINS,
             .keys = grouping ? grouping->keys : NULL,
@@ -237,13 +240,15 @@ static void json_bars(struct page *page, const struct timeline *timeline)
     free(bars);
 }
 
+/* `most`: of the run, of which the record may have lost the highest moment. */
 static void json_peak(struct page *page, const struct timeline *timeline, const char *key,
-        const struct timeline_peak *peak)
+        const struct timeline_peak *peak, uint64_t most)
 {
     struct json *json = &page->json;
 
     json_begin(json, key, '{');
-    json_uint(json, "bytes", peak->bytes);
+    json_known(json, "bytes",
+            report_lacks_events(page->report) && peak->bytes != most ? UINT64_MAX : peak->bytes);
     json_uint(json, "at",
             peak->at == TRACE_NEVER ? timeline->begin : position_of(page, timeline, peak->at));
     json_end(json, '}');
@@ -286,8 +291,9 @@ void page_timeline_json(struct page *page)
     json_uint(json, "begin", timeline.begin);
     json_uint(json, "width", timeline.width);
     json_totals(page, &timeline);
-    json_peak(page, &timeline, "peak_live", &timeline.live);
-    json_peak(page, &timeline, "peak_reserved", &timeline.reserved);
+    json_peak(page, &timeline, "peak_live", &timeline.live, page->report->figures.peak_live);
+    json_peak(page, &timeline, "peak_reserved", &timeline.reserved,
+            page->report->figures.peak_reserved);
     json_failures_at(page, &timeline);
     json_steps(page, &timeline);
     json_bars(page, &timeline);

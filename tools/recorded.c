@@ -142,7 +142,9 @@ static int read_trace(const char *path, struct recorded *ret)
         return r;
     /* what lives before the first row lies outside the window */
     recorded_from_trace(load.trace,
-            (struct model_window){load.complete_from, (uint32_t)load.trace->event_count}, ret);
+            (struct model_window){
+                    .first = load.complete_from, .last = (uint32_t)load.trace->event_count},
+            ret);
     load_close(&load);
     return CMD_DONE;
 }

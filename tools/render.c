@@ -34,6 +34,16 @@ struct render_bytes render_bytes(uint64_t bytes)
     return size;
 }
 
+struct render_bytes render_count(uint64_t count)
+{
+    struct render_bytes text;
+
+    if (count == UINT64_MAX)
+        return (struct render_bytes){"not known"};
+    (void)snprintf(text.text, sizeof(text.text), "%" PRIu64, count);
+    return text;
+}
+
 const char *render_s(uint64_t count)
 {
     return count == 1 ? "" : "s";

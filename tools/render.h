@@ -23,7 +23,8 @@ struct render_bytes {
     char text[32];
 };
 
-struct render_bytes render_bytes(uint64_t bytes);
+struct render_bytes render_bytes(uint64_t bytes); /* UINT64_MAX: not known */
+struct render_bytes render_count(uint64_t count); /* likewise */
 
 /* What follows a noun behind this number: "" for one, else "s". */
 const char *render_s(uint64_t count);

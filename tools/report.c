@@ -48,6 +48,11 @@ bool report_lacks_events(const struct report *report)
     return report->load.complete_from > report->window.first;
 }
 
+bool report_has_sums(const struct report *report)
+{
+    return !report_lacks_events(report) || !report->window.is_named;
+}
+
 bool report_has_anchor(const struct report *report, size_t anchor)
 {
     uint32_t enter = report->load.trace->anchors[anchor].enter;

@@ -279,6 +279,9 @@ bool report_has_high(const struct report *report);
 /* Are events missing in the window, so that sums over blocks are of what is on record only? */
 bool report_lacks_events(const struct report *report);
 
+/* Is it known what was allocated by whom, and what lives at the end? Of the whole run, and of a window that is on record. */
+bool report_has_sums(const struct report *report);
+
 /* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
 uint32_t report_peak(const struct report *report);
 

@@ -35,7 +35,8 @@ static struct row *collect(const struct report *report, size_t *ret_count)
         const struct trace_anchor *anchor = &trace->anchors[i];
 
         if (report_has_anchor(report, i) && report_keeps_text(report, VIEW_ANCHORS, anchor->path))
-            rows[count++] = (struct row){anchor, figures[i]};
+            rows[count++] = (struct row){anchor,
+                    anchor->enter >= report->load.complete_from ? figures[i] : figures_unknown()};
     }
     free(figures);
     report_sort(report, VIEW_ANCHORS, &report_anchors_fields, rows, count, sizeof(*rows));
@@ -53,9 +54,13 @@ void report_anchors_print(const struct report *report)
     for (size_t i = 0; i < count; i++) {
         const struct model_figures *f = &rows[i].figures;
 
-        printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ", render_bytes(f->remaining).text,
-                render_bytes(f->max).text, render_bytes(f->allocated).text, f->allocated_count,
-                render_bytes(f->freed).text, f->freed_count);
+        if (f->allocated == MODEL_UNKNOWN)
+            printf("%11s %11s %11s %7s %11s %7s  ", "?", "?", "?", "?", "?", "?");
+        else
+            printf("%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
+                    render_bytes(f->remaining).text, render_bytes(f->max).text,
+                    render_bytes(f->allocated).text, f->allocated_count,
+                    render_bytes(f->freed).text, f->freed_count);
         report_anchor_print(rows[i].anchor, 65);
     }
     free(rows);

@@ -74,8 +74,25 @@ static void json_quality(struct json *json, const struct report *report)
     json_end(json, '}');
 }
 
+static void json_sum_of(struct json *json, const char *name, struct trace_sum sum)
+{
+    char key[64];
+
+    (void)snprintf(key, sizeof(key), "%s_count", name);
+    json_known(json, key, sum.count);
+    (void)snprintf(key, sizeof(key), "%s_bytes", name);
+    json_known(json, key, sum.bytes);
+}
+
 static void json_hints(struct json *json, const struct report *report)
 {
+    static const struct {
+        const char *key;
+        enum format_hint_what what;
+    } counts[] = {{"unmapped_count", FORMAT_HINT_UNMAPPED}, {"skipped_count", FORMAT_HINT_SKIPPED},
+            {"refused_count", FORMAT_HINT_REFUSED}, {"late_touches", FORMAT_HINT_LATE_TOUCH},
+            {"violations", FORMAT_HINT_VIOLATION}, {"carried", FORMAT_HINT_CARRIED},
+            {"clean_count", FORMAT_HINT_CLEAN}, {"late_writes", FORMAT_HINT_LATE_WRITE}};
     const struct load *load = &report->load;
 
     json_begin(json, "hints", '[');
@@ -87,26 +104,14 @@ static void json_hints(struct json *json, const struct report *report)
         json_text(json, "id", hint->id);
         json_text(json, "do", hintfile_action(hint->action));
         json_text(json, "mode", hintfile_mode_word(hint->mode));
-        json_uint(json, "matched_count", hint->sums[FORMAT_HINT_PLANNED].count);
-        json_uint(json, "matched_bytes", hint->sums[FORMAT_HINT_PLANNED].bytes);
-        json_uint(json, "released_count", hint->sums[FORMAT_HINT_DEAD].count);
-        json_uint(json, "released_bytes", hint->sums[FORMAT_HINT_DEAD].bytes);
-        json_uint(json, "would_count", hint->sums[FORMAT_HINT_WOULD_RELEASE].count);
-        json_uint(json, "would_bytes", hint->sums[FORMAT_HINT_WOULD_RELEASE].bytes);
-        json_uint(json, "unmapped_count", hint->sums[FORMAT_HINT_UNMAPPED].count);
-        json_uint(json, "skipped_count", hint->sums[FORMAT_HINT_SKIPPED].count);
-        json_uint(json, "refused_count", hint->sums[FORMAT_HINT_REFUSED].count);
-        json_uint(json, "late_touches", hint->sums[FORMAT_HINT_LATE_TOUCH].count);
-        json_uint(json, "violations", hint->sums[FORMAT_HINT_VIOLATION].count);
-        json_uint(json, "carried", hint->sums[FORMAT_HINT_CARRIED].count);
-        json_uint(json, "clean_count", hint->sums[FORMAT_HINT_CLEAN].count);
-        json_uint(json, "late_writes", hint->sums[FORMAT_HINT_LATE_WRITE].count);
-        json_uint(json, "would_hold_count", hint->sums[FORMAT_HINT_WOULD_HOLD].count);
-        json_uint(json, "would_hold_bytes", hint->sums[FORMAT_HINT_WOULD_HOLD].bytes);
-        json_uint(json, "held_count", hint->sums[FORMAT_HINT_HELD].count);
-        json_uint(json, "held_bytes", hint->sums[FORMAT_HINT_HELD].bytes);
-        json_uint(json, "let_go_count", hint->sums[FORMAT_HINT_LET_GO].count);
-        json_uint(json, "let_go_bytes", hint->sums[FORMAT_HINT_LET_GO].bytes);
+        json_sum_of(json, "matched", load_sum(load, hint, FORMAT_HINT_PLANNED));
+        json_sum_of(json, "released", load_released(load, hint));
+        json_sum_of(json, "would", load_would(load, hint));
+        json_sum_of(json, "would_hold", load_sum(load, hint, FORMAT_HINT_WOULD_HOLD));
+        json_sum_of(json, "held", load_sum(load, hint, FORMAT_HINT_HELD));
+        json_sum_of(json, "let_go", load_sum(load, hint, FORMAT_HINT_LET_GO));
+        for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++)
+            json_known(json, counts[k].key, load_sum(load, hint, counts[k].what).count);
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
         json_uint(json, "drift_count", load_drifts(hint));
         if (hint->drift)
@@ -127,7 +132,13 @@ static void json_hints(struct json *json, const struct report *report)
 static void json_libraries(struct json *json, const struct report *report)
 {
     size_t count;
-    struct report_library *rows = report_libraries(report, VIEW_LIBRARIES, &count);
+    struct report_library *rows;
+
+    if (!report_has_sums(report)) {
+        json_text(json, "libraries", NULL);
+        return;
+    }
+    rows = report_libraries(report, VIEW_LIBRARIES, &count);
 
     json_begin(json, "libraries", '[');
     for (size_t i = 0; i < count; i++) {
@@ -140,8 +151,14 @@ static void json_libraries(struct json *json, const struct report *report)
     free(rows);
 }
 
-static void json_classes(struct json *json, const struct sources *sources)
+static void json_classes(struct json *json, const struct report *report)
 {
+    const struct sources *sources = &report->sources;
+
+    if (!report_has_sums(report)) {
+        json_text(json, "classes", NULL);
+        return;
+    }
     json_begin(json, "classes", '[');
     for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
         if (!sources->classes[i].allocated_count)
@@ -183,15 +200,15 @@ static void json_looks(struct json *json, const struct read_capture *capture)
 void report_json_print(const struct report *report)
 {
     struct json json = json_open(stdout);
+    double utilisation;
 
     json_text(&json, "capture", report->load.path);
     json_program(&json, report->load.capture);
     json_quality(&json, report);
     figures_json(&json, &report->figures);
-    json_uint(&json, "peak_live_512_bytes", report->figures.peak_live_512);
-    if (report->figures.peak_reserved)
-        json_real(&json, "e",
-                (double)report->figures.peak_stored_512 / (double)report->figures.peak_reserved);
+    json_known(&json, "peak_live_512_bytes", report->figures.peak_live_512);
+    if (figures_utilisation(&report->figures, &utilisation))
+        json_real(&json, "e", utilisation);
     json_known(&json, "sync_mapped_peak_reserved_bytes",
             report->mapped.is_known ? report->mapped.held : UINT64_MAX);
     json_hints(&json, report);
@@ -201,7 +218,7 @@ void report_json_print(const struct report *report)
     report_live_json(&json, report, VIEW_HWM, "live_at_max");
     report_places_json(&json, report);
     json_libraries(&json, report);
-    json_classes(&json, &report->sources);
+    json_classes(&json, report);
     report_sources_json(&json, report);
     json_looks(&json, report->load.capture);
     report_waterfall_json(&json, report);

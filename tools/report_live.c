@@ -93,15 +93,22 @@ static uint32_t moment_of(const struct report *report, enum view of)
     return of == VIEW_HWM ? report_peak(report) : report->window.last;
 }
 
+static bool is_known(const struct report *report, enum view of)
+{
+    return of == VIEW_HWM ? !report_lacks_events(report) : report_has_sums(report);
+}
+
 void report_live_print(const struct report *report, enum view of)
 {
-    struct rows rows = collect(report, of, moment_of(report, of));
+    struct rows rows = {0};
     const char *by = report->view == of ? report_by_word(report->by) : "stack";
 
+    if (is_known(report, of))
+        rows = collect(report, of, moment_of(report, of));
     printf("\n%sLive at the %s, by %s%s\n", report->ink.bold, of == VIEW_HWM ? "maximum" : "end",
             by, report->ink.off);
     if (rows.count == 0)
-        puts("  nothing");
+        puts(is_known(report, of) ? "  nothing" : "  not known");
     for (size_t i = 0; i < rows.shown; i++) {
         const struct row *row = &rows.at[i];
 
@@ -118,8 +125,13 @@ void report_live_print(const struct report *report, enum view of)
 
 void report_live_json(struct json *json, const struct report *report, enum view of, const char *key)
 {
-    struct rows rows = collect(report, of, moment_of(report, of));
+    struct rows rows;
 
+    if (!is_known(report, of)) {
+        json_text(json, key, NULL);
+        return;
+    }
+    rows = collect(report, of, moment_of(report, of));
     json_begin(json, key, '[');
     for (size_t i = 0; i < rows.shown; i++) {
         const struct row *row = &rows.at[i];

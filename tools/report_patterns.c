@@ -219,7 +219,8 @@ void report_patterns_print(const struct report *report)
                 render_s(unseen->count));
     print_doubts(report, figures);
     if (figures->judged) {
-        printf("  Max %s, with each of them freed after its last use %s\n",
+        printf("  Max%s %s, with each of them freed after its last use %s\n",
+                report_lacks_events(report) ? " of what is on record" : "",
                 render_bytes(figures->peak).text, render_bytes(figures->peak_then).text);
         print_sums(report, &findings);
         print_findings(report, &findings);
@@ -242,7 +243,9 @@ static void json_finding(struct json *json, const struct report *report,
     json_text(json, "anchor", row->anchor ? anchor->path : NULL);
     json_uint(json, "instance", row->anchor ? anchor->instance : 0);
     json_uint(json, "saves_bytes", row->saves);
-    json_uint(json, "max_left_bytes", excess_of(findings->figures.peak, row->saves));
+    json_known(json, "max_left_bytes",
+            report_lacks_events(report) ? UINT64_MAX
+                                        : excess_of(findings->figures.peak, row->saves));
     json_uint(json, "bytes", row->bytes);
     json_uint(json, "count", row->count);
     json_uint(json, "at_peak_bytes", row->at_peak);
@@ -257,6 +260,8 @@ static void json_finding(struct json *json, const struct report *report,
 static void json_sums(
         struct json *json, const struct report *report, const struct report_findings *findings)
 {
+    bool lacks = report_lacks_events(report);
+
     json_begin(json, "by_pattern", '[');
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         const struct patterns_found *found = &findings->figures.of[p];
@@ -266,9 +271,9 @@ static void json_sums(
         json_text(json, "pattern", patterns[p].key);
         json_bool(json, "recorded", report_tells_pattern(report, (enum patterns_kind)p));
         json_uint(json, "findings", found->count);
-        json_uint(json, "count", sum.count);
-        json_uint(json, "bytes", sum.bytes);
-        json_uint(json, "saves_bytes", found->saves);
+        json_known(json, "count", lacks ? UINT64_MAX : sum.count);
+        json_known(json, "bytes", lacks ? UINT64_MAX : sum.bytes);
+        json_known(json, "saves_bytes", lacks ? UINT64_MAX : found->saves);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -278,19 +283,20 @@ void report_patterns_json(struct json *json, const struct report *report)
 {
     struct report_findings findings;
     const struct patterns_figures *figures = &findings.figures;
+    bool lacks = report_lacks_events(report);
 
     report_findings_find(report, report->top, &findings);
     json_begin(json, "patterns", '{');
     json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
     json_uint(json, "unseen_calls", report->load.capture->unseen.count);
-    json_uint(json, "judged_count", figures->judged);
-    json_uint(json, "judged_bytes", figures->judged_bytes);
+    json_known(json, "judged_count", lacks ? UINT64_MAX : figures->judged);
+    json_known(json, "judged_bytes", lacks ? UINT64_MAX : figures->judged_bytes);
     json_begin(json, "not_judged", '{');
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
-        json_uint(json, doubts[i].key, figures->doubts[i]);
+        json_known(json, doubts[i].key, lacks ? UINT64_MAX : figures->doubts[i]);
     json_end(json, '}');
-    json_uint(json, "max_bytes", figures->peak);
-    json_uint(json, "max_freed_after_last_use_bytes", figures->peak_then);
+    json_known(json, "max_bytes", lacks ? UINT64_MAX : figures->peak);
+    json_known(json, "max_freed_after_last_use_bytes", lacks ? UINT64_MAX : figures->peak_then);
     json_sums(json, report, &findings);
     json_begin(json, "findings", '[');
     for (size_t i = 0; i < findings.shown; i++)

@@ -123,6 +123,10 @@ void report_sources_print(const struct report *report)
     const struct sources *sources = &report->sources;
 
     printf("\n%sWho asked for memory%s\n", report->ink.bold, report->ink.off);
+    if (!report_has_sums(report)) {
+        puts("  not known");
+        return;
+    }
     if (sources->count == 0)
         puts("  nobody");
     else
@@ -200,10 +204,16 @@ static void json_library(
 void report_sources_json(struct json *json, const struct report *report)
 {
     const struct sources *sources = &report->sources;
-
-    json_begin(json, "sources", '[');
     size_t count;
-    struct report_library *rows = report_libraries(report, VIEW_SOURCES, &count);
+    struct report_library *rows;
+
+    if (!report_has_sums(report)) {
+        json_text(json, "sources", NULL);
+        json_text(json, "allocations_without_stack", NULL);
+        return;
+    }
+    json_begin(json, "sources", '[');
+    rows = report_libraries(report, VIEW_SOURCES, &count);
     for (size_t i = 0; i < count; i++)
         json_library(json, report, sources, rows[i].at);
     free(rows);

@@ -108,10 +108,15 @@ void report_streams_print(const struct report *report)
 
 void report_streams_json(struct json *json, const struct report *report)
 {
-    struct rows rows = find_rows(report);
+    struct rows rows;
     struct trace_sum sum;
     size_t count;
 
+    if (report_lacks_events(report)) {
+        json_text(json, "streams", NULL);
+        return;
+    }
+    rows = find_rows(report);
     json_begin(json, "streams", '[');
     for (size_t i = 0; i < rows.count; i += count) {
         count = count_of(&rows, i, &sum);

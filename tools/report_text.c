@@ -217,14 +217,15 @@ static void print_header(const struct report *report)
 static void print_peaks(const struct report *report)
 {
     const struct model_figures *f = &report->figures;
+    double utilisation;
 
     printf("\nPeak live: %s   Peak reserved: %s", render_bytes(f->peak_live).text,
             render_bytes(load_lacks_reserved(&report->load) ? UINT64_MAX : f->peak_reserved).text);
-    if (f->peak_reserved && f->peak_stored_512)
-        printf("   Utilisation: %.3f", (double)f->peak_stored_512 / (double)f->peak_reserved);
+    if (figures_utilisation(f, &utilisation))
+        printf("   Utilisation: %.3f", utilisation);
     putchar('\n');
     report_mapped_print(report);
-    if (f->outside_freed_count)
+    if (f->outside_freed_count && f->outside_freed_count != MODEL_UNKNOWN)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
                 f->outside_freed_count, render_s(f->outside_freed_count),
                 render_bytes(f->outside_freed).text);
@@ -300,20 +301,28 @@ static void print_hint_held(const struct load *load, const struct load_hint *hin
     putchar('\n');
 }
 
-static void print_hint_row(const struct load_hint *hint, const char *id, const char *mode)
+/* For a narrow column. */
+static struct render_bytes number_or_mark(uint64_t count)
 {
-    const struct trace_sum *sums = hint->sums;
-    uint64_t marked = sums[FORMAT_HINT_DEAD].bytes;
-    bool live = hint->mode == HINT_LIVE;
+    return count == UINT64_MAX ? (struct render_bytes){"?"} : render_count(count);
+}
 
+static void print_hint_row(
+        const struct load *load, const struct load_hint *hint, const char *id, const char *mode)
+{
     printf("  ");
     render_label(stdout, id, 2, 2);
-    printf("    %-7s %8" PRIu64 " %11s %11s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %10.3f\n", mode,
-            sums[FORMAT_HINT_PLANNED].count, render_bytes(live ? marked : 0).text,
-            render_bytes(sums[FORMAT_HINT_WOULD_RELEASE].bytes + (live ? 0 : marked)).text,
-            sums[FORMAT_HINT_SKIPPED].count, sums[FORMAT_HINT_REFUSED].count,
-            load_touches(hint) + sums[FORMAT_HINT_LATE_WRITE].count,
-            (double)hint->limbo_max_ns / 1e6);
+    printf("    %-7s %8s %11s %11s %8s %8s %6s", mode,
+            number_or_mark(load_sum(load, hint, FORMAT_HINT_PLANNED).count).text,
+            render_bytes(load_released(load, hint).bytes).text,
+            render_bytes(load_would(load, hint).bytes).text,
+            number_or_mark(load_sum(load, hint, FORMAT_HINT_SKIPPED).count).text,
+            number_or_mark(load_sum(load, hint, FORMAT_HINT_REFUSED).count).text,
+            number_or_mark(load_late(load, hint)).text);
+    if (load->complete_from == 0)
+        printf(" %10.3f\n", (double)hint->limbo_max_ns / 1e6);
+    else
+        printf(" %10s\n", "?");
 }
 
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
@@ -344,11 +353,11 @@ static void print_hints(const struct report *report)
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);
         if (i < report->top)
-            print_hint_row(hint, hint->id, hintfile_mode_word(hint->mode));
+            print_hint_row(load, hint, hint->id, hintfile_mode_word(hint->mode));
     }
     figures_print_more(load->hint_count, report->top, "hint");
     if (load->hint_count > 1)
-        print_hint_row(&sum, "all", "");
+        print_hint_row(load, &sum, "all", "");
     for (size_t i = 0; i < load->hint_count; i++) {
         if (load->hints[i].drift)
             print_hint_drift(report, &load->hints[i]);
@@ -373,6 +382,11 @@ static void print_libraries(const struct report *report)
     struct report_library *rows = report_libraries(report, VIEW_LIBRARIES, &count);
 
     printf("\n%sBy library%s\n", report->ink.bold, report->ink.off);
+    if (!report_has_sums(report)) {
+        puts("  not known");
+        free(rows);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         const struct sources_figures *figures = &rows[i].figures;
 
@@ -391,6 +405,10 @@ static void print_classes(const struct report *report)
     const struct sources_figures *rows = report->sources.classes;
     bool any = false;
 
+    if (!report_has_sums(report)) {
+        printf("\n%sBy class%s\n  not known\n", report->ink.bold, report->ink.off);
+        return;
+    }
     for (unsigned i = 0; i < MEMCLASS_COUNT; i++) {
         if (!rows[i].allocated_count)
             continue;

@@ -39,8 +39,14 @@ static void total_release(struct format_totals *totals, uint64_t size)
     counter_add(&totals->live_hinted_bytes, 0 - size);
 }
 
+static uint64_t in_units(uint64_t size)
+{
+    return (size + 511) & ~UINT64_C(511);
+}
+
 void captotal_released(struct format_header *header, int device, uint64_t size)
 {
+    counter_add(&header->stored_512_bytes, 0 - in_units(size));
     total_release(&header->total, size);
     total_release(captotal_of(header, device), size);
 }
@@ -72,6 +78,8 @@ void captotal_born(struct format_header *header, enum memclass memclass, int dev
     native_moved(header, memclass, device, size);
     if (memclass >= MEMCLASS_DEVICE_END)
         return;
+    if (memclass == MEMCLASS_POOLED)
+        counter_lift(&header->stored_512_bytes, &header->peak_stored_512_bytes, in_units(size));
     total_alloc(&header->total, size);
     total_alloc(captotal_of(header, device), size);
 }
@@ -85,6 +93,8 @@ void captotal_died(struct format_header *header, const struct caplive_change *ch
     native_moved(header, change->gone_class, change->gone_device, 0 - change->gone_size);
     if (change->gone_class >= MEMCLASS_DEVICE_END)
         return;
+    if (change->gone_class == MEMCLASS_POOLED && change->gone_hinted == 0)
+        counter_add(&header->stored_512_bytes, 0 - in_units(change->gone_size));
     total_free(&header->total, change->gone_size, change->gone_hinted);
     total_free(captotal_of(header, change->gone_device), change->gone_size, change->gone_hinted);
 }

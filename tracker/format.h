@@ -159,8 +159,10 @@ struct format_header {
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    char run[24];              /* of `kedge run`, hexadecimal; "" = it was started otherwise */
-    uint64_t spare_figures[7]; /* 0 */
+    char run[24]; /* of `kedge run`, hexadecimal; "" = it was started otherwise */
+    /* Live on the heaps, each block in multiples of 512, without what hints released; its peak, 0 where an earlier writer counted none. */
+    uint64_t stored_512_bytes, peak_stored_512_bytes;
+    uint64_t spare_figures[5]; /* 0 */
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen;

@@ -169,6 +169,10 @@ static int read_header(struct reader *reader)
     memcpy(capture->inside, header->inside, sizeof header->inside);
     capture->unseen = header->unseen;
     capture->lost = header->lost;
+    capture->peak_stored_512 = header->peak_stored_512_bytes == 0
+                    && header->memclass[MEMCLASS_POOLED].allocated_count > 0
+            ? UINT64_MAX
+            : header->peak_stored_512_bytes;
     return read_args(reader);
 }
 

@@ -229,9 +229,10 @@ struct read_capture {
     uint64_t oom_count, last_seq, file_bytes;
 
     struct format_totals total, device_total[FORMAT_DEVICES_MAX]; /* as the writer counted */
+    uint64_t peak_stored_512; /* as format_header's; UINT64_MAX = the writer did not count it */
     struct format_lost lost;
 
-    /* Events with a seq above this one are all there; 0 = all events of the run are there. */
+    /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none it is known. */
     uint64_t complete_after_seq;
     /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
     bool has_all_events;

@@ -398,10 +398,10 @@ int read_events(struct reader *reader)
 
     read_sort_chunks(capture->private);
     /* of a chunk that is damaged nobody knows which events were in it */
-    bool is_known = reader->parts & READ_EVENTS && !capture->damaged[READ_AREA_EVENTS];
+    bool is_known = reader->parts & READ_EVENTS && !capture->damaged[READ_AREA_EVENTS]
+            && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
     capture->complete_after_seq = is_known ? capture->lost.recycled_seq : UINT64_MAX;
     capture->has_all_events = is_known && capture->lost.recycled_seq == 0
-            && capture->lost.events_recycled == 0 && capture->lost.events_dropped == 0
-            && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
+            && capture->lost.events_recycled == 0 && capture->lost.events_dropped == 0;
     return r;
 }

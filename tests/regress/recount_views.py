@@ -16,7 +16,7 @@ from regresskit import KEDGE, environment, human
 
 # ---- comparing ----
 
-UNKNOWN = (None, "?", "unknown")
+UNKNOWN = (None, "?", "unknown", (None, None), [(None, None)])
 
 
 class Tally:
@@ -108,6 +108,10 @@ class Job:
         return None
 
 
+# What the events alone tell: the run itself counts all others, in every mode of recording.
+OF_EVENTS = ("peak_live_512_bytes", "freed_with_hints_count")
+
+
 def head(job):
     """The figures of the whole run: right in every mode of recording."""
     run, j = job.run, job.report
@@ -116,7 +120,7 @@ def head(job):
     if job.facts["devices"] == 1 and run.closed:
         want["peak_reserved_bytes"] = run.device_peaks[0]
     for key, value in want.items():
-        job.one("head", key, j[key], value, may=False)
+        job.one("head", key, j[key], value, job.partial and key in OF_EVENTS)
     if want.get("peak_reserved_bytes"):
         stored = run.highest(run.levels_of(run.device, lambda b: b.rounded, released=run.released))[0]
         job.one("head", "e", j.get("e"), float(f"{stored / want['peak_reserved_bytes']:.6g}"), may=False)
@@ -167,7 +171,9 @@ def live_rows(job):
 
 
 def keyed(rows, bytes_name="bytes", count_name="count", more=lambda r: ()):
-    """{stack: (bytes, count)}; rows of one stack are one."""
+    """{stack: (bytes, count)}; rows of one stack are one. None: they are not known."""
+    if rows is None:
+        return None
     found = collections.defaultdict(lambda: [0, 0])
     for r in rows:
         row = found[(stack_key(r["stack"]), *more(r)) if more(r) else stack_key(r["stack"])]
@@ -257,7 +263,7 @@ def streams_of(blocks):
 
 
 def streams_in(report):
-    return {(s["device"], s["stream"]): (s["allocated_bytes"], s["allocated_count"]) for s in report["streams"]}
+    return None if report["streams"] is None else {(s["device"], s["stream"]): (s["allocated_bytes"], s["allocated_count"]) for s in report["streams"]}
 
 
 def streams(job):
@@ -332,8 +338,8 @@ def one_window(job, options, span):
         _, moment = run.highest(run.levels_of(mine, last=span[1]))
         job.rows("window", f"{what} at max", keyed(j["live_at_max"]), sums([b for b in mine if b.lives_at(moment)], lambda b: b.key), may)
     job.rows("window", f"{what} stream", streams_in(j), streams_of(mine), may)
-    got = {c["name"]: (c["allocated_bytes"], c["allocated_count"]) for c in j["classes"] if c["device_memory"]}
-    job.rows("window", f"{what} class", {k: v for k, v in got.items() if v[1]}, sums(mine, run.class_of), may)
+    got = j["classes"] and {c["name"]: (c["allocated_bytes"], c["allocated_count"]) for c in j["classes"] if c["device_memory"]}
+    job.rows("window", f"{what} class", got and {k: v for k, v in got.items() if v[1]}, sums(mine, run.class_of), may)
 
 
 GROUPS = {"site": lambda run, b: b.key[0], "class": lambda run, b: run.class_of(b), "anchor": lambda run, b: b.path,
@@ -366,6 +372,9 @@ def grouped(job):
             if not j:
                 continue
             rows = j["live_at_max"] if view == "hwm" else j["live"] if view == "live" else j["groups"]
+            if rows is None:
+                job.one("by", f"{view} by {name}", "unknown", "rows")
+                continue
             got = collections.defaultdict(lambda: [0, 0])
             for r in rows:
                 row = got[group_key(name, r["title"])]
@@ -417,7 +426,10 @@ def text_views(job):
     run = job.run
     got = {(int(d), None if s.startswith("No stream") else int(s.split()[1])): (size, int(count)) for s, d, size, count in re.findall(
         rf"^(No stream, or an unknown one,|Stream \d+) of device (\d+): {SIZE} in (\d+) blocks?$", view_text(job, "--view", "streams"), re.M)}
-    job.rows("text", "streams", got, {k: (human(v[0]), v[1]) for k, v in streams_of(run.device).items()})
+    if job.partial:
+        job.one("text", "streams are said to be of what is on record", "this is of what is on record" in " ".join(view_text(job, "--view", "streams").split()), True)
+    else:
+        job.rows("text", "streams", got, {k: (human(v[0]), v[1]) for k, v in streams_of(run.device).items()})
     got = {name: (live, peak, int(count)) for name, live, peak, count in re.findall(
         rf"^  (\S+) +{SIZE} +{SIZE} +(\d+)(?:  \(not device memory\))?$", view_text(job, "--view", "classes"), re.M)}
     for name, blocks in by(run.blocks.values(), run.class_of).items():
@@ -456,6 +468,9 @@ def filtered(job):
         if not j:
             continue
         names = ("live_bytes", "live_count") if view == "leaks" else ("bytes", "count")
+        if j[key] is None:
+            job.one("filter", f"{view} with {site}", "unknown", "rows")
+            continue
         rows = [r for r in j[key] if r[names[1]]]
         mine = [b for b in moments[view] if b.key[1][0] == site]
         job.rows("filter", f"{view} with {site}", keyed(rows, *names), sums(mine, lambda b: b.key))
@@ -571,7 +586,7 @@ def page(job):
     data = json.loads(re.search(r'<script[^>]*\bid="?data"?[^>]*>(.*?)</script>', text, re.S).group(1))
     want = run.figures()
     for key, value in want.items():
-        job.one("page", key, data["figures"].get(key), value, may=False)
+        job.one("page", key, data["figures"].get(key), value, job.partial and key in OF_EVENTS)
     job.one("page", "failures", data["failure_count"], len(run.failed), may=False)
     _, moment = run.highest(run.levels)
     moments = {"peak": [b for b in run.device if b.lives_at(moment)], "end": [b for b in run.device if b.died is None], "allocated": run.device}
@@ -581,7 +596,7 @@ def page(job):
     if run.device:
         line = data["timeline"]
         job.one("page", "timeline's peak", line["peak_live"]["bytes"], want["peak_live_bytes"])
-        job.one("page", "the highest moment", max(line["live"], default=0), want["peak_live_bytes"])
+        job.one("page", "the highest moment", None if line["peak_live"]["bytes"] is None else max(line["live"]), want["peak_live_bytes"])
         job.one("page", "timeline's reserved", line["peak_reserved"]["bytes"], job.report["peak_reserved_bytes"])
     names = {c["name"]: c for c in data["classes"]}
     for name, blocks in by(run.device, run.class_of).items():
@@ -743,7 +758,7 @@ def perfetto(job):
     if run.device:
         job.one("export.perfetto", "the most that is live", max(lines["live"], default=None), want["peak_live_bytes"])
         job.one("export.perfetto", "live at the end", lines["live"][-1] if lines["live"] else None, want["remaining_bytes"])
-        job.one("export.perfetto", "the most that is reserved", max(lines["reserved"], default=0), job.report["peak_reserved_bytes"])
+        job.one("export.perfetto", "the most that is reserved", max(lines["reserved"], default=None if job.partial else 0), job.report["peak_reserved_bytes"])
     if run.released and not job.partial:
         f = run.figures()
         job.one("export.perfetto", "the most with hints", max(lines["live with hints"], default=0), f["max_with_hints_bytes"])
@@ -821,9 +836,10 @@ def sqlite(job):
         job.one("export.sqlite", "live at the end",
                 ask(f"SELECT coalesce(sum(size), 0), count(*) FROM blocks WHERE died_event IS NULL AND {device}")[0], end)
         highest, moment = run.highest(run.levels)
+        has_peak = dict(ask("SELECT key, value FROM meta")).get("peak_event") is not None or not run.device
         peak = sums([b for b in run.device if b.lives_at(moment)], lambda b: 0).get(0, (0, 0))
-        job.one("export.sqlite", "live at the peak", ask(f"SELECT coalesce(sum(size), 0), count(*) FROM live_at_peak WHERE {device}")[0], peak)
-        job.one("export.sqlite", "the most live bytes", ask("SELECT coalesce(max(live_bytes), 0) FROM events")[0][0], highest)
+        job.one("export.sqlite", "live at the peak", ask(f"SELECT coalesce(sum(size), 0), count(*) FROM live_at_peak WHERE {device}")[0] if has_peak else None, peak)
+        job.one("export.sqlite", "the most live bytes", ask("SELECT max(live_bytes) FROM events")[0][0] or (None if run.device else 0), highest)
         if run.device:
             job.one("export.sqlite", "the most reserved bytes", ask("SELECT max(reserved_bytes) FROM events")[0][0],
                     job.report["peak_reserved_bytes"])
@@ -832,7 +848,7 @@ def sqlite(job):
             got = ask(f"SELECT matched_count, matched_bytes FROM hints WHERE name = '{hint.name}'")
             job.one("export.sqlite", f"hint {hint.name}", got, [(len(hint.matched), sum(b.bytes for b in hint.matched))])
         released = ask("SELECT coalesce(sum(size), 0), count(*) FROM blocks WHERE released_event IS NOT NULL")[0]
-        job.one("export.sqlite", "released", released, sums(run.released | run.would, lambda b: 0).get(0, (0, 0)))
+        job.one("export.sqlite", "released", released if complete or not job.facts["hints"] else None, sums(run.released | run.would, lambda b: 0).get(0, (0, 0)))
         if not complete:
             job.one("export.sqlite", "sums of blocks", "unknown", total)
             return

@@ -121,7 +121,7 @@ function growth(data) {
 /* What could be mended, where it is worth a look. A run that was cut short would have used more of its memory again. */
 function waste(data) {
     const found = data.patterns;
-    const saved = found ? found.max_bytes - found.max_freed_after_last_use_bytes : 0;
+    const saved = found && found.max_bytes !== null ? found.max_bytes - found.max_freed_after_last_use_bytes : 0;
     if (saved === 0 || saved < found.max_bytes / 20 || !found.ended || data.program.failed)
         return null;
     return element("p", {class: "lede"}, "Memory is held after its last use. If each block were freed right then, the peak would be " + bytes(found.max_freed_after_last_use_bytes)

@@ -8,6 +8,8 @@ const PATTERN_NOTES = {
 function patternSummary(found) {
     if (found.judged_count === 0)
         return "Of no block it is known how it was used.";
+    if (found.max_bytes === null)
+        return "Events of the run are missing. These are the uses of " + counted(found.judged_count, "block") + " that are on record.";
     const then = found.max_freed_after_last_use_bytes;
     const saved = found.max_bytes - then;
     const isSeen = bytes(then) !== bytes(found.max_bytes);

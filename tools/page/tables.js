@@ -87,13 +87,12 @@ function drawHints(data) {
     const f = data.figures;
     const saved = f.max_bytes - f.max_with_hints_bytes;
     const would = f.max_bytes - f.max_would_bytes;
-    parent.append(element("p", {class: "lede"}, saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
+    parent.append(element("p", {class: "lede"}, f.max_would_bytes === null ? "What hints did is not on record any more." : saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
         : would > 0 ? "In this mode hints released nothing. They would make the highest use lower by " + bytes(would) + "." : "Hints made no difference to the highest use."));
     partNote(parent, data.hints, data.hint_count, "hint", "that come first in the file");
-    const isLive = row => row.mode === "live";
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
         {label: "Hint", narrow: true, text: row => row.id}, textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
-        bytesColumn("Released", row => isLive(row) ? row.released[0] : 0), bytesColumn("Would save", row => row.would[0] + (isLive(row) ? 0 : row.released[0])),
+        bytesColumn("Released", row => row.released[0]), bytesColumn("Would save", row => row.would[0]),
         bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Used too late", row => row.late),
         textColumn("Note", row => row.drift || "")]});
 }

@@ -241,7 +241,8 @@ class Timeline {
         const parts = failures.slice(0, -1).flatMap(at => this.mark(at, "failed", "", 0));
         if (failures.length)
             parts.push(...this.mark(failures[failures.length - 1], "failed", "out of memory", 0));
-        parts.push(...this.mark(this.line.peak_live.at, "peak", "peak " + bytes(this.line.peak_live.bytes), failures.length ? 1 : 0));
+        if (this.line.peak_live.bytes !== null)
+            parts.push(...this.mark(this.line.peak_live.at, "peak", "peak " + bytes(this.line.peak_live.bytes), failures.length ? 1 : 0));
         return parts;
     }
 

@@ -147,7 +147,7 @@ TEST(only_what_was_allocated_in_the_window_is_in_the_rows)
     begin(FORMAT_TRACE_FULL);
     story();
     REQUIRE_EQ(load_open(path, &load), 0);
-    window = (struct model_window){3, (uint32_t)load.trace->event_count};
+    window = (struct model_window){.first = 3, .last = (uint32_t)load.trace->event_count};
     figure(&load, window, &sources);
     CHECK_EQ(sources.classes[MEMCLASS_POOLED].allocated_count, 0);
     CHECK_EQ(sources.classes[MEMCLASS_HOST].allocated, 51 * MB);

@@ -154,15 +154,100 @@ TEST(a_window_behind_the_lost_events_is_complete)
     alloc_event(&fake, 0x2000, 10);
     alloc_event(&fake, 0x3000, 10); /* the first one after seq 102 */
     load_capture("t", wrapped(&fake), &load);
-    CHECK_EQ(load.complete_from, 2);
-    struct model_window late = {2, 3};
-    struct model_window early = {1, 3};
+    CHECK_EQ(load.complete_from, 1);
+    struct model_window late = {.first = 1, .last = 2};
+    struct model_window early = {.first = 0, .last = 2, .is_named = true};
     struct model_figures f;
     figures_of(&load, late, &f, &partial);
     CHECK(!partial);
     CHECK_EQ(f.allocated_count, 1);
     figures_of(&load, early, &f, &partial);
     CHECK(partial);
+    CHECK_EQ(f.allocated_count, MODEL_UNKNOWN);
+    unwrap(&load);
+}
+
+/* A thread that records little keeps events of a time of which others were overwritten: the block may be long gone. */
+TEST(an_old_allocation_that_nothing_confirms_is_not_believed)
+{
+    struct fake fake = {.capture.complete_after_seq = 102};
+    struct load load;
+    bool partial;
+    alloc_event(&fake, 0x1000, 1000); /* its free is overwritten */
+    alloc_event(&fake, 0x2000, 20);   /* lives on, as the live table says */
+    alloc_event(&fake, 0x1000, 4);    /* the first one that is certain */
+    fake.live[0] = (struct read_live){.seq = 102, .addr = 0x2000, .size = 20, .path = ""};
+    fake.live[1] = (struct read_live){.seq = 103, .addr = 0x1000, .size = 4, .path = ""};
+    fake.capture.live_count = 2;
+    load_capture("t", wrapped(&fake), &load);
+    struct model_figures f;
+    model_figure(load.trace, model_whole(load.trace), NULL, &f);
+    CHECK_EQ(f.remaining, 24);
+    CHECK_EQ(f.peak_live, 24);
+    figures_of(&load, (struct model_window){.first = load.complete_from, .last = 2}, &f, &partial);
+    CHECK(!partial);
+    CHECK_EQ(f.peak_live, 24);
+    unwrap(&load);
+}
+
+TEST(an_old_free_does_not_end_a_younger_block)
+{
+    struct fake fake = {.capture.complete_after_seq = 102};
+    struct load load;
+    free_event(&fake, 0x1000, 10); /* seq 101; the next allocation there, 102, is overwritten */
+    fake.live[0] = (struct read_live){.seq = 102, .addr = 0x1000, .size = 64, .path = ""};
+    fake.capture.live_count = 1;
+    fake.capture.event_count = 2; /* 102 says nothing */
+    fake.events[1] =
+            (struct read_event){.kind = FORMAT_EVENT_OOM, .seq = 102, .path = "", .rule = -1};
+    alloc_event(&fake, 0x2000, 4);
+    load_capture("t", wrapped(&fake), &load);
+    CHECK(trace_find_live(load.trace, 0x1000) != TRACE_NONE);
+    CHECK_EQ(load.trace->blocks[trace_find_live(load.trace, 0x1000)].size, 64);
+    unwrap(&load);
+}
+
+/* Nor where nobody knows which events are missing, and every one that is left stands. */
+TEST(a_free_never_ends_a_block_with_a_higher_number)
+{
+    struct fake fake = {.capture.complete_after_seq = UINT64_MAX};
+    struct load load;
+    free_event(&fake, 0x1000, 10); /* seq 101 */
+    alloc_event(&fake, 0x2000, 4); /* seq 102 */
+    fake.live[0] = (struct read_live){.seq = 102, .addr = 0x2000, .size = 4, .path = ""};
+    fake.live[1] = (struct read_live){.seq = 103, .addr = 0x1000, .size = 64, .path = ""};
+    fake.capture.live_count = 2;
+    load_capture("t", wrapped(&fake), &load);
+    CHECK(trace_find_live(load.trace, 0x1000) != TRACE_NONE);
+    CHECK_EQ(load.complete_from, TRACE_NEVER);
+    CHECK_EQ(load.trace->event_count, 4); /* what was freed, its free, and two that live */
+    unwrap(&load);
+}
+
+TEST(what_heaps_hold_when_the_record_begins_follows_from_what_they_hold_at_its_end)
+{
+    struct fake fake = {.capture.complete_after_seq = 101};
+    struct load load;
+    bool partial;
+    struct model_figures f;
+    struct read_event *old = add(&fake, FORMAT_EVENT_RESERVED); /* seq 101 */
+    old->heap = 1;
+    old->size = 30;
+    alloc_event(&fake, 0x1000, 4);
+    struct read_event *grown = add(&fake, FORMAT_EVENT_RESERVED);
+    grown->heap = 1;
+    grown->size = 50;
+    alloc_event(&fake, 0x2000, 4);
+    fake.capture.total.reserved_bytes = 250; /* another heap has 200, and no event */
+    load_capture("t", wrapped(&fake), &load);
+    uint32_t count = (uint32_t)load.trace->event_count;
+    figures_of(&load,
+            (struct model_window){.first = load.complete_from, .last = load.complete_from + 1}, &f,
+            &partial);
+    CHECK(!partial);
+    CHECK_EQ(f.peak_reserved, 230);
+    figures_of(&load, (struct model_window){.first = count - 1, .last = count}, &f, &partial);
+    CHECK_EQ(f.peak_reserved, 250);
     unwrap(&load);
 }
 

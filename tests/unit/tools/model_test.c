@@ -522,7 +522,8 @@ TEST(peaks_of_an_anchor_are_those_since_it_was_entered)
     free(figures);
 
     /* Of a window what is in it: the first block is gone by then. */
-    struct model_window late = {s.trace->anchors[inner].exit, (uint32_t)s.trace->event_count};
+    struct model_window late = {
+            .first = s.trace->anchors[inner].exit, .last = (uint32_t)s.trace->event_count};
     figures = model_figure_anchors(s.trace, late);
     CHECK_EQ(figures[inner].peak_live, 30);
     CHECK_EQ(figures[outer].peak_live, 70);

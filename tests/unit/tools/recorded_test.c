@@ -82,8 +82,8 @@ TEST(the_device_is_the_one_with_most_bytes)
     struct recorded r;
     (void)birth(trace, 20, 5000, (struct kind){.device = 1, .stream = false});
     death(trace, 20);
-    recorded_from_trace(
-            trace, (struct model_window){window.first, (uint32_t)trace->event_count}, &r);
+    recorded_from_trace(trace,
+            (struct model_window){.first = window.first, .last = (uint32_t)trace->event_count}, &r);
     REQUIRE_EQ(r.count, 2);
     CHECK_EQ(r.spans[0].size, 1024);
     CHECK_EQ(r.spans[1].size, 5120);

@@ -64,11 +64,11 @@ TEST(a_window_has_a_max_of_its_own)
 
     story_free(&s, before); /* 2 */
     story_free(&s, inside); /* 3 */
-    savings = savings_new(s.trace, (struct model_window){1, 3});
+    savings = savings_new(s.trace, (struct model_window){.first = 1, .last = 3});
     CHECK_EQ(left_without(savings, NULL, 0), 2 * MB);
     CHECK_EQ(left_without_one(savings, 0, 9, 2 * MB), 0);
     savings_free(savings);
-    savings = savings_new(s.trace, (struct model_window){2, 2});
+    savings = savings_new(s.trace, (struct model_window){.first = 2, .last = 2});
     CHECK_EQ(left_without(savings, NULL, 0), 0);
     savings_free(savings);
     story_end(&s);

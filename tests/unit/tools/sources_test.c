@@ -152,7 +152,7 @@ TEST(only_what_the_window_allocated_counts)
     struct sources sources;
 
     story();
-    sources_figure(&load, (struct model_window){2, 4}, symbols, &sources);
+    sources_figure(&load, (struct model_window){.first = 2, .last = 4}, symbols, &sources);
     CHECK_EQ(sources.count, 2);
     CHECK_EQ(sources.libraries[0].figures.at_max, 30 * MB);
     CHECK_EQ(sources.libraries[1].figures.at_max, 10 * MB);

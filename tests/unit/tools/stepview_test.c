@@ -46,7 +46,7 @@ static struct load load_of(const struct story *s)
 
 static struct model_window all_of(const struct story *s)
 {
-    return (struct model_window){0, (uint32_t)s->trace->event_count};
+    return (struct model_window){.first = 0, .last = (uint32_t)s->trace->event_count};
 }
 
 TEST(r90_each_detected_step_has_its_figures)
@@ -146,7 +146,7 @@ TEST(a_window_has_only_the_steps_in_it)
 {
     struct story s = run(false);
     struct load load = load_of(&s);
-    struct model_window window = {SET_UP + OF_STEP, SET_UP + 6 * OF_STEP};
+    struct model_window window = {.first = SET_UP + OF_STEP, .last = SET_UP + 6 * OF_STEP};
     struct stepview view;
 
     stepview_find(&load, window, STEPVIEW_ONLY_DETECTED, &view);
