@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where two rules meet: captures beside the stream API, pools and streams of different devices, access after a trim. */
+#include "tests/preload/child.h"
 #include "tests/preload/client.h"
 
 #include <dlfcn.h>
@@ -44,6 +45,54 @@ TEST(r82_a_free_in_stream_order_beside_a_capture_is_not_lost)
     CHECK_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
     CHECK_EQ(alloc_async(2 * MB, other), first);
     CHECK_EQ(client_calls("cuEventRecord") + client_calls("cuCtxRecordEvent"), 0);
+}
+
+/* Beside a capture the stream of a free is asked about. What fails of that, and how often it is asked by a block of the driver's own. */
+static const struct question {
+    const char *fails;
+    CUresult result; /* of the program's free */
+    uint64_t allocs;
+} questions[] = {
+        {"", CUDA_SUCCESS, 0},
+        {"cuStreamIsCapturing:1+:999", CUDA_SUCCESS, 1},
+        /* a failure of ours is asked about again, and is the program's only if it stays */
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1:999", CUDA_SUCCESS, 2},
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1+:999", CUDA_ERROR_UNKNOWN, 2},
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1+:2", CUDA_SUCCESS, 2},
+        /* what the driver says of the stream is its word on the free */
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1:400", CUDA_ERROR_INVALID_HANDLE, 1},
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1:201", CUDA_ERROR_INVALID_CONTEXT, 1},
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1:709", CUDA_ERROR_CONTEXT_IS_DESTROYED, 1},
+        {"cuStreamIsCapturing:1+:999,cuMemAllocAsync:1:901", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+                1},
+        {"cuStreamIsCapturing:1+:999,cuMemFreeAsync:1:999", CUDA_ERROR_UNKNOWN, 1},
+};
+static const struct question *question;
+
+static void free_beside_a_capture(void)
+{
+    CUstream captured, other;
+    CUgraph graph = NULL;
+    CUdeviceptr ptr;
+
+    REQUIRE(setenv("SIMCUDA_FAIL", question->fails, 1) == 0);
+    client_init();
+    captured = new_stream();
+    other = new_stream();
+    ptr = alloc_async(2 * MB, other);
+    REQUIRE_EQ(cu->cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemFreeAsync(ptr, other), question->result);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), question->allocs);
+    CHECK_EQ(cu->cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
+    CHECK_EQ(alloc_async(2 * MB, other) == ptr, question->result == CUDA_SUCCESS);
+}
+
+TEST(r32_r82_a_free_beside_a_capture_has_the_drivers_word_on_its_stream)
+{
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        question = &questions[i];
+        CHECK_EQ(run_child(free_beside_a_capture), 0);
+    }
 }
 
 static CUmemPoolProps pool_on(int device)
@@ -148,6 +197,54 @@ TEST(r77_access_reaches_what_a_trim_has_left)
     REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
     CHECK_EQ(cu->cuMemsetD8_v2(second, 1, 14 * MB), CUDA_SUCCESS);
     CHECK_EQ(cu->cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+static cuuint64_t reserved(CUmemoryPool mempool)
+{
+    cuuint64_t value = 0;
+
+    REQUIRE_EQ(cu->cuMemPoolGetAttribute(mempool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &value),
+            CUDA_SUCCESS);
+    return value;
+}
+
+/* R78: the driver's pool and the heap in its place are one for the program, also before there is a heap. */
+TEST(r78_a_trim_leaves_of_both_together_what_is_to_be_kept)
+{
+    __typeof__(&cuMemAllocFromPoolAsync) real_alloc;
+    __typeof__(&cuMemFreeAsync) real_free;
+    __typeof__(&cuMemPoolSetAttribute) real_set;
+    CUmemPoolProps props = pool_on(0);
+    cuuint64_t most = UINT64_MAX, native, all;
+    CUmemoryPool mempool;
+    CUdeviceptr ptr = 0;
+    CUstream stream;
+
+    client_init();
+    real_alloc = (__typeof__(real_alloc))client_driver("cuMemAllocFromPoolAsync");
+    real_free = (__typeof__(real_free))client_driver("cuMemFreeAsync");
+    real_set = (__typeof__(real_set))client_driver("cuMemPoolSetAttribute");
+    stream = new_stream();
+    REQUIRE_EQ(cu->cuMemPoolCreate(&mempool, &props), CUDA_SUCCESS);
+    REQUIRE_EQ(real_set(mempool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &most), CUDA_SUCCESS);
+    REQUIRE_EQ(real_alloc(&ptr, 1 * MB, mempool, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(real_free(ptr, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    native = reserved(mempool);
+    CHECK_GT(native, 0);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, 1), CUDA_SUCCESS);
+    CHECK_EQ(reserved(mempool), native); /* one byte is in a chunk, which stays */
+    REQUIRE_EQ(cu->cuMemAllocFromPoolAsync(&ptr, 4 * MB, mempool, stream), CUDA_SUCCESS);
+    all = reserved(mempool);
+    CHECK_GT(all, native);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, all - native + 1), CUDA_SUCCESS);
+    CHECK_EQ(reserved(mempool), all);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, all - native), CUDA_SUCCESS);
+    CHECK_EQ(reserved(mempool), all - native);
+    REQUIRE_EQ(cu->cuMemFreeAsync(ptr, stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemPoolTrimTo(mempool, 0), CUDA_SUCCESS);
+    CHECK_EQ(reserved(mempool), 0);
 }
 
 /* ---- a stream ends while another thread records on it ---------------------------------------- */
@@ -349,4 +446,35 @@ TEST(r26_a_context_that_ended_unseen_takes_its_memory_along)
     REQUIRE_EQ(cu->cuMemFree_v2(after_reset), CUDA_SUCCESS);
     REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
     CHECK_EQ(available, before);
+}
+
+/* The free memory that a context has which comes after the last release of the one that was there. */
+static size_t free_after_the_last_release(void)
+{
+    size_t available = 0, total = 0;
+    CUcontext context = NULL;
+
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(context), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    return available;
+}
+
+/* What a context held is given back when it ends, and not only when its memory is asked about. */
+TEST(r26_the_last_release_of_a_context_gives_its_memory_back)
+{
+    CUdeviceptr ptr = 0;
+    size_t before;
+
+    REQUIRE(setenv("KEDGE_POOL", "sync=mapped,meminfo=driver", 1) == 0);
+    client_init();
+    REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 2 * MB), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(ptr), CUDA_SUCCESS);
+    before = free_after_the_last_release();
+    for (int i = 0; i < 3; i++) {
+        REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 64 * MB), CUDA_SUCCESS);
+        CHECK_EQ(free_after_the_last_release(), before);
+        CHECK_EQ(cu->cuMemFree_v2(ptr), CUDA_ERROR_INVALID_VALUE);
+    }
 }

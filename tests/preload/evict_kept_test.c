@@ -295,6 +295,37 @@ TEST(r79_r84_no_answer_depends_on_where_a_block_is)
     CHECK_EQ(in.size, EVICT_BYTES);
     CHECK_EQ(out.available, in.available);
     CHECK_EQ(out.value[CU_POINTER_ATTRIBUTE_MEMORY_TYPE], CU_MEMORYTYPE_DEVICE);
+    CHECK_EQ(out.value[CU_POINTER_ATTRIBUTE_DEVICE_POINTER], evict_block[0] + 100);
+    CHECK_EQ(out.value[CU_POINTER_ATTRIBUTE_RANGE_START_ADDR], evict_block[0]);
+    CHECK_EQ(out.value[CU_POINTER_ATTRIBUTE_RANGE_SIZE], EVICT_BYTES);
+    kit_clean_up();
+}
+
+/* R66: no section stays open behind a question, so what is released afterwards loses its storage. */
+TEST(r66_a_question_about_a_block_that_is_out_holds_no_release_up)
+{
+    CUdeviceptr late;
+
+    evict_hint("question", "live",
+            "  - id: late\n"
+            "    do: release\n"
+            "    pick: {size: 8388608, inside: \"PHASE_*\", nth: all}\n"
+            "    when: {anchor: \"PHASE_*\", edge: exit}\n");
+    kit_allow_live();
+    evict_begin();
+    CU_OK(cu->cuCtxSynchronize());
+    evict_use_others();
+    REQUIRE(!evict_is_in(evict_block[0]));
+    KEDGE_PUSH("PHASE_0");
+    late = kit_alloc(8 * MB);
+    (void)ask(evict_block[0]);
+    REQUIRE(evict_is_in(late));
+    KEDGE_POP();
+    CU_OK(cu->cuCtxSynchronize());
+    for (int i = 0; i < 20; i++)
+        KEDGE_MARK("poll");
+    CHECK_EQ(kit_told(FORMAT_HINT_UNMAPPED, late), 1);
+    CHECK(!evict_is_in(late));
     kit_clean_up();
 }
 
