@@ -188,6 +188,29 @@ def what_paddle_traces_has_nothing_of_kedge(python):
     same("paths", {path for path, _ in anchors} - {""}, set())
 
 
+# A program that puts other objects into the place of those that are asked whether it trains.
+REPLACES = """
+import gc, sys, weakref
+import paddle
+framework = sys.modules["paddle.base.framework"]
+was = weakref.ref(framework.global_var)
+paddle.global_var = framework.global_var = paddle.State()
+gc.collect()
+print(was() is not None)
+class Model(paddle.nn.Layer):
+    def forward(self, x):
+        return x + 1
+print([Model()(i) for i in range(3)])
+"""
+
+
+@each
+def what_is_asked_stays_as_long_as_it_may_be_asked(python):
+    env = {"PYTHONPATH": LIKE, "LD_LIBRARY_PATH": SIM}
+    same("without", run(python, "-c", REPLACES, **env).stdout, "False\n[1, 2, 3]\n")
+    same("with", kedged(python, "-c", REPLACES, **env).stdout, "True\n[1, 2, 3]\n")
+
+
 @each
 def r111_asking_objects_runs_none_of_their_code(python):
     was = run(python, HERE / "loopasked.py", PYTHONPATH=LIKE, LD_LIBRARY_PATH=SIM).stdout
@@ -407,7 +430,7 @@ CASES = (a_training_loop_that_says_nothing_has_steps_and_phases, modules_have_th
          the_step_after_any_trouble_is_right, steps_of_other_kinds_end_where_they_should,
          a_loop_of_paddles_has_the_same_phases, what_paddle_traces_has_nothing_of_kedge,
          an_optimizer_that_calls_the_model_has_the_phases_in_it, a_step_of_two_optimizers_is_one,
-         r111_asking_objects_runs_none_of_their_code, inference_has_no_steps,
+         what_is_asked_stays_as_long_as_it_may_be_asked, r111_asking_objects_runs_none_of_their_code, inference_has_no_steps,
          nothing_happens_where_nobody_wants_it, r111_the_interpreter_is_as_it_was, r111_archives_packages_and_warnings_are_as_without,
          children_of_every_kind_are_watched_too, archives_and_environments_work, a_framework_that_is_another_one_does_no_harm)
 
