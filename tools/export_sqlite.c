@@ -369,12 +369,14 @@ int export_sqlite(struct export_job *job)
     if (!database.is_broken)
         check(&database, sqlite3_exec(database.db, schema, NULL, NULL, NULL));
     fill_tables(&database);
-    if (database.is_broken)
+    bool is_open = database.is_broken || sqlite3_close(database.db) != SQLITE_OK;
+    if (is_open) {
         (void)fprintf(stderr, "kedge export: %s: %s\n", job->path,
                 database.db ? sqlite3_errmsg(database.db) : "no memory");
-    (void)sqlite3_close(database.db);
+        (void)sqlite3_close_v2(database.db);
+    }
     export_names_done(&database.names);
-    return database.is_broken ? CMD_BAD : CMD_DONE;
+    return is_open ? CMD_BAD : CMD_DONE;
 }
 
 #else

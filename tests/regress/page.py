@@ -178,6 +178,7 @@ def steps_are_detected_where_none_are_stated():
         same(f"{name}: by what", page["detected_by"], report["reason"] if detected else None)
         keys = ("live_begin_bytes", "live_end_bytes", "peak_bytes", "allocated_bytes", "allocated_count")
         same(f"{name}: steps", [[row[key] for key in keys] for row in page["steps"]], [[row[key] for key in keys] for row in report["rows"]])
+        same(f"{name}: the step of Max", page["max"]["step"], len(report["rows"]) - 1 if report["rows"] else None)
         same(f"{name}: marks", len(page["timeline"]["steps"]), len(report["rows"]))
         same(f"{name}: growers", [(row["name"], row["first_bytes"], row["last_bytes"]) for row in page["growers"]],
              [(row["title"], row["first_bytes"], row["last_bytes"]) for row in report["growers"]])
@@ -198,6 +199,7 @@ def timeline_and_map_add_up():
         for moment, there in page["map"]["moments"].items():
             live = sum(cell[0] for cell in there["cells"] if cell)
             same(f"{form}: live bytes of the map, {moment}", live, sum(site[moment][0] for site in page["sites"]))
+        same(f"{form}: bars", len(line["bars"]) + line["bars_left_out"], page["anchor_count"])
         same(f"{form}: cells", sum(region[2] for region in page["map"]["regions"]), len(page["map"]["moments"]["end"]["cells"]))
     same("bins without events", data_of(page_of(capture("agg")))["timeline"]["live"], [])
     same("when it failed", data_of(page_of(capture("oom")))["program"]["failed"], True)

@@ -276,7 +276,9 @@ def check_segments(segments):
         at, live = s["address"], 0
         for b in s["blocks"]:
             same("address of the next block", b["address"], at)
+            same("keys of a block", sorted(b), ["address", "frames", "requested_size", "size", "state"])
             assert b["state"] in ("active_allocated", "inactive") and b["size"] > 0
+            assert b["state"] == "active_allocated" or b["frames"] == [], "nobody's memory with a stack"
             live += b["size"] if b["state"] == "active_allocated" else 0
             at += b["size"]
         same("the sum of a segment's blocks", at, s["address"] + s["total_size"])

@@ -205,6 +205,28 @@ TEST(sizes_tell_apart_what_one_site_makes)
     swapstory_end(&m.s);
 }
 
+/* Two blocks of 32 MiB that take turns, one of them the very first of the run. */
+TEST(the_first_block_of_a_run_may_go_out)
+{
+    struct swapstory s = swapstory_begin();
+    uint32_t blocks[] = {
+            swapstory_alloc(&s, SITE_A, 32 * MIB), swapstory_alloc(&s, SITE_B, 32 * MIB)};
+
+    CHECK_EQ(blocks[0], 0);
+    use_in_order(&s, blocks, 2);
+    for (unsigned step = 0; step < STEPS; step++) {
+        swapstory_enter(&s, "step");
+        use_in_order(&s, blocks, 2);
+        swapstory_exit(&s);
+    }
+    struct fit fit = fit_into(&s, 40 * MIB);
+    REQUIRE_EQ(fit.answer, FIT_FOUND);
+    CHECK_EQ(fit.pick_count, 2);
+    CHECK_EQ(fit.managed.count, 2);
+    fit_done(&fit);
+    swapstory_end(&s);
+}
+
 /* Where what lives across steps does not suffice: what a step makes, uses, leaves and uses again. */
 TEST(large_blocks_of_a_step_go_out_if_nothing_else_helps)
 {

@@ -157,6 +157,33 @@ TEST(the_books_are_what_the_events_say)
     }
 }
 
+/* Of a place the most bytes and the most blocks that were live at one time, which need not be one time. */
+TEST(a_place_has_the_most_that_it_held)
+{
+    struct import_block block = {.size = 100};
+    struct one one;
+
+    begin(&one);
+    block.thread = import_thread(one.import, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        block.address = 0x1000 + i * 0x1000;
+        import_alloc(one.import, &block);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        import_free(one.import, 0x1000 + i * 0x1000, 0, 0, block.thread);
+    block.size = 10;
+    for (unsigned i = 0; i < 3; i++) {
+        block.address = 0x1000 + i * 0x1000;
+        import_alloc(one.import, &block);
+    }
+    end(&one);
+    REQUIRE_EQ(one.load.capture->place_count, 1);
+    CHECK_EQ(one.load.capture->place[0].peak_bytes, 200);
+    CHECK_EQ(one.load.capture->place[0].peak_count, 3);
+    CHECK_EQ(one.load.capture->place[0].live_bytes, 30);
+    done(&one);
+}
+
 /* An address that is allocated again was freed meanwhile; the events say so to whoever reads them. */
 TEST(allocations_at_live_addresses_are_counted_once)
 {

@@ -137,6 +137,24 @@ TEST(a_cap_of_the_device_is_the_one_that_was_told)
     told_end(t);
 }
 
+/* A device that had more room later: a step is judged by the cap that was told for it. */
+TEST(a_cap_of_a_later_step_is_not_that_of_one_before)
+{
+    struct told *t = told_begin();
+    struct moved moved;
+
+    t->rule.evict.cap = 0;
+    t->rule.evict.cap_percent = 90;
+    for (unsigned step = 4; step <= STEPS; step++)
+        t->steps[step].what.cap = 512 * MIB;
+    REQUIRE_EQ(moved_compare(&t->load, &t->rule, 1, &moved), 0);
+    REQUIRE_EQ(moved.wrong_count, 3); /* which moved as if they had no more */
+    for (unsigned i = 0; i < 3; i++)
+        CHECK_EQ(moved.wrong[i].told->what.step, 4 + i);
+    moved_done(&moved);
+    told_end(t);
+}
+
 TEST(blocks_that_the_run_kept_stay_in)
 {
     struct told *t = told_begin();

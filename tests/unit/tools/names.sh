@@ -139,6 +139,11 @@ for variable, place in (("DEBUGINFOD_CACHE_PATH", folder / "own"), ("XDG_CACHE_H
     environment[variable] = str(place)
     assert ask() == want, (variable, ask())
     environment[variable] = ""
+# without such a folder no file of the folder that kedge stands in is taken for it
+for place in ("(null)", "."):
+    (folder / place / build_id).mkdir(parents=True)
+    (folder / place / build_id / "debuginfo").write_bytes(pathlib.Path("lib.debug").read_bytes())
+assert ask()[0].startswith("outer+0x"), ask()
 # the library itself is gone: the debug file names its own build
 os.rename("lib.so", "away.so")
 environment["DEBUGINFOD_CACHE_PATH"] = str(folder / "own")

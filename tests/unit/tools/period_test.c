@@ -378,6 +378,34 @@ TEST(steps_are_found_where_the_beginning_was_lost_and_the_end_cut_off)
     done(&p);
 }
 
+/*
+ * What comes before the first step is strange to the steps if it is not made of what they are made of, or lies further from them than
+ * a step is long. 65 of 100 have to be steps, or like them: 13 steps, and before them as much as 7 of what they know nothing of.
+ */
+TEST(as_much_as_a_step_before_the_first_one_is_not_strange_to_them)
+{
+    for (uint32_t more = 0; more < 2; more++) {
+        struct program p = {0};
+        struct program one = {0};
+        struct period period;
+
+        run_steps(&one, &plain, 2);
+        uint32_t length = one.begins[1] - one.begins[0];
+        for (uint32_t i = 0; i < 7 * length; i++)
+            pair(&p, 200, 64 * MIB + UINT64_C(512) * i);
+        for (uint32_t i = 0; i < length + more; i++)
+            pair(&p, 11, 3 * MIB);
+        run_steps(&p, &plain, 13);
+        period_find(p.allocs, (uint32_t)p.count, &period);
+        CHECK_EQ(period.kind == PERIOD_STEPS, more == 0);
+        if (more == 0)
+            CHECK_EQ(period.span_count, 13);
+        period_done(&period);
+        done(&one);
+        done(&p);
+    }
+}
+
 /* Frees are as far from their allocations as they were. */
 static void shuffle(struct program *p)
 {

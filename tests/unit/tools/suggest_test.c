@@ -6,6 +6,7 @@
 #include "tools/lastuse.h"
 #include "tools/mine.h"
 #include "tools/predict.h"
+#include "tools/vec.h"
 #include "tracker/apicalls.h"
 
 #define MB (UINT64_C(1) << 20)
@@ -1262,6 +1263,25 @@ TEST(folding_replaces_runs_of_digits)
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
 }
 
+/* A record that lost an allocation has a free of nothing: it changes no prediction. */
+TEST(a_free_of_what_was_never_allocated_changes_no_prediction)
+{
+    struct story s = story_begin();
+    struct rule rule = rule_for(2);
+    uint64_t bytes[2];
+
+    for (int turn = 0; turn < 2; turn++) {
+        story_enter(&s, "A");
+        story_free(&s, story_alloc(&s, 2, 8 * MB));
+        story_exit(&s);
+        REQUIRE_EQ(predict_reserved(s.trace, &rule, 1, &bytes[turn]), 0);
+        (void)trace_add_free(s.trace, 0xdead000, 0);
+        CHECK_EQ(s.trace->events[s.trace->event_count - 1].block, TRACE_NONE);
+    }
+    CHECK_EQ(bytes[1], bytes[0]);
+    story_end(&s);
+}
+
 /* ---- what piles up ---- */
 
 static struct mine mined_growers(struct story *s, struct growers *ret_growers)
@@ -1447,6 +1467,46 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
         CHECK_EQ(m.hint_count, 0);
         mine_done(&m);
         grower_done(&growers);
+        story_end(&s);
+    }
+}
+
+/* The last block that the hint releases before the program frees it. */
+static uint32_t last_released(
+        const struct story *s, const struct rule *rule, struct predict_match *matches)
+{
+    size_t id = s->trace->block_count;
+
+    REQUIRE_EQ(predict_matches(s->trace, rule, 1, matches), 0);
+    while (id-- > 0)
+        if (matches[id].rule != TRACE_NONE && matches[id].at < s->trace->blocks[id].died)
+            return (uint32_t)id;
+    REQUIRE(false);
+    return TRACE_NONE;
+}
+
+/* It goes at the update's exit, and is freed behind that. */
+TEST(a_hint_for_what_piles_up_may_act_at_the_moment_of_a_last_use_and_not_before)
+{
+    for (uint64_t later = 0; later < 2; later++) {
+        struct story s = story_begin();
+        struct growers growers;
+
+        pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
+        struct mine m = mined_growers(&s, &growers);
+        REQUIRE_EQ(m.hint_count, 1);
+        struct predict_match *matches = vec_new(s.trace->block_count, sizeof(*matches));
+        uint32_t id = last_released(&s, &m.hints[0].rule, matches);
+        struct trace_uses uses = trace_uses(s.trace, &s.trace->blocks[id]);
+        uses.last = s.trace->events[matches[id].at].time_ns + later;
+        trace_set_uses(s.trace, id, &uses);
+        mine_done(&m);
+        grower_done(&growers);
+        m = mined_growers(&s, &growers);
+        CHECK_EQ(m.hint_count, 1 - later);
+        mine_done(&m);
+        grower_done(&growers);
+        free(matches);
         story_end(&s);
     }
 }

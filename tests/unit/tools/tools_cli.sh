@@ -648,6 +648,8 @@ fail_on)
     form good; form bad; form leak; form short; form empty; form oom || true
     expect 0 "$kedge" diff good.kcap good.kcap --fail-on default
     [ ! -s err ] || fail "$(cat err)"
+    expect 0 "$kedge" diff good.kcap bad.kcap --json
+    json "[len(g['anchors']) for g in j['groups']] == [10, 20] and all(set(g['anchors']) <= {f'SOT_CALL_{i}' for i in range(20)} for g in j['groups'])"
     # A new leak frees nothing late.
     expect 1 "$kedge" diff good.kcap leak.kcap --fail-on 'late>0'
     has err "--fail-on extra>0: 10 allocations that only bad makes (60.00 MiB) are live at the end"
@@ -1070,6 +1072,26 @@ ranks-damage)
     expect 0 "$kedge" ranks run/run.kcap.77777
     has out "  7?[7m           ?"
     hasnt out $'\033'
+    ;;
+foresee)
+    # Hints without a prediction: check predicts from the very run, if all of it is there.
+    printf 'kedge-hints: 1\nhints:\n  - {id: a, do: evict, pick: {size: ">=4MiB"}, when: {anchor: "S*", edge: enter}, cap: {device: 256MiB}}\n' >hints.yaml
+    KEDGE_HINTS=hints.yaml form evict-try
+    form held-ring
+    # the ring's run with these hints
+    python3 - "$TEST_SOURCE/tests/replay" <<'PY' || fail "hash"
+import pathlib, struct, sys
+sys.path.insert(0, sys.argv[1])
+import kcap
+ring, with_hints = (pathlib.Path(f"{name}.kcap").read_bytes() for name in ("held-ring", "evict-try"))
+at = ring.index(struct.pack("<Q", 1234))
+pathlib.Path("ring.kcap").write_bytes(kcap.mended(ring[:at] + with_hints[at:at + 8] + ring[at + 8:]))
+PY
+    expect 2 "$kedge" check held-ring.kcap --predicted hints.yaml
+    has err "has no prediction (kedge suggest writes one), and the run had other hints"
+    expect 2 "$kedge" check ring.kcap --predicted hints.yaml
+    [ "$(cat err)" = "kedge check: hints.yaml: events are missing in the capture (KEDGE_TRACE=full keeps all): nothing can be predicted" ] ||
+        fail "$(cat err)"
     ;;
 outputs)
     form good; form bad

@@ -3,6 +3,7 @@
 #include "tests/unit/tracker/track_help.h"
 
 #include "tools/title.h"
+#include "tools/topview.h"
 #include "tools/watch.h"
 
 #include <stdlib.h>
@@ -147,6 +148,20 @@ TEST(without_events_the_sites_are_there_and_no_anchor)
     watch_close(&watch);
 }
 
+/* What is shown; the caller frees it. */
+static char *printed(struct watch *watch, bool is_screen)
+{
+    struct topview view = {.ink = render_ink(stdin), .top = 10, .has_keys = is_screen};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    REQUIRE(out != NULL);
+    topview_print(out, watch, &view);
+    REQUIRE_EQ(fclose(out), 0);
+    return text;
+}
+
 TEST(hints_have_what_they_matched_and_what_is_gone_of_it)
 {
     struct rule rule = {.id = "large", .action = ACTION_RELEASE, .mode = HINT_SHADOW};
@@ -173,6 +188,29 @@ TEST(hints_have_what_they_matched_and_what_is_gone_of_it)
     CHECK_EQ(watch.hints[0].released.bytes, 64 * MB);
     REQUIRE_EQ(watch_look(&watch), 0); /* which reads the live table again */
     CHECK_EQ(watch.hints[0].matched.bytes, 128 * MB);
+    char *text = printed(&watch, false);
+    CHECK(strstr(text, " large (shadow): 2 blocks, 128.00 MiB; 64.00 MiB would be released\n"));
+    free(text);
+    watch_close(&watch);
+}
+
+/* On a screen, too, where lines are cut instead of folded. */
+TEST(each_call_site_has_its_name)
+{
+    char file[TRACK_PATH_MAX];
+    struct watch watch;
+
+    begin(file, FORMAT_TRACE_FULL);
+    one_large(0x7000000, -1);
+    many_small(3);
+    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    for (int is_screen = 0; is_screen < 2; is_screen++) {
+        char *text = printed(&watch, is_screen == 1);
+        const char *large = strstr(text, "64.00 MiB        1         -  one_large ");
+        CHECK(large != NULL);
+        CHECK(large && strstr(strchr(large, '\n'), "-  many_small ") != NULL);
+        free(text);
+    }
     watch_close(&watch);
 }
 
