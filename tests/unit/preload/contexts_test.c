@@ -37,9 +37,11 @@ static CUstream stream_of(uintptr_t context, unsigned i)
 }
 /* NOLINTEND(performance-no-int-to-ptr) */
 
+static CUdevice device_now;
+
 static CUresult get_device(CUdevice *ret_device)
 {
-    *ret_device = 0;
+    *ret_device = device_now;
     return CUDA_SUCCESS;
 }
 
@@ -382,4 +384,85 @@ TEST(a_stream_of_which_nothing_is_told_may_be_captured_and_into_no_graph)
     answer = CUDA_ERROR_INVALID_HANDLE;
     CHECK(stream_is_captured(stream));
     CHECK_EQ(stream_captured_graph(stream), 0);
+}
+
+/* ---- blocking streams ----------------------------------------------------------------------- */
+
+static unsigned meetings;
+
+static void meet(void)
+{
+    meetings++;
+}
+
+static unsigned blocking(void)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < DEVICES_MAX; i++)
+        count += atomic_load(&stream_blocks[i]);
+    return count;
+}
+
+/* A stream that was made may be a blocking one of its device; where the device is not known, of each. */
+TEST(a_stream_that_is_made_may_block_on_its_device)
+{
+    start();
+    stream_on_meeting(meet);
+    current = 1;
+    device_now = 2;
+    stream_made();
+    CHECK_EQ(blocking(), 1);
+    CHECK(atomic_load(&stream_blocks[2]));
+    CHECK_EQ(meetings, 1);
+    stream_made();
+    CHECK_EQ(meetings, 1);
+    current = 2;
+    device_now = 0;
+    stream_made();
+    CHECK_EQ(blocking(), 2);
+    CHECK(atomic_load(&stream_blocks[0]));
+    CHECK_EQ(meetings, 2);
+    current = 3;
+    device_now = DEVICES_MAX - 1;
+    stream_made();
+    CHECK_EQ(blocking(), 3);
+    CHECK(atomic_load(&stream_blocks[DEVICES_MAX - 1]));
+    current = 0; /* none is current */
+    stream_made();
+    CHECK_EQ(blocking(), DEVICES_MAX);
+    CHECK_EQ(meetings, 4);
+}
+
+TEST(a_device_beyond_those_that_are_known_stands_for_all)
+{
+    start();
+    current = 1;
+    device_now = DEVICES_MAX;
+    stream_made();
+    CHECK_EQ(blocking(), DEVICES_MAX);
+}
+
+/* What comes first is looked at once, and the short path is told by another epoch. */
+TEST(the_first_use_of_a_kind_of_stream_is_noted_once)
+{
+    unsigned epoch = atomic_load(&context_epoch);
+
+    start();
+    stream_on_meeting(meet);
+    CHECK_EQ(atomic_load(&stream_news), STREAM_NEWS_OWN | STREAM_NEWS_DEFAULT);
+    CHECK(!atomic_load(&stream_defaults));
+    stream_first(STREAM_NEWS_DEFAULT);
+    CHECK(atomic_load(&stream_defaults));
+    CHECK_EQ(atomic_load(&stream_news), STREAM_NEWS_OWN);
+    CHECK_EQ(meetings, 1);
+    CHECK_EQ(atomic_load(&context_epoch), epoch + 1);
+    stream_first(STREAM_NEWS_DEFAULT);
+    CHECK_EQ(meetings, 1);
+    CHECK_EQ(atomic_load(&context_epoch), epoch + 1);
+    CHECK_EQ(blocking(), 0);
+    stream_first(STREAM_NEWS_OWN); /* may come on any device */
+    CHECK_EQ(atomic_load(&stream_news), 0);
+    CHECK_EQ(blocking(), DEVICES_MAX);
+    CHECK_EQ(meetings, 2);
 }
