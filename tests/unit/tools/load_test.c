@@ -190,6 +190,25 @@ TEST(an_old_allocation_that_nothing_confirms_is_not_believed)
     unwrap(&load);
 }
 
+/* What a free on record ends lived before; a row that the reader has dropped, behind the last one, tells nothing of its address. */
+TEST(rows_behind_the_last_one_say_nothing)
+{
+    struct fake fake = {.capture.complete_after_seq = 102};
+    struct load load;
+
+    alloc_event(&fake, 0x1000, 4);
+    alloc_event(&fake, 0x2000, 4);
+    free_event(&fake, 0x9000, 10);
+    fake.live[0] = (struct read_live){.seq = 50, .addr = 0x9000, .size = 10, .path = ""};
+    load_capture("t", wrapped(&fake), &load);
+    struct model_figures f;
+    model_figure(load.trace, model_whole(load.trace), NULL, &f);
+    CHECK_EQ(f.freed, 10);
+    CHECK_EQ(f.max, 10);
+    CHECK_EQ(f.remaining, 0);
+    unwrap(&load);
+}
+
 TEST(an_old_free_does_not_end_a_younger_block)
 {
     struct fake fake = {.capture.complete_after_seq = 102};
@@ -326,6 +345,10 @@ TEST(what_happened_to_a_hint_is_counted)
     CHECK_EQ(hint->limbo_max_ns, 600);
     CHECK_EQ(hint->sums[FORMAT_HINT_SKIPPED].count, 1);
     CHECK_EQ(hint->sums[FORMAT_HINT_REFUSED].count, 0);
+    CHECK_EQ(load_late(&load, hint), 1);
+    load.complete_from = 1; /* then nobody knows what was late before */
+    CHECK_EQ(load_late(&load, hint), UINT64_MAX);
+    load.complete_from = 0;
     CHECK_EQ(load.trace->blocks[0].mode, HINT_LIVE);
     CHECK_EQ(load.trace->blocks[0].rule, 0);
     unwrap(&load);
