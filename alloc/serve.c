@@ -883,9 +883,7 @@ static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
     serve->want.whole = alone && serve->heap->kind == HEAP_PLAIN;
     if (alone)
         serve->want.size = round_up(size, GRANULE_SIZE);
-    if (alone)
-        return 0;
-    if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
+    else if (serve->heap->kind == HEAP_PLAIN && !serve->want.small && serve->request->may_call)
         serve->want.most = most_cut(pool, serve);
     return 0;
 }

@@ -53,6 +53,21 @@ TEST(r78_no_more_than_the_release_threshold_is_kept_whatever_the_pieces)
     bench_end(b);
 }
 
+TEST(a_trim_that_may_wait_gives_back_what_streams_have_not_left)
+{
+    for (int may_wait = 0; may_wait < 2; may_wait++) {
+        struct bench *b = bench_new(1 * GiB);
+        devptr_t a = bench_alloc_on(b, 8 * MiB, 1);
+
+        fake_submit(b->fake, 1, a, 8 * MiB);
+        CHECK_EQ(bench_free_on(b, a, 1), 0);
+        CHECK_EQ(pool_trim_device(b->pool, 0, may_wait), may_wait ? 8 * MiB : 0);
+        CHECK_EQ(b->fake->waits, may_wait);
+        CHECK_EQ(b->fake->held, may_wait ? 0 : 8 * MiB);
+        bench_end(b);
+    }
+}
+
 TEST(r78_trim_gives_back_all_that_is_free_and_never_below)
 {
     struct bench *b = bench_new(1 * GiB);
