@@ -18,15 +18,15 @@ TEST(native_frames_are_told_by_the_ending_of_their_file_or_by_their_name)
         const char *function, *file;
         bool is_native;
     } rows[] = {
-            {"forward", "/work/model.py", false},
-            {"forward", "/work/model", false},
-            {"forward", "/work.c/model", false},
+            {"forward", "/src/model.py", false},
+            {"forward", "/src/model", false},
+            {"forward", "/src.c/model", false},
             {"<module>", "<stdin>", false},
             {"forward", "model.c.py", false},
             {"forward", "c", false},
             {"forward", "a/cc", false},
             {"alloc", "pool.c", true},
-            {"alloc", "/work/pool.cpp", true},
+            {"alloc", "/src/pool.cpp", true},
             {"alloc", "pool.py.cu", true},
             {"alloc", "lib.so", true},
             {"alloc", "", true},
