@@ -12,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -214,6 +215,103 @@ TEST(r24_a_stale_or_forged_handle_is_refused_and_one_line_says_why)
     CHECK_EQ(judged(&judge, &handle).lines, 2);
     show(alloc(5 * MB), &forged); /* its descriptors have the numbers of the old ones */
     CHECK_EQ(judged(&judge, &forged).result, CUDA_SUCCESS);
+    CHECK_EQ(judged(&judge, &handle).result, CUDA_ERROR_INVALID_VALUE);
+    end_onlooker(&judge);
+}
+
+/* The list of the physical handles as another file under the same number, with another byte at `flips`; `seals`: for good. */
+static void replace_list(int list, size_t flips, off_t size, bool seals)
+{
+    char bytes[4096] = {0};
+    ssize_t length = pread(list, bytes, sizeof bytes - 1, 0);
+    int copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    REQUIRE(length > 0 && copy >= 0);
+    bytes[flips] ^= 1;
+    REQUIRE_EQ(write(copy, bytes, (size_t)length), length);
+    if (size)
+        REQUIRE(ftruncate(copy, length + size) == 0);
+    if (seals)
+        REQUIRE(fcntl(copy, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+                == 0);
+    REQUIRE_EQ(dup2(copy, list), list);
+    (void)close(copy);
+}
+
+/* Its number is the program's, which may open something else there. */
+TEST(r24_a_list_that_is_not_the_exporters_is_refused)
+{
+    enum {
+        LIST_FD = 40, /* in the handle */
+        MAGIC = 0,    /* in the list */
+        NONCE = 8,
+        SIZE = 24,
+        COUNT = 32,
+        BEHIND = 4095,
+    };
+    static const struct {
+        size_t flips;
+        off_t size;
+        bool seals;
+        CUresult result;
+    } cases[] = {{BEHIND, 0, true, CUDA_SUCCESS}, {BEHIND, 0, false, CUDA_ERROR_INVALID_VALUE},
+            {SIZE, 0, true, CUDA_ERROR_INVALID_VALUE}, {MAGIC, 0, true, CUDA_ERROR_INVALID_VALUE},
+            {NONCE, 0, true, CUDA_ERROR_INVALID_VALUE}, {COUNT, 0, true, CUDA_ERROR_INVALID_VALUE},
+            {BEHIND, 1, true, CUDA_ERROR_INVALID_VALUE},
+            {BEHIND, -1, true, CUDA_ERROR_INVALID_VALUE}};
+    struct other judge;
+    CUipcMemHandle handle;
+    int list, real;
+
+    said_begin();
+    judge = start_judge(0);
+    client_init();
+    show(alloc(5 * MB), &handle);
+    memcpy(&list, &handle.reserved[LIST_FD], sizeof list);
+    real = dup(list);
+    REQUIRE(real >= 0);
+    CHECK_EQ(judged(&judge, &handle).result, CUDA_SUCCESS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        REQUIRE_EQ(dup2(real, list), list);
+        replace_list(list, cases[i].flips, cases[i].size, cases[i].seals);
+        CHECK_EQ(judged(&judge, &handle).result, cases[i].result);
+    }
+    REQUIRE_EQ(dup2(real, list), list);
+    CHECK_EQ(judged(&judge, &handle).result, CUDA_SUCCESS);
+    end_onlooker(&judge);
+}
+
+/* The library's, too: of what another process has in /proc the content comes, and then an error, as if it had ended meanwhile. */
+static bool processes_end;
+
+__attribute__((visibility("default"))) ssize_t read(int fd, void *buffer, size_t size)
+{
+    char link[64], path[64];
+    ssize_t length = syscall(SYS_read, fd, buffer, size);
+    ssize_t end;
+
+    if (!processes_end)
+        return length;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    end = readlink(link, path, sizeof path - 1);
+    path[end > 0 ? end : 0] = '\0';
+    if (strncmp(path, "/proc/", 6) != 0 || !strstr(path, "/stat"))
+        return length;
+    errno = ESRCH;
+    return -1;
+}
+
+TEST(r24_a_process_that_ends_while_it_is_asked_has_nothing_to_open)
+{
+    struct other judge;
+    CUipcMemHandle handle;
+
+    said_begin();
+    processes_end = true;
+    judge = start_judge(0);
+    processes_end = false;
+    client_init();
+    show(alloc(5 * MB), &handle);
     CHECK_EQ(judged(&judge, &handle).result, CUDA_ERROR_INVALID_VALUE);
     end_onlooker(&judge);
 }

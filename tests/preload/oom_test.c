@@ -334,6 +334,62 @@ TEST(r81_every_call_that_finds_no_memory_is_made_again_after_a_trim)
 #undef X
 }
 
+/* The second answer would be the same, natively there is one call, and the program may count them. */
+TEST(r81_a_call_is_not_made_again_where_nothing_could_be_given_back)
+{
+    __typeof__(&simcuda_fail_next) fail;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    uint64_t before;
+
+    client_init();
+    fail = CU(simcuda_fail_next);
+#define X(name, ...)                                   \
+    before = client_calls(#name);                      \
+    fail(#name, 1, CUDA_ERROR_OUT_OF_MEMORY);          \
+    CHECK_EQ((__VA_ARGS__), CUDA_ERROR_OUT_OF_MEMORY); \
+    CHECK_EQ(client_calls(#name), before + 1);
+    X(cuStreamCreate, cu->cuStreamCreate(&(CUstream){0}, CU_STREAM_NON_BLOCKING))
+    X(cuMemAllocPitch_v2, cu->cuMemAllocPitch_v2(&(CUdeviceptr){0}, &(size_t){0}, MB, 1, 4))
+    X(cuMemAllocManaged, cu->cuMemAllocManaged(&(CUdeviceptr){0}, MB, CU_MEM_ATTACH_GLOBAL))
+    X(cuMemCreate, cu->cuMemCreate(&(CUmemGenericAllocationHandle){0}, 2 * MB, &prop, 0))
+#undef X
+}
+
+static CUresult in_host_function;
+
+static void request_in_host_function(void *data)
+{
+    CUdeviceptr ptr;
+
+    in_host_function = cu->cuMemAllocAsync(&ptr, MB, *(CUstream *)data);
+}
+
+/* Of no bytes, in a host function, without a context: nothing is given back for it, whatever the driver says. */
+TEST(r38_a_stream_ordered_request_that_is_none_natively_is_the_drivers)
+{
+    __typeof__(&simcuda_fail_next) fail;
+    CUdeviceptr ptr = 0;
+    uint64_t before;
+
+    client_init();
+    fail = CU(simcuda_fail_next);
+    REQUIRE_EQ(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuMemFree_v2(must_alloc(200 * MB)), CUDA_SUCCESS);
+    before = client_calls("cuMemAllocAsync");
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    fail("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, 0, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE_EQ(cu->cuLaunchHostFunc(stream, request_in_host_function, &stream), CUDA_SUCCESS);
+    REQUIRE_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CHECK_EQ(in_host_function, CUDA_ERROR_NOT_PERMITTED);
+    REQUIRE_EQ(cu->cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, MB, NULL), CUDA_ERROR_INVALID_CONTEXT);
+    fail("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cu->cuMemAllocAsync(&ptr, MB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(client_calls("cuMemAllocAsync"), before + 5);
+}
+
 TEST(r81_graph_instances_get_what_heaps_can_spare)
 {
     CUgraphExec exec;
