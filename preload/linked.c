@@ -133,14 +133,12 @@ static void *find_in_users(const struct link_map *object, const char *name)
 
 /* ---- asked under the lock of the loader's list ---------------------------------------------------- */
 
-/* The object's segment that an address lies in; NULL: none. */
-static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, const void *address)
+const Elf64_Phdr *linked_segment(const struct dl_phdr_info *info, unsigned type, uintptr_t at)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const Elf64_Phdr *segment = &info->dlpi_phdr[i];
 
-        if (segment->p_type == PT_LOAD
-                && (uintptr_t)address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
+        if (segment->p_type == type && at - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
             return segment;
     }
     return NULL;
@@ -148,7 +146,7 @@ static const ElfW(Phdr) * segment_of(const struct dl_phdr_info *info, const void
 
 static bool holds(const struct dl_phdr_info *info, const void *address)
 {
-    return segment_of(info, address) != NULL;
+    return linked_segment(info, PT_LOAD, (uintptr_t)address) != NULL;
 }
 
 const struct link_map *linked_record(const struct dl_phdr_info *info)
@@ -259,7 +257,7 @@ bool linked_is_in(const void *address, const char *base)
 static int look_for_code(struct dl_phdr_info *info, size_t size, void *data)
 {
     const struct search *search = data;
-    const ElfW(Phdr) *segment = segment_of(info, search->address);
+    const ElfW(Phdr) *segment = linked_segment(info, PT_LOAD, (uintptr_t)search->address);
 
     (void)size;
     if (!segment)

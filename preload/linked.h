@@ -17,7 +17,9 @@
 #ifndef KEDGE_PRELOAD_LINKED_H
 #define KEDGE_PRELOAD_LINKED_H
 
+#include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 /* The name of a file without its folder. */
@@ -48,11 +50,12 @@ void *linked_in(const char *base, const char *name);
  * another namespace; whether it is libkedge.so; and the variable `name` of the object itself or of what it is linked with, NULL if
  * a function or nothing comes first.
  */
-struct dl_phdr_info;
-struct link_map;
 const struct link_map *linked_record(const struct dl_phdr_info *info);
 bool linked_is_us(const struct link_map *object);
 void *linked_variable(const struct link_map *object, const char *name);
+
+/* The object's segment of that type (PT_...) that an address lies in; NULL: none. */
+const Elf64_Phdr *linked_segment(const struct dl_phdr_info *info, unsigned type, uintptr_t at);
 
 /* The path of the object that has the name and stands before us in the global scope, "" = the program; NULL: there is none. */
 const char *linked_before_us(const char *name);

@@ -145,24 +145,12 @@ bool variables_have(const char *name)
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 
-/* In the part of the object that became read-only once it was bound (PT_GNU_RELRO)? */
-static bool is_protected(const struct dl_phdr_info *info, uintptr_t address)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-
-        if (segment->p_type == PT_GNU_RELRO
-                && address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
-            return true;
-    }
-    return false;
-}
-
 static void set_slot(const struct dl_phdr_info *info, uintptr_t slot, uintptr_t value)
 {
     uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(slot & ~(page_size - 1));
-    bool protects = is_protected(info, slot);
+    /* in the part of the object that became read-only once it was bound? */
+    bool protects = linked_segment(info, PT_GNU_RELRO, slot) != NULL;
 
     if (protects && mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
         return;

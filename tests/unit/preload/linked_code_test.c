@@ -70,6 +70,18 @@ TEST(an_address_is_code_in_a_segment_of_its_object_that_is)
     }
 }
 
+/* Parts of an object have types, too: what lies in one may lie in another as well. */
+TEST(an_address_is_in_the_part_of_its_type)
+{
+    CHECK(linked_segment(&objects[0], PT_GNU_RELRO, 0x101ff) == NULL);
+    CHECK(linked_segment(&objects[0], PT_GNU_RELRO, 0x10200) == &headers[0][1]);
+    CHECK(linked_segment(&objects[0], PT_GNU_RELRO, 0x102ff) == &headers[0][1]);
+    CHECK(linked_segment(&objects[0], PT_GNU_RELRO, 0x10300) == NULL);
+    CHECK(linked_segment(&objects[0], PT_LOAD, 0x10200) == NULL);
+    CHECK(linked_segment(&objects[1], PT_GNU_RELRO, 0x20000) == NULL);
+    CHECK(linked_segment(&objects[1], PT_LOAD, 0x20010) == NULL); /* behind the last header */
+}
+
 TEST(an_address_in_no_object_is_linked_with_nothing)
 {
     struct linked linked = linked_for((const void *)(uintptr_t)0x10400, "printf");
