@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/load.h"
+
 #include "tools/vec.h"
 #include "tracker/format.h"
 
@@ -130,8 +132,9 @@ static void add_capture(void *self, const char *path)
 
     if (captures_read_header(path, &header)
             && strncmp(header.run, search->run, sizeof(header.run)) == 0)
-        VEC_PUSH(found->file, found->count, found->room) = (struct captures_file){vec_text(path),
-                header.pid, header.total.peak_bytes, header.total.peak_reserved_bytes};
+        VEC_PUSH(found->file, found->count, found->room) =
+                (struct captures_file){vec_text(path), header.pid, header.total.peak_bytes,
+                        header.total.peak_reserved_bytes, load_native_peak(header.memclass)};
 }
 
 void captures_find(const char *name, const char *run, struct captures *ret)

@@ -19,6 +19,7 @@ struct captures_file {
     char *path;
     uint32_t pid;
     uint64_t peak_live, peak_reserved;
+    uint64_t native_peak; /* load_native_peak */
 };
 
 struct captures {

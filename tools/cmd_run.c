@@ -82,7 +82,7 @@ static void say_none(const struct config *config, const char *name)
 static void say_end(const struct launch *launch, const char *run, pid_t child)
 {
     char *directory = getcwd(NULL, 0);
-    char of[32];
+    char of[32], more[96];
     struct captures captures;
     struct config config;
 
@@ -94,8 +94,10 @@ static void say_end(const struct launch *launch, const char *run, pid_t child)
         const char *path = from_here(file->path, directory);
         char *word = render_word(path);
         (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
-        (void)fprintf(
-                stderr, "kedge run: peak reserved %s\n", render_bytes(file->peak_reserved).text);
+        (void)snprintf(more, sizeof(more), " by kedge's pool; the driver itself served up to %s",
+                render_bytes(file->native_peak).text);
+        (void)fprintf(stderr, "kedge run: peak reserved %s%s\n",
+                render_bytes(file->peak_reserved).text, file->native_peak ? more : "");
         (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
         /* A line is one write: other ranks say theirs at the same time. */
         (void)fprintf(stderr, "kedge run: capture %s%s; next: kedge report %s\n", path,

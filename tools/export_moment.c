@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/exporter.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,13 +32,17 @@ static void add(struct gathering *gathering, const struct export_row *row)
     moment->sum.count += row->count;
 }
 
+#define ALL_DEVICES INT_MIN
+
 /* What lives just before event `at`. */
-static void gather_events(struct gathering *gathering, const struct trace *trace, uint32_t at)
+static void gather_events(
+        struct gathering *gathering, const struct trace *trace, uint32_t at, int device)
 {
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
 
-        if (block->born < at && block->died >= at)
+        if (block->born < at && block->died >= at
+                && (device == ALL_DEVICES || block->device == device))
             add(gathering,
                     &(struct export_row){.path = trace->anchors[block->anchor].path,
                             .stack = block->stack,
@@ -102,7 +107,7 @@ static void gather_oom(struct gathering *gathering, const struct load *load)
     bool is_known = oom->at != TRACE_NEVER && oom->at >= load->complete_from;
 
     if (is_known || !oom->why) {
-        gather_events(gathering, load->trace, oom->at == TRACE_NEVER ? 0 : oom->at);
+        gather_events(gathering, load->trace, oom->at == TRACE_NEVER ? 0 : oom->at, oom->device);
         gathering->moment->is_partial = !is_known;
     } else {
         gather_holders(gathering, oom);
@@ -115,7 +120,8 @@ static void gather_peak(struct gathering *gathering, const struct export_job *jo
     uint32_t at = job->figures.max_at;
 
     if (!job->is_partial)
-        gather_events(gathering, trace, at == TRACE_NEVER ? (uint32_t)trace->event_count : at + 1);
+        gather_events(gathering, trace, at == TRACE_NEVER ? (uint32_t)trace->event_count : at + 1,
+                ALL_DEVICES);
     else
         gather_places(gathering, job->load);
 }
@@ -146,7 +152,7 @@ bool export_moment_find(struct export_job *job, enum export_at at)
         gather_peak(&gathering, job);
     } else if (at == EXPORT_END) {
         moment->title = "live at the end";
-        gather_events(&gathering, load->trace, (uint32_t)load->trace->event_count);
+        gather_events(&gathering, load->trace, (uint32_t)load->trace->event_count, ALL_DEVICES);
         moment->is_partial = moment->sum.bytes != job->figures.remaining;
     } else {
         moment->title = "live when memory ran out";

@@ -784,6 +784,15 @@ const char *load_lacks(const struct read_capture *capture)
     return capture->trace == FORMAT_TRACE_FULL ? "events are missing in the capture" : LOAD_LACKS;
 }
 
+uint64_t load_native_peak(const struct format_class classes[FORMAT_CLASSES_MAX])
+{
+    uint64_t most = 0;
+
+    for (unsigned i = MEMCLASS_POOLED + 1; i < MEMCLASS_DEVICE_END; i++)
+        most += classes[i].peak_bytes;
+    return most;
+}
+
 bool load_lacks_reserved(const struct load *load)
 {
     return load->capture && load_is_imported(load->capture)

@@ -142,6 +142,12 @@ bool load_is_imported(const struct read_capture *capture);
 /* What is said wherever events that a command would need are not in the log; what keeps them, where that is known. */
 const char *load_lacks(const struct read_capture *capture);
 
+/*
+ * The most that the driver itself served, as requested: the sum of the peaks of its classes, which need not be of one moment. What
+ * the driver holds for it nobody is told, so `reserved`, which is what the pool holds, is not all where this is above 0.
+ */
+uint64_t load_native_peak(const struct format_class classes[FORMAT_CLASSES_MAX]);
+
 /* Does such a record not say what was held from the driver? Figures of it are 0 then. */
 bool load_lacks_reserved(const struct load *load);
 

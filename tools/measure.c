@@ -9,8 +9,9 @@
 #include "tools/stepview.h"
 #include "tools/vec.h"
 
-#define CUT_OFF  "not known: the run was cut off before its end"
-#define NOT_SAID "not known: the record that was imported does not say"
+#define CUT_OFF     "not known: the run was cut off before its end"
+#define DRIVER_HELD "not known: the driver served some of the memory itself"
+#define NOT_SAID    "not known: the record that was imported does not say"
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
@@ -58,6 +59,8 @@ static bool lacks_events(const struct load *load)
 /* What is known of a value that was `value` when the record ended. */
 static struct claim_range range_of(enum claim_figure figure, uint64_t value, bool has_ended)
 {
+    if (value == MODEL_UNKNOWN)
+        return unknown;
     if (has_ended)
         return (struct claim_range){value, value};
     return claim_row(figure)->is_final ? unknown : (struct claim_range){value, UINT64_MAX};
@@ -326,6 +329,11 @@ bool measure_claim(
         measure_growth(measure->load, &result);
     else
         measure_run(measure, claim, &result);
+    if (claim->figure == CLAIM_RESERVED && !result.note
+            && load_native_peak(measure->load->capture->class_total) > 0) {
+        result.range.high = UINT64_MAX; /* it is the pool's, and more was held */
+        result.note = vec_text(DRIVER_HELD);
+    }
     result.answer = claim_holds(result.range, claim->op, claim->limit);
     if (result.answer == CLAIM_UNKNOWN && !result.note)
         result.note = vec_text(CUT_OFF);

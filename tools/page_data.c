@@ -179,22 +179,21 @@ static void json_pool(struct json *json, const struct format_oom *what)
 
 static void json_owners(struct page *page, const struct load_oom *oom)
 {
-    struct report_owner owners[FORMAT_OOM_HOLDERS];
-    unsigned count = report_oom_owners(page->report, oom, owners);
+    struct report_owners owners = report_oom_owners(page->report, oom);
     struct json *json = &page->json;
 
     json_begin(json, "holders", '[');
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < owners.count; i++) {
         json_begin(json, NULL, '{');
-        page_json_name(json, "name", owners[i].way);
-        json_uint(json, "bytes", owners[i].bytes);
-        json_uint(json, "count", owners[i].count);
-        page_json_stack(page, "stack", owners[i].stack);
+        page_json_name(json, "name", owners.list[i].way);
+        json_uint(json, "bytes", owners.list[i].bytes);
+        json_uint(json, "count", owners.list[i].count);
+        page_json_stack(page, "stack", owners.list[i].stack);
         json_end(json, '}');
     }
     json_end(json, ']');
-    json_uint(json, "other_bytes", oom->why->what.other_bytes);
-    report_oom_owners_done(owners, count);
+    json_uint(json, "other_bytes", owners.other_bytes);
+    report_oom_owners_done(&owners);
 }
 
 static void json_why(struct page *page, const struct load_oom *oom)

@@ -166,10 +166,18 @@ struct report_owner {
     uint64_t bytes, count;
 };
 
-/* Who held most when an allocation failed, most bytes first; how many there are. report_oom_owners_done gives them back. */
-unsigned report_oom_owners(const struct report *report, const struct load_oom *oom,
-        struct report_owner owners[static FORMAT_OOM_HOLDERS]);
-void report_oom_owners_done(struct report_owner *owners, unsigned count);
+struct report_owners {
+    struct report_owner *list; /* most bytes first, FORMAT_OOM_HOLDERS at most */
+    size_t count;
+    uint64_t other_bytes; /* of all others */
+};
+
+/*
+ * Who held most on the device when an allocation failed, of which there is a record: as the events have it, or where they are
+ * missing the largest stacks, each by itself, as the record has them. report_oom_owners_done gives them back.
+ */
+struct report_owners report_oom_owners(const struct report *report, const struct load_oom *oom);
+void report_oom_owners_done(struct report_owners *owners);
 
 /* What there was too little of. */
 enum report_lack {

@@ -209,6 +209,7 @@ void report_json_print(const struct report *report)
     json_known(&json, "peak_live_512_bytes", report->figures.peak_live_512);
     if (figures_utilisation(&report->figures, &utilisation))
         json_real(&json, "e", utilisation);
+    json_uint(&json, "native_peak_bytes", load_native_peak(report->load.capture->class_total));
     json_known(&json, "sync_mapped_peak_reserved_bytes",
             report->mapped.is_known ? report->mapped.held : UINT64_MAX);
     json_hints(&json, report);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/keytable.h"
 #include "tools/vec.h"
 
 #define STACK_LINES 8
@@ -19,32 +20,97 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
-unsigned report_oom_owners(const struct report *report, const struct load_oom *oom,
-        struct report_owner owners[static FORMAT_OOM_HOLDERS])
+/* What lived on the device that failed, by stack, most first; the caller frees the array. */
+static struct model_live *live_then(
+        const struct report *report, const struct load_oom *oom, size_t *ret_count)
 {
-    char **ways = title_ways(report->symbols, TITLE_STACKS(oom->holder), oom->holder_count);
-    unsigned count = 0;
+    const struct trace *trace = report->load.trace;
+    struct model_live *rows = vec_new(trace->stack_count, sizeof(*rows));
+    size_t count = 0;
 
-    for (unsigned i = 0; i < oom->holder_count; i++) {
-        unsigned at = 0;
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
 
-        while (at < count && strcmp(owners[at].way, ways[i]) != 0)
-            at++;
-        if (at == count)
-            owners[count++] =
-                    (struct report_owner){.way = vec_text(ways[i]), .stack = oom->holder[i].stack};
-        owners[at].bytes += oom->holder[i].bytes;
-        owners[at].count += oom->holder[i].count;
+        if (block->device != oom->device || block->born >= oom->at || block->died < oom->at)
+            continue;
+        rows[block->stack].bytes += block->size;
+        rows[block->stack].count++;
     }
-    title_done(ways, oom->holder_count);
-    VEC_SORT(owners, count, by_bytes);
-    return count;
+    for (size_t i = 0; i < trace->stack_count; i++) {
+        if (rows[i].count == 0)
+            continue;
+        rows[count] = rows[i];
+        rows[count++].stack = (uint32_t)i;
+    }
+    VEC_SORT(rows, count, model_by_bytes);
+    *ret_count = count;
+    return rows;
 }
 
-void report_oom_owners_done(struct report_owner *owners, unsigned count)
+/* All that lived then, ways that are the same together. */
+static void owners_of_events(
+        const struct report *report, const struct load_oom *oom, struct report_owners *owners)
 {
-    for (unsigned i = 0; i < count; i++)
-        free(owners[i].way);
+    size_t count;
+    struct model_live *rows = live_then(report, oom, &count);
+    char **ways = title_ways(report->symbols, TITLE_STACKS(rows), count);
+    struct keytable index = {0};
+    size_t room = 0;
+
+    owners->list = vec_grow(NULL, 1, sizeof(*owners->list), &room);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = keytable_number(&index, keytable_text(ways[i]));
+
+        if (at == owners->count)
+            VEC_PUSH(owners->list, owners->count, room) =
+                    (struct report_owner){.way = vec_text(ways[i]), .stack = rows[i].stack};
+        owners->list[at].bytes += rows[i].bytes;
+        owners->list[at].count += rows[i].count;
+    }
+    keytable_done(&index);
+    title_done(ways, count);
+    free(rows);
+    VEC_SORT(owners->list, owners->count, by_bytes);
+    for (; owners->count > FORMAT_OOM_HOLDERS; owners->count--) {
+        owners->other_bytes += owners->list[owners->count - 1].bytes;
+        free(owners->list[owners->count - 1].way);
+    }
+}
+
+/* The record has the largest stacks. Of a way that several of them have it need not have all, so each is a row. */
+static void owners_of_record(
+        const struct report *report, const struct load_oom *oom, struct report_owners *owners)
+{
+    char **titles = title_rows(report->symbols, TITLE_STACKS(oom->holder), oom->holder_count);
+
+    owners->list = vec_new(oom->holder_count, sizeof(*owners->list));
+    owners->count = oom->holder_count;
+    for (unsigned i = 0; i < oom->holder_count; i++)
+        owners->list[i] = (struct report_owner){.way = vec_text(titles[i]),
+                .stack = oom->holder[i].stack,
+                .bytes = oom->holder[i].bytes,
+                .count = oom->holder[i].count};
+    title_done(titles, oom->holder_count);
+    VEC_SORT(owners->list, owners->count, by_bytes);
+    owners->other_bytes = oom->why->what.other_bytes;
+}
+
+struct report_owners report_oom_owners(const struct report *report, const struct load_oom *oom)
+{
+    struct report_owners owners = {0};
+
+    if (oom->at != TRACE_NEVER && oom->at >= report->load.complete_from)
+        owners_of_events(report, oom, &owners);
+    else
+        owners_of_record(report, oom, &owners);
+    return owners;
+}
+
+void report_oom_owners_done(struct report_owners *owners)
+{
+    for (size_t i = 0; i < owners->count; i++)
+        free(owners->list[i].way);
+    free(owners->list);
 }
 
 /* ---- text ---- */
@@ -154,18 +220,23 @@ static void print_ladder(const struct format_oom *what)
 
 static void print_holders(const struct report *report, const struct load_oom *oom)
 {
-    struct report_owner owners[FORMAT_OOM_HOLDERS];
-    unsigned count = report_oom_owners(report, oom, owners);
+    struct report_owners owners = report_oom_owners(report, oom);
+    uint64_t others = owners.other_bytes;
 
-    if (count)
+    if (owners.count)
         puts("  held most then:");
-    for (unsigned i = 0; i < count && i < report->top; i++) {
-        printf("    %12s %8" PRIu64 "  ", render_bytes(owners[i].bytes).text, owners[i].count);
-        render_label(stdout, owners[i].way, 27, 8);
+    for (size_t i = 0; i < owners.count; i++) {
+        if (i >= report->top) {
+            others += owners.list[i].bytes;
+            continue;
+        }
+        printf("    %12s %8" PRIu64 "  ", render_bytes(owners.list[i].bytes).text,
+                owners.list[i].count);
+        render_label(stdout, owners.list[i].way, 27, 8);
     }
-    report_oom_owners_done(owners, count);
-    if (oom->why->what.other_bytes)
-        printf("    %12s           others\n", render_bytes(oom->why->what.other_bytes).text);
+    report_oom_owners_done(&owners);
+    if (others)
+        printf("    %12s           others\n", render_bytes(others).text);
 }
 
 static void print_one(const struct report *report, const struct load_oom *oom)
@@ -258,23 +329,24 @@ static void json_heaps(struct json *json, const struct format_oom *what)
 
 static void json_holders(struct json *json, const struct report *report, const struct load_oom *oom)
 {
-    struct report_owner owners[FORMAT_OOM_HOLDERS];
-    unsigned count = report_oom_owners(report, oom, owners);
+    struct report_owners owners = report_oom_owners(report, oom);
 
     json_begin(json, "holders", '[');
-    for (unsigned i = 0; i < count; i++) {
+    for (size_t i = 0; i < owners.count; i++) {
+        const struct report_owner *owner = &owners.list[i];
+
         json_begin(json, NULL, '{');
-        json_text(json, "title", owners[i].way);
-        json_text(json, "site", symbols_site(report->symbols, owners[i].stack));
-        json_text(json, "python_site", symbols_pysite(report->symbols, owners[i].stack));
-        json_uint(json, "bytes", owners[i].bytes);
-        json_uint(json, "count", owners[i].count);
-        figures_json_stack(json, report->symbols, owners[i].stack, "stack");
+        json_text(json, "title", owner->way);
+        json_text(json, "site", symbols_site(report->symbols, owner->stack));
+        json_text(json, "python_site", symbols_pysite(report->symbols, owner->stack));
+        json_uint(json, "bytes", owner->bytes);
+        json_uint(json, "count", owner->count);
+        figures_json_stack(json, report->symbols, owner->stack, "stack");
         json_end(json, '}');
     }
     json_end(json, ']');
-    report_oom_owners_done(owners, count);
-    json_uint(json, "other_bytes", oom->why->what.other_bytes);
+    json_uint(json, "other_bytes", owners.other_bytes);
+    report_oom_owners_done(&owners);
 }
 
 static void json_reason(struct json *json, const struct report *report, const struct load_oom *oom)

@@ -217,6 +217,7 @@ static void print_header(const struct report *report)
 static void print_peaks(const struct report *report)
 {
     const struct model_figures *f = &report->figures;
+    uint64_t native = load_native_peak(report->load.capture->class_total);
     double utilisation;
 
     printf("\nPeak live: %s   Peak reserved: %s", render_bytes(f->peak_live).text,
@@ -224,6 +225,9 @@ static void print_peaks(const struct report *report)
     if (figures_utilisation(f, &utilisation))
         printf("   Utilisation: %.3f", utilisation);
     putchar('\n');
+    if (native > 0 && !load_is_imported(report->load.capture))
+        printf("Reserved and utilisation are of kedge's pool; the driver itself served up to %s.\n",
+                render_bytes(native).text);
     report_mapped_print(report);
     if (f->outside_freed_count && f->outside_freed_count != MODEL_UNKNOWN)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",

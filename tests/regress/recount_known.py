@@ -11,17 +11,10 @@ KNOWN = (
     # ---- what is held from the driver ----
     ("oom", "head|check|run", "reserved|^e: ",
      "granules of a growth that failed were held for a moment, and are in no figure", "short"),
-    ("driver|driver_agg|pools|graphs|track", "head|check|run", "reserved|^e: ",
-     "peak reserved leaves out what the driver serves: utilisation is too high, and reserved is 0 in track", "short"),
-    ("devices_agg|oom_agg", "page|sources", "at the peak|call sites, peak|at_max_bytes",
-     "each device at its own peak is added up to a common one, which is not known", "all"),
     # ---- others ----
     ("evict.*", "eviction", "^steps: ", "the enter of the first step comes before the first allocation, and the hint does not see it", "all"),
     ("unlocked", "unlocked", "one peak", "each thread adds to the peak of a device and of a place by itself: three values of one peak", "sometimes"),
     ("resets", ".*", ".", "hooks_context.c reset, gone: no free is recorded for the blocks of a context that is reset", "short"),
-    ("oom.*", "oom", "holder|the largest are listed|others",
-     "the record keeps the 16 largest stacks, and report_oom.c then merges those of one title", "short"),
-    ("oom_agg", "export.folded|export.pprof|export.speedscope", "at oom", "the 16 stacks of the record, of the failing device alone", "all"),
 )
 
 

@@ -112,13 +112,21 @@ class Job:
 OF_EVENTS = ("peak_live_512_bytes", "freed_with_hints_count")
 
 
+def is_all_pooled(run):
+    """Then what the device gave is what the pool held."""
+    return all(run.class_of(b) == "pooled" for b in run.device)
+
+
 def head(job):
     """The figures of the whole run: right in every mode of recording."""
     run, j = job.run, job.report
     want = run.figures()
     want["peak_live_512_bytes"] = run.highest(run.levels_of(run.device, lambda b: b.rounded))[0]
-    if job.facts["devices"] == 1 and run.closed:
+    if job.facts["devices"] == 1 and run.closed and is_all_pooled(run):
         want["peak_reserved_bytes"] = run.device_peaks[0]
+    elif run.closed:
+        job.one("head", "peak reserved is of the pool alone", j["peak_reserved_bytes"] <= sum(run.device_peaks), True)
+        job.one("head", "the driver's part is named", j["native_peak_bytes"] > 0, not is_all_pooled(run))
     for key, value in want.items():
         job.one("head", key, j[key], value, job.partial and key in OF_EVENTS)
     if want.get("peak_reserved_bytes"):
@@ -237,9 +245,9 @@ def libraries(job):
 
 def sources(job):
     run, j = job.run, job.report
-    _, moment = run.highest(run.levels)
+    high = set(job.at_peak())
     def columns(blocks, is_device=True):
-        at = sum(b.bytes for b in blocks if b.lives_at(moment)) if is_device else 0
+        at = sum(b.bytes for b in blocks if b in high) if is_device else 0
         return summed(run, blocks) | {"peak_bytes": run.highest(run.levels_of(blocks))[0], "at_max_bytes": at}
     def compare(what, got, want):
         for key, value in want.items():
@@ -296,9 +304,14 @@ def failures(job):
 
 
 def holders(job, i, o, alive):
-    """The largest holders by stack; what is not among them is one sum."""
-    want = sums(alive, lambda b: b.key)
-    got = keyed(o["holders"])
+    """The largest holders by the way that led there, or where events are missing by stack; what is not among them is one sum."""
+    def way(key):
+        return key if job.partial else key[:2] # three frames, of which the third is the same everywhere
+    want = sums(alive, lambda b: way(b.key))
+    got = collections.defaultdict(lambda: (0, 0))
+    for r in o["holders"]:
+        key = way(stack_key(r["stack"]))
+        got[key] = got[key][0] + r["bytes"], got[key][1] + r["count"]
     for key, value in got.items():
         job.one("oom", f"failure {i + 1} holder {key}", value, want.get(key, "no row"), may=False)
     job.one("oom", f"failure {i + 1} others", o["other_bytes"], sum(v[0] for v in want.values()) - sum(v[0] for v in got.values()), may=False)
@@ -484,7 +497,7 @@ def last_words(job):
         return
     found = re.search(rf"^kedge run: peak live {SIZE}", job.facts["said"], re.M)
     job.one("run", "peak live", found and found.group(1), human(job.run.highest(job.run.levels)[0]), may=False)
-    if job.facts["devices"] == 1:
+    if job.facts["devices"] == 1 and is_all_pooled(job.run):
         found = re.search(rf"^kedge run: peak reserved {SIZE}", job.facts["said"], re.M)
         job.one("run", "peak reserved", found and found.group(1), human(job.run.device_peaks[0]), may=False)
 
@@ -589,7 +602,7 @@ def page(job):
         job.one("page", key, data["figures"].get(key), value, job.partial and key in OF_EVENTS)
     job.one("page", "failures", data["failure_count"], len(run.failed), may=False)
     _, moment = run.highest(run.levels)
-    moments = {"peak": [b for b in run.device if b.lives_at(moment)], "end": [b for b in run.device if b.died is None], "allocated": run.device}
+    moments = {"peak": job.at_peak(), "end": [b for b in run.device if b.died is None], "allocated": run.device}
     for name, blocks in moments.items():
         for i, total in enumerate((sum(b.bytes for b in blocks), len(blocks))):
             job.one("page", f"call sites, {name} {('bytes', 'count')[i]}", sum(s[name][i] for s in data["sites"]), total)
@@ -641,7 +654,9 @@ def folded(job, moment, blocks):
         frames = [(m.group(1), int(m.group(2) or 0)) for m in
                   (re.match(r"(\S+) \([^):]*(?::(\d+))?\)", part) for part in reversed(stack.split(";"))) if m]
         got[frame_key(frames)] += int(count)
-    job.rows("export.folded", f"at {moment}", dict(got), {k: v[0] for k, v in sums(blocks, lambda b: b.key).items()})
+    got.pop(frame_key([]), None)
+    want = {k: v[0] for k, v in sums(blocks, lambda b: b.key).items()}
+    job.rows("export.folded", f"at {moment}", dict(got), listed(job, moment, got, want))
 
 
 def speedscope(job, moment, blocks):
@@ -651,7 +666,8 @@ def speedscope(job, moment, blocks):
     profile, frames = j["profiles"][0], j["shared"]["frames"]
     for sample, weight in zip(profile["samples"], profile["weights"]):
         got[frame_key([(frames[i]["name"], frames[i].get("line", 0)) for i in reversed(sample)])] += weight
-    job.rows("export.speedscope", f"at {moment}", dict(got), {k: v[0] for k, v in sums(blocks, lambda b: b.key).items()})
+    want = {k: v[0] for k, v in sums(blocks, lambda b: b.key).items()}
+    job.rows("export.speedscope", f"at {moment}", dict(got), listed(job, moment, got, want))
 
 
 def messages(data):
@@ -711,11 +727,17 @@ def moments_exported(job):
     run = job.run
     cases = [("peak", job.at_peak()), ("end", [b for b in run.device if b.died is None])]
     if run.failed:
-        # of all devices: what lived when the last one failed
-        cases.append(("oom", [b for b in run.device if b.lives_at(run.failed[-1][0])]))
+        moment, row, _ = run.failed[-1]
+        cases.append(("oom", [b for b in run.device if b.lives_at(moment) and b.device == row["device"]]))
     for name, blocks in cases:
         for form in (folded, speedscope, pprof):
-            form(job, name, blocks)
+            if name != "oom" or form != pprof or not job.partial: # the record of a failure has no anchors
+                form(job, name, blocks)
+
+
+def listed(job, moment, got, want):
+    """Where events are missing, the record of a failure has its largest stacks alone."""
+    return {k: v for k, v in want.items() if k in got} if moment == "oom" and job.partial else want
 
 
 def export_csv(job):
@@ -877,7 +899,7 @@ def checks(job):
              "drifted_hints": 0, "remaining_with_hints": f["remaining_with_hints_bytes"]}
     if not job.facts.get("evicts"):
         want |= {"moved_in": 0, "moved_out": 0}
-    if job.facts["devices"] == 1 and run.closed:
+    if job.facts["devices"] == 1 and run.closed and is_all_pooled(run):
         want["reserved"] = run.device_peaks[0]
     cut = job.facts["cut"]
     j = command_json("check", job.capture, *(f"{k}=={v}" for k, v in want.items()), rc=(0, 1, 2))
