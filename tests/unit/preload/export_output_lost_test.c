@@ -13,8 +13,16 @@ atomic_bool output_watched;
 static bool lacks = true; /* from before the first constructor on */
 static unsigned shown;
 
+enum {
+    ASKED = 64,
+};
+static const char *asked[ASKED];
+static unsigned asked_count;
+
 void *resolve_next(const char *name)
 {
+    if (asked_count < ASKED)
+        asked[asked_count++] = name;
     return lacks ? NULL : dlsym(RTLD_NEXT, name);
 }
 
@@ -87,4 +95,23 @@ TEST(without_the_c_librarys_functions_streams_say_that_they_cannot)
         CHECK_EQ(results[i], EOF);
     CHECK_EQ(shown, 0); /* nothing of it was printed */
     CHECK_GT(puts("found again"), 0);
+}
+
+/* A look-up is nothing for a signal handler. */
+TEST(the_c_librarys_functions_are_looked_for_before_the_program_begins)
+{
+    static const char *const names[] = {"write", "writev", "fwrite", "fputs", "puts", "fputc",
+            "putc", "_IO_putc", "putchar", "fwrite_unlocked", "fputs_unlocked", "fputc_unlocked",
+            "putc_unlocked", "putchar_unlocked", "vfprintf", "vdprintf", "__vfprintf_chk",
+            "__vdprintf_chk", "register_printf_specifier"};
+    const size_t count = sizeof names / sizeof *names;
+    unsigned before = asked_count;
+    unsigned found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        for (unsigned at = 0; at < before; at++)
+            found += strcmp(asked[at], names[i]) == 0;
+    lacks = false; /* for what the checks print */
+    CHECK_EQ(before, count);
+    CHECK_EQ(found, count);
 }
