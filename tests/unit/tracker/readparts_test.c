@@ -131,6 +131,7 @@ enum {
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_changed = PTHREAD_COND_INITIALIZER;
 static uint64_t turn, turn_seq;
+static bool turns_back; /* later ones have smaller numbers */
 
 /* In turn; none ends before all have written, so that each has a chunk of its own. */
 static void *write_in_turn(void *argument)
@@ -138,6 +139,10 @@ static void *write_in_turn(void *argument)
     (void)pthread_mutex_lock(&turn_lock);
     while (turn != (uintptr_t)argument)
         (void)pthread_cond_wait(&turn_changed, &turn_lock);
+    if (turns_back) {
+        turn_seq = (WRITERS - 1 - turn) * EACH;
+        (void)usleep(5000); /* more than a tick of the clock */
+    }
     fill(EACH, &turn_seq);
     turn++;
     (void)pthread_cond_broadcast(&turn_changed);
@@ -145,6 +150,16 @@ static void *write_in_turn(void *argument)
         (void)pthread_cond_wait(&turn_changed, &turn_lock);
     (void)pthread_mutex_unlock(&turn_lock);
     return NULL;
+}
+
+static void all_write_in_turn(void)
+{
+    pthread_t threads[WRITERS];
+
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        REQUIRE_EQ(pthread_create(&threads[i], NULL, write_in_turn, (void *)i), 0);
+    for (int i = 0; i < WRITERS; i++)
+        REQUIRE_EQ(pthread_join(threads[i], NULL), 0);
 }
 
 /* The first chunk of the log changes places with the last one, and so on. */
@@ -179,18 +194,14 @@ static void turn_chunks_around(const char *file)
 TEST(the_newest_chunks_are_those_that_were_begun_last)
 {
     char file[TRACK_PATH_MAX];
-    pthread_t threads[WRITERS];
     struct read_capture *newest;
 
     track_path(file, track_scratch(), "n.kcap");
     REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
     track_start(file, FORMAT_TRACE_FULL, 0);
-    for (uintptr_t i = 0; i < WRITERS; i++)
-        REQUIRE_EQ(pthread_create(&threads[i], NULL, write_in_turn, (void *)i), 0);
-    for (int i = 0; i < WRITERS; i++)
-        (void)pthread_join(threads[i], NULL);
-    for (int round = 0; round < 2;
-            round++) { /* wherever in the file they are: a ring begins again at its beginning */
+    all_write_in_turn();
+    /* wherever in the file they are: a ring begins again at its beginning */
+    for (int round = 0; round < 2; round++) {
         newest = read_parts(file, READ_NEWEST);
         REQUIRE_EQ(newest->event_count, CHUNKS * EACH);
         for (size_t i = 0; i < newest->event_count; i++)
@@ -280,6 +291,23 @@ TEST(a_slow_thread_in_an_old_chunk_is_among_the_newest)
     (void)pthread_barrier_wait(&done);
     REQUIRE_EQ(pthread_join(threads[0], NULL), 0);
     (void)pthread_barrier_destroy(&done);
+}
+
+TEST(events_come_by_their_numbers_whenever_they_were_written)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_capture *capture;
+
+    track_path(file, track_scratch(), "o.kcap");
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    turns_back = true;
+    all_write_in_turn();
+    capture = read_parts(file, READ_ALL);
+    REQUIRE_EQ(capture->event_count, WRITERS * EACH);
+    for (size_t i = 0; i < capture->event_count; i++)
+        CHECK_EQ(capture->event[i].seq, 1 + i);
+    read_close(capture);
 }
 
 /* ---- trouble ---- */

@@ -532,3 +532,28 @@ TEST(a_forked_child_goes_on_from_the_same_stack)
     REQUIRE_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
 }
+
+/* ---- whose stack it is ---- */
+
+static void *ask_whether_main(void *unused)
+{
+    const struct thread *thread = thread_make();
+
+    (void)unused;
+    REQUIRE(thread != NULL);
+    CHECK(!thread->is_main);
+    CHECK_NE(thread->tid, getpid());
+    return NULL;
+}
+
+TEST(the_first_thread_of_a_process_is_the_main_one)
+{
+    const struct thread *thread = thread_make();
+    pthread_t other;
+
+    REQUIRE(thread != NULL);
+    CHECK(thread->is_main);
+    CHECK_EQ(thread->tid, getpid());
+    REQUIRE_EQ(pthread_create(&other, NULL, ask_whether_main, NULL), 0);
+    REQUIRE_EQ(pthread_join(other, NULL), 0);
+}
