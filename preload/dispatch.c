@@ -395,6 +395,8 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
             .stream = stream_told(&request->stream),
             .api = request->api,
             .rule = request->plan.rule,
+            .context = request->api == API_SYNC ? request->context.memory
+                                                : dispatch_pools_of(request->tag.device),
     };
 
     coverage_tell(false);
@@ -615,6 +617,20 @@ static enum memclass class_of(const struct dispatch_request *request)
     return request->capturing ? MEMCLASS_GRAPH : MEMCLASS_DRIVER;
 }
 
+/* The context that a block of the driver's own ends with, 0 = none: it belongs to a graph. */
+static uint64_t ends_with(const struct dispatch_request *request)
+{
+    struct context here;
+
+    if (class_of(request) == MEMCLASS_GRAPH)
+        return 0;
+    if (request->api != API_SYNC)
+        return dispatch_pools_of(request->tag.device);
+    if (request->context.memory)
+        return request->context.memory;
+    return context_here(&here) == 0 ? here.memory : 0;
+}
+
 void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t ptr, uint64_t size)
 {
     struct capture_alloc_info info = {
@@ -626,6 +642,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
             .native = true,
             .stream_capture = request->capturing,
             .rule = -1,
+            .context = ends_with(request),
     };
 
     if (result != CUDA_SUCCESS) {
@@ -901,13 +918,23 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
 
 void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
 {
+    static const bool is_bound[MEMCLASS_COUNT] = {[MEMCLASS_DRIVER] = true,
+            [MEMCLASS_PITCHED] = true,
+            [MEMCLASS_MANAGED] = true,
+            [MEMCLASS_ARRAY] = true,
+            [MEMCLASS_ARRAY_GUESS] = true,
+            [MEMCLASS_HOST] = true,
+            [MEMCLASS_REGISTERED] = true,
+            [MEMCLASS_IMPORTED] = true};
+    struct context here;
     struct tag tag = {.path = ""};
     struct capture_alloc_info info = {.tag = &tag,
             .ptr = key,
             .api = API_SYNC,
             .memclass = memclass,
             .native = true,
-            .rule = -1};
+            .rule = -1,
+            .context = is_bound[memclass] && context_here(&here) == 0 ? here.memory : 0};
 
     coverage_look();
     if (memclass < MEMCLASS_DEVICE_END)
@@ -998,6 +1025,11 @@ static void streams_gone(uint64_t generation)
             pool_stream_lost(pool, identity[i]);
 }
 
+void dispatch_device_reset(int device)
+{
+    dispatch_told(capture_context_gone(dispatch_pools_of(device), dispatch_seq()));
+}
+
 void dispatch_context_gone(uint64_t generation)
 {
     struct gate_capture capture;
@@ -1007,6 +1039,8 @@ void dispatch_context_gone(uint64_t generation)
         launches_capture_gone(capture.stream);
     }
     backend_context_gone(generation);
+    /* what the program had there it has no more, whoever served it */
+    dispatch_told(capture_context_gone(generation, dispatch_seq()));
     if (!pool)
         return;
     pool_context_going(pool, generation);

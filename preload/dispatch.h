@@ -191,6 +191,16 @@ void dispatch_ending_done(const struct dispatch_ending *ending);
 void dispatch_context_hide(uint64_t generation, bool hidden);
 void dispatch_context_gone(uint64_t generation);
 
+/*
+ * What stands for a context in a capture where memory came from a pool of the device, which ends with no context but with a reset of
+ * the primary one: "destroys all resources associated with the device" (cudaDeviceReset). The pool keeps such a block until it is freed.
+ */
+static inline uint64_t dispatch_pools_of(int device)
+{
+    return UINT64_MAX - (uint64_t)(unsigned)device;
+}
+void dispatch_device_reset(int device);
+
 /* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver; KEDGE_POOL=sync=mapped. */
 extern bool dispatch_records;
 extern bool dispatch_meminfo_raw;

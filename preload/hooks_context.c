@@ -124,6 +124,8 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
     CUcontext handle = context_primary(device);
 
     gone(ending, result);
+    if (result == CUDA_SUCCESS)
+        dispatch_device_reset(device);
     if (handle && is_inactive(device))
         context_note_primary(device, NULL);
     else if (handle)

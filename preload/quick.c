@@ -89,6 +89,8 @@ static void record_alloc(struct pool_given given, struct quick_call call, const 
             .stream = told(call),
             .api = call.api,
             .rule = -1,
+            .context = call.api == API_SYNC ? context_memo.context.memory
+                                            : dispatch_pools_of(context_memo.device),
     };
     int r = capture_alloc(&info);
 

@@ -133,7 +133,7 @@ static void note_birth(const struct capture_alloc_info *info, const struct forma
     struct capplace_key key = {slot->stack, slot->pystack, slot->path, info->tag->device};
     int r = 0;
 
-    *ret_birth = (struct caplive_birth){0};
+    *ret_birth = (struct caplive_birth){.context = info->context};
     if (info->memclass >= MEMCLASS_DEVICE_END)
         return;
     ret_birth->place = capplace_find(&key, &r);
@@ -200,7 +200,8 @@ int capture_alloc(const struct capture_alloc_info *info)
     return trouble_or(r);
 }
 
-int capture_free(const struct capture_free_info *info)
+/* `ends_itself`: nobody frees it, so it is no block that a thread needed for a moment. */
+static int put_free(const struct capture_free_info *info, bool ends_itself)
 {
     struct caplive_change change;
     struct anchor_place place;
@@ -216,7 +217,7 @@ int capture_free(const struct capture_free_info *info)
     event.seq = take_seq(header, info->seq);
     event.time_ns = capture_time();
     if (caplive_free(info->ptr, event.seq, &change) == 0) {
-        block_died(header, &change, is_temporary(&change.gone_birth));
+        block_died(header, &change, !ends_itself && is_temporary(&change.gone_birth));
         device = change.gone_device;
     } else if (change.is_counted) {
         died_before(header, &change);
@@ -242,6 +243,30 @@ int capture_free(const struct capture_free_info *info)
     event.u.free.use_flags = change.gone_uses.flags;
     put_event(&event, event.u.free.path, 0);
     return trouble_or(r);
+}
+
+int capture_free(const struct capture_free_info *info)
+{
+    return put_free(info, false);
+}
+
+#define GONE_AT_ONCE 64u
+
+int capture_context_gone(uint64_t context, uint64_t seq)
+{
+    uint64_t addrs[GONE_AT_ONCE];
+    uint32_t count;
+    int r = 0;
+
+    while (context != 0 && r == 0 && (count = caplive_of_context(context, addrs, GONE_AT_ONCE)) > 0)
+        for (uint32_t i = 0; i < count; i++) {
+            struct capture_free_info info = {
+                    .ptr = addrs[i], .seq = seq, .api = API_SYNC, .device = -1};
+            int told = put_free(&info, true);
+
+            r = told < 0 ? told : r;
+        }
+    return r;
 }
 
 void capture_mapped(uint64_t key, uint64_t addr, uint64_t size)

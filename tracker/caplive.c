@@ -383,6 +383,21 @@ void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
     lock_drop(&shard->lock);
 }
 
+uint32_t caplive_of_context(uint64_t context, uint64_t *ret_addrs, uint32_t most)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < SHARDS && count < most; i++) {
+        lock_take(&shards[i].lock);
+        for (const struct entry *entry = table_next(&shards[i].index, NULL); entry && count < most;
+                entry = table_next(&shards[i].index, entry))
+            if (entry->is_live && entry->birth.context == context)
+                ret_addrs[count++] = entry->addr;
+        lock_drop(&shards[i].lock);
+    }
+    return count;
+}
+
 static struct caplive_sum *sum_of(
         struct caplive_sum *sums, uint32_t room, uint32_t stack, uint32_t pystack)
 {

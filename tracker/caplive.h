@@ -32,6 +32,7 @@ struct caplive_birth {
     uint32_t place;   /* capplace_find */
     uint32_t thread;  /* that allocated it, */
     uint32_t ordinal; /* how many blocks that thread had allocated by then */
+    uint64_t context; /* capture_alloc_info.context */
 };
 
 /* What a call changed, for the totals. */
@@ -74,6 +75,9 @@ struct caplive_origin caplive_origin(uint64_t addr);
 
 /* What lives under `key` is mapped at an address; size 0: no more. */
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);
+
+/* Up to `most` addresses of what is live and was allocated with `context`; how many. Takes each shard's lock for a moment. */
+uint32_t caplive_of_context(uint64_t context, uint64_t *ret_addrs, uint32_t most);
 
 /* One stack's part of what is live. */
 struct caplive_sum {

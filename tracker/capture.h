@@ -70,7 +70,8 @@ struct capture_alloc_info {
     enum memclass memclass; /* what is not of this process's device is recorded apart */
     bool native;            /* by the driver itself, not from the pool */
     bool stream_capture;    /* while its stream was being captured */
-    int rule;               /* plan.rule, -1 = none */
+    uint64_t context; /* the number of the context that it ends with, 0 = none, or not known */
+    int rule;         /* plan.rule, -1 = none */
 };
 
 /* What is known about a free. */
@@ -157,6 +158,8 @@ const char *capture_refused(void);
 /* Each returns 0, or -errno of trouble that no call has told yet: the same errno is told once (see above). */
 int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);
+/* What was allocated with this `context` and is live ends now, as freed. */
+int capture_context_gone(uint64_t context, uint64_t seq);
 int capture_edge(const struct edge *edge, uint64_t seq);
 int capture_hint(const struct capture_hint_info *info);
 int capture_call(const struct capture_call_info *info);

@@ -14,7 +14,6 @@ KNOWN = (
     # ---- others ----
     ("evict.*", "eviction", "^steps: ", "the enter of the first step comes before the first allocation, and the hint does not see it", "all"),
     ("unlocked", "unlocked", "one peak", "each thread adds to the peak of a device and of a place by itself: three values of one peak", "sometimes"),
-    ("resets", ".*", ".", "hooks_context.c reset, gone: no free is recorded for the blocks of a context that is reset", "short"),
 )
 
 

@@ -740,6 +740,15 @@ def listed(job, moment, got, want):
     return {k: v for k, v in want.items() if k in got} if moment == "oom" and job.partial else want
 
 
+def at_once_sorted(order, rows):
+    """What a reset ends at once has no order."""
+    if len(order) != len(rows):
+        return rows
+    at_once = collections.Counter(e[0] for e in order)
+    pairs = sorted(((e[0], row) for e, row in zip(order, rows)), key=lambda pair: (pair[0], pair[1] if at_once[pair[0]] > 1 else ()))
+    return [row for _, row in pairs]
+
+
 def export_csv(job):
     """Rows of allocations and frees, in their order."""
     path, answer = export(job, "csv")
@@ -747,13 +756,15 @@ def export_csv(job):
     got = [(op, int(size), int(ident)) for op, ident, size, *_ in rows]
     ids = {}
     want = []
-    for _, b, sign in sorted((e for e in job.run.order if e[1].is_device), key=lambda e: e[0]):
+    order = sorted((e for e in job.run.order if e[1].is_device), key=lambda e: e[0])
+    for _, b, sign in order:
         ids.setdefault(b, len(ids))
         want.append(("a" if sign > 0 else "f", b.bytes, ids[b]))
     renamed, seen = [], {}
     for op, size, ident in got:
         seen.setdefault(ident, len(seen))
         renamed.append((op, size, seen[ident]))
+    renamed, want = at_once_sorted(order, renamed), at_once_sorted(order, want)
     job.one("export.csv", "complete", answer["complete"], not job.partial)
     if not answer["complete"]:
         job.one("export.csv", "rows", "unknown", len(want))
@@ -809,6 +820,7 @@ def memory_viz(job):
         got = [("a" if t["action"] == "alloc" else "f", t["size"]) for t in trace if t["action"] in ("alloc", "free_completed")]
         order = sorted((e for e in run.order if e[1].is_device and e[1].device == device), key=lambda e: e[0])
         want = [("a" if sign > 0 else "f", b.bytes) for _, b, sign in order]
+        got, want = at_once_sorted(order, got), at_once_sorted(order, want)
         job.one("export.memory_viz", f"events of device {device}", len(got), len(want))
         job.one("export.memory_viz", f"order of device {device}", got == want, True)
         job.one("export.memory_viz", f"failures of device {device}", sum(t["action"] == "oom" for t in trace),

@@ -233,6 +233,42 @@ TEST(a_free_that_is_not_on_record_is_told)
     read_close(capture);
 }
 
+/* With a context goes what was allocated in it, more than is looked for at once; what is of another one or of none stays. */
+TEST(what_a_context_had_ends_with_it)
+{
+    struct read_capture *capture;
+    struct tag tag;
+    char file[TRACK_PATH_MAX];
+    uint64_t seq = 0;
+
+    REQUIRE_EQ(track_where(UNWIND_AUTO), 0);
+    track_path(file, track_scratch(), "gone.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    REQUIRE_EQ(where_am_i(NULL, 512, 0, &tag), 0);
+    for (uint64_t i = 0; i < 300; i++) {
+        struct capture_alloc_info info = {.tag = &tag,
+                .ptr = 0x7f0000000000 + i * 512,
+                .seq = ++seq,
+                .api = API_SYNC,
+                .rule = -1,
+                .context = i % 3};
+        CHECK_EQ(capture_alloc(&info), 0);
+    }
+    CHECK_EQ(capture_context_gone(0, ++seq), 0); /* that is no context */
+    CHECK_EQ(capture_context_gone(1, ++seq), 0);
+
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->total.freed_count, 100);
+    CHECK_EQ(capture->total.live_bytes, 200 * 512);
+    CHECK_EQ(capture->live_count, 200);
+    CHECK_EQ(count_events(capture, FORMAT_EVENT_FREE), 100);
+    for (size_t i = 0; i < capture->live_count; i++)
+        CHECK((capture->live[i].addr / 512) % 3 != (0x7f0000000000 / 512 + 1) % 3);
+    CHECK_EQ(capture->place[0].temporary_count, 0);
+    read_close(capture);
+}
+
 TEST(released_storage_is_counted_once)
 {
     struct read_capture *capture;
