@@ -15,6 +15,7 @@
 
 static uint64_t hidden, gone; /* the last generation that was */
 static unsigned ends;
+static unsigned resets;
 
 bool life_enter(int slot)
 {
@@ -70,6 +71,11 @@ void dispatch_context_gone(uint64_t generation)
 {
     gone = generation;
     ends++;
+}
+
+void dispatch_device_reset(int device)
+{
+    resets += device == 0;
 }
 
 void ipc_context_gone(uint64_t context)
@@ -214,6 +220,7 @@ TEST(r26_a_reset_ends_the_primary_context_and_whoever_has_it_has_a_new_one)
     CHECK_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
     CHECK_EQ(ends, 2);
     CHECK_EQ(gone, before + 1);
+    CHECK_EQ(resets, 2);
 }
 
 /* Its handle may be another context's by then. */
@@ -246,6 +253,7 @@ TEST(a_reset_that_the_driver_refuses_ends_nothing)
     answer = CUDA_ERROR_NOT_PERMITTED;
     CHECK_EQ(cuDevicePrimaryCtxReset_v2(0), answer);
     CHECK_EQ(ends, 0);
+    CHECK_EQ(resets, 0);
     CHECK_EQ(hidden, 0); /* no more */
     REQUIRE(context_of_handle(HANDLE, &context));
     CHECK_EQ(context.generation, before);
