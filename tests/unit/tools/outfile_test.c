@@ -106,6 +106,7 @@ TEST(a_file_is_known_by_its_first_bytes)
             {OURS_WRITTEN, TEXT("op,id,size,stream,time_us\na,0,00000000000000000512,0,-1\n")},
             {OURS_NOT, TEXT("op,id,size,stream,time_us\na,0,512,0,-1\n")},
             {OURS_NOT, TEXT("op,id,size,stream,time_us\na,00000000000000000512,0,0,-1\n")},
+            {OURS_NOT, TEXT("id,op,size,stream,time_us\na,0,00000000000000000512,0,-1\n")},
             {OURS_NOT, TEXT("op,id,size,stream,time_us\na,0")},
             {OURS_NOT, TEXT("op,id,size,stream,time")},
             {OURS_WRITTEN, TEXT("\x1f\x8b\x08\x10\0\0\0\0\0\3kedge 1.2")},
