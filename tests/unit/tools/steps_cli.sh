@@ -26,14 +26,6 @@ words)
     in_steps "[x['name'] for x in r] == [f'SOT_CALL_{i}' for i in range(3, 10)]"
     expect 2 "$kedge" report bad.kcap --view steps --steps guessed
     has err "--steps guessed: stated or detected"
-    for number in 20 020; do
-        expect 0 "$kedge" whatif "$TEST_SOURCE/tests/traces/loop.csv" --policy native --lag 1 --steps $number
-        has out "a step is taken to be 38 requests"
-    done
-    for number in 0 -1 +1 " 1" 1x 1e1 ""; do
-        expect 2 "$kedge" whatif "$TEST_SOURCE/tests/traces/loop.csv" --policy native --steps "$number"
-        has err "--steps $number: a number, or auto"
-    done
     expect 2 "$kedge" report "$TEST_SOURCE/tests/traces/loop.csv"
     has err "of a csv there is --view steps only"
     expect 2 "$kedge" report "$TEST_SOURCE/tests/traces/loop.csv" --view steps --from A
@@ -45,6 +37,17 @@ words)
     has out "Steps: none: only 1 allocation"
     steps one.csv --steps stated
     in_steps "j['kind'] == 'none' and r == [] and 'no anchors' in j['reason']"
+    ;;
+numbers)
+    # How many steps of the program are in a file.
+    for number in 20 020; do
+        expect 0 "$kedge" whatif "$TEST_SOURCE/tests/traces/loop.csv" --policy native --lag 1 --steps $number
+        has out "a step is taken to be 38 requests"
+    done
+    for number in 0 -1 +1 " 1" 1x 1e1 ""; do
+        expect 2 "$kedge" whatif "$TEST_SOURCE/tests/traces/loop.csv" --policy native --steps "$number"
+        has err "--steps $number: a number, or auto"
+    done
     ;;
 csv)
     traces=$TEST_SOURCE/tests/traces

@@ -598,6 +598,11 @@ places)
     expect 0 "$kedge" diff bad.kcap bad.kcap --json
     json "j['complete'] is True"
     ;;
+temporary)
+    form bad
+    expect 0 "$kedge" report bad.kcap --view temporary --top 999 --json
+    json "(sum(p['temporary_count'] for p in j['places']), sum(p['temporary_bytes'] for p in j['places'])) == (20, 80 << 10)"
+    ;;
 places-sums)
     form bad; form agg
     for file in bad agg; do
@@ -608,9 +613,7 @@ places-sums)
         has out "      20 of       20 blocks,   80.00 KiB  allocate"
         [ "$(grep -c ' of .* blocks, ' out)" = 1 ] || fail "one loop is several rows"
         expect 0 "$kedge" report $file.kcap --json --top 999
-        json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes']"
-        json "sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes']"
-        json "sum(p['temporary_count'] for p in j['places']) == 20 and j['places_lost'] == 0"
+        json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes'] and sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes'] and sum(p['temporary_count'] for p in j['places']) == 20 and j['places_lost'] == 0"
         json "len(j['places']) == j['place_count'] and {p['anchor'] for p in j['places']} >= {'SOT_CALL_0', 'SOT_CALL_19'}"
         json "all(p['stack'][0]['function'] == 'allocate' for p in j['places'] if p['allocated_count'])"
     done
