@@ -533,8 +533,12 @@ size_t anchor_open_ranges(struct edge *ret_edges, size_t max)
 
     lock_take(&lock);
     for (uint32_t i = oldest_range; i != 0; i = range_at(i)->next) {
-        if (count < max)
-            fill_edge(&ret_edges[count], EDGE_ENTER, range_at(i));
+        if (count < max) {
+            const struct range *range = range_at(i);
+
+            fill_edge(&ret_edges[count], EDGE_ENTER, range);
+            ret_edges[count].thread = range->owner ? range->owner->number : 0;
+        }
         count++;
     }
     lock_drop(&lock);

@@ -106,7 +106,7 @@ static inline void anchor_here(struct anchor_place *ret_place)
 
 /*
  * Writes the open ranges of the whole process, in the order of entering, as their enter edges; returns how many there
- * are (may exceed max). For the capture, which may open after ranges did, and for tables that forget closed ones.
+ * are (may exceed max). Each has the number of the thread that is in it. For the capture, which may open after ranges did, and for tables that forget closed ones.
  */
 size_t anchor_open_ranges(struct edge *ret_edges, size_t max);
 

@@ -60,7 +60,7 @@ static void put_event(struct format_event *event, uint32_t string, uint32_t stac
     if (!capture_has_log())
         return;
     announce_thread();
-    (void)capture_degraded(caplog_append(event));
+    (void)capture_degraded(caplog_append(event, 0));
 }
 
 /* What a call returns: trouble of the opening, or what nobody was told yet. */
@@ -291,7 +291,7 @@ void capture_put_edge(const struct edge *edge, uint64_t seq, uint64_t time_ns, b
     event.u.edge.instance = edge->instance;
     event.u.edge.before_start = before_start;
     (void)capture_degraded(capdefs_sync(event.u.edge.path, 0));
-    (void)capture_degraded(caplog_append(&event));
+    (void)capture_degraded(caplog_append(&event, edge->thread));
 }
 
 int capture_edge(const struct edge *edge, uint64_t seq)

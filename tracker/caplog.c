@@ -189,7 +189,7 @@ static struct chunk *own_chunk(struct thread *thread, int *ret_error)
     return thread->chunk != 0 ? chunk_at(thread->chunk) : NULL;
 }
 
-int caplog_append(struct format_event *event)
+int caplog_append(struct format_event *event, uint32_t of)
 {
     struct thread *thread = thread_self();
     struct chunk *chunk = NULL;
@@ -203,7 +203,7 @@ int caplog_append(struct format_event *event)
         counter_add(&header->lost.events_dropped, 1);
         return r;
     }
-    event->thread = thread->number;
+    event->thread = of ? of : thread->number;
     record = (unsigned char *)(chunk->base + 1) + chunk->used;
     length = eventcode_put(&chunk->code, event, record);
     chunk->sum = formatsum_open(chunk->sum, record, length); /* EVENTCODE_ROOM is left behind it */

@@ -24,11 +24,11 @@
 void caplog_init(struct capfile *file, uint32_t chunks_max);
 
 /*
- * Writes one event into this thread's chunk; event->thread is filled in, the chunk's length is stored last. 0, or -errno for
+ * Writes one event into this thread's chunk; event->thread is filled in: the number `of`, or 0 for this thread's. The chunk's length is stored last. 0, or -errno for
  * the call that met trouble (the event may be written all the same); an event that could not be written is counted in the
  * header.
  */
-int caplog_append(struct format_event *event);
+int caplog_append(struct format_event *event, uint32_t of);
 
 /* In the child of a fork: the chunks are the parent's. */
 void caplog_fork_child(void);

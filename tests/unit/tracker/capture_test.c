@@ -233,6 +233,49 @@ TEST(a_free_that_is_not_on_record_is_told)
     read_close(capture);
 }
 
+static void *enter_and_wait(void *context)
+{
+    pthread_barrier_t *barriers = context;
+    struct edge edge;
+
+    CHECK_EQ(anchor_push(NULL, "other", &edge), 0);
+    CHECK_EQ(capture_edge(&edge, 1), 0);
+    (void)pthread_barrier_wait(&barriers[0]);
+    (void)pthread_barrier_wait(&barriers[1]);
+    return thread_self();
+}
+
+/* A range that was open before the first allocation is its thread's, whichever thread allocates first. */
+TEST(a_range_that_was_open_before_is_its_own_threads)
+{
+    struct read_capture *capture;
+    pthread_barrier_t barriers[2];
+    char file[TRACK_PATH_MAX];
+    pthread_t other;
+    uint32_t number;
+
+    track_path(file, track_scratch(), "own.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    for (int i = 0; i < 2; i++)
+        REQUIRE_EQ(pthread_barrier_init(&barriers[i], NULL, 2), 0);
+    REQUIRE_EQ(pthread_create(&other, NULL, enter_and_wait, barriers), 0);
+    (void)pthread_barrier_wait(&barriers[0]);
+    CHECK_EQ(track_alloc(0x1000, 100, 2), 0);
+    number = thread_self()->number;
+
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    const struct read_event *enter = first_event(capture, FORMAT_EVENT_EDGE);
+    REQUIRE(enter != NULL);
+    CHECK(enter->before_start);
+    CHECK(enter->thread != 0);
+    CHECK(enter->thread != number);
+    CHECK_EQ(first_event(capture, FORMAT_EVENT_ALLOC)->thread, number);
+    read_close(capture);
+    (void)pthread_barrier_wait(&barriers[1]);
+    REQUIRE_EQ(pthread_join(other, NULL), 0);
+}
+
 /* With a context goes what was allocated in it, more than is looked for at once; what is of another one or of none stays. */
 TEST(what_a_context_had_ends_with_it)
 {
