@@ -38,7 +38,7 @@ static const struct kind {
 } kinds[] = {
         {"paddle", IMPORT_PADDLE, import_paddle},
         {"torch", IMPORT_TORCH, import_torch},
-        {"rmm", IMPORT_RMM, import_rows},
+        {"rmm", IMPORT_RMM, import_rmm},
         {"csv", IMPORT_ROWS, import_rows},
 };
 
@@ -49,19 +49,21 @@ enum kind_number {
     KIND_CSV,
 };
 
-/* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. */
-static const struct kind *look(FILE *in)
+/* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. NULL: it can be no log either. */
+static const struct kind *look(struct import_job *job)
 {
     unsigned char head[256] = "";
-    size_t length = fread(head, 1, sizeof(head) - 1, in);
+    size_t length = fread(head, 1, sizeof(head) - 1, job->in);
     bool is_rmm;
+    bool is_sure;
 
-    rewind(in);
+    rewind(job->in);
     if (import_is_torch(head, length))
         return &kinds[KIND_TORCH];
     if (import_is_rows((const char *)head, &is_rmm))
         return &kinds[is_rmm ? KIND_RMM : KIND_CSV];
-    return &kinds[KIND_PADDLE];
+    job->what = import_what(head, length, &is_sure);
+    return job->what && is_sure ? NULL : &kinds[KIND_PADDLE];
 }
 
 static const struct kind *kind_named(const char *word)
@@ -106,6 +108,10 @@ static void say_text(const struct kind *kind, const struct import_counts *counts
     if (counts->before)
         printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
                 render_s(counts->before));
+    if (counts->shared)
+        printf("%" PRIu64 " block%s lay at an address that was live elsewhere, on another device "
+               "or in another process; all are counted\n",
+                counts->shared, render_s(counts->shared));
     if (counts->failed)
         printf("%" PRIu64 " allocation%s failed\n", counts->failed, render_s(counts->failed));
     if (counts->bad)
@@ -187,9 +193,14 @@ static int import_stream(
 {
     int r = add_patterns(fields->anchors ? fields->anchors : LOGLINES_DEFAULT, &job->patterns);
 
+    const struct kind *looks = job->size || !kind ? look(job) : kind;
+
     if (!kind)
-        kind = look(job->in);
-    return r ? r : import_to_file(fields, kind, job);
+        kind = looks;
+    if (r || kind)
+        return r ? r : import_to_file(fields, kind, job);
+    (void)fprintf(stderr, "kedge import: %s: %s\n", job->path, job->what);
+    return CMD_BAD;
 }
 
 static int import_command(const void *parsed, char **words)

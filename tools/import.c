@@ -19,6 +19,8 @@
 #define NOTE_MAX           256u       /* notes, as in the library */
 #define NO_LIVE            UINT32_MAX
 #define CUDA_OUT_OF_MEMORY 2
+/* From an address that is taken to the next one that may be free: no other block lies between. */
+#define ADDRESS_STEP ((UINT64_C(1) << 48) + 512)
 
 /* What lived before the record begins and is freed in it comes to light late: it counts by its number, and this is its event's. */
 #define FIRST_SEQ 2u
@@ -31,8 +33,9 @@ struct live {
     struct import_block block;
     uint64_t seq, time_ns;
     uint64_t turn; /* which allocation of its thread it was */
+    uint64_t told; /* its address in the capture */
     uint32_t place, path, instance;
-    uint32_t next_free; /* while it is none */
+    uint32_t next; /* at the same address, of another space; of what is none, the next one */
     bool is_live;
 };
 
@@ -51,7 +54,11 @@ struct import {
     struct live *lives;
     size_t live_count, live_room;
     uint32_t free_live;
-    struct keytable addresses; /* -> index in lives, NO_LIVE */
+    struct keytable addresses; /* -> first of the blocks there, index in lives, NO_LIVE */
+    struct keytable told;      /* addresses in the capture that are taken */
+    uint32_t *joined;          /* by space: another one that it is one with, itself */
+    size_t joined_count, joined_room;
+    uint64_t shared; /* blocks at addresses that are live in another space */
 
     struct format_place *places;
     size_t place_count, place_room;
@@ -92,7 +99,9 @@ void import_free_books(struct import *import)
     import_names_done(&import->names);
     import_ranges_done(&import->ranges);
     keytable_done(&import->addresses);
+    keytable_done(&import->told);
     keytable_done(&import->place_numbers);
+    free(import->joined);
     free(import->lives);
     free(import->places);
     free(import->turns);
@@ -119,11 +128,64 @@ uint32_t import_stack(struct import *import, uint32_t outer, const struct import
     return import_names_stack(&import->names, outer, frame);
 }
 
-bool import_is_live(const struct import *import, uint64_t address)
-{
-    const uint32_t *at = keytable_find(&import->addresses, (struct key){address, 0, 0});
+/* ---- spaces ---- */
 
-    return at && *at != NO_LIVE;
+static uint32_t joined_to(const struct import *import, uint32_t space)
+{
+    while (space < import->joined_count && import->joined[space] != space)
+        space = import->joined[space];
+    return space;
+}
+
+void import_join(struct import *import, uint32_t one, uint32_t other)
+{
+    one = joined_to(import, one);
+    other = joined_to(import, other);
+    while (import->joined_count <= one || import->joined_count <= other) {
+        uint32_t space = (uint32_t)import->joined_count;
+
+        VEC_PUSH(import->joined, import->joined_count, import->joined_room) = space;
+    }
+    import->joined[one > other ? one : other] = one > other ? other : one;
+}
+
+/* The block at an address of a space, NO_LIVE. */
+static uint32_t find_live(const struct import *import, uint64_t address, uint32_t space)
+{
+    const uint32_t *first = keytable_find(&import->addresses, (struct key){address, 0, 0});
+    uint32_t number = first ? *first : NO_LIVE;
+
+    space = joined_to(import, space);
+    while (number != NO_LIVE && joined_to(import, import->lives[number].block.space) != space)
+        number = import->lives[number].next;
+    return number;
+}
+
+bool import_is_live(const struct import *import, uint64_t address, uint32_t space)
+{
+    return find_live(import, address, space) != NO_LIVE;
+}
+
+void import_join_by_free(struct import *import, const struct import_block *block)
+{
+    const uint32_t *first = keytable_find(&import->addresses, (struct key){block->address, 0, 0});
+    const struct live *live = first && *first != NO_LIVE ? &import->lives[*first] : NULL;
+
+    if (live && live->next == NO_LIVE && live->block.size <= block->size)
+        import_join(import, live->block.space, block->space);
+}
+
+uint64_t import_shared(const struct import *import)
+{
+    return import->shared;
+}
+
+/* What the capture says for an address, that nothing else has there now. */
+static uint64_t free_address(const struct import *import, uint64_t address)
+{
+    while (keytable_find(&import->told, (struct key){address, 0, 0}))
+        address += ADDRESS_STEP;
+    return address;
 }
 
 /* ---- totals ---- */
@@ -279,7 +341,7 @@ static uint32_t take_live(struct import *import)
     uint32_t number = import->free_live;
 
     if (number != NO_LIVE) {
-        import->free_live = import->lives[number].next_free;
+        import->free_live = import->lives[number].next;
         return number;
     }
     VEC_PUSH(import->lives, import->live_count, import->live_room) = (struct live){0};
@@ -293,10 +355,11 @@ static uint64_t *turn_of(struct import *import, uint32_t thread)
     return &import->turns[thread];
 }
 
-/* The block at an address is live no more; it was `counted` as a free or not. */
-static void end_live(struct import *import, uint32_t *io_at, uint32_t thread, bool is_counted)
+/* A block is live no more; it was `counted` as a free or not. */
+static void end_live(struct import *import, uint32_t number, uint32_t thread, bool is_counted)
 {
-    struct live *live = &import->lives[*io_at];
+    struct live *live = &import->lives[number];
+    uint32_t *at = keytable_find(&import->addresses, (struct key){live->block.address, 0, 0});
     struct format_place *place = &import->places[live->place];
     bool is_temporary = is_counted && live->block.thread == thread
             && *turn_of(import, thread) - live->turn <= 1;
@@ -305,31 +368,41 @@ static void end_live(struct import *import, uint32_t *io_at, uint32_t thread, bo
     place_falls(import, live->place, live->block.size);
     place->temporary_bytes += is_temporary ? live->block.size : 0;
     place->temporary_count += is_temporary;
+    while (at && *at != number)
+        at = &import->lives[*at].next;
+    if (at)
+        *at = live->next;
+    keytable_remove(&import->told, (struct key){live->told, 0, 0});
     live->is_live = false;
-    live->next_free = import->free_live;
-    import->free_live = *io_at;
-    *io_at = NO_LIVE;
+    live->next = import->free_live;
+    import->free_live = number;
 }
 
 static const struct live *begin_live(struct import *import, const struct import_block *block)
 {
     const struct import_range *range = import_ranges_here(&import->ranges, block->thread);
-    uint32_t *at = keytable_at(&import->addresses, (struct key){block->address, 0, 0}, NO_LIVE);
+    uint32_t number = find_live(import, block->address, block->space);
+    uint32_t *first = keytable_at(&import->addresses, (struct key){block->address, 0, 0}, NO_LIVE);
     struct live *live;
 
-    if (*at != NO_LIVE) { /* its free is not on record */
+    if (number != NO_LIVE) { /* its free is not on record */
         import->header.lost.implied_frees++;
-        end_live(import, at, block->thread, false);
+        end_live(import, number, block->thread, false);
     }
-    *at = take_live(import);
-    live = &import->lives[*at];
+    number = take_live(import);
+    live = &import->lives[number];
+    import->shared += *first != NO_LIVE;
     *live = (struct live){.block = *block,
+            .told = free_address(import, block->address),
+            .next = *first,
             .seq = ++import->seq,
             .time_ns = import->now_ns,
             .turn = ++*turn_of(import, block->thread),
             .path = range ? range->path : 0,
             .instance = range ? range->instance : 0,
             .is_live = true};
+    *first = number;
+    (void)keytable_at(&import->told, (struct key){live->told, 0, 0}, 0);
     live->place = place_number(import, block, live->path);
     totals_grow(import, block->device, block->size);
     place_grows(import, live->place, block->size);
@@ -351,7 +424,7 @@ void import_alloc(struct import *import, const struct import_block *block)
             .thread = block->thread,
             .seq = live->seq,
             .time_ns = live->time_ns,
-            .u.alloc = {.addr = block->address,
+            .u.alloc = {.addr = live->told,
                     .size = block->size,
                     .stream = block->stream,
                     .path = live->path,
@@ -385,29 +458,32 @@ static void free_before(struct import *import, uint64_t size)
     place_falls(import, place, size);
 }
 
-void import_free(
-        struct import *import, uint64_t address, uint64_t size, uint64_t stream, uint32_t thread)
+void import_free(struct import *import, const struct import_block *freed)
 {
-    bool is_new = keytable_find(&import->addresses, (struct key){address, 0, 0}) == NULL;
-    uint32_t *at = keytable_at(&import->addresses, (struct key){address, 0, 0}, NO_LIVE);
-    const struct import_range *range = import_ranges_here(&import->ranges, thread);
-    struct import_block block = {.size = size, .device = DEVICE_BEFORE};
+    bool is_new = keytable_find(&import->addresses, (struct key){freed->address, 0, 0}) == NULL;
+    uint32_t number = find_live(import, freed->address, freed->space);
+    const struct import_range *range = import_ranges_here(&import->ranges, freed->thread);
+    struct import_block block = {.size = freed->size, .device = DEVICE_BEFORE};
+    uint64_t told = free_address(import, freed->address);
 
-    if (*at != NO_LIVE) {
-        block = import->lives[*at].block;
-        end_live(import, at, thread, true);
-    } else if (is_new && size) {
-        free_before(import, size);
+    if (number != NO_LIVE) {
+        block = import->lives[number].block;
+        told = import->lives[number].told;
+        end_live(import, number, freed->thread, true);
     } else {
-        import->header.lost.unknown_frees++;
+        (void)keytable_at(&import->addresses, (struct key){freed->address, 0, 0}, NO_LIVE);
+        if (is_new && freed->size)
+            free_before(import, freed->size);
+        else
+            import->header.lost.unknown_frees++;
     }
     struct format_event event = {.head = head_of(FORMAT_EVENT_FREE, block.by_stream, block.device),
-            .thread = thread,
+            .thread = freed->thread,
             .seq = ++import->seq,
             .time_ns = import->now_ns,
-            .u.free = {.addr = address,
+            .u.free = {.addr = told,
                     .size = block.size,
-                    .stream = stream,
+                    .stream = freed->stream,
                     .path = range ? range->path : 0,
                     .instance = range ? range->instance : 0}};
 
@@ -614,7 +690,7 @@ static void write_lives(struct import *import)
     for (size_t i = 0; i < import->live_count; i++) {
         const struct live *live = &import->lives[i];
         struct format_live slot = {.state = live->seq << 1 | 1,
-                .addr = live->block.address,
+                .addr = live->told,
                 .size = live->block.size,
                 .stream = live->block.stream,
                 .time_ns = live->time_ns,
@@ -654,6 +730,11 @@ int import_done(struct import *import, struct import_counts *ret_counts)
     if (import->ranges.lost)
         import_note(import, 1, "%" PRIu64 " ranges are no anchors: too deep, or too many at once",
                 import->ranges.lost);
+    if (import->shared)
+        import_note(import, 1,
+                "%" PRIu64 " blocks lay at an address that was live elsewhere, on another device "
+                "or in another process: they have other addresses here",
+                import->shared);
     if (import->known_before)
         import_note(import, 0,
                 "what lived before the record begins, %s, counts as allocated at its beginning",
@@ -664,6 +745,7 @@ int import_done(struct import *import, struct import_counts *ret_counts)
         (void)capmake_place(import->make, &import->places[i]);
     import->counts.live_bytes = import->header.total.live_bytes;
     import->counts.peak_bytes = import->header.total.peak_bytes;
+    import->counts.shared = import->shared;
     *ret_counts = import->counts;
     return capmake_done(import->make, &import->header);
 }

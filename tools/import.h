@@ -12,6 +12,8 @@
  * and no code addresses: they are held as Python frames are, and native ones among them are marked (FORMAT_PYTABLE_NATIVE), so that
  * a stack keeps the order in which the other tool has it.
  *
+ * What reads captures takes an address for one of one space: a block at an address that is live in another one gets a free address.
+ *
  * Memory: what is live, and each address, text, frame and place once; not the events. Threads: none. Errors of writing are kept until
  * import_done.
  */
@@ -46,6 +48,7 @@ struct import_block {
     uint64_t stream; /* as format_stream makes it, 0 = not known */
     uint32_t thread; /* import_thread */
     uint32_t stack;  /* import_stack, 0 = none */
+    uint32_t space;  /* a device, a process: addresses are of one. 0: there is one alone */
     int device;
     bool by_stream; /* it belongs to a stream, as memory of a stream-ordered API does */
 };
@@ -54,7 +57,8 @@ struct import_block {
 struct import_counts {
     uint64_t allocs, frees, before, anchors, failed;
     uint64_t live_bytes, peak_bytes;
-    uint64_t bad; /* pieces of the record that make no sense and were left out */
+    uint64_t shared; /* blocks at an address that was live elsewhere */
+    uint64_t bad;    /* pieces of the record that make no sense and were left out */
 };
 
 /* `fd` as capmake_new wants it. `tool` and `file`: "PyTorch snapshot" and where it was. `rank` may be NULL. */
@@ -76,14 +80,25 @@ void import_before(struct import *import, const struct import_block *block);
 void import_alloc(struct import *import, const struct import_block *block);
 
 /*
- * `size`: what the record says, 0 = nothing. A block whose allocation is not on record was live before it began; if nothing says its
- * size, or if its address was freed before, the free is counted as one of nothing. `stream` as that of a block.
+ * Of what is freed: address, space, size as the record says it (0 = nothing), stream, thread. A block whose allocation is not on record was
+ * live before it began; if nothing says its size, or if its address was freed before, the free is counted as one of nothing.
  */
-void import_free(
-        struct import *import, uint64_t address, uint64_t size, uint64_t stream, uint32_t thread);
+void import_free(struct import *import, const struct import_block *freed);
 
-/* Is a block live at this address? */
-bool import_is_live(const struct import *import, uint64_t address);
+/* Is a block live at this address of the space? */
+bool import_is_live(const struct import *import, uint64_t address, uint32_t space);
+
+/*
+ * Two spaces prove to be one where what one of them has allocated is freed in the other: nothing of the block's space is live at
+ * its address, and one block of another space is, which is no larger.
+ */
+void import_join_by_free(struct import *import, const struct import_block *block);
+
+/* The two spaces are one. */
+void import_join(struct import *import, uint32_t one, uint32_t other);
+
+/* How many blocks lay at an address that was live in another space. Their addresses in the capture are others. */
+uint64_t import_shared(const struct import *import);
 
 /* All heaps of the device hold this many bytes from the driver from here on. Devices beyond 15 have no such figure. */
 void import_reserved(struct import *import, int device, uint64_t bytes);
@@ -120,8 +135,9 @@ int import_done(struct import *import, struct import_counts *ret_counts);
 /* What they are given. */
 struct import_job {
     const char *path;
-    FILE *in;                 /* at its beginning */
-    uint64_t size;            /* of a regular file, else 0 */
+    FILE *in;         /* at its beginning */
+    uint64_t size;    /* of a regular file, else 0 */
+    const char *what; /* what it looks like, of a regular file that is none of these; NULL */
     struct loglines patterns; /* log lines that are anchors */
     struct import *import;
 };
@@ -136,7 +152,11 @@ struct import_job {
 int import_paddle(struct import_job *job);
 int import_torch(struct import_job *job);
 int import_rows(struct import_job *job);
+int import_rmm(struct import_job *job);
 bool import_is_torch(const unsigned char *head, size_t length);
 bool import_is_rows(const char *line, bool *ret_rmm);
+
+/* A file that is none of these, by its first bytes: what it is and what to do, NULL = not known. `ret_is_sure`: no log begins so. */
+const char *import_what(const unsigned char *head, size_t length, bool *ret_is_sure);
 
 #endif

@@ -22,6 +22,17 @@
  *     I0721 08:12:02.100055  4711 auto_growth_best_fit_allocator.cc:70] Allocate 8589934592 bytes, aligned to 8589934592
  *     I0721 08:12:02.130121  4711 stream_safe_cuda_allocator.cc:200] Still allocation failed after release memory from all streams
  *
+ * A line of the logger is read wherever it begins: behind a progress bar or another text that has no end of its own, behind the prefix
+ * of a launcher, in colour. What a launcher puts before each line says which process wrote it:
+ *
+ *     0: I0721 ...                             srun -l
+ *     [1,0]<stderr>:I0721 ...                  mpirun --tag-output
+ *     [default0]:I0721 ...                     torchrun
+ *     [pod/train-0/main] 2026-07-21T08:12:01.215407123Z I0721 ...    kubectl logs --prefix --timestamps
+ *
+ * Without it, threads are of one process where one frees what the other has allocated. Where an address is live twice, of threads of
+ * which nothing says that they are, they are of two.
+ *
  * All other lines may be anchors (tracker/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
  * holds for every thread that has nothing open.
  */
@@ -42,11 +53,20 @@
 #define BUFFER_BYTES (1u << 18) /* a longer line is cut, and what is cut off is passed over */
 #define NOBODY       0u /* the thread of lines without a prefix: no thread has this number */
 #define DAY_SECONDS  86400
+#define PREFIX_MAX   128u
+#define HEAD_MAX \
+    512u /* bytes from the beginning of a logger's line to the end of its file's name */
 
 /* What a thread asked for, until the line with the address comes. */
 struct request {
     uint64_t size, aligned;
     uint64_t failed; /* what could not be had at once */
+};
+
+/* Dates without a year: which one it is, from the first one of the log, counted from 0. */
+struct year {
+    unsigned number, month;
+    unsigned leap; /* the one that has a 29 February, from 1; 0 = none */
 };
 
 struct log {
@@ -57,8 +77,16 @@ struct log {
     uint64_t held;
     bool is_held_known; /* the log says what the allocator takes from the driver */
     uint64_t blocks;    /* lines that tell of one */
-    char day[9];        /* digits of the last date, and when it began */
-    time_t day_began;
+    uint64_t silent;    /* lines of the allocator that say nothing that is read here */
+    uint64_t grown;     /* lines on what it holds */
+    uint64_t others;    /* lines of other allocators, the file of the first of them */
+    char other[64];
+    char day[9]; /* digits of the last date, and when it began */
+    uint64_t day_began;
+    struct year year;
+    struct keytable prefixes; /* what launchers put before lines -> number, from 0 */
+    struct keytable spaces;   /* (is one, number of the prefix or the thread) -> number */
+    uint32_t prefix;          /* of this line, from 1; 0 = none */
     uint64_t bad_line;
     size_t bad_column;
     const char *bad_what;
@@ -66,7 +94,7 @@ struct log {
 
 /* One line of a logger; `message` is what it says. */
 struct glog {
-    const char *file, *message, *end;
+    const char *begin, *file, *message, *end;
     size_t file_length;
     uint64_t thread, time_ns;
 };
@@ -142,7 +170,43 @@ static const char *take_time(const char *at, const char *end, uint64_t *ret_ns)
     return at;
 }
 
-/* Month and day, in later versions behind the year; without one it is 1970. */
+/* Days from the beginning of the first year to a date without a year. From December to January a year passes; a line of another thread
+ * may come late. A year that has a 29 February has a day more from there on. */
+static uint64_t days_to(struct year *year, unsigned month, unsigned day)
+{
+    static const unsigned before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
+
+    if (year->month && month + 6 <= year->month)
+        year->number++;
+    else if (year->month && year->month + 6 <= month && year->number > 0)
+        year->number--;
+    year->month = month;
+    if (month == 2 && day == 29)
+        year->leap = year->number + 1;
+    return UINT64_C(365) * year->number + before[month - 1] + day - 1
+            + (year->leap
+                    && (year->number + 1 > year->leap
+                            || (year->number + 1 == year->leap && month > 2)));
+}
+
+/* When a date began, in seconds since 1970, or since the beginning of a year that is not known. */
+static uint64_t day_began(struct log *log, uint64_t date, bool has_year)
+{
+    unsigned month = (unsigned)(date / 100 % 100);
+    unsigned day = (unsigned)(date % 100);
+    struct tm parts = {
+            .tm_year = (int)(date / 10000) - 1900, .tm_mon = (int)month - 1, .tm_mday = (int)day};
+    time_t began;
+
+    if (month < 1 || month > 12 || day < 1)
+        return 0;
+    if (!has_year)
+        return days_to(&log->year, month, day) * DAY_SECONDS;
+    began = timegm(&parts);
+    return began > 0 ? (uint64_t)began : 0;
+}
+
+/* Month and day, in later versions behind the year. */
 static const char *take_day(struct log *log, const char *at, const char *end, uint64_t *ret_ns)
 {
     size_t digits = 0;
@@ -153,15 +217,11 @@ static const char *take_day(struct log *log, const char *at, const char *end, ui
     if ((digits != 4 && digits != 8) || !take_digits(at, end, digits, &day))
         return NULL;
     if (strlen(log->day) != digits || memcmp(log->day, at, digits) != 0) {
-        struct tm date = {.tm_year = digits == 8 ? (int)(day / 10000) - 1900 : 70,
-                .tm_mon = (int)(day / 100 % 100) - 1,
-                .tm_mday = (int)(day % 100)};
-
         memcpy(log->day, at, digits);
         log->day[digits] = '\0';
-        log->day_began = timegm(&date);
+        log->day_began = day_began(log, day, digits == 8);
     }
-    *ret_ns = log->day_began > 0 ? (uint64_t)log->day_began * UINT64_C(1000000000) : 0;
+    *ret_ns = log->day_began * UINT64_C(1000000000);
     return at + digits;
 }
 
@@ -172,7 +232,7 @@ static bool read_prefix(struct log *log, const char *line, const char *end, stru
     uint64_t day_ns;
     uint64_t number;
 
-    *ret_glog = (struct glog){0};
+    *ret_glog = (struct glog){.begin = line};
     if (at == end || !memchr("IWEF", *at, 4))
         return false;
     at = take_day(log, at + 1, end, &day_ns);
@@ -197,17 +257,114 @@ static bool read_prefix(struct log *log, const char *line, const char *end, stru
     return true;
 }
 
+static struct import_text name_of(const struct glog *glog)
+{
+    const char *slash = memrchr(glog->file, '/', glog->file_length);
+    const char *name = slash ? slash + 1 : glog->file;
+
+    return (struct import_text){name, glog->file_length - (size_t)(name - glog->file)};
+}
+
 static bool is_of_allocator(const struct glog *glog)
 {
     static const char *const files[] = {"auto_growth_best_fit_allocator.cc",
             "auto_growth_best_fit_allocator_v2.cc", "zero_fragmentation_allocator.cc",
             "stream_safe_cuda_allocator.cc"};
-    const char *slash = memrchr(glog->file, '/', glog->file_length);
-    const char *name = slash ? slash + 1 : glog->file;
-    size_t length = glog->file_length - (size_t)(name - glog->file);
+    struct import_text name = name_of(glog);
 
     for (size_t i = 0; i < CMD_COUNT(files); i++)
-        if (strlen(files[i]) == length && memcmp(files[i], name, length) == 0)
+        if (strlen(files[i]) == name.length && memcmp(files[i], name.at, name.length) == 0)
+            return true;
+    return false;
+}
+
+/* ---- where a line begins ---- */
+
+/* "ESC [0;32m", as the colours of a terminal are */
+static const char *take_colour(const char *at, const char *end)
+{
+    at = take_text(at, end, "\033[");
+    while (at && at < end && (isdigit((unsigned char)*at) || *at == ';'))
+        at++;
+    return take_text(at, end, "m");
+}
+
+/* "2026-07-21T08:12:01.215407123Z " */
+static const char *take_timestamp(const char *at, const char *end)
+{
+    static const char form[] = "dddd-dd-ddTdd:dd:dd";
+
+    for (size_t i = 0; form[i]; i++, at++)
+        if (at == end || (form[i] == 'd' ? !isdigit((unsigned char)*at) : *at != form[i]))
+            return NULL;
+    while (at < end && (isdigit((unsigned char)*at) || memchr(".,:+-Z", *at, 6)))
+        at++;
+    return take_text(at, end, " ");
+}
+
+/* "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; the part that names the process ends at *ret_name_end. */
+static const char *take_process(const char *at, const char *end, const char **ret_name_end)
+{
+    const char *close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
+    const char *behind;
+    uint64_t number;
+
+    if (!close) {
+        *ret_name_end = take_number(at, end, 10, &number);
+        return *ret_name_end ? take_text(*ret_name_end, end, ": ") : NULL;
+    }
+    *ret_name_end = close + 1;
+    if (take_text(at, end, "[pod/"))
+        return take_text(close + 1, end, " ");
+    if (!isdigit((unsigned char)close[-1]))
+        return NULL;
+    behind = take_text(close + 1, end, "<std");
+    behind = behind ? memchr(behind, '>', (size_t)(end - behind)) : close;
+    return take_text(behind ? behind + 1 : NULL, end, ":");
+}
+
+static const char *take_marks(const char *at, const char *end)
+{
+    const char *behind;
+
+    while ((behind = take_colour(at, end)) || (behind = take_timestamp(at, end)))
+        at = behind;
+    return at;
+}
+
+/* Takes what a launcher and a terminal put before a line; who wrote it. What looks like a process's name is one if a line of the logger
+ * is behind it, here or earlier. */
+static const char *take_launcher(struct log *log, const char *line, const char *end)
+{
+    const char *at = take_marks(line, end);
+    const char *name_end;
+    const char *behind = take_process(at, end, &name_end);
+    char name[PREFIX_MAX];
+    struct glog glog;
+
+    log->prefix = 0;
+    if (!behind || (size_t)(name_end - at) >= sizeof name)
+        return at;
+    memcpy(name, at, (size_t)(name_end - at));
+    name[name_end - at] = '\0';
+    behind = take_marks(behind, end);
+    if (!keytable_find(&log->prefixes, keytable_text(name))
+            && !read_prefix(log, behind, end, &glog))
+        return at;
+    log->prefix = keytable_number(&log->prefixes, keytable_text(name)) + 1;
+    return behind;
+}
+
+/* The logger's line whose file's name holds `inside`, no earlier than `from`. */
+static bool find_head(struct log *log, const char *from, const char *inside, const char *end,
+        struct glog *ret_glog)
+{
+    if (inside - from > HEAD_MAX)
+        from = inside - HEAD_MAX;
+    for (const char *at = inside; at >= from; at--)
+        if (memchr("IWEF", *at, 4) && at + 1 < end && isdigit((unsigned char)at[1])
+                && read_prefix(log, at, end, ret_glog) && ret_glog->file <= inside
+                && inside < ret_glog->file + ret_glog->file_length)
             return true;
     return false;
 }
@@ -232,6 +389,48 @@ static void tell_bad(struct log *log, size_t column, const char *what)
     log->bad_what = what;
 }
 
+static void tell_other(struct log *log, const struct glog *glog)
+{
+    struct import_text name = name_of(glog);
+
+    if (log->others++ == 0)
+        (void)snprintf(log->other, sizeof log->other, "%.*s",
+                (int)(name.length < sizeof log->other ? name.length : sizeof log->other), name.at);
+}
+
+/* "allocator.cc:178] Free ": what stood before it is lost, or is part of another line. */
+static bool is_headless(const char *at, const char *end)
+{
+    const char *message;
+    uint64_t number;
+
+    at = memmem(at, (size_t)(end - at), ".cc:", 4);
+    message = at ? take_number(at + 4, end, 10, &number) : NULL;
+    message = take_text(message, end, "] ");
+    return take_text(message, end, "Alloc ") || take_text(message, end, "Free ");
+}
+
+/* The next line of the allocator, no earlier than `from`. */
+static bool find_message(
+        struct log *log, const char *line, const char *from, const char *end, struct glog *ret_glog)
+{
+    static const char word[] = "allocator";
+    const char *at = from;
+
+    while ((at = memmem(at, (size_t)(end - at), word, sizeof word - 1))) {
+        bool has_head = find_head(log, from, at, end, ret_glog);
+
+        if (has_head && is_of_allocator(ret_glog))
+            return true;
+        if (has_head)
+            tell_other(log, ret_glog);
+        else if (is_headless(at, end))
+            tell_bad(log, (size_t)(at - line) + 1, "here a line of the allocator has no head");
+        at += sizeof word - 1;
+    }
+    return false;
+}
+
 /* "3538944 bytes, ptr = 0x7f2c40000000" */
 static const char *take_block(
         const char *at, const char *end, uint64_t *ret_size, uint64_t *ret_address)
@@ -248,9 +447,17 @@ static const char *take_block(
     return at && (*ret_size <= INT64_MAX) ? at : NULL;
 }
 
+/* Threads of one process prove to be so; those that a launcher names are known. */
+static uint32_t space_of(struct log *log, uint32_t thread)
+{
+    struct key key = {log->prefix != 0, log->prefix ? log->prefix : thread, 0};
+
+    return keytable_number(&log->spaces, key);
+}
+
 static bool told_alloc(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block block = {.thread = thread};
+    struct import_block block = {.thread = thread, .space = space_of(log, thread)};
     struct request *request = request_of(log, thread);
 
     if (!take_block(at, glog->end, &block.size, &block.address))
@@ -266,14 +473,16 @@ static bool told_alloc(struct log *log, const struct glog *glog, const char *at,
 
 static bool told_free(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    uint64_t size;
-    uint64_t address;
+    struct import_block block = {.thread = thread, .space = space_of(log, thread)};
 
-    if (!take_block(at, glog->end, &size, &address))
+    if (!take_block(at, glog->end, &block.size, &block.address))
         return false;
     log->blocks++;
-    if (address)
-        import_free(log->job->import, address, size, 0, thread);
+    if (!block.address)
+        return true;
+    if (!log->prefix && !import_is_live(log->job->import, block.address, block.space))
+        import_join_by_free(log->job->import, &block);
+    import_free(log->job->import, &block);
     return true;
 }
 
@@ -302,6 +511,7 @@ static bool told_growth(struct log *log, const struct glog *glog, const char *at
     if (!take_number(at, glog->end, 10, &size) || size > INT64_MAX - log->held)
         return false;
     log->held += size;
+    log->grown++;
     log->is_held_known = true;
     import_reserved(log->job->import, 0, log->held);
     return true;
@@ -315,6 +525,7 @@ static bool told_chunk_free(
     (void)thread;
     if (!take_number(at, glog->end, 10, &size))
         return false;
+    log->grown++;
     log->held -= size < log->held ? size : log->held; /* of a chunk from before the log */
     import_reserved(log->job->import, 0, log->held);
     return true;
@@ -333,6 +544,12 @@ static bool told_oom(struct log *log, const struct glog *glog, const char *at, u
     (void)at;
     import_oom(log->job->import, &request, UINT64_MAX);
     return true;
+}
+
+/* Threads of two processes may have one number, on two machines. */
+static uint32_t thread_of(const struct log *log, const struct glog *glog)
+{
+    return import_thread(log->job->import, glog->thread ^ (uint64_t)log->prefix << 32);
 }
 
 static void read_allocator(struct log *log, const char *line, const struct glog *glog)
@@ -357,10 +574,11 @@ static void read_allocator(struct log *log, const char *line, const struct glog 
 
         if (!at)
             continue;
-        if (!messages[i].told(log, glog, at, import_thread(log->job->import, glog->thread)))
+        if (!messages[i].told(log, glog, at, thread_of(log, glog)))
             tell_bad(log, (size_t)(at - line) + 1, messages[i].wanted);
         return;
     }
+    log->silent++;
 }
 
 /* ---- lines ---- */
@@ -373,33 +591,68 @@ static void read_anchor(struct log *log, const char *line, size_t length, const 
     if (length > LOGLINES_LINE_MAX)
         return;
     for (uint32_t i = 0; i < patterns->count; i++) {
+        uint32_t group = i + log->prefix * patterns->count;
         uint32_t thread = NOBODY;
 
         if (!loglines_match(patterns, i, line, length, &word))
             continue;
         if (glog) {
             import_time(log->job->import, glog->time_ns);
-            thread = import_thread(log->job->import, glog->thread);
+            thread = thread_of(log, glog);
         }
         struct import_text name = {word.name, word.name_length};
         if (word.kind == LOGLINES_ENTER)
-            import_enter(log->job->import, thread, i, true, name);
+            import_enter(log->job->import, thread, group, true, name);
         else
-            import_leave(log->job->import, thread, i, word.name ? &name : NULL);
+            import_leave(log->job->import, thread, group, word.name ? &name : NULL);
     }
+}
+
+/* What is no line of the allocator, as a terminal shows it: what stands before a CR is written over. */
+static void read_text(struct log *log, const char *text, const char *end)
+{
+    const char *last = memrchr(text, '\r', (size_t)(end - text));
+    struct glog glog;
+    bool is_glog;
+
+    text = last ? last + 1 : text;
+    is_glog = read_prefix(log, text, end, &glog);
+    read_anchor(log, text, (size_t)(end - text), is_glog ? &glog : NULL);
+}
+
+/* Without the end of a line of a terminal: CR, and the colour that ends one. */
+static const char *trim(const char *line, const char *end)
+{
+    static const char *const ends[] = {"\r", "\033[m", "\033[0m"};
+
+    for (size_t i = 0; i < CMD_COUNT(ends); i++) {
+        size_t length = strlen(ends[i]);
+
+        if ((size_t)(end - line) >= length && memcmp(end - length, ends[i], length) == 0)
+            end -= length;
+    }
+    return end;
 }
 
 static void read_line(void *self, const char *line, size_t length)
 {
     struct log *log = self;
-    struct glog glog;
-    bool has_prefix = read_prefix(log, line, line + length, &glog);
+    const char *end = trim(line, line + length);
+    const char *text = take_launcher(log, line, end);
+    struct glog here;
+    struct glog next = {0};
 
     log->line++;
-    if (has_prefix && is_of_allocator(&glog))
-        read_allocator(log, line, &glog);
-    else
-        read_anchor(log, line, length, has_prefix ? &glog : NULL);
+    bool is_there = find_message(log, line, text, end, &here);
+    if (!is_there || text < here.begin)
+        read_text(log, text, is_there ? here.begin : end);
+    while (is_there) {
+        is_there = find_message(log, line, here.message, end, &next);
+        if (is_there)
+            here.end = next.begin;
+        read_allocator(log, line, &here);
+        here = next;
+    }
     if ((log->line & 0xfff) == 0 && log->all_bytes)
         progress_step(log->done_bytes, log->all_bytes);
 }
@@ -448,9 +701,43 @@ static int read_lines(struct log *log)
     return CMD_BAD;
 }
 
+/* No line tells of a block: what there is instead. */
+static int tell_nothing(const struct log *log)
+{
+    const char *path = log->job->path;
+
+    progress_end();
+    if (log->grown)
+        (void)fprintf(stderr,
+                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, only lines of "
+                "growth (%" PRIu64 "): GLOG_v=10 is needed\n",
+                path, log->grown);
+    else if (log->silent)
+        (void)fprintf(stderr,
+                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, other lines "
+                "of it "
+                "are there (%" PRIu64 "): GLOG_v=10 is needed\n",
+                path, log->silent);
+    else if (log->others)
+        (void)fprintf(stderr,
+                "kedge import: %s: lines of other allocators alone (%" PRIu64
+                ", %s), which are not "
+                "read: FLAGS_allocator_strategy=auto_growth and GLOG_v=10 are needed\n",
+                path, log->others, log->other);
+    else if (log->job->what)
+        (void)fprintf(stderr, "kedge import: %s: %s\n", path, log->job->what);
+    else
+        (void)fprintf(stderr,
+                "kedge import: %s: nothing in it is known: no pickle, no csv of allocations, and "
+                "no line of Paddle's allocator (GLOG_v=10)\n",
+                path);
+    return CMD_BAD;
+}
+
 static int tell_result(const struct log *log)
 {
     struct import *import = log->job->import;
+    size_t processes = keytable_count(&log->prefixes);
 
     if (log->bad_line) {
         progress_end();
@@ -461,15 +748,20 @@ static int tell_result(const struct log *log)
                 "sense: %s",
                 log->bad_line, log->bad_column, log->bad_what);
     }
-    if (log->blocks == 0) {
-        progress_end();
-        (void)fprintf(stderr,
-                "kedge import: %s: nothing in it is known: no pickle, no csv of allocations, and "
-                "no "
-                "line of Paddle's allocator (GLOG_v=10)\n",
-                log->job->path);
-        return CMD_BAD;
-    }
+    if (log->blocks == 0)
+        return tell_nothing(log);
+    if (processes > 1)
+        import_note(import, 1,
+                "%zu processes wrote this log, by what a launcher put before its lines: the "
+                "figures are those of all of them together",
+                processes);
+    else if (import_shared(import))
+        import_note(import, 1,
+                "two processes or more wrote this log: an address is live twice, of threads that "
+                "free nothing of each other; the figures are those of all of them together");
+    if (log->others)
+        import_note(import, 0, "lines of other allocators are not read: %" PRIu64 ", of %s first",
+                log->others, log->other);
     if (!log->is_held_known)
         import_note(import, 0, "the log does not say what the allocator held");
     return CMD_DONE;
@@ -482,6 +774,8 @@ int import_paddle(struct import_job *job)
 
     if (r == CMD_DONE)
         r = tell_result(&log);
+    keytable_done(&log.prefixes);
+    keytable_done(&log.spaces);
     free(log.requests);
     return r;
 }

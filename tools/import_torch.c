@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Snapshots of PyTorch: torch.cuda.memory._dump_snapshot, or pickle.dump of torch.cuda.memory._snapshot().
+ * Snapshots of PyTorch: torch.cuda.memory._dump_snapshot, or pickle.dump of torch.cuda.memory._snapshot(), or of
+ * torch.cuda.memory_snapshot(), which is the list of segments alone.
  *
- * `segments` is what there is at the end, `device_traces` is what happened before, as far as the ring had room. What is live at the
- * end, or freed in the trace, and was not allocated in it, was live before. Figures are those of tensors: an allocation is `alloc`, with
- * the size that was asked for, a free is `free_requested`; `free_completed`, when the last stream has passed, says nothing more.
+ * `segments` is what there is at the end, `device_traces` is what happened before, as far as the ring had room; a snapshot may lack
+ * it. What is live at the end, or freed in the trace, and was not allocated in it, was live before. Figures are those of tensors: an
+ * allocation is `alloc`, with the size that was asked for, a free is `free_requested`; `free_completed`, when the last stream has
+ * passed, says nothing more of such a block, and is the free of one that had no `free_requested`.
+ *
+ * Up to PyTorch 2.0 a block has its stack and the size that was asked for in history[0].
  */
 #include "tools/import.h"
 
@@ -25,6 +29,12 @@
 #define THREAD      1u  /* a snapshot does not name threads */
 #define GROUP       0u  /* of external_annotations */
 #define STACK_MAX   128u
+#define TIME_MAX    (INT64_MAX / 1000) /* us: the last moment that there is */
+
+/* What the trace says of an address that it names, where it ends. */
+#define MARK_DEAD 0u
+#define MARK_LIVE 1u
+#define MARK_NEW  2u /* nothing yet */
 
 /* The records of one list, in the order of time, and the next of them. */
 struct line {
@@ -43,11 +53,12 @@ struct snapshot {
     struct pickle pickle;
     unsigned char *bytes;
     size_t length;
+    const struct pickle_value *segments;
     struct line notes; /* external_annotations */
     struct line devices[DEVICES_MAX];
     uint64_t reserved[DEVICES_MAX];
     unsigned device_count;
-    struct keytable live;    /* address -> 1 while it is */
+    struct keytable live;    /* (address, device) -> MARK_* */
     struct keytable stacks;  /* number of a list of frames -> stack */
     struct keytable streams; /* (device, handle) -> number among those of the device */
     struct early *early;
@@ -145,6 +156,7 @@ static struct import_block block_of(
             .size = number_of(s, record, "size", 0),
             .stream = stream_of(s, record, device),
             .thread = THREAD,
+            .space = device,
             .device = (int)device,
             .by_stream = true};
 }
@@ -163,44 +175,86 @@ static void add_early(
         VEC_PUSH(s->early, s->early_count, s->early_room) = (struct early){*block, frames};
 }
 
-/* Allocations and frees leave their mark; a free of what has none is of a block that lived before. */
+/* Does this device say when a free was asked for? PyTorch does. */
+static bool has_requests(const struct snapshot *s, unsigned device)
+{
+    const struct line *line = &s->devices[device];
+
+    for (size_t i = 0; i < line->count; i++)
+        if (is_action(s, &line->at[i], "free_requested"))
+            return true;
+    return false;
+}
+
+/* Allocations and frees leave their mark; a free of what has none is of a block that lived before. Where frees are asked for, one that
+ * is completed and was not asked for on record was asked for before. */
 static void look_at_trace(struct snapshot *s, unsigned device)
 {
     const struct line *line = &s->devices[device];
+    bool is_asked = has_requests(s, device);
 
     for (size_t i = 0; i < line->count; i++) {
         const struct pickle_value *record = &line->at[i];
         bool is_alloc = is_action(s, record, "alloc");
+        bool is_completed = is_action(s, record, "free_completed");
         struct import_block block;
         uint32_t *live;
 
-        if (!is_alloc && !is_action(s, record, "free_requested"))
+        if (!is_alloc && !is_completed && !is_action(s, record, "free_requested"))
             continue;
         block = block_of(s, record, device);
-        live = keytable_at(&s->live, (struct key){block.address, 0, 0}, 2);
-        if (!is_alloc && *live == 2 && block.size)
+        live = keytable_at(&s->live, (struct key){block.address, device, 0}, MARK_NEW);
+        if (!is_alloc && *live == MARK_NEW && block.size && !(is_completed && is_asked))
             add_early(s, &block, NULL);
-        *live = is_alloc;
+        *live = is_alloc ? MARK_LIVE : MARK_DEAD;
     }
+}
+
+/* The newest entry of the history that blocks had up to PyTorch 2.0, NULL. */
+static const struct pickle_value *newest_of(
+        const struct snapshot *s, const struct pickle_value *block)
+{
+    size_t count;
+    const struct pickle_value *items = pickle_items(&s->pickle, get(s, block, "history"), &count);
+
+    return count > 0 ? &items[0] : NULL;
+}
+
+static void look_at_block(struct snapshot *s, const struct pickle_value *value,
+        const struct import_block *block, uint64_t size)
+{
+    const struct pickle_value *state = get(s, value, "state");
+    const struct pickle_value *newest = newest_of(s, value);
+    const struct pickle_value *frames = get(s, value, "frames");
+    const uint32_t *mark =
+            keytable_find(&s->live, (struct key){block->address, (uint64_t)block->device, 0});
+    struct import_block early = *block;
+
+    if (!state || size == UINT64_MAX) {
+        import_bad(s->job->import);
+        return;
+    }
+    if (!pickle_is(state, "active_allocated") || (mark && *mark != MARK_NEW))
+        return;
+    early.size = number_of(s, value, "requested_size", number_of(s, newest, "real_size", size));
+    add_early(s, &early, frames || !newest ? frames : get(s, newest, "frames"));
 }
 
 static void look_at_segment(struct snapshot *s, const struct pickle_value *segment, unsigned device)
 {
     size_t count;
     const struct pickle_value *blocks = pickle_items(&s->pickle, get(s, segment, "blocks"), &count);
+    struct import_block block = block_of(s, segment, device);
     uint64_t address = number_of(s, segment, "address", 0);
 
+    if (!get(s, segment, "blocks"))
+        import_bad(s->job->import);
     for (size_t i = 0; i < count; i++) {
-        struct import_block block = block_of(s, segment, device);
-        const uint32_t *live;
-        uint64_t size = number_of(s, &blocks[i], "size", 0);
+        uint64_t size = number_of(s, &blocks[i], "size", UINT64_MAX);
 
         block.address = number_of(s, &blocks[i], "address", address);
-        block.size = number_of(s, &blocks[i], "requested_size", size);
+        look_at_block(s, &blocks[i], &block, size);
         address = block.address + size;
-        live = keytable_find(&s->live, (struct key){block.address, 0, 0});
-        if (pickle_is(get(s, &blocks[i], "state"), "active_allocated") && (!live || *live == 2))
-            add_early(s, &block, get(s, &blocks[i], "frames"));
     }
 }
 
@@ -219,7 +273,7 @@ static void tell_early(struct snapshot *s)
         struct early *early = &s->early[i];
 
         early->block.stack = stack_of(s, early->frames);
-        if (!import_is_live(s->job->import, early->block.address))
+        if (!import_is_live(s->job->import, early->block.address, early->block.space))
             import_before(s->job->import, &early->block);
     }
 }
@@ -281,8 +335,8 @@ static void tell_block(struct snapshot *s, const struct pickle_value *record, un
     if (is_alloc) {
         block.stack = stack_of(s, get(s, record, "frames"));
         import_alloc(s->job->import, &block);
-    } else if (import_is_live(s->job->import, block.address)) {
-        import_free(s->job->import, block.address, block.size, block.stream, THREAD);
+    } else if (import_is_live(s->job->import, block.address, block.space)) {
+        import_free(s->job->import, &block);
     }
 }
 
@@ -291,9 +345,10 @@ static void tell_record(struct snapshot *s, const struct pickle_value *record, u
     static const struct {
         const char *action;
         void (*tell)(struct snapshot *s, const struct pickle_value *record, unsigned device);
-    } actions[] = {{"alloc", tell_block}, {"free_requested", tell_block}, {"free_completed", NULL},
-            {"segment_alloc", tell_held}, {"segment_free", tell_held}, {"segment_map", tell_held},
-            {"segment_unmap", tell_held}, {"oom", tell_oom}, {"snapshot", NULL}};
+    } actions[] = {{"alloc", tell_block}, {"free_requested", tell_block},
+            {"free_completed", tell_block}, {"segment_alloc", tell_held},
+            {"segment_free", tell_held}, {"segment_map", tell_held}, {"segment_unmap", tell_held},
+            {"oom", tell_oom}, {"snapshot", NULL}};
 
     if (!get(s, record, "action")) {
         import_bad(s->job->import);
@@ -326,8 +381,12 @@ static void tell_note(struct snapshot *s, const struct pickle_value *note)
 
 static uint64_t time_of(const struct snapshot *s, const struct line *line)
 {
-    return line->next < line->count ? number_of(s, &line->at[line->next], "time_us", 0)
-                                    : UINT64_MAX;
+    uint64_t time;
+
+    if (line->next == line->count)
+        return UINT64_MAX;
+    time = number_of(s, &line->at[line->next], "time_us", 0);
+    return time < TIME_MAX ? time : TIME_MAX;
 }
 
 /* The device whose next record is the earliest; device_count: there is none. */
@@ -392,31 +451,54 @@ static void tell_trace(struct snapshot *s)
 
 /* ---- the file ---- */
 
+/* What there is at the end: the list of segments is the snapshot itself, or a part of it. NULL: it is none. */
+static const struct pickle_value *find_segments(const struct snapshot *s)
+{
+    const struct pickle_value *root = &s->pickle.root;
+    size_t count;
+    const struct pickle_value *items = pickle_items(&s->pickle, root, &count);
+
+    if (root->kind == PICKLE_DICT)
+        return get(s, root, "segments");
+    return count > 0 && get(s, &items[0], "blocks") ? root : NULL;
+}
+
 static int find_lines(struct snapshot *s)
 {
+    const struct pickle_value *traces = get(s, &s->pickle.root, "device_traces");
     size_t count;
-    const struct pickle_value *root = &s->pickle.root;
-    const struct pickle_value *traces =
-            pickle_items(&s->pickle, get(s, root, "device_traces"), &count);
+    const struct pickle_value *items = pickle_items(&s->pickle, traces, &count);
 
-    if (root->kind != PICKLE_DICT || !get(s, root, "segments") || !get(s, root, "device_traces"))
-        return wrong(s, "it is no dict with 'segments' and 'device_traces'");
+    s->segments = find_segments(s);
+    if (!s->segments)
+        return wrong(s,
+                "it is neither a dict with 'segments' and 'device_traces', as "
+                "torch.cuda.memory._dump_snapshot writes it, nor a list of segments");
     if (count > DEVICES_MAX)
         return wrong(s, "it has more than 64 devices");
+    if (!traces)
+        import_note(s->job->import, 1,
+                "the snapshot does not say what happened, it has no device_traces: all that is "
+                "known is what was live at its end "
+                "(torch.cuda.memory._record_memory_history before, _dump_snapshot after)");
     s->device_count = (unsigned)count;
-    for (unsigned device = 0; device < count; device++)
-        s->devices[device].at =
-                pickle_items(&s->pickle, &traces[device], &s->devices[device].count);
-    s->notes.at = pickle_items(&s->pickle, get(s, root, "external_annotations"), &s->notes.count);
+    for (unsigned device = 0; device < count; device++) {
+        s->devices[device].at = pickle_items(&s->pickle, &items[device], &s->devices[device].count);
+        if (!s->devices[device].at && items[device].kind != PICKLE_LIST)
+            import_bad(s->job->import);
+    }
+    s->notes.at = pickle_items(
+            &s->pickle, get(s, &s->pickle.root, "external_annotations"), &s->notes.count);
     return CMD_DONE;
 }
 
 static int look_at_segments(struct snapshot *s)
 {
     size_t count;
-    const struct pickle_value *segments =
-            pickle_items(&s->pickle, get(s, &s->pickle.root, "segments"), &count);
+    const struct pickle_value *segments = pickle_items(&s->pickle, s->segments, &count);
 
+    if (s->segments->kind != PICKLE_LIST)
+        import_bad(s->job->import);
     for (size_t i = 0; i < count; i++) {
         uint64_t device = number_of(s, &segments[i], "device", 0);
 
@@ -491,8 +573,11 @@ int import_torch(struct import_job *job)
 
     if (r == CMD_DONE && pickle_read(s.bytes, s.length, &s.pickle, &error) < 0) {
         progress_end();
-        (void)fprintf(
-                stderr, "kedge import: %s: byte %zu: %s\n", job->path, error.offset, error.text);
+        if (job->what && error.offset == 0)
+            (void)fprintf(stderr, "kedge import: %s: %s\n", job->path, job->what);
+        else
+            (void)fprintf(stderr, "kedge import: %s: byte %zu: %s\n", job->path, error.offset,
+                    error.text);
         r = CMD_BAD;
     }
     if (r == CMD_DONE)

@@ -68,6 +68,7 @@ int rowread_all(struct rowread *reader, FILE *in, int (*row)(void *context, stru
 
     while (r == 0 && (n = getline(&line, &room, in)) >= 0) {
         reader->line++;
+        reader->is_cut = n == 0 || line[n - 1] != '\n';
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = '\0';
         reader->text = reader->at = reader->field = line;
@@ -77,6 +78,8 @@ int rowread_all(struct rowread *reader, FILE *in, int (*row)(void *context, stru
         } else if (n > 0) {
             r = row(context, reader);
         }
+        if (r == -EINVAL && reader->odd)
+            r = reader->odd(context, reader);
     }
     if (r == 0 && ferror(in)) {
         r = -EIO;

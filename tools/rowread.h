@@ -26,10 +26,13 @@ struct rowread {
     const char *at;    /* what is not taken yet */
     const char *field; /* the field that was taken last, or was to be */
     char *error;       /* of ROWREAD_ERROR_MAX bytes */
+    bool is_cut;       /* the last row, which has no end of its own */
+    /* Asked about a row that has a fault, with `error` filled: 0 passes it over. NULL: the fault is the answer. */
+    int (*odd)(void *context, struct rowread *reader);
 };
 
 /*
- * Calls row() for each row until it returns something else than 0. Returns that, or -EINVAL for a row with a NUL byte, or
+ * Calls row() for each row until it, or odd(), returns something else than 0. Returns that, or -EINVAL for a row with a NUL byte, or
  * -errno of reading; `error` is filled if it is not 0. `line` is that of the last row that was read.
  */
 int rowread_all(struct rowread *reader, FILE *in, int (*row)(void *context, struct rowread *reader),

@@ -22,7 +22,7 @@ struct reader {
 struct line {
     uint64_t id, size, stream, time_us;
     const char *id_at, *size_at;
-    bool is_free, is_before;
+    bool is_free, is_before, is_failure;
 };
 
 #define NO_BLOCK UINT32_MAX
@@ -113,7 +113,20 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
-/* A failure has no `id_at`. */
+/* What failed: a pointer, which may be nothing, and what else is known. */
+static int read_failure(struct rowread *row, struct line *ret_line)
+{
+    const char *pointer;
+    size_t length;
+
+    ret_line->is_failure = true;
+    if (!rowread_text(row, &pointer, &length) || !rowread_uint(row, 10, &ret_line->size))
+        ret_line->size = 0;
+    else if (!rowread_uint(row, 16, &ret_line->stream))
+        ret_line->stream = 0;
+    return 0;
+}
+
 static int read_rmm_row(struct rowread *row, struct line *ret_line)
 {
     const char *text = "";
@@ -124,7 +137,7 @@ static int read_rmm_row(struct rowread *row, struct line *ret_line)
             return rowread_fault(row, "Thread, Time and Action must be there");
     }
     if (is_word(text, length, "allocate failure"))
-        return 0;
+        return read_failure(row, ret_line);
     ret_line->is_free = is_word(text, length, "free");
     if (!ret_line->is_free && !is_word(text, length, "allocate"))
         return rowread_fault(row, "Action must be allocate, free or allocate failure");
@@ -139,6 +152,27 @@ static int read_rmm_row(struct rowread *row, struct line *ret_line)
     return 0;
 }
 
+static void add_failure(struct reader *reader, const struct line *line)
+{
+    struct steps *steps = reader->steps;
+    uint32_t stream = stream_index(reader, line->stream);
+
+    VEC_PUSH(steps->failures, steps->failed_count, steps->failed_room) =
+            (struct steps_failure){steps->row_count, line->size, stream};
+}
+
+static int add_line(struct reader *reader, struct rowread *row, const struct line *line)
+{
+    if (line->is_failure) {
+        add_failure(reader, line);
+        return 0;
+    }
+    if (reader->is_rmm && line->size == 0)
+        return 0;
+    row->field = line->id_at;
+    return line->is_free ? add_free(reader, row, line) : add_alloc(reader, row, line);
+}
+
 static int read_row(void *context, struct rowread *row)
 {
     struct reader *reader = context;
@@ -151,13 +185,63 @@ static int read_row(void *context, struct rowread *row)
         return 0;
     }
     int r = reader->is_rmm ? read_rmm_row(row, &line) : read_csv_row(row, &line);
-    if (r < 0)
-        return r;
-    reader->steps->failed_count += !line.id_at;
-    if (!line.id_at)
+
+    return r < 0 ? r : add_line(reader, row, &line);
+}
+
+static int read_any_row(void *context, struct rowread *row)
+{
+    struct reader *reader = context;
+    struct line line = {.id_at = NULL};
+
+    if (strcmp(row->text, STEPS_RMM_HEAD) == 0)
         return 0;
-    row->field = line.id_at;
-    return line.is_free ? add_free(reader, row, &line) : add_alloc(reader, row, &line);
+    int r = read_rmm_row(row, &line);
+
+    return r < 0 ? r : add_line(reader, row, &line);
+}
+
+/* Something of a row of RMM: it begins with a number and a comma, or says what is done. */
+static bool looks_like_row(const char *line)
+{
+    size_t digits = strspn(line, "0123456789");
+
+    return (digits > 0 && line[digits] == ',') || strstr(line, ",allocate")
+            || strstr(line, ",free,");
+}
+
+/* One that makes no sense; the first is kept. */
+static int pass_over(void *context, struct rowread *row)
+{
+    struct reader *reader = context;
+    struct steps *steps = reader->steps;
+
+    if (row->is_cut)
+        steps->is_cut = true;
+    else if (!looks_like_row(row->text))
+        steps->other_count++;
+    else if (steps->odd_count++ == 0)
+        (void)snprintf(steps->error, sizeof steps->error, "%s", row->error);
+    return 0;
+}
+
+static int read_rows(FILE *in, struct rowread *row, struct reader *reader,
+        int (*read)(void *context, struct rowread *row))
+{
+    int r = rowread_all(row, in, read, reader);
+
+    if (r == 0 && reader->steps->alloc_count == 0
+            && (!row->odd || reader->steps->failed_count == 0)) {
+        row->line++;
+        row->error = reader->steps->error;
+        r = reader->steps->odd_count
+                ? -EINVAL
+                : rowread_fault(row,
+                        reader->steps->other_count ? "no row of RMM is in it" : "no allocations");
+    }
+    keytable_done(&reader->live);
+    keytable_done(&reader->streams);
+    return r;
 }
 
 int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
@@ -166,14 +250,41 @@ int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
     struct rowread row = {.name = name, .error = ret_steps->error};
 
     *ret_steps = (struct steps){0};
-    int r = rowread_all(&row, in, read_row, &reader);
-    if (r == 0 && ret_steps->alloc_count == 0) {
-        row.line++;
-        r = rowread_fault(&row, "no allocations");
-    }
-    keytable_done(&reader.live);
-    keytable_done(&reader.streams);
+    return read_rows(in, &row, &reader, read_row);
+}
+
+int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps)
+{
+    char error[ROWREAD_ERROR_MAX] = "";
+    struct reader reader = {.steps = ret_steps, .is_rmm = true};
+    struct rowread row = {.name = name, .error = error, .odd = pass_over};
+    int r;
+
+    *ret_steps = (struct steps){0};
+    r = read_rows(in, &row, &reader, read_any_row);
+    if (r < 0 && r != -EINVAL)
+        (void)snprintf(ret_steps->error, sizeof ret_steps->error, "%s", error);
     return r;
+}
+
+bool steps_is_rmm(const char *line)
+{
+    static const char *const actions[] = {"allocate", "free", "allocate failure"};
+    size_t length = strcspn(line, "\r\n");
+    const char *at = line;
+
+    for (int i = 0; i < 2; i++) {
+        at = memchr(at, ',', length - (size_t)(at - line));
+        if (!at++)
+            return false;
+    }
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        size_t word = strlen(actions[i]);
+
+        if (strncmp(at, actions[i], word) == 0 && at[word] == ',')
+            return true;
+    }
+    return false;
 }
 
 /* A regular file: others may never end, or never begin. NULL with errno, EINVAL where it is another kind of file. */
@@ -206,6 +317,7 @@ int steps_read(const char *path, struct steps *ret_steps)
 
 void steps_done(struct steps *steps)
 {
+    free(steps->failures);
     free(steps->rows);
     free(steps->blocks);
     free(steps->streams);

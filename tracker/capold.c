@@ -110,6 +110,8 @@ static enum capold capold_look_at(int fd, const char *path, struct format_header
         memset(ret_header, 0, sizeof *ret_header);
         return CAPOLD_OTHER;
     }
+    if (n == (ssize_t)sizeof *ret_header && ret_header->pid == 0)
+        return CAPOLD_ENDED; /* kedge import made it, of another tool's record */
     return capold_is_live(ret_header, &about, path) ? CAPOLD_LIVE : CAPOLD_ENDED;
 }
 

@@ -73,6 +73,11 @@ static uint32_t stack(struct import *import, const char *outer, const char *inne
     return import_stack(import, number, &frame);
 }
 
+static void end_block(struct import *import, uint64_t address, uint64_t size, uint32_t thread)
+{
+    import_free(import, &(struct import_block){.address = address, .size = size, .thread = thread});
+}
+
 /* Allocations and frees of a few addresses, ranges, failures; frees of what was never allocated, allocations of what is live. */
 static void tell_anything(struct import *import, unsigned steps, unsigned odd)
 {
@@ -95,7 +100,7 @@ static void tell_anything(struct import *import, unsigned steps, unsigned odd)
         else if (any(9) == 0)
             import_leave(import, thread, any(2), NULL);
         if (live[at] && any(odd) != 0) {
-            import_free(import, block.address, any(2) ? 7 : 0, 0, thread);
+            end_block(import, block.address, any(2) ? 7 : 0, thread);
             live[at] = false;
         } else {
             import_alloc(import, &block);
@@ -170,7 +175,7 @@ TEST(a_place_has_the_most_that_it_held)
         import_alloc(one.import, &block);
     }
     for (unsigned i = 0; i < 2; i++)
-        import_free(one.import, 0x1000 + i * 0x1000, 0, 0, block.thread);
+        end_block(one.import, 0x1000 + i * 0x1000, 0, block.thread);
     block.size = 10;
     for (unsigned i = 0; i < 3; i++) {
         block.address = 0x1000 + i * 0x1000;
@@ -181,6 +186,72 @@ TEST(a_place_has_the_most_that_it_held)
     CHECK_EQ(one.load.capture->place[0].peak_bytes, 200);
     CHECK_EQ(one.load.capture->place[0].peak_count, 3);
     CHECK_EQ(one.load.capture->place[0].live_bytes, 30);
+    done(&one);
+}
+
+/* Addresses of one space have nothing to do with those of another one; whoever reads the capture sees each block at its own. */
+TEST(blocks_of_two_spaces_may_have_one_address)
+{
+    struct import_block block = {.address = 0x1000, .size = 300};
+    struct one one;
+
+    for (unsigned seed = 1; seed <= 5; seed++) {
+        bool live[4][8] = {{false}};
+
+        random_state = seed;
+        begin(&one);
+        block.thread = import_thread(one.import, 1);
+        for (unsigned i = 0; i < 400; i++) {
+            unsigned at = any(8);
+
+            block.space = any(4);
+            block.device = (int)(block.space % 3);
+            block.address = 0x1000 + at * 512;
+            block.size = 1 + any(10000);
+            CHECK_EQ(import_is_live(one.import, block.address, block.space), live[block.space][at]);
+            if (live[block.space][at])
+                import_free(one.import, &block);
+            else
+                import_alloc(one.import, &block);
+            live[block.space][at] = !live[block.space][at];
+        }
+        CHECK(import_shared(one.import) > 50);
+        end(&one);
+        compare(&one);
+        CHECK_EQ(one.load.capture->lost.implied_frees, 0);
+        CHECK_EQ(one.load.capture->lost.unknown_frees, 0);
+        done(&one);
+    }
+}
+
+TEST(a_free_of_another_spaces_block_joins_them)
+{
+    struct import_block block = {.address = 0x1000, .size = 300, .space = 1};
+    struct import_block other = {.address = 0x1000, .size = 299, .space = 2};
+    struct one one;
+
+    begin(&one);
+    block.thread = other.thread = import_thread(one.import, 1);
+    import_alloc(one.import, &block);
+    import_join_by_free(one.import, &other); /* it is larger than what is freed */
+    CHECK(!import_is_live(one.import, 0x1000, 2));
+    import_alloc(one.import, &other);
+    other.size = 512;
+    other.space = 3;
+    import_join_by_free(one.import, &other); /* of two blocks it could be either */
+    CHECK(!import_is_live(one.import, 0x1000, 3));
+    block.address = other.address = 0x2000;
+    import_alloc(one.import, &block);
+    import_join_by_free(one.import, &other);
+    import_free(one.import, &other);
+    CHECK(!import_is_live(one.import, 0x2000, 1));
+    CHECK(import_is_live(one.import, 0x1000, 3));
+    import_join(one.import, 2, 3);
+    import_join(one.import, 2, 9);
+    CHECK(import_is_live(one.import, 0x1000, 9) && !import_is_live(one.import, 0x1000, 8));
+    end(&one);
+    compare(&one);
+    CHECK_EQ(one.load.capture->lost.unknown_frees, 0);
     done(&one);
 }
 
@@ -206,9 +277,9 @@ TEST(a_block_that_lived_before_the_record_is_in_all_figures)
     begin(&one);
     block.thread = import_thread(one.import, 1);
     import_alloc(one.import, &block);
-    import_free(one.import, 0x9000, 4096, 0, block.thread); /* by its free alone */
-    import_free(one.import, 0x9000, 4096, 0, block.thread); /* once more: a free of nothing */
-    import_free(one.import, 0xa000, 0, 0, block.thread);    /* of which nothing is known */
+    end_block(one.import, 0x9000, 4096, block.thread); /* by its free alone */
+    end_block(one.import, 0x9000, 4096, block.thread); /* once more: a free of nothing */
+    end_block(one.import, 0xa000, 0, block.thread);    /* of which nothing is known */
     block.address = 0x2000;
     block.size = 1000;
     import_alloc(one.import, &block);
