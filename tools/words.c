@@ -105,7 +105,9 @@ void words_make(const struct period_alloc *allocs, uint32_t start, uint32_t coun
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = hashes[count + i] = hash_of(&allocs[i], same);
     shuffle(hashes + count, lanes, start, count);
-    ret->kinds = number(hashes, all, ret->ids[0]) - 1;
+    /* No hash stands for "none": it could be an allocation's. */
+    ret->kinds = number(hashes, all - 1, ret->ids[0]);
+    ret->ids[0][all - 1] = ret->kinds;
     memcpy(jump, ret->next, all * sizeof(*jump));
     for (int k = 1; k < WORDS_SIZES; k++) {
         for (uint32_t i = 0; i < all; i++)

@@ -318,7 +318,8 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         if (!has_its_sum(block + at, &def, length - at))
             return read_leave_out(
                     reader, READ_AREA_DEFS); /* where the next one begins is not known */
-        if (def.kind >= FORMAT_DEF_KIND_COUNT || def.bytes < kinds[def.kind].bytes
+        if (def.kind >= FORMAT_DEF_KIND_COUNT || !kinds[def.kind].take
+                || def.bytes < kinds[def.kind].bytes
                 || def.length > def.bytes - kinds[def.kind].bytes) {
             reader->capture
                     ->bad_records++; /* of a later version, perhaps: what follows may make sense */

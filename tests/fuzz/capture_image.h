@@ -169,7 +169,7 @@ static inline void image_seal_defs(unsigned char *image)
 
         memcpy(&def, record, sizeof def);
         kind = def.kind & ((1u << FORMAT_DEF_KIND_BITS) - 1);
-        if (kind == 0 || def.bytes % 8 != 0 || def.bytes < sizeof def
+        if (def.kind == 0 || def.bytes % 8 != 0 || def.bytes < sizeof def
                 || def.bytes > FORMAT_DEFS_BLOCK - at)
             break;
         def.kind = formatsum_def(kind, (const struct format_def *)(const void *)record);

@@ -3,6 +3,7 @@
 
 #include "tools/period.h"
 #include "tools/vec.h"
+#include "tools/words.h"
 
 /* A program that is told allocation by allocation, and where its steps begin. */
 struct program {
@@ -441,6 +442,25 @@ TEST(r90_a_shuffled_sequence_has_no_steps)
         CHECK(strstr(period.reason, "nothing repeats") != NULL);
         period_done(&period);
         done(&p);
+    }
+}
+
+/* Lane 1 is the number of a stream in logs of other programs: no lane, site and size may look like "none". */
+TEST(every_allocation_is_of_a_kind_that_is_counted)
+{
+    for (uint32_t lane = 0; lane < 4; lane++) {
+        struct period_alloc allocs[6] = {{0}};
+        struct words words;
+
+        for (uint32_t i = 0; i < 6; i++)
+            allocs[i] = (struct period_alloc){.size = i % 3, .dies = i + 1, .lane = lane};
+        for (int same = 0; same < WORDS_SAMENESSES; same++) {
+            words_make(allocs, 0, 6, (enum words_sameness)same, &words);
+            for (uint32_t i = 0; i < 12; i++)
+                CHECK(words.ids[0][i] < words.kinds);
+            CHECK_EQ(words.ids[0][12], words.kinds);
+            words_done(&words);
+        }
     }
 }
 

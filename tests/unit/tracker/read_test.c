@@ -285,6 +285,28 @@ TEST(python_stacks_that_make_no_sense_are_left_out)
     free(image);
 }
 
+/* Kind 0 says that a block ends; with a sum above it, it is a record, and of no kind. */
+TEST(a_definition_of_kind_0_is_passed_over)
+{
+    unsigned char *image = image_new();
+    struct read_error error;
+    struct read_capture *capture;
+    struct {
+        struct format_def none;
+        struct format_def_pair setting;
+    } defs = {.none = {1u << FORMAT_DEF_KIND_BITS, sizeof defs.none, 0, 0},
+            .setting.def = {FORMAT_DEF_SETTING, sizeof defs.setting, 0, 0}};
+
+    REQUIRE(image != NULL);
+    image_put(image, IMAGE_DEFS, 0, &defs, sizeof defs);
+    capture = read_image(image, &error);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->setting_count, 1);
+    CHECK_EQ(capture->bad_records, 1);
+    read_close(capture);
+    free(image);
+}
+
 TEST(unknown_kinds_are_passed_over)
 {
     unsigned char *image = image_new();
