@@ -12,27 +12,63 @@
 #include "tools/vec.h"
 #include "tracker/utf8.h"
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_of_word(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* How many bytes are folded together there; 0: none. */
+static size_t folded_length(const char *path, enum candidates_fold fold)
+{
+    bool by_words = fold == CANDIDATES_FOLD_LETTERS || fold == CANDIDATES_FOLD_WORDS;
+    bool has_digit = false;
+    size_t length = 0;
+
+    if (fold == CANDIDATES_FOLD_NOTHING)
+        return 0;
+    while (by_words ? is_of_word(path[length]) : is_digit(path[length]))
+        has_digit |= is_digit(path[length++]);
+    return has_digit ? length : 0;
+}
+
+/* A word without a digit is taken whole: its end is no word. */
+static size_t plain_length(const char *path, enum candidates_fold fold)
+{
+    bool is_control = (unsigned char)*path < 0x20 || *path == 0x7f;
+    size_t length = is_control ? 1 : utf8_printable((const unsigned char *)path);
+
+    if (fold != CANDIDATES_FOLD_LETTERS && fold != CANDIDATES_FOLD_WORDS)
+        return length;
+    while (length > 0 && is_of_word(path[length - 1]) && is_of_word(path[length]))
+        length++;
+    return length;
+}
+
 void candidates_fold(
         const char *path, enum candidates_fold fold, char ret_glob[static RULE_GLOB_MAX])
 {
+    bool is_one = fold == CANDIDATES_FOLD_RUNS || fold == CANDIDATES_FOLD_WORDS;
     size_t n = 0;
 
     while (*path) {
-        bool is_folded = fold != CANDIDATES_FOLD_NOTHING && *path >= '0' && *path <= '9';
-        bool is_control = (unsigned char)*path < 0x20 || *path == 0x7f;
-        size_t length = is_control ? 1 : utf8_printable((const unsigned char *)path);
-        size_t bytes = length ? length : 1;
+        size_t folded = folded_length(path, fold);
+        size_t length = folded ? folded : plain_length(path, fold);
+        size_t bytes = folded && is_one ? 1 : length ? length : 1;
         if (n + bytes + 1 >= RULE_GLOB_MAX) {
             ret_glob[n++] = '*';
             break;
         }
-        memcpy(&ret_glob[n], length && *path != '*' ? path : "?", bytes);
-        if (is_folded)
-            ret_glob[n] = fold == CANDIDATES_FOLD_DIGITS ? '?' : '*';
+        if (folded)
+            memset(&ret_glob[n], is_one ? '*' : '?', bytes);
+        else
+            memcpy(&ret_glob[n], length && *path != '*' ? path : "?", bytes);
         n += bytes;
-        path += bytes;
-        while (is_folded && fold == CANDIDATES_FOLD_RUNS && *path >= '0' && *path <= '9')
-            path++;
+        path += length ? length : 1;
     }
     ret_glob[n] = '\0';
 }
@@ -99,6 +135,7 @@ struct search {
             site_numbers;
     const char **paths;
     size_t path_count, path_room;
+    uint64_t compared; /* names with folded ones */
     struct glob *globs;
     size_t glob_count, glob_room;
     struct shape *shapes;
@@ -206,11 +243,29 @@ static bool has_literal(const char *path)
     return is_literal(text);
 }
 
+/*
+ * Names that differ in more than digits have a folded name each, which would be compared with all the others: beyond a limit they
+ * are folded by words, and beyond as much again not at all.
+ */
+static void fold_path(struct search *s, const char *path, enum candidates_fold fold, char *ret_text)
+{
+    enum candidates_fold words =
+            fold == CANDIDATES_FOLD_RUNS ? CANDIDATES_FOLD_WORDS : CANDIDATES_FOLD_LETTERS;
+
+    candidates_fold(path, fold, ret_text);
+    for (uint64_t limit = 1; limit <= 2; limit++) {
+        if (is_literal(ret_text) || s->compared + s->path_count <= limit * CANDIDATES_GLOBS_MAX
+                || keytable_find(&s->glob_numbers, keytable_text(ret_text)))
+            return;
+        candidates_fold(path, limit == 1 ? words : CANDIDATES_FOLD_NOTHING, ret_text);
+    }
+}
+
 static uint32_t number_glob(struct search *s, const char *path, enum candidates_fold fold)
 {
     char text[RULE_GLOB_MAX];
 
-    candidates_fold(path, fold, text);
+    fold_path(s, path, fold, text);
     uint32_t number = keytable_number(&s->glob_numbers, keytable_text(text));
     if (number < s->glob_count)
         return number;
@@ -218,9 +273,12 @@ static uint32_t number_glob(struct search *s, const char *path, enum candidates_
     *glob = (struct glob){0};
     memcpy(VEC_PUSH(s->out.globs, s->out.glob_count, s->out.glob_room), text, RULE_GLOB_MAX);
     glob->paths = vec_new(is_literal(text) ? 1 : s->path_count, sizeof(*glob->paths));
-    if (is_literal(text))
+    if (is_literal(text)) {
         glob->paths[glob->path_count++] = *keytable_find(&s->path_numbers, keytable_text(text));
-    for (size_t i = 0; i < s->path_count && !is_literal(text); i++)
+        return number;
+    }
+    s->compared += s->path_count;
+    for (size_t i = 0; i < s->path_count; i++)
         if (wildcard_match(text, s->paths[i]))
             glob->paths[glob->path_count++] = (uint32_t)i;
     return number;

@@ -14,7 +14,8 @@
  * Bounded, since a block has two call sites for each Python frame: of call sites that the same allocations came through one is
  * looked at; each looks at its blocks once for each folded name of an anchor, and once more for all literal ones if some of them
  * have no candidate with all of a folded one; and the search ends at CANDIDATES_LOOKS_MAX blocks, CANDIDATES_MAX candidates
- * or CANDIDATES_ITEMS_MAX late frees in them, call sites with few blocks first. Time: blocks that are looked at, times the
+ * or CANDIDATES_ITEMS_MAX late frees in them, call sites with few blocks first. Names that differ in letters as well (hashes) are
+ * folded by their digits until CANDIDATES_GLOBS_MAX names were compared with folded ones, then by words. Time: blocks that are looked at, times the
  * logarithm of those of one site.
  *
  * Does not choose (cover.h). Threads: none. Memory: vec.h.
@@ -28,6 +29,7 @@
 #include "tools/trace.h"
 
 #define CANDIDATES_LOOKS_MAX (UINT64_C(1) << 28)
+#define CANDIDATES_GLOBS_MAX (UINT64_C(1) << 21)
 #define CANDIDATES_MAX       (1u << 18)
 #define CANDIDATES_ITEMS_MAX (1u << 25)
 
@@ -66,6 +68,9 @@ enum candidates_fold {
     CANDIDATES_FOLD_NOTHING,
     CANDIDATES_FOLD_DIGITS, /* each digit becomes a `?` */
     CANDIDATES_FOLD_RUNS,   /* runs of them become one `*`: SOT_CALL_17 -> SOT_CALL_* */
+    /* of words of letters and digits that have a digit, each byte becomes a `?`: req_5f3a -> req_???? */
+    CANDIDATES_FOLD_LETTERS,
+    CANDIDATES_FOLD_WORDS, /* such words become one `*`: req_5f3a -> req_* */
 };
 
 /* A path as the glob that a hint file can have: `?` for each byte that is no text. Cut, with a final `*`, if it is too long. */

@@ -1246,6 +1246,45 @@ TEST(long_names_are_looked_for_once)
     story_end(&s);
 }
 
+/* Hashes as names: each folds to another name, and comparing all of them with all would be quadratic. */
+TEST(names_of_letters_and_digits_are_compared_so_often_and_then_folded_whole)
+{
+    enum {
+        NAMES = 5000
+    };
+    struct story s = story_begin();
+    uint32_t *late_exit = calloc(NAMES, sizeof(*late_exit));
+    uint32_t *late_anchor = calloc(NAMES, sizeof(*late_anchor));
+    char name[32];
+
+    for (uint32_t i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "req_%08x", (i + 1) * 2654435761u);
+        late_anchor[i] = story_enter(&s, name);
+        (void)story_alloc(&s, 1, 4 * MB);
+        story_exit(&s);
+        late_exit[i] = s.trace->anchors[late_anchor[i]].exit;
+    }
+    struct candidates_job job = {.bad = s.trace,
+            .late_exit = late_exit,
+            .late_anchor = late_anchor,
+            .min_size = 2 * MB,
+            .looks_max = CANDIDATES_LOOKS_MAX};
+    struct candidates found = candidates_find(&job);
+    size_t folded = 0;
+    bool has_whole = false;
+    for (size_t i = 0; i < found.glob_count; i++) {
+        folded += strchr(found.globs[i], '*') != NULL;
+        has_whole |= strcmp(found.globs[i], "req_*") == 0;
+    }
+    CHECK_LE(folded, CANDIDATES_GLOBS_MAX / NAMES + 1);
+    CHECK(has_whole);
+    CHECK(!found.is_cut);
+    candidates_done(&found);
+    free(late_exit);
+    free(late_anchor);
+    story_end(&s);
+}
+
 TEST(folding_replaces_runs_of_digits)
 {
     char glob[RULE_GLOB_MAX];
@@ -1261,6 +1300,12 @@ TEST(folding_replaces_runs_of_digits)
     candidates_fold(path, CANDIDATES_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+    candidates_fold("req_5f3a/layer/uid-9Z", CANDIDATES_FOLD_WORDS, glob);
+    CHECK_STR_EQ(glob, "req_*/layer/uid-*");
+    candidates_fold("req_5f3a/layer/uid-9Z", CANDIDATES_FOLD_LETTERS, glob);
+    CHECK_STR_EQ(glob, "req_\?\?\?\?/layer/uid-\?\?");
+    candidates_fold("abc*1", CANDIDATES_FOLD_WORDS, glob);
+    CHECK_STR_EQ(glob, "abc?*");
 }
 
 /* A record that lost an allocation has a free of nothing: it changes no prediction. */
