@@ -426,7 +426,13 @@ static void warn_second_driver(const void *fn)
 
     if (atomic_exchange(&warned_second, true))
         return;
-    if (dladdr(fn, &info) && info.dli_fname && is_driver_name(info.dli_fname))
+    if (!dladdr(fn, &info) || !info.dli_fname || !is_driver_name(info.dli_fname))
+        return;
+    if (driver_path[0] == '\0')
+        msg_warn("the driver %s is loaded in a namespace of its own (dlmopen): not watched, "
+                 "passing through",
+                info.dli_fname);
+    else
         msg_warn("a second driver, %s, is loaded beside %s: not watched, passing through",
                 info.dli_fname, driver_path);
 }

@@ -25,7 +25,7 @@ struct capped {
 static const struct {
     const char *key, *why;
 } stays[FITSITES_CLASSES] = {
-        [FITSITES_SMALL] = {"small", "smaller than a physical handle (--min-size)"},
+        [FITSITES_SMALL] = {"small", "smaller than a physical handle, 2 MiB (--min-size)"},
         [FITSITES_DRIVER] = {"driver", "made by the driver itself, not the pool's"},
         [FITSITES_UNPLACED] = {"unplaced", "no stack was recorded"},
         [FITSITES_SHARED] = {"shared",
@@ -80,6 +80,26 @@ static char *few_text(const struct capped *c)
             c->steps.count, render_s(c->steps.count), c->steps.family, FIT_STEPS_MIN);
 }
 
+/* " (1.00 GiB not all their uses may have been seen; ...)": why blocks have to stay; "" where none is named. */
+static char *stays_text(const struct fit *fit)
+{
+    char *text = vec_text("");
+
+    for (unsigned i = FITSITES_SMALL; i < FITSITES_CLASSES; i++) {
+        if (!fit->left[i].count)
+            continue;
+        char *longer = vec_format("%s%s%s: %s", text, *text ? "; " : " (",
+                render_bytes(fit->left[i].bytes).text, stays[i].why);
+        free(text);
+        text = longer;
+    }
+    if (!*text)
+        return text;
+    char *whole = vec_format("%s)", text);
+    free(text);
+    return whole;
+}
+
 static char *no_text(const struct capped *c)
 {
     const struct fit *fit = &c->fit;
@@ -91,12 +111,17 @@ static char *no_text(const struct capped *c)
                 render_bytes(fit->before).text);
     case FIT_CALL:
         return call_text(c);
-    case FIT_OTHER:
-        return vec_format("it does not fit into %s: %s have to stay, and no more than %s of the %s "
-                          "that were held could go out",
+    case FIT_OTHER: {
+        char *why = stays_text(fit);
+        char *text = vec_format(
+                "it does not fit into %s: %s have to stay, and no more than %s of the %s "
+                "that were held could go out%s",
                 size.text, render_bytes(fit->other).text,
                 render_bytes(fit->before - min_of(fit->other, fit->before)).text,
-                render_bytes(fit->before).text);
+                render_bytes(fit->before).text, why);
+        free(why);
+        return text;
+    }
     case FIT_FEW_STEPS:
         return few_text(c);
     case FIT_MIXED_STEPS:

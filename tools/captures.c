@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/captures.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "tools/load.h"
 
 #include "tools/vec.h"
+#include "tracker/capold.h"
 #include "tracker/format.h"
 
 /* Is the entry of a folder made of the name up to its end or a slash? A file may have .N behind. */
@@ -92,6 +95,7 @@ static void each_below(const char *folder, const char *name,
         void (*each)(void *self, const char *path), void *self)
 {
     const char *slash = strchr(name, '/');
+    struct vec_texts paths = {0}; /* looked at once the folder is closed: descriptors may be few */
     DIR *entries = opendir(*folder ? folder : ".");
     const struct dirent *entry;
 
@@ -99,15 +103,17 @@ static void each_below(const char *folder, const char *name,
         bool is_dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
         if ((is_dots && *name == '%') || !is_made_of(name, entry->d_name))
             continue;
-        char *path = vec_format("%s%s%s", folder, entry->d_name, slash ? "/" : "");
-        if (slash)
-            each_below(path, slash + strspn(slash, "/"), each, self);
-        else
-            each(self, path);
-        free(path);
+        (void)vec_add_text(&paths, vec_format("%s%s%s", folder, entry->d_name, slash ? "/" : ""));
     }
     if (entries)
         (void)closedir(entries);
+    for (size_t i = 0; i < paths.count; i++) {
+        if (slash)
+            each_below(paths.at[i], slash + strspn(slash, "/"), each, self);
+        else
+            each(self, paths.at[i]);
+    }
+    vec_free_texts(&paths);
 }
 
 void captures_each(const char *name, void (*each)(void *self, const char *path), void *self)
@@ -130,11 +136,34 @@ static void add_capture(void *self, const char *path)
     struct captures *found = search->found;
     struct format_header header;
 
-    if (captures_read_header(path, &header)
-            && strncmp(header.run, search->run, sizeof(header.run)) == 0)
-        VEC_PUSH(found->file, found->count, found->room) =
-                (struct captures_file){vec_text(path), header.pid, header.total.peak_bytes,
-                        header.total.peak_reserved_bytes, load_native_peak(header.memclass)};
+    if (!captures_read_header(path, &header)
+            || strncmp(header.run, search->run, sizeof(header.run)) != 0)
+        return;
+    struct captures_file *file = &VEC_PUSH(found->file, found->count, found->room);
+    *file = (struct captures_file){.path = vec_text(path),
+            .pid = header.pid,
+            .peak_live = header.total.peak_bytes,
+            .peak_reserved = header.total.peak_reserved_bytes,
+            .native_peak = load_native_peak(header.memclass),
+            .oom_count = header.oom_count};
+    memcpy(file->rank, header.rank, sizeof(file->rank) - 1);
+}
+
+void captures_ended_by(const char *path, uint32_t pid, int number)
+{
+    struct format_header header;
+    uint32_t state[2] = {FORMAT_STATE_SIGNAL, (uint32_t)number};
+    bool is_open = capold_look(path, &header) == CAPOLD_ENDED && header.pid == pid
+            && (header.state == FORMAT_STATE_OPEN || header.state == FORMAT_STATE_OOM);
+    int fd = is_open ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+    if (fd < 0)
+        return;
+    static_assert(offsetof(struct format_header, state_detail)
+                    == offsetof(struct format_header, state) + sizeof(uint32_t),
+            "written as one");
+    (void)!pwrite(fd, state, sizeof(state), offsetof(struct format_header, state));
+    (void)close(fd);
 }
 
 void captures_find(const char *name, const char *run, struct captures *ret)

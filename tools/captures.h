@@ -20,6 +20,8 @@ struct captures_file {
     uint32_t pid;
     uint64_t peak_live, peak_reserved;
     uint64_t native_peak; /* load_native_peak */
+    uint64_t oom_count;
+    char rank[32]; /* "" = none */
 };
 
 struct captures {
@@ -41,6 +43,12 @@ char *captures_folder(const char *name, const char **ret_rest);
  * make FILE.N and FILE.N.M of. Only captures of the run `run` (format_header).
  */
 void captures_find(const char *name, const char *run, struct captures *ret);
+
+/*
+ * The process has ended by a signal that it could not write down, as its parent knows: the capture says so from here on. Nothing
+ * where the process said something itself, lives, or is another one than `pid`.
+ */
+void captures_ended_by(const char *path, uint32_t pid, int number);
 
 /* Every capture in a folder, of other formats and cut off ones too, and what cannot be opened: whoever opens it says why. Paths alone. */
 void captures_find_any(const char *folder, struct captures *ret);

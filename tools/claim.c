@@ -205,8 +205,12 @@ static bool parse_limit(struct parsing *p)
     size_t length = strlen(word);
     while (length && strchr(" \t", word[length - 1]))
         word[--length] = '\0';
-    bool is_limit = (is_bytes || word[strspn(word, "0123456789")] == '\0')
-            && config_size(word, &p->claim->limit) == 0;
+    bool is_plain = word[strspn(word, "0123456789")] == '\0';
+    if (is_bytes && length > 1 && word[length - 1] == 'B'
+            && strchr("KMGT0123456789", word[length - 2]))
+        word[length - 1] = '\0'; /* GB for GiB, and bytes */
+    bool is_limit = (is_bytes || is_plain) && config_size(word, &p->claim->limit) == 0;
+    p->claim->is_bare = is_bytes && is_limit && is_plain && p->claim->limit > 0;
     if (length == 0)
         (void)refuse(p, begin, "what to compare with is missing");
     else if (!is_limit)

@@ -8,7 +8,7 @@
  *
  * One table has the figures; --help prints it, and the man page has its sentences. GLOB and FILE stand in double quotes, or
  * plain up to the `.` or `)` behind them. Blanks between the parts do not matter. LIMIT is in bytes, with K, M, G or KiB, MiB,
- * GiB if it has a unit; counts have none.
+ * GiB, or KB, MB, GB for the same, or B; counts have none.
  *
  * What is known of a value is a range: of a run that was cut off the peak is at least what it was, and what it would have
  * freed is not known at all. A claim holds if it does for the whole range, and does not if it does for nothing in it.
@@ -74,6 +74,7 @@ struct claim {
     char *anchor, *file; /* NULL: of the whole run; of no other run */
     enum claim_op op;
     uint64_t limit;
+    bool is_bare; /* bytes without a unit, and not 0 */
 };
 
 struct claim_error {

@@ -478,6 +478,12 @@ static bool measure_all(struct check *check)
     return is_done;
 }
 
+/* On standard output nothing stands beside the XML. */
+static bool is_junit_alone(const struct fields *fields)
+{
+    return fields->junit && strcmp(fields->junit, "-") == 0;
+}
+
 /* The capture is open. */
 static int judge(struct check *check)
 {
@@ -495,9 +501,25 @@ static int judge(struct check *check)
         return r;
     if (check->fields->json)
         print_json(check);
-    else
+    else if (!is_junit_alone(check->fields))
         print_text(check);
     return codes[answer_of(check)];
+}
+
+/* An expression of the user's. */
+static int ask(struct check *check, const char *text)
+{
+    if (!add_row(check, vec_text(text)))
+        return CMD_BAD;
+    const struct claim *claim = &check->rows[check->row_count - 1].claim;
+    if (claim->is_bare) {
+        (void)fputs("kedge check: ", stderr);
+        render_text(stderr, text);
+        (void)fprintf(stderr,
+                ": %" PRIu64 " means bytes; %" PRIu64 "B says so, %" PRIu64 "GiB would be GiB\n",
+                claim->limit, claim->limit, claim->limit);
+    }
+    return CMD_DONE;
 }
 
 static int check_command(const void *parsed, char **words)
@@ -505,9 +527,14 @@ static int check_command(const void *parsed, char **words)
     struct check check = {.fields = parsed};
     int r = CMD_DONE;
 
+    if (is_junit_alone(check.fields) && check.fields->json) {
+        (void)fputs("kedge check: --junit - and --json: both write to standard output\n", stderr);
+        return CMD_BAD;
+    }
     for (size_t i = 1; words[i] && r == CMD_DONE; i++)
-        r = add_row(&check, vec_text(words[i])) ? CMD_DONE : CMD_BAD;
+        r = ask(&check, words[i]);
     if (!words[1] && !check.fields->predicted) {
+        (void)fputs("kedge check: an expression or --predicted is missing\n", stderr);
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_check.usage);
         r = CMD_BAD;
     }

@@ -211,7 +211,11 @@ static int hints_command(const void *parsed, char **words)
         return print_keys(parsed);
     if (strcmp(words[0], "lint") == 0 && words[1])
         return check_file(parsed, words[1]);
-    (void)fprintf(stderr, "usage: kedge %s\n", cmd_hints.usage);
+    (void)fprintf(stderr, "kedge hints: %s\nusage: kedge %s\n",
+            strcmp(words[0], "lint") == 0           ? "lint: FILE is missing"
+                    : strcmp(words[0], "keys") == 0 ? "keys: takes no word"
+                                                    : "lint FILE, or keys",
+            cmd_hints.usage);
     return CMD_BAD;
 }
 

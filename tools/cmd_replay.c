@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/captures.h"
+#include "tools/render.h"
 #include "tools/spawn.h"
 #include "tools/vec.h"
 
@@ -27,9 +29,27 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
+/* A capture has more than allocations; what is replayed is a list of them. */
+static bool replay_is_capture(const char *path)
+{
+    struct format_header header;
+
+    if (!captures_read_header(path, &header))
+        return false;
+    char *word = render_word(path);
+    (void)fprintf(stderr,
+            "kedge replay: %s is a capture, and a csv is replayed: kedge export %s --to csv -o "
+            "TRACE.csv writes one\n",
+            word, word);
+    free(word);
+    return true;
+}
+
 static int replay_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
+    if (replay_is_capture(words[0]))
+        return CMD_BAD;
     char *program = spawn_beside("kedge-replay");
     char *passes = vec_format("%" PRIu64, fields.passes ? fields.passes : 1);
     const char *api = fields.spawn.api ? fields.spawn.api : "stream";

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/captures.h"
@@ -59,7 +60,22 @@ static const char *why_not(const char *name)
     return error ? strerror(error) : NULL;
 }
 
-static void say_none(const struct config *config, const char *name)
+/* What can be seen from outside of why nobody wrote one; the caller frees it. */
+static char *why_nobody(const char *program, const char *run)
+{
+    char *why = spawn_why_without(program);
+    int pid = why ? 0 : spawn_still_runs(run);
+
+    if (pid)
+        return vec_format("process %d of this run still runs, and has not used CUDA yet", pid);
+    return why
+            ? why
+            : vec_text("no process used CUDA, or libkedge.so was not in it (sudo, a container or "
+                       "another LD_PRELOAD leave it out)");
+}
+
+static void say_none(
+        const struct config *config, const char *name, const char *program, const char *run)
 {
     bool is_off = strcmp(config_text(config, CONFIG_MODE), "off") == 0;
     bool is_untraced = strcmp(config_text(config, CONFIG_TRACE), "off") == 0;
@@ -71,15 +87,42 @@ static void say_none(const struct config *config, const char *name)
                 config_name(is_off ? CONFIG_MODE : CONFIG_TRACE));
     else if (why)
         (void)fprintf(stderr, "kedge run: no capture: %s: %s\n", name, why);
-    else
-        (void)fprintf(stderr,
-                "kedge run: no capture: no process used CUDA, or none could write %s\n", name);
+    else {
+        char *reason = why_nobody(program, run);
+        (void)fprintf(stderr, "kedge run: no capture: %s\n", reason);
+        free(reason);
+    }
     if (captures_read_header(name, &header))
         (void)fprintf(stderr, "kedge run: %s is an earlier run's\n", name);
 }
 
+/* What tells most of this run: the caller frees it. */
+static char *next_command(
+        const struct captures *captures, const struct captures_file *file, const char *directory)
+{
+    char *word = render_word(from_here(file->path, directory));
+    char *command = NULL;
+    size_t ranks = 0;
+
+    for (size_t i = 0; i < captures->count; i++)
+        ranks += captures->file[i].rank[0] && strcmp(captures->file[i].rank, file->rank) != 0;
+    if (file->oom_count)
+        command = vec_format("kedge report %s --view oom", word);
+    else if (ranks == 0)
+        command = vec_format("kedge report %s", word);
+    for (size_t i = 0; i < captures->count && ranks && !file->oom_count; i++) {
+        char *one = render_word(from_here(captures->file[i].path, directory));
+        char *longer = vec_format("%s %s", command ? command : "kedge ranks", one);
+        free(one);
+        free(command);
+        command = longer;
+    }
+    free(word);
+    return command;
+}
+
 /* Three lines: what was held at most, where the capture is and what to do with it. */
-static void say_end(const struct launch *launch, const char *run, pid_t child)
+static void say_end(const struct launch *launch, const char *program, const char *run, pid_t child)
 {
     char *directory = getcwd(NULL, 0);
     char of[32], more[96];
@@ -92,7 +135,7 @@ static void say_end(const struct launch *launch, const char *run, pid_t child)
     const struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
         const char *path = from_here(file->path, directory);
-        char *word = render_word(path);
+        char *next = next_command(&captures, file, directory);
         (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
         (void)snprintf(more, sizeof(more), " by kedge's pool; the driver itself served up to %s",
                 render_bytes(file->native_peak).text);
@@ -100,17 +143,31 @@ static void say_end(const struct launch *launch, const char *run, pid_t child)
                 render_bytes(file->peak_reserved).text, file->native_peak ? more : "");
         (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
         /* A line is one write: other ranks say theirs at the same time. */
-        (void)fprintf(stderr, "kedge run: capture %s%s; next: kedge report %s\n", path,
-                captures.count > 1 ? of : "", word);
-        free(word);
+        (void)fprintf(stderr, "kedge run: capture %s%s; next: %s\n", path,
+                captures.count > 1 ? of : "", next);
+        free(next);
     } else {
-        say_none(&config, from_here(name, directory));
+        say_none(&config, from_here(name, directory), program, run);
     }
     captures_done(&captures);
     free(directory);
 }
 
-static int follow(const struct launch *launch, struct spawn_old *old, const char *run)
+/* The program ended by a signal that it has no handler for: only its parent knows. */
+static void tell_signal(const struct launch *launch, const char *run, pid_t child, int number)
+{
+    struct captures captures;
+    struct config config;
+
+    config_read(&config, launch->env, NULL, NULL);
+    captures_find(config_text(&config, CONFIG_CAPTURE), run, &captures);
+    for (size_t i = 0; i < captures.count; i++)
+        captures_ended_by(captures.file[i].path, (uint32_t)child, number);
+    captures_done(&captures);
+}
+
+static int follow(
+        const struct launch *launch, struct spawn_old *old, const char *program, const char *run)
 {
     pid_t child;
     int status = relay_run("kedge run", launch, &child);
@@ -118,7 +175,9 @@ static int follow(const struct launch *launch, struct spawn_old *old, const char
     spawn_clear_old(old, run);
     if (status < 0)
         return CMD_BAD;
-    say_end(launch, run, child);
+    if (WIFSIGNALED(status))
+        tell_signal(launch, run, child, WTERMSIG(status));
+    say_end(launch, program, run, child);
     return relay_end(status);
 }
 
@@ -138,7 +197,8 @@ static int run_command(const void *parsed, char **words)
         return r;
     r = spawn_look_for_old("kedge run", fields.spawn.capture, &old);
     if (r == CMD_DONE)
-        r = fields.quiet ? spawn_become("kedge run", &launch) : follow(&launch, &old, run);
+        r = fields.quiet ? spawn_become("kedge run", &launch)
+                         : follow(&launch, &old, words[0], run);
     free(old.file);
     launch_done(&launch);
     return r;

@@ -328,7 +328,7 @@ static void suggest_print_text(struct suggestion *s)
         printf("  and for %" PRIu64
                " blocks that pile up (%s): sent, and released at a later receive\n",
                 mine->grown.count, render_bytes(mine->grown.bytes).text);
-    print_sum("smaller than a physical handle (--min-size)", &mine->small);
+    print_sum("smaller than a physical handle, 2 MiB (--min-size)", &mine->small);
     print_sum(mine->is_cut
                     ? "not told apart from blocks that must stay by the first sites, anchors and "
                       "sizes that were tried; narrow it down by --from, --to, --min-size"
@@ -679,10 +679,30 @@ static bool is_usage(const struct fields *fields, char **words)
     return fields->output && !fields->bandwidth && (is_one || is_two);
 }
 
+/* What is wrong with what is_usage refuses. */
+static const char *why_no_usage(const struct fields *fields, char **words)
+{
+    if (!words[0] && !fields->good && !fields->bad)
+        return "a capture is missing";
+    if (words[0] && (fields->good || fields->bad))
+        return "--good and --bad name the captures: none stands beside them";
+    if (fields->cap && (words[0] && words[1]))
+        return "--cap looks at one capture";
+    if (fields->cap && (fields->from || fields->to))
+        return "--cap looks at a whole run: not with --from or --to";
+    if (!fields->good != !fields->bad || fields->cap)
+        return fields->cap ? "--cap looks at one capture: not with --good or --bad"
+                           : "--good and --bad belong together";
+    if (!fields->output)
+        return "-o FILE is missing: where the hints go (- is standard output)";
+    return "--bandwidth needs --cap";
+}
+
 static int check_fields(const struct fields *fields, char **words)
 {
     if (!is_usage(fields, words)) {
-        (void)fprintf(stderr, "usage: kedge %s\n", cmd_suggest.usage);
+        (void)fprintf(stderr, "kedge suggest: %s\nusage: kedge %s\n", why_no_usage(fields, words),
+                cmd_suggest.usage);
         return CMD_BAD;
     }
     return CMD_DONE;

@@ -908,7 +908,8 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     struct hintfile_error error = {.text = ""};
 
     if (!fields->spawn.hints) {
-        (void)fprintf(stderr, "usage: kedge %s\n", cmd_verify.usage);
+        (void)fprintf(stderr, "kedge verify: --hints FILE is missing\nusage: kedge %s\n",
+                cmd_verify.usage);
         return CMD_BAD;
     }
     if (fields->outputs && strcmp(fields->outputs, "same") != 0

@@ -406,17 +406,15 @@ static void whatif_print_json(const struct query *query)
 {
     struct json json = json_open(stdout);
 
-    if (query->answer_count == 1) {
+    if (query->answer_count == 1)
         json_answer(&json, query, &query->answers[0]);
-    } else {
-        json_begin(&json, "policies", '[');
-        for (size_t i = 0; i < query->answer_count; i++) {
-            json_begin(&json, NULL, '{');
-            json_answer(&json, query, &query->answers[i]);
-            json_end(&json, '}');
-        }
-        json_end(&json, ']');
+    json_begin(&json, "policies", '[');
+    for (size_t i = 0; i < query->answer_count; i++) {
+        json_begin(&json, NULL, '{');
+        json_answer(&json, query, &query->answers[i]);
+        json_end(&json, '}');
     }
+    json_end(&json, ']');
     json_end(&json, '}');
 }
 

@@ -110,6 +110,40 @@ static int run_paged(const struct cmd *cmd, bool by_pager, const void *fields, c
     return r;
 }
 
+/* Of the words in capitals that the usage has, the first one that was not given: "BAD". */
+static void print_missing(const struct cmd *cmd, const char *name, int given)
+{
+    static const char capitals[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *at = cmd->usage + strlen(cmd->name);
+
+    for (at += strcspn(at, capitals); given > 0; given--) {
+        at += strspn(at, capitals);
+        at += strcspn(at, capitals);
+    }
+    if (cmd->subcommands)
+        (void)fprintf(stderr, "%s: %s, or another word is missing\n", name, cmd->subcommands[0]);
+    else
+        (void)fprintf(stderr, "%s: %.*s is missing\n", name,
+                (int)(strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ|.csv")), at);
+}
+
+/* Are there as many words as the command takes? Else why not, and its usage. */
+static bool are_enough(const struct cmd *cmd, const char *name, char *const *words, int count)
+{
+    bool is_more = cmd->words_max >= 0 && count > cmd->words_max;
+
+    if (is_more) {
+        (void)fprintf(stderr, "%s: one word too many: ", name);
+        render_text(stderr, words[cmd->words_max]);
+        (void)fputc('\n', stderr);
+    } else if (count < cmd->words_min)
+        print_missing(cmd, name, count);
+    else
+        return true;
+    (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
+    return false;
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
     char name[32];
@@ -134,9 +168,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
         break;
     case ARGS_OK:
         outfile_force(more->force);
-        if (count < cmd->words_min || (cmd->words_max >= 0 && count > cmd->words_max))
-            (void)fprintf(stderr, "usage: kedge %s\n", cmd->usage);
-        else if (look_at_files(cmd, name, fields, words) == CMD_DONE)
+        if (are_enough(cmd, name, words, count)
+                && look_at_files(cmd, name, fields, words) == CMD_DONE)
             r = run_paged(cmd, cmd->pages && !more->no_pager, fields, words);
         break;
     }
@@ -163,7 +196,9 @@ static int unknown_command(const char *word)
     for (size_t i = 0; i < CMD_COUNT(commands); i++)
         names[count++] = commands[i]->name;
     const char *near = args_nearest(word, names, count);
-    (void)fprintf(stderr, "kedge: no command '%s'", word);
+    (void)fputs("kedge: no command '", stderr);
+    render_text(stderr, word);
+    (void)fputc('\'', stderr);
     if (near)
         (void)fprintf(stderr, " (did you mean %s?)", near);
     (void)fputs("; see kedge --help\n", stderr);
@@ -178,7 +213,8 @@ int cmd_main(int argc, char **argv)
         print_commands(stderr);
         return CMD_BAD;
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+    bool is_help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (is_help && argc < 3)) {
         print_commands(stdout);
         return CMD_DONE;
     }
@@ -188,9 +224,13 @@ int cmd_main(int argc, char **argv)
     }
     if (strcmp(word, "--completion") == 0)
         return print_completion(argc > 2 ? argv[2] : NULL);
+    char help[] = "--help";
+    char *one[] = {help, NULL};
+    word = is_help ? argv[2] : word;
     for (size_t i = 0; i < CMD_COUNT(commands); i++) {
         if (strcmp(word, commands[i]->name) == 0)
-            return run_command(commands[i], argc - 2, argv + 2);
+            return is_help ? run_command(commands[i], 1, one)
+                           : run_command(commands[i], argc - 2, argv + 2);
     }
     return unknown_command(word);
 }

@@ -32,6 +32,28 @@ char *figures_anchor_text(const struct trace_anchor *anchor)
                             : vec_text(anchor->path);
 }
 
+/* "step (9)", which has the name of an anchor that was entered less often. */
+static bool figures_tell_instances(const struct trace *trace, const char *name)
+{
+    uint32_t instance;
+    size_t length = model_name_length(name, &instance);
+    uint64_t count = 0;
+
+    if (instance == TRACE_NONE)
+        return false;
+    char *base = vec_format("%.*s", (int)length, name);
+    for (size_t i = 1; i < trace->anchor_count; i++)
+        count += model_anchor_named(&trace->anchors[i], base);
+    if (count > 0) {
+        (void)fputs(" ('", stderr);
+        render_text(stderr, base);
+        (void)fprintf(
+                stderr, "' was entered %" PRIu64 " time%s on record)", count, render_s(count));
+    }
+    free(base);
+    return count > 0;
+}
+
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window)
 {
@@ -42,8 +64,12 @@ int figures_window(
         return 0;
     if (r == -ENOENT) {
         const char *near = figures_nearest_anchor(load->trace, missing);
-        (void)fprintf(stderr, "kedge: %s: no anchor '%s'", load->path, missing);
-        if (near) {
+        (void)fprintf(stderr, "kedge: %s: no anchor '", load->path);
+        render_text(stderr, missing);
+        (void)fputc('\'', stderr);
+        if (figures_tell_instances(load->trace, missing)) {
+            ; /* that is the reason */
+        } else if (near) {
             (void)fputs(" (did you mean ", stderr);
             render_text(stderr, near);
             (void)fputs("?)", stderr);

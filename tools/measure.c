@@ -234,7 +234,17 @@ static bool is_mark(const struct trace *trace, const struct trace_anchor *anchor
 
 static bool is_named(const struct trace_anchor *anchor, const char *glob)
 {
-    return wildcard_match(glob, strchr(glob, '/') ? anchor->path : symbols_base_name(anchor->path));
+    const char *name = strchr(glob, '/') ? anchor->path : symbols_base_name(anchor->path);
+    uint32_t instance;
+    size_t length = model_name_length(glob, &instance);
+    bool is_one = false;
+
+    if (anchor->instance == instance) {
+        char *base = vec_format("%.*s", (int)length, glob);
+        is_one = wildcard_match(base, name);
+        free(base);
+    }
+    return is_one || wildcard_match(glob, name);
 }
 
 /* How far a value is on the wrong side, or how near to it: the larger the worse. */

@@ -13,13 +13,41 @@ struct model_window model_whole(const struct trace *trace)
     return (struct model_window){.last = (uint32_t)trace->event_count};
 }
 
-bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
+size_t model_name_length(const char *name, uint32_t *ret_instance)
+{
+    const char *open = strrchr(name, '(');
+    uint64_t number = 0;
+
+    *ret_instance = TRACE_NONE;
+    if (!open || open < name + 2 || open[-1] != ' ' || open[1] < '1' || open[1] > '9')
+        return strlen(name);
+    for (const char *c = open + 1; *c != ')' || c[1]; c++) {
+        if (*c < '0' || *c > '9' || number >= TRACE_NONE / 10)
+            return strlen(name);
+        number = 10 * number + (uint64_t)(*c - '0');
+    }
+    *ret_instance = (uint32_t)number - 1;
+    return (size_t)(open - 1 - name);
+}
+
+static bool model_has_path(const struct trace_anchor *anchor, const char *name, size_t length)
 {
     const char *last = strrchr(anchor->path, '/');
 
-    if (strcmp(anchor->path, name) == 0)
-        return *name != '\0';
-    return last && !strchr(name, '/') && strcmp(last + 1, name) == 0;
+    if (strlen(anchor->path) == length && memcmp(anchor->path, name, length) == 0)
+        return length > 0;
+    return last && !memchr(name, '/', length) && strlen(last + 1) == length
+            && memcmp(last + 1, name, length) == 0;
+}
+
+bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
+{
+    uint32_t instance;
+    size_t length = model_name_length(name, &instance);
+
+    if (model_has_path(anchor, name, strlen(name)))
+        return true;
+    return anchor->instance == instance && model_has_path(anchor, name, length);
 }
 
 /* The window from the first enter of anchors of this name to their last exit; false: there are none. */
@@ -28,7 +56,9 @@ static bool find_named(const struct trace *trace, const char *name, struct model
     uint32_t end = (uint32_t)trace->event_count;
     struct model_window window = {.first = TRACE_NEVER};
     struct keytable paths = {0};
-    size_t begun = 0; /* paths of which the first instance is on record */
+    size_t begun = 0; /* paths of which the first instance is on record, or the one that is named */
+    uint32_t instance;
+    (void)model_name_length(name, &instance);
 
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &trace->anchors[i];
@@ -37,7 +67,7 @@ static bool find_named(const struct trace *trace, const char *name, struct model
         /* Still open: the process ended inside it. */
         uint32_t behind = anchor->exit == TRACE_NEVER ? end : anchor->exit + 1;
         (void)keytable_at(&paths, keytable_text(anchor->path), 0);
-        begun += anchor->instance == 0 && anchor->enter != TRACE_NEVER;
+        begun += (anchor->instance == 0 || instance != TRACE_NONE) && anchor->enter != TRACE_NEVER;
         window.first = anchor->enter < window.first ? anchor->enter : window.first;
         window.last = behind > window.last ? behind : window.last;
     }

@@ -59,7 +59,7 @@ struct model_figures {
 struct model_window model_whole(const struct trace *trace);
 
 /*
- * The window from the first enter of `from` (a path as it is written, or its last part) to the last exit of `to`; NULL = the
+ * The window from the first enter of `from` (a path as it is written, or its last part, or "step (4)": model_name_length) to the last exit of `to`; NULL = the
  * process's begin or end. If an enter of `from` is not on record, the window begins with the record. Returns 0, or -ENOENT with *ret_missing the name that no anchor has, or -ERANGE if `to` ended before
  * `from` began.
  */
@@ -95,7 +95,16 @@ int model_by_bytes(const void *a, const void *b);
 struct model_live *model_live_by_stack(
         const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count);
 
-/* Does this anchor carry this name? Either its whole path or, where the name has no '/', the last part of it. */
+/*
+ * "step (4)" names the fourth time that step was entered, as reports print it: the bytes before the number, and *ret_instance 3;
+ * else the whole name's, and TRACE_NONE.
+ */
+size_t model_name_length(const char *name, uint32_t *ret_instance);
+
+/*
+ * Does this anchor carry this name? Either its whole path or, where the name has no '/', the last part of it; of a name with a
+ * number in brackets that instance alone.
+ */
 bool model_anchor_named(const struct trace_anchor *anchor, const char *name);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/report.h"
 
+#include <signal.h>
+
 #include "tools/vec.h"
 
 static char *end_by_exit(const struct read_capture *capture)
@@ -24,7 +26,8 @@ char *report_end_text(const struct read_capture *capture)
     case FORMAT_STATE_OOM:
         return vec_text("still running, or killed; out of memory");
     case FORMAT_STATE_SIGNAL:
-        return vec_format("signal %u", capture->state_detail);
+        return capture->state_detail == SIGINT ? vec_text("interrupted (signal 2)")
+                                               : vec_format("signal %u", capture->state_detail);
     case FORMAT_STATE_OPEN:
         break;
     }

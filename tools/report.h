@@ -299,6 +299,9 @@ const char *report_setting(const struct read_capture *capture, const char *name)
 /* The view of this name; VIEW_COUNT = there is none. */
 enum view report_view_named(const char *name);
 
+/* For "did you mean"; NULL = none is near. */
+const char *report_view_nearest(const char *name);
+
 /* What each view answers, a line each. */
 void report_views_explain(void);
 

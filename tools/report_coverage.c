@@ -56,6 +56,18 @@ static void print_hooks(const struct report *report)
             called, render_s(called), calls, render_s(calls), look_ups, by_symbol);
 }
 
+/* Asks or advises: it neither makes nor ends memory, nor changes what is in it. Runtimes look all of them up. */
+static bool report_is_harmless(const char *name)
+{
+    static const char *const beginnings[] = {
+            "cuMemAdvise", "cuMemPrefetch", "cuMemRangeGetAttribute"};
+
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
 static void print_unhooked(const struct report *report)
 {
     static const char unhooked[] = ": looked up or linked by the program, no hook of kedge's";
@@ -64,7 +76,8 @@ static void print_unhooked(const struct report *report)
     size_t count = 0;
 
     for (size_t i = 0; i < capture->coverage_count; i++) {
-        if (!is_route(&capture->coverage[i], route_unhooked) || count++ >= NAMES_SHOWN)
+        if (!is_route(&capture->coverage[i], route_unhooked)
+                || report_is_harmless(capture->coverage[i].hook) || count++ >= NAMES_SHOWN)
             continue;
         char *longer = vec_format("%s%s%s", names, *names ? ", " : "", capture->coverage[i].hook);
         free(names);

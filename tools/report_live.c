@@ -101,6 +101,8 @@ static bool is_known(const struct report *report, enum view of)
 void report_live_print(const struct report *report, enum view of)
 {
     struct rows rows = {0};
+    /* Freed or not: what has no slot is in no event either where the disk was full. */
+    uint64_t lacks = of == VIEW_LIVE ? report->load.capture->lost.live_dropped : 0;
     const char *by = report->view == of ? report_by_word(report->by) : "stack";
 
     if (is_known(report, of))
@@ -108,7 +110,9 @@ void report_live_print(const struct report *report, enum view of)
     printf("\n%sLive at the %s, by %s%s\n", report->ink.bold, of == VIEW_HWM ? "maximum" : "end",
             by, report->ink.off);
     if (rows.count == 0)
-        puts(is_known(report, of) ? "  nothing" : "  not known");
+        puts(!is_known(report, of) || lacks ? "  not known" : "  nothing");
+    else if (lacks)
+        printf("  and %" PRIu64 " more that the live table had no room for, at most\n", lacks);
     for (size_t i = 0; i < rows.shown; i++) {
         const struct row *row = &rows.at[i];
 

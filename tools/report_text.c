@@ -143,7 +143,9 @@ static void tell_losses(const struct report *report, const struct teller *teller
     } rows[] = {
             {lost->events_recycled,
                     is_imported ? "blocks lived before the record begins"
-                                : "older events overwritten (KEDGE_TRACE=full keeps all)"},
+                            : capture->trace == FORMAT_TRACE_FULL
+                            ? "older events overwritten"
+                            : "older events overwritten (KEDGE_TRACE=full keeps all)"},
             {lost->events_dropped,
                     is_imported ? "pieces of the record that make no sense"
                                 : "events without room"},
@@ -189,6 +191,12 @@ static void print_note(void *context, const char *word, const char *text)
     report_field(report, is_damage ? report->ink.red : report->ink.yellow, word, "%s", text);
 }
 
+/* A capture that lost its names has no settings either. */
+static const char *report_text_known(const char *setting)
+{
+    return *setting ? setting : "not known";
+}
+
 static void print_header(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
@@ -201,7 +209,7 @@ static void print_header(const struct report *report)
         print_program(capture);
     print_devices(capture);
     if (!load_is_imported(capture))
-        print_field("mode", report_setting(capture, "mode"));
+        print_field("mode", report_text_known(report_setting(capture, "mode")));
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);

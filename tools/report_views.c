@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tools/args.h"
 #include "tools/report.h"
 
 #include <inttypes.h>
@@ -35,6 +36,15 @@ enum view report_view_named(const char *name)
     while (i < VIEW_COUNT && strcmp(views[i].name, name) != 0)
         i++;
     return (enum view)i;
+}
+
+const char *report_view_nearest(const char *name)
+{
+    const char *names[VIEW_COUNT];
+
+    for (unsigned i = 0; i < VIEW_COUNT; i++)
+        names[i] = views[i].name;
+    return args_nearest(name, names, VIEW_COUNT);
 }
 
 void report_views_explain(void)

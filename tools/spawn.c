@@ -2,6 +2,7 @@
 #include "tools/spawn.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -17,6 +18,7 @@
 
 #include "tools/captures.h"
 #include "tools/cmd.h"
+#include "tools/render.h"
 #include "tools/tree.h"
 #include "tools/vec.h"
 #include "tracker/capold.h"
@@ -160,6 +162,18 @@ static bool is_foreign(Elf *elf, const char *image, size_t size)
     return false;
 }
 
+static bool has_loader(Elf *elf)
+{
+    GElf_Phdr segment;
+    size_t count = 0;
+
+    (void)elf_getphdrnum(elf, &count);
+    for (int i = 0; i < (int)count && gelf_getphdr(elf, i, &segment); i++)
+        if (segment.p_type == PT_INTERP)
+            return true;
+    return false;
+}
+
 struct spawn_program spawn_look_at(const char *path)
 {
     struct spawn_program program = {0};
@@ -174,6 +188,7 @@ struct spawn_program spawn_look_at(const char *path)
     }
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     program.is_elf = elf && elf_kind(elf) == ELF_K_ELF;
+    program.is_static = program.is_elf && !has_loader(elf);
     while (program.is_elf && (section = elf_nextscn(elf, section)) != NULL) {
         if (!gelf_getshdr(section, &header))
             continue;
@@ -320,8 +335,14 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
         return r;
     char *library = find_library();
     if (!library) {
-        (void)fprintf(
-                stderr, "%s: libkedge.so is neither beside kedge nor in " KEDGE_FOLDER "\n", who);
+        if (access("/proc/self/exe", F_OK) != 0)
+            (void)fprintf(stderr,
+                    "%s: /proc is not there (not mounted?): kedge finds its files by "
+                    "/proc/self/exe\n",
+                    who);
+        else
+            (void)fprintf(stderr,
+                    "%s: libkedge.so is neither beside kedge nor in " KEDGE_FOLDER "\n", who);
         return CMD_CANNOT;
     }
     char *sim = options->sim ? find_sim(who) : NULL;
@@ -334,6 +355,61 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
     free(sim);
     free(directory);
     return r;
+}
+
+char *spawn_why_without(const char *program)
+{
+    char *path = framework_program(program, getenv("PATH"), ".");
+    char *real = path ? realpath(path, NULL) : NULL;
+    char *own = realpath("/proc/self/exe", NULL);
+    char *why = NULL;
+    struct stat about;
+
+    if (real && own && strcmp(real, own) == 0)
+        why = vec_text("the program is kedge: the run that it began has the capture");
+    else if (real && stat(real, &about) == 0 && (about.st_mode & (S_ISUID | S_ISGID)))
+        why = vec_format(
+                "%s runs as another user (setuid), and LD_PRELOAD does not reach it", program);
+    else if (real && spawn_look_at(real).is_static)
+        why = vec_format("%s is linked statically, and LD_PRELOAD does not reach it", program);
+    free(path);
+    free(real);
+    free(own);
+    return why;
+}
+
+/* Is the run's number in the environment that a process was started with? */
+static bool is_of_run(const char *pid, const char *run)
+{
+    char *path = vec_format("/proc/%s/environ", pid);
+    char *wanted = vec_format("%s=%s", CONFIG_RUN, run);
+    FILE *in = fopen(path, "re");
+    char *entry = NULL;
+    size_t room = 0;
+    bool found = false;
+
+    while (in && !found && getdelim(&entry, &room, '\0', in) > 0)
+        found = strncmp(entry, wanted, strlen(wanted)) == 0;
+    if (in)
+        (void)fclose(in);
+    free(entry);
+    free(wanted);
+    free(path);
+    return found;
+}
+
+int spawn_still_runs(const char *run)
+{
+    DIR *all = opendir("/proc");
+    const struct dirent *entry;
+    int pid = 0;
+
+    while (all && pid == 0 && (entry = readdir(all)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]) && is_of_run(entry->d_name, run))
+            pid = (int)strtol(entry->d_name, NULL, 10);
+    if (all)
+        (void)closedir(all);
+    return pid;
 }
 
 /* execvpe's error in words that name the program. */
@@ -387,6 +463,25 @@ void spawn_new_run(char *to, size_t size)
     (void)snprintf(to, size, "%016" PRIx64, number);
 }
 
+/* The folder of a capture, which the library would miss only at the first call of CUDA; false after a line on stderr. */
+static bool spawn_has_folder(const char *who, const char *capture)
+{
+    const char *rest;
+    char *folder = captures_folder(capture, &rest);
+    bool is_pattern =
+            strchr(rest, '/') != NULL; /* folders of processes and ranks, perhaps made by them */
+    bool is_there = is_pattern || !*folder || access(folder, W_OK | X_OK) == 0;
+
+    if (!is_there) {
+        int error = errno;
+        (void)fprintf(stderr, "%s: --capture ", who);
+        render_text(stderr, capture);
+        (void)fprintf(stderr, ": %s\n", strerror(error));
+    }
+    free(folder);
+    return is_there;
+}
+
 int spawn_look_for_old(const char *who, const char *capture, struct spawn_old *ret_old)
 {
     const char *rank = config_rank(environ);
@@ -394,7 +489,11 @@ int spawn_look_for_old(const char *who, const char *capture, struct spawn_old *r
     struct format_header header;
 
     *ret_old = (struct spawn_old){0};
-    if (!capture || strchr(capture, '%'))
+    if (!capture)
+        return CMD_DONE;
+    if (!spawn_has_folder(who, capture))
+        return CMD_BAD;
+    if (strchr(capture, '%'))
         return CMD_DONE;
     char *file = is_first ? vec_text(capture) : vec_format("%s.%s", capture, rank);
     switch (capold_look(file, &header)) {

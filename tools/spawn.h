@@ -41,6 +41,7 @@ struct spawn_program {
     bool is_elf;
     bool has_rpath;       /* DT_RPATH without DT_RUNPATH */
     int runtime;          /* N of a NEEDED libcudart.so.N, 0 = none */
+    bool is_static;       /* no loader starts it */
     bool is_foreign;      /* its interpreter is the loader of another C library */
     bool answers_lookups; /* it exports dlsym or functions of the driver's look-up */
     bool is_kedge;        /* it is a libkedge.so */
@@ -89,5 +90,11 @@ int spawn_check(const char *who, const char *program);
 char *spawn_beside(const char *name);
 
 struct spawn_program spawn_look_at(const char *path);
+
+/* Why this program had no libkedge.so in it, as far as its file says; NULL = it does not. The caller frees it. */
+char *spawn_why_without(const char *program);
+
+/* A process of this run that lives, 0 = none is seen. */
+int spawn_still_runs(const char *run);
 
 #endif

@@ -53,7 +53,7 @@ run)
     has out "KEDGE_CAPTURE=$PWD/a.kcap"
     has out "LD_PRELOAD=$build/libkedge.so"
     [ -e a.kcap ] || fail "the old capture is gone"
-    has err "no capture: no process used CUDA, or none could write"
+    has err "no capture: no process used CUDA, or libkedge.so was not in it"
     has err "a.kcap is an earlier run's"
     KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
     has err "no simulated device in /nowhere"
@@ -81,7 +81,7 @@ END
     for variable in RANK SLURM_PROCID; do
         rm -f ./*.kcap*
         expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable "$program" --steps 2
-        has err ", one of 3; next: kedge report x.kcap"
+        has err ", one of 3; next: kedge ranks x.kcap x.kcap.1 x.kcap.2"
         # Two processes a rank: six captures, and a later run takes away all of them that it does not replace.
         expect 0 "$kedge" run --sim --capture x.kcap -- ./launcher $variable sh -c "'$program' --steps 2; '$program' --steps 2"
         [ "$(ls x.kcap* | wc -l)" = 6 ] || fail "above $variable, two each: $(echo *.kcap*)"
@@ -168,6 +168,7 @@ PY
     SIMCUDA_MEMORY=8M expect 3 "$kedge" run --sim --api sync --capture oom.kcap -- "$sot" --form pt --graph small
     has err "largest free block"
     hasnt err "(E "
+    has err "kedge run: capture oom.kcap; next: kedge report oom.kcap --view oom"
     expect 0 "$kedge" report oom.kcap
     has out "ended     exited with status 3, after running out of memory"
     hasnt out "(E "
@@ -200,8 +201,23 @@ PY
     # None, and why.
     expect 4 "$kedge" run --capture none.kcap -- sh -c 'exit 4'
     ended
-    [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or none could write none.kcap" ] || fail "$(cat err)"
-    expect 0 "$kedge" run --sim --capture nowhere/x.kcap -- "$program" --steps 2
+    [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or libkedge.so was not in it (sudo, a container or another LD_PRELOAD leave it out)" ] || fail "$(cat err)"
+    expect 0 "$kedge" run --sim --capture none.kcap -- "$kedge" run --sim --capture inner.kcap -- "$program" --steps 2
+    has err "kedge run: no capture: the program is kedge: the run that it began has the capture"
+    expect 0 "$kedge" run --sim --capture none.kcap -- sh -c 'sleep 20 & exit 0'
+    grep -qE '^kedge run: no capture: process [0-9]+ of this run still runs, and has not used CUDA yet$' err || fail "$(cat err)"
+    pid=$(sed -n 's/.*process \([0-9]*\) of this.*/\1/p' err)
+    kill "$pid"
+    # kedge's own descriptors: a folder and a file in it are not open at once.
+    expect 0 python3 - "$kedge" run --sim --capture few.kcap -- "$program" --steps 2 <<'PY'
+import resource, subprocess, sys
+sys.exit(subprocess.run(sys.argv[1:], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))).returncode)
+PY
+    has err "kedge run: capture few.kcap; next: kedge report few.kcap"
+    # Before the program starts.
+    expect 2 "$kedge" run --sim --capture nowhere/x.kcap -- touch started
+    [ "$(cat err)" = "kedge run: --capture nowhere/x.kcap: No such file or directory" ] && [ ! -e started ] || fail "$(cat err)"
+    KEDGE_CAPTURE=nowhere/x.kcap expect 0 "$kedge" run --sim -- "$program" --steps 2
     ended
     [ "$(cat lines)" = "kedge run: no capture: nowhere/x.kcap: No such file or directory" ] || fail "$(cat err)"
     grep -qE "^kedge\[[0-9]+\]: no capture: $PWD/nowhere/x.kcap: No such file or directory$" err || fail "$(cat err)"
@@ -227,6 +243,26 @@ os.kill(os.getpid(), 9)
 PY
     expect 0 "$kedge" report k.kcap
     has out "ended     still running, or killed"
+    # The program's own end by a signal is known to its parent alone.
+    expect 130 "$kedge" run --sim --capture i.kcap -- python3 - "$sot" <<'PY'
+import os, signal, subprocess, sys, threading
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+read, write = os.pipe()
+def interrupt():
+    with os.fdopen(read) as lines:
+        while not lines.readline().startswith("PAUSED"):
+            pass
+    os.kill(pid, signal.SIGINT)
+pid = os.getpid()
+if os.fork() == 0:
+    os.close(write)
+    interrupt()
+    os._exit(0)
+os.dup2(write, 1)
+os.execv(sys.argv[1], [sys.argv[1], "--form", "pir", "--graph", "full", "--pause-at", "SOT_CALL_0"])
+PY
+    expect 0 "$kedge" report i.kcap
+    has out "ended     interrupted (signal 2)"
     python3 - "$kedge" <<'PY' || fail "signals"
 import os, signal, subprocess, sys, time
 def start(script, *options, **more):

@@ -91,7 +91,9 @@ TEST(every_fault_has_its_column_and_what_would_do)
             {"peak=3", 5, "< <= == != >= or > is missing"},
             {"peak 12GiB", 6, "< <= == != >= or > is missing"},
             {"peak<", 6, "what to compare with is missing"},
-            {"peak< 12GB", 7, "'12GB' is not a size (try 512M or 12GiB)"},
+            {"peak< 12XB", 7, "'12XB' is not a size (try 512M or 12GiB)"},
+            {"peak<B", 6, "'B' is not a size (try 512M or 12GiB)"},
+            {"leaks==12B", 8, "'12B' is not a number"},
             {"peak<-1", 6, "'-1' is not a size (try 512M or 12GiB)"},
             {"peak<1GiB leaks==0", 6, "'1GiB leaks==0' is not a size (try 512M or 12GiB)"},
             {"peak<99999999999999999999", 6,
@@ -152,6 +154,32 @@ TEST(what_is_known_in_part_may_be_enough)
     CHECK_EQ(claim_holds(so_far, CLAIM_NOT_EQUAL, 9), CLAIM_YES);
     for (unsigned op = 0; op < CLAIM_OP_COUNT; op++)
         CHECK_EQ(claim_holds(nothing, (enum claim_op)op, 10), CLAIM_UNKNOWN);
+}
+
+TEST(bytes_have_a_unit_and_those_without_one_are_told_apart)
+{
+    static const struct {
+        const char *text;
+        uint64_t limit;
+        bool is_bare;
+    } rows[] = {
+            {"peak<12GB", UINT64_C(12) << 30, false},
+            {"peak<12GiB", UINT64_C(12) << 30, false},
+            {"peak<12 ", 12, true},
+            {"peak<12B", 12, false},
+            {"growth==0", 0, false},
+            {"leaks==12", 12, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct claim_error error;
+        struct claim claim;
+
+        REQUIRE(claim_parse(rows[i].text, &claim, &error));
+        CHECK_EQ(claim.limit, rows[i].limit);
+        CHECK_EQ(claim.is_bare, rows[i].is_bare);
+        claim_done(&claim);
+    }
 }
 
 TEST(one_no_is_no_and_one_unknown_is_no_yes)

@@ -133,6 +133,37 @@ TEST(windows_are_found_by_the_last_part_of_a_path_and_unknown_names_are_told)
     story_end(&s);
 }
 
+/* As reports print instances: "step (2)". */
+TEST(a_window_may_be_one_instance_of_an_anchor)
+{
+    struct story s = story_begin();
+    struct model_window window = {0};
+    const char *missing = NULL;
+    uint32_t instance;
+
+    story_enter(&s, "epoch");
+    for (uint64_t size = 1; size <= 8; size *= 2) {
+        story_enter(&s, "step");
+        (void)story_alloc(&s, 1, size);
+        story_exit(&s);
+    }
+    story_exit(&s);
+    CHECK_EQ(between(&s, "step (2)", "step (3)").allocated, 6);
+    CHECK_EQ(between(&s, "epoch/step (1)", "step (1)").allocated, 1);
+    CHECK_EQ(between(&s, "step", "step (2)").allocated, 3);
+    CHECK_EQ(model_find_window(s.trace, "step (5)", NULL, &window, &missing), -ENOENT);
+    CHECK_STR_EQ(missing, "step (5)");
+    CHECK_EQ(model_name_length("step (12)", &instance), 4);
+    CHECK_EQ(instance, 11);
+    static const char *const plain[] = {"step (0)", "step ()", "step (1x)", "step(1)", "step (1) ",
+            "(1)", "step (99999999999)"};
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
+        CHECK_EQ(model_name_length(plain[i], &instance), strlen(plain[i]));
+        CHECK_EQ(instance, TRACE_NONE);
+    }
+    story_end(&s);
+}
+
 TEST(a_window_that_ends_before_it_begins_is_refused)
 {
     struct story s = story_begin();

@@ -1163,6 +1163,53 @@ lint)
     expect 0 "$kedge" hints lint h.yaml --json
     json "j['hints'][0]['sites'] == ['p:model.py:Net.<locals>.f:7', 'c:00000000000000ab']"
     ;;
+stumbles)
+    form good
+    says() { expect 2 "$kedge" "${@:2}"; has err "$1"; }
+    # Why, before the usage.
+    says "kedge report: CAPTURE is missing" report
+    says "kedge report: one word too many: b" report a b
+    says "kedge run: PROGRAM is missing" run
+    has err "usage: kedge run"
+    says "kedge diff: BAD is missing" diff good.kcap
+    says "kedge check: an expression or --predicted is missing" check good.kcap
+    says "kedge verify: --hints FILE is missing" verify -- true
+    says "kedge hints: lint: FILE is missing" hints lint
+    says "kedge suggest: a capture is missing" suggest -o -
+    says "kedge suggest: -o FILE is missing" suggest good.kcap
+    says "kedge suggest: --good and --bad belong together" suggest --good good.kcap -o -
+    says "kedge suggest: --good and --bad name the captures" suggest good.kcap --good good.kcap --bad good.kcap -o -
+    says "kedge suggest: --cap looks at a whole run" suggest good.kcap --cap 1G --from SOT_CALL_1
+    says "kedge suggest: --bandwidth needs --cap" suggest good.kcap --bandwidth 1G -o -
+    expect 0 "$kedge" help report
+    cp out help
+    expect 0 "$kedge" report --help
+    cmp -s out help || fail "kedge help report is other than kedge report --help"
+    says "no command 'reprot' (did you mean report?)" help reprot
+    says "--view hmw is not in this version (did you mean hwm?)" report good.kcap --view hmw
+    # Instances as reports print them.
+    expect 0 "$kedge" report good.kcap --from SOT_CALL_3 --to SOT_CALL_3
+    grep -v "kedge report" out >plain
+    expect 0 "$kedge" report good.kcap --from 'SOT_CALL_3 (1)' --to 'SOT_CALL_3 (1)'
+    grep -v "kedge report" out | diff plain - || fail "an instance is another window"
+    says "no anchor 'SOT_CALL_3 (2)' ('SOT_CALL_3' was entered 1 time on record)" report good.kcap --from 'SOT_CALL_3 (2)'
+    expect 0 "$kedge" check good.kcap 'anchor:"SOT_CALL_* (1)".allocations>3'
+    # Bytes without a unit.
+    expect 0 "$kedge" check good.kcap 'peak<12GB'
+    [ ! -s err ] || fail "$(cat err)"
+    expect 1 "$kedge" check good.kcap 'peak<12'
+    [ "$(cat err)" = "kedge check: peak<12: 12 means bytes; 12B says so, 12GiB would be GiB" ] || fail "$(cat err)"
+    # Nothing but XML.
+    expect 0 "$kedge" check good.kcap 'peak<12GB' --junit -
+    python3 -c 'import xml.dom.minidom as m; m.parse("out")' || fail "no XML: $(cat out)"
+    says "both write to standard output" check good.kcap 'peak<12GB' --junit - --json
+    says "good.kcap is a capture, and a csv is replayed: kedge export good.kcap --to csv" replay good.kcap
+    expect 0 "$kedge" report good.kcap --html page.html
+    [ "$(cat out)" = "written to page.html" ] || fail "$(cat out)"
+    # One shape for one policy and for more.
+    expect 0 "$kedge" whatif good.kcap --policy native --json
+    json "[p['policy'] for p in j['policies']] == ['native'] and j['policies'][0]['e'] == j['e'] and j['passes'] == j['policies'][0]['passes']"
+    ;;
 words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
