@@ -444,6 +444,8 @@ static const char *take_block(
     }
     at = take_text(at, end, "0x") ? at + 2 : at;
     at = take_number(at, end, 16, ret_address);
+    if (at && at < end && isalnum((unsigned char)*at)) /* a text follows at once: where? */
+        return NULL;
     return at && (*ret_size <= INT64_MAX) ? at : NULL;
 }
 

@@ -337,6 +337,8 @@ static void tell_block(struct snapshot *s, const struct pickle_value *record, un
         import_alloc(s->job->import, &block);
     } else if (import_is_live(s->job->import, block.address, block.space)) {
         import_free(s->job->import, &block);
+    } else if (is_action(s, record, "free_requested")) {
+        import_bad(s->job->import); /* once more, of what is free */
     }
 }
 

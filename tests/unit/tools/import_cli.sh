@@ -315,7 +315,8 @@ inside)
     # A line whose head is lost is counted, and so is one that another line cut off.
     sed -e 's/^.*\] Free 512/of 512: auto_growth_best_fit_allocator.cc:187] Free 512/' plain.log >headless.log
     awk '/Free 256/ {printf "%s", substr($0, 1, 80)} {print}' plain.log >inner.log
-    for name in headless inner; do
+    awk '/Free 256/ {printf "%s", $0; next} {print}' plain.log >behind.log
+    for name in behind headless inner; do
         expect 0 "$kedge" import $name.log -o $name.kcap
         has out "1 of its records make no sense and are left out"
         one_line
@@ -399,6 +400,8 @@ dump("pending", {"segments": [empty], "device_traces": [
 dump("devices", {"segments": [empty, dict(segment, device=1)], "device_traces": [
     [event("alloc", 4096, 512, 1), event("alloc", 8192, 100, 3), event("free_requested", 4096, 512, 5)],
     [event("alloc", 8192, 2048, 2), event("free_requested", 8192, 2048, 4)]]})
+dump("twice", {"segments": [empty], "device_traces": [
+    [event("alloc", 4096, 512, 1), event("free_requested", 4096, 512, 2), event("free_requested", 4096, 512, 3)]]})
 dump("list", [segment])
 dump("end", {"segments": [segment]})
 dump("old", {"segments": [old], "device_traces": [[]]})
@@ -412,6 +415,9 @@ PY
     expect 0 "$kedge" import pending.pickle -o pending.kcap
     has out "2 allocations, 2 frees, 0 anchors, peak live 700.00 B"
     hasnt out "before"
+    expect 0 "$kedge" import twice.pickle -o twice.kcap
+    has out "1 allocation, 1 free,"
+    has out "1 of its records make no sense"
     expect 0 "$kedge" import devices.pickle -o devices.kcap
     has out "3 allocations, 2 frees, 0 anchors, peak live 3.57 KiB"
     has out "2 blocks lay at an address that was live elsewhere"
