@@ -102,8 +102,8 @@ struct edge {
     const char *name;  /* LAUNCH: of the kernel */
     uint64_t stream;   /* identity of the stream that the call is for, 0 = none, or not known */
     uint64_t seq;      /* pool_edge's: its place in the order once it was told of, 0 = not yet */
-    uint32_t
-            thread; /* number of the one that entered it; 0 = the calling one, or none's (anchor_open_ranges) */
+    /* number of the one that entered it; 0 = the calling one, or none's (anchor_open_ranges) */
+    uint32_t thread;
 };
 
 /* What a hint can ask for a matched block; the first of the file that matches takes it. RESTORE matches none. */
