@@ -8,7 +8,7 @@
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
-#define TITLE_PARTS  4  /* frames of one title, at most */
+#define TITLE_PARTS  16 /* frames of one title, at most */
 #define TITLE_ROUNDS 64 /* frames that were tried */
 #define WAY_PARTS    3
 
