@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracker/utf8.h"
+
 static atomic_int msg_lines;
 static atomic_int msg_level = MSG_WARN;
 
@@ -63,9 +65,7 @@ __attribute__((format(printf, 1, 0))) static void print(const char *format, va_l
     if (length > 0)
         used += (size_t)length < room ? (size_t)length : room - 1;
     /* names are the program's: no line of their own, nothing that a terminal obeys */
-    for (size_t i = 0; i < used; i++)
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-            line[i] = '?';
+    utf8_clean(line, used, "");
     line[used++] = '\n';
     /* not write(): that is an export of ours, a cancellation point, and what it sees is the program's output */
     written = msg_has_file() ? (ssize_t)syscall(SYS_write, STDERR_FILENO, line, used) : 0;

@@ -137,7 +137,11 @@ static void diff_print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
 
-    printf("good %s\nbad  %s\n\n", diff->good.path, diff->bad.path);
+    (void)fputs("good ", stdout);
+    render_text(stdout, diff->good.path);
+    (void)fputs("\nbad  ", stdout);
+    render_text(stdout, diff->bad.path);
+    (void)fputs("\n\n", stdout);
     const char *ink = diff->lacks || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
 
     if (c->looked.count == 0 && c->all.count)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/cmd.h"
+#include "tools/render.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 int main(int argc, char **argv)
 {
+    render_guard_messages();
     int r = cmd_main(argc, argv);
 
     /* A full disk or a closed pipe must not look like success. An earlier write may have failed, and the last one not. */

@@ -132,12 +132,6 @@ static void json_line(const struct json *json, unsigned depth)
         (void)fputs("  ", json->out);
 }
 
-/* What a terminal would obey: of 8-bit sets too, where U+009B begins a sequence as ESC [ does. */
-static bool is_control(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0);
-}
-
 void render_text(FILE *out, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -145,7 +139,7 @@ void render_text(FILE *out, const char *text)
     while (*s) {
         uint32_t code;
         size_t length = utf8_length(s, &code);
-        if (length == 0 || is_control(code))
+        if (length == 0 || utf8_is_obeyed(code))
             (void)fputc('?', out);
         else
             (void)fwrite(s, 1, length, out);
@@ -187,8 +181,8 @@ static void json_string(FILE *out, const char *text)
         }
         if (*s == '"' || *s == '\\')
             (void)fprintf(out, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7f)
-            (void)fprintf(out, "\\u%04x", *s);
+        else if (utf8_is_obeyed(code))
+            (void)fprintf(out, "\\u%04x", (unsigned)code);
         else
             (void)fwrite(s, 1, length, out);
         s += length;
@@ -379,4 +373,29 @@ void progress_end(void)
     (void)signal(SIGALRM, SIG_DFL);
     if (is_shown)
         (void)fputs("\r\033[K", stderr);
+}
+
+/* ---- messages ---- */
+
+static ssize_t guard_write(void *cookie, const char *bytes, size_t count)
+{
+    char *text = vec_new(count + 1, 1);
+    ssize_t n;
+
+    (void)cookie;
+    memcpy(text, bytes, count);
+    utf8_clean(text, count, "\n\t");
+    n = write(STDERR_FILENO, text, count);
+    free(text);
+    return n < 0 ? 0 : n; /* 0: it is an error, with errno */
+}
+
+void render_guard_messages(void)
+{
+    FILE *guard = fopencookie(NULL, "w", (cookie_io_functions_t){.write = guard_write});
+
+    if (!guard)
+        return;
+    (void)setvbuf(guard, NULL, _IONBF, 0);
+    stderr = guard;
 }

@@ -42,6 +42,12 @@ void render_text(FILE *out, const char *text);
 /* The text as one word for a shell, in single quotes where it needs them. The caller frees it. */
 char *render_word(const char *text);
 
+/*
+ * From here on messages have '?' for what a terminal would obey, and for what is no UTF-8: words, files and names are other
+ * people's. A line that is one fprintf stays one write. Once, at the beginning.
+ */
+void render_guard_messages(void);
+
 /* How wide the stream's terminal is; 80 where there is none. */
 unsigned render_columns(FILE *out);
 

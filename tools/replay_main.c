@@ -417,6 +417,7 @@ int main(int argc, char **argv)
     int count = 0;
     int r = CMD_BAD;
 
+    render_guard_messages();
     switch (args_parse(&spec, argc - 1, argv + 1, &fields, words, &count)) {
     case ARGS_HELP:
         (void)fputs(usage, stdout);

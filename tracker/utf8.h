@@ -43,6 +43,47 @@ static inline size_t utf8_length(const unsigned char *at, uint32_t *ret_code)
     return length;
 }
 
+/*
+ * Does a terminal or a viewer obey this character instead of showing it? Controls, of 8-bit sets too (U+009B begins a sequence as
+ * ESC [ does), and those that turn the direction of what follows, so that a name would show as another one. Source: Unicode UAX #9.
+ */
+static inline int utf8_is_obeyed(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e
+            || code == 0x200f || (code >= 0x202a && code <= 0x202e)
+            || (code >= 0x2066 && code <= 0x2069);
+}
+
+static inline int utf8_has(const char *kept, uint32_t code)
+{
+    while (*kept && (unsigned char)*kept != code)
+        kept++;
+    return *kept != '\0';
+}
+
+/*
+ * Puts '?' in place of each byte of what is obeyed and of what is no UTF-8, but for the characters in `kept`. Of a text that is
+ * cut within a character its last bytes are no UTF-8.
+ */
+static inline void utf8_clean(char *text, size_t length, const char *kept)
+{
+    for (size_t i = 0; i < length;) {
+        unsigned char at[UTF8_BYTES_MAX + 1] = {0};
+        uint32_t code;
+        size_t bytes;
+
+        for (size_t k = 0; k < UTF8_BYTES_MAX && i + k < length; k++)
+            at[k] = (unsigned char)text[i + k];
+        bytes = utf8_length(at, &code);
+        if (bytes == 0 || (utf8_is_obeyed(code) && (code == 0 || !utf8_has(kept, code)))) {
+            bytes += bytes == 0;
+            for (size_t k = 0; k < bytes; k++)
+                text[i + k] = '?';
+        }
+        i += bytes;
+    }
+}
+
 /* How many bytes that YAML may print begin here; 0 = none: controls, line separators, byte order marks and non-characters. */
 static inline size_t utf8_printable(const unsigned char *at)
 {
@@ -51,8 +92,8 @@ static inline size_t utf8_printable(const unsigned char *at)
 
     if (length == 1)
         return code >= 0x20 && code < 0x7f;
-    return code >= 0xa0 && code != 0x2028 && code != 0x2029 && code != 0xfeff
-                    && (code < 0xfff0 || code >= 0x10000)
+    return code >= 0xa0 && !utf8_is_obeyed(code) && code != 0x2028 && code != 0x2029
+                    && code != 0xfeff && (code < 0xfff0 || code >= 0x10000)
             ? length
             : 0;
 }

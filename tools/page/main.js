@@ -28,7 +28,10 @@ function keepTheme() {
 }
 
 function drawAll() {
-    const data = JSON.parse(document.getElementById("data").textContent);
+    // Names are the program's: nothing that turns the direction of what follows, no controls.
+    const obeyed = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+    const shown = (key, value) => (typeof value === "string" ? value.replace(obeyed, "?") : value);
+    const data = JSON.parse(document.getElementById("data").textContent, shown);
     if (data.schema !== 1)
         throw new Error("data of schema " + data.schema);
     document.title = "kedge: " + baseName(data.capture);

@@ -2,11 +2,13 @@
 #include "tests/check.h"
 
 #include "tools/render.h"
+#include "tracker/utf8.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 TEST(bytes_are_printed_with_binary_units)
@@ -235,4 +237,29 @@ TEST(what_takes_long_says_so_on_a_terminal_and_wipes_it)
     CHECK_STR_EQ(seen, "\r\033[Kopening ...\r\033[Kopening: 25 %\r\033[K");
     CHECK_STR_EQ(seen_by_terminal(wait_briefly), "");
     CHECK_EQ(alarm(0), 0);
+}
+
+/* Each with what is left of a text that has it in its middle. */
+TEST(what_is_obeyed_is_replaced_in_a_text_and_what_is_shown_stays)
+{
+    static const struct {
+        const char *from, *to;
+    } rows[] = {
+            {"a\x1b[31m.", "a?[31m."},
+            {"a\xc2\x9b.", "a??."},
+            {"a\x9b.", "a?."},
+            {"a\xe2\x80\xae.", "a???."},
+            {"a\xe2\x80\xa8.", "a\xe2\x80\xa8."},
+            {"a\xe2\x81\xa9.", "a???."},
+            {"a\xd8\x9c.", "a??."},
+            {"\xc3\xa9\n\xf0\x9f\x98\x80\xe2\x80", "\xc3\xa9\n\xf0\x9f\x98\x80??"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char text[32];
+
+        (void)snprintf(text, sizeof(text), "%s", rows[i].from);
+        utf8_clean(text, strlen(text), "\n");
+        CHECK_STR_EQ(text, rows[i].to);
+    }
 }

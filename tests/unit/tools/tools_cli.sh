@@ -1210,6 +1210,54 @@ stumbles)
     expect 0 "$kedge" whatif good.kcap --policy native --json
     json "[p['policy'] for p in j['policies']] == ['native'] and j['policies'][0]['e'] == j['e'] and j['passes'] == j['policies'][0]['passes']"
     ;;
+names)
+    # Controls, those of 8-bit sets, and those that turn the direction of text, in words and in names, through each command.
+    form oom || true; form good; form bad; form used; form steps || true
+    python3 - "$TEST_SOURCE/tests/replay" <<'PY'
+import pathlib, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import kcap
+evil = {"SOT_CALL_": "\u202eX\u061c\u009bm", "capture_maker": "\u2066\u2069\u202a\u200f_", "output": "\u200f\u200e", "input": "\u0085\x1b[m",
+        "Test device": "\u2067\x9b_\u202d\x07"}
+for name in ("oom", "good", "bad", "used"):
+    data = pathlib.Path(f"{name}.kcap").read_bytes()
+    for word, other in evil.items():
+        other = other.encode()
+        assert len(other) <= len(word), (word, other)
+        data = data.replace(word.encode(), other + word.encode()[len(other):])
+    pathlib.Path(f"{name}.kcap").write_bytes(kcap.mended(data))
+PY
+    evil=$'\u202e\u009b31m\033]0;\u2067x'
+    cp good.kcap "$evil.kcap"
+    push() { "$kedge" "$@" >out 2>err || true; cat out err >>said; }
+    for view in all live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps; do
+        push report "$evil.kcap" --view $view; push report oom.kcap --view $view; push report bad.kcap --view $view --json
+    done
+    push report bad.kcap --html page.html; push report bad.kcap --by anchor
+    push report good.kcap --from "$evil" --to x; push report good.kcap --view "$evil"; push report good.kcap --sort "$evil" --view hwm
+    push diff "$evil.kcap" bad.kcap; push diff good.kcap bad.kcap --json
+    push suggest --good good.kcap --bad bad.kcap -o h.yaml; push suggest used.kcap -o used.yaml; push suggest "$evil" -o -
+    push check good.kcap "$evil<1"; push check good.kcap 'anchor:"'"$evil"'".peak<1GiB' --junit j.xml; push check "$evil.kcap" 'leaks==0' --json
+    push ranks "$evil.kcap" bad.kcap; push ranks "$evil"; push whatif "$evil.kcap" --policy "$evil"; push whatif "$evil"
+    push bundle "$evil.kcap" -o "$evil/b"; push bundle good.kcap -o b.bundle; push export "$evil.kcap" --to "$evil"; push hints lint "$evil"; push hints "$evil"
+    push import "$evil" -o x.kcap; push top "$evil"; push replay "$evil"; push plan "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
+    push run --capture "$evil/x" -- true; push verify --hints "$evil" -- true
+    for format in folded csv speedscope memory_viz pprof perfetto; do push export good.kcap --to $format -o e.$format; done
+    cat page.html h.yaml used.yaml j.xml >>said
+    for format in folded csv speedscope perfetto; do [ ! -e e.$format ] || case $format in perfetto) gzip -dcf e.$format ;; *) cat e.$format ;; esac >>said; done
+    python3 - <<'PY' || fail "a name is obeyed"
+import re, sys
+bad = 0
+for number, line in enumerate(open("said", "rb").read().split(b"\n"), 1):
+    text = line.decode("utf-8", "surrogateescape")
+    found = re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\udc80-\udcff]", text)
+    if found and bad < 20:
+        print(number, ascii(text[max(0, found.start() - 100):found.start() + 60]))
+    bad += bool(found)
+sys.exit(bad > 0)
+PY
+    ;;
 words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
