@@ -2,8 +2,10 @@
 #include "tracker/capplace.h"
 
 #include "alloc/meta.h"
+#include "tracker/capdefs.h"
 #include "tracker/counter.h"
 #include "tracker/formatsum.h"
+#include "tracker/intern.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -15,7 +17,8 @@
 #define BATCH        16u
 #define DEVICES \
     (FORMAT_DEVICES_MAX + 1u) /* the last one stands for all without totals of their own */
-#define OTHER UINT32_MAX      /* as a stack: all that has no place of its own */
+#define ANYWHERE "(other anchors)"
+#define OTHER    UINT32_MAX /* as a stack: all that has no place of its own */
 
 _Static_assert(INDEX_SIZE >= 2 * CAPPLACE_MAX, "a probe ends");
 
@@ -30,6 +33,7 @@ static struct cappool pool;
 static struct format_header *header; /* fixed by capplace_init, as the next two */
 static struct place *places;         /* [number] */
 static uint32_t *table;              /* numbers by hash, 0 = none; published last */
+static _Atomic uint32_t any_path;    /* the string that stands for anchors without room */
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by lock: */
@@ -62,6 +66,7 @@ void capplace_init(struct capfile *file)
         meta_unmap(table, INDEX_SIZE * sizeof *table);
     places = meta_map((CAPPLACE_MAX + 1) * sizeof *places);
     table = meta_map(INDEX_SIZE * sizeof *table);
+    any_path = 0;
     count = spares = 0;
     for (uint32_t i = 0; i < DEVICES; i++)
         atomic_store_explicit(&other[i], 0, memory_order_relaxed);
@@ -161,9 +166,15 @@ static uint32_t enter_locked(
     return number;
 }
 
+/* Anchors that go on for ever (a name for each step) leave room for stacks, which tell more. */
 static bool has_room(const struct capplace_key *key, uint32_t now)
 {
-    return now < (key->stack == OTHER ? CAPPLACE_MAX : CAPPLACE_MAX - DEVICES);
+    if (key->stack == OTHER)
+        return now < CAPPLACE_MAX;
+    return now
+            < (key->path == 0 || key->path == atomic_load_explicit(&any_path, memory_order_relaxed)
+                            ? CAPPLACE_MAX - DEVICES
+                            : CAPPLACE_MAX - CAPPLACE_STACKS);
 }
 
 /* A new place, unless another thread has made it meanwhile. 0 = no room, no record. */
@@ -203,6 +214,23 @@ static uint32_t find_other(int device, int *ret_error)
     return number;
 }
 
+/* The place of the stack that stands for all anchors without room. */
+static uint32_t find_anywhere(struct capplace_key key, int *ret_error)
+{
+    uint32_t number, at;
+
+    if (atomic_load_explicit(&any_path, memory_order_relaxed) == 0) {
+        uint32_t path = intern_string(ANYWHERE, sizeof ANYWHERE - 1);
+
+        if (path == 0 || capdefs_sync(path, 0) < 0)
+            return 0;
+        atomic_store_explicit(&any_path, path, memory_order_relaxed);
+    }
+    key.path = atomic_load_explicit(&any_path, memory_order_relaxed);
+    number = look_up(&key, &at);
+    return number ? number : add(&key, ret_error);
+}
+
 uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
 {
     uint32_t number, rest, at;
@@ -215,6 +243,8 @@ uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
         return number;
     rest = find_other(key->device, ret_error);
     number = add(key, ret_error);
+    if (number == 0 && key->path != 0)
+        number = find_anywhere(*key, ret_error);
     if (number != 0)
         return number;
     counter_add(&header->places_lost, 1);

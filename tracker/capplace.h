@@ -13,7 +13,8 @@
  *     a          100 (7)                 20        changed since ─────► 100
  *     b           50 (3)                 60        not since ─────────► 60
  *
- * At most CAPPLACE_MAX places; what comes later, or has no record because the disk is full, is added to one place of its
+ * At most CAPPLACE_MAX places, the last CAPPLACE_STACKS of which are for stacks without an anchor: a stack whose anchor finds no
+ * room any more is added to one place of its own, "(other anchors)". What comes later still, or has no record because the disk is full, is added to one place of its
  * device that is called "other", and counted. Device memory of the process only (memclass < MEMCLASS_DEVICE_END).
  *
  * Threads: any, no kedge lock held. A place is found without a lock; adding takes the lock of its device for some twenty
@@ -27,7 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAPPLACE_MAX (1u << 16)
+#define CAPPLACE_MAX    (1u << 16)
+#define CAPPLACE_STACKS (1u << 14) /* of them, for stacks without an anchor */
 
 struct capplace_key {
     uint32_t stack, pystack, path;

@@ -5,6 +5,7 @@
 #include "tracker/capplace.h"
 #include "tracker/intern.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -444,6 +445,40 @@ TEST(beyond_the_bound_there_is_one_place_for_the_rest)
     CHECK_LE(others, 1100);
     CHECK_LE(capture->place_count, CAPPLACE_MAX);
     CHECK_LE(capture->file_bytes, 12u << 20);
+    read_close(capture);
+}
+
+/* An anchor with a name of its own for each step fills the table. A stack that comes later is told all the same, without its anchor. */
+TEST(beyond_the_bound_of_anchors_stacks_are_told_apart)
+{
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+    uint64_t number = 0, late = 0;
+
+    track_path(file, track_scratch(), "anchors.kcap");
+    track_start(file, FORMAT_TRACE_AGG, 0);
+    for (uint32_t i = 1; i <= CAPPLACE_MAX; i++) {
+        struct tag tag = track_tag(10);
+        struct capture_alloc_info info = {.tag = &tag, .ptr = 0x1000, .seq = ++number, .rule = -1};
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "step_%" PRIu32, i);
+        tag.path = intern_text(intern_string(name, strlen(name)));
+        tag.anchor = i;
+        tag.pystack = i <= CAPPLACE_MAX - 10 ? 1 : i; /* ten stacks that come late */
+        CHECK_EQ(capture_alloc(&info), 0);
+        CHECK_EQ(track_free(0x1000, ++number), 0);
+    }
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    for (size_t i = 0; i < capture->place_count; i++) {
+        const struct read_place *place = &capture->place[i];
+
+        late += place->pystack > CAPPLACE_MAX - 10 && place->allocated_count == 1
+                && strcmp(place->path, "(other anchors)") == 0;
+    }
+    CHECK_EQ(late, 10);
+    CHECK_EQ(capture->places_lost, 0);
     read_close(capture);
 }
 
