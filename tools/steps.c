@@ -275,8 +275,9 @@ bool steps_is_rmm(const char *line)
 
     for (int i = 0; i < 2; i++) {
         at = memchr(at, ',', length - (size_t)(at - line));
-        if (!at++)
+        if (!at)
             return false;
+        at++;
     }
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         size_t word = strlen(actions[i]);
