@@ -6,6 +6,7 @@
 
 #include "tools/figures.h"
 #include "tools/keytable.h"
+#include "tools/title.h"
 #include "tools/vec.h"
 
 /* What is known of a stack once a block came from there, and the row of the last one. */
@@ -72,11 +73,11 @@ static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
     struct sources *sources = work->sources;
     const char *site = symbols_site(work->symbols, stack);
     const char *pysite = symbols_pysite(work->symbols, stack);
-    struct key key = keytable_text(site);
-    struct key python = keytable_text(pysite ? pysite : "");
+    /* by what the row is called: many lines of a program come through one line of a framework */
+    char **title = title_rows(work->symbols, &stack, sizeof(stack), 0, 1);
+    struct key key = keytable_text(title[0]);
 
-    key.a ^= python.a;
-    key.b ^= python.b;
+    title_done(title, 1);
     key.c ^= (uint64_t)(library + 1) << 32;
     uint32_t at = keytable_number(&work->sites, key);
     if (at == sources->site_count)
