@@ -67,6 +67,16 @@ def in_macro(node):
     return begin is not None and begin == end
 
 
+def builtin_of(node):
+    """The name of the compiler's function that is called, or None."""
+    if node.get("kind") != "CallExpr":
+        return None
+    while node.get("kind") in ("CallExpr", "ImplicitCastExpr") and node.get("inner"):
+        node = node["inner"][0]
+    name = node.get("referencedDecl", {}).get("name", "")
+    return name if name.startswith("__builtin_") else None
+
+
 class Finder:
     def __init__(self, name, text):
         self.name, self.text = name, text
@@ -156,7 +166,13 @@ class Finder:
 
     def look(self, node):
         kind, inner = node.get("kind"), node.get("inner", [])
-        if "includedFrom" in node.get("range", {}).get("begin", {}):
+        if "includedFrom" in node.get("range", {}).get("begin", {}) or kind == "UnaryExprOrTypeTraitExpr":
+            return
+        builtin = builtin_of(node)
+        if builtin:
+            # the compiler's own: a constant has to be one, and what is expected changes nothing
+            for child in inner[1:2] if builtin == "__builtin_expect" else []:
+                self.look(child)
             return
         if kind in ("IfStmt", "WhileStmt", "ConditionalOperator") and not node.get("hasVar") and not node.get("hasInit"):
             self.condition(inner[0])
