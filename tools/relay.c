@@ -35,6 +35,21 @@ static _Noreturn void become(const char *who, const struct launch *launch, pid_t
     _exit(spawn_become(who, launch));
 }
 
+/* Has the program? Whoever else ended became ours as the first process of a container, where nobody else waits for orphans. */
+static bool has_ended(pid_t child, int *ret_status)
+{
+    pid_t ended;
+    int status;
+
+    while ((ended = waitpid(-1, &status, WNOHANG)) > 0 || (ended < 0 && errno == EINTR)) {
+        if (ended != child)
+            continue;
+        *ret_status = status;
+        return true;
+    }
+    return ended < 0;
+}
+
 /* Until the program has ended. Blocked signals stand in line, those that are ignored too: the program ignores them as well. */
 static int wait_and_pass(pid_t child, const sigset_t *blocked)
 {
@@ -45,8 +60,7 @@ static int wait_and_pass(pid_t child, const sigset_t *blocked)
         int number = sigwaitinfo(blocked, &info);
 
         if (number == SIGCHLD) {
-            pid_t ended = waitpid(child, &status, WNOHANG);
-            if (ended == child || (ended < 0 && errno != EINTR))
+            if (has_ended(child, &status))
                 return status;
         } else if (number > 0 && info.si_code != SI_KERNEL && info.si_pid != child) {
             (void)kill(child, number);

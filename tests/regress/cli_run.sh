@@ -544,6 +544,23 @@ steps_trainers)
     steps one.kcap --steps detected
     in_steps "j['kind'] == 'none'"
     ;;
+orphans)
+    # As the first process of a container it waits for whoever has nobody else.
+    unshare -rpf --mount-proc true 2>err || { echo "SKIP: no namespace of processes can be made: $(cat err)"; exit 77; }
+    cat >orphans.sh <<'END'
+for i in 1 2 3 4 5 6 7 8; do (sleep 0.05 &); done
+for i in $(seq 100); do # until they have ended and been waited for
+    left=$(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l)
+    alive=$(grep -l '^Name:.sleep' /proc/[0-9]*/status 2>/dev/null | wc -l)
+    [ "$alive" -eq 0 ] && break
+    sleep 0.05
+done
+echo "zombies $left, left $alive"
+exit 5
+END
+    expect 5 unshare -rpf --mount-proc "$kedge" run --sim --capture o.kcap -- bash orphans.sh
+    has out "zombies 0, left 0"
+    ;;
 *)
     fail "no part $1"
     ;;
