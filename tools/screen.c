@@ -135,8 +135,8 @@ static size_t sequence_length(const char *text)
     return text[length] ? length + 1 : length;
 }
 
-/* Writes one line as far as there are columns; a character of UTF-8 is its first byte and those that go on with it. */
-static void put_line(FILE *out, const char *line, size_t length, unsigned columns)
+/* The first `columns` of a line, without `out` none; how many it has. A character of UTF-8 is its first byte and those that go on with it. */
+static unsigned put_columns(FILE *out, const char *line, size_t length, unsigned columns)
 {
     unsigned used = 0;
 
@@ -146,11 +146,22 @@ static void put_line(FILE *out, const char *line, size_t length, unsigned column
 
         while (!sequence && i + bytes < length && ((unsigned char)line[i + bytes] & 0xc0u) == 0x80)
             bytes++;
-        if (sequence || used < columns)
+        if (out && (sequence || used < columns))
             (void)fwrite(line + i, 1, bytes, out);
         used += !sequence;
         i += bytes;
     }
+    return used;
+}
+
+/* One line as far as there are columns. One that is cut says so: the number of a line of code must not look shorter than it is. */
+static void put_line(FILE *out, const char *line, size_t length, unsigned columns)
+{
+    bool is_cut = columns > 0 && put_columns(NULL, line, length, columns) > columns;
+
+    (void)put_columns(out, line, length, is_cut ? columns - 1 : columns);
+    if (is_cut)
+        (void)fputc('>', out);
 }
 
 void screen_show(const char *lines)
