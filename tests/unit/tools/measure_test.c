@@ -296,6 +296,33 @@ TEST(growth_is_what_stated_steps_add)
     story_end(&brief);
 }
 
+/* What leaks once in an epoch no call site keeps in each step. */
+TEST(growth_is_not_denied_where_more_lives_at_the_end)
+{
+    struct read_capture capture = ended();
+    struct story s = story_begin();
+    struct measure_result result;
+
+    for (int i = 0; i < 12; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "step_%d", i);
+        (void)story_enter(&s, name);
+        story_free(&s, story_alloc(&s, 6, 100));
+        if (i % 4 == 0)
+            (void)story_alloc(&s, 7, 8);
+        story_exit(&s);
+    }
+    struct load load = load_of(&s, &capture);
+    CHECK_EQ(asked(&load, "growth==0", &result), CLAIM_UNKNOWN);
+    CHECK_STR_EQ(result.note,
+            "not known: 16.00 B more are live after the last step than after the second, and no "
+            "call "
+            "site grows in each");
+    free(result.note);
+    story_end(&s);
+}
+
 TEST(growth_is_not_known_of_the_last_steps_alone)
 {
     struct read_capture capture = ended();

@@ -872,7 +872,7 @@ PY
     check 0 bad.kcap 'late(good.kcap)==30' 'late(bad.kcap)==0' 'extra(good.kcap)==0' 'growth==228MiB'
     check 0 leak.kcap 'extra(good.kcap)==10' 'late(good.kcap)==0'
     check 1 bad.kcap 'growth==0'
-    has out "most of it: allocate capture_maker.c:"
+    has out "most of it: unused_output capture_maker.c:"
     check 1 bad.kcap 'anchor:"SOT_CALL_*".remaining<=12MiB' 'anchor:"SOT_CALL_*".peak<1GiB'
     # an output of 8 MiB and one of 1 that stay, and 2 + 2 MiB of an input: the first of those that have most
     [ "$(sed -n 2,5p out)" = '  anchor:"SOT_CALL_*".remaining<=12MiB  <= 12.00 MiB    13.00 MiB       no
