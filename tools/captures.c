@@ -145,6 +145,8 @@ static void add_capture(void *self, const char *path)
             .peak_live = header.total.peak_bytes,
             .peak_reserved = header.total.peak_reserved_bytes,
             .native_peak = load_native_peak(header.memclass),
+            .peak_with_hints = header.total.hinted_freed_count ? header.total.peak_hinted_bytes
+                                                               : header.total.peak_bytes,
             .oom_count = header.oom_count};
     memcpy(file->rank, header.rank, sizeof(file->rank) - 1);
 }

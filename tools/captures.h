@@ -19,7 +19,8 @@ struct captures_file {
     char *path;
     uint32_t pid;
     uint64_t peak_live, peak_reserved;
-    uint64_t native_peak; /* load_native_peak */
+    uint64_t native_peak;     /* load_native_peak */
+    uint64_t peak_with_hints; /* peak_live where hints released nothing */
     uint64_t oom_count;
     char rank[32]; /* "" = none */
 };

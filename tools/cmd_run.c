@@ -136,7 +136,10 @@ static void say_end(const struct launch *launch, const char *program, const char
     if (file) {
         const char *path = from_here(file->path, directory);
         char *next = next_command(&captures, file, directory);
-        (void)fprintf(stderr, "kedge run: peak live %s\n", render_bytes(file->peak_live).text);
+        (void)snprintf(more, sizeof(more), ", %s without what hints released",
+                render_bytes(file->peak_with_hints).text);
+        (void)fprintf(stderr, "kedge run: peak live %s%s\n", render_bytes(file->peak_live).text,
+                file->peak_with_hints == file->peak_live ? "" : more);
         (void)snprintf(more, sizeof(more), " by kedge's pool; the driver itself served up to %s",
                 render_bytes(file->native_peak).text);
         (void)fprintf(stderr, "kedge run: peak reserved %s%s\n",

@@ -228,7 +228,10 @@ static void print_peaks(const struct report *report)
     uint64_t native = load_native_peak(report->load.capture->class_total);
     double utilisation;
 
-    printf("\nPeak live: %s   Peak reserved: %s", render_bytes(f->peak_live).text,
+    printf("\nPeak live: %s", render_bytes(f->peak_live).text);
+    if (!report->window.is_named && f->hinted.released_count && f->hinted.max != f->peak_live)
+        printf(" (%s with hints)", render_bytes(f->hinted.max).text);
+    printf("   Peak reserved: %s",
             render_bytes(load_lacks_reserved(&report->load) ? UINT64_MAX : f->peak_reserved).text);
     if (figures_utilisation(f, &utilisation))
         printf("   Utilisation: %.3f", utilisation);
