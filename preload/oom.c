@@ -9,6 +9,7 @@
 #include "preload/resolve.h"
 #include "tracker/capture.h"
 #include "tracker/intern.h"
+#include "tracker/pycode.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 enum {
     BYTES_MAX = 24,
     PLACE_MAX = 128,
+    OOM_FRAMES = 16, /* of a stack that are looked at for the program */
 };
 
 static atomic_bool told;
@@ -85,19 +87,56 @@ static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
     return text;
 }
 
-/* "libtorch.so+0x12ab": what addr2line wants. "" = unknown. */
-static const char *place_text(char text[static PLACE_MAX], uint32_t stack)
+/* Is it the program's own, and no package through which it asks? */
+static bool is_programs_file(const char *file)
 {
+    return !strstr(file, "/site-packages/") && !strstr(file, "/dist-packages/")
+            && !strstr(file, "/lib/python") && *file != '<';
+}
+
+/* "train train.py:31", of the innermost line of Python that is the program's. */
+static bool python_text(char text[static PLACE_MAX], uint32_t pystack)
+{
+    struct pycode_node node;
+    struct pycode_frame frame;
+
+    for (uint32_t at = pystack & ~FORMAT_PYSTACK_AMBIENT; at != 0 && pycode_node_at(at, &node);
+            at = node.parent) {
+        if (!pycode_frame_at(at, &frame) || !is_programs_file(frame.file))
+            continue;
+        (void)snprintf(
+                text, PLACE_MAX, "%s %s:%u", frame.function, linked_base(frame.file), frame.line);
+        return true;
+    }
+    return false;
+}
+
+/*
+ * Who asked: the program's line where that is Python, else "train+0x12ab" of the program's own code, what addr2line wants, else of
+ * whoever made the call. "" = unknown.
+ */
+static const char *place_text(char text[static PLACE_MAX], uint32_t stack, uint32_t pystack)
+{
+    struct intern_frame frames[OOM_FRAMES];
+    unsigned count = intern_frames(stack, frames, OOM_FRAMES);
     const struct intern_module *module = NULL;
-    struct intern_frame frame = {.module = 0};
-    const char *path;
+    unsigned which = 0;
 
     text[0] = '\0';
-    if (intern_frames(stack, &frame, 1) > 0 && frame.module)
-        module = intern_module_at(frame.module);
-    path = module ? intern_text(module->path) : "";
-    if (*path)
-        (void)snprintf(text, PLACE_MAX, "%s+0x%x", linked_base(path), (unsigned)frame.offset);
+    if (python_text(text, pystack))
+        return text;
+    for (unsigned i = 0; i < count && !(module && module->is_main); i++) {
+        const struct intern_module *at =
+                frames[i].module ? intern_module_at(frames[i].module) : NULL;
+
+        if (at && (i == 0 || at->is_main)) {
+            module = at;
+            which = i;
+        }
+    }
+    if (module && *intern_text(module->path))
+        (void)snprintf(text, PLACE_MAX, "%s+0x%x", linked_base(intern_text(module->path)),
+                (unsigned)frames[which].offset);
     return text;
 }
 
@@ -126,7 +165,7 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
         tell_heaps(heaps, sizeof heaps, &info->heaps, info->hint_held);
     if (top->bytes)
         (void)snprintf(holder, sizeof holder, "; most is held by %s: %s",
-                *place_text(place, top->stack) ? place : "an unknown caller",
+                *place_text(place, top->stack, top->pystack) ? place : "an unknown caller",
                 bytes_text(most, top->bytes));
     msg_warn("out of memory: %s requested by %s, %s free on device %d%s%s%s%s",
             info->tag->size ? bytes_text(requested, info->tag->size) : "something", info->call,
