@@ -479,7 +479,7 @@ def hints_pick_by_python_call_site():
         same(f"{python}: in one hint", picks(f'"{file}:norm:{norm}", c:{common}', f'"{file}:<module>"')[0],
              (6 + len(others), 48 + sum(others)))
         report, output = hinted(python, f'"{file}:norm"', KEDGE_HINTS_MODE="trap")
-        same(f"{python}: in trap", [(hint["released_count"], hint["released_bytes"] >> 20) for hint in report["hints"]], [(6, 48)])
+        same(f"{python}: in trap", [(hint["would_count"], hint["would_bytes"] >> 20) for hint in report["hints"]], [(6, 48)])
         check("call site" not in output, f"{python}: hints that can match were complained of: {output}")
 
 
