@@ -98,12 +98,12 @@ struct edge {
     uint32_t instance; /* 0 for the first time that this path was entered, then 1, ... */
     uint32_t call;     /* CALL: its number */
     int rule;          /* FREE: the hint of the block */
-    const char *path;  /* "outer/inner", valid for the process's life */
-    const char *name;  /* LAUNCH: of the kernel */
-    uint64_t stream;   /* identity of the stream that the call is for, 0 = none, or not known */
-    uint64_t seq;      /* pool_edge's: its place in the order once it was told of, 0 = not yet */
     /* number of the one that entered it; 0 = the calling one, or none's (anchor_open_ranges) */
     uint32_t thread;
+    const char *path; /* "outer/inner", valid for the process's life */
+    const char *name; /* LAUNCH: of the kernel */
+    uint64_t stream;  /* identity of the stream that the call is for, 0 = none, or not known */
+    uint64_t seq;     /* pool_edge's: its place in the order once it was told of, 0 = not yet */
 };
 
 /* What a hint can ask for a matched block; the first of the file that matches takes it. RESTORE matches none. */
