@@ -12,6 +12,7 @@ memory, the bad form with hints and the good form must finish (R88; in a whole r
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -162,6 +163,8 @@ class Row:
                 done = self.command(*line, rc=None, **at)
                 if done.returncode == 0 or "out of memory" not in done.stderr:
                     result["wrong"].append(f"on {small} bytes{what}, {words}: not out of memory: exit {done.returncode}")
+                if line[0] == "kedge" and not re.search(r"most is held by \S+ \w+\.py:\d+: ", done.stderr):
+                    result["wrong"].append(f"on {small} bytes{what}: the line about it does not name the script's: {done.stderr.strip()[-400:]}")
             for words, line in [("with hints", [*live, "small.kcap", "--", *bad]),
                                 ("the good form", ["kedge", "run", "--capture", "small.kcap", "--", *self.script(*self.case.good)])][:2 if full else 1]:
                 done = self.command(*line, rc=None, **at)

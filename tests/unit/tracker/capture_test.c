@@ -98,6 +98,7 @@ TEST(what_was_written_is_read)
     CHECK_EQ(capture->live[0].seq, 3);
     CHECK_EQ(capture->live[0].rule, -1);
     CHECK_EQ(capture->total.allocated_bytes, 2 * 3538944);
+    CHECK_EQ(capture->peak_stored_512, 2 * 3538944);
     CHECK_EQ(capture->total.freed_bytes, 3538944);
     CHECK_EQ(capture->total.peak_bytes, 2 * 3538944);
     CHECK_EQ(capture->device_total[0].live_bytes, 3538944);
