@@ -103,7 +103,8 @@ def a_killed_program_ends_the_view_and_is_told():
         same("kedge top", view.wait(timeout=WAIT), 0)
     looks = [json.loads(line) for line in pathlib.Path("looks.json").read_text(encoding="utf-8").splitlines()]
     same("running", [look["running"] for look in looks], [True] * (len(looks) - 1) + [False])
-    same("how it ended", looks[-1]["state"], "killed, or ended without a word")
+    # kedge run knows by which signal, and writes it behind the end: the last look may come before that
+    check(looks[-1]["state"] in ("killed, or ended without a word", "signal 9"), f"how it ended: {looks[-1]['state']}")
     counts = [look["allocated_count"] for look in looks]
     check(counts == sorted(counts) and counts[0] < counts[-1], f"allocations: {counts}")
     same("rates of the first look", looks[0]["allocations_per_second"], None)
