@@ -255,12 +255,13 @@ int capture_free(const struct capture_free_info *info)
 int capture_context_gone(uint64_t context, uint64_t seq)
 {
     uint64_t addrs[GONE_AT_ONCE];
-    uint32_t count;
+    uint32_t shard = 0, count;
     int r;
 
     if (!capture_begin(false, &r)) /* nothing was ever allocated: there is no table either */
         return r;
-    while (context != 0 && r == 0 && (count = caplive_of_context(context, addrs, GONE_AT_ONCE)) > 0)
+    while (context != 0
+            && (count = caplive_of_context(context, seq, &shard, addrs, GONE_AT_ONCE)) > 0)
         for (uint32_t i = 0; i < count; i++) {
             struct capture_free_info info = {
                     .ptr = addrs[i], .seq = seq, .api = API_SYNC, .device = -1};

@@ -383,17 +383,20 @@ void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
     lock_drop(&shard->lock);
 }
 
-uint32_t caplive_of_context(uint64_t context, uint64_t *ret_addrs, uint32_t most)
+uint32_t caplive_of_context(
+        uint64_t context, uint64_t seq, uint32_t *io_shard, uint64_t *ret_addrs, uint32_t most)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < SHARDS && count < most; i++) {
-        lock_take(&shards[i].lock);
-        for (const struct entry *entry = table_next(&shards[i].index, NULL); entry && count < most;
-                entry = table_next(&shards[i].index, entry))
-            if (entry->is_live && entry->birth.context == context)
+    for (; *io_shard < SHARDS && count == 0; *io_shard += count == 0) {
+        struct shard *shard = &shards[*io_shard];
+
+        lock_take(&shard->lock);
+        for (const struct entry *entry = table_next(&shard->index, NULL); entry && count < most;
+                entry = table_next(&shard->index, entry))
+            if (entry->is_live && entry->seq < seq && entry->birth.context == context)
                 ret_addrs[count++] = entry->addr;
-        lock_drop(&shards[i].lock);
+        lock_drop(&shard->lock);
     }
     return count;
 }

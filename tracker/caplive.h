@@ -76,8 +76,12 @@ struct caplive_origin caplive_origin(uint64_t addr);
 /* What lives under `key` is mapped at an address; size 0: no more. */
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);
 
-/* Up to `most` addresses of what is live and was allocated with `context`; how many. Takes each shard's lock for a moment. */
-uint32_t caplive_of_context(uint64_t context, uint64_t *ret_addrs, uint32_t most);
+/*
+ * Up to `most` addresses of what is live and was allocated with `context` before `seq`, of one shard from *io_shard on (0 at first), which is where
+ * the next call goes on, for what is still live then; how many, 0 = no more. Takes a shard's lock for a moment.
+ */
+uint32_t caplive_of_context(
+        uint64_t context, uint64_t seq, uint32_t *io_shard, uint64_t *ret_addrs, uint32_t most);
 
 /* One stack's part of what is live. */
 struct caplive_sum {
