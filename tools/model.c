@@ -516,14 +516,14 @@ int model_by_bytes(const void *a, const void *b)
 }
 
 struct model_live *model_live_by_stack(
-        const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count)
+        const struct trace *trace, int device, uint32_t at, size_t *ret_count)
 {
     struct model_live *rows = vec_new(trace->stack_count, sizeof(*rows));
     size_t count = 0;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        if (block->born < window.first || block->born >= at || block->died < at)
+        if (block->device != device || block->born >= at || block->died < at)
             continue;
         struct model_live *row = &rows[block->stack];
         row->bytes += block->size;

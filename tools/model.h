@@ -91,9 +91,9 @@ struct model_live {
 /* For vec_sort: most bytes first. */
 int model_by_bytes(const void *a, const void *b);
 
-/* What lives just before event `at`, most bytes first; the caller frees the array. Only blocks born in the window. */
+/* What lives on a device just before event `at`, most bytes first; the caller frees the array. */
 struct model_live *model_live_by_stack(
-        const struct trace *trace, struct model_window window, uint32_t at, size_t *ret_count);
+        const struct trace *trace, int device, uint32_t at, size_t *ret_count);
 
 /*
  * "step (4)" names the fourth time that step was entered, as reports print it: the bytes before the number, and *ret_instance 3;

@@ -20,39 +20,12 @@ static int by_bytes(const void *left, const void *right)
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
-/* What lived on the device that failed, by stack, most first; the caller frees the array. */
-static struct model_live *live_then(
-        const struct report *report, const struct load_oom *oom, size_t *ret_count)
-{
-    const struct trace *trace = report->load.trace;
-    struct model_live *rows = vec_new(trace->stack_count, sizeof(*rows));
-    size_t count = 0;
-
-    for (size_t i = 0; i < trace->block_count; i++) {
-        const struct trace_block *block = &trace->blocks[i];
-
-        if (block->device != oom->device || block->born >= oom->at || block->died < oom->at)
-            continue;
-        rows[block->stack].bytes += block->size;
-        rows[block->stack].count++;
-    }
-    for (size_t i = 0; i < trace->stack_count; i++) {
-        if (rows[i].count == 0)
-            continue;
-        rows[count] = rows[i];
-        rows[count++].stack = (uint32_t)i;
-    }
-    VEC_SORT(rows, count, model_by_bytes);
-    *ret_count = count;
-    return rows;
-}
-
 /* All that lived then, ways that are the same together. */
 static void owners_of_events(
         const struct report *report, const struct load_oom *oom, struct report_owners *owners)
 {
     size_t count;
-    struct model_live *rows = live_then(report, oom, &count);
+    struct model_live *rows = model_live_by_stack(report->load.trace, oom->device, oom->at, &count);
     char **ways = title_ways(report->symbols, TITLE_STACKS(rows), count);
     struct keytable index = {0};
     size_t room = 0;

@@ -455,17 +455,24 @@ TEST(live_blocks_are_summed_by_stack_largest_first)
     birth = (struct trace_block){.address = 3, .size = 5, .stack = one, .nth = TRACE_COUNT_NTH};
     (void)trace_add_alloc(s.trace, &birth);
     (void)trace_add_free(s.trace, 2, 0);
+    birth = (struct trace_block){
+            .address = 4, .size = 9, .stack = two, .device = 1, .nth = TRACE_COUNT_NTH};
+    (void)trace_add_alloc(s.trace, &birth);
 
-    struct model_window window = model_whole(s.trace);
-    struct model_live *rows = model_live_by_stack(s.trace, window, window.last, &count);
+    uint32_t end = (uint32_t)s.trace->event_count;
+    struct model_live *rows = model_live_by_stack(s.trace, 0, end, &count);
     REQUIRE_EQ(count, 1);
     CHECK_EQ(rows[0].stack, one);
     CHECK_EQ(rows[0].bytes, 15);
     CHECK_EQ(rows[0].count, 2);
     free(rows);
-    rows = model_live_by_stack(s.trace, window, 3, &count); /* before the free */
+    rows = model_live_by_stack(s.trace, 0, 3, &count); /* before the free */
     REQUIRE_EQ(count, 2);
     CHECK_EQ(rows[0].stack, two);
+    free(rows);
+    rows = model_live_by_stack(s.trace, 1, end, &count);
+    REQUIRE_EQ(count, 1);
+    CHECK_EQ(rows[0].bytes, 9);
     free(rows);
     story_end(&s);
 }
