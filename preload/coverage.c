@@ -255,7 +255,7 @@ static void tell_hooks(void)
         if (!resolve_counts((enum resolve_slot)slot, count))
             continue;
         for (int route = 0; route < ROUTE_COUNT; route++)
-            tell_count(resolve_row((enum resolve_slot)slot)->symbol, routes[route], count[route],
+            tell_count(resolve_symbol((enum resolve_slot)slot), routes[route], count[route],
                     &told[slot][route]);
     }
 }

@@ -2,7 +2,7 @@
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/life.h"
-#include "preload/resolve.h"
+#include "preload/route.h"
 #include "preload/variables.h"
 
 #include <dlfcn.h>
@@ -21,22 +21,22 @@ static void *ours(void *handle, const char *name, const void *caller)
 
     if (guard_depth() > 0 || !(is_nccl || is_nvtx || (name[0] == 'c' && name[1] == 'u')))
         return NULL;
-    if (!resolve_exports(name) && !resolve_notes(name))
+    if (!resolve_exports(name) && !route_notes(name))
         return NULL;
     if (!life_is_wanted())
-        return resolve_instead(handle, name, caller, false);
+        return route_instead(handle, name, caller, false);
     /* a name that only we have would make a program believe that there is a driver, or that it has the function */
     if (handle == RTLD_NEXT)
-        return resolve_instead(handle, name, caller, true);
+        return route_instead(handle, name, caller, true);
     if (is_nccl || is_nvtx)
         return is_nccl ? export_nccl(handle, name) : export_nvtx(handle, name);
     if (handle == RTLD_DEFAULT)
-        return resolve_instead(handle, name, caller, true);
+        return route_instead(handle, name, caller, true);
     if (resolve_knows(name))
-        return resolve_dlsym(handle, name);
-    instead = resolve_instead(handle, name, caller, true);
-    if (!instead && resolve_notes(name))
-        resolve_passed_by(handle, name);
+        return route_dlsym(handle, name);
+    instead = route_instead(handle, name, caller, true);
+    if (!instead && route_notes(name))
+        route_note_unwatched(handle, name);
     return instead;
 }
 

@@ -7,6 +7,7 @@
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "preload/threadmem.h"
+#include "preload/variables.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -145,7 +146,7 @@ void *export_take(struct export_library *library, struct export *export, void *h
         return NULL;
     found = handle == RTLD_DEFAULT ? ours : resolve_real_dlsym()(handle, name);
     if (found == ours) /* in the global scope: a name that only we have is not to be found */
-        return resolve_next(name) && !resolve_is_variable(name) ? NULL : RESOLVE_HIDE;
+        return resolve_next(name) && !variables_stands_next(name) ? NULL : RESOLVE_HIDE;
     if (!found || !linked_is_code(found))
         return NULL;
     if (atomic_compare_exchange_strong(&export->real, &none, found))

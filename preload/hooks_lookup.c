@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's own look-up: it answers first, then the pointer that it gave is routed (resolve.h). */
+/* The driver's own look-up: it answers first, then the pointer that it gave is routed (route.h). */
 #include "preload/guard.h"
 #include "preload/life.h"
-#include "preload/resolve.h"
+#include "preload/route.h"
 
 static CUresult routed(
         CUresult result, const char *symbol, void **pfn, int cuda_version, cuuint64_t flags)
@@ -10,7 +10,7 @@ static CUresult routed(
     /* "" is a probe of the runtime's; an answer that is not there stays not there */
     if (result == CUDA_SUCCESS && symbol && *symbol && pfn && *pfn && guard_depth() == 0
             && life_is_wanted())
-        resolve_route(symbol, cuda_version, flags, pfn);
+        route_answer(symbol, cuda_version, flags, pfn);
     return result;
 }
 

@@ -183,7 +183,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
             .seq = dispatch_seq(),
             .free_bytes = UINT64_MAX,
             .total_bytes = UINT64_MAX,
-            .call = resolve_row((enum resolve_slot)guard_thread.entry)->symbol,
+            .call = resolve_symbol((enum resolve_slot)guard_thread.entry),
             .stream = stream_told(&request->stream),
             .flags = (request->api == API_STREAM ? FORMAT_OOM_STREAM : 0)
                     | (native ? FORMAT_OOM_NATIVE : 0)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/resolve.h"
 
-#include "preload/coverage.h"
 #include "preload/elfsym.h"
-#include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/linked.h"
-#include "preload/msg.h"
-#include "preload/variables.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -38,13 +34,6 @@ static const char *const export_names[EXPORT_COUNT] = {
 #include "preload/hooks.def"
 };
 
-/* A function's address as data: ISO C has no conversion, POSIX demands one. */
-#define HOOK(symbol, name, from, to, per_thread, family, params) \
-    [SLOT_##symbol] = {#symbol, name, from, to, per_thread, (void *)(symbol)},
-static const struct hook_row hook_rows[SLOT_HOOKS] = {
-#include "preload/hooks.def"
-};
-
 /* What the served libcuda itself has, which is not what we call where another preload stands between. */
 static void *own[SLOT_HOOKS];
 static _Atomic(uintptr_t)
@@ -61,7 +50,6 @@ static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
 static atomic_bool is_noted[SLOT_HOOKS]; /* those of most hooks are 0 for good */
 static _Atomic(uint64_t) export_counts[EXPORT_COUNT];
 atomic_bool resolve_news;
-static atomic_bool warned_second;
 
 CUresult resolve_missing(void)
 {
@@ -82,8 +70,7 @@ dlsym_fn resolve_real_dlsym(void)
     return (dlsym_fn)fn;
 }
 
-/* A call from our own place, never a jump: right for real handles, and where "next after kedge" is meant. */
-static void *real_dlsym(void *handle, const char *name)
+void *resolve_look_up(void *handle, const char *name)
 {
     dlsym_fn fn = resolve_real_dlsym();
     void *found = fn ? fn(handle, name) : NULL;
@@ -94,7 +81,7 @@ static void *real_dlsym(void *handle, const char *name)
 
 void *resolve_next(const char *name)
 {
-    return real_dlsym(RTLD_NEXT, name);
+    return resolve_look_up(RTLD_NEXT, name);
 }
 
 /* A look-up with a version, as that of the real one is, passes by what other preloads export without. */
@@ -104,7 +91,7 @@ dlsym_fn resolve_next_dlsym(void)
     void *fn = atomic_load_explicit(&found, memory_order_relaxed);
 
     if (!fn) {
-        fn = real_dlsym(RTLD_NEXT, "dlsym");
+        fn = resolve_look_up(RTLD_NEXT, "dlsym");
         atomic_store_explicit(&found, fn, memory_order_relaxed);
     }
     return fn ? (dlsym_fn)fn : resolve_real_dlsym();
@@ -119,7 +106,7 @@ static uintptr_t object_base(const void *address)
 
 /* ---- which object is the driver ------------------------------------------------------------- */
 
-static bool is_driver_name(const char *path)
+bool resolve_is_driver_name(const char *path)
 {
     const char *base = linked_base(path);
 
@@ -129,7 +116,8 @@ static bool is_driver_name(const char *path)
 static int find_driver_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
-    if (!info->dlpi_name || !is_driver_name(info->dlpi_name) || strlen(info->dlpi_name) >= PATH_MAX)
+    if (!info->dlpi_name || !resolve_is_driver_name(info->dlpi_name)
+            || strlen(info->dlpi_name) >= PATH_MAX)
         return 0;
     memcpy(data, info->dlpi_name, strlen(info->dlpi_name) + 1);
     return 1;
@@ -145,19 +133,18 @@ static void *driver_handle(const void *hint, char path[PATH_MAX])
     if (dl_iterate_phdr(find_driver_object, path))
         return dlopen(path, flags);
     if (!hint)
-        hint = real_dlsym(RTLD_NEXT, "cuDriverGetVersion"); /* a driver of another name */
+        hint = resolve_look_up(RTLD_NEXT, "cuDriverGetVersion"); /* a driver of another name */
     if (hint && linked_is_code(hint) && dladdr(hint, &info) && info.dli_fname
             && strlen(info.dli_fname) < PATH_MAX) {
         memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);
         handle = dlopen(path, flags);
     }
-    return handle && real_dlsym(handle, "cuInit") ? handle : NULL;
+    return handle && resolve_look_up(handle, "cuInit") ? handle : NULL;
 }
 
 /* ---- binding -------------------------------------------------------------------------------- */
 
-/* Several threads may bind at once; they find the same, and what is there stays. */
-static void set_real(enum resolve_slot slot, void *fn)
+void resolve_adopt(enum resolve_slot slot, void *fn)
 {
     if (fn && !resolve_has(slot))
         __atomic_store_n(&resolve_real[slot], fn, __ATOMIC_RELAXED);
@@ -166,7 +153,7 @@ static void set_real(enum resolve_slot slot, void *fn)
 /* Another preload that has the function too stands between us and the driver and is called in its place. */
 static void *next_in_line(int slot, void *fn, uintptr_t base)
 {
-    void *next = real_dlsym(RTLD_NEXT, slot_symbol[slot]);
+    void *next = resolve_look_up(RTLD_NEXT, slot_symbol[slot]);
 
     return fn && next && next != fn && object_base(next) != base && linked_is_code(next) ? next
                                                                                          : fn;
@@ -182,7 +169,7 @@ static bool bind_driver(const void *hint)
 
     if (!handle)
         return false;
-    base = object_base(real_dlsym(handle, "cuInit"));
+    base = object_base(resolve_look_up(handle, "cuInit"));
     if (base == 0)
         return false;
     if (atomic_compare_exchange_strong(&driver_base, &none, base))
@@ -196,10 +183,10 @@ static bool bind_driver(const void *hint)
 
         if (!elfsym_may_have(object, slot_symbol[slot]))
             continue; /* a look-up that fails allocates */
-        fn = real_dlsym(handle, slot_symbol[slot]);
+        fn = resolve_look_up(handle, slot_symbol[slot]);
         if (slot < SLOT_HOOKS)
             __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
-        set_real((enum resolve_slot)slot, next_in_line(slot, fn, base));
+        resolve_adopt((enum resolve_slot)slot, next_in_line(slot, fn, base));
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the message is the thread's own in every glibc that we run on */
     (void)dlerror(); /* our failed look-ups are not the program's */
@@ -208,16 +195,21 @@ static bool bind_driver(const void *hint)
     return true;
 }
 
-bool resolve_ready(void)
+bool resolve_bind(const void *hint)
 {
     bool ready;
 
     if (atomic_load_explicit(&bound, memory_order_acquire))
         return true;
     guard_push();
-    ready = bind_driver(NULL);
+    ready = bind_driver(hint);
     guard_pop();
     return ready;
+}
+
+bool resolve_ready(void)
+{
+    return resolve_bind(NULL);
 }
 
 bool resolve_has(enum resolve_slot slot)
@@ -225,12 +217,35 @@ bool resolve_has(enum resolve_slot slot)
     return __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != (void *)resolve_missing;
 }
 
-/* ---- what is handed out --------------------------------------------------------------------- */
-
-const struct hook_row *resolve_row(enum resolve_slot slot)
+bool resolve_is_own(enum resolve_slot slot, const void *fn)
 {
-    return &hook_rows[slot];
+    return __atomic_load_n(&own[slot], __ATOMIC_RELAXED) == fn
+            || __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) == fn;
 }
+
+bool resolve_driver_exports(enum resolve_slot slot)
+{
+    return __atomic_load_n(&own[slot], __ATOMIC_RELAXED) != NULL;
+}
+
+bool resolve_in_driver(const void *address)
+{
+    uintptr_t base = object_base(address);
+
+    return base != 0 && base == atomic_load(&driver_base);
+}
+
+bool resolve_is_ours(const void *address)
+{
+    return address && object_base(address) == object_base((const void *)resolve_missing);
+}
+
+const char *resolve_symbol(enum resolve_slot slot)
+{
+    return slot_symbol[slot];
+}
+
+/* ---- how hooks were reached ----------------------------------------------------------------- */
 
 static unsigned stripe_of_thread(void)
 {
@@ -307,7 +322,7 @@ const char *resolve_driver_path(void)
     return atomic_load_explicit(&bound, memory_order_acquire) ? driver_path : "";
 }
 
-static int slot_of_symbol(const char *symbol)
+int resolve_slot(const char *symbol)
 {
     size_t length = strlen(symbol);
 
@@ -320,7 +335,7 @@ static int slot_of_symbol(const char *symbol)
 bool resolve_knows(const char *name)
 {
     return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z'
-            && slot_of_symbol(name) >= 0;
+            && resolve_slot(name) >= 0;
 }
 
 static bool is_export(const char *name)
@@ -333,200 +348,5 @@ static bool is_export(const char *name)
 
 bool resolve_exports(const char *name)
 {
-    return slot_of_symbol(name) >= 0 || is_export(name);
-}
-
-/* A row without an end answers as far as headers were read: a later form of the name may take other arguments (R100). */
-static bool row_answers(const struct hook_row *row, const char *name, int version)
-{
-    return strcmp(row->name, name) == 0 && version >= row->from
-            && (row->to == 0 ? version <= HOOKS_NEWEST : version < row->to);
-}
-
-/* The row of (name, version, flags): its per-thread form if that was asked for and exists. */
-static int slot_of_request(const char *name, int version, cuuint64_t flags)
-{
-    bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
-    int plain = -1;
-
-    for (int slot = 0; slot < SLOT_HOOKS; slot++) {
-        if (!row_answers(&hook_rows[slot], name, version))
-            continue;
-        if ((hook_rows[slot].per_thread != 0) == per_thread)
-            return slot;
-        if (!hook_rows[slot].per_thread)
-            plain = slot;
-    }
-    return plain;
-}
-
-/*
- * The row whose function of the driver this is, or whose hook: a library that is not bound to its own symbols hands that out.
- * `name` decides where several symbols are one function.
- */
-static int slot_of_pointer(const void *fn, const char *name)
-{
-    int found = -1;
-
-    for (int slot = 0; slot < SLOT_HOOKS; slot++) {
-        if (__atomic_load_n(&own[slot], __ATOMIC_RELAXED) != fn
-                && __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED) != fn
-                && hook_rows[slot].ours != fn)
-            continue;
-        if (strcmp(hook_rows[slot].name, name) == 0)
-            return slot;
-        if (found < 0)
-            found = slot;
-    }
-    return found;
-}
-
-/* Whether this is the beginning of a function that the driver exports, under whatever name. */
-static bool is_exported(const void *fn)
-{
-    Dl_info info;
-
-    return dladdr(fn, &info) && (uintptr_t)info.dli_fbase == atomic_load(&driver_base)
-            && info.dli_sname && info.dli_saddr == fn;
-}
-
-/*
- * The row of a request whose answer is no row's own function. An exported function is then one that hooks.def does not have,
- * a form of a later driver for example, and nobody but the driver knows its arguments (R100).
- */
-static int slot_by_name(const char *name, int version, cuuint64_t flags, const void *fn)
-{
-    int slot = slot_of_request(name, version, flags);
-
-    return slot >= 0 && is_exported(fn) ? -1 : slot;
-}
-
-void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn)
-{
-    int slot = slot_of_pointer(*pfn, name);
-
-    if (slot < 0) {
-        slot = slot_by_name(name, version, flags, *pfn);
-        if (slot < 0) {
-            if (coverage_is_memory(name))
-                coverage_unhooked(name);
-            return;
-        }
-        /* The driver gives out another address than its symbol has: this row's function all the same. */
-        if (!resolve_has((enum resolve_slot)slot))
-            __atomic_store_n(&resolve_real[slot], *pfn, __ATOMIC_RELAXED);
-    }
-    resolve_note((enum resolve_slot)slot, ROUTE_GPA);
-    *pfn = hook_rows[slot].ours;
-}
-
-static void warn_second_driver(const void *fn)
-{
-    Dl_info info;
-
-    if (atomic_exchange(&warned_second, true))
-        return;
-    if (!dladdr(fn, &info) || !info.dli_fname || !is_driver_name(info.dli_fname))
-        return;
-    if (driver_path[0] == '\0')
-        msg_warn("the driver %s is loaded in a namespace of its own (dlmopen): not watched, "
-                 "passing through",
-                info.dli_fname);
-    else
-        msg_warn("a second driver, %s, is loaded beside %s: not watched, passing through",
-                info.dli_fname, driver_path);
-}
-
-/* Whether our export of that name stands for a function: a hook for one that the driver has. */
-static bool stands_for(int slot)
-{
-    return slot < 0 || (resolve_ready() && __atomic_load_n(&own[slot], __ATOMIC_RELAXED));
-}
-
-void *resolve_dlsym(void *handle, const char *name)
-{
-    int slot = slot_of_symbol(name);
-    void *fn;
-
-    if (slot < 0)
-        return NULL;
-    fn = real_dlsym(handle, name);
-    if (!fn)
-        return NULL;
-    if (fn == hook_rows[slot].ours) /* dlopen(NULL): our own export came first */
-        return resolve_next(name) && stands_for(slot) && !resolve_is_variable(name) ? fn
-                                                                                    : RESOLVE_HIDE;
-    if (!atomic_load_explicit(&bound, memory_order_acquire)) {
-        guard_push();
-        (void)bind_driver(fn);
-        guard_pop();
-    }
-    if (fn != __atomic_load_n(&own[slot], __ATOMIC_RELAXED)
-            && fn != __atomic_load_n(&resolve_real[slot], __ATOMIC_RELAXED)) {
-        warn_second_driver(fn);
-        return NULL;
-    }
-    resolve_note((enum resolve_slot)slot, ROUTE_DLSYM);
-    (void)real_dlsym(handle, name); /* leaves no error of ours behind for dlerror() */
-    return hook_rows[slot].ours;
-}
-
-static bool is_runtime_memory(const char *name)
-{
-    return strncmp(name, "cudaMalloc", 10) == 0 || strncmp(name, "cudaFree", 8) == 0
-            || strncmp(name, "cudaHostAlloc", 13) == 0;
-}
-
-bool resolve_notes(const char *name)
-{
-    return is_runtime_memory(name) || coverage_is_memory(name);
-}
-
-void resolve_passed_by(void *handle, const char *name)
-{
-    const void *fn = real_dlsym(handle, name);
-
-    if (fn && is_runtime_memory(name))
-        coverage_runtime(name);
-    else if (fn && (atomic_load(&bound) || resolve_ready())
-            && object_base(fn) == atomic_load(&driver_base))
-        coverage_unhooked(name);
-}
-
-static bool is_ours(const void *fn)
-{
-    return fn && object_base(fn) == object_base((const void *)resolve_instead);
-}
-
-bool resolve_is_variable(const char *name)
-{
-    const void *next;
-
-    if (!variables_have(name) || linked_before_us(name))
-        return false;
-    next = resolve_next(name);
-    return next && !linked_is_code(next);
-}
-
-void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted)
-{
-    int slot = slot_of_symbol(name);
-    struct linked linked;
-    void *found;
-
-    if (!resolve_exports(name)
-            || !is_ours(real_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name)))
-        return NULL;
-    if (handle == RTLD_DEFAULT
-            && linked_before_us(name)) /* our own look-up finds us first (DT_SYMBOLIC) */
-        return NULL;
-    linked = linked_for(caller, name);
-    if (handle == RTLD_NEXT && !linked.is_program && !linked.is_earlier)
-        return NULL; /* what is next for an object behind us is not ours */
-    found = resolve_next(name);
-    if (!found && handle == RTLD_DEFAULT) /* the scope of what the caller was opened with */
-        found = linked.own ? linked.own : linked.users;
-    if (!found)
-        return RESOLVE_HIDE;
-    return is_wanted && stands_for(slot) && !resolve_is_variable(name) ? NULL : found;
+    return resolve_slot(name) >= 0 || is_export(name);
 }

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resolve.h - which of our functions stands in for which of the driver's.
+ * resolve.h - the driver's own entries, and how often the program reached the hooks that stand before them.
  *
- * Symbol preloading alone is not seen by most programs: they carry a static runtime that fetches its entries with one
- * dlsym and then cuGetProcAddress. So the look-ups themselves are intercepted, and the pointer that the *driver*
- * returned decides which hook is handed out, never a name prefix and a guess:
+ *     first hook, first look-up ──► which loaded object is the driver? ──► a slot for each entry that we hook or call: REAL(symbol)
  *
- *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ──────────────► its hook
- *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ no export, row (X, v, f)    ► adopted as that row's hook
- *                                                        └─ else ───────────────────────► p untouched
- *     a linked program ──────────► our export ──────────► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
- *
- * One libcuda is served, the first; a pointer into another object is handed out untouched, with one line.
+ * One libcuda is served, the first: what is next behind us in the global scope, else a libcuda.so.1 that somebody loaded.
  * The slots are filled once (resolve_ready) and never change afterwards, apart from a slot that was empty. An entry
  * that the driver does not have answers CUDA_ERROR_NOT_FOUND.
  *
- * Does not decide whether hooks act (life.h) and never calls the driver, except for the look-up that it answers.
- * Any thread, no lock. Binding calls dlsym, so no kedge lock may be held. Memory: static. Rules: R36 R41 R42 R43 R59 R100.
+ * Which look-up gets which hook is decided in route.h. Nothing here calls the driver.
+ * Threads: any. Locks: none; binding takes the loader's, so none of ours may be held. Memory: static.
+ * Rules: R36 (no lock in the loader) R41 R42 R59 (the real dlsym).
  */
 #ifndef KEDGE_PRELOAD_RESOLVE_H
 #define KEDGE_PRELOAD_RESOLVE_H
@@ -54,15 +48,6 @@ enum resolve_export {
     EXPORT_COUNT,
 };
 
-/* One row of hooks.def. */
-struct hook_row {
-    const char *symbol;
-    const char *name;
-    int from, to; /* from <= version < to; to 0 = no end */
-    unsigned per_thread;
-    void *ours;
-};
-
 extern void *resolve_real[SLOT_COUNT];
 
 /* The driver's own function behind a symbol of hooks.def. Only after resolve_ready() said true. */
@@ -77,18 +62,34 @@ extern void *resolve_real[SLOT_COUNT];
  * that somebody loaded. Cheap once bound. No driver call. False: there is no driver in this process (yet).
  */
 bool resolve_ready(void);
+
+/* The same; `hint` is a function of an object that may be the driver under another name, or NULL. */
+bool resolve_bind(const void *hint);
+
+/* Fills a slot that is empty. Several threads may do so at once; what is there stays. */
+void resolve_adopt(enum resolve_slot slot, void *fn);
+
+/* Whether it is the driver's function of that slot, by its symbol or by what we call. */
+bool resolve_is_own(enum resolve_slot slot, const void *fn);
+
+/* Whether the driver that is served has the symbol of a hook. */
+bool resolve_driver_exports(enum resolve_slot slot);
+
+/* Whether an address lies in the driver that is served; in libkedge.so (NULL: no). */
+bool resolve_in_driver(const void *address);
+bool resolve_is_ours(const void *address);
+
+/* Whether a path is that of a libcuda.so. */
+bool resolve_is_driver_name(const char *path);
+
 bool resolve_has(enum resolve_slot slot);
 
 /* What a linked program gets from an entry that is not there. */
 CUresult resolve_missing(void);
 
-/*
- * Answers a dlsym on a real handle for a name of ours, or NULL: then the real dlsym is to be asked by a jump, so that
- * it sees its caller (export_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE: only our own export is there and no
- * driver, so the name is to be not found.
- */
-void *resolve_dlsym(void *handle, const char *name);
-#define RESOLVE_HIDE ((void *)-1)
+/* The slot of the hook of that name; -1: there is none. And the name of a slot. */
+int resolve_slot(const char *symbol);
+const char *resolve_symbol(enum resolve_slot slot);
 
 /* Whether it is the name of a hook; no table is asked for a name that cannot be one. */
 bool resolve_knows(const char *name);
@@ -96,21 +97,11 @@ bool resolve_knows(const char *name);
 /* Whether it is the name of a hook or of another export of ours. */
 bool resolve_exports(const char *name);
 
-/* Whether a name that is no hook is that of a function for memory, of the driver or the runtime. */
-bool resolve_notes(const char *name);
+/* What a look-up finds: NULL means that nothing is found, with the message that belongs to it; RESOLVE_HIDE that it is to be so. */
+#define RESOLVE_HIDE ((void *)-1)
 
-/* Such a name is asked for on a real handle: noted if the function is there. */
-void resolve_passed_by(void *handle, const char *name);
-
-/*
- * What a look-up of `name` from `caller` gets in the place of our own export, which it would end at; NULL: nothing, it is to be
- * made as it is. If the look-up finds nothing without kedge (a driver that was opened locally, a function that this driver lacks):
- * RESOLVE_HIDE. Else what it finds then (`is_wanted` false, KEDGE_MODE=off), or our export, if it stands for that. Any handle.
- */
-void *resolve_instead(void *handle, const char *name, const void *caller, bool is_wanted);
-
-/* Whether the global scope has a variable of that name behind our export, and nothing before it (variables.h). */
-bool resolve_is_variable(const char *name);
+/* The real dlsym, called from our place: right for real handles, and where "next after kedge" is meant. */
+void *resolve_look_up(void *handle, const char *name);
 
 /* What comes after kedge in the global scope; NULL with the loader's error if nothing does. */
 void *resolve_next(const char *name);
@@ -120,16 +111,6 @@ void *(*resolve_real_dlsym(void))(void *, const char *);
 
 /* The dlsym behind ours: another preload's, else the real one. */
 void *(*resolve_next_dlsym(void))(void *, const char *);
-
-/*
- * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in for it, if there is
- * one: the row whose function of the driver it is; else, if the driver does not export it under any name, the row whose range
- * holds the version, with that flag (R100). Leaves it alone otherwise, as the forms of before CUDA 3.2 are (hooks.def).
- */
-void resolve_route(const char *name, int version, cuuint64_t flags, void **pfn);
-
-/* Row of a hook; slot < SLOT_HOOKS. */
-const struct hook_row *resolve_row(enum resolve_slot slot);
 
 /* Counts, relaxed. Calls are counted in stripes, so that threads do not disturb each other. */
 void resolve_note(enum resolve_slot slot, enum resolve_route route);

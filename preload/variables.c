@@ -138,9 +138,15 @@ static const struct name *name_of(const char *text)
     return NULL;
 }
 
-bool variables_have(const char *name)
+bool variables_stands_next(const char *name)
 {
-    return atomic_load_explicit(&any_variable, memory_order_relaxed) && name_of(name);
+    const void *next;
+
+    if (!atomic_load_explicit(&any_variable, memory_order_relaxed) || !name_of(name)
+            || linked_before_us(name))
+        return false;
+    next = resolve_next(name);
+    return next && !linked_is_code(next);
 }
 
 /* ---- the slots ----------------------------------------------------------------------------- */

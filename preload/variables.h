@@ -34,8 +34,8 @@ static inline void variables_check(void)
         variables_look();
 }
 
-/* Whether a library that was looked at has a variable of the name. */
-bool variables_have(const char *name);
+/* Whether the global scope has a variable of that name behind our export, and nothing before it. */
+bool variables_stands_next(const char *name);
 
 /* In the child of a fork: the loader's lock may be taken for good. */
 void variables_fork_child(void);

@@ -2,7 +2,7 @@
 #
 # R36: the library with a look at every door (locks_guest.c), in every program that there is; and the same seen red.
 if(NOT KEDGE_SANITIZE AND TARGET kedge_mutant)
-    set(wrapped dlvsym dlopen dladdr dladdr1 dl_iterate_phdr resolve_dlsym resolve_ready unwind_walker
+    set(wrapped dlvsym dlopen dladdr dladdr1 dl_iterate_phdr route_dlsym resolve_ready unwind_walker
         where_am_i open close read write pwrite fallocate fstat stat rename unlink readlink mmap capfile_create
         malloc calloc realloc free nanosleep sched_yield pthread_once pool_new)
     add_library(kedge_locks SHARED locks_guest.c)

@@ -202,10 +202,10 @@ WRAP(int, dl_iterate_phdr, int (*callback)(struct dl_phdr_info *, size_t, void *
     return __real_dl_iterate_phdr(callback, data);
 }
 
-WRAP(void *, resolve_dlsym, void *handle, const char *name)
+WRAP(void *, route_dlsym, void *handle, const char *name)
 {
     bool held = hold_wrongly(DOOR_LOADER);
-    void *found = __real_resolve_dlsym(handle, name);
+    void *found = __real_route_dlsym(handle, name);
 
     let_go(held);
     return found;

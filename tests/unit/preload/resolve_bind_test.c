@@ -5,7 +5,7 @@
 #include "preload/guard.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
-#include "preload/resolve.h"
+#include "preload/route.h"
 #include "preload/variables.h"
 #include "tests/check.h"
 
@@ -60,7 +60,7 @@ bool linked_is_code(const void *address)
     return true;
 }
 
-bool variables_have(const char *name)
+bool variables_stands_next(const char *name)
 {
     (void)name;
     return false;
@@ -113,7 +113,7 @@ static void *open_driver(const char *path)
 
 static void *hook(void)
 {
-    return resolve_row(SLOT_cuMemAlloc_v2)->ours;
+    return route_hook(SLOT_cuMemAlloc_v2);
 }
 
 static uint64_t counted(enum resolve_slot slot, enum resolve_route route)
@@ -136,26 +136,26 @@ TEST(the_library_of_that_name_is_the_driver_and_another_one_is_not_watched)
 {
     void *first = open_driver(FIRST_DRIVER), *second;
 
-    CHECK(resolve_dlsym(first, "cuMemAlloc_v2") == hook());
+    CHECK(route_dlsym(first, "cuMemAlloc_v2") == hook());
     CHECK_STR_EQ(resolve_driver_path(), FIRST_DRIVER);
     CHECK(resolve_has(SLOT_cuMemAlloc_v2));
     CHECK(!resolve_has(SLOT_cuMemFree_v2)); /* which it lacks */
     CHECK((void *)REAL(cuMemAlloc_v2) == function(first, "cuMemAlloc_v2"));
-    CHECK(!resolve_dlsym(first, "cuMemFree_v2"));
-    CHECK(!resolve_dlsym(first, "cuMemLater"));
+    CHECK(!route_dlsym(first, "cuMemFree_v2"));
+    CHECK(!route_dlsym(first, "cuMemLater"));
     second = open_driver(SECOND_DRIVER);
     for (int i = 0; i < 2; i++)
-        CHECK(!resolve_dlsym(second, "cuMemAlloc_v2"));
+        CHECK(!route_dlsym(second, "cuMemAlloc_v2"));
     CHECK_EQ(warned, 1);
     CHECK_EQ(counted(SLOT_cuMemAlloc_v2, ROUTE_DLSYM), 1);
-    CHECK(resolve_dlsym(first, "cuMemAlloc_v2") == hook());
+    CHECK(route_dlsym(first, "cuMemAlloc_v2") == hook());
     CHECK_EQ(warned, 1);
     CHECK_EQ(counted(SLOT_cuMemAlloc_v2, ROUTE_DLSYM), 2);
-    resolve_passed_by(second, "cuMemLater");
+    route_note_unwatched(second, "cuMemLater");
     CHECK_STR_EQ(unhooked, "");
-    resolve_passed_by(first, "cuMemLater");
+    route_note_unwatched(first, "cuMemLater");
     CHECK_STR_EQ(unhooked, "cuMemLater");
-    resolve_passed_by(first, "cudaMallocLater");
+    route_note_unwatched(first, "cudaMallocLater");
     CHECK_STR_EQ(runtime, "");
 }
 
@@ -170,8 +170,8 @@ TEST(a_driver_that_another_thread_has_bound_meanwhile_stays)
     CHECK_EQ(searches, 2);
     CHECK_STR_EQ(resolve_driver_path(), FIRST_DRIVER);
     CHECK((void *)REAL(cuMemAlloc_v2) == function(first, "cuMemAlloc_v2"));
-    CHECK(!resolve_dlsym(second, "cuMemAlloc_v2"));
-    CHECK(resolve_dlsym(first, "cuMemAlloc_v2") == hook());
+    CHECK(!route_dlsym(second, "cuMemAlloc_v2"));
+    CHECK(route_dlsym(first, "cuMemAlloc_v2") == hook());
 }
 
 TEST(two_threads_that_find_the_same_driver_both_have_it)
@@ -181,7 +181,7 @@ TEST(two_threads_that_find_the_same_driver_both_have_it)
     lists[0] = lists[1] = FIRST_DRIVER;
     CHECK(resolve_ready());
     CHECK_EQ(searches, 2);
-    CHECK(resolve_dlsym(first, "cuMemAlloc_v2") == hook());
+    CHECK(route_dlsym(first, "cuMemAlloc_v2") == hook());
 }
 
 TEST(an_answer_of_the_driver_becomes_a_hook_by_its_function_or_by_its_range)
@@ -191,37 +191,37 @@ TEST(an_answer_of_the_driver_becomes_a_hook_by_its_function_or_by_its_range)
 
     REQUIRE(resolve_ready());
     fn = function(first, "cuMemAlloc_v2");
-    resolve_route("cuMemAlloc", 12000, 0, &fn);
+    route_answer("cuMemAlloc", 12000, 0, &fn);
     CHECK(fn == hook());
     fn = &somewhere
                  [0]; /* no function that the driver exports: the row that has the version counts */
-    resolve_route("cuMemAlloc", 3020, 0, &fn);
+    route_answer("cuMemAlloc", 3020, 0, &fn);
     CHECK(fn == hook());
     fn = &somewhere[0];
-    resolve_route("cuMemAlloc", 3019, 0, &fn);
+    route_answer("cuMemAlloc", 3019, 0, &fn);
     CHECK(fn == &somewhere[0]);
     CHECK_STR_EQ(unhooked, "cuMemAlloc");
-    resolve_route("cuMemAlloc", HOOKS_NEWEST + 1, 0, &fn);
+    route_answer("cuMemAlloc", HOOKS_NEWEST + 1, 0, &fn);
     CHECK(fn == &somewhere[0]);
-    resolve_route("cuMemFree", 12000, 0, &fn);
-    CHECK(fn == resolve_row(SLOT_cuMemFree_v2)->ours);
+    route_answer("cuMemFree", 12000, 0, &fn);
+    CHECK(fn == route_hook(SLOT_cuMemFree_v2));
     CHECK((void *)REAL(cuMemFree_v2) == &somewhere[0]); /* this row's function all the same */
     fn = function(first, "cuMemLater");                 /* of a later driver */
-    resolve_route("cuMemHostAlloc", 12000, 0, &fn);
+    route_answer("cuMemHostAlloc", 12000, 0, &fn);
     CHECK(fn == function(first, "cuMemLater"));
     CHECK_STR_EQ(unhooked, "cuMemHostAlloc");
     fn = &somewhere[1];
-    resolve_route("cuGetProcAddress", 11999, 0, &fn);
-    CHECK(fn == resolve_row(SLOT_cuGetProcAddress)->ours);
+    route_answer("cuGetProcAddress", 11999, 0, &fn);
+    CHECK(fn == route_hook(SLOT_cuGetProcAddress));
     fn = &somewhere[2];
-    resolve_route("cuGetProcAddress", 12000, 0, &fn);
-    CHECK(fn == resolve_row(SLOT_cuGetProcAddress_v2)->ours);
+    route_answer("cuGetProcAddress", 12000, 0, &fn);
+    CHECK(fn == route_hook(SLOT_cuGetProcAddress_v2));
     fn = &somewhere[3];
-    resolve_route("cuMemAllocAsync", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &fn);
-    CHECK(fn == resolve_row(SLOT_cuMemAllocAsync_ptsz)->ours);
+    route_answer("cuMemAllocAsync", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &fn);
+    CHECK(fn == route_hook(SLOT_cuMemAllocAsync_ptsz));
     fn = &somewhere[4];
-    resolve_route("cuMemAllocManaged", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &fn);
-    CHECK(fn == resolve_row(SLOT_cuMemAllocManaged)->ours); /* which has no such form */
+    route_answer("cuMemAllocManaged", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &fn);
+    CHECK(fn == route_hook(SLOT_cuMemAllocManaged)); /* which has no such form */
     CHECK_EQ(counted(SLOT_cuMemAlloc_v2, ROUTE_GPA), 2);
     CHECK_EQ(counted(SLOT_cuMemHostAlloc, ROUTE_GPA), 0);
 }
@@ -237,9 +237,9 @@ TEST(names_of_hooks_are_known_and_others_are_not)
     CHECK(!resolve_exports("cudaMallocLater"));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         CHECK(!resolve_knows(others[i]));
-    CHECK(resolve_notes("cudaMallocLater") && resolve_notes("cudaFreeLater"));
-    CHECK(resolve_notes("cudaHostAllocLater") && resolve_notes("cuMemLater"));
-    CHECK(!resolve_notes("cudaMemcpy") && !resolve_notes("cuCtxCreate"));
+    CHECK(route_notes("cudaMallocLater") && route_notes("cudaFreeLater"));
+    CHECK(route_notes("cudaHostAllocLater") && route_notes("cuMemLater"));
+    CHECK(!route_notes("cudaMemcpy") && !route_notes("cuCtxCreate"));
 }
 
 /* At the first call, and whenever their number has grown sixteenfold. */
