@@ -3,6 +3,7 @@
 
 #include "preload/dispatch.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 
 #include <stdatomic.h>
 
@@ -107,7 +108,7 @@ static uint64_t drivers_word(CUarray array, CUmipmappedArray mipmap, int device)
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
 
     if (atomic_load_explicit(&never_answers, memory_order_relaxed) || device < 0
-            || !dispatch_may_fence())
+            || !session_may_fence())
         return 0;
     if (array && REAL_HAS(cuArrayGetMemoryRequirements))
         result = REAL(cuArrayGetMemoryRequirements)(&wants, array, device);

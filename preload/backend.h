@@ -28,12 +28,6 @@ extern const struct driver backend_driver;
 /* Physical handles can be shown to other processes where the device has that (ipc.h). Fixed when life starts. */
 extern bool backend_shares_handles;
 
-/* After this error nothing on the device can go on in this process (R34). */
-bool backend_is_sticky(int result);
-
-/* The driver refuses because a capture is there: never the program's business (R14). */
-bool backend_is_capture_error(int result);
-
 /* Waits until all work of a context is done (R61), beside captures too. 0, the driver's code, or -errno. */
 int backend_synchronise(uint64_t generation);
 

@@ -7,6 +7,7 @@
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 
 #include "tracker/peek.h"
@@ -57,7 +58,7 @@ void bring_begin(struct bring *bring, CUstream stream)
 CUresult bring_end(struct bring *bring, CUresult result)
 {
     guard_thread.bring = NULL;
-    pool_call_end(dispatch_pool(), &bring->call);
+    pool_call_end(session_pool, &bring->call);
     return bring->refused != CUDA_SUCCESS ? bring->refused : result;
 }
 
@@ -65,7 +66,7 @@ bool bring_name(devptr_t ptr, uint64_t size, bool is_written)
 {
     struct bring *bring = guard_thread.bring;
 
-    if (size == 0 || pool_call_name(dispatch_pool(), ptr, size, is_written, &bring->call) == 0)
+    if (size == 0 || pool_call_name(session_pool, ptr, size, is_written, &bring->call) == 0)
         return false;
     bring->refused = CUDA_ERROR_OUT_OF_MEMORY;
     return true;
@@ -83,8 +84,8 @@ bool bring_all(void)
 
 static void keep(devptr_t ptr, enum pool_kept why)
 {
-    pool_evict_keep(dispatch_pool(), ptr, why);
-    dispatch_go_on_later(); /* it is told there */
+    pool_evict_keep(session_pool, ptr, why);
+    session_go_on_later(); /* it is told there */
 }
 
 /* A kernel may follow it, and nobody will see that. */
@@ -94,7 +95,7 @@ static bool name_pointer(devptr_t word)
 
     struct bring *bring = guard_thread.bring;
 
-    if (pool_find(dispatch_pool(), word, &info) != 0 || !bring_is_rule(info.rule))
+    if (pool_find(session_pool, word, &info) != 0 || !bring_is_rule(info.rule))
         return false;
     if (bring->pointers < BRING_POINTERS)
         bring->pointer[bring->pointers++] = word;
@@ -109,7 +110,7 @@ static bool is_of_device(devptr_t ptr)
     struct block_info info;
     unsigned type = 0;
 
-    return pool_find(dispatch_pool(), ptr, &info) == 0
+    return pool_find(session_pool, ptr, &info) == 0
             || (REAL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr)
                             == CUDA_SUCCESS
                     && type != 0 && type != CU_MEMORYTYPE_HOST);
@@ -166,7 +167,7 @@ static int bring_in(struct pool_call *call)
     int r;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    r = pool_call_bring(dispatch_pool(), call, &lacks);
+    r = pool_call_bring(session_pool, call, &lacks);
     (void)pthread_setcancelstate(cancel, &unused);
     gauge_all_reserved();
     if (r == DRIVER_OUT_OF_MEMORY && lacks.rule < 0 && gate_captures() > 0)
@@ -178,7 +179,7 @@ static int bring_in(struct pool_call *call)
 
 static CUresult call_ready(struct pool_call *call)
 {
-    int r = pool_call_begin(dispatch_pool(), call);
+    int r = pool_call_begin(session_pool, call);
 
     while (r == -EAGAIN) {
         unsigned suspended = guard_read_suspend();
@@ -186,7 +187,7 @@ static CUresult call_ready(struct pool_call *call)
         r = bring_in(call);
         guard_read_resume(suspended);
         if (r == 0)
-            r = pool_call_begin(dispatch_pool(), call);
+            r = pool_call_begin(session_pool, call);
     }
     return code_of(r);
 }
@@ -257,7 +258,7 @@ void bring_owed(void)
     struct bring bring;
     unsigned count;
 
-    if (!dispatch_may_fence())
+    if (!session_may_fence())
         return;
     lock_take(&owed_lock);
     count = owed_count;
@@ -276,11 +277,11 @@ void bring_go_on_slowly(void)
 {
     int cancel, unused;
 
-    if (guard_thread.reading > 0 || !dispatch_may_fence())
+    if (guard_thread.reading > 0 || !session_may_fence())
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pool_evict_go_on(dispatch_pool());
-    dispatch_sweep();
+    pool_evict_go_on(session_pool);
+    session_sweep_stack();
     (void)pthread_setcancelstate(cancel, &unused);
     if (!bring_has_more())
         gauge_all_reserved();

@@ -26,8 +26,8 @@
 
 #include "alloc/pool.h"
 #include "preload/cuda_abi.h"
-#include "preload/dispatch.h"
 #include "preload/guard.h"
+#include "preload/session.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,7 +50,7 @@ struct bring {
 /* True once a block may be out. */
 static inline bool bring_is_wanted(void)
 {
-    return dispatch_pool() && pool_evicts(dispatch_pool());
+    return session_pool && pool_evicts(session_pool);
 }
 
 /* Whether blocks of a rule can go out and come back; -1: no. */
@@ -103,7 +103,7 @@ void bring_owed(void);
 /* Whether there are moves that may begin ahead of the next calls. */
 static inline bool bring_has_more(void)
 {
-    return bring_is_wanted() && pool_evict_has_more(dispatch_pool());
+    return bring_is_wanted() && pool_evict_has_more(session_pool);
 }
 
 /* Outside of reader sections: moves that may begin ahead of the next calls do. */

@@ -6,6 +6,7 @@
 #include "preload/bounds.h"
 #include "preload/bring.h"
 #include "preload/bypass.h"
+#include "preload/codes.h"
 #include "preload/coverage.h"
 #include "preload/cuda_abi.h"
 #include "preload/evictlog.h"
@@ -24,6 +25,7 @@
 #include "preload/quick.h"
 #include "preload/reach.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 #include "tracker/anchor.h"
@@ -43,47 +45,10 @@ enum {
     OUTCOMES = 32,     /* told at a time */
     ROOM = 64u << 20,  /* bytes that are made free for a call that does not say how many it needs */
     CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
-    SWEPT = 8u << 10,  /* bytes of stack */
 };
 
 /* fixed by dispatch_start: */
-static struct pool *pool;
 static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
-unsigned dispatch_sync_free;
-bool dispatch_meminfo_raw;
-bool dispatch_sync_mapped;
-bool dispatch_records;
-
-static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
-
-struct pool *dispatch_pool(void)
-{
-    return pool;
-}
-
-bool dispatch_may_fence(void)
-{
-    return gate_captures() == 0 && !guard_in_callback();
-}
-
-uint64_t dispatch_seq(void)
-{
-    return pool ? pool_seq_next(pool) : atomic_fetch_add(&track_seq, 1) + 1;
-}
-
-/* The capture's own trouble, which it reports once per kind. */
-void dispatch_told(int r)
-{
-    const char *path = capture_path();
-    const char *refused = capture_refused();
-
-    if (r < 0 && *refused)
-        msg_warn("no capture: %s: %s", refused, strerrordesc_np(-r));
-    else if (r < 0)
-        msg_warn("capture %s: %s, going on with less", *path ? path : "cut off or gone",
-                strerrordesc_np(-r));
-}
-
 /* ---- start ---------------------------------------------------------------------------------- */
 
 /* Of a key of KEDGE_POOL that nobody set and that has no default: `otherwise`. */
@@ -132,10 +97,10 @@ static int start_pool(const struct config *config)
     opts.alias = pool_key(config, "alias", 0) == 0;
     opts.export_safe = pool_key(config, "placement", 0) == 1;
     opts.sync_mapped = pool_key(config, "sync", 0) == 1;
-    dispatch_sync_mapped = opts.sync_mapped;
+    session_sync_mapped = opts.sync_mapped;
     backend_shares_handles = opts.sync_mapped;
-    dispatch_meminfo_raw = pool_key(config, "meminfo", 0) == 1;
-    return pool_new(&backend_driver, &opts, &pool);
+    session_meminfo_raw = pool_key(config, "meminfo", 0) == 1;
+    return pool_new(&backend_driver, &opts, &session_pool);
 }
 
 /*
@@ -151,7 +116,7 @@ static void start_uses(const struct config *config)
         USES_OFF,
         USES_ORDER
     };
-    bool wants = dispatch_records && uses
+    bool wants = session_records && uses
             && (uses->number == USES_AUTO ? config_is_set(config, CONFIG_CAPTURE)
                                           : uses->number != USES_OFF);
 
@@ -174,7 +139,7 @@ static void start_capture(const struct config *config)
     };
     int r;
 
-    dispatch_records = opts.trace != FORMAT_TRACE_OFF;
+    session_records = opts.trace != FORMAT_TRACE_OFF;
     start_uses(config);
     r = capture_init(&opts);
     if (r < 0) {
@@ -205,17 +170,17 @@ int dispatch_start(void)
 
     if (r < 0)
         return r;
-    dispatch_sync_free = config_word(config, CONFIG_SYNC_FREE);
+    session_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
     sidecar_load(config, serves);
     if (serves)
-        follow_start(pool);
-    if (!sidecar.hints && serves && !dispatch_records)
-        pool_is_not_recorded(pool);
+        follow_start(session_pool);
+    if (!sidecar.hints && serves && !session_records)
+        pool_is_not_recorded(session_pool);
     if (!sidecar.hints)
         return 0;
-    r = pool_set_hints(pool, sidecar.hints);
+    r = pool_set_hints(session_pool, sidecar.hints);
     if (r < 0) {
         msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
         sidecar = (struct sidecar){.hints = NULL};
@@ -230,7 +195,7 @@ int dispatch_start(void)
 static void tell_reserved(const struct outcome *outcome)
 {
     if (outcome->reserved_delta != 0)
-        dispatch_told(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
+        session_report(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
 }
 
 static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
@@ -248,10 +213,8 @@ static void tell_hint(const struct outcome *outcome, enum format_hint_what what,
             .edge = edge,
     };
 
-    dispatch_told(capture_hint(&info));
+    session_report(capture_hint(&info));
 }
-
-atomic_bool dispatch_goes_on; /* for a call to the driver */
 
 static void tell_gone(const struct outcome *news)
 {
@@ -267,14 +230,6 @@ static void tell_gone(const struct outcome *news)
     tell_reserved(news);
 }
 
-void dispatch_sweep(void)
-{
-    char below[SWEPT];
-
-    memset(below, 0, sizeof below);
-    __asm__ volatile("" : : "r"(below) : "memory");
-}
-
 /* Storage that has gone since the last call; limbo moves on the way. */
 static void tell_news(void)
 {
@@ -284,23 +239,23 @@ static void tell_news(void)
 
     do {
         n = 0;
-        (void)pool_poll(pool, dispatch_may_fence(), news, OUTCOMES, &n);
+        (void)pool_poll(session_pool, session_may_fence(), news, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++)
             tell_gone(&news[i]);
         any |= n > 0;
     } while (n == OUTCOMES);
     if (any)
-        dispatch_sweep();
-    if (sidecar_decides() && pool_waits_for_readers(pool))
-        dispatch_go_on_later();
+        session_sweep_stack();
+    if (sidecar_decides() && pool_waits_for_readers(session_pool))
+        session_go_on_later();
 }
 
 void dispatch_go_on(void)
 {
     int cancel, unused;
 
-    if (__builtin_expect(!dispatch_must_go_on(), 1) || !dispatch_may_fence()
-            || !atomic_exchange(&dispatch_goes_on, false))
+    if (__builtin_expect(!session_must_go_on(), 1) || !session_may_fence()
+            || !atomic_exchange(&session_goes_on, false))
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tell_news();
@@ -317,8 +272,9 @@ static void look_at_clock(uint64_t seq)
     struct timespec now;
 
     atomic_store_explicit(&clock_seq, seq, memory_order_relaxed);
-    if (!dispatch_may_fence() || clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0
-            || pool_idle(pool, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) == 0)
+    if (!session_may_fence() || clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0
+            || pool_idle(session_pool, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
+                    == 0)
         return;
     gauge_all_reserved();
 }
@@ -327,7 +283,7 @@ static void look_at_clock(uint64_t seq)
 
 static bool is_ours(const struct dispatch_request *request)
 {
-    if (!pool || request->forward || request->capturing || pool_is_frozen(pool))
+    if (!session_pool || request->forward || request->capturing || pool_is_frozen(session_pool))
         return false;
     if (request->api == API_STREAM)
         return request->mempool != 0;
@@ -338,13 +294,13 @@ static bool is_ours(const struct dispatch_request *request)
  * no operation the block goes back, without an event on the stream, and the driver has the request. */
 static bool operates(const struct dispatch_request *request, devptr_t ptr)
 {
-    struct pool_free_request back = {.api = API_SYNC, .may_fence = dispatch_may_fence()};
+    struct pool_free_request back = {.api = API_SYNC, .may_fence = session_may_fence()};
     struct outcome outcome;
 
     if (request->api != API_STREAM || !stream_owes(&request->stream)
             || backend_operate(&request->stream) == 0)
         return true;
-    (void)pool_free(pool, ptr, &back, &outcome);
+    (void)pool_free(session_pool, ptr, &back, &outcome);
     return false;
 }
 
@@ -365,7 +321,7 @@ static void make_plan(struct dispatch_request *request)
 static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcome)
 {
     bool sync = request->api == API_SYNC;
-    bool may = dispatch_may_fence();
+    bool may = session_may_fence();
     struct pool_request ask = {
             .size = request->size,
             .owner = sync ? request->context.memory : request->mempool,
@@ -383,7 +339,7 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
             .ladder = &request->ladder,
     };
 
-    return pool_alloc(pool, &ask, ret_outcome);
+    return pool_alloc(session_pool, &ask, ret_outcome);
 }
 
 static void record_alloc(const struct dispatch_request *request, const struct outcome *outcome)
@@ -403,7 +359,7 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
     gauge_device(request->tag.device);
     if (bring_is_rule(request->plan.rule))
         bring_made(outcome->ptr, outcome->size);
-    dispatch_told(capture_alloc(&info));
+    session_report(capture_alloc(&info));
     tell_reserved(outcome);
     if (request->plan.small)
         tell_hint(outcome, FORMAT_HINT_SKIPPED, NULL, 0);
@@ -417,30 +373,16 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
  */
 static bool is_answer(const struct dispatch_request *request, int result)
 {
-    bool mapped = request->api == API_STREAM || dispatch_sync_mapped || hint_acts(&request->plan);
+    bool mapped = request->api == API_STREAM || session_sync_mapped || hint_acts(&request->plan);
 
-    return !mapped || backend_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
-}
-
-void dispatch_tell_python(void)
-{
-    bool refused = false;
-    const char *text = where_python_news(&refused);
-    char line[MSG_LINE];
-
-    if (!text)
-        return;
-    (void)snprintf(
-            line, sizeof line, "%s%s", refused ? "no Python stacks: " : "Python stacks of ", text);
-    msg_info("%s", line);
-    dispatch_told(capture_note(0, line));
+    return !mapped || codes_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* A mapped heap has no addresses: the first time is a line, each is a note in the report. */
 static void tell_no_range(void)
 {
     static _Atomic(uint64_t) told;
-    uint64_t errors = pool_range_errors(pool);
+    uint64_t errors = pool_range_errors(session_pool);
     uint64_t before = atomic_load_explicit(&told, memory_order_relaxed);
     char text[160];
 
@@ -452,7 +394,7 @@ static void tell_no_range(void)
             (unsigned long)errors);
     if (before == 0)
         msg_warn("%s", text);
-    dispatch_told(capture_note(1, text));
+    session_report(capture_note(1, text));
 }
 
 /* Bounds that were reached: a line each, and a note in the report (bounds.def). */
@@ -463,7 +405,7 @@ static void tell_bounds(void)
     while (__builtin_expect(atomic_load_explicit(&bounds_waiting, memory_order_relaxed) != 0, 0)
             && (line = bounds_news()) != NULL) {
         msg_warn("%s", line);
-        dispatch_told(capture_note(1, line));
+        session_report(capture_note(1, line));
     }
 }
 
@@ -473,7 +415,7 @@ static void note_device(int device)
     static _Atomic(uint64_t) seen;
     uint64_t bit = UINT64_C(1) << (device & 63);
 
-    if (dispatch_sync_mapped && (atomic_fetch_or(&seen, bit) & ~bit))
+    if (session_sync_mapped && (atomic_fetch_or(&seen, bit) & ~bit))
         guard_set(GUARD_PEERS);
 }
 
@@ -487,9 +429,9 @@ bool dispatch_beside_capture(struct dispatch_request *request, int result, devpt
 {
     struct outcome outcome;
 
-    if (result != CUDA_ERROR_OUT_OF_MEMORY || gate_captures() == 0 || !pool || request->forward
-            || guard_in_callback() || pool_is_frozen(pool) || is_bypassed(request)
-            || ask_pool(request, &outcome) != 0)
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || gate_captures() == 0 || !session_pool
+            || request->forward || guard_in_callback() || pool_is_frozen(session_pool)
+            || is_bypassed(request) || ask_pool(request, &outcome) != 0)
         return false;
     record_alloc(request, &outcome);
     *ret_ptr = outcome.ptr;
@@ -508,12 +450,12 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     if (request->counted)
         request->tag = *request->counted;
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
-        dispatch_tell_python();
+        session_tell_python();
     make_plan(request);
     if (!is_ours(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && dispatch_may_fence() && async_trim(device) > 0)
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_may_fence() && async_trim(device) > 0)
         r = ask_pool(request, &outcome);
     if (r == -ENOTSUP)
         tell_no_range();
@@ -535,7 +477,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     if (!operates(request, outcome.ptr))
         return -ENOTSUP;
     record_alloc(request, &outcome);
-    if (pool_has_news(pool))
+    if (pool_has_news(session_pool))
         tell_news();
     if (!(outcome.how & OUTCOME_HIT)
             || outcome.seq - atomic_load_explicit(&clock_seq, memory_order_relaxed) >= CLOCK_STRIDE)
@@ -565,9 +507,9 @@ bool dispatch_more_room(struct pool_ladder *ladder)
     int device = dispatch_device();
     uint64_t bytes;
 
-    if (!pool || !dispatch_may_fence() || pool_is_frozen(pool))
+    if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
         return false;
-    bytes = pool_trim_device(pool, device, true) + async_trim(device);
+    bytes = pool_trim_device(session_pool, device, true) + async_trim(device);
     if (bytes == 0)
         return false;
     gauge_reserved(device);
@@ -582,13 +524,13 @@ bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladde
     uint64_t want = size ? size : ROOM;
     uint64_t bytes;
 
-    if (result != CUDA_ERROR_OUT_OF_MEMORY || !pool || !dispatch_may_fence()
-            || pool_is_frozen(pool))
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !session_pool || !session_may_fence()
+            || pool_is_frozen(session_pool))
         return false;
-    bytes = pool_trim_device(pool, device, pool_could_have(pool, device, size))
+    bytes = pool_trim_device(session_pool, device, pool_could_have(session_pool, device, size))
             + async_trim(device);
     if (bytes < want && bring_is_wanted() && device >= 0)
-        bytes += pool_evict_make_room(pool, device, want - bytes);
+        bytes += pool_evict_make_room(session_pool, device, want - bytes);
     if (bytes == 0)
         return false;
     gauge_reserved(device);
@@ -651,17 +593,17 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
             oom_record(request, result, true);
         return;
     }
-    if (pool && ptr)
-        pool_foreign(pool, ptr, size);
+    if (session_pool && ptr)
+        pool_foreign(session_pool, ptr, size);
     coverage_tell(false);
     gauge_device(request->tag.device);
     request->tag.size = size;
-    info.seq = dispatch_seq();
+    info.seq = session_seq();
     if (info.memclass == MEMCLASS_GRAPH)
         gauge_graph_memory();
-    dispatch_told(capture_alloc(&info));
-    if (pool && info.memclass == MEMCLASS_DRIVER)
-        pool_forwarded(pool, &request->plan, size);
+    session_report(capture_alloc(&info));
+    if (session_pool && info.memclass == MEMCLASS_DRIVER)
+        pool_forwarded(session_pool, &request->plan, size);
     if (hint_acts(&request->plan)
             || (request->plan.action == ACTION_HOLD && hint_mode_acts(request->plan.mode))) {
         struct outcome outcome = {.ptr = ptr,
@@ -686,9 +628,9 @@ static uint64_t barrier_of(devptr_t ptr, enum api api)
     struct block_info info;
 
     if (api != API_SYNC || dispatch_frees_without_wait() || guard_in_callback()
-            || pool_is_frozen(pool))
+            || pool_is_frozen(session_pool))
         return 0;
-    if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
+    if (pool_find(session_pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
         return 0;
     if (info.heap == HEAP_PRIVATE)
         return info.owner;
@@ -706,7 +648,7 @@ static void record_free(const struct outcome *outcome, enum api api, uint64_t st
             .api = api,
     };
 
-    dispatch_told(capture_free(&info));
+    session_report(capture_free(&info));
     tell_reserved(outcome);
     if (outcome->how & OUTCOME_HELD)
         tell_hint(outcome, outcome->mode == HINT_SHADOW ? FORMAT_HINT_WOULD_HOLD : FORMAT_HINT_HELD,
@@ -715,7 +657,7 @@ static void record_free(const struct outcome *outcome, enum api api, uint64_t st
 
 struct dispatch_end dispatch_end(uint64_t key)
 {
-    return (struct dispatch_end){.key = key, .seq = dispatch_seq(), .api = API_SYNC};
+    return (struct dispatch_end){.key = key, .seq = session_seq(), .api = API_SYNC};
 }
 
 void dispatch_ended(const struct dispatch_end *end, int result)
@@ -730,7 +672,7 @@ void dispatch_ended(const struct dispatch_end *end, int result)
     };
 
     if (end->key && result == CUDA_SUCCESS)
-        dispatch_told(capture_free(&info));
+        session_report(capture_free(&info));
 }
 
 /* Hints that wait for the free of a block of another one. */
@@ -755,8 +697,8 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
 {
     struct block_info info;
 
-    return stream && stream_owes(stream) && !pool_is_frozen(pool)
-            && pool_find(pool, ptr, &info) == 0 && info.base == ptr && info.size > 0;
+    return stream && stream_owes(stream) && !pool_is_frozen(session_pool)
+            && pool_find(session_pool, ptr, &info) == 0 && info.base == ptr && info.size > 0;
 }
 
 /* A stream of another device: what has used the block there is work of its context. */
@@ -764,7 +706,7 @@ static void note_foreign(devptr_t ptr, const struct stream *stream)
 {
     struct block_info info;
 
-    if (stream && guard_has(GUARD_DEVICES) && pool_find(pool, ptr, &info) == 0
+    if (stream && guard_has(GUARD_DEVICES) && pool_find(session_pool, ptr, &info) == 0
             && info.device != stream->device)
         reach_add(stream->device, info.device);
 }
@@ -772,7 +714,7 @@ static void note_foreign(devptr_t ptr, const struct stream *stream)
 /* 0, -ENOENT (not ours), or the code for the program. */
 static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
-    bool may = dispatch_may_fence();
+    bool may = session_may_fence();
     bool owes = owes_operation(ptr, stream);
     /* The event of the operation is the one that the next tenant waits for: a later one would be behind what blocking streams were
      * given since. On a thread's own stream nobody else can record it. */
@@ -792,7 +734,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     if (api == API_SYNC && gate_captures() > 0)
         pins_for_captures(ptr);
     note_foreign(ptr, stream);
-    r = pool_free(pool, ptr, &request, &outcome);
+    r = pool_free(session_pool, ptr, &request, &outcome);
     if (r == -EINVAL)
         return CUDA_ERROR_INVALID_VALUE;
     if (r != 0)
@@ -803,11 +745,11 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
         (void)backend_operate(stream);
     record_free(&outcome, api, stream_told(stream));
     if (outcome.mode == HINT_POISON)
-        dispatch_go_on_later();
+        session_go_on_later();
     tell_freed(&outcome);
     if (barrier) {
         r = backend_synchronise(barrier);
-        return r > 0 && backend_is_sticky(r) ? r : 0;
+        return r > 0 && codes_is_sticky(r) ? r : 0;
     }
     return 0;
 }
@@ -815,7 +757,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 int dispatch_free(
         devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end)
 {
-    int r = pool ? free_in_pool(ptr, api, stream) : -ENOENT;
+    int r = session_pool ? free_in_pool(ptr, api, stream) : -ENOENT;
 
     if (r == -ENOENT) {
         *ret_end = dispatch_end(ptr);
@@ -830,8 +772,8 @@ bool dispatch_free_passive(devptr_t ptr)
     struct pool_free_request request = {.api = API_SYNC};
     struct outcome outcome;
 
-    return life_is_passive() && pool && guard_depth() == 0 && ptr != 0
-            && pool_free(pool, ptr, &request, &outcome) == 0;
+    return life_is_passive() && session_pool && guard_depth() == 0 && ptr != 0
+            && pool_free(session_pool, ptr, &request, &outcome) == 0;
 }
 
 /* ---- anchors and uses ----------------------------------------------------------------------- */
@@ -854,7 +796,7 @@ static void tell_due(const struct outcome *due, const struct edge *edge)
 
 void dispatch_label(const struct edge *edge)
 {
-    dispatch_told(capture_edge(edge, dispatch_seq()));
+    session_report(capture_edge(edge, session_seq()));
 }
 
 /* What is due by it; how much that was. */
@@ -868,7 +810,7 @@ static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
 
     do {
         n = 0;
-        r = pool_edge(pool, &edge, due, OUTCOMES, &n);
+        r = pool_edge(session_pool, &edge, due, OUTCOMES, &n);
         for (size_t i = 0; i < n; i++) {
             if (each_dead && (due[i].kind == OUTCOME_RELEASE || due[i].kind == OUTCOME_LET_GO))
                 each_dead(due[i].ptr);
@@ -883,21 +825,16 @@ static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
 
 void dispatch_edge(const struct edge *edge, bool may_call)
 {
-    dispatch_told(capture_edge(edge, dispatch_seq()));
+    session_report(capture_edge(edge, session_seq()));
     if (!sidecar_decides())
         return;
     (void)pass(edge, NULL);
     if (!may_call) {
-        dispatch_go_on_later();
+        session_go_on_later();
         return;
     }
     tell_news();
     bring_go_on();
-}
-
-void dispatch_go_on_later(void)
-{
-    atomic_store(&dispatch_goes_on, true);
 }
 
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
@@ -908,10 +845,10 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
     if (!sidecar_decides())
         return;
     for (uint32_t i = 0; i < count; i++)
-        if (pool_use(pool, used[i], event, i, &picked))
+        if (pool_use(session_pool, used[i], event, i, &picked))
             tell_hint(&picked, FORMAT_HINT_PLANNED, NULL, 0);
     if (pass(event, each_dead) > 0)
-        dispatch_go_on_later();
+        session_go_on_later();
 }
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
@@ -941,11 +878,11 @@ void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int devi
         (void)where_am_i(NULL, size, device, &tag);
     else
         outside_tag(size, device, &tag);
-    dispatch_tell_python();
+    session_tell_python();
     if (memclass == MEMCLASS_GRAPH)
         gauge_graph_memory();
-    info.seq = dispatch_seq();
-    dispatch_told(capture_alloc(&info));
+    info.seq = session_seq();
+    session_report(capture_alloc(&info));
     gauge_device(device);
 }
 
@@ -972,32 +909,32 @@ int dispatch_device(void)
 void dispatch_synchronised(void)
 {
     gauge_waited();
-    if (!pool || !dispatch_may_fence() || pool_is_frozen(pool))
+    if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
         return;
-    pool_synchronised(pool);
+    pool_synchronised(session_pool);
     async_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
-    if (pool_has_news(pool) || atomic_exchange(&dispatch_goes_on, false))
+    if (pool_has_news(session_pool) || atomic_exchange(&session_goes_on, false))
         tell_news();
     bring_go_on();
 }
 
 void dispatch_settle(void)
 {
-    if (pool && dispatch_may_fence() && !pool_is_frozen(pool))
-        pool_settle(pool);
+    if (session_pool && session_may_fence() && !pool_is_frozen(session_pool))
+        pool_settle(session_pool);
 }
 
 struct dispatch_ending dispatch_ending_begin(uint64_t generation)
 {
-    struct dispatch_ending ending = {generation, REACH_ALL, pool != NULL};
+    struct dispatch_ending ending = {generation, REACH_ALL, session_pool != NULL};
     struct context context;
 
     if (context_of_generation(generation, &context))
         ending.devices = reach_of(context.device);
     context_end_begin(generation, ending.devices, ending.is_told);
     if (ending.is_told)
-        pool_ending(pool, ending.devices, true);
+        pool_ending(session_pool, ending.devices, true);
     return ending;
 }
 
@@ -1005,13 +942,13 @@ void dispatch_ending_done(const struct dispatch_ending *ending)
 {
     context_end_done(ending->generation, ending->devices);
     if (ending->is_told)
-        pool_ending(pool, ending->devices, false);
+        pool_ending(session_pool, ending->devices, false);
 }
 
 void dispatch_context_hide(uint64_t generation, bool hidden)
 {
-    if (pool)
-        pool_context_hide(pool, generation, hidden);
+    if (session_pool)
+        pool_context_hide(session_pool, generation, hidden);
 }
 
 /* Their work is over: what they have freed is ordered by what is left to wait for. */
@@ -1022,12 +959,12 @@ static void streams_gone(uint64_t generation)
 
     while ((count = stream_take_ended(generation, identity)) > 0)
         for (unsigned i = 0; i < count; i++)
-            pool_stream_lost(pool, identity[i]);
+            pool_stream_lost(session_pool, identity[i]);
 }
 
 void dispatch_device_reset(int device)
 {
-    dispatch_told(capture_context_gone(dispatch_pools_of(device), dispatch_seq()));
+    session_report(capture_context_gone(dispatch_pools_of(device), session_seq()));
 }
 
 void dispatch_context_gone(uint64_t generation)
@@ -1040,12 +977,12 @@ void dispatch_context_gone(uint64_t generation)
     }
     backend_context_gone(generation);
     /* what the program had there it has no more, whoever served it */
-    dispatch_told(capture_context_gone(generation, dispatch_seq()));
-    if (!pool)
+    session_report(capture_context_gone(generation, session_seq()));
+    if (!session_pool)
         return;
-    pool_context_going(pool, generation);
+    pool_context_going(session_pool, generation);
     streams_gone(generation);
-    pool_context_gone(pool, generation);
+    pool_context_gone(session_pool, generation);
 }
 
 void dispatch_fork_child(void)
@@ -1053,6 +990,6 @@ void dispatch_fork_child(void)
     uses_init(false); /* the file is the parent's */
     guard_clear(GUARD_USES);
     follow_end();
-    if (pool)
-        pool_forget(pool);
+    if (session_pool)
+        pool_forget(session_pool);
 }

@@ -22,8 +22,8 @@
 #include "alloc/types.h"
 #include "preload/bypass.h"
 #include "preload/contexts.h"
+#include "preload/session.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -91,10 +91,9 @@ int dispatch_free(
         devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end);
 
 /* Whether a free through the sync API is known to wait for nothing (R75). Where captures run it is another question. */
-extern unsigned dispatch_sync_free; /* KEDGE_SYNC_FREE: auto|0|1, fixed by dispatch_start */
 static inline bool dispatch_frees_without_wait(void)
 {
-    return dispatch_sync_free == 1 || (dispatch_sync_free == 0 && bypass_framework_known());
+    return session_sync_free == 1 || (session_sync_free == 0 && bypass_framework_known());
 }
 
 /* In a forked child, or after degrading: whether ptr is a block of ours, whose free then does nothing and succeeds. */
@@ -116,16 +115,6 @@ void dispatch_edge(const struct edge *edge, bool may_call);
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
         void (*each_dead)(devptr_t ptr));
 
-/* At the next request or submission (dispatch_go_on). */
-void dispatch_go_on_later(void);
-
-/* Whether there is something to go on with. */
-extern atomic_bool dispatch_goes_on;
-static inline bool dispatch_must_go_on(void)
-{
-    return atomic_load_explicit(&dispatch_goes_on, memory_order_relaxed);
-}
-
 /* Goes on with what such an edge has left to do. Before a request and before a submission, where there are hints. */
 void dispatch_go_on(void);
 
@@ -133,25 +122,6 @@ void dispatch_go_on(void);
 void dispatch_label(const struct edge *edge);
 
 /* ---- the rest of the world ------------------------------------------------------------------ */
-
-/* The pool; NULL unless KEDGE_MODE=pool. */
-struct pool *dispatch_pool(void);
-
-/* The next number of the order of events; and trouble of the capture's own, told once. For the parts of dispatch. */
-uint64_t dispatch_seq(void);
-void dispatch_told(int r);
-
-/* After a stack was taken: an interpreter was found whose frames are read, or why they are not. Once. */
-void dispatch_tell_python(void);
-
-/* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
-bool dispatch_may_fence(void);
-
-/*
- * Clears the stack below the caller. After work about blocks that were released, and before the program goes on: their addresses are left on
- * its stack, a struct that it gives to a kernel next may have them in bytes that nobody has set, and that would look like a use (R86).
- */
-__attribute__((noinline)) void dispatch_sweep(void);
 
 /*
  * Memory that only the driver knows: made, or gone. `key` is its address, or dispatch_key of its handle. What is not device
@@ -200,11 +170,6 @@ static inline uint64_t dispatch_pools_of(int device)
     return UINT64_MAX - (uint64_t)(unsigned)device;
 }
 void dispatch_device_reset(int device);
-
-/* Fixed by dispatch_start: requests are recorded; KEDGE_POOL=meminfo=driver; KEDGE_POOL=sync=mapped. */
-extern bool dispatch_records;
-extern bool dispatch_meminfo_raw;
-extern bool dispatch_sync_mapped;
 
 /* In the child of a fork. */
 void dispatch_fork_child(void);

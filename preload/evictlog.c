@@ -3,8 +3,8 @@
 
 #include "preload/bring.h"
 #include "preload/contexts.h"
-#include "preload/dispatch.h"
 #include "preload/msg.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "tracker/capture.h"
 
@@ -60,14 +60,14 @@ static void tell_step(const struct pool_evict_step *step, bool is_running)
     _Static_assert(FORMAT_EVICT_STATES == EVICT_STATE_COUNT, "the capture has all states");
     for (unsigned i = 0; i < FORMAT_EVICT_STATES; i++)
         info.what.state_bytes[i] = step->state_bytes[i];
-    dispatch_told(capture_evict(&info));
+    session_report(capture_evict(&info));
 }
 
 void evictlog_steps(void)
 {
     struct pool_evict_step step;
 
-    while (pool_evict_next_step(dispatch_pool(), &step))
+    while (pool_evict_next_step(session_pool, &step))
         tell_step(&step, false);
 }
 
@@ -80,7 +80,7 @@ void evictlog_end(void)
     evictlog_steps();
     for (int rule = 0; rule < (int)hint_count(sidecar.hints); rule++)
         for (int device = 0; bring_is_rule(rule) && device < DEVICES_MAX; device++)
-            if (pool_evict_now(dispatch_pool(), rule, device, &step))
+            if (pool_evict_now(session_pool, rule, device, &step))
                 tell_step(&step, true);
 }
 
@@ -95,7 +95,7 @@ static void tell_kept(const struct block_info *block, const struct reason *reaso
 {
     static struct told told;
 
-    dispatch_told(capture_evict_kept(
+    session_report(capture_evict_kept(
             block->rule, block->base, block->size, block->device, reason->why, block->alloc_seq));
     if (is_first(&told, block->rule))
         msg_warn("hint %s: a block of %lu bytes at %p stays on the device: %s",
@@ -142,7 +142,7 @@ void evictlog_short(const struct pool_short *lacks)
 
     if (lacks->rule < 0)
         return;
-    dispatch_told(capture_evict_short(
+    session_report(capture_evict_short(
             lacks->rule, lacks->device, lacks->needed, lacks->room, lacks->cap));
     if (is_first(&told, lacks->rule))
         msg_warn("hint %s: a call needs %lu bytes on the device at once, and the cap of %lu leaves "

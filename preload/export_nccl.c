@@ -26,6 +26,7 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/source.h"
 #include "preload/submit.h"
@@ -453,8 +454,8 @@ static void note_call(const struct buffers *all, const char *call)
     info.buffer[1].ptr = (devptr_t)(uintptr_t)all->receive;
     info.comm = (uint64_t)(uintptr_t)all->comm;
     info.peer = is_between_two(call) ? all->root : -1;
-    info.seq = dispatch_seq();
-    dispatch_told(capture_call(&info));
+    info.seq = session_seq();
+    session_report(capture_call(&info));
     life_leave();
 }
 

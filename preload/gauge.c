@@ -2,9 +2,9 @@
 #include "preload/gauge.h"
 
 #include "preload/backend.h"
-#include "preload/dispatch.h"
 #include "preload/life.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "tracker/capture.h"
 
@@ -41,8 +41,8 @@ void gauge_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
             .device = device, .free_bytes = free_bytes, .total_bytes = total_bytes};
     struct pool_stats stats;
 
-    if (dispatch_pool()) {
-        pool_stats(dispatch_pool(), device, &stats);
+    if (session_pool) {
+        pool_stats(session_pool, device, &stats);
         info.held_bytes = stats.reserved;
         info.live = stats.live_requested;
         info.used = stats.used;
@@ -52,7 +52,7 @@ void gauge_looked(int device, uint64_t free_bytes, uint64_t total_bytes)
         info.graph_reserved = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
         info.graph_high = graph_figure(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
     }
-    dispatch_told(capture_look(&info));
+    session_report(capture_look(&info));
 }
 
 void gauge_look(int device)
@@ -60,7 +60,7 @@ void gauge_look(int device)
     uint64_t total = 0;
     uint64_t available = 0;
 
-    if (!dispatch_records || device < 0 || !dispatch_may_fence() || life_sticky())
+    if (!session_records || device < 0 || !session_may_fence() || life_sticky())
         return;
     if (backend_driver.memory(NULL, device, &total, &available) == 0)
         gauge_looked(device, available, total);
@@ -70,7 +70,7 @@ void gauge_waited(void)
 {
     uint32_t count;
 
-    if (!dispatch_records)
+    if (!session_records)
         return;
     count = atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) + 1;
     if ((count & (count - 1)) == 0)
@@ -86,10 +86,10 @@ void gauge_reserved(int device)
 {
     struct pool_stats stats;
 
-    if (!dispatch_pool())
+    if (!session_pool)
         return;
-    pool_stats(dispatch_pool(), device, &stats);
-    dispatch_told(capture_reserved(device, 0, stats.reserved, dispatch_seq()));
+    pool_stats(session_pool, device, &stats);
+    session_report(capture_reserved(device, 0, stats.reserved, session_seq()));
 }
 
 void gauge_all_reserved(void)
@@ -105,14 +105,14 @@ void gauge_device(int device)
     int version = 0;
 
     if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit)
-            || (atomic_fetch_or(&devices_told, bit) & bit) || !dispatch_may_fence())
+            || (atomic_fetch_or(&devices_told, bit) & bit) || !session_may_fence())
         return;
     if (REAL_HAS(cuDeviceGetName))
         (void)REAL(cuDeviceGetName)(name, sizeof name, device);
     if (REAL_HAS(cuDeviceTotalMem_v2))
         (void)REAL(cuDeviceTotalMem_v2)(&total, device);
     (void)REAL(cuDriverGetVersion)(&version);
-    dispatch_told(capture_device(device, name, total, (uint32_t)version));
+    session_report(capture_device(device, name, total, (uint32_t)version));
     sidecar_device(device, name);
     gauge_look(device);
 }

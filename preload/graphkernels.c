@@ -3,11 +3,11 @@
 
 #include "alloc/meta.h"
 #include "alloc/table.h"
-#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/launches.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "tracker/capture.h"
 
 #include <stdatomic.h>
@@ -36,7 +36,7 @@ static void say_once(atomic_bool *io_said, const char *text)
     if (atomic_exchange(io_said, true))
         return;
     msg_warn("%s", text);
-    dispatch_told(capture_note(1, text));
+    session_report(capture_note(1, text));
 }
 
 static void lack_memory(void)

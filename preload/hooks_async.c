@@ -6,6 +6,7 @@
 #include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/bounds.h"
+#include "preload/codes.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
@@ -15,6 +16,7 @@
 #include "preload/mempools.h"
 #include "preload/quick.h"
 #include "preload/relax.h"
+#include "preload/session.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -157,10 +159,10 @@ static void note_native(uint64_t id)
 {
     struct mempool mempool;
 
-    if (!id || !dispatch_pool() || !mempool_of_id(id, &mempool))
+    if (!id || !session_pool || !mempool_of_id(id, &mempool))
         return;
     remember_spilled(id);
-    pool_note_native(dispatch_pool(), id, mempool.device,
+    pool_note_native(session_pool, id, mempool.device,
             native_figure(mempool.handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
             native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
@@ -170,7 +172,7 @@ uint64_t async_native_pool(CUdeviceptr ptr)
     struct mempool mempool;
     CUmemoryPool handle = NULL;
 
-    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !dispatch_may_fence()
+    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !session_may_fence()
             || REAL(cuPointerGetAttribute)(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr)
                     != CUDA_SUCCESS
             || !handle || !mempool_find(handle, &mempool))
@@ -300,7 +302,7 @@ static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, s
     if (ret_ptr && quick_asks(size))
         return alloc_decided(ret_ptr, size, mempool, stream, caller);
     if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
-        given = quick_alloc_on(QUICK_RECORDS | QUICK_DECIDED, size, mempool, stream, caller);
+        given = quick_alloc_on(SESSION_RECORDED | SESSION_DECIDED, size, mempool, stream, caller);
     if (!given.ptr)
         return alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, NULL);
     *ret_ptr = given.ptr;
@@ -353,8 +355,8 @@ ON_STREAM(cuMemAllocFromPoolAsync_ptsz,
 
 static bool is_live(CUdeviceptr ptr, struct block_info *ret_info)
 {
-    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0
-            && ret_info->base == ptr && ret_info->size > 0;
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->base == ptr
+            && ret_info->size > 0;
 }
 
 static void free_quietly(CUdeviceptr ptr)
@@ -368,7 +370,7 @@ static void free_quietly(CUdeviceptr ptr)
 static bool is_about_stream(int r)
 {
     return r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_INVALID_HANDLE
-            || r == CUDA_ERROR_CONTEXT_IS_DESTROYED || backend_is_capture_error(r);
+            || r == CUDA_ERROR_CONTEXT_IS_DESTROYED || codes_is_capture_error(r);
 }
 
 /*
@@ -419,7 +421,7 @@ static int free_on_unknown(
     struct block_info block;
     int r = 0;
 
-    if (dispatch_pool() && pool_find(dispatch_pool(), ptr, &block) == 0)
+    if (session_pool && pool_find(session_pool, ptr, &block) == 0)
         r = block.mapped ? (int)driver_free(ptr, handle, per_thread)
                          : ask_stream(handle, per_thread);
     return r == 0 || r == CUDA_ERROR_INVALID_VALUE ? dispatch_free(ptr, API_STREAM, NULL, ret_end)
@@ -478,7 +480,7 @@ static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr, CUstrea
 {
     struct pool_taken taken;
 
-    if (!quick_records() || !quick_free_on(QUICK_RECORDS, ptr, stream, &taken))
+    if (!quick_records() || !quick_free_on(SESSION_RECORDED, ptr, stream, &taken))
         return free_fully(ptr, stream, false);
     quick_record_free(ptr, &taken, (struct quick_call){stream, API_STREAM, SLOT_cuMemFreeAsync});
     return CUDA_SUCCESS;
@@ -499,7 +501,7 @@ ON_STREAM(cuMemFreeAsync_ptsz, (CUdeviceptr ptr, CUstream stream), STREAM_NONE, 
 /* The pool behind a handle, if it is one that we serve from a heap. */
 static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
 {
-    if (!dispatch_pool())
+    if (!session_pool)
         return false;
     if (!guard_in_callback())
         mempool_learn_defaults();
@@ -508,7 +510,7 @@ static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
 
 static void pool_made(CUmemoryPool mempool, const CUmemPoolProps *props)
 {
-    if (dispatch_pool())
+    if (session_pool)
         mempool_created(mempool, props);
 }
 
@@ -522,7 +524,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool mempool)
     uint64_t id = 0;
     CUresult result;
 
-    if (entered && dispatch_pool()) {
+    if (entered && session_pool) {
         if (!guard_in_callback())
             mempool_learn_defaults();
         id = mempool_destroy_begin(mempool);
@@ -531,7 +533,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool mempool)
     if (id)
         mempool_destroy_end(id, result == CUDA_SUCCESS, &known);
     if (known.served && result == CUDA_SUCCESS) {
-        (void)pool_heap_gone(dispatch_pool(), known.id);
+        (void)pool_heap_gone(session_pool, known.id);
         gauge_reserved(known.device);
     }
     if (entered)
@@ -543,7 +545,7 @@ static uint64_t reserved_of(const struct mempool *mempool)
 {
     struct pool_stats stats;
 
-    if (pool_heap_stats(dispatch_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+    if (pool_heap_stats(session_pool, HEAP_MAPPED, mempool->id, &stats) != 0)
         return 0;
     return stats.reserved;
 }
@@ -555,10 +557,10 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     struct mempool known;
     CUresult result;
 
-    if (entered && is_served(mempool, &known) && dispatch_may_fence()) {
+    if (entered && is_served(mempool, &known) && session_may_fence()) {
         uint64_t left, bytes;
 
-        if (pool_trim(dispatch_pool(), HEAP_MAPPED, known.id, keep, &bytes) == 0)
+        if (pool_trim(session_pool, HEAP_MAPPED, known.id, keep, &bytes) == 0)
             gauge_reserved(known.device);
         left = reserved_of(&known);
         native_keep = left < keep ? keep - left : 0; /* together never below what was asked for */
@@ -574,7 +576,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
 static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value)
 {
     struct pool_heap_attrs attrs;
-    struct pool *pool = dispatch_pool();
+    struct pool *pool = session_pool;
     struct mempool known;
 
     if (!is_served(handle, &known) || pool_heap_attrs(pool, known.id, known.device, &attrs) != 0)
@@ -613,7 +615,7 @@ static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attr
 {
     struct pool_stats stats;
 
-    if (pool_heap_stats(dispatch_pool(), HEAP_MAPPED, mempool->id, &stats) != 0)
+    if (pool_heap_stats(session_pool, HEAP_MAPPED, mempool->id, &stats) != 0)
         return 0;
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:

@@ -10,6 +10,7 @@
 #include "preload/launches.h"
 #include "preload/params.h"
 #include "preload/reach.h"
+#include "preload/session.h"
 
 /* ---- beginnings ----------------------------------------------------------------------------- */
 
@@ -265,7 +266,7 @@ static void peer(CUcontext peer_context, bool enabled)
 {
     struct context here, there;
 
-    if (!dispatch_pool() || context_here(&here) != 0)
+    if (!session_pool || context_here(&here) != 0)
         return;
     context_note(peer_context);
     if (context_of_handle(peer_context, &there))

@@ -23,6 +23,7 @@
 #include "preload/params.h"
 #include "preload/pins.h"
 #include "preload/reach.h"
+#include "preload/session.h"
 #include "preload/submit.h"
 #include "preload/touch.h"
 #include "tracker/uses.h"
@@ -36,7 +37,7 @@ static bool begin(struct pins *pins, int slot)
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
     guard_read_begin();
-    if (dispatch_pool() || uses_on())
+    if (session_pool || uses_on())
         guard_thread.pins = pins;
     return true;
 }
@@ -424,7 +425,7 @@ static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
     if (!life_enter(slot))
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
-    if (dispatch_pool() || uses_on())
+    if (session_pool || uses_on())
         pins_copy(pins, PINS_OF_GRAPH, graphnodes_owner(key(graph)));
     return true;
 }
@@ -604,7 +605,7 @@ HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int
 /* Those of a graph that is known, which the program may set anew. `from` or the driver has filled the list. */
 static void nodes_told(uint64_t graph, const CUgraphNode *nodes, const size_t *count)
 {
-    if (!graph || !nodes || !count || !(dispatch_pool() || uses_on()))
+    if (!graph || !nodes || !count || !(session_pool || uses_on()))
         return;
     for (size_t i = 0; i < *count; i++)
         graphnodes_note(graph, key(nodes[i]));

@@ -6,11 +6,13 @@
  * the cudaMalloc API gets a handle of our own, which other programs under kedge can open (ipc.h).
  */
 #include "preload/backend.h"
+#include "preload/codes.h"
 #include "preload/forklock.h"
 #include "preload/hookrow.h"
 #include "preload/ipc.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 #include "preload/vmm.h"
@@ -42,7 +44,7 @@ static void hint_off(const struct block_info *info, const char *call)
 
 static bool is_ours(devptr_t ptr, struct block_info *ret_info)
 {
-    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0;
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0;
 }
 
 /* What natively is no address any more: the block was freed, and is only waiting. */
@@ -64,7 +66,7 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
         say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (pool_export(dispatch_pool(), ptr) == 0)
+    if (pool_export(session_pool, ptr) == 0)
         return CUDA_SUCCESS;
     say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -97,7 +99,7 @@ static CUresult show_mapped(
     CUipcMemHandle unused;
     int r = (int)REAL(cuIpcGetMemHandle)(&unused, ptr);
 
-    if (backend_is_sticky(r)) /* else it is an address that the driver knows nothing of */
+    if (codes_is_sticky(r)) /* else it is an address that the driver knows nothing of */
         return (CUresult)r;
     if (!ret_handle || is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
@@ -111,7 +113,7 @@ static CUresult show_mapped(
         return CUDA_SUCCESS;
     }
     pins_undo(&pins);
-    if (r > 0 && backend_is_sticky(r))
+    if (r > 0 && codes_is_sticky(r))
         return (CUresult)r;
     say_refused(call, ptr,
             r == -EMFILE ? "it needs more descriptors than this process may have"

@@ -8,6 +8,7 @@
 #include "preload/life.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 
 #include <errno.h>
 
@@ -81,7 +82,7 @@ static __attribute__((noinline)) CUresult alloc_recorded(
     if (ret_ptr && quick_asks(size))
         return alloc_decided(ret_ptr, size, caller);
     if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
-        given = quick_alloc(QUICK_RECORDS | QUICK_DECIDED, size, caller);
+        given = quick_alloc(SESSION_RECORDED | SESSION_DECIDED, size, caller);
     if (!given.ptr)
         return alloc_fully(ret_ptr, size, caller, NULL);
     *ret_ptr = given.ptr;
@@ -180,7 +181,7 @@ static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr)
 {
     struct pool_taken taken;
 
-    if (!quick_records() || !quick_free(QUICK_RECORDS, ptr, &taken))
+    if (!quick_records() || !quick_free(SESSION_RECORDED, ptr, &taken))
         return free_fully(ptr);
     quick_record_free(ptr, &taken, (struct quick_call){NULL, API_SYNC, SLOT_cuMemFree_v2});
     return CUDA_SUCCESS;

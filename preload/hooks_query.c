@@ -10,6 +10,7 @@
 #include "preload/hookrow.h"
 #include "preload/ipc.h"
 #include "preload/mempools.h"
+#include "preload/session.h"
 
 #include <string.h>
 
@@ -21,10 +22,10 @@ static size_t free_for_program(size_t native_free, size_t total, int device)
     const struct pool_memory memory = {
             .driver_free = native_free,
             .total = total,
-            .may_wait = dispatch_may_fence() && !pool_is_frozen(dispatch_pool()),
+            .may_wait = session_may_fence() && !pool_is_frozen(session_pool),
     };
 
-    return (size_t)pool_available(dispatch_pool(), device, &memory);
+    return (size_t)pool_available(session_pool, device, &memory);
 }
 
 static void answer_free(size_t *ret_free, const size_t *ret_total)
@@ -34,7 +35,7 @@ static void answer_free(size_t *ret_free, const size_t *ret_total)
     if (!ret_free || !ret_total || guard_in_callback() || context_here(&context) != 0)
         return;
     gauge_looked(context.device, *ret_free, *ret_total);
-    if (dispatch_pool() && !dispatch_meminfo_raw)
+    if (session_pool && !session_meminfo_raw)
         *ret_free = free_for_program(*ret_free, *ret_total, context.device);
 }
 
@@ -46,7 +47,7 @@ HOOKROW(cuMemGetInfo_v2, (size_t * ret_free, size_t *ret_total), (ret_free, ret_
 /* true: ptr lies in mapped memory of ours. */
 static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
 {
-    return dispatch_pool() && pool_find(dispatch_pool(), ptr, ret_info) == 0 && ret_info->mapped;
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->mapped;
 }
 
 /* true: ptr lies in memory of another process that ipc.h has opened, in several mappings. */
@@ -206,7 +207,7 @@ static CUresult attribute_of(
     if (answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
     if (!bring_is_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
-            || !dispatch_may_fence())
+            || !session_may_fence())
         return REAL(cuPointerGetAttribute)(value, attribute, ptr);
     /* Seldom asked for, and only the driver knows: it has to be in. */
     guard_read_begin();

@@ -13,6 +13,7 @@
 #include "preload/life.h"
 #include "preload/pins.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/submit.h"
 #include "tracker/uses.h"
@@ -30,7 +31,7 @@ static void began(CUresult result, CUstream stream, bool per_thread, bool is_pro
     if (runs) {
         (void)stream_here(stream, per_thread, &named);
         /* a free must not ask (R2), so it is asked here */
-        if (dispatch_pool() || uses_on())
+        if (session_pool || uses_on())
             graph = stream_captured_graph(stream_named(stream, per_thread));
     }
     gate_begin_leave(runs, key, named.context, graph);
@@ -147,7 +148,7 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
 
     if (result != CUDA_SUCCESS || !ret_stream)
         return;
-    if (!(flags & CU_STREAM_NON_BLOCKING) && dispatch_pool())
+    if (!(flags & CU_STREAM_NON_BLOCKING) && session_pool)
         stream_made();
     if (is_told)
         (void)stream_here(*ret_stream, false, &stream);
@@ -163,7 +164,7 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
         if (entered && hookrow_again(result))                  \
             result = REAL(symbol) args;                        \
         made(result, ret_stream, flags,                        \
-                entered && (dispatch_records || sidecar.hints)); \
+                entered && (session_records || sidecar.hints)); \
         if (entered)                                           \
             life_leave();                                      \
         return result;                                         \
@@ -185,9 +186,8 @@ static void going(CUstream stream)
     if (guard_in_callback())
         return;
     identity = stream_identity(stream);
-    if (identity && dispatch_pool())
-        pool_stream_gone(
-                dispatch_pool(), identity); /* its last point is recorded while it can be */
+    if (identity && session_pool)
+        pool_stream_gone(session_pool, identity); /* its last point is recorded while it can be */
     stream_forget(identity);
 }
 

@@ -2,10 +2,12 @@
 #include "preload/hostwait.h"
 
 #include "preload/contexts.h"
-#include "preload/dispatch.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/reach.h"
+#include "preload/session.h"
+
+#include "alloc/pool.h"
 
 atomic_bool hostwait_is_on;
 static atomic_bool graphs_wait;
@@ -28,8 +30,7 @@ void hostwait_in_graph(void)
 /* A call of the program's, in a process where memory is served. */
 static struct pool *pool_of_call(void)
 {
-    return guard_depth() == 0 && !guard_in_callback() && !life_is_passive() ? dispatch_pool()
-                                                                            : NULL;
+    return guard_depth() == 0 && !guard_in_callback() && !life_is_passive() ? session_pool : NULL;
 }
 
 /* The stream may come behind one that waits. */
@@ -57,7 +58,7 @@ static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread
     } else if (is_known) {
         atomic_fetch_or(&devices, reach_bit(here.device));
         beginning++;
-        pool_stall_begin(pool, here.identity, dispatch_may_fence());
+        pool_stall_begin(pool, here.identity, session_may_fence());
         beginning--;
         call = (struct hostwait){here.identity, here.per_thread || here.handle == CU_STREAM_LEGACY};
     }
@@ -88,7 +89,7 @@ struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, 
 
 bool hostwait_goes_on(int device)
 {
-    struct pool *pool = dispatch_pool();
+    struct pool *pool = session_pool;
 
     return pool && (atomic_load_explicit(&devices, memory_order_relaxed) & reach_bit(device)) != 0
             && pool_stall_goes_on(pool, beginning);
@@ -97,13 +98,13 @@ bool hostwait_goes_on(int device)
 void hostwait_end_slowly(uint64_t stream, bool at_once)
 {
     guard_push();
-    pool_stall_end(dispatch_pool(), stream, at_once);
+    pool_stall_end(session_pool, stream, at_once);
     guard_pop();
 }
 
 void hostwait_streams_meet(void)
 {
-    struct pool *pool = dispatch_pool();
+    struct pool *pool = session_pool;
 
     if (!pool || guard_in_callback() || life_is_passive())
         return;

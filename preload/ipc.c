@@ -3,11 +3,11 @@
 
 #include "preload/backend.h"
 #include "preload/contexts.h"
-#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/msg.h"
 #include "preload/relax.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 
 #include "alloc/granule.h"
 #include "alloc/meta.h"
@@ -185,7 +185,7 @@ static void held_close(const struct held *held)
 
 bool ipc_shows(const struct block_info *info)
 {
-    return dispatch_sync_mapped && info->heap == HEAP_PRIVATE;
+    return session_sync_mapped && info->heap == HEAP_PRIVATE;
 }
 
 static void close_pieces(const struct list *list)
@@ -222,7 +222,7 @@ static int describe_all(const struct block_info *info, struct list *list, uint64
     while (r == 0 && at < info->base + info->size) {
         if (list->count == room)
             return -EMFILE;
-        if (pool_find(dispatch_pool(), at, &piece) != 0)
+        if (pool_find(session_pool, at, &piece) != 0)
             return -ENOENT;
         if (list->count == 0)
             list->offset = info->base - piece.segment_base;

@@ -11,6 +11,7 @@
 #include "preload/msg.h"
 #include "preload/params.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/source.h"
 #include "preload/submit.h"
@@ -327,8 +328,8 @@ static void note(const char *name)
 
     if (!life_begin_edge())
         return;
-    info.seq = dispatch_seq();
-    dispatch_told(capture_call(&info));
+    info.seq = session_seq();
+    session_report(capture_call(&info));
     life_leave();
 }
 

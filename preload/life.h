@@ -57,11 +57,27 @@ int life_sticky(void);
 /* The process ends by itself with this status, and the capture says so. Async-signal-safe. */
 void life_exits(int status);
 
-/* In a child of a process that used CUDA. */
+/* In a child of a process that used CUDA; and how it becomes one. */
 bool life_is_child(void);
+void life_become_child(void);
+
+/* Kedge acts here: started, not degraded, no forked child. */
+bool life_is_on(void);
 
 /* Nothing is served any more, but blocks that were are still the program's: a child, or degraded. */
 bool life_is_passive(void);
+
+/* What starts at the first hook (start.c): 0 or -errno, then life degrades. The linker collects them. */
+typedef int (*life_start)(const struct config *config);
+#define LIFE_STARTS(function)                                                                 \
+    static const life_start function##_entry __attribute__((used, section("kedge_starts"))) = \
+            (function)
+
+/* In the constructor: what the configuration says, and whether kedge may act. Prints nothing. */
+bool life_read_early(struct config *ret_config);
+
+/* The program has other rights than its user: kedge does nothing. */
+bool life_is_secure(void);
 
 /* The configuration; only after life_mode() was asked. */
 const struct config *life_config(void);

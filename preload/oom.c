@@ -7,6 +7,7 @@
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "tracker/capture.h"
 #include "tracker/intern.h"
 #include "tracker/pycode.h"
@@ -29,9 +30,9 @@ static void look_at_heaps(int device, struct capture_oom_info *info)
 {
     struct pool_room room;
 
-    if (!dispatch_pool() || device < 0)
+    if (!session_pool || device < 0)
         return;
-    pool_room(dispatch_pool(), device, &room);
+    pool_room(session_pool, device, &room);
     info->free_elsewhere =
             info->flags & FORMAT_OOM_STREAM ? room.free_sync : room.stats.free - room.free_sync;
     info->hint_held = room.stats.held;
@@ -58,7 +59,7 @@ static void look_at_device(int device, struct capture_oom_info *info)
 {
     uint64_t total, available;
 
-    if (device < 0 || !dispatch_may_fence() || life_sticky()
+    if (device < 0 || !session_may_fence() || life_sticky()
             || backend_driver.memory(NULL, device, &total, &available) != 0)
         return;
     info->free_bytes = available;
@@ -180,7 +181,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
 {
     struct capture_oom_info info = {
             .tag = &request->tag,
-            .seq = dispatch_seq(),
+            .seq = session_seq(),
             .free_bytes = UINT64_MAX,
             .total_bytes = UINT64_MAX,
             .call = resolve_symbol((enum resolve_slot)guard_thread.entry),
@@ -199,7 +200,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
 
     look_at_heaps(request->tag.device, &info);
     look_at_device(request->tag.device, &info);
-    dispatch_told(capture_oom(&info, &top));
+    session_report(capture_oom(&info, &top));
     if (!atomic_exchange(&told, true))
         tell(&info, &top);
 }

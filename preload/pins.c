@@ -2,19 +2,22 @@
 #include "preload/pins.h"
 
 #include "preload/bring.h"
-#include "preload/dispatch.h"
+#include "preload/contexts.h"
 #include "preload/evictlog.h"
 #include "preload/forklock.h"
 #include "preload/graphmem.h"
 #include "preload/graphnodes.h"
 #include "preload/reach.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
 
-#include "alloc/meta.h"
-#include "alloc/table.h"
 #include "tracker/usemap.h"
 #include "tracker/uses.h"
+
+#include "alloc/meta.h"
+#include "alloc/pool.h"
+#include "alloc/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -138,7 +141,7 @@ static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinne
 
     if (pins->kind == POOL_PIN_GRAPH || !pinned->first || !bring_is_wanted())
         return;
-    if (pool_find(dispatch_pool(), pinned->base, &info) == 0 && bring_is_rule(info.rule))
+    if (pool_find(session_pool, pinned->base, &info) == 0 && bring_is_rule(info.rule))
         evictlog_pinned(&info, pins->registers ? FORMAT_KEPT_REGISTERED : FORMAT_KEPT_SHOWN);
 }
 
@@ -146,7 +149,7 @@ static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how
 {
     const struct pins_entry *before = pins->first;
     devptr_t from = lo;
-    struct pool *pool = dispatch_pool();
+    struct pool *pool = session_pool;
     struct pool_pinned pinned;
     struct pool_hit hit;
     uint64_t end = lo + len;
@@ -179,7 +182,7 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
 
     if (pins->kind == POOL_PIN_GRAPH || pins->frees || !bring_is_wanted())
         return collect(pins, lo, len, how, call);
-    if (!dispatch_may_fence()) {
+    if (!session_may_fence()) {
         bring_later(lo, len);
         return collect(pins, lo, len, how, call);
     }
@@ -219,8 +222,7 @@ void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id)
         struct pins_entry *next = copies->next;
 
         if (copies->noted
-                || pool_repin(dispatch_pool(), copies->base, copies->alloc_seq, copies->kind)
-                        == 0) {
+                || pool_repin(session_pool, copies->base, copies->alloc_seq, copies->kind) == 0) {
             copies->next = pins->first;
             pins->first = copies;
         } else {
@@ -237,7 +239,7 @@ void pins_undo(struct pins *pins)
 
         pins->first = entry->next;
         if (!entry->noted)
-            pool_unpin(dispatch_pool(), entry->base, entry->alloc_seq, entry->kind);
+            pool_unpin(session_pool, entry->base, entry->alloc_seq, entry->kind);
         meta_put(entry, sizeof *entry);
     }
 }

@@ -4,24 +4,17 @@
 #include "preload/bypass.h"
 #include "preload/mempools.h"
 #include "preload/pynamed.h"
+#include "preload/session.h"
 #include "tracker/capture.h"
 #include "tracker/where.h"
 
 #include <pthread.h>
 
-atomic_uint quick_closed = QUICK_ASLEEP;
-struct pool *quick_pool;
-
-void quick_start(struct pool *pool, bool decides, bool records)
+void quick_start(bool decides, bool records)
 {
-    quick_pool = pool;
-    atomic_fetch_or(&quick_closed, (decides ? QUICK_DECIDED : 0u) | (records ? QUICK_RECORDS : 0u));
-    atomic_fetch_and(&quick_closed, ~(unsigned)QUICK_ASLEEP);
-}
-
-void quick_end(void)
-{
-    atomic_fetch_or(&quick_closed, QUICK_ENDED);
+    atomic_fetch_or(
+            &session_closed, (decides ? SESSION_DECIDED : 0u) | (records ? SESSION_RECORDED : 0u));
+    atomic_fetch_and(&session_closed, ~(unsigned)SESSION_ASLEEP);
 }
 
 /* ---- what is learned ------------------------------------------------------------------------ */
@@ -39,8 +32,8 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
                 ? (struct caller_memo){caller, asker}
                 : (struct caller_memo){NULL, NULL};
     if (!mempool_id
-            || (atomic_load_explicit(&quick_closed, memory_order_relaxed)
-                       & ~(unsigned)(QUICK_RECORDS | QUICK_DECIDED))
+            || (atomic_load_explicit(&session_closed, memory_order_relaxed)
+                       & ~(unsigned)(SESSION_RECORDED | SESSION_DECIDED))
                     != 0)
         return;
     memo->mempool = mempool;
@@ -69,9 +62,9 @@ static __attribute__((noinline)) void tell_news(int r)
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (r < 0)
-        dispatch_told(r);
+        session_report(r);
     else
-        dispatch_tell_python();
+        session_tell_python();
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
@@ -131,7 +124,7 @@ static bool is_wanted(struct tag *io_tag)
 struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
         const void *caller, struct tag *ret_tag)
 {
-    const unsigned why = QUICK_DECIDED | QUICK_RECORDS;
+    const unsigned why = SESSION_DECIDED | SESSION_RECORDED;
     struct pool_given given = {0, 0};
     struct where_walk walk;
     uint64_t stream = 0;
@@ -151,8 +144,8 @@ struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struc
     ret_tag->stream = format_stream_number(told(call));
     if (!is_wanted(ret_tag))
         given = call.api == API_SYNC
-                ? pool_alloc_quickly(quick_pool, context_memo.context.memory, size)
-                : pool_alloc_on_quickly(quick_pool, context_memo.mempool_id, stream, size);
+                ? pool_alloc_quickly(session_pool, context_memo.context.memory, size)
+                : pool_alloc_on_quickly(session_pool, context_memo.mempool_id, stream, size);
     if (given.ptr && quick_records()) {
         resolve_note(call.slot, ROUTE_CALLED);
         record_alloc(given, call, ret_tag);

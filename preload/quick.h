@@ -10,7 +10,7 @@
  *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► quick_record_... if a capture is written
  *                                                         └─ 0, false: nothing has happened ─► life_enter ─► dispatch_...
  *
- * It is open while kedge serves (quick_closed), no stream is being captured (guard_word), and the thread is neither inside kedge
+ * It is open while kedge serves (session_closed), no stream is being captured (guard_word), and the thread is neither inside kedge
  * nor in a host function; while something is recorded or hints are asked, as long as there is also nothing new to be looked at or
  * told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the runtime's
  * export), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have
@@ -37,6 +37,7 @@
 #include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 
 #include "alloc/pool.h"
@@ -48,48 +49,35 @@ enum {
     QUICK_ROUNDS = 1024,
 };
 
-/* Why the short path is closed. */
-enum quick_reason {
-    QUICK_ASLEEP = 1,  /* not started, or not serving */
-    QUICK_DECIDED = 2, /* hints were read: open to those who ask them */
-    QUICK_ENDED = 4,   /* degraded, a forked child, a device that failed */
-    QUICK_RECORDS = 8, /* a capture is written: open to those who record what they are served */
-};
-
-extern atomic_uint quick_closed;
-
 /* The bits of guard_word that matter for requests too. */
 #define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_CAPTURING))
 
-/* `why`: QUICK_RECORDS if the caller records what it is served, QUICK_DECIDED if it asks the hints, else 0. */
+/* `why`: SESSION_RECORDED if the caller records what it is served, SESSION_DECIDED if it asks the hints, else 0. */
 static inline bool quick_is_open(unsigned why)
 {
-    return ((atomic_load_explicit(&quick_closed, memory_order_acquire) & ~why)
+    return ((atomic_load_explicit(&session_closed, memory_order_acquire) & ~why)
                    | (atomic_load_explicit(&guard_word, memory_order_relaxed) & QUICK_GUARDS)
                    | guard_thread.depth | guard_thread.callback)
             == 0;
 }
 
-/* From now on kedge serves (`decides`: there are hints; `records`: a capture is written), or serves no more. */
-void quick_start(struct pool *pool, bool decides, bool records);
-void quick_end(void);
+/* From now on kedge serves. `decides`: there are hints; `records`: a capture is written. */
+void quick_start(bool decides, bool records);
 
 /* After a request that was served on the long way and might have gone the short one. `mempool_id` 0: the sync API. */
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id);
 
 /* ---- inside ---- */
 
-extern struct pool *quick_pool; /* fixed by quick_start */
-
 /* Both are settled before the short path opens for the first time, and never changed. */
 static inline bool quick_records(void)
 {
-    return atomic_load_explicit(&quick_closed, memory_order_relaxed) & QUICK_RECORDS;
+    return atomic_load_explicit(&session_closed, memory_order_relaxed) & SESSION_RECORDED;
 }
 
 static inline bool quick_decides(void)
 {
-    return atomic_load_explicit(&quick_closed, memory_order_acquire) & QUICK_DECIDED;
+    return atomic_load_explicit(&session_closed, memory_order_acquire) & SESSION_DECIDED;
 }
 
 static inline struct caller_memo *quick_caller(const void *caller, const void *asker)
@@ -114,7 +102,7 @@ static inline bool quick_asks(uint64_t size)
 static inline bool quick_is_calm(bool looks)
 {
     return (!looks || coverage_is_quiet())
-            && (!quick_decides() || (!dispatch_must_go_on() && !pool_has_news(quick_pool)));
+            && (!quick_decides() || (!session_must_go_on() && !pool_has_news(session_pool)));
 }
 
 /* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
@@ -175,7 +163,7 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc(
     if (!quick_may_alloc(why, caller))
         return given;
     guard_push();
-    given = pool_alloc_quickly(quick_pool, context_memo.context.memory, size);
+    given = pool_alloc_quickly(session_pool, context_memo.context.memory, size);
     guard_pop();
     return given;
 }
@@ -209,7 +197,7 @@ static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
     if (!identity)
         return given;
     guard_push();
-    given = pool_alloc_on_quickly(quick_pool, context_memo.mempool_id, identity, size);
+    given = pool_alloc_on_quickly(session_pool, context_memo.mempool_id, identity, size);
     guard_pop();
     return given;
 }
@@ -220,11 +208,11 @@ static inline __attribute__((always_inline)) bool quick_free(
 {
     bool done;
 
-    if (!quick_is_open(why | QUICK_DECIDED) || !dispatch_frees_without_wait())
+    if (!quick_is_open(why | SESSION_DECIDED) || !dispatch_frees_without_wait())
         return false;
     guard_push();
-    done = ret_taken ? pool_free_told(quick_pool, ptr, ret_taken)
-                     : pool_free_quickly(quick_pool, ptr);
+    done = ret_taken ? pool_free_told(session_pool, ptr, ret_taken)
+                     : pool_free_quickly(session_pool, ptr);
     guard_pop();
     return done;
 }
@@ -240,14 +228,14 @@ static inline uint64_t quick_stream_of_free(CUstream stream)
 static inline __attribute__((always_inline)) bool quick_free_on(
         unsigned why, devptr_t ptr, CUstream stream, struct pool_taken *ret_taken)
 {
-    uint64_t identity = quick_is_open(why | QUICK_DECIDED) ? quick_stream_of_free(stream) : 0;
+    uint64_t identity = quick_is_open(why | SESSION_DECIDED) ? quick_stream_of_free(stream) : 0;
     bool done;
 
     if (!identity)
         return false;
     guard_push();
-    done = ret_taken ? pool_free_on_told(quick_pool, ptr, identity, ret_taken)
-                     : pool_free_on_quickly(quick_pool, ptr, identity);
+    done = ret_taken ? pool_free_on_told(session_pool, ptr, identity, ret_taken)
+                     : pool_free_on_quickly(session_pool, ptr, identity);
     guard_pop();
     return done;
 }

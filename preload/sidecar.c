@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/sidecar.h"
 
-#include "preload/dispatch.h"
 #include "preload/elfsym.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/pynamed.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "tracker/capture.h"
 #include "tracker/hintfile.h"
 #include "tracker/intern.h"
@@ -270,7 +270,7 @@ void sidecar_device(int device, const char *name)
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%02x",
                 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid.bytes[i]);
     (void)snprintf(key, sizeof key, RAN_SETTING "gpu%d", device);
-    dispatch_told(capture_setting(key, text));
+    session_report(capture_setting(key, text));
     if (sidecar.lives && ran_other_gpu(&proven, text, why, sizeof why))
         sidecar_stop(why);
 }
@@ -445,7 +445,7 @@ void sidecar_stop(const char *why)
     if (!sidecar.acts || !release_no_more())
         return;
     msg_warn("%s: hints release and evict nothing more in this run", why);
-    dispatch_told(capture_note(1, why));
+    session_report(capture_note(1, why));
 }
 
 void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
@@ -463,7 +463,7 @@ void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
     msg_warn("hint %s: %s: %s", rule->id, text,
             drift->rounded ? "nothing of that is released"
                            : "it releases nothing more in this run");
-    dispatch_told(capture_drift((uint32_t)drift->rule, &what));
+    session_report(capture_drift((uint32_t)drift->rule, &what));
 }
 
 void sidecar_fall_back(void)
@@ -471,7 +471,7 @@ void sidecar_fall_back(void)
     if (!falls_back || !release_no_more())
         return;
     msg_warn("fallback: a call was stopped, nothing more is released or evicted");
-    dispatch_told(
+    session_report(
             capture_note(1, "fallback: a call was stopped, nothing more was released or evicted"));
 }
 

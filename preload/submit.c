@@ -5,6 +5,7 @@
 #include "preload/gate.h"
 #include "preload/graphnodes.h"
 #include "preload/life.h"
+#include "preload/session.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -127,7 +128,7 @@ void submit_refused(int slot, bool is_begun, CUresult result)
 
 void submit_go_on(void)
 {
-    if ((!dispatch_must_go_on() && !bring_has_more()) || !life_begin_edge())
+    if ((!session_must_go_on() && !bring_has_more()) || !life_begin_edge())
         return;
     dispatch_go_on();
     bring_go_on();
@@ -179,7 +180,7 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
     if (word & GUARD_ACTING)
         dispatch_go_on();
     if (word & GUARD_CAPTURING && stream != SUBMIT_NO_STREAM
-            && (dispatch_pool() || word & GUARD_USES)) {
+            && (session_pool || word & GUARD_USES)) {
         submit->stream = stream_named(stream, per_thread);
         submit->graph = graph_of(submit->stream, &node);
     }

@@ -4,13 +4,13 @@
 #include "preload/bring.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
-#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
 #include "preload/reach.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "preload/sidecar.h"
 #include "tracker/capture.h"
 #include "tracker/pystack.h"
@@ -94,8 +94,8 @@ static void tell_touch(
     info.pystack = where_pystack();
     if (!is_first(hit->rule, info.stack, info.pystack, what))
         return;
-    info.seq = dispatch_seq();
-    dispatch_told(capture_hint(&info));
+    info.seq = session_seq();
+    session_report(capture_hint(&info));
     if (what == FORMAT_HINT_VIOLATION)
         warn_of_touch(hit, ptr, call, info.pystack);
 }
@@ -126,7 +126,7 @@ static bool may_be_end(const struct pool_hit *hit, devptr_t ptr, enum touch how)
     struct block_info before;
 
     return hit->mode == HINT_SHADOW && how == TOUCH_PARAM && ptr == hit->base && begin != 0
-            && pool_find(dispatch_pool(), ptr - 1, &before) == 0 && before.base + before.size == ptr
+            && pool_find(session_pool, ptr - 1, &before) == 0 && before.base + before.size == ptr
             && begin - word_of(before.base) < word_of(ptr) - word_of(before.base);
 }
 
@@ -158,7 +158,7 @@ void touch_written(const struct outcome *written)
             .device = written->device,
     };
 
-    dispatch_told(capture_hint(&info));
+    session_report(capture_hint(&info));
     if (is_first(written->rule, 0, 0, info.what))
         msg_warn("hint %s: storage of %lu bytes at %p was written after its release was due; the "
                  "first changed byte is %lu%s%s",
@@ -216,7 +216,7 @@ static void touch_block(devptr_t ptr)
 {
     struct block_info info;
 
-    if (dispatch_pool() && pool_find(dispatch_pool(), ptr, &info) == 0)
+    if (session_pool && pool_find(session_pool, ptr, &info) == 0)
         touch_names(reach_bit(info.device));
 }
 
@@ -244,7 +244,7 @@ static __attribute__((noinline)) bool touch_and_stop(
 {
     struct pool_hit hit;
 
-    if (sidecar.hints && size != 0 && pool_touch(dispatch_pool(), ptr, size, &hit)
+    if (sidecar.hints && size != 0 && pool_touch(session_pool, ptr, size, &hit)
             && touch_hit(&hit, ptr, how, what))
         return true;
     if (guard_thread.pins)
@@ -390,7 +390,7 @@ static bool is_mapped(devptr_t ptr, struct side *ret_side)
     struct context context;
     struct block_info info;
 
-    if (pool_find(dispatch_pool(), ptr, &info) != 0 || info.heap != HEAP_PRIVATE
+    if (pool_find(session_pool, ptr, &info) != 0 || info.heap != HEAP_PRIVATE
             || !context_of_generation(info.owner, &context))
         return false;
     *ret_side = (struct side){context.handle, info.device, true};
@@ -438,13 +438,13 @@ void touch_shared(devptr_t base, uint64_t size, int device)
             .rule = -1,
             .ptr = base,
             .size = size,
-            .seq = dispatch_seq(),
+            .seq = session_seq(),
             .device = device,
             .result = EBUSY,
     };
 
     uses_shown(base, size);
-    dispatch_told(capture_hint(&info));
+    session_report(capture_hint(&info));
 }
 
 bool touch_unknown_layout(const char *call)
@@ -456,6 +456,6 @@ bool touch_unknown_layout(const char *call)
     msg_warn("%s: the driver does not tell the parameters of a kernel, live hints are shadow from "
              "here on",
             call);
-    dispatch_told(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
+    session_report(capture_note(1, "live hints ended: the parameters of a kernel are not known"));
     return stops;
 }

@@ -2,11 +2,11 @@
 #include "preload/underway.h"
 
 #include "alloc/meta.h"
-#include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/msg.h"
+#include "preload/session.h"
 #include "tracker/capture.h"
 
 #include <errno.h>
@@ -50,14 +50,14 @@ void underway_collect(struct underway *underway, devptr_t ptr, bool is_named)
     struct pool_collected block;
     struct underway_entry *entry;
 
-    if (underway->reads || !pool_collect(dispatch_pool(), ptr, is_named, &block))
+    if (underway->reads || !pool_collect(session_pool, ptr, is_named, &block))
         return;
     entry = add(underway, false);
     if (entry) {
         entry->block = block;
         return;
     }
-    pool_call_made(dispatch_pool(), &block);
+    pool_call_made(session_pool, &block);
     guard_read_begin();
     underway->reads = true;
 }
@@ -87,12 +87,12 @@ static void let_go(struct underway_entry *first)
 
         first = entry->next;
         if (entry->is_call)
-            pool_call_end(dispatch_pool(), entry->call);
+            pool_call_end(session_pool, entry->call);
         else
-            pool_call_made(dispatch_pool(), &entry->block);
+            pool_call_made(session_pool, &entry->block);
         meta_put(entry, size_of(entry->is_call));
     }
-    dispatch_go_on_later();
+    session_go_on_later();
     life_leave();
 }
 
@@ -173,9 +173,9 @@ void underway_end(void)
     lock_drop(&parked_lock);
     for (const struct underway_entry *at = first; at; at = at->next) {
         if (at->is_call || is_told(first, at)
-                || !pool_waits_for_call(dispatch_pool(), &at->block, &kept))
+                || !pool_waits_for_call(session_pool, &at->block, &kept))
             continue;
-        dispatch_told(capture_hint(&(struct capture_hint_info){.what = FORMAT_HINT_REFUSED,
+        session_report(capture_hint(&(struct capture_hint_info){.what = FORMAT_HINT_REFUSED,
                 .mode = kept.mode,
                 .rule = kept.rule,
                 .ptr = kept.ptr,

@@ -628,11 +628,11 @@ void __wrap_follow_end(void)
         __real_follow_end();
 }
 
-void __real_quick_start(struct pool *pool, bool decides, bool records);
-void __wrap_quick_start(struct pool *pool, bool decides, bool records);
+void __real_quick_start(bool decides, bool records);
+void __wrap_quick_start(bool decides, bool records);
 
 /* What is switched off lies on the long way, but for what is about the short one: that way stays closed. */
-void __wrap_quick_start(struct pool *pool, bool decides, bool records)
+void __wrap_quick_start(bool decides, bool records)
 {
     bool goes_long = false;
 
@@ -640,7 +640,7 @@ void __wrap_quick_start(struct pool *pool, bool decides, bool records)
         goes_long |= is_off[i] && i != MUTANT_MEETING && i != MUTANT_SECOND && i != MUTANT_NOTICE
                 && i != MUTANT_QUICK_STREAM;
     if (!goes_long)
-        __real_quick_start(pool, decides, records);
+        __real_quick_start(decides, records);
 }
 
 struct pool_given __real_pool_alloc_on_quickly(

@@ -30,7 +30,7 @@ bool resolve_has(enum resolve_slot slot)
     return !lacks_questions;
 }
 
-bool dispatch_may_fence(void)
+bool session_may_fence(void)
 {
     return may_ask;
 }

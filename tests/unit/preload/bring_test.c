@@ -44,21 +44,18 @@ static struct {
 static bool may_fence;
 static int memory_type; /* what the driver says of the host's bytes; -1 = nothing */
 
-struct pool *dispatch_pool(void)
-{
-    return (struct pool *)(void *)&pool;
-}
+struct pool *session_pool = (struct pool *)(void *)&pool;
 
-bool dispatch_may_fence(void)
+bool session_may_fence(void)
 {
     return may_fence;
 }
 
-void dispatch_sweep(void)
+void session_sweep_stack(void)
 {
 }
 
-void dispatch_go_on_later(void)
+void session_go_on_later(void)
 {
 }
 

@@ -29,19 +29,16 @@ static void tell(const char *format, ...)
     va_end(args);
 }
 
-struct pool *dispatch_pool(void)
-{
-    return (struct pool *)(void *)&pool;
-}
+struct pool *session_pool = (struct pool *)(void *)&pool;
 
-void dispatch_told(int r)
+void session_report(int r)
 {
     CHECK_EQ(r, 7);
 }
 
 bool pool_evict_next_step(struct pool *self, struct pool_evict_step *ret)
 {
-    CHECK(self == dispatch_pool());
+    CHECK(self == session_pool);
     if (ended_count == 0)
         return false;
     *ret = ended[--ended_count];
@@ -51,7 +48,7 @@ bool pool_evict_next_step(struct pool *self, struct pool_evict_step *ret)
 /* Of the hint that evicts there are two sets. */
 bool pool_evict_now(struct pool *self, int rule, int device, struct pool_evict_step *ret)
 {
-    CHECK(self == dispatch_pool());
+    CHECK(self == session_pool);
     CHECK_EQ(rule, 1);
     CHECK(device >= 0 && device < DEVICES_MAX);
     *ret = (struct pool_evict_step){.rule = rule, .device = device, .step = 9};

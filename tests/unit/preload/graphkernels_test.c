@@ -59,7 +59,7 @@ int capture_note(unsigned severity, const char *text)
     return 0;
 }
 
-void dispatch_told(int r)
+void session_report(int r)
 {
     CHECK_EQ(r, 0);
 }

@@ -40,10 +40,7 @@ void backend_apply_peer(const struct context *from, const struct context *to, bo
     (void)enabled;
 }
 
-struct pool *dispatch_pool(void)
-{
-    return NULL;
-}
+struct pool *session_pool;
 
 bool dispatch_more_room(struct pool_ladder *ladder)
 {

@@ -47,14 +47,11 @@ static void are_told(const char *expected)
 
 /* ---- what pins.c calls ---------------------------------------------------------------------- */
 
-struct pool *dispatch_pool(void)
-{
-    return (struct pool *)(void *)&pool;
-}
+struct pool *session_pool = (struct pool *)(void *)&pool;
 
 static bool may_fence = true;
 
-bool dispatch_may_fence(void)
+bool session_may_fence(void)
 {
     return may_fence;
 }

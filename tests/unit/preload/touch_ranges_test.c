@@ -62,9 +62,9 @@ NEVER(bool, context_of_generation(uint64_t generation __attribute__((unused)),
         struct context *ret_context __attribute__((unused))), false)
 NEVER(void, context_note(CUcontext handle __attribute__((unused))), )
 NEVER(void, coverage_look(void), )
-NEVER(struct pool *, dispatch_pool(void), NULL)
-NEVER(uint64_t, dispatch_seq(void), 0)
-NEVER(void, dispatch_told(int r __attribute__((unused))), )
+struct pool *session_pool;
+NEVER(uint64_t, session_seq(void), 0)
+NEVER(void, session_report(int r __attribute__((unused))), )
 NEVER(void, msg_warn(const char *format __attribute__((unused)), ...), )
 NEVER(void, pins_unseen(struct pins *pins __attribute__((unused))), )
 NEVER(void, pins_untold(struct pins *pins __attribute__((unused))), )

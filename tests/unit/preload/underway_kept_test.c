@@ -34,10 +34,7 @@ static CUresult ready;
 
 /* ---- what underway.c calls ------------------------------------------------------------------ */
 
-struct pool *dispatch_pool(void)
-{
-    return NULL;
-}
+struct pool *session_pool;
 
 bool pool_collect(struct pool *pool, devptr_t ptr, bool is_named, struct pool_collected *ret)
 {
@@ -91,7 +88,7 @@ void life_leave(void)
     inside--;
 }
 
-void dispatch_go_on_later(void)
+void session_go_on_later(void)
 {
     CHECK_EQ(inside, 1);
     went_on++;
@@ -106,7 +103,7 @@ int capture_hint(const struct capture_hint_info *info)
     return 7;
 }
 
-void dispatch_told(int r)
+void session_report(int r)
 {
     CHECK_EQ(r, 7);
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session.h - what this run of the program uses kedge for: the pool, the options, the order of events.
+ *
+ * State that many modules look at and that start.c and dispatch.c fill. It stands below them, so that a module that only asks
+ * "is there a pool?" does not depend on the steps of a request.
+ *
+ *     KEDGE_MODE=pool   session_pool serves, and numbers the events
+ *     KEDGE_MODE=track  session_pool is NULL; session_seq has a counter of its own
+ *
+ * Threads: any. Locks: none. No driver call. Rules: R7 (short path) R10 R38 (when the driver may be asked) R75 (frees).
+ */
+#ifndef KEDGE_PRELOAD_SESSION_H
+#define KEDGE_PRELOAD_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pool;
+
+/* Fixed by dispatch_start: */
+extern struct pool *session_pool;  /* NULL unless KEDGE_MODE=pool */
+extern unsigned session_sync_free; /* KEDGE_SYNC_FREE: auto|0|1 */
+extern bool session_meminfo_raw;   /* KEDGE_POOL=meminfo=driver */
+extern bool session_sync_mapped;   /* KEDGE_POOL=sync=mapped */
+extern bool session_records;       /* requests are recorded: KEDGE_TRACE is not off */
+
+/* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
+bool session_may_fence(void);
+
+/* The next number of the order of events. */
+uint64_t session_seq(void);
+
+/* `r` of a call of capture.h: where it is < 0, one line says what trouble the capture has. The capture reports each kind once. */
+void session_report(int r);
+
+/* After a stack was taken: says once which Python's frames are read, or why none are. */
+void session_tell_python(void);
+
+/* ---- work that is left for the next request or submission (dispatch_go_on) ---- */
+
+extern atomic_bool session_goes_on;
+void session_go_on_later(void);
+
+static inline bool session_must_go_on(void)
+{
+    return atomic_load_explicit(&session_goes_on, memory_order_relaxed);
+}
+
+/* ---- the short path (quick.h) ---- */
+
+/* Why the short path is closed. */
+enum session_reason {
+    SESSION_ASLEEP = 1,  /* not started, or not serving */
+    SESSION_DECIDED = 2, /* hints were read: open to those who ask them */
+    SESSION_ENDED = 4,   /* degraded, a forked child, a device that failed */
+    SESSION_RECORDED = 8 /* a capture is written: open to those who record what they are served */
+};
+
+extern atomic_uint session_closed; /* bits of enum session_reason */
+
+/* Closes it for good. */
+void session_end_quick(void);
+
+/*
+ * Clears the stack below the caller. After work about blocks that were released, and before the program goes on: their addresses are left on
+ * its stack, a struct that it gives to a kernel next may have them in bytes that nobody has set, and that would look like a use (R86).
+ */
+__attribute__((noinline)) void session_sweep_stack(void);
+
+#endif

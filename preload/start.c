@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * start.c - the top of preload: what happens when the library is loaded, at the first CUDA call, in a forked child and at exit.
+ *
+ * life.h says in which of these states the process is; it knows none of the modules that are started here, so that all of
+ * them can ask it. What starts is registered with LIFE_STARTS at link time: the first CUDA call may come from a constructor that
+ * runs before ours.
+ */
+#include "preload/backend.h"
+#include "preload/bus.h"
+#include "preload/contexts.h"
+#include "preload/coverage.h"
+#include "preload/dispatch.h"
+#include "preload/evictlog.h"
+#include "preload/exports.h"
+#include "preload/forklock.h"
+#include "preload/gate.h"
+#include "preload/guard.h"
+#include "preload/hostwait.h"
+#include "preload/launches.h"
+#include "preload/life.h"
+#include "preload/linked.h"
+#include "preload/msg.h"
+#include "preload/nvtx.h"
+#include "preload/output.h"
+#include "preload/pins.h"
+#include "preload/pyhost.h"
+#include "preload/pyloop.h"
+#include "preload/quick.h"
+#include "preload/resolve.h"
+#include "preload/session.h"
+#include "preload/sidecar.h"
+#include "preload/source.h"
+#include "preload/threadmem.h"
+#include "preload/underway.h"
+#include "preload/variables.h"
+#include "tracker/capture.h"
+#include "tracker/thread.h"
+#include "tracker/where.h"
+
+#include "alloc/meta.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the first CUDA call -------------------------------------------------------------------- */
+
+/* ---- fork ---- */
+
+/* One thread is left; locks that others held would never be dropped. */
+static void fork_child(void)
+{
+    lock_forget_thread();
+    meta_forget();
+    forklock_child();
+    guard_fork_child();
+    gate_fork_child();
+    context_fork_child();
+    dispatch_fork_child();
+    where_fork_child();
+    pyloop_fork_child();
+    capture_fork_child();
+    session_end_quick();
+    life_become_child();
+}
+
+_Static_assert(UNWIND_DEPTH_MAX == 128, "as tracker/options.def says");
+
+static void start_where(const struct config *c)
+{
+    static const enum unwind_mode modes[] = {
+            UNWIND_AUTO, UNWIND_NATIVE, UNWIND_OFF, UNWIND_FP, UNWIND_OFF};
+    const char *stacks = config_text(c, CONFIG_STACKS);
+    const struct config_value *depth = config_key(c, CONFIG_STACKS, "depth");
+    const struct config_value *min = config_key(c, CONFIG_STACKS, "min");
+    struct where_opts opts = {
+            .unwind = {.mode = modes[config_word(c, CONFIG_STACKS) % 5],
+                    .ops = {dlopen, resolve_real_dlsym()}},
+            .python = strcmp(stacks, "auto") == 0 || strcmp(stacks, "python") == 0,
+            .min_size = min ? min->number : 0,
+            .self = c,
+    };
+
+    if (depth)
+        opts.unwind.depth = (unsigned)depth->number;
+    if (where_init(&opts) < 0)
+        msg_warn("stacks cannot be taken, going on without");
+}
+
+/* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69). */
+static void thread_stream_gone(uint64_t identity)
+{
+    if (session_pool && !life_is_child())
+        pool_stream_lost(session_pool, identity);
+}
+
+static void context_lost(uint64_t generation)
+{
+    if (!life_is_child())
+        dispatch_context_gone(generation);
+}
+
+/* What such a driver's functions do to memory, nobody here has read (R100). */
+static void warn_newer_driver(void)
+{
+    if (sidecar_driver_is_newer())
+        msg_warn("this driver is newer than CUDA %d.%d, the last one that this kedge knows: "
+                 "functions "
+                 "that are new in it are not watched%s",
+                HOOKS_NEWEST / 1000, HOOKS_NEWEST % 1000 / 10,
+                sidecar.hints ? ", hints stay in shadow" : "");
+}
+
+/* Everything that can fail, once, in the thread that came first. */
+static int start(const struct config *config)
+{
+    int r;
+
+    output_complain();
+    export_cuda_begins();
+    start_where(config);
+    stream_on_thread_end(thread_stream_gone);
+    context_on_lost(context_lost);
+    stream_on_meeting(hostwait_streams_meet);
+    backend_on_wait(hostwait_goes_on);
+    r = dispatch_start();
+    warn_newer_driver();
+    launches_start();
+    if (r == 0)
+        bus_start((bus_sigaction)resolve_next("sigaction"));
+    coverage_look();
+    if (r == 0)
+        r = -pthread_atfork(NULL, NULL, fork_child);
+    if (r < 0)
+        return r;
+    if (session_pool)
+        quick_start(sidecar.hints != NULL, session_records);
+    msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(config, CONFIG_MODE),
+            resolve_driver_path(), unwind_engine_name(unwind_engine()),
+            config_text(config, CONFIG_CAPTURE));
+    return 0;
+}
+
+LIFE_STARTS(start);
+
+/* ---- load and exit -------------------------------------------------------------------------- */
+
+static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const char *base = info->dlpi_name ? linked_base(info->dlpi_name) : NULL;
+
+    (void)size;
+    (void)data;
+    return base && (resolve_is_driver_name(base) || strncmp(base, "libcudart", 9) == 0);
+}
+
+/*
+ * Before CUDA is used there is a story already: open ranges, and locks that another thread may have held. All of this may be
+ * done twice. Where CUDA is used, the program's own handlers come before the other of ours, and are the child's.
+ */
+static void fork_child_early(void)
+{
+    life_become_child();
+    lock_forget_thread();
+    meta_forget();
+    forklock_child();
+    where_fork_child();
+    export_fork_child();
+    pyloop_fork_child();
+    variables_fork_child();
+}
+
+/* Runs behind all destructors, ours included, since it is asked for before the program's start. */
+static void note_exit_status(int status, void *unused)
+{
+    (void)unused;
+    life_exits(status);
+}
+
+/*
+ * Makes NVTX find us, since a library reads the variable at its first range. No file, no thread, no CUDA call.
+ */
+__attribute__((constructor)) static void loaded(void)
+{
+    static struct config early;
+    static char own_path[PATH_MAX];
+    bool is_wanted;
+    Dl_info info;
+
+    if (life_is_secure())
+        return;
+    msg_start();
+    is_wanted = life_read_early(&early);
+    if (dladdr(&early, &info) && info.dli_fname && realpath(info.dli_fname, own_path)) {
+        if (is_wanted && (config_word(&early, CONFIG_ANCHORS) & SOURCE_NVTX))
+            nvtx_offer(own_path);
+        else
+            nvtx_withdraw(own_path);
+    }
+    if (!is_wanted)
+        return;
+    (void)on_exit(note_exit_status, NULL);
+    if (source_python_level(&early) > 0)
+        pyhost_start(source_python_level(&early) == 2);
+    output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
+    thread_prepare();
+    threadmem_prepare();
+    (void)pthread_atfork(NULL, NULL, fork_child_early);
+}
+
+__attribute__((destructor)) static void unloading(void)
+{
+    if (!life_is_on())
+        return;
+    guard_push();
+    coverage_tell(true);
+    evictlog_end();
+    underway_end();
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    guard_pop();
+}
