@@ -23,13 +23,6 @@ enum {
     DATA_PART = 4096,      /* at once */
 };
 
-bool bring_is_rule(int rule)
-{
-    return rule >= 0 && sidecar.hints
-            && (hint_rule(sidecar.hints, rule)->action == ACTION_EVICT
-                    || hint_rule(sidecar.hints, rule)->keep_content);
-}
-
 /* ---- where blocks are that may be out ------------------------------------------------------- */
 
 /* Inside of these two is all that was ever made by an evict hint: a word that is not there needs no other look. */
@@ -95,7 +88,7 @@ static bool name_pointer(devptr_t word)
 
     struct bring *bring = guard_thread.bring;
 
-    if (pool_find(session_pool, word, &info) != 0 || !bring_is_rule(info.rule))
+    if (pool_find(session_pool, word, &info) != 0 || !sidecar_is_evict_rule(info.rule))
         return false;
     if (bring->pointers < BRING_POINTERS)
         bring->pointer[bring->pointers++] = word;

@@ -53,9 +53,6 @@ static inline bool bring_is_wanted(void)
     return session_pool && pool_evicts(session_pool);
 }
 
-/* Whether blocks of a rule can go out and come back; -1: no. */
-bool bring_is_rule(int rule);
-
 /* A block of such a rule was made. */
 void bring_made(devptr_t ptr, uint64_t size);
 

@@ -331,4 +331,13 @@ void stream_on_thread_end(void (*gone)(uint64_t identity));
 /* In the child of a fork. */
 void context_fork_child(void);
 
+/*
+ * What stands for a context in a capture where memory came from a pool of the device, which ends with no context but with a reset of
+ * the primary one: "destroys all resources associated with the device" (cudaDeviceReset). The pool keeps such a block until it is freed.
+ */
+static inline uint64_t context_pools_of(int device)
+{
+    return UINT64_MAX - (uint64_t)(unsigned)device;
+}
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/dispatch.h"
 
-#include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/bounds.h"
 #include "preload/bring.h"
@@ -15,6 +14,7 @@
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/guard.h"
+#include "preload/hit.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
@@ -27,6 +27,7 @@
 #include "preload/resolve.h"
 #include "preload/session.h"
 #include "preload/sidecar.h"
+#include "preload/spill.h"
 #include "preload/touch.h"
 #include "tracker/anchor.h"
 #include "tracker/capture.h"
@@ -221,7 +222,7 @@ static void tell_gone(const struct outcome *news)
     if (news->kind == OUTCOME_KEPT)
         evictlog_kept(news);
     else if (news->kind == OUTCOME_WRITTEN)
-        touch_written(news);
+        hit_written(news);
     else if (news->kind == OUTCOME_REFUSED)
         tell_hint(news, FORMAT_HINT_REFUSED, NULL, EIO);
     else
@@ -352,12 +353,12 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
             .api = request->api,
             .rule = request->plan.rule,
             .context = request->api == API_SYNC ? request->context.memory
-                                                : dispatch_pools_of(request->tag.device),
+                                                : context_pools_of(request->tag.device),
     };
 
     coverage_tell(false);
     gauge_device(request->tag.device);
-    if (bring_is_rule(request->plan.rule))
+    if (sidecar_is_evict_rule(request->plan.rule))
         bring_made(outcome->ptr, outcome->size);
     session_report(capture_alloc(&info));
     tell_reserved(outcome);
@@ -455,7 +456,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     if (!is_ours(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_may_fence() && async_trim(device) > 0)
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_may_fence() && spill_trim(device) > 0)
         r = ask_pool(request, &outcome);
     if (r == -ENOTSUP)
         tell_no_range();
@@ -509,7 +510,7 @@ bool dispatch_more_room(struct pool_ladder *ladder)
 
     if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
         return false;
-    bytes = pool_trim_device(session_pool, device, true) + async_trim(device);
+    bytes = pool_trim_device(session_pool, device, true) + spill_trim(device);
     if (bytes == 0)
         return false;
     gauge_reserved(device);
@@ -528,7 +529,7 @@ bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladde
             || pool_is_frozen(session_pool))
         return false;
     bytes = pool_trim_device(session_pool, device, pool_could_have(session_pool, device, size))
-            + async_trim(device);
+            + spill_trim(device);
     if (bytes < want && bring_is_wanted() && device >= 0)
         bytes += pool_evict_make_room(session_pool, device, want - bytes);
     if (bytes == 0)
@@ -567,7 +568,7 @@ static uint64_t ends_with(const struct dispatch_request *request)
     if (class_of(request) == MEMCLASS_GRAPH)
         return 0;
     if (request->api != API_SYNC)
-        return dispatch_pools_of(request->tag.device);
+        return context_pools_of(request->tag.device);
     if (request->context.memory)
         return request->context.memory;
     return context_here(&here) == 0 ? here.memory : 0;
@@ -912,7 +913,7 @@ void dispatch_synchronised(void)
     if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
         return;
     pool_synchronised(session_pool);
-    async_look_again();
+    spill_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(session_pool) || atomic_exchange(&session_goes_on, false))
         tell_news();
@@ -923,66 +924,6 @@ void dispatch_settle(void)
 {
     if (session_pool && session_may_fence() && !pool_is_frozen(session_pool))
         pool_settle(session_pool);
-}
-
-struct dispatch_ending dispatch_ending_begin(uint64_t generation)
-{
-    struct dispatch_ending ending = {generation, REACH_ALL, session_pool != NULL};
-    struct context context;
-
-    if (context_of_generation(generation, &context))
-        ending.devices = reach_of(context.device);
-    context_end_begin(generation, ending.devices, ending.is_told);
-    if (ending.is_told)
-        pool_ending(session_pool, ending.devices, true);
-    return ending;
-}
-
-void dispatch_ending_done(const struct dispatch_ending *ending)
-{
-    context_end_done(ending->generation, ending->devices);
-    if (ending->is_told)
-        pool_ending(session_pool, ending->devices, false);
-}
-
-void dispatch_context_hide(uint64_t generation, bool hidden)
-{
-    if (session_pool)
-        pool_context_hide(session_pool, generation, hidden);
-}
-
-/* Their work is over: what they have freed is ordered by what is left to wait for. */
-static void streams_gone(uint64_t generation)
-{
-    uint64_t identity[STREAM_ENDED];
-    unsigned count;
-
-    while ((count = stream_take_ended(generation, identity)) > 0)
-        for (unsigned i = 0; i < count; i++)
-            pool_stream_lost(session_pool, identity[i]);
-}
-
-void dispatch_device_reset(int device)
-{
-    session_report(capture_context_gone(dispatch_pools_of(device), session_seq()));
-}
-
-void dispatch_context_gone(uint64_t generation)
-{
-    struct gate_capture capture;
-
-    while (gate_context_gone(generation, &capture)) {
-        pins_capture_ended(&capture, 0);
-        launches_capture_gone(capture.stream);
-    }
-    backend_context_gone(generation);
-    /* what the program had there it has no more, whoever served it */
-    session_report(capture_context_gone(generation, session_seq()));
-    if (!session_pool)
-        return;
-    pool_context_going(session_pool, generation);
-    streams_gone(generation);
-    pool_context_gone(session_pool, generation);
 }
 
 void dispatch_fork_child(void)

@@ -147,30 +147,6 @@ void dispatch_synchronised(void);
 /* A capture is about to begin: what the device is done with must be known by then, since nothing is asked beside one (R10). */
 void dispatch_settle(void);
 
-/* A context that may have work is about to die, or the driver is back (context_end_begin, pool_ending). Generation 0: it is not known. */
-struct dispatch_ending {
-    uint64_t generation;
-    uint64_t devices; /* whose memory that work may use */
-    bool is_told;     /* there was a pool to be told */
-};
-
-struct dispatch_ending dispatch_ending_begin(uint64_t generation);
-void dispatch_ending_done(const struct dispatch_ending *ending);
-
-/* A context is about to die: nothing of it is handed out or named any more. And: it is dead, its mapped memory can go. */
-void dispatch_context_hide(uint64_t generation, bool hidden);
-void dispatch_context_gone(uint64_t generation);
-
-/*
- * What stands for a context in a capture where memory came from a pool of the device, which ends with no context but with a reset of
- * the primary one: "destroys all resources associated with the device" (cudaDeviceReset). The pool keeps such a block until it is freed.
- */
-static inline uint64_t dispatch_pools_of(int device)
-{
-    return UINT64_MAX - (uint64_t)(unsigned)device;
-}
-void dispatch_device_reset(int device);
-
 /* In the child of a fork. */
 void dispatch_fork_child(void);
 

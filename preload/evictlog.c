@@ -79,7 +79,7 @@ void evictlog_end(void)
         return;
     evictlog_steps();
     for (int rule = 0; rule < (int)hint_count(sidecar.hints); rule++)
-        for (int device = 0; bring_is_rule(rule) && device < DEVICES_MAX; device++)
+        for (int device = 0; sidecar_is_evict_rule(rule) && device < DEVICES_MAX; device++)
             if (pool_evict_now(session_pool, rule, device, &step))
                 tell_step(&step, true);
 }

@@ -4,6 +4,7 @@
 #include "alloc/meta.h"
 #include "alloc/table.h"
 #include "preload/forklock.h"
+#include "preload/kernelnames.h"
 #include "preload/launches.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
@@ -50,7 +51,7 @@ static uint32_t name_of(CUfunction function)
 {
     static atomic_bool said;
     bool is_known;
-    uint32_t name = function ? launches_name(function, &is_known) : 0;
+    uint32_t name = function ? kernelnames_of(function, &is_known) : 0;
 
     if (function && !is_known)
         say_once(&said, "a kernel of a graph is no event: the driver does not tell its name");
@@ -158,7 +159,7 @@ static void give(CUgraphExec exec, struct node *first)
 
 void graphkernels_made(CUgraphExec exec, CUgraph graph)
 {
-    if (!launches_names_kernels())
+    if (!kernelnames_are_wanted())
         return;
     forget(take(exec)); /* its context took it along */
     give(exec, read_all(graph));
@@ -169,7 +170,7 @@ void graphkernels_updated(CUgraphExec exec, CUgraph graph)
 {
     struct node *first, *old;
 
-    if (!launches_names_kernels())
+    if (!kernelnames_are_wanted())
         return;
     first = read_all(graph);
     old = take(exec);
@@ -183,13 +184,13 @@ void graphkernels_updated(CUgraphExec exec, CUgraph graph)
 
 void graphkernels_gone(CUgraphExec exec)
 {
-    if (launches_names_kernels())
+    if (kernelnames_are_wanted())
         forget(take(exec));
 }
 
 void graphkernels_move(CUgraphExec from, CUgraphExec to)
 {
-    if (launches_names_kernels())
+    if (kernelnames_are_wanted())
         give(to, take(from));
 }
 
@@ -207,7 +208,7 @@ void graphkernels_set(CUgraphExec exec, CUgraphNode handle, CUfunction function)
     struct node *node;
     uint32_t name;
 
-    if (!launches_names_kernels() || !function)
+    if (!kernelnames_are_wanted() || !function)
         return;
     name = name_of(function);
     lock_take(&lock);
@@ -221,7 +222,7 @@ void graphkernels_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child)
 {
     struct node *first, *node;
 
-    if (!launches_names_kernels() || !child)
+    if (!kernelnames_are_wanted() || !child)
         return;
     first = read_all(child);
     lock_take(&lock);
@@ -238,7 +239,7 @@ void graphkernels_switched(CUgraphExec exec, CUgraphNode handle, bool is_on)
 {
     struct node *node;
 
-    if (!launches_names_kernels())
+    if (!kernelnames_are_wanted())
         return;
     lock_take(&lock);
     node = find_locked(exec, handle);

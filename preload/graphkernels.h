@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * graphkernels.h - the names of the kernels that a launch of a graph's instance launches, where somebody asks for names
- * (launches_names_kernels); else nothing here does anything.
+ * (kernelnames_are_wanted); else nothing here does anything.
  *
  *     instantiated ─► nodes, and those of child graphs ─► names ─┐
  *     updated ──────► names, by place in the graph ──────────────┼─► per instance ─► launched: one name after the other

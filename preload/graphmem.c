@@ -5,6 +5,7 @@
 #include "preload/forklock.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/pins.h"
 
 #include "alloc/meta.h"
 #include "alloc/table.h"
@@ -135,6 +136,12 @@ void graphmem_gone(uint64_t owner)
         meta_put(node, sizeof *node);
         node = next;
     }
+}
+
+void graphmem_capture_ended(const struct gate_capture *capture, uint64_t graph)
+{
+    if (pins_capture_ended(capture, graph))
+        graphmem_gone(capture->graph);
 }
 
 void graphmem_move(uint64_t from, uint64_t to)

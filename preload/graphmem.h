@@ -17,6 +17,7 @@
 
 #include "alloc/pool.h"
 #include "preload/cuda_abi.h"
+#include "preload/gate.h"
 
 #include <stdbool.h>
 
@@ -27,6 +28,9 @@ void graphmem_frees(uint64_t graph, devptr_t ptr);
 /* An instance of a graph was made; a graph or an instance is gone. */
 void graphmem_instantiated(uint64_t graph, uint64_t exec);
 void graphmem_gone(uint64_t owner);
+
+/* A capture has ended (pins_capture_ended); with what the graph allocates that is no more. */
+void graphmem_capture_ended(const struct gate_capture *capture, uint64_t graph);
 
 /* What is known of an owner is another's from now on: it is set aside under a name that no owner has, and put back. */
 void graphmem_move(uint64_t from, uint64_t to);

@@ -3,7 +3,6 @@
  * Memory in stream order, and the pools that it comes from. The driver's own pool stays in place behind each of ours: it
  * checks arguments, keeps settings and access, and serves what we cannot, so its figures are added to ours (R77, R78).
  */
-#include "preload/async.h"
 #include "preload/backend.h"
 #include "preload/bounds.h"
 #include "preload/codes.h"
@@ -17,6 +16,7 @@
 #include "preload/quick.h"
 #include "preload/relax.h"
 #include "preload/session.h"
+#include "preload/spill.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -108,116 +108,6 @@ static bool prepare(
     return true;
 }
 
-/* ---- what the driver's pool serves for us ---------------------------------------------------- */
-
-enum {
-    SPILLED_MAX = 16, /* pools beyond that have marks that may be too high */
-};
-
-static atomic_bool spilled;                       /* it has done so once, */
-static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* from these */
-
-static bool is_spilled(uint64_t id)
-{
-    for (int i = 0; i < SPILLED_MAX; i++)
-        if (atomic_load_explicit(&spilled_id[i], memory_order_relaxed) == id)
-            return true;
-    return false;
-}
-
-/* The place of a pool that has gone is free again. */
-static bool take_place(uint64_t id)
-{
-    struct mempool mempool;
-
-    for (int i = 0; i < SPILLED_MAX; i++) {
-        uint64_t old = atomic_load_explicit(&spilled_id[i], memory_order_relaxed);
-
-        if ((!old || !mempool_of_id(old, &mempool))
-                && atomic_compare_exchange_strong(&spilled_id[i], &old, id))
-            return true;
-    }
-    return false;
-}
-
-static void remember_spilled(uint64_t id)
-{
-    if (!is_spilled(id) && !take_place(id))
-        bounds_reached(BOUNDS_SPILLED);
-    atomic_store_explicit(&spilled, true, memory_order_relaxed);
-}
-
-static uint64_t native_figure(CUmemoryPool handle, CUmemPool_attribute which)
-{
-    cuuint64_t value = 0;
-
-    return REAL(cuMemPoolGetAttribute)(handle, which, &value) == CUDA_SUCCESS ? value : 0;
-}
-
-/* After one block more or less there: marks of two pools that were high at different times are not the mark of both. */
-static void note_native(uint64_t id)
-{
-    struct mempool mempool;
-
-    if (!id || !session_pool || !mempool_of_id(id, &mempool))
-        return;
-    remember_spilled(id);
-    pool_note_native(session_pool, id, mempool.device,
-            native_figure(mempool.handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
-            native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-}
-
-uint64_t async_native_pool(CUdeviceptr ptr)
-{
-    struct mempool mempool;
-    CUmemoryPool handle = NULL;
-
-    if (!atomic_load_explicit(&spilled, memory_order_relaxed) || !ptr || !session_may_fence()
-            || REAL(cuPointerGetAttribute)(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr)
-                    != CUDA_SUCCESS
-            || !handle || !mempool_find(handle, &mempool))
-        return 0;
-    return mempool.id;
-}
-
-void async_native_freed(uint64_t id)
-{
-    note_native(id);
-}
-
-void async_look_again(void)
-{
-    if (!atomic_load_explicit(&spilled, memory_order_relaxed))
-        return;
-    for (int i = 0; i < SPILLED_MAX; i++)
-        note_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed));
-}
-
-static uint64_t trim_native(uint64_t id, int device)
-{
-    struct mempool mempool;
-    uint64_t before, after;
-
-    if (!id || !mempool_of_id(id, &mempool) || mempool.device != device)
-        return 0;
-    before = native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    (void)REAL(cuMemPoolTrimTo)(mempool.handle, 0);
-    after = native_figure(mempool.handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-    note_native(id);
-    return before > after ? before - after : 0;
-}
-
-uint64_t async_trim(int device)
-{
-    uint64_t bytes = 0;
-
-    if (!atomic_load_explicit(&spilled, memory_order_relaxed))
-        return 0;
-    for (int i = 0; i < SPILLED_MAX; i++)
-        bytes += trim_native(atomic_load_explicit(&spilled_id[i], memory_order_relaxed), device);
-    return bytes;
-}
-
 /* Inlined: each frame of ours is one more to unwind. */
 __attribute__((always_inline)) static inline CUresult alloc(const struct call *call,
         CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
@@ -242,7 +132,7 @@ __attribute__((always_inline)) static inline CUresult alloc(const struct call *c
         result = forward(call, ret_ptr, size);
     dispatch_forwarded(&request, (int)result, result == CUDA_SUCCESS ? *ret_ptr : 0, size);
     if (result == CUDA_SUCCESS)
-        note_native(request.mempool);
+        spill_served(request.mempool);
     if (result == CUDA_SUCCESS && request.capturing)
         graphmem_allocates(captured_graph(call->stream, call->form & PER_THREAD), *ret_ptr, size,
                 request.stream.device);
@@ -464,12 +354,12 @@ static __attribute__((noinline)) CUresult free_fully(
     if (!life_enter(per_thread ? SLOT_cuMemFreeAsync_ptsz : SLOT_cuMemFreeAsync))
         return dispatch_free_passive(ptr) ? CUDA_SUCCESS : driver_free(ptr, stream, per_thread);
     r = free_here(ptr, stream, per_thread, &end);
-    native = r < 0 ? async_native_pool(ptr) : 0;
+    native = r < 0 ? spill_pool_of(ptr) : 0;
     result = r < 0 ? driver_free(ptr, stream, per_thread) : (CUresult)r;
     dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
         driver_freed(ptr, stream, per_thread);
-    async_native_freed(native);
+    spill_served(native);
     if (r == 0)
         ipc_freed(ptr);
     life_leave();
@@ -567,7 +457,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
     }
     result = REAL(cuMemPoolTrimTo)(mempool, native_keep);
     if (entered)
-        async_look_again();
+        spill_look_again();
     if (entered)
         life_leave();
     return result;
@@ -596,7 +486,7 @@ static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, c
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
-        async_look_again();
+        spill_look_again();
         (void)pool_reset_high(pool, HEAP_MAPPED, known.id,
                 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
                 attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);

@@ -4,9 +4,12 @@
  * our books before the call, so that nothing of ours names it any more (R26), and its number never comes back.
  */
 #include "preload/backend.h"
+#include "preload/dispatch.h"
+#include "preload/ending.h"
 #include "preload/gate.h"
 #include "preload/hookrow.h"
 #include "preload/ipc.h"
+#include "preload/kernelnames.h"
 #include "preload/launches.h"
 #include "preload/params.h"
 #include "preload/reach.h"
@@ -36,18 +39,18 @@ HOOKROW(cuCtxCreate_v4,
 /* ---- ends ----------------------------------------------------------------------------------- */
 
 /* A context on its way out. */
-struct ending {
+struct leaving {
     CUcontext handle;
-    uint64_t generation;         /* 0 = it was not known */
-    bool has_work;               /* perhaps */
-    struct dispatch_ending work; /* then */
+    uint64_t generation; /* 0 = it was not known */
+    bool has_work;       /* perhaps */
+    struct ending work;  /* then */
 };
 
 /* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
 static void modules_going(void)
 {
     params_forget();
-    launches_forget();
+    kernelnames_forget();
 }
 
 static uint64_t generation_of(CUcontext handle)
@@ -69,23 +72,23 @@ static bool has_work(CUcontext handle)
  * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
  * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
  */
-static struct ending going(CUcontext handle, bool has_work)
+static struct leaving going(CUcontext handle, bool has_work)
 {
-    struct ending ending = {.handle = handle, .has_work = has_work};
+    struct leaving ending = {.handle = handle, .has_work = has_work};
 
     modules_going();
     if (has_work)
-        ending.work = dispatch_ending_begin(generation_of(handle));
+        ending.work = ending_begin(generation_of(handle));
     if (handle)
         ending.generation = context_forget(handle);
     if (ending.generation)
-        dispatch_context_hide(ending.generation, true);
+        ending_hide(ending.generation, true);
     gate_fences_end(); /* another thread's fence may be on its way into this context */
     return ending;
 }
 
 /* The driver may refuse to end it: then it is the same one still, and what came from it is the program's as before. */
-static bool is_alive(const struct ending *ending)
+static bool is_alive(const struct leaving *ending)
 {
     struct context context;
 
@@ -94,18 +97,18 @@ static bool is_alive(const struct ending *ending)
 }
 
 /* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
-static void gone(const struct ending *ending, CUresult result)
+static void gone(const struct leaving *ending, CUresult result)
 {
     if (ending->has_work)
-        dispatch_ending_done(&ending->work);
+        ending_done(&ending->work);
     if (!ending->generation)
         return;
     context_forget_done(ending->generation, ending->handle);
     if (result != CUDA_SUCCESS && is_alive(ending)) {
-        dispatch_context_hide(ending->generation, false);
+        ending_hide(ending->generation, false);
         return;
     }
-    dispatch_context_gone(ending->generation);
+    ending_context_gone(ending->generation);
     ipc_context_gone(ending->generation);
 }
 
@@ -120,13 +123,13 @@ static bool is_inactive(CUdevice device)
 
 /* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
  * and the next reset is noticed too. */
-static void reset(const struct ending *ending, CUresult result, CUdevice device)
+static void reset(const struct leaving *ending, CUresult result, CUdevice device)
 {
     CUcontext handle = context_primary(device);
 
     gone(ending, result);
     if (result == CUDA_SUCCESS)
-        dispatch_device_reset(device);
+        ending_device_reset(device);
     if (handle && is_inactive(device))
         context_note_primary(device, NULL);
     else if (handle)
@@ -140,7 +143,7 @@ static void reset(const struct ending *ending, CUresult result, CUdevice device)
     CUresult symbol params                                                         \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
-        struct ending ending = {0};                                                        \
+        struct leaving ending = {0};                                                        \
         CUresult result;                                                           \
         if (entered)                                                               \
             ending = going(handle, has_work(handle));                              \
@@ -181,7 +184,7 @@ ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(de
 
 static void ended_by_itself(CUcontext handle)
 {
-    struct ending ending = going(handle, false);
+    struct leaving ending = going(handle, false);
 
     gone(&ending, CUDA_SUCCESS);
 }
@@ -242,7 +245,7 @@ static void green_gone(CUgreenCtx green)
 CUresult cuGreenCtxDestroy(CUgreenCtx green)
 {
     bool entered = life_enter(SLOT_cuGreenCtxDestroy);
-    struct ending ending = {.handle = NULL};
+    struct leaving ending = {.handle = NULL};
     CUresult result;
 
     if (entered)

@@ -8,6 +8,7 @@
 #include "preload/backend.h"
 #include "preload/codes.h"
 #include "preload/forklock.h"
+#include "preload/hit.h"
 #include "preload/hookrow.h"
 #include "preload/ipc.h"
 #include "preload/msg.h"
@@ -37,7 +38,7 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
 static void hint_off(const struct block_info *info, const char *call)
 {
     if (info->size > 0)
-        touch_shared(info->base, info->size, info->device);
+        hit_shared(info->base, info->size, info->device);
     if (info->rule >= 0)
         sidecar_rule_off(info->rule, call);
 }

@@ -2,6 +2,7 @@
 /* Launches: the parameters are looked at like the arguments of a copy (R86). Where they lie, params.h knows. */
 #include "preload/follow.h"
 #include "preload/hookrow.h"
+#include "preload/kernelnames.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
@@ -136,7 +137,7 @@ CUresult cuModuleUnload(CUmodule module)
     if (life_enter(SLOT_cuModuleUnload))
         life_leave();
     params_forget(); /* before: the handles may be another kernel's right after */
-    launches_forget();
+    kernelnames_forget();
     return REAL(cuModuleUnload)(module);
 }
 
@@ -146,7 +147,7 @@ CUresult cuLibraryUnload(CUlibrary library)
         life_leave();
     params_forget();
     params_library_gone(library);
-    launches_forget();
+    kernelnames_forget();
     return REAL(cuLibraryUnload)(library);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory without a stream: cuMemAlloc and cuMemFree are served, pitched and managed memory is forwarded and recorded (R18). */
-#include "preload/async.h"
 #include "preload/dispatch.h"
 #include "preload/graphmem.h"
 #include "preload/guard.h"
@@ -9,6 +8,7 @@
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/session.h"
+#include "preload/spill.h"
 
 #include <errno.h>
 
@@ -165,12 +165,12 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
         return dispatch_free_passive(ptr) ? CUDA_SUCCESS : REAL(cuMemFree_v2)(ptr);
     if (ptr)
         r = dispatch_free(ptr, API_SYNC, NULL, &end);
-    native = r < 0 ? async_native_pool(ptr) : 0;
+    native = r < 0 ? spill_pool_of(ptr) : 0;
     result = r < 0 ? REAL(cuMemFree_v2)(ptr) : (CUresult)r;
     dispatch_ended(&end, (int)result);
     if (end.key && result == CUDA_SUCCESS)
         graphmem_freed(ptr);
-    async_native_freed(native);
+    spill_served(native);
     if (r == 0)
         ipc_freed(ptr);
     life_leave();

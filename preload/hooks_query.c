@@ -11,6 +11,7 @@
 #include "preload/ipc.h"
 #include "preload/mempools.h"
 #include "preload/session.h"
+#include "preload/sidecar.h"
 
 #include <string.h>
 
@@ -175,7 +176,8 @@ static bool answer_husk(
 /* What may be out is answered for as if it were, so that nobody can tell. */
 static bool is_out_of_reach(const struct block_info *info)
 {
-    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO || bring_is_rule(info->rule);
+    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO
+            || sidecar_is_evict_rule(info->rule);
 }
 
 /* Of memory that a hint has made managed the driver knows an address on the host; what the program asked for has none. */
@@ -206,7 +208,7 @@ static CUresult attribute_of(
         return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
     if (answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
-    if (!bring_is_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
+    if (!sidecar_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
             || !session_may_fence())
         return REAL(cuPointerGetAttribute)(value, attribute, ptr);
     /* Seldom asked for, and only the driver knows: it has to be in. */

@@ -6,6 +6,7 @@
 #include "preload/dispatch.h"
 #include "preload/follow.h"
 #include "preload/gate.h"
+#include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/hookrow.h"
 #include "preload/hostfn.h"
@@ -62,7 +63,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
     if (result != CUDA_SUCCESS && !is_over(stream_named(stream, per_thread)))
         return false;
     if (gate_ended(stream_capture_key(stream, per_thread), was_one, &capture))
-        pins_capture_ended(&capture, (uintptr_t)graph);
+        graphmem_capture_ended(&capture, (uintptr_t)graph);
     else if (result == CUDA_SUCCESS)
         gate_unseen();
     return true;
@@ -216,7 +217,7 @@ static void capture_move(uint64_t from, uint64_t to)
         if (result != CUDA_SUCCESS)                            \
             capture_move(aside, (uintptr_t)stream);            \
         else if (gate_ended(aside, false, &capture))           \
-            pins_capture_ended(&capture, 0);                   \
+            graphmem_capture_ended(&capture, 0);                   \
         life_leave();                                          \
         if (result == CUDA_SUCCESS)                            \
             launches_capture_ends(aside);                      \

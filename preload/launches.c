@@ -2,14 +2,13 @@
 #include "preload/launches.h"
 
 #include "alloc/table.h"
-#include "alloc/wildcard.h"
 #include "preload/dispatch.h"
 #include "preload/forklock.h"
 #include "preload/graphkernels.h"
 #include "preload/guard.h"
+#include "preload/kernelnames.h"
 #include "preload/life.h"
 #include "preload/msg.h"
-#include "preload/params.h"
 #include "preload/resolve.h"
 #include "preload/session.h"
 #include "preload/sidecar.h"
@@ -28,7 +27,6 @@
 enum {
     GROUPS = 32, /* behind those of the patterns of lines */
     NAME_ROOM = 32,
-    PATTERN_ROOM = 256,
     BATCH = 32,
 };
 
@@ -45,21 +43,15 @@ struct number {
 /* guarded by lock: */
 static struct table captures = TABLE_OF(struct number);  /* by stream */
 static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
-static struct table kernels =
-        TABLE_OF(struct number); /* by CUfunction: the string of its name, UNNAMED, or UNKNOWN */
 static struct table gone =
         TABLE_OF(struct number); /* captures that are over, and their anchors open */
 static uint64_t capture_count, instance_count;
 
 static atomic_bool has_gone;
 
-#define UNNAMED UINT64_MAX
-#define UNKNOWN (UINT64_MAX - 1)
-
 /* fixed by launches_start: */
 static bool wants_graphs;
 static bool wants_launches;
-static const char *kernel_patterns = "";
 
 static _Atomic uint32_t labels;
 
@@ -138,7 +130,7 @@ void launches_start(void)
                  "ignored");
         return;
     }
-    kernel_patterns = kernel->text;
+    kernelnames_list(kernel->text);
     guard_set(GUARD_LAUNCHES);
 }
 
@@ -258,69 +250,6 @@ void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread)
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-static bool is_wanted(const char *name)
-{
-    char pattern[PATTERN_ROOM];
-
-    for (const char *at = kernel_patterns; *at;) {
-        size_t length = strcspn(at, ",");
-
-        if (length < sizeof pattern) {
-            memcpy(pattern, at, length);
-            pattern[length] = '\0';
-            if (wildcard_match(pattern, name))
-                return true;
-        }
-        at += length + (at[length] == ',' ? 1 : 0);
-    }
-    return false;
-}
-
-/* The driver's word on a handle, as a string number; UNNAMED: nobody asks for it; UNKNOWN. */
-static uint64_t ask(CUfunction function)
-{
-    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    const char *name = NULL;
-    uint32_t string = 0;
-
-    guard_push();
-    if (!params_is_kernel(function))
-        r = REAL(cuFuncGetName)(&name, function);
-    else if (REAL_HAS(cuKernelGetName))
-        r = REAL(cuKernelGetName)(&name, (CUkernel)(void *)function);
-    if (r != CUDA_SUCCESS)
-        name = NULL;
-    if (name && (sidecar_waits_for_kernel(name) || is_wanted(name)))
-        string = intern_string(name, strlen(name));
-    guard_pop();
-    if (string)
-        return string;
-    return name ? UNNAMED : UNKNOWN;
-}
-
-uint32_t launches_name(CUfunction function, bool *ret_is_known)
-{
-    uint64_t key = (uint64_t)(uintptr_t)function;
-    uint64_t name = number_get(&kernels, key, false);
-    struct number *entry;
-
-    if (name == 0) {
-        name = ask(function);
-        lock_take(&lock);
-        entry = table_add(&kernels, key);
-        if (entry)
-            entry->number = name;
-        lock_drop(&lock);
-    }
-    *ret_is_known = name != UNKNOWN;
-    return name < UNKNOWN ? (uint32_t)name : 0;
-}
-
-bool launches_names_kernels(void)
-{
-    return *kernel_patterns || (sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName));
-}
-
 /* For predictions of what hints would do that wait for it. */
 static void note(const char *name)
 {
@@ -338,7 +267,7 @@ static void tell(const char *name)
 {
     struct edge event;
 
-    if (!sidecar_waits(EDGE_LAUNCH) || is_wanted(name))
+    if (!sidecar_waits(EDGE_LAUNCH) || kernelnames_is_listed(name))
         label(name);
     note(name);
     if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
@@ -355,9 +284,9 @@ __attribute__((noinline)) static bool name_launch(
     bool is_event, unused;
     uint32_t name;
 
-    if (!launches_names_kernels() || guard_depth() > 0 || !function)
+    if (!kernelnames_are_wanted() || guard_depth() > 0 || !function)
         return false;
-    name = launches_name(function, &unused);
+    name = kernelnames_of(function, &unused);
     if (!name || is_captured(stream, per_thread))
         return false;
     is_event = submit_event_begin();
@@ -367,7 +296,7 @@ __attribute__((noinline)) static bool name_launch(
 
 bool launches_kernel(CUfunction function, CUstream stream, bool per_thread)
 {
-    return (*kernel_patterns || sidecar_waits(EDGE_LAUNCH))
+    return (kernelnames_are_listed() || sidecar_waits(EDGE_LAUNCH))
             && name_launch(function, stream, per_thread);
 }
 
@@ -378,7 +307,7 @@ __attribute__((noinline)) static bool name_graph(CUgraphExec exec, CUstream stre
     size_t count;
     bool is_event;
 
-    if (!launches_names_kernels() || guard_depth() > 0 || is_captured(stream, per_thread))
+    if (!kernelnames_are_wanted() || guard_depth() > 0 || is_captured(stream, per_thread))
         return false;
     is_event = submit_event_begin();
     do {
@@ -392,12 +321,6 @@ __attribute__((noinline)) static bool name_graph(CUgraphExec exec, CUstream stre
 
 bool launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread)
 {
-    return (*kernel_patterns || sidecar_waits(EDGE_LAUNCH)) && name_graph(exec, stream, per_thread);
-}
-
-void launches_forget(void)
-{
-    lock_take(&lock);
-    table_clear(&kernels);
-    lock_drop(&lock);
+    return (kernelnames_are_listed() || sidecar_waits(EDGE_LAUNCH))
+            && name_graph(exec, stream, per_thread);
 }

@@ -15,8 +15,6 @@
  * What is captured is not launched: neither label nor event comes of it, but of each launch of the graph (graphkernels.h).
  * A launch that is a label or an event is on record as a launch, too, so that predictions have it (capture_call).
  *
- * A kernel's name is asked once per handle, and again after a module or a context went. It is the name of the binary, mangled where
- * the compiler does so. Below driver 12.3 there is none, and one line says so.
  * Threads: any. A lock for the look-up of handles, none across a driver call.
  */
 #ifndef KEDGE_PRELOAD_LAUNCHES_H
@@ -57,12 +55,5 @@ void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread);
 /* A kernel is about to be launched: a CUfunction, or a CUkernel in its place. Where GUARD_LAUNCHES is set, or hints are there.
  * True: submit_event_end follows the launch. */
 bool launches_kernel(CUfunction function, CUstream stream, bool per_thread);
-
-/* Whether any kernel's name is asked for; its string number, 0 = nobody asks for this one, or the driver has none. */
-bool launches_names_kernels(void);
-uint32_t launches_name(CUfunction function, bool *ret_is_known);
-
-/* Handles of functions may mean others from now on. */
-void launches_forget(void);
 
 #endif

@@ -5,8 +5,8 @@
 #include "preload/contexts.h"
 #include "preload/evictlog.h"
 #include "preload/forklock.h"
-#include "preload/graphmem.h"
 #include "preload/graphnodes.h"
+#include "preload/hit.h"
 #include "preload/reach.h"
 #include "preload/session.h"
 #include "preload/sidecar.h"
@@ -141,7 +141,7 @@ static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinne
 
     if (pins->kind == POOL_PIN_GRAPH || !pinned->first || !bring_is_wanted())
         return;
-    if (pool_find(session_pool, pinned->base, &info) == 0 && bring_is_rule(info.rule))
+    if (pool_find(session_pool, pinned->base, &info) == 0 && sidecar_is_evict_rule(info.rule))
         evictlog_pinned(&info, pins->registers ? FORMAT_KEPT_REGISTERED : FORMAT_KEPT_SHOWN);
 }
 
@@ -158,7 +158,7 @@ static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how
     while (r == 0 && lo < end) {
         r = pool_pin(pool, lo, end - lo, pins->kind, &pinned, &hit);
         if (r == -EBUSY)
-            return call && touch_hit(&hit, lo, how, call);
+            return call && hit_must_stop(&hit, lo, how, call);
         if (r != 0)
             break;
         if (pins->kind == POOL_PIN_SHOWN && !pins->frees) /* to other devices, perhaps */
@@ -378,7 +378,7 @@ void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
 {
     for (const struct pins_entry *at = pins->first; at; at = at->next) {
         if (at->first && !at->noted)
-            touch_shared(at->base, at->size, at->device);
+            hit_shared(at->base, at->size, at->device);
         if (ends_hints && at->rule >= 0)
             sidecar_rule_off(at->rule, call);
     }
@@ -418,24 +418,27 @@ static void end_graph(uint64_t captured, uint64_t graph)
 {
     hand_over(PINS_OF_GRAPH, captured, graph);
     graphnodes_gone(captured);
-    graphmem_gone(captured);
 }
 
-void pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
+bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
 {
     struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    bool is_gone = false;
 
-    if (!graph && capture->stays)
+    if (!graph && capture->stays) {
         graph = graphnodes_owner(capture->graph); /* with the nodes that it has already */
-    else if (capture->graph && capture->graph != graph)
+    } else if (capture->graph && capture->graph != graph) {
         end_graph(capture->graph, graph);
+        is_gone = true;
+    }
     if (gate_next(capture->number - 1) != capture->number) {
         hand_over(PINS_OF_CAPTURE, capture->number, graph);
-        return;
+        return is_gone;
     }
     pins_copy(&pins, PINS_OF_CAPTURE,
             capture->number); /* others of this number run (GATE_UNLISTED) */
     pins_settle(&pins, graph != 0, PINS_OF_GRAPH, graph, 0);
+    return is_gone;
 }
 
 /* ---- uses ----------------------------------------------------------------------------------- */

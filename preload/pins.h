@@ -130,8 +130,9 @@ void pins_untold(struct pins *pins);
  */
 void pins_for_captures(devptr_t ptr);
 
-/* A capture has ended, with this graph (0 = with none): what belonged to it is the graph's, or nobody's. */
-void pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
+/* A capture has ended, with this graph (0 = with none): what belonged to it is the graph's, or nobody's. True: the graph that it
+ * recorded into is no more (graphmem_capture_ended). */
+bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
 
 /* What the call comes to that has collected them. */
 static inline CUresult pins_result(const struct pins *pins, CUresult result)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/pyhost.h"
 
-#include "preload/pyparts.h"
 #include "preload/resolve.h"
 #include "preload/source.h"
 #include "tracker/anchor.h"
@@ -78,6 +77,8 @@ struct method_def {
     int flags;
     const char *doc;
 };
+
+static struct pyhost_parts parts; /* fixed by pyhost_start */
 
 /* What every function of Python's has in its slot. 3.13 does not name it, so it is taken from the first one that is watched. */
 static vectorcall_fn plain_call;
@@ -457,7 +458,7 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
         return plain_call(callable, args, count, names);
     }
     if (kind == PYLOOP_BACKWARD)
-        pyparts_look_for_classes();
+        parts.look_for_classes();
     trains = pyhost_trains(kind, framework, self, &is_real);
     if (py.PyErr_Occurred())
         return NULL;
@@ -564,7 +565,7 @@ static object *pyhost_backward(object *self, object *args, object *keywords)
 
     if (accumulates != py.yes || !pyloop_may_open(PYLOOP_BACKWARD))
         return engine_call(self, args, keywords);
-    pyparts_look_for_classes();
+    parts.look_for_classes();
     pyloop_enter(&call, PYLOOP_BACKWARD, true, 0);
     result = engine_call(self, args, keywords);
     pyloop_leave(&call, !result);
@@ -606,7 +607,7 @@ static atomic_int state;
 /* The interpreter ends; another one may be started. */
 static void pyhost_end(void)
 {
-    pyparts_forget();
+    parts.forget();
     grad_function = NULL;
     tracer_state = NULL;
     atomic_store(&state, WANTED);
@@ -627,7 +628,7 @@ static int pyhost_audit(const char *event, object *args, void *unused)
             || py.PyInterpreterState_Get() != py.PyInterpreterState_Main())
         return 0;
     is_looking = true;
-    pyparts_look();
+    parts.look();
     is_looking = false;
     return 0;
 }
@@ -648,8 +649,9 @@ static void pyhost_look(bool in_program)
     atomic_store(&state, HOOKED);
 }
 
-void pyhost_start(bool names)
+void pyhost_start(bool names, const struct pyhost_parts *of_frameworks)
 {
+    parts = *of_frameworks;
     names_wanted = names;
     atomic_store_explicit(&state, WANTED, memory_order_relaxed);
     pyhost_look(true);

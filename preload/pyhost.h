@@ -31,8 +31,15 @@
 
 struct pyhost_object; /* of the interpreter's */
 
+/* Which functions of frameworks are watched is for others to say (pyparts.h). */
+struct pyhost_parts {
+    void (*look)(void);             /* at each event of the interpreter's */
+    void (*look_for_classes)(void); /* at each backward pass */
+    void (*forget)(void);           /* the interpreter has ended */
+};
+
 /* From the constructor, if anchors of Python are wanted. `names`: modules inside of a forward have ranges, too. */
-void pyhost_start(bool names);
+void pyhost_start(bool names, const struct pyhost_parts *of_frameworks);
 
 /* A file is about to be loaded: an extension of Python's has an interpreter, which may have come late. Any thread. */
 void pyhost_library_comes(const char *file);

@@ -83,7 +83,7 @@ static void record_alloc(struct pool_given given, struct quick_call call, const 
             .api = call.api,
             .rule = -1,
             .context = call.api == API_SYNC ? context_memo.context.memory
-                                            : dispatch_pools_of(context_memo.device),
+                                            : context_pools_of(context_memo.device),
     };
     int r = capture_alloc(&info);
 

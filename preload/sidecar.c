@@ -483,3 +483,10 @@ void sidecar_rule_off(int rule, const char *call)
     msg_warn("hint %s: a block of it is shared by %s, so it does nothing more in this run",
             hint_rule(sidecar.hints, rule)->id, call);
 }
+
+bool sidecar_is_evict_rule(int rule)
+{
+    return rule >= 0 && sidecar.hints
+            && (hint_rule(sidecar.hints, rule)->action == ACTION_EVICT
+                    || hint_rule(sidecar.hints, rule)->keep_content);
+}

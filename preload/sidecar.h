@@ -53,6 +53,9 @@ static inline bool sidecar_waits(unsigned kind)
     return __builtin_expect(sidecar.waits >> kind & 1, 0);
 }
 
+/* Whether blocks of a rule can go out and come back; -1: no. Any thread. */
+bool sidecar_is_evict_rule(int rule);
+
 /* Whether a rule waits for launches of this kernel. Any thread. */
 bool sidecar_waits_for_kernel(const char *name);
 

@@ -11,6 +11,7 @@
 #include "preload/contexts.h"
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
+#include "preload/ending.h"
 #include "preload/evictlog.h"
 #include "preload/exports.h"
 #include "preload/forklock.h"
@@ -23,9 +24,9 @@
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/output.h"
-#include "preload/pins.h"
 #include "preload/pyhost.h"
 #include "preload/pyloop.h"
+#include "preload/pyparts.h"
 #include "preload/quick.h"
 #include "preload/resolve.h"
 #include "preload/session.h"
@@ -102,7 +103,7 @@ static void thread_stream_gone(uint64_t identity)
 static void context_lost(uint64_t generation)
 {
     if (!life_is_child())
-        dispatch_context_gone(generation);
+        ending_context_gone(generation);
 }
 
 /* What such a driver's functions do to memory, nobody here has read (R100). */
@@ -206,7 +207,8 @@ __attribute__((constructor)) static void loaded(void)
         return;
     (void)on_exit(note_exit_status, NULL);
     if (source_python_level(&early) > 0)
-        pyhost_start(source_python_level(&early) == 2);
+        pyhost_start(source_python_level(&early) == 2,
+                &(struct pyhost_parts){pyparts_look, pyparts_look_for_classes, pyparts_forget});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

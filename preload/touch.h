@@ -14,18 +14,10 @@
 #include "alloc/pool.h"
 #include "alloc/types.h"
 #include "preload/cuda_abi.h"
+#include "preload/hit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* How a range came to be looked at. */
-enum touch {
-    TOUCH_POINTER, /* an argument that is a pointer, of a call that uses what is there */
-    TOUCH_READ,    /* the same, of a call that does not write there */
-    TOUCH_WRITE,   /* the same, of a call that replaces all that is there and reads nothing of it */
-    TOUCH_PARAM,   /* a parameter of a kernel: whether that uses what is there, nobody can tell */
-    TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
-};
 
 /*
  * True if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not be made. In shadow and poison the use
@@ -97,20 +89,11 @@ void touch_unseen(void);
 /* The same, and nothing of it was looked at: what may be out comes in, and stays. True: that cannot be noted. */
 bool touch_untold(void);
 
-/* What touch_range does with a hit: tells it, and says whether the call must not be made. */
-bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
-
-/* A block that a hint in poison had released was written meanwhile: one line for each hint, and the capture is told. */
-void touch_written(const struct outcome *written);
-
 /*
  * For a copy between device addresses: true if one side is mapped memory of a context to which the other device has no access,
  * although natively it would be plain memory that every copy reaches. Then the contexts to copy between (R85).
  */
 bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src);
-
-/* A block was shared with somebody: the capture is told (R85). */
-void touch_shared(devptr_t base, uint64_t size, int device);
 
 /* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). True as touch_untold. */
 bool touch_unknown_layout(const char *call);

@@ -400,14 +400,16 @@ bool __wrap_gate_ended(uint64_t stream, bool was_one, struct gate_capture *ret_c
     return found;
 }
 
-void __real_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
-void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
+bool __real_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
+bool __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph);
 
-void __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
+bool __wrap_pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
 {
-    if (!is_off[MUTANT_CAPTURE_END] && !(is_off[MUTANT_CAPTURE_GONE] && ended_with_stream))
-        __real_pins_capture_ended(capture, graph);
+    bool is_passed =
+            !is_off[MUTANT_CAPTURE_END] && !(is_off[MUTANT_CAPTURE_GONE] && ended_with_stream);
+
     ended_with_stream = false;
+    return is_passed && __real_pins_capture_ended(capture, graph);
 }
 
 bool __real_stream_is_captured(CUstream named);

@@ -51,6 +51,11 @@ bool session_may_fence(void)
     return may_fence;
 }
 
+bool sidecar_is_evict_rule(int rule)
+{
+    return rule == 1;
+}
+
 void session_sweep_stack(void)
 {
 }

@@ -55,7 +55,7 @@ bool pool_evict_now(struct pool *self, int rule, int device, struct pool_evict_s
     return device == 0 || device == DEVICES_MAX - 1;
 }
 
-bool bring_is_rule(int rule)
+bool sidecar_is_evict_rule(int rule)
 {
     return rule == 1;
 }

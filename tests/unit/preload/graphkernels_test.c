@@ -2,11 +2,11 @@
 /* Names of the kernels of graphs where there is no memory for them. */
 #include "alloc/meta.h"
 #include "alloc/table.h"
-#include "preload/dispatch.h"
 #include "preload/graphkernels.h"
-#include "preload/launches.h"
+#include "preload/kernelnames.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/session.h"
 #include "tests/check.h"
 #include "tracker/capture.h"
 
@@ -30,12 +30,12 @@ int __wrap_table_put(struct table *table, uint64_t key, void *to)
     return is_full ? -ENOMEM : __real_table_put(table, key, to);
 }
 
-bool launches_names_kernels(void)
+bool kernelnames_are_wanted(void)
 {
     return true;
 }
 
-uint32_t launches_name(CUfunction function, bool *ret_is_known)
+uint32_t kernelnames_of(CUfunction function, bool *ret_is_known)
 {
     *ret_is_known = true;
     return (uint32_t)(uintptr_t)function;

@@ -4,6 +4,7 @@
 #include "preload/graphmem.h"
 #include "preload/guard.h"
 #include "preload/life.h"
+#include "preload/pins.h"
 #include "tests/check.h"
 
 #include "alloc/meta.h"
@@ -60,6 +61,15 @@ void dispatch_refused(int result, uint64_t size, int device, const struct pool_l
     tell("refused %d %lu@%d ", result, (unsigned long)size, device);
 }
 
+static bool is_ended;
+
+bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
+{
+    (void)capture;
+    (void)graph;
+    return is_ended;
+}
+
 bool life_begin_edge(void)
 {
     inside += is_on;
@@ -113,6 +123,23 @@ TEST(each_launch_but_the_first_is_an_allocation)
     graphmem_instantiated(GRAPH, EXEC);
     graphmem_gone(GRAPH); /* the instance lives on */
     launch(EXEC, "-100 +100/10@0 -200 +200/20@-1 ");
+}
+
+TEST(a_capture_that_ends_takes_the_nodes_of_a_graph_that_is_no_more)
+{
+    const struct gate_capture capture = {.graph = GRAPH};
+
+    graphmem_allocates(GRAPH, 100, 10, 0);
+    graphmem_capture_ended(&capture, GRAPH);
+    graphmem_instantiated(GRAPH, EXEC);
+    launch(EXEC, "");
+    launch(EXEC, "-100 +100/10@0 ");
+    graphmem_gone(EXEC);
+    is_ended = true;
+    graphmem_capture_ended(&capture, OTHER);
+    graphmem_instantiated(GRAPH, EXEC);
+    launch(EXEC, "");
+    launch(EXEC, "");
 }
 
 TEST(nothing_is_told_where_kedge_is_not_on_or_calls_itself)

@@ -3,8 +3,10 @@
 #include "preload/backend.h"
 #include "preload/contexts.h"
 #include "preload/dispatch.h"
+#include "preload/ending.h"
 #include "preload/gate.h"
 #include "preload/ipc.h"
+#include "preload/kernelnames.h"
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/params.h"
@@ -48,29 +50,29 @@ bool dispatch_more_room(struct pool_ladder *ladder)
     return false;
 }
 
-struct dispatch_ending dispatch_ending_begin(uint64_t generation)
+struct ending ending_begin(uint64_t generation)
 {
     CHECK_EQ(generation, 0); /* all that are known are idle */
-    return (struct dispatch_ending){0};
+    return (struct ending){0};
 }
 
-void dispatch_ending_done(const struct dispatch_ending *ending)
+void ending_done(const struct ending *ending)
 {
     (void)ending;
 }
 
-void dispatch_context_hide(uint64_t generation, bool is_hidden)
+void ending_hide(uint64_t generation, bool is_hidden)
 {
     hidden = is_hidden ? generation : 0;
 }
 
-void dispatch_context_gone(uint64_t generation)
+void ending_context_gone(uint64_t generation)
 {
     gone = generation;
     ends++;
 }
 
-void dispatch_device_reset(int device)
+void ending_device_reset(int device)
 {
     resets += device == 0;
 }
@@ -84,7 +86,7 @@ void gate_fences_end(void)
 {
 }
 
-void launches_forget(void)
+void kernelnames_forget(void)
 {
 }
 

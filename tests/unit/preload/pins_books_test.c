@@ -3,7 +3,6 @@
 #include "preload/bring.h"
 #include "preload/dispatch.h"
 #include "preload/evictlog.h"
-#include "preload/graphmem.h"
 #include "preload/graphnodes.h"
 #include "preload/pins.h"
 #include "preload/reach.h"
@@ -106,7 +105,7 @@ int pool_find(struct pool *self, devptr_t ptr, struct block_info *ret)
     return 0;
 }
 
-bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
+bool hit_must_stop(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what)
 {
     (void)ptr;
     (void)how;
@@ -114,7 +113,7 @@ bool touch_hit(const struct pool_hit *hit, devptr_t ptr, enum touch how, const c
     return true;
 }
 
-void touch_shared(devptr_t base, uint64_t size, int device)
+void hit_shared(devptr_t base, uint64_t size, int device)
 {
     tell("shared %lu+%lu/%d ", (unsigned long)base, (unsigned long)size, device);
 }
@@ -169,7 +168,7 @@ bool bring_all(void)
     return false;
 }
 
-bool bring_is_rule(int rule)
+bool sidecar_is_evict_rule(int rule)
 {
     return rule == 1;
 }
@@ -198,11 +197,6 @@ uint64_t graphnodes_owner(uint64_t graph)
 void graphnodes_gone(uint64_t graph)
 {
     tell("nodes of %lu ", (unsigned long)graph);
-}
-
-void graphmem_gone(uint64_t graph)
-{
-    tell("memory of %lu ", (unsigned long)graph);
 }
 
 static bool lacks_memory;
@@ -488,17 +482,17 @@ TEST(what_is_freed_beside_captures_is_theirs_and_then_their_graphs)
     are_pinned("200000000");
     captures[0] = 6;
     captures[1] = 0;
-    pins_capture_ended(&capture, 30);
+    CHECK(!pins_capture_ended(&capture, 30));
     are_pinned("200000000");
     drop(PINS_OF_GRAPH, 30);
     are_pinned("100000000");
     capture.number = 6;
-    pins_capture_ended(&capture, 0); /* others of that number run still: it has no graph */
+    CHECK(!pins_capture_ended(&capture, 0)); /* others of that number run still: it has no graph */
     are_pinned("100000000");
-    pins_capture_ended(&capture, 31);
+    CHECK(!pins_capture_ended(&capture, 31));
     are_pinned("200000000");
     captures[0] = 0;
-    pins_capture_ended(&capture, 0); /* with none */
+    CHECK(!pins_capture_ended(&capture, 0)); /* with none */
     are_pinned("100000000");
     drop(PINS_OF_GRAPH, 31);
     are_pinned("000000000");
@@ -510,18 +504,18 @@ TEST(what_a_capture_recorded_is_of_the_graph_that_it_ends_with)
     struct gate_capture capture = {.number = 4, .graph = 40};
 
     pin(PINS_OF_GRAPH, 40, 1, 1, 0);
-    pins_capture_ended(&capture, 41);
-    are_told("nodes of 40 memory of 40 ");
+    CHECK(pins_capture_ended(&capture, 41));
+    are_told("nodes of 40 ");
     drop(PINS_OF_GRAPH, 40);
     are_pinned("100000000");
     drop(PINS_OF_GRAPH, 41);
     are_pinned("000000000");
     pin(PINS_OF_GRAPH, 40, 2, 2, 0);
-    pins_capture_ended(&capture, 40); /* the same */
+    CHECK(!pins_capture_ended(&capture, 40)); /* the same */
     are_told("");
     are_pinned("010000000");
-    pins_capture_ended(&capture, 0);
-    are_told("nodes of 40 memory of 40 ");
+    CHECK(pins_capture_ended(&capture, 0));
+    are_told("nodes of 40 ");
     are_pinned("000000000");
     pin(PINS_OF_GRAPH, 50, 3, 3, 0); /* one that was there before, a part of another */
     capture.graph = 50;
@@ -529,7 +523,7 @@ TEST(what_a_capture_recorded_is_of_the_graph_that_it_ends_with)
     captures[0] = 4;
     pins_for_captures(AT(4));
     captures[0] = 0;
-    pins_capture_ended(&capture, 0);
+    CHECK(!pins_capture_ended(&capture, 0));
     are_told("");
     are_pinned("001100000");
     drop(PINS_OF_GRAPH, 51);
