@@ -5,7 +5,6 @@
 #include "preload/bounds.h"
 #include "preload/bring.h"
 #include "preload/bypass.h"
-#include "preload/codes.h"
 #include "preload/coverage.h"
 #include "preload/cuda_abi.h"
 #include "preload/evictlog.h"
@@ -25,6 +24,7 @@
 #include "preload/quick.h"
 #include "preload/reach.h"
 #include "preload/resolve.h"
+#include "preload/results.h"
 #include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/spill.h"
@@ -376,7 +376,7 @@ static bool is_answer(const struct dispatch_request *request, int result)
 {
     bool mapped = request->api == API_STREAM || session_sync_mapped || hint_acts(&request->plan);
 
-    return !mapped || codes_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
+    return !mapped || results_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* A mapped heap has no addresses: the first time is a line, each is a note in the report. */
@@ -750,7 +750,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     tell_freed(&outcome);
     if (barrier) {
         r = backend_synchronise(barrier);
-        return r > 0 && codes_is_sticky(r) ? r : 0;
+        return r > 0 && results_is_sticky(r) ? r : 0;
     }
     return 0;
 }

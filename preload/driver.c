@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/backend.h"
 
-#include "preload/codes.h"
 #include "preload/contexts.h"
 #include "preload/forklock.h"
 #include "preload/gate.h"
@@ -12,6 +11,7 @@
 #include "preload/reach.h"
 #include "preload/relax.h"
 #include "preload/resolve.h"
+#include "preload/results.h"
 
 #include "alloc/granule.h"
 #include "alloc/meta.h"
@@ -212,7 +212,7 @@ static CUmemAllocationProp handle_prop(int device)
 /* The refusal may be of that alone: then the caller tries without. */
 static bool may_be_rdma(int r, CUmemAllocationProp *prop)
 {
-    bool may = r > 0 && r != CUDA_ERROR_OUT_OF_MEMORY && !codes_is_sticky(r)
+    bool may = r > 0 && r != CUDA_ERROR_OUT_OF_MEMORY && !results_is_sticky(r)
             && prop->allocFlags.gpuDirectRDMACapable;
 
     prop->allocFlags.gpuDirectRDMACapable = 0;
@@ -604,7 +604,7 @@ static int drain(uint64_t context)
         return -EBUSY;
     r = synchronise_in(context);
     gate_drain_leave();
-    if (codes_is_capture_error(r))
+    if (results_is_capture_error(r))
         return -EBUSY;
     if (r == -ENOENT || is_gone(r))
         return has_ended(context) ? 0 : -EBUSY; /* work of a dead context counts as done (R76) */
@@ -631,7 +631,7 @@ static int fence_one(struct fence *fence, const struct context *context)
     r = (int)REAL(cuCtxRecordEvent)(context->handle, event->handle);
     if (r != 0) {
         event_put(event);
-        if (codes_is_capture_error(r))
+        if (results_is_capture_error(r))
             atomic_store(&refused_context, context->generation);
         return r;
     }
@@ -658,7 +658,7 @@ static int fence_each(struct fence *fence, int device, bool *ret_drains)
     while (next_near(device, &context)) {
         int r = fence_one(fence, &context);
 
-        if (codes_is_capture_error(r))
+        if (results_is_capture_error(r))
             return -EBUSY;
         if (r == -EOPNOTSUPP)
             *ret_drains = true;
@@ -839,7 +839,7 @@ static int record_entered(const struct stream *stream, bool beside, uint64_t *re
     struct quiet quiet = quiet_begin();
     int r = fence ? record_on(stream, fence, beside) : -ENOMEM;
 
-    if (codes_is_capture_error(r))
+    if (results_is_capture_error(r))
         r = -EBUSY;
     else if (is_gone(r))
         r = -ENOENT;
@@ -915,7 +915,7 @@ static int query_event(struct event *event)
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
     if (r == CUDA_ERROR_NOT_READY || (r == -ENOENT && context_is_ending(event->context)))
         return -EAGAIN;
-    return r == 0 || codes_is_sticky(r) ? r : -EBUSY; /* the program did not ask */
+    return r == 0 || results_is_sticky(r) ? r : -EBUSY; /* the program did not ask */
 }
 
 static int query_events(const struct fence *fence)
@@ -991,7 +991,7 @@ static int fence_context(uint64_t generation, struct fence *ret_fence)
         return -EBUSY;
     quiet = quiet_begin();
     r = context_of_generation(generation, &context) ? fence_one(ret_fence, &context) : -ENOENT;
-    r = quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
     return r;
 }
@@ -1039,7 +1039,7 @@ static int stream_wait_fence(SELF, uint64_t identity, uint64_t handle)
         return r;
     quiet = quiet_begin();
     r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
-    r = quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
     leave_gate(identity);
     return r;
 }
@@ -1130,7 +1130,7 @@ static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_
         r = wait_on(&stream, (const struct fence *)(uintptr_t)fence);
     if (r == 0)
         r = (int)REAL(cuMemsetD8Async)(ptr, DRIVER_POISON, size, stream.handle);
-    r = quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
     gate_fence_leave();
     return r;
 }
@@ -1154,7 +1154,7 @@ static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t p
         r = (int)REAL(cuMemcpyDtoHAsync_v2)(ret_bytes, ptr, size, stream);
     if (r == 0)
         r = (int)REAL(cuStreamSynchronize)(stream);
-    return quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    return quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
 }
 
 static uint64_t count_intact(const unsigned char *bytes, uint64_t size)
@@ -1393,7 +1393,7 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
         r = move_content(way, device, ptr, host, size, stream.handle);
     if (r == 0 && waits)
         r = (int)REAL(cuStreamSynchronize)(stream.handle);
-    r = quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
     if (r == 0)
         *ret_fence = (uint64_t)(uintptr_t)fence;
     else if (fence)
@@ -1485,7 +1485,7 @@ static int wait_for_context(uint64_t generation)
         r = wait_for(fence.first);
         event_put(fence.first);
     }
-    return quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    return quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
 }
 
 bool backend_is_idle(uint64_t generation)
@@ -1524,7 +1524,7 @@ static int wait_beside_capture(uint64_t generation)
 
     if (r == 0)
         r = free_for_the_wait();
-    return quiet_end(&quiet, codes_is_capture_error(r) ? -EBUSY : r);
+    return quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
 }
 
 int backend_synchronise(uint64_t generation)

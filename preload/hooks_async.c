@@ -5,7 +5,6 @@
  */
 #include "preload/backend.h"
 #include "preload/bounds.h"
-#include "preload/codes.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
 #include "preload/graphmem.h"
@@ -15,6 +14,7 @@
 #include "preload/mempools.h"
 #include "preload/quick.h"
 #include "preload/relax.h"
+#include "preload/results.h"
 #include "preload/session.h"
 #include "preload/spill.h"
 
@@ -260,7 +260,7 @@ static void free_quietly(CUdeviceptr ptr)
 static bool is_about_stream(int r)
 {
     return r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_INVALID_HANDLE
-            || r == CUDA_ERROR_CONTEXT_IS_DESTROYED || codes_is_capture_error(r);
+            || r == CUDA_ERROR_CONTEXT_IS_DESTROYED || results_is_capture_error(r);
 }
 
 /*

@@ -6,13 +6,13 @@
  * the cudaMalloc API gets a handle of our own, which other programs under kedge can open (ipc.h).
  */
 #include "preload/backend.h"
-#include "preload/codes.h"
 #include "preload/forklock.h"
 #include "preload/hit.h"
 #include "preload/hookrow.h"
 #include "preload/ipc.h"
 #include "preload/msg.h"
 #include "preload/pins.h"
+#include "preload/results.h"
 #include "preload/session.h"
 #include "preload/sidecar.h"
 #include "preload/touch.h"
@@ -100,7 +100,7 @@ static CUresult show_mapped(
     CUipcMemHandle unused;
     int r = (int)REAL(cuIpcGetMemHandle)(&unused, ptr);
 
-    if (codes_is_sticky(r)) /* else it is an address that the driver knows nothing of */
+    if (results_is_sticky(r)) /* else it is an address that the driver knows nothing of */
         return (CUresult)r;
     if (!ret_handle || is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
@@ -114,7 +114,7 @@ static CUresult show_mapped(
         return CUDA_SUCCESS;
     }
     pins_undo(&pins);
-    if (r > 0 && codes_is_sticky(r))
+    if (r > 0 && results_is_sticky(r))
         return (CUresult)r;
     say_refused(call, ptr,
             r == -EMFILE ? "it needs more descriptors than this process may have"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/life.h"
 
-#include "preload/codes.h"
 #include "preload/guard.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
+#include "preload/results.h"
 #include "preload/session.h"
 #include "tracker/capture.h"
 
@@ -218,7 +218,7 @@ void life_driver_said(int result)
             pool_freeze(session_pool);
         return;
     }
-    if (!codes_is_sticky(result)
+    if (!results_is_sticky(result)
             || !atomic_compare_exchange_strong(&life_sticky_code, &none, result))
         return;
     session_end_quick();

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/buildid.h"
+#include "tools/filename.h"
 #include "tools/symbols.h"
 #include "tools/symfile.h"
 #include "tools/vec.h"
@@ -12,7 +14,7 @@
 /* What one library is in the two runs. Texts are the first 16 digits of the build-id, or the fingerprint. */
 struct change {
     const char *path; /* in the bad run; the trace's */
-    char good[SYMFILE_HEX_MAX], bad[SYMFILE_HEX_MAX];
+    char good[BUILDID_TEXT_MAX], bad[BUILDID_TEXT_MAX];
 };
 
 static bool is_same_build(const struct trace_module *a, const struct trace_module *b)
@@ -30,12 +32,12 @@ static bool is_known(const struct trace_module *module)
             && (module->build_id_length > 0 || module->identity != 0);
 }
 
-static void name_build(const struct trace_module *module, char text[static SYMFILE_HEX_MAX])
+static void name_build(const struct trace_module *module, char text[static BUILDID_TEXT_MAX])
 {
     if (module->build_id_length)
-        symfile_hex(module->build_id, module->build_id_length, text);
+        buildid_text(module->build_id, module->build_id_length, text);
     else
-        (void)snprintf(text, SYMFILE_HEX_MAX, "%016" PRIx64, module->identity);
+        (void)snprintf(text, BUILDID_TEXT_MAX, "%016" PRIx64, module->identity);
     text[16] = '\0';
 }
 
@@ -43,12 +45,12 @@ static void name_build(const struct trace_module *module, char text[static SYMFI
 static const struct trace_module *find_other(
         const struct trace *trace, const struct trace_module *module)
 {
-    const char *name = symbols_base_name(module->path);
+    const char *name = filename_of(module->path);
     const struct trace_module *other = NULL;
 
     for (size_t i = 0; i < trace->module_count; i++) {
         const struct trace_module *at = &trace->modules[i];
-        if (!is_known(at) || strcmp(symbols_base_name(at->path), name) != 0)
+        if (!is_known(at) || strcmp(filename_of(at->path), name) != 0)
             continue;
         if (is_same_build(at, module))
             return NULL;

@@ -7,6 +7,7 @@
 
 #include "tools/cmd.h"
 #include "tools/figures.h"
+#include "tools/filename.h"
 #include "tools/fit.h"
 #include "tools/hintnew.h"
 #include "tools/predict.h"
@@ -213,7 +214,7 @@ static struct hintfile *make_file(const struct capped *c)
     if (predict_max(c->trace, &fit->rule, 1, &file->predicted_max) != 0)
         file->predicted_max = 0;
     file->made_from = vec_new(1, sizeof(*file->made_from));
-    file->made_from[file->made_from_count++] = vec_text(symbols_base_name(load->path));
+    file->made_from[file->made_from_count++] = vec_text(filename_of(load->path));
     file->rule = vec_new(1, sizeof(*file->rule));
     file->words = vec_new(1, sizeof(*file->words));
     file->rule[file->rule_count++] = fit->rule;

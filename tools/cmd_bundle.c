@@ -9,6 +9,7 @@
 #include "tools/bundle.h"
 #include "tools/dwarfnames.h"
 #include "tools/figures.h"
+#include "tools/filename.h"
 #include "tools/keytable.h"
 #include "tools/outfile.h"
 #include "tools/stacks.h"
@@ -145,7 +146,7 @@ static void pack_file(struct job *job, const char *path, char *name)
         return;
     }
     if (!name)
-        name = vec_format("%zu-%s", job->file_count + 1, symbols_base_name(path));
+        name = vec_format("%zu-%s", job->file_count + 1, filename_of(path));
     VEC_PUSH(job->files, job->file_count, job->file_room) =
             (struct bundle_file){.path = vec_text(path), .name = name};
 }

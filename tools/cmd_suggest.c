@@ -12,6 +12,7 @@
 #include "tools/captures.h"
 #include "tools/compare.h"
 #include "tools/figures.h"
+#include "tools/filename.h"
 #include "tools/hintnew.h"
 #include "tools/keytable.h"
 #include "tools/lastuse.h"
@@ -217,12 +218,11 @@ static struct hintfile *make_file(struct suggestion *s)
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
     file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));
     if (!s->is_mining)
-        file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->good.path));
-    file->made_from[file->made_from_count++] = vec_text(symbols_base_name(s->bad.path));
+        file->made_from[file->made_from_count++] = vec_text(filename_of(s->good.path));
+    file->made_from[file->made_from_count++] = vec_text(filename_of(s->bad.path));
     for (size_t i = 0; i < s->rank_count; i++)
         if (s->traces[i] != s->bad.trace)
-            file->made_from[file->made_from_count++] =
-                    vec_text(symbols_base_name(s->ranks[i].path));
+            file->made_from[file->made_from_count++] = vec_text(filename_of(s->ranks[i].path));
     file->rule_count = s->mine.hint_count;
     file->rule = vec_new(file->rule_count, sizeof(*file->rule));
     file->words = vec_new(file->rule_count, sizeof(*file->words));

@@ -32,17 +32,6 @@ static void print_version(void)
             HINTFILE_VERSION);
 }
 
-const struct args_option *cmd_option(const struct cmd *cmd, size_t i)
-{
-    const struct args_option *const options[] = {
-            cmd->writes ? &outfile_option : NULL, cmd->pages ? &pager_option : NULL};
-
-    for (size_t at = 0; at < CMD_COUNT(options); at++)
-        if (options[at] && i-- == 0)
-            return options[at];
-    return NULL;
-}
-
 /* The fields of all of a command's options: its own, and those of cmd_option. */
 struct more_fields {
     bool force, no_pager;

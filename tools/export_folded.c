@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/cmd.h"
+#include "tools/filename.h"
 #include "tools/ours.h"
 #include "tools/render.h"
 #include "tools/vec.h"
@@ -14,7 +15,7 @@
 static void print_call(FILE *out, const struct symbols_line *line)
 {
     const char *file = line->file ? line->file : line->module;
-    const char *base = symbols_base_name(file);
+    const char *base = filename_of(file);
     char *text;
 
     if (line->file && line->line)

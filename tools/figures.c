@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/args.h"
+#include "tools/filename.h"
 #include "tools/title.h"
 #include "tools/vec.h"
 
@@ -19,7 +20,7 @@ const char *figures_nearest_anchor(const struct trace *trace, const char *name)
     for (size_t i = 1; i < trace->anchor_count && count < 8192; i++) {
         const char *path = trace->anchors[i].path;
         names[count++] = path;
-        names[count++] = symbols_base_name(path);
+        names[count++] = filename_of(path);
     }
     const char *near = args_nearest(name, names, count);
     free((void *)names);
@@ -263,7 +264,7 @@ static void print_line(
             (void)fprintf(out, ":%u", line->line);
         (void)fputc('\n', out);
     } else {
-        render_text(out, symbols_base_name(line->module));
+        render_text(out, filename_of(line->module));
         (void)fputc('\n', out);
     }
 }

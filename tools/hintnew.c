@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/buildid.h"
+#include "tools/filename.h"
 #include "tools/outfile.h"
 #include "tools/render.h"
 #include "tools/symbols.h"
@@ -58,8 +60,7 @@ void hintnew_name(const struct sitekey *key, char **io_title, char **io_word)
         return;
     free(*io_title);
     free(*io_word);
-    *io_title =
-            vec_format("%s %s:%u", frame->function, symbols_base_name(frame->file), frame->line);
+    *io_title = vec_format("%s %s:%u", frame->function, filename_of(frame->file), frame->line);
     *io_word = vec_text(dot && dot[1] ? dot + 1 : frame->function);
 }
 
@@ -72,7 +73,7 @@ void hintnew_builds(struct hintfile *file, const struct trace *trace, uint32_t s
         if (number == TRACE_NONE || file->build_count == HINTFILE_BUILDS_MAX)
             continue;
         const struct trace_module *module = &trace->modules[number];
-        const char *name = symbols_base_name(module->path);
+        const char *name = filename_of(module->path);
         bool known = module->build_id_length == 0 || strlen(name) >= sizeof(file->build[0].soname);
         for (size_t k = 0; k < file->build_count; k++)
             known = known || strcmp(file->build[k].soname, name) == 0;
@@ -80,7 +81,7 @@ void hintnew_builds(struct hintfile *file, const struct trace *trace, uint32_t s
             continue;
         struct hintfile_build *build = &file->build[file->build_count++];
         memcpy(build->soname, name, strlen(name) + 1);
-        symfile_hex(module->build_id, module->build_id_length, build->id);
+        buildid_text(module->build_id, module->build_id_length, build->id);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "alloc/wildcard.h"
 #include "tools/failon.h"
+#include "tools/filename.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
 #include "tools/vec.h"
@@ -250,7 +251,7 @@ static bool is_mark(const struct trace *trace, const struct trace_anchor *anchor
 
 static bool is_named(const struct trace_anchor *anchor, const char *glob)
 {
-    const char *name = strchr(glob, '/') ? anchor->path : symbols_base_name(anchor->path);
+    const char *name = strchr(glob, '/') ? anchor->path : filename_of(anchor->path);
     uint32_t instance;
     size_t length = model_name_length(glob, &instance);
     bool is_one = false;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/filename.h"
 #include "tools/vec.h"
 
 struct merging {
@@ -27,7 +28,7 @@ static bool is_loop(const struct symbols_line *line)
 /* Of a file that is an interpreter and nothing else, or a function that is called like one. */
 static bool is_interpreter(const struct symbols_line *line)
 {
-    const char *file = symbols_base_name(line->module);
+    const char *file = filename_of(line->module);
 
     return begins(file, "python3") || begins(file, "libpython3") || begins(line->function, "Py")
             || begins(line->function, "_Py");
@@ -51,7 +52,7 @@ static void push_frame(struct merging *merging, const struct trace_pyframe *fram
         return;
     }
     /* in captures of kedge 0.1: functions of its own around the framework's */
-    if (begins(symbols_base_name(frame->file), "_kedge_"))
+    if (begins(filename_of(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =
             (struct symbols_line){.function = *frame->function ? frame->function : "?",

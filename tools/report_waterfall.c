@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tools/filename.h"
 #include "tools/report.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@ char *report_waterfall_text(const struct report *report, const struct waterfall_
         return vec_format("contexts, modules, the driver's own,%s other processes (not told apart)",
                 has_managed ? " managed memory," : "");
     case WATERFALL_LIBRARY:
-        return row->name ? vec_format("past kedge's pool, by %s", symbols_base_name(row->name))
+        return row->name ? vec_format("past kedge's pool, by %s", filename_of(row->name))
                          : vec_text("past kedge's pool, by whom is not told apart");
     case WATERFALL_GRAPHS:
         return vec_text("held by the driver for graphs");

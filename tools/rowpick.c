@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/filename.h"
 #include "tools/vec.h"
 
 enum answer {
@@ -105,9 +106,8 @@ static bool line_has(const struct rowpick_filter *filter, const struct symbols_l
 
     if (rowpick_has_text(filter, line->file) || rowpick_has_text(filter, line->module))
         return true;
-    title = line->file
-            ? vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line)
-            : vec_text(line->function);
+    title = line->file ? vec_format("%s %s:%u", line->function, filename_of(line->file), line->line)
+                       : vec_text(line->function);
     has = rowpick_has_text(filter, title);
     free(title);
     return has;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/filename.h"
 #include "tools/keytable.h"
 #include "tools/pymerge.h"
 #include "tools/symcache.h"
@@ -49,12 +50,6 @@ struct symbols {
     struct vec_texts texts; /* names */
     struct vec_texts trouble;
 };
-
-const char *symbols_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* The trace may have more of both than last time. */
 static void make_room(struct symbols *symbols)
@@ -214,7 +209,7 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
     }
     free(known);
     if (count == 0) {
-        const char *module = captured && *captured->path ? symbols_base_name(captured->path) : "?";
+        const char *module = captured && *captured->path ? filename_of(captured->path) : "?";
         line.function =
                 vec_add_text(&symbols->texts, vec_format("%s+0x%" PRIx64, module, at->offset));
         VEC_PUSH(frame.lines, frame.count, frame.room) = line;
@@ -275,10 +270,9 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack)
     if (!line)
         named->site = vec_text("(no stack)");
     else if (line->file)
-        named->site =
-                vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
+        named->site = vec_format("%s %s:%u", line->function, filename_of(line->file), line->line);
     else
-        named->site = vec_format("%s %s", line->function, symbols_base_name(line->module));
+        named->site = vec_format("%s %s", line->function, filename_of(line->module));
     return named->site;
 }
 
@@ -289,7 +283,7 @@ const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
     for (size_t i = 0; i < named->count && !named->pysite; i++)
         if (named->lines[i].is_python)
             named->pysite = vec_format("%s %s:%u", named->lines[i].function,
-                    symbols_base_name(named->lines[i].file), named->lines[i].line);
+                    filename_of(named->lines[i].file), named->lines[i].line);
     return named->pysite;
 }
 

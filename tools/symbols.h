@@ -60,7 +60,4 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
 const char *symbols_module_trouble(struct symbols *symbols, uint32_t number);
 const struct symfile *symbols_file(struct symbols *symbols, uint32_t number);
 
-/* The last part of a path. */
-const char *symbols_base_name(const char *path);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/buildid.h"
 #include "tools/keytable.h"
 #include "tools/symfile.h"
 #include "tools/vec.h"
@@ -92,7 +93,7 @@ static bool is_build_id(const char *text)
     size_t length = strlen(text);
 
     return strcmp(text, "-") == 0
-            || (length > 0 && length % 2 == 0 && length < SYMFILE_HEX_MAX
+            || (length > 0 && length % 2 == 0 && length < BUILDID_TEXT_MAX
                     && strspn(text, "0123456789abcdef") == length);
 }
 
@@ -208,10 +209,10 @@ void symcache_free(struct symcache *cache)
 bool symcache_has_module(const struct symcache *cache, const struct trace_module *wanted,
         uint32_t *ret_number, const char **ret_note)
 {
-    char build_id[SYMFILE_HEX_MAX] = "-";
+    char build_id[BUILDID_TEXT_MAX] = "-";
 
     if (wanted->build_id_length)
-        symfile_hex(wanted->build_id, wanted->build_id_length, build_id);
+        buildid_text(wanted->build_id, wanted->build_id_length, build_id);
     const uint32_t *number =
             keytable_find(&cache->builds, key_of(build_id, wanted->identity, wanted->path));
     const struct module *module = number ? &cache->modules[*number] : NULL;
@@ -257,10 +258,10 @@ void symcache_write_head(FILE *out)
 
 void symcache_write_module(FILE *out, const struct trace_module *module, const char *note)
 {
-    char build_id[SYMFILE_HEX_MAX] = "-";
+    char build_id[BUILDID_TEXT_MAX] = "-";
 
     if (module->build_id_length)
-        symfile_hex(module->build_id, module->build_id_length, build_id);
+        buildid_text(module->build_id, module->build_id_length, build_id);
     (void)fprintf(out, "m\t%s\t%" PRIx64 "\t", build_id, module->identity);
     write_text(out, module->path);
     (void)fputc('\t', out);

@@ -9,17 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/buildid.h"
 #include "tools/vec.h"
 #include "tracker/readbuild.h"
 
 char *symfile_folders = (char[]){":.debug:/usr/lib/debug"};
-
-void symfile_hex(const uint8_t *bytes, size_t count, char ret_text[static SYMFILE_HEX_MAX])
-{
-    for (size_t i = 0; i < count; i++)
-        (void)snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
-    ret_text[2 * count] = '\0';
-}
 
 /* Where debuginfod-find leaves what it has fetched; the caller frees it. NULL: nowhere. */
 static char *cache_folder(void)
@@ -53,17 +47,17 @@ static int find_by_libdw(Dwfl_Module *module, void **userdata, const char *name,
 
 static int find_in_cache(Dwfl_Module *module, char **ret_file)
 {
-    char hex[SYMFILE_HEX_MAX];
+    char hex[BUILDID_TEXT_MAX];
     const unsigned char *bits;
     GElf_Addr address;
     int length = dwfl_module_build_id(module, &bits, &address);
-    char *folder = length > 0 && (size_t)length <= SYMFILE_HEX_MAX / 2 ? cache_folder() : NULL;
+    char *folder = length > 0 && (size_t)length <= BUILDID_TEXT_MAX / 2 ? cache_folder() : NULL;
     char *path;
     int fd;
 
     if (!folder)
         return -1;
-    symfile_hex(bits, (size_t)length, hex);
+    buildid_text(bits, (size_t)length, hex);
     path = vec_format("%s/%s/debuginfo", folder, hex);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0)
@@ -221,11 +215,11 @@ static bool try_build_id(struct symfile *file, const struct trace_module *captur
     char *folders = vec_text(symfile_folders);
     char *cache = cache_folder();
     char *rest = folders;
-    char hex[SYMFILE_HEX_MAX];
+    char hex[BUILDID_TEXT_MAX];
     bool is_found = false;
     char *folder;
 
-    symfile_hex(captured->build_id, captured->build_id_length, hex);
+    buildid_text(captured->build_id, captured->build_id_length, hex);
     while (!is_found && captured->build_id_length > 1 && (folder = strsep(&rest, ":")) != NULL) {
         if (*folder == '+' || *folder == '-')
             folder++;
@@ -248,9 +242,9 @@ char *symfile_packed_name(const struct trace_module *captured, bool is_debug)
 {
     const char *slash = strrchr(captured->path, '/');
     const char *end = is_debug ? ".debug" : "";
-    char hex[SYMFILE_HEX_MAX];
+    char hex[BUILDID_TEXT_MAX];
 
-    symfile_hex(captured->build_id, captured->build_id_length, hex);
+    buildid_text(captured->build_id, captured->build_id_length, hex);
     if (captured->build_id_length > 1)
         return vec_format(".build-id/%.2s/%s%s", hex, hex + 2, end);
     if (captured->build_id_length || !captured->identity || !slash)

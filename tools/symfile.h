@@ -20,11 +20,6 @@
 /* Folders of separate debug files, as libdw has them; a test names others. */
 extern char *symfile_folders;
 
-#define SYMFILE_HEX_MAX (2 * sizeof(((struct trace_module *)0)->build_id) + 1)
-
-/* A build-id as text. */
-void symfile_hex(const uint8_t *bytes, size_t count, char ret_text[static SYMFILE_HEX_MAX]);
-
 /* An opened module. */
 struct symfile {
     Dwfl *dwfl;

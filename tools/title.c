@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/filename.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
@@ -96,7 +97,7 @@ bool title_is_program(const char *function, const char *file)
 
 static bool is_framework_library(const char *path)
 {
-    const char *name = symbols_base_name(path);
+    const char *name = filename_of(path);
 
     if (inside_packages(path) || strstr(path, "/lib/python3") || strstr(path, "/lib64/python3"))
         return true;
@@ -109,7 +110,7 @@ static bool is_framework_library(const char *path)
 /* "module+0x1234", "?+0x1234" and "(no name)" stand for a function that has no name (symbols.h). */
 static bool has_name(const struct symbols_line *line)
 {
-    const char *module = *line->module ? symbols_base_name(line->module) : "?";
+    const char *module = *line->module ? filename_of(line->module) : "?";
     size_t length = strlen(module);
 
     if (line->file)
@@ -194,7 +195,7 @@ static bool is_allocator(const struct symbols_line *line)
             "at::native::empty*", "at::_ops::empty*", "at::create_out*", "at::TensorIterator*",
             "at::wrapper_*_empty*", "*::set_output_*", "*::maybe_create_proxy*"};
 
-    if (hintfile_glob("libc10*", symbols_base_name(line->module)))
+    if (hintfile_glob("libc10*", filename_of(line->module)))
         return true;
     char *name = short_name(line->function);
     bool found = false;
@@ -238,14 +239,14 @@ static enum kind kind_of(const struct symbols_line *line)
 /* One frame as a title has it. */
 static char *name_line(const struct symbols_line *line, enum kind kind)
 {
-    const char *module = symbols_base_name(line->module);
+    const char *module = filename_of(line->module);
 
     if (kind == KIND_LIBRARY && *module)
         return vec_text(module);
     if (kind == KIND_FRAMEWORK_NATIVE || kind == KIND_LIBRARY)
         return short_name(line->function);
     if (line->file)
-        return vec_format("%s %s:%u", line->function, symbols_base_name(line->file), line->line);
+        return vec_format("%s %s:%u", line->function, filename_of(line->file), line->line);
     return vec_format("%s%s%s", line->function, *module ? " " : "", module);
 }
 
@@ -457,7 +458,7 @@ void title_done(char **titles, size_t count)
 /* "libown+0x12": the library's name, and the place. */
 static char *word_without_name(const struct symbols_line *line)
 {
-    const char *name = symbols_base_name(line->module);
+    const char *name = filename_of(line->module);
     const char *suffix = strstr(name, ".so");
     const char *place = strrchr(line->function, '+');
     int length = suffix && suffix > name ? (int)(suffix - name) : (int)strlen(name);

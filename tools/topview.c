@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tools/figures.h"
+#include "tools/filename.h"
 #include "tools/title.h"
 
 #define HINTS_SHOWN 3
@@ -72,7 +73,7 @@ static void print_head(FILE *out, const struct watch *watch, const struct topvie
     uint64_t seconds = age(capture);
 
     print_name(out, view, "program");
-    render_text(out, capture->argc ? symbols_base_name(capture->argv[0]) : capture->exe);
+    render_text(out, capture->argc ? filename_of(capture->argv[0]) : capture->exe);
     for (size_t i = 1; i < capture->argc; i++) {
         (void)fputc(' ', out);
         render_text(out, capture->argv[i]);

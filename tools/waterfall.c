@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/filename.h"
 #include "tools/keytable.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
@@ -60,7 +61,7 @@ static uint64_t take_up_to(struct work *work, uint64_t wanted)
 
 static bool matches(const char *patterns, const char *file)
 {
-    const char *base = symbols_base_name(file);
+    const char *base = filename_of(file);
 
     while (*patterns) {
         size_t length = strcspn(patterns, ",");

@@ -550,7 +550,7 @@ uint64_t anchor_lost(void)
     return atomic_load_explicit(&lost, memory_order_relaxed);
 }
 
-void anchor_thread_exit(struct thread *thread)
+static void anchor_thread_exit(struct thread *thread)
 {
     lock_take(&lock);
     for (uint32_t i = 0; i < thread->range_count; i++)
@@ -560,6 +560,8 @@ void anchor_thread_exit(struct thread *thread)
     thread->range_count = 0;
     thread->range_real = 0;
 }
+
+THREAD_AT_EXIT(anchor_thread_exit);
 
 /*
  * Another thread may have been linking a range or unlinking one, so the list is made anew. What was true at any moment is the way from

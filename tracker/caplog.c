@@ -216,7 +216,7 @@ int caplog_append(struct format_event *event, uint32_t of)
     return r;
 }
 
-void caplog_thread_exit(struct thread *thread)
+static void caplog_thread_exit(struct thread *thread)
 {
     if (thread->chunk == 0
             || thread->chunk_epoch != atomic_load_explicit(&epoch, memory_order_acquire))
@@ -231,6 +231,8 @@ void caplog_thread_exit(struct thread *thread)
     lock_drop(&lock);
     thread->chunk = 0;
 }
+
+THREAD_AT_EXIT(caplog_thread_exit);
 
 void caplog_fork_child(void)
 {

@@ -46,10 +46,12 @@ static void take_back(const struct thread *thread)
         (void)atomic_compare_exchange_strong(&other_stack, &other, 0);
 }
 
-void pystack_thread_exit(struct thread *thread)
+static void pystack_thread_exit(struct thread *thread)
 {
     take_back(thread);
 }
+
+THREAD_AT_EXIT(pystack_thread_exit);
 
 static uint32_t ambient_stack(const struct thread *thread)
 {

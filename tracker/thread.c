@@ -20,13 +20,17 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 static struct thread *free_records;
 static uint32_t last_number;
 
+/* What THREAD_AT_EXIT has put together; the linker makes the two names. NOLINTBEGIN(bugprone-reserved-identifier) */
+extern const thread_exit __start_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
+extern const thread_exit __stop_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
+/* NOLINTEND(bugprone-reserved-identifier) */
+
 static void thread_ended(void *record)
 {
     struct thread *thread = record;
 
-    anchor_thread_exit(thread);
-    caplog_thread_exit(thread);
-    pystack_thread_exit(thread);
+    for (const thread_exit *fn = __start_kedge_thread_exits; fn < __stop_kedge_thread_exits; fn++)
+        (*fn)(thread);
     thread_current = NULL;
     lock_take(&lock);
     thread->next_free = free_records;
@@ -54,7 +58,6 @@ static struct thread *new_record(void)
     if (thread) {
         struct walkmemo *walkmemo = thread->walkmemo;
 
-        walkmemo_forget(walkmemo);
         *thread = (struct thread){.walkmemo = walkmemo};
     } else
         thread = meta_get(sizeof *thread);

@@ -2,9 +2,9 @@
 /*
  * thread.h - what tracker/ keeps per thread.
  *
- * One record per thread, found through one thread-local pointer: the walk under way (a small stack has no room for it), those of walkmemo.c, the open ranges of anchor.c, the
- * chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and are used again when their thread
- * ended; a key destructor tells anchor and caplog of the end.
+ * One record per thread, found through one thread-local pointer: the walk under way (a small stack has no room for it), those
+ * of walkmemo.c, the open ranges of anchor.c, the chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and
+ * are used again when their thread ended; a key destructor tells those modules of the end (THREAD_AT_EXIT).
  *
  * Threads: a record is used by its own thread only, except in the child of a fork, which has one thread.
  */
@@ -91,9 +91,11 @@ void thread_prepare(void);
 /* In the child of a fork: locks are new, the records of the other threads are lost. */
 void thread_fork_child(void);
 
-/* Called at a thread's end, by thread.c only. */
-void anchor_thread_exit(struct thread *thread);
-void caplog_thread_exit(struct thread *thread);
-void pystack_thread_exit(struct thread *thread);
+/* What a module does at the end of each thread that has a record. The linker collects them: a thread may end before anybody could
+ * have registered. In no order, in the thread itself. */
+typedef void (*thread_exit)(struct thread *thread);
+#define THREAD_AT_EXIT(function)              \
+    static const thread_exit function##_entry \
+            __attribute__((used, section("kedge_thread_exits"))) = (function)
 
 #endif

@@ -315,3 +315,11 @@ void walkmemo_forget(struct walkmemo *memo)
     memo->pause = 0;
     memo->left = 0;
 }
+
+/* The record may be another thread's next. */
+static void walkmemo_thread_exit(struct thread *thread)
+{
+    walkmemo_forget(thread->walkmemo);
+}
+
+THREAD_AT_EXIT(walkmemo_thread_exit);

@@ -7,6 +7,7 @@
  * Prints "function file:line" for each line of each address, "-" between two addresses, and "note: ..." at the end.
  * PATH "" is code in no module.
  */
+#include "tools/filename.h"
 #include "tools/symbols.h"
 #include "tools/symfile.h"
 
@@ -21,8 +22,8 @@ static void print_stack(struct symbols *symbols, uint32_t stack)
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
 
     for (size_t i = 0; i < count; i++)
-        printf("%s %s:%u\n", lines[i].function,
-                lines[i].file ? symbols_base_name(lines[i].file) : "", lines[i].line);
+        printf("%s %s:%u\n", lines[i].function, lines[i].file ? filename_of(lines[i].file) : "",
+                lines[i].line);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
+#include "tools/filename.h"
 #include "tools/symbols.h"
 #include "tools/symcache.h"
 
@@ -102,7 +103,7 @@ TEST(inlined_calls_are_lines_of_their_own)
     REQUIRE_EQ(count, 2);
     CHECK_STR_EQ(lines[0].function, "inner_place");
     CHECK_STR_EQ(lines[1].function, "outer_place");
-    CHECK_STR_EQ(symbols_base_name(lines[0].file), "symbols_test.c");
+    CHECK_STR_EQ(filename_of(lines[0].file), "symbols_test.c");
     CHECK_EQ(lines[0].line, (unsigned)inner_line);
     CHECK_EQ(lines[1].line, (unsigned)call_line);
     char want[64];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * codes.h - what results of the driver mean for kedge. Pure questions about numbers: no state, no lock, any thread.
+ * results.h - what results of the driver mean for kedge. Pure questions about numbers: no state, no lock, any thread.
  * Source: the comments of CUresult in the CUDA Driver API's page "Data types used by CUDA driver".
  */
-#ifndef KEDGE_PRELOAD_CODES_H
-#define KEDGE_PRELOAD_CODES_H
+#ifndef KEDGE_PRELOAD_RESULTS_H
+#define KEDGE_PRELOAD_RESULTS_H
 
 #include "preload/cuda_abi.h"
 
 #include <stdbool.h>
 
 /* After this error nothing on the device can go on in this process (R34). */
-static inline bool codes_is_sticky(int result)
+static inline bool results_is_sticky(int result)
 {
     switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -34,7 +34,7 @@ static inline bool codes_is_sticky(int result)
 }
 
 /* The driver refuses because a capture is there: never the program's business (R14). */
-static inline bool codes_is_capture_error(int result)
+static inline bool results_is_capture_error(int result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
             && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
