@@ -17,7 +17,6 @@ answers() {
     "$kedge" diff "$1" "$2" --json
     "$kedge" suggest --good "$1" --bad "$2" -o hints.yaml --force && cat hints.yaml
     "$kedge" whatif "$2" --policy kedge,torch
-    "$kedge" plan "$2" --from SOT_CALL_3 --to SOT_CALL_3
     "$kedge" report "$3"
 }
 

@@ -111,7 +111,7 @@ PY
     done
     ;;
 keys)
-    # R90: only what prints asks for detected steps. No hint, comparison, plan or verification is linked with them; measure asks
+    # R90: only what prints asks for detected steps. No hint, comparison or verification is linked with them; measure asks
     # for stated ones alone (unit.measure.r90_growth_is_not_asked_of_detected_steps).
     lib=$TEST_BUILD/tools/libkedge_tools.a
     [ -e "$lib" ] || fail "no $lib"

@@ -48,15 +48,10 @@ report)
     # Rows with commas are a csv, and a wrong first line is told like every other.
     for head in op,id,size,stream "Op,Id,Size,Stream,Time_us" "Thread,Time,Action,Pointer,Size" "op,id,size,stream,time_us,more"; do
         printf '%s\na,1,4096,0,1\n' "$head" >head.csv
-        for command in "report --view steps" plan "whatif --policy kedge"; do
+        for command in "report --view steps" "whatif --policy kedge"; do
             expect 2 "$kedge" $command head.csv
             has err "head.csv:1:1: the first line must be op,id,size,stream,time_us, or Thread,Time,Action,Pointer,Size,Stream"
         done
-    done
-    for head in id,lower,upper id,lower,upper,size,more; do
-        printf '%s\nb1,0,3,4\n' "$head" >head.csv
-        expect 2 "$kedge" plan head.csv
-        has err "head.csv:1:1: the first line must be id,lower,upper,size"
     done
     printf 'a,b\001\n' >bytes
     expect 2 "$kedge" report bytes
@@ -66,7 +61,7 @@ report)
     # A capture of the version before is called so, and not damaged.
     cp good.kcap old.kcap
     printf '\003' | dd of=old.kcap bs=1 seek=8 conv=notrunc status=none
-    for command in report plan "diff good.kcap" "bundle"; do
+    for command in report "diff good.kcap" "bundle"; do
         expect 2 "$kedge" $command old.kcap
         has err "old.kcap: written by another version of kedge: format 3, this kedge reads 4"
         hasnt err "damaged"
@@ -268,10 +263,10 @@ kedge = sys.argv[1]
 views = "all live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction".split()
 commands = [["report", f"{name}.kcap", "--view", view] for name in ("bad", "shadow", "evict", "oom") for view in views]
 commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "bad.kcap"], ["whatif", "bad.kcap", "--policy", "all", "--passes", "2"],
-             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"], ["plan", "bad.kcap"],
+             ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"],
              ["ranks", "bad.kcap", "shadow.kcap"], ["ranks", "bad.kcap", "good.kcap", "--by", "anchor"], ["top", "bad.kcap", "--once"],
              ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
-commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif plan bundle hints env top".split()]
+commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif bundle hints env top".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
 FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
@@ -579,8 +574,6 @@ places)
     json "j['complete'] is False and j['allocated_count'] == 50000"
     expect 0 "$kedge" diff bad.kcap ring.kcap
     has err "kedge: ring.kcap: $lacks"
-    expect 2 "$kedge" plan ring.kcap
-    has err "ring.kcap: $lacks"
     expect 0 "$kedge" whatif ring.kcap --policy kedge
     has err "$lacks"
     expect 2 "$kedge" suggest --good bad.kcap --bad ring.kcap -o h.yaml
@@ -831,7 +824,6 @@ PY
         has err "kedge check: $name.kcap is damaged: nothing can be decided by it"
         [ ! -s out ] && [ ! -e j.xml ] || fail "something was decided: $(cat out)"
         [ ! -e h.yaml ] || fail "hints were written"
-        expect 2 "$kedge" plan $name.kcap
         expect 0 "$kedge" bundle $name.kcap
         has err "$name.kcap is damaged"
         expect 0 "$kedge" report $name.kcap.tar.zst --json
@@ -1241,7 +1233,7 @@ PY
     push check good.kcap "$evil<1"; push check good.kcap 'anchor:"'"$evil"'".peak<1GiB' --junit j.xml; push check "$evil.kcap" 'leaks==0' --json
     push ranks "$evil.kcap" bad.kcap; push ranks "$evil"; push whatif "$evil.kcap" --policy "$evil"; push whatif "$evil"
     push bundle "$evil.kcap" -o "$evil/b"; push bundle good.kcap -o b.bundle; push export "$evil.kcap" --to "$evil"; push hints lint "$evil"; push hints "$evil"
-    push import "$evil" -o x.kcap; push top "$evil"; push replay "$evil"; push plan "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
+    push import "$evil" -o x.kcap; push top "$evil"; push replay "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
     push run --capture "$evil/x" -- true; push verify --hints "$evil" -- true
     for format in folded csv speedscope memory_viz pprof perfetto; do push export good.kcap --to $format -o e.$format; done
     cat page.html h.yaml used.yaml j.xml >>said
@@ -1262,7 +1254,7 @@ words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env top; do has out "  $c "; done
+    for c in run report diff suggest verify check ranks replay whatif bundle export import hints env top; do has out "  $c "; done
     expect 0 "$kedge" --version
     version=$(sed -n 's/^project(kedge VERSION \([0-9.]*\).*/\1/p' "$TEST_SOURCE/CMakeLists.txt")
     form good # its version stands behind the eight bytes of the magic
@@ -1311,7 +1303,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify check ranks replay whatif plan bundle export import hints env top; do
+    for c in run report diff suggest verify check ranks replay whatif bundle export import hints env top; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
@@ -1358,8 +1350,6 @@ keys)
     keys 1 check bad.kcap 'peak==0' 'anchor:"SOT_CALL_*".leaks==0'
     keys 0 env
     KEDGE_MODE=fast keys 1 env
-    keys 0 plan bad.kcap
-    keys 1 plan bad.kcap --capacity 1M
     keys 0 whatif bad.kcap --passes 2 --budget 1.05x
     keys 0 whatif bad.kcap --policy kedge --steps auto
     ;;
