@@ -92,6 +92,7 @@ static inline struct outcome block_outcome(
             .alloc_seq = block->seq,
             .stream = block->stream ? streams_at(pool, block->stream)->key : 0,
             .reserved = heap->device->reserved,
+            .reserved_high = heap->device->reserved_high,
             .rule = -1,
             .device = heap->device->number,
     };

@@ -261,8 +261,10 @@ struct outcome {
     /* bytes held from the driver afterwards, all heaps of the device, caches included */
     uint64_t reserved;
     int64_t reserved_delta; /* what this call changed in it */
-    int rule;               /* index of the hint, -1 = none */
-    uint32_t how;           /* enum outcome_how */
+    /* the most that the device's heaps ever held, also for a moment within a call */
+    uint64_t reserved_high;
+    int rule;     /* index of the hint, -1 = none */
+    uint32_t how; /* enum outcome_how */
     int device;
     enum hint_mode mode; /* HINT_OFF without a hint */
 };

@@ -193,10 +193,29 @@ int dispatch_start(void)
 
 /* ---- what the capture is told --------------------------------------------------------------- */
 
+static _Atomic(uint64_t)
+        high_told[DEVICES_MAX]; /* the most held on a device, as the capture has it */
+
+/* Did the heaps hold more than the capture knows? Also what came and went within a call: a
+ * growth that was undone. */
+static bool is_higher_than_told(const struct outcome *outcome)
+{
+    _Atomic(uint64_t) *told;
+
+    if (outcome->device < 0 || outcome->device >= DEVICES_MAX)
+        return false;
+    told = &high_told[outcome->device];
+    if (outcome->reserved_high <= atomic_load_explicit(told, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(told, outcome->reserved_high, memory_order_relaxed);
+    return true;
+}
+
 static void tell_reserved(const struct outcome *outcome)
 {
-    if (outcome->reserved_delta != 0)
-        session_report(capture_reserved(outcome->device, 0, outcome->reserved, outcome->seq));
+    if (is_higher_than_told(outcome) || outcome->reserved_delta != 0)
+        session_report(capture_reserved(
+                outcome->device, 0, outcome->reserved, outcome->reserved_high, outcome->seq));
 }
 
 static void tell_hint(const struct outcome *outcome, enum format_hint_what what,

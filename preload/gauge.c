@@ -89,7 +89,7 @@ void gauge_reserved(int device)
     if (!session_pool)
         return;
     pool_stats(session_pool, device, &stats);
-    session_report(capture_reserved(device, 0, stats.reserved, session_seq()));
+    session_report(capture_reserved(device, 0, stats.reserved, stats.reserved_high, session_seq()));
 }
 
 void gauge_all_reserved(void)

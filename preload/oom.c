@@ -2,6 +2,7 @@
 #include "preload/oom.h"
 
 #include "preload/backend.h"
+#include "preload/gauge.h"
 #include "preload/guard.h"
 #include "preload/life.h"
 #include "preload/linked.h"
@@ -179,6 +180,7 @@ static void tell(const struct capture_oom_info *info, const struct format_oom_ho
 
 void oom_record(const struct dispatch_request *request, int result, bool native)
 {
+    gauge_reserved(request->tag.device); /* what a growth got before it failed was held, too */
     struct capture_oom_info info = {
             .tag = &request->tag,
             .seq = session_seq(),

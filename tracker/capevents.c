@@ -485,6 +485,7 @@ static struct lock heap_lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by heap_lock: */
 static struct {
     uint64_t heap, seq, bytes;
+    uint64_t most; /* that was told of it */
     int device;
 } heaps[FORMAT_HEAPS_MAX];
 static uint32_t heap_count;
@@ -514,47 +515,83 @@ static void set_reserved_locked(struct format_header *header, int device)
     }
 }
 
-int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq)
+/* The heap's row; FORMAT_HEAPS_MAX: there is no room for one. */
+static uint32_t heap_row_locked(int device, uint64_t heap)
 {
-    struct format_header *header;
     uint32_t i;
-    int r;
 
-    header = capture_begin(true, &r);
-    if (!header)
-        return r;
-    struct format_event event = {
-            .head = make_head(FORMAT_EVENT_RESERVED, 0, device),
-            .seq = take_seq(header, seq),
-            .time_ns = capture_time(),
-    };
-
-    event.u.reserved.heap = heap;
-    event.u.reserved.bytes = bytes;
-    lock_take(&heap_lock);
     for (i = 0; i < heap_count && (heaps[i].heap != heap || heaps[i].device != device); i++)
         ;
     if (i == heap_count && heap_count < FORMAT_HEAPS_MAX) {
         heaps[i].heap = heap;
         heaps[i].device = device;
-        heaps[i].seq = 0;
-        heaps[i].bytes = 0;
+        heaps[i].seq = heaps[i].bytes = heaps[i].most = 0;
         heap_count++;
     }
-    if (i < heap_count && heaps[i].seq <= event.seq) {
-        heaps[i].seq = event.seq;
-        heaps[i].bytes = bytes;
+    return i;
+}
+
+/* What the heap holds by now; *io_high becomes 0 unless it held so much meanwhile that nobody
+ * was told of. */
+static bool set_heap(struct format_header *header, int device, uint64_t heap, uint64_t bytes,
+        uint64_t seq, uint64_t *io_high)
+{
+    uint64_t high = *io_high;
+    uint32_t i;
+
+    *io_high = 0;
+    lock_take(&heap_lock);
+    i = heap_row_locked(device, heap);
+    if (i < FORMAT_HEAPS_MAX && high > bytes && high > heaps[i].most) {
+        uint64_t before = heaps[i].bytes;
+
+        *io_high = heaps[i].most = heaps[i].bytes = high;
         set_reserved_locked(header, device);
+        heaps[i].bytes = before;
     }
+    if (i < FORMAT_HEAPS_MAX && heaps[i].seq <= seq) {
+        heaps[i].seq = seq;
+        heaps[i].bytes = bytes;
+        heaps[i].most = bytes > heaps[i].most ? bytes : heaps[i].most;
+    }
+    set_reserved_locked(header, device);
     lock_drop(&heap_lock);
-    if (i == FORMAT_HEAPS_MAX)
-        (void)capture_degraded(-ENOBUFS);
+    return i < FORMAT_HEAPS_MAX;
+}
+
+static void put_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq)
+{
+    struct format_event event = {
+            .head = make_head(FORMAT_EVENT_RESERVED, 0, device),
+            .seq = seq,
+            .time_ns = capture_time(),
+    };
+
+    event.u.reserved.heap = heap;
+    event.u.reserved.bytes = bytes;
     put_event(&event, 0, 0);
+}
+
+int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq)
+{
+    struct format_header *header;
+    int r;
+
+    header = capture_begin(true, &r);
+    if (!header)
+        return r;
+    seq = take_seq(header, seq);
+    if (!set_heap(header, device, heap, bytes, seq, &high))
+        (void)capture_degraded(-ENOBUFS);
+    if (high != 0)
+        put_reserved(device, heap, high, seq);
+    put_reserved(device, heap, bytes, seq);
     return trouble_or(r);
 }
 
 void capture_events_fork_child(void)
 {
     lock_init(&heap_lock, LOCK_RANK_CAPTURE);
+    lock_init(&capture_figures, LOCK_RANK_CAPTURE);
     capplace_fork_child();
 }

@@ -179,8 +179,13 @@ void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
 /* For uses.c: an event of a call that uses the block whose allocation had seq `block`. flags: FORMAT_USE_MAY, or 0. */
 void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags);
 
-/* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles included. */
-int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq);
+/*
+ * `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles
+ * included. high: the most that it ever held, 0 = not known. If nobody was told of so much, because
+ * it came and went within one call (a growth that failed half way), it has an event of its own
+ * before the one about `bytes`.
+ */
+int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq);
 
 /* The driver was asked about a device. The newest answer is kept, the others count. */
 int capture_look(const struct capture_look_info *info);

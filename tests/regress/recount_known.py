@@ -8,9 +8,6 @@ A row that explains nothing any more is an error: remove it. It is looked for in
 import re
 
 KNOWN = (
-    # ---- what is held from the driver ----
-    ("oom", "head|check|run", "reserved|^e: ",
-     "granules of a growth that failed were held for a moment, and are in no figure", "short"),
     # ---- others ----
     ("evict.*", "eviction", "^steps: ", "the enter of the first step comes before the first allocation, and the hint does not see it", "all"),
     ("unlocked", "unlocked", "one peak", "each thread adds to the peak of a device and of a place by itself: three values of one peak", "sometimes"),

@@ -96,7 +96,7 @@ static __attribute__((noinline)) struct tensor allocate(uint64_t size, int rule)
             .api = syncs ? API_SYNC : API_STREAM,
             .rule = t.rule});
     held += size;
-    (void)capture_reserved(0, 1, held, ++seq);
+    (void)capture_reserved(0, 1, held, held, ++seq);
     if (t.rule >= 0)
         hint(FORMAT_HINT_PLANNED, &t, NULL);
     if (rule != 1)
@@ -195,7 +195,7 @@ static void due(const struct tensor *t, const struct edge *edge)
     hint(FORMAT_HINT_UNMAPPED, t, edge);
     if (mode == HINT_LIVE) {
         held -= t->size;
-        (void)capture_reserved(0, 1, held, ++seq);
+        (void)capture_reserved(0, 1, held, held, ++seq);
     }
 }
 

@@ -116,7 +116,7 @@ static struct block allocate(unsigned site)
         block.ptr = next_ptr;
         next_ptr += (size + 511) & ~UINT64_C(511);
         held += size;
-        (void)capture_reserved(0, 1, held, ++seq);
+        (void)capture_reserved(0, 1, held, held, ++seq);
     }
     (void)capture_alloc(&(struct capture_alloc_info){.tag = &tag,
             .ptr = block.ptr,

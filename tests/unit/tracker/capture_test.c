@@ -406,11 +406,11 @@ TEST(reserved_bytes_keep_their_peak)
 
     track_path(file, track_scratch(), "r.kcap");
     track_start(file, FORMAT_TRACE_FULL, 0);
-    CHECK_EQ(capture_reserved(0, 1, 100, 1), 0);
-    CHECK_EQ(capture_reserved(0, 2, 50, 2), 0);
-    CHECK_EQ(capture_reserved(1, 1, 1000, 3), 0);
-    CHECK_EQ(capture_reserved(0, 1, 0, 5), 0);
-    CHECK_EQ(capture_reserved(0, 1, 70, 4), 0); /* late: older than what is known */
+    CHECK_EQ(capture_reserved(0, 1, 100, 100, 1), 0);
+    CHECK_EQ(capture_reserved(0, 2, 50, 0, 2), 0);
+    CHECK_EQ(capture_reserved(1, 1, 1000, 1000, 3), 0);
+    CHECK_EQ(capture_reserved(0, 1, 0, 100, 5), 0);
+    CHECK_EQ(capture_reserved(0, 1, 70, 100, 4), 0); /* late: older than what is known */
     capture = track_read(file);
     REQUIRE(capture != NULL);
     CHECK_EQ(capture->device_total[0].reserved_bytes, 50);
@@ -418,6 +418,35 @@ TEST(reserved_bytes_keep_their_peak)
     CHECK_EQ(capture->total.reserved_bytes, 1050);
     CHECK_EQ(capture->total.peak_reserved_bytes, 1150);
     CHECK_EQ(count_events(capture, FORMAT_EVENT_RESERVED), 5);
+    read_close(capture);
+}
+
+TEST(what_was_held_for_a_moment_is_in_the_peak_and_has_an_event)
+{
+    static const uint64_t held[] = {100, 400, 120, 120, 300};
+    struct read_capture *capture;
+    char file[TRACK_PATH_MAX];
+
+    track_path(file, track_scratch(), "h.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(capture_reserved(0, 0, 100, 100, 1), 0);
+    CHECK_EQ(capture_reserved(1, 0, 1000, 1000, 2), 0);
+    CHECK_EQ(capture_reserved(0, 0, 120, 400, 3), 0); /* 300 more came and went */
+    CHECK_EQ(capture_reserved(0, 0, 120, 400, 4), 0); /* that is known by now */
+    CHECK_EQ(capture_reserved(0, 0, 300, 400, 5), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->device_total[0].reserved_bytes, 300);
+    CHECK_EQ(capture->device_total[0].peak_reserved_bytes, 400);
+    CHECK_EQ(capture->total.peak_reserved_bytes, 1400);
+    for (size_t i = 0, n = 0; i < capture->event_count; i++) {
+        const struct read_event *event = &capture->event[i];
+        if (event->kind != FORMAT_EVENT_RESERVED || event->device != 0)
+            continue;
+        REQUIRE(n < sizeof held / sizeof held[0]);
+        CHECK_EQ(event->size, held[n++]);
+    }
+    CHECK_EQ(count_events(capture, FORMAT_EVENT_RESERVED), 6);
     read_close(capture);
 }
 

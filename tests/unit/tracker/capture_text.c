@@ -389,7 +389,7 @@ static int odd(const char *file)
         if (below(60) == 0)
             odd_failure(&edge, seq);
         if (below(9) == 0)
-            (void)capture_reserved((int)below(18), below(5), number(60), seq);
+            (void)capture_reserved((int)below(18), below(5), number(60), number(60), seq);
         if (below(300) == 0) {
             (void)capture_look(&look);
             uses_unseen(&moment);
