@@ -453,6 +453,11 @@ bool hint_edge_matches(const struct rule_when *when, const struct edge *edge)
     }
 }
 
+uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge)
+{
+    return when->kind < EDGE_KIND_COUNT && is_literal(when->anchor) ? edge->instance : 0;
+}
+
 /* ---- how long a block waits ---- */
 
 /* Where the count stands when such a block is due that begins to wait now, or at `edge`, which is not counted yet. */

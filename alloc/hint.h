@@ -59,6 +59,10 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
 /* True if the edge can be this `when` or `else` at all, whatever the instance. */
 bool hint_edge_matches(const struct rule_when *when, const struct edge *edge);
 
+/* Of an edge that matches: how many came before it, as far as its anchor counts them; 0 where
+ * `when` may be several anchors, or none. */
+uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge);
+
 /*
  * ---- how long a block waits ----
  *

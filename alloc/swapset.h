@@ -128,6 +128,8 @@ struct swap_set {
     struct swap_room *rooms;
     struct swap_copy *left; /* the pages that were sent to the host last, NULL = none were */
     struct swap_step *step_first, *step_last; /* that have ended and are not told */
+    /* edges that passed before the first one that it has seen: steps are told with these */
+    uint64_t before;
     struct pool_evict_step now;
 };
 

@@ -32,6 +32,7 @@ void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret)
     set->now.is_paper = set->is_paper;
     memcpy(set->now.state_bytes, figures.state_bytes, sizeof(figures.state_bytes));
     *ret = set->now;
+    ret->step += set->before;
 }
 
 /* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names, and stays as long as
@@ -50,11 +51,15 @@ static void keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
     }
 }
 
-static void end_step(struct pool *pool, struct swap_set *set) POOL_LOCKED
+/* A set is made with its first block, which may come within a step: the one that ends at its
+ * first edge is not the first then. */
+static void end_step(struct pool *pool, struct swap_set *set, const struct edge *edge) POOL_LOCKED
 {
     struct swap_step *step = meta_get(sizeof(*step));
     struct pool_evict_step was;
 
+    if (set->now.step == 0)
+        set->before = hint_edges_before(&set->rule->when, edge);
     swapstep_fill(set, &was);
     if (step) {
         step->what = was;
@@ -71,7 +76,7 @@ static void end_step(struct pool *pool, struct swap_set *set) POOL_LOCKED
     set->other_high = set->other_now;
     set->other_now = 0;
     set->now = (struct pool_evict_step){
-            .step = was.step + 1, .bound = was.bound, .in_bytes_high = set->in_bytes};
+            .step = set->now.step + 1, .bound = was.bound, .in_bytes_high = set->in_bytes};
     swapset_restate_cap(set);
 }
 
@@ -88,7 +93,7 @@ void swapstep_edge(struct pool *pool, const struct edge *edge)
     for (struct swap_set *set = pool->swap_sets; set; set = set->next)
         if (hint_edge_matches(&set->rule->when, edge)
                 && (!swapset_releases(set) || set->bytes || swapset_keeps_content(set)))
-            end_step(pool, set);
+            end_step(pool, set, edge);
     for (int i = 0; (size_t)i < hint_count(pool->hints); i++) {
         const struct rule *rule = hint_rule(pool->hints, i);
 

@@ -8,11 +8,21 @@
 #include "tools/swapsim.h"
 #include "tools/vec.h"
 
+/* Steps of a set are told from the one on in which its first block was made (alloc/swapstep.c),
+ * and played from 0 on. */
 struct work {
     const struct read_capture *capture;
     struct rule *rules; /* as the run had them */
     bool *stays;        /* per block */
 };
+
+static uint64_t first_told(const struct read_capture *capture, uint32_t rule, int device)
+{
+    for (size_t i = 0; i < capture->evict_count; i++)
+        if ((uint32_t)capture->evict[i].rule == rule && capture->evict[i].what.device == device)
+            return capture->evict[i].what.step; /* they are in order */
+    return 0;
+}
 
 /* The last cap that the run has told up to this step, else the first one. */
 static uint64_t told_cap(
@@ -21,6 +31,7 @@ static uint64_t told_cap(
     uint64_t cap = UINT64_MAX;
     bool is_known = false;
 
+    step += first_told(capture, rule, device);
     for (size_t i = 0; i < capture->evict_count; i++) {
         const struct read_evict *told = &capture->evict[i];
 
@@ -77,6 +88,7 @@ static void mark_kept(struct work *work, const struct load *load)
 static const struct read_evict *find_told(
         const struct read_capture *capture, const struct swapsim_set *set, uint64_t step)
 {
+    step += first_told(capture, set->rule, set->device);
     for (size_t i = 0; i < capture->evict_count; i++) {
         const struct read_evict *told = &capture->evict[i];
 

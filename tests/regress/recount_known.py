@@ -9,7 +9,6 @@ import re
 
 KNOWN = (
     # ---- others ----
-    ("evict.*", "eviction", "^steps: ", "the enter of the first step comes before the first allocation, and the hint does not see it", "all"),
     ("unlocked", "unlocked", "one peak", "each thread adds to the peak of a device and of a place by itself: three values of one peak", "sometimes"),
 )
 

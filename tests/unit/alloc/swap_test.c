@@ -124,6 +124,25 @@ TEST(figures_of_a_step_are_what_the_device_has_copied)
     swapped_end(s);
 }
 
+/* The set is made within the third step: its anchor was entered three times before. */
+TEST(steps_are_told_by_the_number_of_their_edge_also_where_the_first_block_came_late)
+{
+    struct swapped *s = blocks(2, 1);
+    struct pool_evict_step step = {.step = 0};
+
+    for (uint64_t instance = 3; instance < 6; instance++) {
+        struct edge edge = step_edge;
+        struct outcome told[8];
+        size_t count;
+
+        edge.instance = (uint32_t)instance;
+        REQUIRE_EQ(pool_edge(s->b->pool, &edge, told, 8, &count), 0);
+        REQUIRE(pool_evict_next_step(s->b->pool, &step));
+        CHECK_EQ(step.step, instance);
+    }
+    swapped_end(s);
+}
+
 TEST(storage_goes_only_behind_the_work_that_uses_it)
 {
     struct swapped *s = blocks(2, 1);
