@@ -147,7 +147,9 @@ static void add_capture(void *self, const char *path)
             .native_peak = load_native_peak(header.memclass),
             .peak_with_hints = header.total.hinted_freed_count ? header.total.peak_hinted_bytes
                                                                : header.total.peak_bytes,
-            .oom_count = header.oom_count};
+            .oom_count = header.oom_count,
+            .is_late = header.counted_late > 0 && header.trace != FORMAT_TRACE_AGG
+                    && header.lost.events_recycled == 0};
     memcpy(file->rank, header.rank, sizeof(file->rank) - 1);
 }
 
@@ -208,12 +210,12 @@ void captures_done(struct captures *captures)
     free(captures->file);
 }
 
-const struct captures_file *captures_main(const struct captures *captures, uint32_t pid)
+struct captures_file *captures_main(const struct captures *captures, uint32_t pid)
 {
-    const struct captures_file *most = NULL;
+    struct captures_file *most = NULL;
 
     for (size_t i = 0; i < captures->count; i++) {
-        const struct captures_file *file = &captures->file[i];
+        struct captures_file *file = &captures->file[i];
         if (file->pid == pid)
             return file;
         if (!most || file->peak_live > most->peak_live)

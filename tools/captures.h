@@ -22,6 +22,7 @@ struct captures_file {
     uint64_t native_peak;     /* load_native_peak */
     uint64_t peak_with_hints; /* peak_live where hints released nothing */
     uint64_t oom_count;
+    bool is_late;  /* the peaks may be others in the order of the events (inorder.h) */
     char rank[32]; /* "" = none */
 };
 
@@ -65,6 +66,6 @@ void captures_each(const char *name, void (*each)(void *self, const char *path),
 bool captures_read_header(const char *path, struct format_header *ret_header);
 
 /* The one of process `pid`; where it has none, the one that held most. NULL = there is none at all. */
-const struct captures_file *captures_main(const struct captures *captures, uint32_t pid);
+struct captures_file *captures_main(const struct captures *captures, uint32_t pid);
 
 #endif

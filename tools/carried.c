@@ -39,6 +39,8 @@ static void note_free(struct search *s, const struct read_event *event)
                                                .size = event->size,
                                                .path = "",
                                                .nth = UINT32_MAX,
+                                               .flags = event->flags & FORMAT_ALLOC_NATIVE,
+                                               .memclass = event->memclass,
                                                .device = event->device},
                         .thread = event->thread};
     *seen = 1;

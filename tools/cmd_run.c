@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/captures.h"
+#include "tools/inorder.h"
 #include "tools/relay.h"
 #include "tools/render.h"
 #include "tools/spawn.h"
@@ -121,6 +122,22 @@ static char *next_command(
     return command;
 }
 
+/* The peaks as every view of the capture has them (inorder.h). */
+static void settle_peaks(struct captures_file *file)
+{
+    struct read_capture *capture = file->is_late ? inorder_totals(file->path) : NULL;
+
+    if (!capture)
+        return;
+    const struct format_totals *total = &capture->total;
+    file->peak_live = total->peak_bytes;
+    file->peak_reserved = total->peak_reserved_bytes;
+    file->peak_with_hints =
+            total->hinted_freed_count ? total->peak_hinted_bytes : total->peak_bytes;
+    file->native_peak = load_native_peak(capture->class_total);
+    read_close(capture);
+}
+
 /* Three lines: what was held at most, where the capture is and what to do with it. */
 static void say_end(const struct launch *launch, const char *program, const char *run, pid_t child)
 {
@@ -132,8 +149,9 @@ static void say_end(const struct launch *launch, const char *program, const char
     config_read(&config, launch->env, NULL, NULL);
     const char *name = config_text(&config, CONFIG_CAPTURE);
     captures_find(name, run, &captures);
-    const struct captures_file *file = captures_main(&captures, (uint32_t)child);
+    struct captures_file *file = captures_main(&captures, (uint32_t)child);
     if (file) {
+        settle_peaks(file);
         const char *path = from_here(file->path, directory);
         char *next = next_command(&captures, file, directory);
         (void)snprintf(more, sizeof(more), ", %s without what hints released",

@@ -141,7 +141,7 @@ static void write_live(struct timeline *line, const struct trace_event *event)
 {
     int device = line->trace->blocks[event->block].device;
 
-    write_counter(line, "live", event->time_ns, line->live);
+    write_counter(line, "live", event->time_ns, trace_live(line->trace, line->live));
     if (line->devices > 1 && device >= 0 && device < (int)FORMAT_DEVICES_MAX) {
         char *name = vec_format("live, device %d", device);
         write_counter(line, name, event->time_ns, line->device_live[device]);

@@ -294,7 +294,8 @@ static void add_events(struct database *database)
         insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
                 known_time(event->time_ns), kinds[event->kind],
                 has_block ? known(event->block) : NOTHING, (int64_t)event->anchor,
-                (int64_t)event->thread, is_known ? (int64_t)live : NOTHING,
+                (int64_t)event->thread,
+                is_known ? (int64_t)trace_live(database->trace, live) : NOTHING,
                 is_known ? (int64_t)reserved : NOTHING);
         database->job->event_count++;
         if ((i & 0xffff) == 0)

@@ -8,6 +8,7 @@
 
 #include "tools/bundle.h"
 #include "tools/carried.h"
+#include "tools/inorder.h"
 #include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/stacks.h"
@@ -692,6 +693,9 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     carried_done(&tr.carried);
     free(tr.heaps);
     free(tr.limbo);
+    inorder_settle(&load);
+    if (load.complete_from != 0 && capture->counted_late > 0)
+        load.trace->live_most = capture->total.peak_bytes;
     *ret_load = load;
 }
 

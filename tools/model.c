@@ -272,6 +272,14 @@ static void plain_event(
     }
 }
 
+static void bound_by_run(const struct trace *trace, struct model_figures *f)
+{
+    f->max = trace_live(trace, f->max);
+    f->peak_live = trace_live(trace, f->peak_live);
+    f->hinted.max = trace_live(trace, f->hinted.max);
+    f->would.max = trace_live(trace, f->would.max);
+}
+
 void model_figure(const struct trace *trace, struct model_window window, const uint32_t *releases,
         struct model_figures *ret_figures)
 {
@@ -283,6 +291,7 @@ void model_figure(const struct trace *trace, struct model_window window, const u
     figures.hinted =
             count_window(trace, window, (struct count){.releases = releases, .live_only = true});
     figures.would = count_window(trace, window, (struct count){.releases = releases});
+    bound_by_run(trace, &figures);
     *ret_figures = figures;
 }
 
@@ -501,6 +510,8 @@ struct model_figures *model_figure_anchors(const struct trace *trace, struct mod
     }
     anchor_peaks(&walk);
     anchor_outside(&walk);
+    for (size_t i = 0; i < trace->anchor_count; i++)
+        bound_by_run(trace, &walk.figures[i]);
     free(releases);
     return walk.figures;
 }

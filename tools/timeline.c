@@ -162,6 +162,16 @@ static void raise_bin(struct timeline *timeline, size_t bin, const struct level 
     keep_parts(timeline, bin, level);
 }
 
+static void bound_bin(const struct timeline_job *job, struct timeline *timeline, size_t bin)
+{
+    struct timeline_bin *of = &timeline->bins[bin];
+    uint64_t most = trace_live(job->trace, of->live);
+    uint64_t *rest = &timeline->parts[bin * (timeline->top_count + 1) + timeline->top_count];
+
+    *rest -= *rest < of->live - most ? *rest : of->live - most;
+    of->live = most;
+}
+
 static void raise_peak(struct timeline_peak *peak, uint64_t bytes, uint32_t at)
 {
     if (bytes > peak->bytes)
@@ -202,6 +212,9 @@ static void fill(const struct timeline_job *job, struct timeline *timeline)
     }
     while (++bin < timeline->bin_count)
         begin_bin(timeline, bin, &level, job->window.last);
+    for (bin = 0; bin < timeline->bin_count; bin++)
+        bound_bin(job, timeline, bin);
+    timeline->live.bytes = trace_live(job->trace, timeline->live.bytes);
     free(level.of_key);
 }
 

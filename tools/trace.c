@@ -70,6 +70,7 @@ struct trace *trace_new(void)
 
     trace->index = vec_new(1, sizeof(*trace->index));
     trace->index->closed = TRACE_NONE;
+    trace->live_most = UINT64_MAX;
     (void)trace_add_anchor(trace, "", 0);
     trace->anchors[0].enter = 0;
     (void)trace_add_stack(trace, NULL, 0, false);

@@ -164,6 +164,9 @@ struct trace {
             module_count, call_count, launch_count, use_count, stream_count, reserved_count,
             used_bytes;
 
+    /* No more than this lived at once, as the run has counted it; UINT64_MAX = what the events
+     * say, since all are there. */
+    uint64_t live_most;
     const char *rank;                      /* of the process, the load's; NULL = none */
     const struct symcache *names;          /* that came with the capture; NULL = none; the load's */
     struct bundle_modules *modules_packed; /* files that came with it, likewise */
@@ -208,6 +211,13 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth);
 
 /* The block that dies, TRACE_NONE if none was known at this address. */
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
+
+/* What lives, by the sum of events: where some are missing, no more than the run has counted
+ * (inorder.h). */
+static inline uint64_t trace_live(const struct trace *trace, uint64_t sum)
+{
+    return sum < trace->live_most ? sum : trace->live_most;
+}
 
 /* What an event says beside the others: see enum trace_kind; 0 for other kinds. */
 uint64_t trace_value(const struct trace *trace, const struct trace_event *event);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tools/cmd.h"
+#include "tools/inorder.h"
 #include "tools/report.h"
 #include "tools/stacks.h"
 
@@ -270,6 +271,8 @@ int watch_look(struct watch *watch)
     }
     bool is_first = watch->capture == NULL;
     watch->has_ended = has_ended || capture->state == FORMAT_STATE_CLEAN;
+    if (watch->has_ended)
+        inorder_settle_file(watch->path, capture);
     watch->rates = rates_of(watch->capture, capture, now - watch->looked_ns);
     read_close(watch->capture);
     watch->capture = capture;

@@ -90,7 +90,7 @@ static bool is_temporary(const struct caplive_birth *birth)
     return thread && thread->number == birth->thread && thread->blocks - birth->ordinal <= 1;
 }
 
-static void block_died(
+static void block_died_locked(
         struct format_header *header, const struct caplive_change *change, bool is_temporary)
 {
     captotal_died(header, change);
@@ -99,31 +99,49 @@ static void block_died(
                 change->gone_birth.place, change->gone_device, change->gone_size, is_temporary);
 }
 
+static void block_died(struct format_header *header, const struct caplive_change *change,
+        bool is_temporary, uint64_t seq)
+{
+    lock_take_leaf(&capture_figures);
+    captotal_comes(header, seq);
+    block_died_locked(header, change, is_temporary);
+    lock_drop_leaf(&capture_figures);
+}
+
 /* Its free was only late. */
-static void died_before(struct format_header *header, const struct caplive_change *change)
+static void died_before(
+        struct format_header *header, const struct caplive_change *change, uint64_t seq)
 {
     counter_add(&header->lost.implied_frees, UINT64_MAX);
+    lock_take_leaf(&capture_figures);
+    captotal_comes(header, seq);
     if (is_temporary(&change->gone_birth))
-        capplace_was_temporary(change->gone_birth.place, change->gone_device, change->gone_size);
+        capplace_was_temporary(change->gone_birth.place, change->gone_size);
+    lock_drop_leaf(&capture_figures);
 }
 
 static void count_alloc(struct format_header *header, const struct capture_alloc_info *info,
         const struct format_live *slot, const struct caplive_birth *birth,
         const struct caplive_change *change)
 {
-    /* The earlier tenant's end first, or the peak would count both. */
-    if (change->is_implied) {
-        block_died(header, change, false);
+    if (change->is_implied)
         counter_add(&header->lost.implied_frees, 1);
-    }
+    lock_take_leaf(&capture_figures);
+    captotal_comes(header, slot->state >> 1);
+    /* The earlier tenant's end first, or the peak would count both. */
+    if (change->is_implied)
+        block_died_locked(header, change, false);
     if (change->is_new)
         captotal_born(header, info->memclass, info->tag->device, info->tag->size);
     if (change->is_new && info->memclass < MEMCLASS_DEVICE_END)
         capplace_born(birth->place, info->tag->device, slot->size, slot->state >> 1, slot->time_ns);
     if (change->is_over) {
-        block_died(header, change, false);
-        counter_add(&header->lost.unknown_frees, UINT64_MAX);
+        captotal_comes(header, 0); /* the free has a number of its own, and came before */
+        block_died_locked(header, change, false);
     }
+    lock_drop_leaf(&capture_figures);
+    if (change->is_over)
+        counter_add(&header->lost.unknown_frees, UINT64_MAX);
 }
 
 static void note_birth(const struct capture_alloc_info *info, const struct format_live *slot,
@@ -217,10 +235,10 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
     event.seq = take_seq(header, info->seq);
     event.time_ns = capture_time();
     if (caplive_free(info->ptr, event.seq, &change) == 0) {
-        block_died(header, &change, !ends_itself && is_temporary(&change.gone_birth));
+        block_died(header, &change, !ends_itself && is_temporary(&change.gone_birth), event.seq);
         device = change.gone_device;
     } else if (change.is_counted) {
-        died_before(header, &change);
+        died_before(header, &change, event.seq);
         device = change.gone_device >= 0 ? change.gone_device : device;
     } else {
         counter_add(&header->lost.unknown_frees, 1);
@@ -326,8 +344,12 @@ int capture_hint(const struct capture_hint_info *info)
 
     caplive_hint(info->ptr, event.seq, (unsigned)info->what, info->rule, releases, &size, &is_first,
             &device);
-    if (is_first)
+    if (is_first) {
+        lock_take_leaf(&capture_figures);
+        captotal_comes(header, event.seq);
         captotal_released(header, device, size);
+        lock_drop_leaf(&capture_figures);
+    }
     event.head = make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);
     event.u.hint.addr = info->ptr;
     event.u.hint.size = info->size ? info->size : size;

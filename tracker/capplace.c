@@ -41,20 +41,8 @@ static uint32_t count;
 static struct format_place *spare;
 static uint32_t spares;
 
-/* Guard the records of a device's places and its figures in the header. */
-static struct {
-    _Alignas(64) struct lock lock;
-} devices[DEVICES];
-
 /* Number of each device's "other", 0 = not made yet. */
 static _Atomic uint32_t other[DEVICES];
-
-static void init_locks(void)
-{
-    lock_init(&lock, LOCK_RANK_CAPTURE);
-    for (uint32_t i = 0; i < DEVICES; i++)
-        lock_init(&devices[i].lock, LOCK_RANK_CAPTURE);
-}
 
 void capplace_init(struct capfile *file)
 {
@@ -70,12 +58,12 @@ void capplace_init(struct capfile *file)
     count = spares = 0;
     for (uint32_t i = 0; i < DEVICES; i++)
         atomic_store_explicit(&other[i], 0, memory_order_relaxed);
-    init_locks();
+    lock_init(&lock, LOCK_RANK_CAPTURE);
 }
 
 void capplace_fork_child(void)
 {
-    init_locks();
+    lock_init(&lock, LOCK_RANK_CAPTURE);
 }
 
 static uint32_t device_index(int device)
@@ -308,7 +296,6 @@ void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint
     uint32_t index = device_index(device);
     struct place *of = place ? &places[place] : NULL;
 
-    lock_take_leaf(&devices[index].lock);
     if (of)
         begin_change_locked(of);
     if (index < FORMAT_DEVICES_MAX) {
@@ -326,7 +313,6 @@ void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint
         place_born_locked(of, size);
         end_change_locked(of);
     }
-    lock_drop_leaf(&devices[index].lock);
 }
 
 static void temporary_locked(struct place *place, uint64_t size)
@@ -340,7 +326,6 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
     uint32_t index = device_index(device);
     struct place *of = place ? &places[place] : NULL;
 
-    lock_take_leaf(&devices[index].lock);
     if (of)
         begin_change_locked(of);
     if (index < FORMAT_DEVICES_MAX) {
@@ -362,19 +347,15 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
             temporary_locked(of, size);
         end_change_locked(of);
     }
-    lock_drop_leaf(&devices[index].lock);
 }
 
-void capplace_was_temporary(uint32_t place, int device, uint64_t size)
+void capplace_was_temporary(uint32_t place, uint64_t size)
 {
-    uint32_t index = device_index(device);
     struct place *of = place ? &places[place] : NULL;
 
     if (!of)
         return;
-    lock_take_leaf(&devices[index].lock);
     begin_change_locked(of);
     temporary_locked(of, size);
     end_change_locked(of);
-    lock_drop_leaf(&devices[index].lock);
 }

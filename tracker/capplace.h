@@ -17,8 +17,9 @@
  * room any more is added to one place of its own, "(other anchors)". What comes later still, or has no record because the disk is full, is added to one place of its
  * device that is called "other", and counted. Device memory of the process only (memclass < MEMCLASS_DEVICE_END).
  *
- * Threads: any, no kedge lock held. A place is found without a lock; adding takes the lock of its device for some twenty
- * stores, so the order of arrival there is the order in which peaks are seen. Memory: meta.h.
+ * Threads: any. A place is found without a lock and with none held; adding is done with the lock of
+ * all figures (capshare.h), so the order of arrival there is the order in which peaks are seen.
+ * Memory: meta.h.
  */
 #ifndef KEDGE_TRACKER_CAPPLACE_H
 #define KEDGE_TRACKER_CAPPLACE_H
@@ -44,11 +45,12 @@ void capplace_init(struct capfile *file);
  */
 uint32_t capplace_find(const struct capplace_key *key, int *ret_error);
 
-/* A block of `size` bytes on `device` began to live at `place` (0 = none: only the device counts it), or ended. */
+/* With capture_figures (capshare.h): a block of `size` bytes on `device` began to live at
+ * `place` (0 = none: only the device counts it), or ended. */
 void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint64_t time_ns);
 void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary);
 /* One that was counted as ended before it was known who would free it was a temporary one. */
-void capplace_was_temporary(uint32_t place, int device, uint64_t size);
+void capplace_was_temporary(uint32_t place, uint64_t size);
 
 /* In the child of a fork. */
 void capplace_fork_child(void);

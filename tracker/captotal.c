@@ -3,6 +3,8 @@
 
 #include "tracker/counter.h"
 
+struct lock capture_figures = LOCK_INIT(LOCK_RANK_CAPTURE);
+
 /* ---- totals ---- */
 
 struct format_totals *captotal_of(struct format_header *header, int device)
@@ -14,8 +16,8 @@ static void total_alloc(struct format_totals *totals, uint64_t size)
 {
     if (!totals)
         return;
-    counter_add(&totals->allocated_bytes, size);
-    counter_add(&totals->allocated_count, 1);
+    (void)counter_grow(&totals->allocated_bytes, size);
+    (void)counter_grow(&totals->allocated_count, 1);
     counter_lift(&totals->live_bytes, &totals->peak_bytes, size);
     counter_lift(&totals->live_hinted_bytes, &totals->peak_hinted_bytes, size);
 }
@@ -24,19 +26,19 @@ static void total_free(struct format_totals *totals, uint64_t size, uint64_t hin
 {
     if (!totals)
         return;
-    counter_add(&totals->freed_bytes, size);
-    counter_add(&totals->freed_count, 1);
-    counter_add(&totals->live_bytes, 0 - size);
-    counter_add(&totals->live_hinted_bytes, 0 - (size - hinted));
+    (void)counter_grow(&totals->freed_bytes, size);
+    (void)counter_grow(&totals->freed_count, 1);
+    (void)counter_grow(&totals->live_bytes, 0 - size);
+    (void)counter_grow(&totals->live_hinted_bytes, 0 - (size - hinted));
 }
 
 static void total_release(struct format_totals *totals, uint64_t size)
 {
     if (!totals)
         return;
-    counter_add(&totals->hinted_freed_bytes, size);
-    counter_add(&totals->hinted_freed_count, 1);
-    counter_add(&totals->live_hinted_bytes, 0 - size);
+    (void)counter_grow(&totals->hinted_freed_bytes, size);
+    (void)counter_grow(&totals->hinted_freed_count, 1);
+    (void)counter_grow(&totals->live_hinted_bytes, 0 - size);
 }
 
 static uint64_t in_units(uint64_t size)
@@ -46,7 +48,7 @@ static uint64_t in_units(uint64_t size)
 
 void captotal_released(struct format_header *header, int device, uint64_t size)
 {
-    counter_add(&header->stored_512_bytes, 0 - in_units(size));
+    (void)counter_grow(&header->stored_512_bytes, 0 - in_units(size));
     total_release(&header->total, size);
     total_release(captotal_of(header, device), size);
 }
@@ -64,16 +66,25 @@ static void native_moved(
         struct format_header *header, enum memclass memclass, int device, uint64_t by)
 {
     if (is_native_class(memclass) && device >= 0 && device < (int)FORMAT_DEVICES_MAX)
-        counter_add(&header->look[device].native_live, by);
+        (void)counter_grow(&header->look[device].native_live, by);
+}
+
+/* A thread comes with what the pool numbered before the newest change that is counted. */
+void captotal_comes(struct format_header *header, uint64_t seq)
+{
+    if (__builtin_expect(seq < header->counted_seq, 0))
+        (void)counter_grow(&header->counted_late, 1);
+    else
+        __atomic_store_n(&header->counted_seq, seq, __ATOMIC_RELAXED);
 }
 
 void captotal_born(struct format_header *header, enum memclass memclass, int device, uint64_t size)
 {
     struct format_class *of = &header->memclass[memclass % FORMAT_CLASSES_MAX];
 
-    counter_add(&of->allocated_bytes, size);
-    counter_add(&of->allocated_count, 1);
-    counter_add(&of->live_count, 1);
+    (void)counter_grow(&of->allocated_bytes, size);
+    (void)counter_grow(&of->allocated_count, 1);
+    (void)counter_grow(&of->live_count, 1);
     counter_lift(&of->live_bytes, &of->peak_bytes, size);
     native_moved(header, memclass, device, size);
     if (memclass >= MEMCLASS_DEVICE_END)
@@ -88,13 +99,13 @@ void captotal_died(struct format_header *header, const struct caplive_change *ch
 {
     struct format_class *of = &header->memclass[change->gone_class % FORMAT_CLASSES_MAX];
 
-    counter_add(&of->live_count, UINT64_MAX);
-    counter_add(&of->live_bytes, 0 - change->gone_size);
+    (void)counter_grow(&of->live_count, UINT64_MAX);
+    (void)counter_grow(&of->live_bytes, 0 - change->gone_size);
     native_moved(header, change->gone_class, change->gone_device, 0 - change->gone_size);
     if (change->gone_class >= MEMCLASS_DEVICE_END)
         return;
     if (change->gone_class == MEMCLASS_POOLED && change->gone_hinted == 0)
-        counter_add(&header->stored_512_bytes, 0 - in_units(change->gone_size));
+        (void)counter_grow(&header->stored_512_bytes, 0 - in_units(change->gone_size));
     total_free(&header->total, change->gone_size, change->gone_hinted);
     total_free(captotal_of(header, change->gone_device), change->gone_size, change->gone_hinted);
 }

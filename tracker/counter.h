@@ -2,8 +2,9 @@
 /*
  * counter.h - counters in a mapped file that many threads change.
  *
- * The words of a capture's header are plain uint64_t, since a file has no _Atomic; these are the only ways to change
- * one. Relaxed: each counter stands for itself.
+ * The words of a capture's header are plain uint64_t, since a file has no _Atomic; these are the
+ * only ways to change one. Relaxed: each counter stands for itself. What has to be right together
+ * is changed under a lock (capture_figures).
  */
 #ifndef KEDGE_TRACKER_COUNTER_H
 #define KEDGE_TRACKER_COUNTER_H
@@ -28,13 +29,23 @@ static inline void counter_raise(uint64_t *word, uint64_t value)
         ;
 }
 
-/* Adds to a level and lifts its peak. A level may pass below 0 for a moment when a free is written first. */
+/* A word that is changed under a lock, and read without it. Returns what it is then. */
+static inline uint64_t counter_grow(uint64_t *word, uint64_t value)
+{
+    uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED) + value;
+
+    __atomic_store_n(word, now, __ATOMIC_RELAXED);
+    return now;
+}
+
+/* Adds to a level and lifts its peak, under a lock. A level may pass below 0 for a moment when a
+ * free is written first. */
 static inline void counter_lift(uint64_t *level, uint64_t *peak, uint64_t value)
 {
-    uint64_t now = __atomic_add_fetch(level, value, __ATOMIC_RELAXED);
+    uint64_t now = counter_grow(level, value);
 
-    if (now <= INT64_MAX)
-        counter_raise(peak, now);
+    if (now <= INT64_MAX && now > __atomic_load_n(peak, __ATOMIC_RELAXED))
+        __atomic_store_n(peak, now, __ATOMIC_RELAXED);
 }
 // NOLINTEND(readability-non-const-parameter)
 

@@ -162,7 +162,11 @@ struct format_header {
     char run[24]; /* of `kedge run`, hexadecimal; "" = it was started otherwise */
     /* Live on the heaps, each block in multiples of 512, without what hints released; its peak, 0 where an earlier writer counted none. */
     uint64_t stored_512_bytes, peak_stored_512_bytes;
-    uint64_t spare_figures[5]; /* 0 */
+    uint64_t spare_figures[3]; /* 0 */
+    /* Changes of what lives are counted as threads bring them: the highest seq among them, and
+     * how many came after one with a higher seq. Where that is 0, the peaks are those of the
+     * events in the order of their seq. */
+    uint64_t counted_seq, counted_late;
     struct format_high high[FORMAT_DEVICES_MAX];
     uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
     struct format_unseen unseen;

@@ -169,6 +169,7 @@ static int read_header(struct reader *reader)
     memcpy(capture->inside, header->inside, sizeof header->inside);
     capture->unseen = header->unseen;
     capture->lost = header->lost;
+    capture->counted_late = header->counted_late;
     capture->peak_stored_512 = header->peak_stored_512_bytes == 0
                     && header->memclass[MEMCLASS_POOLED].allocated_count > 0
             ? UINT64_MAX

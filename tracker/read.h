@@ -231,6 +231,8 @@ struct read_capture {
     struct format_totals total, device_total[FORMAT_DEVICES_MAX]; /* as the writer counted */
     uint64_t peak_stored_512; /* as format_header's; UINT64_MAX = the writer did not count it */
     struct format_lost lost;
+    /* as format_header's: where it is 0 the peaks are those of the events in their order */
+    uint64_t counted_late;
 
     /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none it is known. */
     uint64_t complete_after_seq;

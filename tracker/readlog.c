@@ -107,6 +107,7 @@ bool read_decode(const struct format_event *from, struct read_event *to)
         return true;
     case FORMAT_EVENT_FREE:
     case FORMAT_EVENT_OTHER_FREE:
+        to->memclass = read_class(from->head >> 8 & 0xff);
         set_free(to, from);
         return true;
     case FORMAT_EVENT_EDGE:
