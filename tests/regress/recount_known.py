@@ -7,10 +7,7 @@ A row that explains nothing any more is an error: remove it. It is looked for in
 """
 import re
 
-KNOWN = (
-    # ---- others ----
-    ("unlocked", "unlocked", "one peak", "each thread adds to the peak of a device and of a place by itself: three values of one peak", "sometimes"),
-)
+KNOWN = ()
 
 
 def is_known(kind, view, text):

@@ -975,5 +975,102 @@ def native_held(run, blocks):
     return most
 
 
+# ---- one peak ----
+
+def peaks_of(capture, report, said):
+    """[(where, the peak that is printed there, the one that it has to be)] of a capture: the head has it, and all others have the head's."""
+    return [*peaks_of_all(capture, report, said), *peaks_of_devices(capture, report), *peaks_of_page(capture, report),
+            *peaks_of_exports(capture, report)]
+
+
+def peaks_of_all(capture, report, said):
+    peak = report["peak_live_bytes"]
+    text = command("report", capture).stdout
+    yield "max_bytes", report["max_bytes"], peak
+    yield "max_with_hints_bytes", report["max_with_hints_bytes"], peak
+    yield "a window's", max((a["peak_live_bytes"] or 0 for a in report["anchors"]), default=0) <= peak, True
+    yield "kedge run", re.search(rf"^kedge run: peak live {SIZE}", said, re.M).group(1), human(peak)
+    yield "kedge run, reserved", re.search(rf"^kedge run: peak reserved {SIZE}", said, re.M).group(1), human(report["peak_reserved_bytes"])
+    for label in ("Peak live", "Max memory"):
+        yield label, re.search(rf"^{label}: {SIZE}", text, re.M).group(1), human(peak)
+    top = command_json("top", capture, "--once")
+    yield "top", top["peak_bytes"], peak
+    ranks, = command_json("ranks", capture)["ranks"]
+    yield "ranks", ranks["peak_live_bytes"], peak
+    checked = command_json("check", capture, f"peak=={peak}", f"peak<{peak}", rc=(0, 1, 2))["checks"]
+    yield "check", [row["answer"] for row in checked], ["yes", "no"]
+    if report["live_at_max"] is not None:
+        yield "live_at_max", sum(r["bytes"] for r in report["live_at_max"]), peak
+    yield "it fits into what is reserved", report["e"] is None or report["e"] <= 1, True
+
+
+def peaks_of_devices(capture, report):
+    """Each device has a mark of its own, which its places add up to."""
+    marks = {h["device"]: h["bytes"] for h in report["high_water"]}
+    shares = collections.Counter()
+    for place in report["places"]:
+        shares[place["device"]] += place["high_bytes"]
+    top = {d["device"]: d["peak_bytes"] for d in command_json("top", capture, "--once")["devices"]}
+    for device, mark in marks.items():
+        yield f"places of device {device}", shares[device], mark
+        yield f"top, device {device}", top[device], mark
+    if len(marks) == 1:
+        yield "high_water", list(marks.values()), [report["peak_live_bytes"]]
+    classes = {c["name"]: c["peak_bytes"] for c in report["classes"] if c["device_memory"]}
+    if len(classes) == 1:
+        yield "classes", list(classes.values()), [report["peak_live_bytes"]]
+
+
+def peaks_of_page(capture, report):
+    peak = report["peak_live_bytes"]
+    command("report", capture, "--html", "peaks.html")
+    text = pathlib.Path("peaks.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script[^>]*\bid="?data"?[^>]*>(.*?)</script>', text, re.S).group(1))
+    yield "page", data["figures"]["peak_live_bytes"], peak
+    line = data["timeline"]
+    yield "page, timeline", line["peak_live"]["bytes"], peak
+    yield "page, the highest moment", max(line["live"]) if report["complete"] else None, peak
+    one_device = len(report["high_water"]) == 1
+    at_peak = peak if report["complete"] or one_device else sum(h["bytes"] for h in report["high_water"])
+    yield "page, call sites", sum(s["peak"][0] for s in data["sites"]), at_peak
+    if data["flame"]:
+        yield "page, flame graph", data["flame"][0][2], at_peak
+
+
+def peaks_of_exports(capture, report):
+    peak = report["peak_live_bytes"]
+    at_peak = peak if report["complete"] or len(report["high_water"]) == 1 else sum(h["bytes"] for h in report["high_water"])
+    def exported(form):
+        path = pathlib.Path(f"peaks.{form}")
+        path.unlink(missing_ok=True)
+        command_json("export", capture, "--to", form, "-o", path, rc=(0, 77))
+        return path
+    yield "folded", sum(int(line.rsplit(" ", 1)[1]) for line in exported("folded").read_text(encoding="utf-8").splitlines()), at_peak
+    yield "speedscope", sum(json.loads(exported("speedscope").read_text(encoding="utf-8"))["profiles"][0]["weights"]), at_peak
+    samples = [dict(messages(value)) for field, value in messages(gzip.decompress(exported("pprof").read_bytes())) if field == 2]
+    yield "pprof", sum(numbers(s[2])[1] for s in samples), at_peak
+    trace = json.loads(exported("perfetto").read_text(encoding="utf-8"))
+    yield "perfetto", trace["otherData"]["peak_live_bytes"], peak
+    lines = [e["args"]["bytes"] for e in trace["traceEvents"] if e["ph"] == "C" and e["name"] == "live"]
+    yield "perfetto, line", max(lines, default=None) if report["complete"] else None, peak
+    with open(exported("memory_viz"), "rb") as f:
+        yield "memory_viz", pickle.load(f)["kedge"]["peak_live_bytes"], peak
+    if exported("sqlite").exists():
+        with sqlite3.connect("peaks.sqlite") as db:
+            meta = dict(db.execute("SELECT key, value FROM meta"))
+            yield "sqlite", int(meta["peak_live_bytes"]), peak
+            if report["complete"]:
+                device = "class NOT IN ('host', 'registered', 'virtual')"
+                yield "sqlite, blocks", db.execute(f"SELECT sum(size) FROM live_at_peak WHERE {device}").fetchone()[0], peak
+                yield "sqlite, line", db.execute("SELECT max(live_bytes) FROM events").fetchone()[0], peak
+    if report["complete"]:
+        level = most = 0
+        for row in exported("csv").read_text(encoding="ascii").splitlines()[1:]:
+            op, _, size, *_ = row.split(",")
+            level += int(size) if op == "a" else -int(size)
+            most = max(most, level)
+        yield "csv", most, peak
+
+
 VIEWS = (head, text_head, anchors, live_rows, places, classes, libraries, sources, streams, failures, windows, grouped, text_rows, text_anchors, text_views, text_totals, filtered, last_words,
          patterns, steps, hints, eviction, page, moments_exported, export_csv, perfetto, memory_viz, memory_viz_parts, sqlite, checks, whatif)
