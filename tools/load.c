@@ -35,7 +35,9 @@ struct translation {
     size_t born;     /* of `carried`, how many are in the trace */
     uint64_t *limbo; /* when each dead block died, ns */
     size_t limbo_count, limbo_room;
-    uint64_t live; /* bytes */
+    struct keytable devices; /* -> index in `live` */
+    uint64_t *live;          /* bytes on each device */
+    size_t live_count, live_room;
 };
 
 static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
@@ -68,6 +70,16 @@ static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instan
     return *known;
 }
 
+/* What lives on a device. */
+static uint64_t *live_on(struct translation *tr, int device)
+{
+    uint32_t at = keytable_number(&tr->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
+
+    if (at == tr->live_count)
+        VEC_PUSH(tr->live, tr->live_count, tr->live_room) = 0;
+    return &tr->live[at];
+}
+
 static void add_birth(struct translation *tr, const struct read_event *event)
 {
     uint32_t stack = stack_of(tr, event->stack, event->pystack);
@@ -92,7 +104,7 @@ static void add_birth(struct translation *tr, const struct read_event *event)
             && tr->capture->kind_count[FORMAT_EVENT_USE] > 0)
         *keytable_at(&tr->numbers, (struct key){event->seq, 0, 0}, block) = block;
     trace_set_stream(tr->trace, event->stream, birth.stream);
-    tr->live += event->size;
+    *live_on(tr, event->device) += event->size;
 }
 
 /* The other memory at an address, TRACE_NONE if there is none now. */
@@ -166,7 +178,7 @@ static void add_death(struct translation *tr, const struct read_event *event)
     trace_set_stream(tr->trace, event->stream, (event->flags & FORMAT_ALLOC_STREAM) != 0);
     if (block == TRACE_NONE)
         return;
-    tr->live -= tr->trace->blocks[block].size;
+    *live_on(tr, tr->trace->blocks[block].device) -= tr->trace->blocks[block].size;
     tr->trace->blocks[block].died_ns = event->time_ns;
     set_uses(tr, block, &event->uses, event->use_count, event->use_flags);
 }
@@ -212,7 +224,7 @@ static void add_oom(struct translation *tr, const struct read_event *event)
             .requested = event->size,
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
-            .live = event->seq > tr->carried.since ? tr->live : UINT64_MAX,
+            .live = event->seq > tr->carried.since ? *live_on(tr, event->device) : UINT64_MAX,
             .stack = stack_of(tr, event->stack, event->pystack),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .at = at,
@@ -593,6 +605,16 @@ static struct load_oom *oom_of(
                                                                         : NULL;
 }
 
+/* What lived on the device then, as the record of the failure has added it up. */
+static uint64_t live_of_record(const struct format_oom *what)
+{
+    uint64_t bytes = what->other_bytes;
+
+    for (unsigned i = 0; i < what->holder_count; i++)
+        bytes += what->holder[i].bytes;
+    return bytes;
+}
+
 static void add_reason(
         struct translation *tr, const struct keytable *ooms, const struct read_oom *why)
 {
@@ -616,6 +638,8 @@ static void add_reason(
     }
     oom->number = why->number;
     oom->why = why;
+    if (oom->live == UINT64_MAX && tr->capture->lost.live_dropped == 0)
+        oom->live = live_of_record(&why->what);
     oom->holder_count = why->what.holder_count;
     for (unsigned i = 0; i < oom->holder_count; i++)
         oom->holder[i] = (struct load_holder){.bytes = why->what.holder[i].bytes,
@@ -690,8 +714,10 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     keytable_done(&tr.dead);
     keytable_done(&tr.others);
     keytable_done(&tr.numbers);
+    keytable_done(&tr.devices);
     carried_done(&tr.carried);
     free(tr.heaps);
+    free(tr.live);
     free(tr.limbo);
     inorder_settle(&load);
     if (load.complete_from != 0 && capture->counted_late > 0)

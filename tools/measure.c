@@ -127,10 +127,8 @@ static void measure_run(
     if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
         result->range = moved(measure->load, claim->figure);
     /* What shadow would have released the writer does not add up. */
-    if (claim->figure == CLAIM_PEAK_IF_LIVE && lacks_events(measure->load)) {
-        result->range = unknown;
+    if (claim->figure == CLAIM_PEAK_IF_LIVE && value == MODEL_UNKNOWN)
         result->note = vec_text(load_lacks(measure->load->capture));
-    }
 }
 
 /* Live bytes after the last step that were not after the second: the first one makes what stays. What leaks now and then no step shows. */

@@ -67,6 +67,7 @@ KINDS = {
     "devices_agg": Kind("steps=10", "devices=2", trace="agg"),
     "resets": Kind("steps=9", "resets=2"),
     "oom": Kind("steps=15", "huge=8", SIMCUDA_MEMORY="96M", KEDGE_LOG="off"),
+    "oom_devices": Kind("steps=15", "huge=8", "devices=2", SIMCUDA_MEMORY="96M", KEDGE_LOG="off"),
     "oom_agg": Kind("steps=15", "huge=8", "devices=2", trace="agg", SIMCUDA_MEMORY="96M", KEDGE_LOG="off"),
     "driver": Kind("steps=12", ALL_APIS, **NVTX),
     "driver_agg": Kind("steps=12", ALL_APIS, trace="agg", **NVTX),
@@ -74,6 +75,16 @@ KINDS = {
     "streams": Kind("steps=12", "apis=2"),
     "pools": Kind("steps=12", "apis=130"),
     "graphs": Kind("steps=12", "apis=67", **NVTX),
+    "trimmed": Kind("steps=12", "apis=130", "trims=1", "devices=2"),
+    "trimmed_agg": Kind("steps=12", "apis=3", "trims=1", trace="agg"),
+    "trimmed_mapped": Kind("steps=12", "apis=3", "trims=1", KEDGE_POOL="sync=mapped"),
+    "shown": Kind("steps=12", "apis=35", "shown=6", **NVTX),
+    "shown_agg": Kind("steps=12", "apis=35", "shown=6", trace="agg", **NVTX),
+    "resets_threads": Kind("steps=6", "resets=1", "threads=3"),
+    "resets_threads_agg": Kind("steps=6", "resets=1", "threads=3", trace="agg"),
+    "resets_devices": Kind("steps=9", "resets=2", "devices=2", "apis=35", **NVTX),
+    "driver_threads": Kind("steps=5", ALL_APIS, "threads=4", "devices=2", **NVTX),
+    "oom_threads": Kind("steps=8", "huge=8", "threads=4", SIMCUDA_MEMORY="96M", KEDGE_LOG="off"),
     "bundled": Kind("steps=10", bundle=True),
     "mapped": Kind("steps=12", KEDGE_POOL="sync=mapped"),
     "shadow": Kind(*HINTED, hints="shadow"),
@@ -82,6 +93,9 @@ KINDS = {
     "live": Kind(*HINTED, hints="live"),
     "live_ring": Kind(*HINTED, hints="live", trace="ring"),
     "live_agg": Kind(*HINTED, hints="live", trace="agg"),
+    "shadow_threads": Kind("steps=8", "late=1", "big=24", "threads=3", hints="shadow"),
+    "trap_threads": Kind("steps=8", "late=1", "big=24", "threads=3", hints="trap"),
+    "shadow_devices": Kind(*HINTED, "devices=2", hints="shadow"),
     "evict": Kind(*EVICTED, trace="full,uses=order", evicts="trial"),
     "evict_shadow": Kind(*EVICTED, trace="full,uses=order", evicts="shadow"),
     "track": Kind("steps=12", ALL_APIS, KEDGE_MODE="track", **NVTX),
@@ -106,7 +120,7 @@ hints:
 """
 
 # The short form, of one seed.
-SHORT = ["full", "agg", "killed", "threads", "devices", "resets", "oom", "driver", "track", "shadow", "diff", "suggest", "ranks"]
+SHORT = ["full", "agg", "killed", "threads", "devices", "resets", "oom", "oom_devices", "driver", "track", "shadow", "diff", "suggest", "ranks"]
 KILLS = 8 # until one comes between two calls
 FLOOR = 300 # comparisons in a run of any kind
 FLOORS_OF_SEVERAL = 8 # of one that compares runs with each other
@@ -157,15 +171,15 @@ def make(kind, seed, log, capture):
             break
 
 
-def compare_all(name, kind, seed, log, capture, spoil=None, pending=True):
+def compare_all(name, kind, seed, log, capture, spoil=None, pending=True, views=None):
     tally = Tally(name)
     run = Run(log, kind.mode, pending, spoil)
     found = [Hint("large", "step/forward", 2 * MB, kind.hints_mode), Hint("small", "step/backward", 64 << 10, kind.hints_mode)] \
         if kind.hints_mode and not kind.facts["evicts"] else []
     run.play_hints(found)
-    said = None if kind.kill else pathlib.Path("out.txt").read_text(encoding="utf-8", errors="replace")
+    said = None if kind.kill or views else pathlib.Path("out.txt").read_text(encoding="utf-8", errors="replace")
     job = Job(name, seed, run, capture, tally, kind.facts | {"hints": found, "said": said})
-    for view in kind.views:
+    for view in views or kind.views:
         view(job)
     return tally
 
@@ -346,6 +360,27 @@ def several_off(tally, seed):
         tally.one("off", f"{env}: report", bool(refused.stderr), True)
 
 
+def several_processes(tally, seed):
+    """Processes of one run: the first has the name that was asked for, and each capture is about its own process."""
+    folder = pathlib.Path("processes")
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    kind = Kind("steps=6", "devices=2", ALL_APIS, **NVTX)
+    script = "".join(f"{PROGRAM} processes/{i}.log {100 * seed + i} {' '.join(kind.words)} & " for i in range(3)) + "wait"
+    run_quietly("--capture", "processes/all.kcap", "--", "sh", "-c", script, **kind.env)
+    captures = {command_json("report", path)["program"]["pid"]: path for path in folder.glob("all.kcap*")}
+    tally.one("processes", "captures", len(captures), 3)
+    tally.one("processes", "the first has the name", folder / "all.kcap" in captures.values(), True)
+    for i in range(3):
+        log = folder / f"{i}.log"
+        path = captures.get(Run(log).tids[0])
+        tally.one("processes", f"process {i} has a capture", bool(path), True)
+        if path:
+            views = [view for view in VIEWS if view.__name__ != "last_words"]
+            tally.add(compare_all(f"processes {i}", kind, seed, log, path, views=views))
+
+
 UNLOCKED = "threads=8", "locked=0", "uses=0"
 UNLOCKED_TRACES = {"full": "full", "ring": "ring", "wrapped": "ring,mb=1", "agg": "agg"}
 
@@ -376,7 +411,8 @@ def one_unlocked(tally, seed, name, words, trace):
         tally.one("unlocked", f"{name}: one peak, {what}", value, expected, may=not report["complete"])
 
 
-SEVERAL = {"diff": several_diff, "suggest": several_suggest, "ranks": several_ranks, "off": several_off, "unlocked": several_unlocked}
+SEVERAL = {"diff": several_diff, "suggest": several_suggest, "ranks": several_ranks, "off": several_off, "unlocked": several_unlocked,
+           "processes": several_processes}
 
 
 def recount(name, seed):

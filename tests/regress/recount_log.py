@@ -89,6 +89,8 @@ class Run:
                 row[spoil[1][0]] += spoil[1][1]
             if row["state"] == 2 or (row["state"] == 1 and take_pending):
                 self.play(number, row)
+        # The record begins with the first allocation: of what has ended by then it knows no more than that it came before.
+        self.recorded = [r for r in self.ranges if r.leave is None or any(b.born < r.leave for b in self.blocks.values())]
         self.end = self.count
         self.never = self.count + 1
         self.released, self.would = {}, {} # block: record of the edge
@@ -120,7 +122,7 @@ class Run:
         elif what == LEAVE and self.open[thread]:
             self.open[thread].pop().leave = number
         elif what == RESET and row["result"] == 0:
-            for b in [b for b in self.blocks.values() if b.died is None and b.device == row["device"] and b.is_device]:
+            for b in [b for b in self.blocks.values() if b.died is None and b.device == row["device"] and b.is_device and b.api != "handle"]:
                 self.free(number, b, None)
 
     def ranges_of(self, thread):

@@ -13,7 +13,8 @@
  *
  * Every block is given its end when it is allocated: within its range, with its range, with its
  * step, when the thread ends, by any other thread, or never. With late=1 some that end with their
- * range end in the next one, or never; all else is the same.
+ * range end in the next one, or never; all else is the same. With resets=N each thread resets
+ * device 0 so often, which ends what all threads have there, but for handles.
  */
 #include "tests/sim/simcuda.h"
 
@@ -141,6 +142,7 @@ struct worker {
     int device; /* that is current, -1: none yet */
     uint32_t range;
     uint64_t ordinal;
+    uint64_t resets;                /* of device 0 that it has seen */
     uint32_t step_line, phase_line; /* as in a record */
     size_t count;
     struct block blocks[BLOCKS];
@@ -167,12 +169,15 @@ enum {
     OPT_LEAK, /* one in so many blocks is never freed */
     OPT_BIG,
     OPT_REUSE, /* uses are of any block of the thread, not of the open range alone */
+    OPT_TRIMS, /* each step ends with a trim of the pools of its devices */
+    OPT_SHOWN, /* one in so many acts shows a block to other processes */
     OPTIONS,
 };
 
 static struct option options[OPTIONS] = {{"threads", 1}, {"devices", 1}, {"steps", 6}, {"ops", 8},
         {"apis", 3}, {"late", 0}, {"resets", 0}, {"huge", 0}, {"uses", 1}, {"locked", 1},
-        {"quiet", 0}, {"shared", 0}, {"leak", 40}, {"big", 8}, {"reuse", 0}};
+        {"quiet", 0}, {"shared", 0}, {"leak", 40}, {"big", 8}, {"reuse", 0}, {"trims", 0},
+        {"shown", 0}};
 
 static struct book *book;
 static uint64_t seed;
@@ -182,6 +187,7 @@ static cudaStream_t streams[DEVICES][STREAMS];
 static cudaMemPool_t pools[DEVICES];
 static struct block shared[SHARED];
 static size_t shared_count;
+static uint64_t resets_done; /* guarded by world */
 static pthread_barrier_t quiet_ready;
 static atomic_bool quiet_over;
 
@@ -248,6 +254,25 @@ static void unlock(void)
 {
     if (opt(OPT_LOCKED))
         (void)pthread_mutex_unlock(&world);
+}
+
+/* What a reset took away is no block of any thread any more; a handle belongs to no context. */
+static void forget_gone(struct worker *w)
+{
+    if (w->resets == resets_done)
+        return;
+    w->resets = resets_done;
+    w->device = -1;
+    for (size_t i = w->count; i-- > 0;) {
+        if (w->blocks[i].device == 0 && w->blocks[i].api != HANDLES)
+            w->blocks[i] = w->blocks[--w->count];
+    }
+}
+
+static void lock_for(struct worker *w)
+{
+    lock();
+    forget_gone(w);
 }
 
 static void use_device(struct worker *w, int device)
@@ -668,6 +693,25 @@ static void use(struct worker *w)
     done(r, (int)cudaMemsetAsync(b->ptr, 1, b->bytes < KB ? b->bytes : KB, stream_of(b)));
 }
 
+static bool can_be_shown(const struct worker *w, const struct block *b)
+{
+    (void)w;
+    return b->api == SYNC;
+}
+
+/* The block stays what it is; others may have it mapped from now on. One that shares its segment is refused. */
+static void show(struct worker *w)
+{
+    size_t at = pick(w, can_be_shown);
+    cudaIpcMemHandle_t handle;
+
+    if (at == BLOCKS)
+        return;
+    use_device(w, w->blocks[at].device);
+    if (cudaIpcGetMemHandle(&handle, w->blocks[at].ptr) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 /* ---- the script ---- */
 
 static void give_at(struct worker *w, size_t i)
@@ -705,7 +749,9 @@ static void act(struct worker *w)
 {
     uint64_t kind = below(w, 16);
 
-    lock();
+    lock_for(w);
+    if (opt(OPT_SHOWN) && below(w, opt(OPT_SHOWN)) == 0)
+        show(w);
     if (kind < 8)
         take(w, random_life(w));
     else if (kind < 11)
@@ -744,7 +790,7 @@ static void leave(struct worker *w, const char *name, uint32_t outer)
 {
     struct record *r;
 
-    lock();
+    lock_for(w);
     for (size_t i = w->count; i-- > 0;) {
         if (i < w->count && ends_here(w, &w->blocks[i]))
             give_at(w, i);
@@ -771,13 +817,26 @@ static void phase(struct worker *w, const char *name)
     leave(w, name, outer);
 }
 
+static void trim(struct worker *w, int device)
+{
+    cudaMemPool_t pool;
+
+    use_device(w, device);
+    if (cudaDeviceGetDefaultMemPool(&pool, device) != cudaSuccess
+            || cudaDeviceSynchronize() != cudaSuccess || cudaMemPoolTrimTo(pool, 0) != cudaSuccess
+            || (pools[device] && cudaMemPoolTrimTo(pools[device], MB) != cudaSuccess))
+        die("a trim", device);
+}
+
 static void end_of_step(struct worker *w)
 {
-    lock();
+    lock_for(w);
     for (size_t i = w->count; i-- > 0;) {
         if (i < w->count && w->blocks[i].life == WITH_STEP)
             give_at(w, i);
     }
+    for (int d = 0; opt(OPT_TRIMS) && d < (int)opt(OPT_DEVICES); d++)
+        trim(w, d);
     unlock();
 }
 
@@ -800,16 +859,13 @@ static void reset(struct worker *w)
 {
     struct record *r;
 
-    lock();
+    lock_for(w);
     use_device(w, 0);
     r = begin(w, RESET);
     begun(r);
     done(r, (int)cudaDeviceReset());
-    for (size_t i = w->count; i-- > 0;) {
-        if (w->blocks[i].device == 0)
-            w->blocks[i] = w->blocks[--w->count];
-    }
-    w->device = -1;
+    resets_done++;
+    forget_gone(w);
     (void)memset(streams[0], 0, sizeof(streams[0]));
     unlock();
 }
@@ -823,7 +879,7 @@ static void script(struct worker *w)
         if (resets > 0 && (i + 1) % (opt(OPT_STEPS) / (resets + 1)) == 0 && i + 1 < opt(OPT_STEPS))
             reset(w);
     }
-    lock();
+    lock_for(w);
     while (w->count > 0)
         give_at(w, w->count - 1);
     unlock();

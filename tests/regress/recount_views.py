@@ -50,6 +50,13 @@ class Tally:
         """What differs and is not listed."""
         return [(view, text) for view, rows in self.different.items() for _, text in rows if not is_known(self.kind, view, text)]
 
+    def add(self, other):
+        """What was compared of a part."""
+        self.compared += other.compared
+        self.unknown += other.unknown
+        for view, rows in other.different.items():
+            self.different[view] += rows
+
     def without_what_agrees_in(self, other):
         """A call was under way: what is right with it or without it is right."""
         for view, rows in self.different.items():
@@ -156,7 +163,7 @@ def text_head(job):
 def anchors(job):
     run = job.run
     got = {(a["name"], a["instance"]): a for a in job.report["anchors"]}
-    want = {(r.path, r.instance): r for r in run.ranges}
+    want = {(r.path, r.instance): r for r in run.recorded}
     job.one("anchors", "instances", "unknown" if job.partial and len(got) < len(want) else len(got), len(want))
     for key in job.random.sample(sorted(want), min(200, len(want))):
         r = want[key]
@@ -424,7 +431,7 @@ def text_anchors(job):
     row = re.compile(rf"^ *{SIZE} +{SIZE} +{SIZE} +(\d+) +{SIZE} +(\d+) +", re.M)
     got = collections.Counter(row.findall(view_text(job, "--view", "anchors")))
     want = collections.Counter()
-    for r in run.ranges:
+    for r in run.recorded:
         f = run.figures(r.enter, run.end if r.leave is None else r.leave, own=run.in_range(r))
         want[human(f["remaining_bytes"]), human(f["max_bytes"]), human(f["allocated_bytes"]), str(f["allocated_count"]),
              human(f["freed_bytes"]), str(f["freed_count"])] += 1
@@ -527,7 +534,7 @@ def patterns(job):
 def steps(job):
     run = job.run
     threads = {r.thread for r in run.ranges if r.path == "step"}
-    want = [r for r in run.ranges if r.path == "step" and r.leave is not None]
+    want = [r for r in run.recorded if r.path == "step" and r.leave is not None]
     if len(threads) != 1 or len(want) < 3 or job.facts["cut"]:
         return
     j = job.ask("steps", "report", job.capture, "--view", "steps", "--steps", "stated", "--top", 1000000)
@@ -797,7 +804,7 @@ def perfetto(job):
         job.one("export.perfetto", "the most with hints", max(lines["live with hints"], default=0), f["max_with_hints_bytes"])
         job.one("export.perfetto", "with hints at the end", lines["live with hints"][-1:], [f["remaining_with_hints_bytes"]])
     job.one("export.perfetto", "complete", j["otherData"]["complete"], not job.partial)
-    job.one("export.perfetto", "slices", sorted(slices) if j["otherData"]["complete"] else "unknown", sorted((r.path, r.instance) for r in run.ranges if r.leave is not None or job.facts["cut"]))
+    job.one("export.perfetto", "slices", sorted(slices) if j["otherData"]["complete"] else "unknown", sorted((r.path, r.instance) for r in run.recorded if r.leave is not None or job.facts["cut"]))
     job.one("export.perfetto", "failures", sum(e["ph"] == "i" for e in j["traceEvents"]), len(run.failed))
 
 
@@ -828,7 +835,7 @@ def memory_viz(job):
     if run.ranges:
         got = collections.Counter((a["name"], a["stage"]) for a in snapshot["external_annotations"] if a["device"] == 0)
         want = collections.Counter()
-        for r in run.ranges:
+        for r in run.recorded:
             want[r.path, "START"] += 1
             if r.leave is not None:
                 want[r.path, "END"] += 1

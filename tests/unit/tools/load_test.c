@@ -367,6 +367,7 @@ TEST(an_oom_that_the_log_has_lost_is_known_from_its_record)
                             .device = 1,
                             .result = 2,
                             .holder_count = 1,
+                            .other_bytes = 45,
                             .holder[0] = {.bytes = 300, .count = 2}}},
             {.number = 7,
                     .call = "",
@@ -384,7 +385,7 @@ TEST(an_oom_that_the_log_has_lost_is_known_from_its_record)
     load_capture("t", wrapped(&fake), &load);
     REQUIRE_EQ(load.oom_count, 2);
     CHECK_EQ(load.ooms[0].number, 1);
-    CHECK_EQ(load.ooms[0].live, UINT64_MAX);
+    CHECK_EQ(load.ooms[0].live, 345); /* its holders and the rest */
     CHECK_EQ(load.ooms[0].largest_free, UINT64_MAX);
     CHECK_EQ(load.ooms[0].at, TRACE_NEVER);
     CHECK_EQ(load.ooms[0].device, 1);

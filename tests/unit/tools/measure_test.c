@@ -224,9 +224,11 @@ TEST(where_events_are_missing_the_writers_own_figures_count)
     struct story s = three_steps();
     struct read_capture capture = ended();
     struct load load = load_of(&s, &capture);
+    struct read_rule rule = {.id = "r", .mode = HINT_SHADOW};
     struct measure_result result;
 
     capture.total = (struct format_totals){.peak_bytes = 5000,
+            .peak_hinted_bytes = 5000,
             .live_bytes = 700,
             .allocated_count = 90,
             .freed_count = 88,
@@ -236,6 +238,9 @@ TEST(where_events_are_missing_the_writers_own_figures_count)
     check_value(&load, "remaining", 700);
     check_value(&load, "leaks", 2);
     check_value(&load, "reserved", 8192);
+    check_value(&load, "peak_if_live", 5000); /* no hint would change it */
+    capture.rule = &rule;
+    capture.rule_count = 1;
     static const char *const texts[] = {
             "anchor:\"part_*\".remaining<1GiB", "growth==0", "peak_if_live<1GiB"};
     for (size_t i = 0; i < 3; i++) {
