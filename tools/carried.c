@@ -117,13 +117,23 @@ static int by_seq(const void *left, const void *right)
 }
 
 /* The heaps of which no event is left hold what the others do not. */
-static uint64_t silent_heaps(const struct carried *carried, const struct read_capture *capture)
+static void carried_silent(struct carried *carried, const struct read_capture *capture)
 {
-    uint64_t told = 0;
+    uint64_t left = capture->total.reserved_bytes;
+    uint64_t told[FORMAT_DEVICES_MAX] = {0};
 
-    for (size_t i = 0; i < carried->heap_count; i++)
-        told += carried->heaps[i].last;
-    return capture->total.reserved_bytes > told ? capture->total.reserved_bytes - told : 0;
+    for (size_t i = 0; i < carried->heap_count; i++) {
+        const struct carried_heap *heap = &carried->heaps[i];
+        left = excess_of(left, heap->last);
+        if ((unsigned)heap->device < FORMAT_DEVICES_MAX)
+            told[heap->device] += heap->last;
+    }
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
+        uint64_t on = excess_of(capture->device_total[i].reserved_bytes, told[i]);
+        carried->silent[i] = on < left ? on : left;
+        left -= carried->silent[i];
+    }
+    carried->silent[FORMAT_DEVICES_MAX] = left;
 }
 
 void carried_find(struct read_capture *capture, struct carried *ret)
@@ -138,7 +148,7 @@ void carried_find(struct read_capture *capture, struct carried *ret)
     add_rows(&s, capture->live, capture->live_count, false);
     add_rows(&s, capture->other, capture->other_count, true);
     VEC_SORT(carried.births, carried.count, by_seq);
-    carried.reserved = silent_heaps(&carried, capture);
+    carried_silent(&carried, capture);
     keytable_done(&s.seen);
     keytable_done(&s.rows);
     keytable_done(&s.heaps);

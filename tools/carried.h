@@ -40,7 +40,8 @@ struct carried {
     size_t count, room;
     struct carried_heap *heaps; /* of which there are events */
     size_t heap_count, heap_room;
-    uint64_t reserved; /* bytes that heaps without an event hold all the time */
+    /* Bytes that heaps without an event hold all the time, by device; the last one: of others. */
+    uint64_t silent[FORMAT_DEVICES_MAX + 1];
 };
 
 /* Of a capture in which events are missing; carried_done gives it back. */

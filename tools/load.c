@@ -30,7 +30,7 @@ struct translation {
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
-    uint64_t held; /* sum of heaps */
+    uint64_t held[FORMAT_DEVICES_MAX + 1]; /* by heaps of a device, the last one: of all others */
     struct carried carried;
     size_t born;     /* of `carried`, how many are in the trace */
     uint64_t *limbo; /* when each dead block died, ns */
@@ -205,13 +205,25 @@ static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
     return &tr->heaps[index];
 }
 
+/* The place of a device in `held`. */
+static unsigned load_held_at(int device)
+{
+    return (unsigned)device < FORMAT_DEVICES_MAX ? (unsigned)device : FORMAT_DEVICES_MAX;
+}
+
+static void load_hold(struct translation *tr, unsigned at, uint64_t more)
+{
+    tr->held[at] += more;
+    trace_add_reserved(tr->trace, at < FORMAT_DEVICES_MAX ? (int)at : -1, tr->held[at]);
+}
+
 static void add_reserved(struct translation *tr, const struct read_event *event)
 {
     uint64_t *heap = heap_of(tr, event->device, event->heap);
+    uint64_t more = event->size - *heap;
 
-    tr->held += event->size - *heap;
     *heap = event->size;
-    trace_add_reserved(tr->trace, tr->held);
+    load_hold(tr, load_held_at(event->device), more);
 }
 
 static void add_oom(struct translation *tr, const struct read_event *event)
@@ -472,15 +484,17 @@ static void add_carried_before(struct translation *tr, uint64_t seq)
 static void begin_reserved(struct translation *tr)
 {
     const struct carried *carried = &tr->carried;
+    uint64_t before[FORMAT_DEVICES_MAX + 1];
 
-    tr->held = carried->reserved;
+    memcpy(before, carried->silent, sizeof(before));
     for (size_t i = 0; i < carried->heap_count; i++) {
         const struct carried_heap *heap = &carried->heaps[i];
         *heap_of(tr, heap->device, heap->heap) = heap->before;
-        tr->held += heap->before;
+        before[load_held_at(heap->device)] += heap->before;
     }
-    if (tr->held > 0)
-        trace_add_reserved(tr->trace, tr->held);
+    for (unsigned at = 0; at <= FORMAT_DEVICES_MAX; at++)
+        if (before[at] > 0)
+            load_hold(tr, at, before[at]);
 }
 
 /* The first thread of a process has the process's number. */

@@ -31,6 +31,9 @@ struct trace_index {
     struct open_range *ranges;
     size_t range_count, range_room;
     uint32_t closed; /* a place in `ranges` that is free; the next one is `below`; TRACE_NONE */
+    struct keytable devices; /* device -> index in `held` */
+    uint64_t *held;          /* from the driver, now */
+    size_t held_count, held_room;
 };
 
 bool trace_has_pool(const struct trace *trace)
@@ -93,7 +96,9 @@ void trace_free(struct trace *trace)
     keytable_done(&trace->index->paths);
     keytable_done(&trace->index->of_paths);
     keytable_done(&trace->index->of_anchors);
+    keytable_done(&trace->index->devices);
     free(trace->index->ranges);
+    free(trace->index->held);
     free(trace->index);
     free(trace->events);
     free(trace->blocks);
@@ -269,7 +274,7 @@ uint64_t trace_value(const struct trace *trace, const struct trace_event *event)
     case TRACE_FREE:
         return event->block == TRACE_NONE ? 0 : trace->blocks[event->block].size;
     case TRACE_RESERVED:
-        return trace->reserved[event->number];
+        return trace->reserved[event->number].all;
     case TRACE_RELEASE:
     case TRACE_CALL:
     case TRACE_LAUNCH:
@@ -612,13 +617,33 @@ void trace_add_use(struct trace *trace, uint32_t block, uint64_t time_ns, uint32
                     .may = may};
 }
 
-void trace_add_reserved(struct trace *trace, uint64_t bytes)
+static uint64_t *trace_held_on(struct trace_index *index, int device)
 {
+    uint32_t at = keytable_number(&index->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
+
+    if (at == index->held_count)
+        VEC_PUSH(index->held, index->held_count, index->held_room) = 0;
+    return &index->held[at];
+}
+
+void trace_add_reserved(struct trace *trace, int device, uint64_t bytes)
+{
+    uint64_t *held = trace_held_on(trace->index, device);
+    uint64_t before = trace->reserved_count ? trace->reserved[trace->reserved_count - 1].all : 0;
+
     (void)add_event(trace,
             (struct trace_event){.kind = TRACE_RESERVED,
                     .block = TRACE_NONE,
                     .number = (uint32_t)trace->reserved_count});
-    VEC_PUSH(trace->reserved, trace->reserved_count, trace->reserved_room) = bytes;
+    VEC_PUSH(trace->reserved, trace->reserved_count, trace->reserved_room) =
+            (struct trace_reserved){before + (bytes - *held), bytes, device};
+    *held = bytes;
+}
+
+const struct trace_reserved *trace_reserved_of(
+        const struct trace *trace, const struct trace_event *event)
+{
+    return &trace->reserved[event->number];
 }
 
 uint32_t trace_add_other(struct trace *trace, uint32_t thread)

@@ -145,6 +145,13 @@ struct trace_block {
 };
 _Static_assert(sizeof(struct trace_block) == 88, "what a long run takes");
 
+/* What is held from the driver from an event on. */
+struct trace_reserved {
+    uint64_t all;       /* bytes of all devices */
+    uint64_t on_device; /* of the one that changed */
+    int device;         /* -1 = not known which */
+};
+
 struct trace {
     struct trace_event *events;
     struct trace_block *blocks;
@@ -154,12 +161,12 @@ struct trace {
     struct trace_pyframe *pyframes;
     struct trace_module *modules;
     struct trace_call *calls;
-    const char **launches;  /* names of kernels; they live as long as the capture */
-    struct trace_use *uses; /* in the order of the calls; no events */
-    uint64_t *streams;      /* identities as the capture has them */
-    uint64_t *reserved;     /* bytes, of the events of that kind */
-    unsigned char *used;    /* of trace_uses */
-    uint64_t latest_use_ns; /* the latest of all `last` of trace_uses */
+    const char **launches;           /* names of kernels; they live as long as the capture */
+    struct trace_use *uses;          /* in the order of the calls; no events */
+    uint64_t *streams;               /* identities as the capture has them */
+    struct trace_reserved *reserved; /* of the events of that kind */
+    unsigned char *used;             /* of trace_uses */
+    uint64_t latest_use_ns;          /* the latest of all `last` of trace_uses */
     size_t event_count, block_count, anchor_count, stack_count, frame_count, pyframe_count,
             module_count, call_count, launch_count, use_count, stream_count, reserved_count,
             used_bytes;
@@ -250,7 +257,12 @@ void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, ui
 void trace_add_use(
         struct trace *trace, uint32_t block, uint64_t time_ns, uint32_t thread, bool may);
 
-void trace_add_reserved(struct trace *trace, uint64_t bytes);
+/* `device` holds so many bytes of all its heaps from here on; -1: it is not known which does. */
+void trace_add_reserved(struct trace *trace, int device, uint64_t bytes);
+
+/* Of an event of kind TRACE_RESERVED. */
+const struct trace_reserved *trace_reserved_of(
+        const struct trace *trace, const struct trace_event *event);
 uint32_t trace_add_other(struct trace *trace, uint32_t thread); /* the event */
 
 /* Did any block come from the pool? */

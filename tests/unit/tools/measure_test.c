@@ -77,8 +77,8 @@ TEST(the_figures_of_a_run_are_those_of_its_report)
     struct read_capture capture = ended();
     struct load load = load_of(&s, &capture);
 
-    trace_add_reserved(s.trace, 4096);
-    trace_add_reserved(s.trace, 2048);
+    trace_add_reserved(s.trace, 0, 4096);
+    trace_add_reserved(s.trace, 0, 2048);
     check_value(&load, "peak", 1350);
     check_value(&load, "reserved", 4096);
     check_value(&load, "allocated", 1450);

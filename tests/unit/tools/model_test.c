@@ -286,13 +286,13 @@ TEST(a_block_freed_before_its_release_was_not_released)
 TEST(peak_reserved_is_what_was_held_in_the_window)
 {
     struct story s = story_begin();
-    trace_add_reserved(s.trace, 4000);
-    trace_add_reserved(s.trace, 1000);
+    trace_add_reserved(s.trace, 0, 4000);
+    trace_add_reserved(s.trace, 0, 1000);
     story_enter(&s, "A");
     (void)story_alloc(&s, 1, 100);
     story_exit(&s);
     story_enter(&s, "B");
-    trace_add_reserved(s.trace, 3000);
+    trace_add_reserved(s.trace, 0, 3000);
     story_exit(&s);
     CHECK_EQ(whole(&s).peak_reserved, 4000);
     CHECK_EQ(between(&s, "A", "A").peak_reserved, 1000);
@@ -547,8 +547,8 @@ TEST(peaks_of_an_anchor_are_those_since_it_was_entered)
     uint32_t never_entered = trace_add_anchor(s.trace, "other", TRACE_NONE);
     trace_add_edge(s.trace, TRACE_EXIT, never_entered, 0);
     (void)story_alloc(&s, 1, 40);
-    trace_add_reserved(s.trace, 500);
-    trace_add_reserved(s.trace, 200);
+    trace_add_reserved(s.trace, 0, 500);
+    trace_add_reserved(s.trace, 0, 200);
 
     struct model_figures *figures = model_figure_anchors(s.trace, model_whole(s.trace));
     CHECK_EQ(figures[0].peak_live, 100);

@@ -28,7 +28,7 @@ static void free_at(struct story *story, uint32_t block, uint64_t time_ns)
 
 static void reserve_at(struct story *story, uint64_t bytes, uint64_t time_ns)
 {
-    trace_add_reserved(story->trace, bytes);
+    trace_add_reserved(story->trace, 0, bytes);
     story_time(story, time_ns);
 }
 
