@@ -376,8 +376,8 @@ static void print_json(const struct check *check)
 
 /* ---- JUnit ---------------------------------------------------------------------------------- */
 
-/* As the value of an attribute. */
-static void put_attribute(FILE *out, const char *name, const char *value)
+/* In the value of an attribute, or between two tags. */
+static void check_put_escaped(FILE *out, const char *value)
 {
     char *text = NULL;
     size_t length = 0;
@@ -388,7 +388,6 @@ static void put_attribute(FILE *out, const char *name, const char *value)
     render_text(plain, value);
     if (fclose(plain) != 0)
         vec_out_of_memory();
-    (void)fprintf(out, " %s=\"", name);
     for (const char *c = text; *c; c++) {
         if (strncmp(c, "\xef\xbf\xbe", 3) == 0 || strncmp(c, "\xef\xbf\xbf", 3) == 0) {
             (void)fputc('?', out); /* U+FFFE and U+FFFF: not in XML */
@@ -399,14 +398,21 @@ static void put_attribute(FILE *out, const char *name, const char *value)
             (void)fputc(*c, out);
         }
     }
-    (void)fputc('"', out);
     free(text);
+}
+
+static void put_attribute(FILE *out, const char *name, const char *value)
+{
+    (void)fprintf(out, " %s=\"", name);
+    check_put_escaped(out, value);
+    (void)fputc('"', out);
 }
 
 static void put_case(FILE *out, const struct check *check, const struct row *row)
 {
     static const char *const elements[] = {NULL, "failure", "error"};
     const char *element = elements[row->result.answer];
+    char *note = note_text(check, row);
 
     (void)fputs("  <testcase", out);
     put_attribute(out, "classname", check->load.path);
@@ -414,7 +420,6 @@ static void put_case(FILE *out, const struct check *check, const struct row *row
     if (element) {
         char *wanted = wanted_text(row);
         char *is = is_text(row);
-        char *note = note_text(check, row);
         char *message =
                 vec_format("is %s, wanted %s%s%s", is, wanted, note ? "; " : "", note ? note : "");
         (void)fprintf(out, "><%s", element);
@@ -422,11 +427,15 @@ static void put_case(FILE *out, const struct check *check, const struct row *row
         (void)fputs("/></testcase>\n", out);
         free(wanted);
         free(is);
-        free(note);
         free(message);
-        return;
+    } else if (note) {
+        (void)fputs("><system-out>", out);
+        check_put_escaped(out, note);
+        (void)fputs("</system-out></testcase>\n", out);
+    } else {
+        (void)fputs("/>\n", out);
     }
-    (void)fputs("/>\n", out);
+    free(note);
 }
 
 static size_t count_of(const struct check *check, enum claim_answer answer)

@@ -10,6 +10,7 @@
 #include "tools/figures.h"
 #include "tools/groups.h"
 #include "tools/looked.h"
+#include "tools/peaks.h"
 
 struct fields {
     const char *from, *to, *by, *fail_on;
@@ -44,6 +45,7 @@ struct diff {
     struct load good, bad;
     struct compare_side good_side, bad_side;
     struct compare compare;
+    struct peaks peaks;
     struct failon failon; /* where fields->fail_on */
     struct failon_result result;
     struct symbols *symbols; /* of the bad run */
@@ -133,6 +135,26 @@ static const char *more_perhaps(const struct diff *diff)
     return looked_is_little(&diff->compare) ? ", and more perhaps" : "";
 }
 
+/*
+ * What one run alone allocates and frees in the same anchor does no harm where the peaks are the
+ * same. Else it may be what they differ by.
+ */
+static void diff_print_freed(const struct diff *diff)
+{
+    static const char *const heads[] = {[CLAIM_YES] = "Harmless: ",
+            [CLAIM_NO] = "Freed in its anchor again, but the peaks differ:\n  ",
+            [CLAIM_UNKNOWN] =
+                    "Freed in its anchor again; whether the peaks are equal is not known:\n  "};
+    const struct compare *c = &diff->compare;
+    enum claim_answer equal = peaks_are_equal(&diff->peaks);
+
+    printf("\n%s%" PRIu64 " allocation%s only in bad (%s) and %" PRIu64 " only in good (%s)%s\n",
+            heads[equal], c->freed_bad.count, render_s(c->freed_bad.count),
+            render_bytes(c->freed_bad.bytes).text, c->freed_good.count,
+            render_bytes(c->freed_good.bytes).text,
+            equal == CLAIM_YES ? ",\n  each freed in its anchor again; the peaks are equal" : "");
+}
+
 static void diff_print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
@@ -142,6 +164,7 @@ static void diff_print_text(const struct diff *diff)
     (void)fputs("\nbad  ", stdout);
     render_text(stdout, diff->bad.path);
     (void)fputs("\n\n", stdout);
+    peaks_print(stdout, &diff->peaks);
     const char *ink = diff->lacks || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
 
     if (c->looked.count == 0 && c->all.count)
@@ -165,11 +188,7 @@ static void diff_print_text(const struct diff *diff)
                 render_bytes(c->extra_remaining.bytes).text);
         print_groups(diff, &diff->extra);
     }
-    printf("\nHarmless: %" PRIu64 " allocation%s only in bad (%s) and %" PRIu64
-           " only in good (%s),\n  each freed in its anchor again\n",
-            c->harmless_bad.count, render_s(c->harmless_bad.count),
-            render_bytes(c->harmless_bad.bytes).text, c->harmless_good.count,
-            render_bytes(c->harmless_good.bytes).text);
+    diff_print_freed(diff);
     if (c->missing.count)
         printf("Only good allocates and keeps: %" PRIu64 ", %s\n", c->missing.count,
                 render_bytes(c->missing.bytes).text);
@@ -245,6 +264,7 @@ static void diff_print_json(const struct diff *diff)
     json_text(&json, "good", diff->good.path);
     json_text(&json, "bad", diff->bad.path);
     json_bool(&json, "complete", !diff->lacks);
+    peaks_json(&json, &diff->peaks);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
     json_groups(&json, diff, "groups", &diff->late);
@@ -257,8 +277,8 @@ static void diff_print_json(const struct diff *diff)
     json_groups(&json, diff, "extra_groups", &diff->extra);
     json_sum(&json, "remaining", "remaining_bytes", &c->remaining);
     json_sum(&json, "remaining_good", "remaining_good_bytes", &c->remaining_good);
-    json_sum(&json, "harmless_pairs", "harmless_bytes", &c->harmless_bad);
-    json_sum(&json, "harmless_pairs_good", "harmless_bytes_good", &c->harmless_good);
+    json_sum(&json, "freed_in_anchor", "freed_in_anchor_bytes", &c->freed_bad);
+    json_sum(&json, "freed_in_anchor_good", "freed_in_anchor_good_bytes", &c->freed_good);
     json_sum(&json, "missing", "missing_bytes", &c->missing);
     json_sum(&json, "paired", "paired_bytes", &c->paired);
     looked_json(&json, c, diff->good.trace, diff->bad.trace);
@@ -335,6 +355,9 @@ static void compare_and_print(struct diff *diff)
     progress_begin("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
     struct failon_runs runs = runs_of(diff);
+    const struct peaks_run good = {&diff->good, diff->good_side.window, runs.good_ended};
+    const struct peaks_run bad = {&diff->bad, diff->bad_side.window, runs.bad_ended};
+    peaks_find(&good, &bad, &diff->peaks);
     failon_judge(&diff->failon, &runs, &diff->result);
     diff->symbols = symbols_new(diff->bad.trace);
     diff->late = diff->never = diff->extra =
@@ -385,6 +408,7 @@ static int diff_command(const void *parsed, char **words)
         compare_and_print(&diff);
         r = exit_code(&diff);
         compare_done(&diff.compare);
+        peaks_done(&diff.peaks);
     }
     load_close(&diff.good);
     load_close(&diff.bad);

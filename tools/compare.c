@@ -222,7 +222,7 @@ static void judge_extra(struct work *work, uint32_t id)
     struct compare *out = work->out;
 
     if (dies_inside(work->bad->trace, block)) {
-        trace_sum_add(&out->harmless_bad, block->size);
+        trace_sum_add(&out->freed_bad, block->size);
         return;
     }
     VEC_PUSH(out->extra, out->extra_count, out->extra_room) = id;
@@ -239,7 +239,7 @@ static void judge_lone(struct work *work, const struct table *table)
         const struct trace_block *block = &work->good->trace->blocks[table->good[i]];
         if (work->partner[table->good[i]] != ALIGN_NONE)
             continue;
-        trace_sum_add(dies_inside(work->good->trace, block) ? &out->harmless_good : &out->missing,
+        trace_sum_add(dies_inside(work->good->trace, block) ? &out->freed_good : &out->missing,
                 block->size);
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {

@@ -13,10 +13,11 @@
  *        good   SOT_CALL_3 [ alloc x ─── free x ]
  *        bad    SOT_CALL_3 [ alloc x ───────────] ─── … ─── free x        late by SOT_CALL_3's exit
  *
- * An allocation of one run only that is freed in the same anchor instance again is harmless; one that is kept is listed as
- * extra. Frees that never come, where the good run frees outside of all anchors, are listed apart and only if the bad run
- * exited. Blocks without a partner, outside of anchors, or in an anchor that one run has not or did not leave are counted by what
- * was missing (looked.h).
+ * An allocation of one run only that is freed in the same anchor instance again is counted; what it
+ * did to the peak is told by peaks.h. One that is kept is listed as extra. Frees that never come,
+ * where the good run frees outside of all anchors, are listed apart and only if the bad run exited.
+ * Blocks without a partner, outside of anchors, or in an anchor that one run has not or did not
+ * leave are counted by what was missing (looked.h).
  *
  * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
@@ -47,10 +48,9 @@ struct compare {
 
     struct trace_sum extra_remaining; /* those of `extra` that are live at the window's end */
 
-    struct trace_sum harmless_good,
-            harmless_bad;     /* one run only, freed in the same anchor instance */
-    struct trace_sum missing; /* blocks that only the good run allocates, and keeps */
-    struct trace_sum paired;  /* blocks that have a partner */
+    struct trace_sum freed_good, freed_bad; /* one run only, freed in the same anchor instance */
+    struct trace_sum missing;               /* blocks that only the good run allocates, and keeps */
+    struct trace_sum paired;                /* blocks that have a partner */
     uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
 
     /* What is live at the window's end of what it allocated (model.h: Remaining). */

@@ -7,6 +7,7 @@
 #include "alloc/wildcard.h"
 #include "tools/failon.h"
 #include "tools/filename.h"
+#include "tools/peaks.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
 #include "tools/vec.h"
@@ -21,6 +22,7 @@ static const struct claim_range unknown = {0, UINT64_MAX};
 struct measure_other {
     struct load load;
     struct compare compare;
+    struct peaks peaks;
     struct failon failon;
     struct failon_runs runs;
     struct failon_result result;
@@ -41,6 +43,7 @@ static void forget_other(struct measure *measure)
     if (!measure->other)
         return;
     compare_done(&measure->other->compare);
+    peaks_done(&measure->other->peaks);
     load_close(&measure->other->load);
     free(measure->other);
     measure->other = NULL;
@@ -215,11 +218,26 @@ static bool compare_with(struct measure *measure, const char *path)
     struct compare_side good = side_of(&other->load);
     struct compare_side bad = side_of(measure->load);
     compare_runs(&good, &bad, &other->compare);
+    peaks_find(&(struct peaks_run){&other->load, good.window, good.ended},
+            &(struct peaks_run){measure->load, bad.window, bad.ended}, &other->peaks);
     other->runs = (struct failon_runs){
             &other->compare, lacking ? load_lacks(lacking->capture) : NULL, good.ended, bad.ended};
     (void)failon_parse("default", &other->failon);
     failon_judge(&other->failon, &other->runs, &other->result);
     return true;
+}
+
+/* Why it is not known, NULL: it is. */
+static const char *measure_other_why(const struct measure_other *other, enum failon_condition which,
+        const struct measure_result *result)
+{
+    if (which == FAILON_LATE && !other->runs.bad_ended)
+        return CUT_OFF;
+    if (which == FAILON_LATE && !other->runs.good_ended)
+        return "not known: the other run was cut off before its end";
+    return result->range.high == UINT64_MAX
+            ? failon_why(which, &other->failon, &other->runs, &other->result)
+            : NULL;
 }
 
 static void measure_other(
@@ -230,13 +248,12 @@ static void measure_other(
 
     result->range = other->result.range[which];
     /* What ends after a run was cut off may be late, too. */
-    if (which == FAILON_LATE && !(other->runs.bad_ended && other->runs.good_ended)) {
+    if (which == FAILON_LATE && !(other->runs.bad_ended && other->runs.good_ended))
         result->range.high = UINT64_MAX;
-        result->note = vec_text(other->runs.bad_ended
-                        ? "not known: the other run was cut off before its end"
-                        : CUT_OFF);
-    } else if (result->range.high == UINT64_MAX)
-        result->note = vec_text(failon_why(which, &other->failon, &other->runs, &other->result));
+    const char *why = measure_other_why(other, which, result);
+    char *peaks = peaks_note(&other->peaks);
+    result->note = vec_format("%s%s%s", why ? why : "", why ? "; " : "", peaks);
+    free(peaks);
 }
 
 /* ---- anchors -------------------------------------------------------------------------------- */

@@ -219,7 +219,7 @@ def several_diff(tally, seed):
     want = {"late_frees": len(late), "late_bytes": total(late)[0], "never_freed": len(never), "never_freed_bytes": total(never)[0],
             "extra_kept": 0, "extra_remaining": 0, "remaining": len(end[1]),
             "remaining_bytes": total(end[1])[0], "remaining_good": len(end[0]), "remaining_good_bytes": total(end[0])[0], "paired": len(bad.device),
-            "paired_bytes": total(bad.device)[0], "harmless_pairs": 0, "missing": 0, "anchors_paired": len(bad.ranges), "complete": True,
+            "paired_bytes": total(bad.device)[0], "freed_in_anchor": 0, "missing": 0, "anchors_paired": len(bad.ranges), "complete": True,
             "allocated": dict(zip(("bytes", "count"), total(bad.device))), "looked_at": dict(zip(("bytes", "count"), total(inside)))}
     for key, value in want.items():
         tally.one("diff", key, j[key], value)

@@ -193,7 +193,7 @@ def same_by_log(good, bad, window, row):
             same(f"{name}, {where or 'whole'}: anchors from the log", anchors[1], anchors[0])
     expect_report(f"{bad}.log.kcap", window, row)
     captured, logged = (tool_json("diff", f"{good}{kind}.kcap", f"{bad}{kind}.kcap") for kind in ("", ".log"))
-    for figure in ("late_frees", "late_bytes", "harmless_pairs"):
+    for figure in ("late_frees", "late_bytes", "freed_in_anchor"):
         same(f"{figure} from the logs", logged[figure], captured[figure])
 
 

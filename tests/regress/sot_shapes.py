@@ -57,7 +57,7 @@ def reports_are_the_published_ones():
         peaks[form] = j["max_bytes"]
     same("difference", peaks[HELD] - peaks[DROPPED], SAVED)
     d = tool_json("diff", f"{DROPPED}.kcap", f"{HELD}.kcap")
-    same("late frees", (d["late_frees"], d["late_bytes"], d["harmless_pairs"]), (COUNT, SAVED, 0))
+    same("late frees", (d["late_frees"], d["late_bytes"], d["freed_in_anchor"]), (COUNT, SAVED, 0))
 
 
 def hints_take_980_mib_off_to_the_byte():

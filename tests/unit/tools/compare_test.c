@@ -110,8 +110,8 @@ TEST(extra_pairs_are_harmless_and_do_not_disturb_the_rest)
     struct compare c = compared(&good, &bad);
     CHECK_EQ(c.late_count, 50);
     CHECK_EQ(c.late_bytes, 50 * 4 * MB);
-    CHECK_EQ(c.harmless_bad.count, extra);
-    CHECK_EQ(c.harmless_bad.bytes, extra * 4096);
+    CHECK_EQ(c.freed_bad.count, extra);
+    CHECK_EQ(c.freed_bad.bytes, extra * 4096);
     CHECK_EQ(c.extra_count, 0);
     CHECK_EQ(c.missing.count, 0);
     CHECK_EQ(c.anchors_paired, 51);

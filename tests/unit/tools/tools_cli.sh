@@ -619,9 +619,27 @@ diff)
     has out "Late frees: 30, 139.00 MiB"
     has out "unused_input /"
     has out "unused_output /"
-    has out "Harmless: 20 allocations only in bad (80.00 KiB)"
+    # What is freed again is called harmless where the peaks are equal, and nowhere else.
+    has out "Freed in its anchor again, but the peaks differ:"
+    has out "  20 allocations only in bad (80.00 KiB) and 0 only in good (0.00 B)"
+    for pair in 'good bad' 'bad good'; do
+        set -- $pair
+        expect 0 "$kedge" diff $1.kcap $2.kcap
+        hasnt out Harmless
+        for side in $1 $2; do
+            "$kedge" report $side.kcap --json >out || fail "report of $side"
+            json "print(j['peak_live_bytes'], j['peak_reserved_bytes']) is None" >$side.peaks
+        done
+        expect 0 "$kedge" diff $1.kcap $2.kcap --json
+        json "[(j['peaks'][s]['peak_live_bytes'], j['peaks'][s]['peak_reserved_bytes']) for s in ('good', 'bad')] == [tuple(map(int, open(f'{s}.peaks').read().split())) for s in ('$1', '$2')]"
+        json "j['peaks']['equal'] == 'no' and j['peaks']['devices'] == [] and 'armless' not in str(j)"
+    done
+    expect 0 "$kedge" diff bad.kcap bad.kcap
+    has out "Harmless: 0 allocations only in bad (0.00 B) and 0 only in good (0.00 B),"
+    expect 0 "$kedge" diff bad.kcap bad.kcap --json
+    json "j['peaks']['equal'] == 'yes' and j['peaks']['good'] == j['peaks']['bad']"
     expect 0 "$kedge" diff good.kcap bad.kcap --json
-    json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['harmless_pairs'] == 20"
+    json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['freed_in_anchor'] == 20"
     json "[(g['count'], g['bytes']>>20) for g in j['groups']] == [(10, 80), (20, 59)]"
     json "j['groups'][0]['site'].startswith('allocate capture_maker.c:') and j['groups'][0]['sizes'] == [8<<20]"
     json "j['groups'][1]['sizes'] == [2<<20, 3<<20, 4<<20] and j['groups'][1]['anchors'][0] == 'SOT_CALL_0'"
@@ -931,6 +949,15 @@ PY
     json "[(c['at_least'] > 0, c['at_most'], c['answer']) for c in j['checks']] == [(True, None, 'unknown'), (False, None, 'unknown')]"
     check 1 oom.kcap 'peak<1MiB' 'peak<1GiB' 'allocations>3' $'anchor:"<&>\xef\xbf\xbf".leaks==0' --junit j.xml
     has out "1 of 4 hold"
+    # Both peaks, whether the claim holds or not, in all three forms.
+    for claim in 'late(good.kcap)==30' 'late(good.kcap)<3' 'extra(good.kcap)==0'; do
+        "$kedge" check bad.kcap "$claim" --junit peaks.xml >out || [ $? = 1 ] || fail "check $claim"
+        tr -s ' \n' ' ' <out >flat
+        has flat "peak live 287.00 MiB in this run, 151.00 MiB in the other; reserved "
+        has peaks.xml "peak live 287.00 MiB in this run, 151.00 MiB in the other; reserved "
+        "$kedge" check bad.kcap "$claim" --json >out || [ $? = 1 ] || fail "check $claim --json"
+        json "'peak live 287.00 MiB in this run, 151.00 MiB in the other; reserved ' in j['checks'][0]['note']"
+    done
     check 2 good.kcap 'leaks==61' --junit /nowhere/j.xml
     has err "/nowhere/j.xml"
     python3 - "$kedge" <<'PY' || fail "JUnit or colour"
