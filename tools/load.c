@@ -318,12 +318,18 @@ uint64_t load_touches(const struct load_hint *hint)
     return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
 }
 
+/* Of the event that was added last. */
 static void count_held(struct load *load, const struct read_event *event)
 {
+    uint64_t before = load->held;
+
     if (event->what == FORMAT_HINT_HELD && (load->held += event->size) > load->held_most)
         load->held_most = load->held;
     if (event->what == FORMAT_HINT_LET_GO)
         load->held = excess_of(load->held, event->size);
+    if (load->held != before)
+        VEC_PUSH(load->holds, load->held_count, load->held_room) =
+                (struct load_hold){(uint32_t)load->trace->event_count - 1, load->held};
 }
 
 static void count_hint(
@@ -790,6 +796,7 @@ void load_close(struct load *load)
     trace_free(load->trace);
     read_close(load->capture);
     free(load->hints);
+    free(load->holds);
     free(load->ooms);
     free(load->others);
     symcache_free(load->names);

@@ -65,6 +65,12 @@ struct load_other {
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
 };
 
+/* What hints hold after the program's free, from an event on. */
+struct load_hold {
+    uint32_t at;
+    uint64_t bytes;
+};
+
 /* A place of area C with its stack as the trace numbers it. */
 struct load_place {
     uint32_t stack;
@@ -81,6 +87,8 @@ struct load {
     size_t hint_count;
     uint64_t held,
             held_most; /* bytes that hints hold after their free: at the log's end, and the most at one time */
+    struct load_hold *holds; /* each change of `held` */
+    size_t held_count, held_room;
     struct load_oom *ooms;
     size_t oom_count, oom_room;
     struct load_other *others;

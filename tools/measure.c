@@ -8,6 +8,7 @@
 #include "tools/failon.h"
 #include "tools/filename.h"
 #include "tools/peaks.h"
+#include "tools/pileup.h"
 #include "tools/stepview.h"
 #include "tools/title.h"
 #include "tools/vec.h"
@@ -164,31 +165,89 @@ void measure_growers(const struct load *load, struct model_window window, struct
     stepview_find(load, window, STEPVIEW_ONLY_STATED, ret);
 }
 
-static void measure_growth(const struct load *load, struct measure_result *result)
+/* Why nothing is known of growth; NULL: the steps are there. */
+static char *growth_lacks(const struct load *load, const struct stepview *view)
+{
+    if (lacks_events(load))
+        return vec_text(load_lacks(load->capture));
+    if (!view->family)
+        return vec_format("not known: the program states no steps (%s)", view->period.reason);
+    if (view->grower_rows < STEPVIEW_GROW_ROWS)
+        return vec_format("not known: %zu finished step%s, growth shows in %d", view->grower_rows,
+                render_s(view->grower_rows), STEPVIEW_GROW_ROWS);
+    return NULL;
+}
+
+/* What may grow beside that what call sites gain in each step; NULL: nothing. */
+static char *growth_doubt(
+        const struct load *load, const struct stepview *view, const struct pileup *pileup)
+{
+    const struct stepview_grower place = {.stack = pileup->stack};
+
+    if (pileup->held)
+        return vec_format("not known: hints hold %s more at the end than before, of blocks that "
+                          "the program freed",
+                render_bytes(pileup->held).text);
+    if (view->grower_count == 0 && more_at_end(view))
+        return vec_format("not known: %s more are live after the last step than after the second, "
+                          "and no call site grows in each",
+                render_bytes(more_at_end(view)).text);
+    if (!pileup->more)
+        return NULL;
+    struct symbols *symbols = symbols_new(load->trace);
+    char **titles = title_rows(symbols, TITLE_STACKS(&place), 1);
+    char *size = vec_format("blocks of %s", render_bytes(pileup->size).text);
+    char *note = vec_format(
+            "not known: %s more are kept at the end than in earlier steps, most of it by %s",
+            render_bytes(pileup->more).text, pileup->stack ? titles[0] : size);
+    free(size);
+    title_done(titles, 1);
+    symbols_free(symbols);
+    return note;
+}
+
+/*
+ * By what the program frees, and by what is stored: hints may have released what grows, or hold
+ * what is freed.
+ */
+static void measure_steps(const struct load *load, const struct claim *claim,
+        const struct stepview *view, struct measure_result *result)
+{
+    uint64_t growth = 0;
+    struct pileup pileup;
+
+    pileup_find(load, view, &pileup);
+    for (size_t i = 0; i < view->grower_count; i++)
+        growth += view->growers[i].last - view->growers[i].first;
+    char *doubt = growth_doubt(load, view, &pileup);
+    result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
+    if (load_has_ended(load))
+        result->range = (struct claim_range){pileup.stored, doubt ? UINT64_MAX : growth};
+    bool is_known = claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN;
+    if (!load_has_ended(load))
+        ; /* that is the reason */
+    else if (!is_known && doubt)
+        result->note = vec_text(doubt);
+    else if (!is_known)
+        result->note = vec_format("not known: call sites gained %s by what the program freed, and "
+                                  "%s by what hints have not released",
+                render_bytes(growth).text, render_bytes(pileup.stored).text);
+    else if (growth)
+        result->note = grower_note(load, view);
+    free(doubt);
+}
+
+static void measure_growth(
+        const struct load *load, const struct claim *claim, struct measure_result *result)
 {
     struct stepview view;
-    uint64_t growth = 0;
 
     measure_growers(load, model_whole(load->trace), &view);
-    for (size_t i = 0; i < view.grower_count; i++)
-        growth += view.growers[i].last - view.growers[i].first;
-    result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
-    if (lacks_events(load))
-        result->note = vec_text(load_lacks(load->capture));
-    else if (!view.family)
-        result->note =
-                vec_format("not known: the program states no steps (%s)", view.period.reason);
-    else if (view.grower_rows < STEPVIEW_GROW_ROWS)
-        result->note = vec_format("not known: %zu finished step%s, growth shows in %d",
-                view.grower_rows, render_s(view.grower_rows), STEPVIEW_GROW_ROWS);
-    else if (growth && load_has_ended(load))
-        result->note = grower_note(load, &view);
-    else if (!growth && more_at_end(&view))
-        result->note = vec_format("not known: %s more are live after the last step than after the "
-                                  "second, and no call site grows in each",
-                render_bytes(more_at_end(&view)).text);
-    if (lacks_events(load) || (result->note && growth == 0))
+    result->note = growth_lacks(load, &view);
+    if (result->note)
         result->range = unknown;
+    else
+        measure_steps(load, claim, &view, result);
     stepview_done(&view);
 }
 
@@ -368,7 +427,7 @@ bool measure_claim(
     else if (claim->file)
         measure_other(measure, claim, &result);
     else if (claim->figure == CLAIM_GROWTH)
-        measure_growth(measure->load, &result);
+        measure_growth(measure->load, claim, &result);
     else
         measure_run(measure, claim, &result);
     if (claim->figure == CLAIM_RESERVED && !result.note

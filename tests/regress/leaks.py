@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`kedge check 'growth==0'` says yes of no program that leaks: once in an epoch, with one request of many, behind memory that is
+freed meanwhile, or behind hints that release, hold or evict. What is replaced from step to step is no leak.
+"""
+import pathlib
+import re
+import sys
+
+from regresskit import KEDGE, check, kedge_run, main, run, same, tool, tool_json
+from spoken import PRELUDE
+
+PRELUDE += """
+import random
+random.seed(5)
+def give(ptr):
+    must(cuda.cuMemFree_v2(ptr))
+def steps(count, first=0):
+    for i in range(first, first + count):
+        print(f"START step_{i}", flush=True)
+        give(take(256))
+        yield i
+        print(f"END step_{i}", flush=True)
+kept = []
+def keep(kib):
+    kept.append(take(kib))
+"""
+
+# What leaks, by name; what it keeps lives longer than the program says.
+LEAKS = {
+    "with the last step of an epoch": """
+for i in steps(40):
+    if i % 10 == 9: keep(512)
+""",
+    "between two epochs": """
+for epoch in range(4):
+    for i in steps(10, 10 * epoch): pass
+    keep(512)
+for i in steps(1, 40): pass
+""",
+    "while as much is freed elsewhere": """
+model = [take(512) for i in range(8)]
+for epoch in range(4):
+    for i in steps(10, 10 * epoch): pass
+    give(model.pop()); give(model.pop()); keep(512)
+for i in steps(1, 40): pass
+""",
+    "at the very call that asked for what is freed": """
+def ask():
+    return take(512)
+model = [ask() for i in range(8)]
+for i in steps(60):
+    if i == 5:
+        while model: give(model.pop())
+    if i % 20 == 10: kept.append(ask())
+""",
+    "in the last step of each of two epochs, while more is freed": """
+model = take(8192)
+for i in steps(6):
+    if i % 4 == 1: keep(512)
+    if i == 2: give(model)
+""",
+    "with one request of eight": """
+for i in range(64):
+    print(f"START request_{i}", flush=True)
+    give(take(256))
+    if i % 8 == 5: keep(512)
+    print(f"END request_{i}", flush=True)
+""",
+    "of sizes that differ": """
+last = None
+model = take(65536)
+for i in steps(50):
+    if i == 7: give(model)
+    if i % 12 == 11: keep(random.randrange(300, 900))
+    if last: give(last)
+    last = take(random.randrange(1000, 2000))
+""",
+}
+NAMELESS = {
+    "with requests that the program does not name": """
+for i in range(64):
+    give(take(256))
+    if i % 8 == 5: keep(512)
+""",
+}
+RIGHT = {
+    "that frees all": """
+for i in steps(20): pass
+""",
+    "that hands one block to the next step": """
+last = None
+for i in steps(20):
+    if last: give(last)
+    last = take(512)
+""",
+    "that hands blocks of other sizes to the next step": """
+last = None
+for i in steps(40):
+    if last: give(last)
+    last = take(1000 - 3 * i if i % 2 else 900 - 2 * i)
+""",
+    "that reads two blocks ahead": """
+ahead = [take(512), take(512)]
+for i in steps(20):
+    give(ahead.pop(0)); ahead.append(take(512))
+""",
+    "that replaces what it keeps now and then": """
+mean = take(512)
+for i in steps(50):
+    if i % 10 == 9:
+        new = take(512); give(mean); mean = new
+""",
+    "that adds up for four steps": """
+sums = []
+for i in steps(42):
+    sums.append(take(512))
+    if i % 4 == 3:
+        while sums: give(sums.pop())
+""",
+    "that frees what it began with": """
+model = take(4096)
+for i in steps(20):
+    if i == 10: give(model)
+""",
+}
+
+
+def asked(name):
+    """Exit status and the answer's row of `check growth==0`, without the lines' ends."""
+    done = run(KEDGE, "check", f"{name}.kcap", "growth==0", rc=None)
+    answer = tool_json("check", f"{name}.kcap", "growth==0", rc=done.returncode)
+    same(f"{name}: the answer of --json", {"yes": 0, "no": 1, "unknown": 2}[answer["answer"]], done.returncode)
+    return done.returncode, answer["checks"][0]
+
+
+def recorded(name, body, **env):
+    pathlib.Path(f"{name}.py").write_text(PRELUDE + body, encoding="utf-8")
+    kedge_run(sys.executable, "-s", f"{name}.py", capture=f"{name}.kcap", **env)
+
+
+def no_leak_is_denied():
+    for number, (what, body) in enumerate({**LEAKS, **NAMELESS}.items()):
+        recorded(f"leak_{number}", body)
+        status, row = asked(f"leak_{number}")
+        print(f"{what}: {status}: {row['note']}")
+        same(f"a leak {what}", status, 2)
+        check(re.fullmatch(r"not known: [^\n]{20,}", row["note"] or ""), f"a leak {what}: why? {row['note']}")
+
+
+def what_is_replaced_is_no_leak():
+    for number, (what, body) in enumerate(RIGHT.items()):
+        recorded(f"right_{number}", body)
+        status, row = asked(f"right_{number}")
+        same(f"a program {what}: {row['note']}", (status, row["answer"]), (0, "yes"))
+
+
+def what_is_bounded_is_bounded_by_all_that_grows():
+    """One call site gains in each step, another one now and then: the first one's sum is no bound."""
+    recorded("both", """
+for i in steps(40):
+    keep(4)
+    if i % 10 == 9: kept.append(take(512))
+""")
+    tool("check", "both.kcap", "growth==0", rc=1)
+    tool("check", "both.kcap", "growth<=1MiB", rc=2)
+    tool("check", "both.kcap", "growth>=100KiB")
+
+
+# ---- hints ----
+
+HINTS = """kedge-hints: 1
+hints:
+  - {id: h, pick: {size: 4MiB}, %s}
+"""
+RELEASE = 'do: release, when: {anchor: "step_*", edge: exit}'
+HOLD = 'do: hold, when: {anchor: "%s", edge: exit}'
+EVICT = 'do: evict, when: {anchor: "step_*", edge: enter}, cap: {device: 16MiB}, policy: auto'
+
+
+def live(name, body, hint):
+    pathlib.Path(f"{name}.py").write_text(PRELUDE + body, encoding="utf-8")
+    pathlib.Path(f"{name}.yaml").write_text(HINTS % hint, encoding="utf-8")
+    if "do: hold" not in hint:
+        run(KEDGE, "verify", "--sim", "--hints", f"{name}.yaml", "--", sys.executable, "-s", f"{name}.py")
+    run(KEDGE, "run", "--sim", "--capture", f"{name}.kcap", "--hints", f"{name}.yaml", "--hints-mode", "live", "--",
+        sys.executable, "-s", f"{name}.py")
+    return tool_json("report", f"{name}.kcap")
+
+
+def what_hints_release_is_not_told_as_stored_nor_as_freed():
+    j = live("released", "for i in steps(12): keep(4096)\n", RELEASE)
+    same("released", j["hinted_freed_count"], 12)
+    status, row = asked("released")
+    same("what the program never frees, and hints release", (status, row["at_least"], row["at_most"]), (2, 0, 44 << 20))
+    check("44.00 MiB by what the program freed, and 0.00 B by what hints have not released" in row["note"], row["note"])
+    tool("check", "released.kcap", "growth<=44MiB")
+    tool("check", "released.kcap", "growth>44MiB", rc=1)
+
+
+def what_hints_release_now_and_then_is_not_denied():
+    live("seldom", "for i in steps(40):\n    if i % 10 == 9: keep(4096)\n", RELEASE)
+    same("a leak of each epoch whose storage hints release", asked("seldom")[0], 2)
+
+
+def what_hints_hold_after_the_free_is_not_denied():
+    live("held", "for i in steps(12): give(take(4096))\n", HOLD % "never")
+    status, row = asked("held")
+    same("what hints hold for good", status, 2)
+    check("hints hold 40.00 MiB more at the end than before" in row["note"], row["note"])
+    live("passing", "for i in steps(12): give(take(4096))\n", HOLD % "step_*")
+    status, row = asked("passing")
+    same(f"what hints hold to the end of a step: {row['note']}", status, 0)
+
+
+def what_hints_evict_is_still_the_programs():
+    use = "    for k in kept: must(cuda.cuMemsetD8_v2(k, 7, ctypes.c_size_t(4 << 20)))\n"
+    j = live("evicted", "for i in steps(12):\n    keep(4096)\n" + use, EVICT)
+    check(sum(e["total"]["moved_out_bytes"] for e in j["eviction"]) > 0, "nothing went out")
+    same("a leak in each step, evicted", asked("evicted")[0], 1)
+    live("evicted_seldom", "for i in steps(60):\n    if i % 6 == 5: keep(4096)\n" + use, EVICT)
+    same("a leak in each epoch, evicted", asked("evicted_seldom")[0], 2)
+
+
+if __name__ == "__main__":
+    main(no_leak_is_denied, what_is_replaced_is_no_leak, what_is_bounded_is_bounded_by_all_that_grows,
+         what_hints_release_is_not_told_as_stored_nor_as_freed, what_hints_release_now_and_then_is_not_denied,
+         what_hints_hold_after_the_free_is_not_denied, what_hints_evict_is_still_the_programs)
