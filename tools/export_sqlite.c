@@ -187,6 +187,12 @@ static void add_stack_frames(struct database *database)
     end_table(database);
 }
 
+/* What is made up where a record begins is of no thread, and there may be none. */
+static int64_t sqlite_thread(const struct database *database, uint32_t thread)
+{
+    return thread < database->job->load->thread_count ? (int64_t)thread : NOTHING;
+}
+
 static void add_threads(struct database *database)
 {
     const struct load *load = database->job->load;
@@ -294,7 +300,7 @@ static void add_events(struct database *database)
         insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
                 known_time(event->time_ns), kinds[event->kind],
                 has_block ? known(event->block) : NOTHING, (int64_t)event->anchor,
-                (int64_t)event->thread,
+                sqlite_thread(database, event->thread),
                 is_known ? (int64_t)trace_live(database->trace, live) : NOTHING,
                 is_known ? (int64_t)reserved : NOTHING);
         database->job->event_count++;
