@@ -9,22 +9,29 @@
 #include "tools/export_names.h"
 #include "tools/export_pickle.h"
 #include "tools/export_ranges.h"
+#include "tools/export_segments.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 
 /*
- * What the viewer relies on (source: torch/utils/viz/MemoryViz.js): a segment's blocks follow each other without a gap, since it adds
- * their sizes up; it goes back from the final state through the trace, so that each event must fit; free_requested and
- * free_completed of one block stand side by side; and where one event has a category, some event must have "unknown".
+ * What the viewer relies on (source: torch/utils/viz/MemoryViz.js): a segment's blocks follow each
+ * other without a gap, since it adds their sizes up; it goes back from the final state through the
+ * trace, so that each event must fit, and each block must begin in a segment; free_requested and
+ * free_completed of one block stand side by side; and where one event has a category, some event
+ * must have "unknown". What is reserved at a moment is the sum of the segments then. It passes over
+ * keys that it does not know, as served_by.
  */
 
 #define NO_CATEGORY "unknown"
 
-/* An allocation, a free or a failure, in the trace of its device. */
+/* An allocation, a free, a failure, or a segment that comes or goes, in the trace of its device. */
 struct step {
     unsigned device;
-    uint32_t at; /* event index */
+    uint32_t at;   /* event index */
+    unsigned rank; /* of those of one event: segments come before it, and go after it */
+    size_t number; /* of those of one rank */
     const struct load_oom *oom;
+    const struct export_segment_step *segment;
 };
 
 struct snapshot {
@@ -32,6 +39,7 @@ struct snapshot {
     const struct trace *trace;
     struct export_pickle pickle;
     struct export_ranges ranges;
+    struct export_segments segments;
     struct export_names names; /* calls -> what the pickle keeps, by way of `calls` */
     uint32_t *calls;
     size_t call_count, call_room;
@@ -69,7 +77,16 @@ static int by_device(const void *left, const void *right)
         return a->device < b->device ? -1 : 1;
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
-    return (a->oom > b->oom) - (a->oom < b->oom);
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static void add_step(struct snapshot *snapshot, struct step step)
+{
+    step.number = snapshot->step_count;
+    if (step.at >= snapshot->job->first)
+        VEC_PUSH(snapshot->steps, snapshot->step_count, snapshot->step_room) = step;
 }
 
 static void list_steps(struct snapshot *snapshot)
@@ -83,13 +100,22 @@ static void list_steps(struct snapshot *snapshot)
                 && event->block != TRACE_NONE;
 
         if (is_block && snapshot->has[event->block])
-            VEC_PUSH(snapshot->steps, snapshot->step_count, snapshot->step_room) = (struct step){
-                    export_ranges_device(trace->blocks[event->block].device), at, NULL};
+            add_step(snapshot,
+                    (struct step){export_ranges_device(trace->blocks[event->block].device), at,
+                            .rank = 1});
     }
     for (size_t i = 0; i < load->oom_count; i++)
-        if (load->ooms[i].at != TRACE_NEVER && load->ooms[i].at >= snapshot->job->first)
-            VEC_PUSH(snapshot->steps, snapshot->step_count, snapshot->step_room) = (struct step){
-                    export_ranges_device(load->ooms[i].device), load->ooms[i].at, &load->ooms[i]};
+        if (load->ooms[i].at != TRACE_NEVER)
+            add_step(snapshot,
+                    (struct step){export_ranges_device(load->ooms[i].device), load->ooms[i].at,
+                            .rank = 1, .oom = &load->ooms[i]});
+    for (size_t i = 0; i < snapshot->segments.step_count; i++) {
+        const struct export_segment_step *segment = &snapshot->segments.steps[i];
+
+        add_step(snapshot,
+                (struct step){segment->device, segment->at, .rank = segment->is_after ? 2 : 0,
+                        .segment = segment});
+    }
     VEC_SORT(snapshot->steps, snapshot->step_count, by_device);
 }
 
@@ -140,13 +166,13 @@ static void put_call(struct snapshot *snapshot, const struct symbols_line *line)
             export_pickle_keep(pickle);
 }
 
-static void put_frames(struct snapshot *snapshot, uint32_t stack)
+static void put_row_frames(struct snapshot *snapshot, const struct export_row *row)
 {
     struct export_pickle *pickle = &snapshot->pickle;
-    struct export_row row = {.stack = stack};
     struct export_pickle_list list;
     size_t count;
-    uint32_t *kept = keytable_at(&snapshot->stacks, (struct key){stack, 0, 0}, UINT32_MAX);
+    uint32_t *kept = keytable_at(
+            &snapshot->stacks, (struct key){row->stack, row->name != NULL, 0}, UINT32_MAX);
 
     export_pickle_text(pickle, "frames");
     if (*kept != UINT32_MAX) {
@@ -154,12 +180,31 @@ static void put_frames(struct snapshot *snapshot, uint32_t stack)
         return;
     }
     *kept = export_pickle_keep_list(pickle, &list);
-    const struct symbols_line *lines = export_moment_lines(snapshot->job, &row, &count);
+    const struct symbols_line *lines = export_moment_lines(snapshot->job, row, &count);
     for (size_t i = 0; i < count; i++) {
         export_pickle_item(pickle, &list);
         put_call(snapshot, &lines[i]);
     }
     export_pickle_end_list(pickle);
+}
+
+static void put_frames(struct snapshot *snapshot, uint32_t stack)
+{
+    put_row_frames(snapshot, &(struct export_row){.stack = stack});
+}
+
+/* Those of the allocation for which it came. */
+static void put_segment_frames(struct snapshot *snapshot, const struct export_segment *segment)
+{
+    if (segment->block == TRACE_NONE)
+        put_row_frames(snapshot, &(struct export_row){.name = "(held, address not known)"});
+    else
+        put_frames(snapshot, snapshot->trace->blocks[segment->block].stack);
+}
+
+static void put_server(struct snapshot *snapshot, const struct export_segment *segment)
+{
+    put_text(snapshot, "served_by", segment->is_native ? "driver" : "pool");
 }
 
 /* ---- the final state ---- */
@@ -179,22 +224,46 @@ static void put_block(
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-/* The live blocks of a range from *next on, and what lies free between them. Returns the live bytes. */
-static uint64_t put_blocks(
-        struct snapshot *snapshot, const struct export_range *range, size_t *next)
+/*
+ * The next block of the device that lives at the end and is in the snapshot, from *next on;
+ * TRACE_NONE.
+ */
+static uint32_t next_live(const struct snapshot *snapshot, unsigned device, size_t *next)
 {
     const struct export_ranges *ranges = &snapshot->ranges;
-    uint64_t at = range->address, end = range->address + range->size, live = 0;
+
+    for (; *next < ranges->count; (*next)++) {
+        uint32_t id = ranges->order[*next];
+        const struct trace_block *block = &snapshot->trace->blocks[id];
+
+        if (export_ranges_device(block->device) > device)
+            break;
+        if (export_ranges_device(block->device) == device && block->died == TRACE_NEVER
+                && snapshot->has[id])
+            return id;
+    }
+    return TRACE_NONE;
+}
+
+/* What is live in a segment: as far as it reaches, and as it was asked for. */
+struct segment_sums {
+    uint64_t size, requested;
+};
+
+/* The live blocks of a segment from *next on, and what lies free between them. */
+static struct segment_sums put_blocks(struct snapshot *snapshot, unsigned device,
+        const struct export_segment *segment, size_t *next)
+{
+    uint64_t at = segment->address, end = segment->address + segment->size;
+    struct segment_sums sums = {0};
     struct export_pickle_list list;
 
     export_pickle_text(&snapshot->pickle, "blocks");
     export_pickle_begin_list(&snapshot->pickle, &list);
     while (at < end) {
-        uint32_t id = *next < ranges->live_count ? ranges->live[*next] : TRACE_NONE;
-        const struct trace_block *block = id == TRACE_NONE ? NULL : &snapshot->trace->blocks[id];
-        bool is_here = block && export_ranges_device(block->device) == range->device
-                && ranges->address[id] < end;
-        uint64_t begin = is_here ? ranges->address[id] : end;
+        uint32_t id = next_live(snapshot, device, next);
+        bool is_here = id != TRACE_NONE && snapshot->ranges.address[id] < end;
+        uint64_t begin = is_here ? max_of(snapshot->ranges.address[id], at) : end;
 
         if (begin > at) {
             export_pickle_item(&snapshot->pickle, &list);
@@ -203,46 +272,59 @@ static uint64_t put_blocks(
         at = begin;
         if (!is_here)
             break;
+        const struct trace_block *block = &snapshot->trace->blocks[id];
+        uint64_t size = block->size < end - begin ? block->size : end - begin;
         export_pickle_item(&snapshot->pickle, &list);
-        put_block(snapshot, begin, block->size, block);
-        at += block->size;
-        live += block->size;
+        put_block(snapshot, begin, size, block);
+        at += size;
+        sums.size += size;
+        sums.requested += block->size;
         (*next)++;
     }
     export_pickle_end_list(&snapshot->pickle);
-    return live;
+    return sums;
+}
+
+static void put_segment(struct snapshot *snapshot, unsigned device,
+        const struct export_segment *segment, size_t *next)
+{
+    struct export_pickle *pickle = &snapshot->pickle;
+
+    export_pickle_begin_dict(pickle);
+    put_uint(snapshot, "device", device);
+    put_uint(snapshot, "address", segment->address);
+    put_uint(snapshot, "total_size", segment->size);
+    struct segment_sums sums = put_blocks(snapshot, device, segment, next);
+    put_uint(snapshot, "allocated_size", sums.size);
+    put_uint(snapshot, "active_size", sums.size);
+    put_uint(snapshot, "requested_size", sums.requested);
+    put_uint(snapshot, "stream", 0);
+    put_text(snapshot, "segment_type", "large");
+    export_pickle_text(pickle, "segment_pool_id");
+    export_pickle_pair(pickle, 0, 0);
+    export_pickle_text(pickle, "is_expandable");
+    export_pickle_bool(pickle, false);
+    put_segment_frames(snapshot, segment);
+    put_server(snapshot, segment);
+    export_pickle_end_dict(pickle);
 }
 
 static void put_segments(struct snapshot *snapshot)
 {
-    struct export_pickle *pickle = &snapshot->pickle;
     struct export_pickle_list list;
     size_t next = 0;
 
-    export_pickle_text(pickle, "segments");
-    export_pickle_begin_list(pickle, &list);
-    for (size_t i = 0; i < snapshot->ranges.count; i++) {
-        const struct export_range *range = &snapshot->ranges.ranges[i];
+    export_pickle_text(&snapshot->pickle, "segments");
+    export_pickle_begin_list(&snapshot->pickle, &list);
+    for (unsigned device = 0; device < snapshot->segments.device_count; device++) {
+        const struct export_segment_list *segments = &snapshot->segments.devices[device];
 
-        export_pickle_item(pickle, &list);
-        export_pickle_begin_dict(pickle);
-        put_uint(snapshot, "device", range->device);
-        put_uint(snapshot, "address", range->address);
-        put_uint(snapshot, "total_size", range->size);
-        uint64_t live = put_blocks(snapshot, range, &next);
-        put_uint(snapshot, "allocated_size", live);
-        put_uint(snapshot, "active_size", live);
-        put_uint(snapshot, "requested_size", live);
-        put_uint(snapshot, "stream", 0);
-        put_text(snapshot, "segment_type", "large");
-        export_pickle_text(pickle, "segment_pool_id");
-        export_pickle_pair(pickle, 0, 0);
-        export_pickle_text(pickle, "is_expandable");
-        export_pickle_bool(pickle, false);
-        put_empty_list(snapshot, "frames");
-        export_pickle_end_dict(pickle);
+        for (size_t i = 0; i < segments->count; i++) {
+            export_pickle_item(&snapshot->pickle, &list);
+            put_segment(snapshot, device, &segments->segments[i], &next);
+        }
     }
-    export_pickle_end_list(pickle);
+    export_pickle_end_list(&snapshot->pickle);
 }
 
 /* ---- the trace ---- */
@@ -301,6 +383,22 @@ static void put_oom(struct snapshot *snapshot, const struct step *step)
     export_pickle_end_dict(&snapshot->pickle);
 }
 
+static void put_segment_step(struct snapshot *snapshot, const struct step *step)
+{
+    const struct export_segment *segment = &step->segment->segment;
+
+    export_pickle_begin_dict(&snapshot->pickle);
+    put_text(snapshot, "action", step->segment->comes ? "segment_alloc" : "segment_free");
+    put_uint(snapshot, "addr", segment->address);
+    put_uint(snapshot, "size", segment->size);
+    put_uint(snapshot, "stream", 0);
+    put_time(snapshot, snapshot->trace->events[step->at].time_ns);
+    put_segment_frames(snapshot, segment);
+    put_text(snapshot, "category", NO_CATEGORY);
+    put_server(snapshot, segment);
+    export_pickle_end_dict(&snapshot->pickle);
+}
+
 /* What PyTorch puts there when it takes the snapshot; here it also brings the category that must not be missing. */
 static void put_end(struct snapshot *snapshot)
 {
@@ -323,6 +421,10 @@ static void put_step(
     const struct trace_event *event = &snapshot->trace->events[step->at];
 
     export_pickle_item(&snapshot->pickle, list);
+    if (step->segment) {
+        put_segment_step(snapshot, step);
+        return;
+    }
     snapshot->job->event_count++;
     if (step->oom) {
         put_oom(snapshot, step);
@@ -338,13 +440,10 @@ static void put_step(
 /* A list for each device up to the last that there is anything of. */
 static unsigned device_count(const struct snapshot *snapshot)
 {
-    unsigned count = 1;
+    unsigned count = (unsigned)snapshot->segments.device_count;
 
-    if (snapshot->step_count)
+    if (snapshot->step_count && snapshot->steps[snapshot->step_count - 1].device >= count)
         count = snapshot->steps[snapshot->step_count - 1].device + 1;
-    if (snapshot->ranges.count
-            && snapshot->ranges.ranges[snapshot->ranges.count - 1].device >= count)
-        count = snapshot->ranges.ranges[snapshot->ranges.count - 1].device + 1;
     return count;
 }
 
@@ -422,6 +521,9 @@ static void put_about(struct snapshot *snapshot)
     export_pickle_bool(pickle, is_whole);
     put_uint(snapshot, "peak_live_bytes", job->figures.peak_live);
     put_uint(snapshot, "peak_reserved_bytes", job->figures.peak_reserved);
+    export_pickle_text(pickle, "reserved_is_known");
+    export_pickle_bool(pickle, snapshot->segments.is_known);
+    put_uint(snapshot, "segments_beyond_reserved_bytes", snapshot->segments.over);
     put_uint(snapshot, "left_out_blocks", job->left_out.count);
     put_uint(snapshot, "left_out_bytes", job->left_out.bytes);
     export_pickle_end_dict(pickle);
@@ -442,15 +544,33 @@ static void put_snapshot(struct snapshot *snapshot)
     export_pickle_end(&snapshot->pickle);
 }
 
+/* Where the segments are not what was held. */
+static void say_reserved(const struct snapshot *snapshot)
+{
+    const struct export_job *job = snapshot->job;
+
+    if (!snapshot->segments.is_known && trace_has_pool(snapshot->trace))
+        (void)fprintf(stderr,
+                "kedge export: %s: what was held from the driver is not known: segments are as "
+                "large as their blocks\n",
+                job->load->path);
+    else if (snapshot->segments.over)
+        (void)fprintf(stderr,
+                "kedge export: %s: segments have up to %s more than was held from the driver\n",
+                job->load->path, render_bytes(snapshot->segments.over).text);
+}
+
 int export_memory_viz(struct export_job *job)
 {
     struct snapshot snapshot = {.job = job, .trace = job->load->trace};
     int r = CMD_DONE;
 
     choose_blocks(&snapshot);
-    if (export_ranges_find(snapshot.trace, snapshot.has, &snapshot.ranges)) {
+    if (export_ranges_find(snapshot.trace, &snapshot.ranges)
+            && export_segments_find(job->load, &snapshot.ranges, &snapshot.segments)) {
         list_steps(&snapshot);
         put_snapshot(&snapshot);
+        say_reserved(&snapshot);
     } else {
         (void)fprintf(stderr,
                 "kedge export: %s: the blocks need more addresses than memory_viz can "
@@ -458,6 +578,7 @@ int export_memory_viz(struct export_job *job)
                 job->load->path);
         r = CMD_BAD;
     }
+    export_segments_done(&snapshot.segments);
     export_ranges_done(&snapshot.ranges);
     export_names_done(&snapshot.names);
     keytable_done(&snapshot.stacks);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export_ranges.h - where blocks stand in a snapshot, and the address ranges that hold them: its "segments".
+ * export_ranges.h - where blocks stand in a snapshot.
  *
- * A capture says where blocks were, not where the memory that they were cut from begins. A range is as many whole 2 MiB as blocks
- * touch without a gap of that size. Blocks that have a handle instead of an address, and those that would lie over another live
- * one (its free was lost), get addresses of their own above all real ones.
+ * Where the capture says they were. Blocks that have a handle instead of an address, and those that
+ * would lie over another live one (its free was lost), get addresses of their own above all real
+ * ones. The memory that blocks are cut from: export_segments.h.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -13,27 +13,26 @@
 
 #include "tools/trace.h"
 
-struct export_range {
-    unsigned device;
-    uint64_t address, size;
-};
+#define EXPORT_RANGES_GRANULE (UINT64_C(2) << 20)
+/* Addresses of devices are below; handles of drivers are not. */
+#define EXPORT_RANGES_REAL_END (UINT64_C(1) << 48)
+#define EXPORT_RANGES_END      (UINT64_C(1) << 53) /* the viewer's numbers are doubles */
 
 struct export_ranges {
-    uint64_t *address;           /* by block; of those without `has` 0 */
-    struct export_range *ranges; /* by device, then address; they do not overlap */
-    size_t count, room;
-    uint32_t *live; /* blocks with `has` that are live at the end, by device, then address */
-    size_t live_count, live_room;
+    uint64_t *address; /* by block; of those of size 0 no address */
+    uint64_t next;     /* nothing stands here or above */
+    uint32_t *order;   /* the blocks that have a size, by device, then address, then number */
+    size_t count;
 };
 
 /* A block's device as an index; 0 where it is not known. */
 unsigned export_ranges_device(int device);
 
 /*
- * Of the blocks i with has[i], none of which has size 0. False: they need more addresses than the viewer's numbers can tell apart
- * (2^53). export_ranges_done in any case.
+ * False: the blocks need more addresses than the viewer's numbers can tell apart.
+ * export_ranges_done in any case.
  */
-bool export_ranges_find(const struct trace *trace, const bool *has, struct export_ranges *ret);
+bool export_ranges_find(const struct trace *trace, struct export_ranges *ret);
 void export_ranges_done(struct export_ranges *ranges);
 
 #endif

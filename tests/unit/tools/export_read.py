@@ -5,6 +5,7 @@
     export_read.py FORMAT FILE REPORT     FILE is such a file, and has the figures that `kedge report --json` wrote to REPORT
     check(format, file, report)           the same; returns what was read
 """
+import bisect
 import gzip
 import io
 import json
@@ -262,27 +263,26 @@ class Plain(pickle.Unpickler):
         raise AssertionError(f"an object of {module}.{name}")
 
 
-def find_segment(segments, addr):
-    found = [s for s in segments if s["address"] <= addr < s["address"] + s["total_size"]]
-    assert len(found) == 1, f"{len(found)} segments hold {addr:#x}"
-    return found[0]
-
-
 def check_segments(segments):
     last = {}
     for s in sorted(segments, key=lambda s: (s["device"], s["address"])):
         assert s["address"] >= last.get(s["device"], 0), "segments overlap"
+        assert s["served_by"] in ("pool", "driver")
         last[s["device"]] = s["address"] + s["total_size"]
-        at, live = s["address"], 0
+        at, live, requested = s["address"], 0, 0
         for b in s["blocks"]:
             same("address of the next block", b["address"], at)
             same("keys of a block", sorted(b), ["address", "frames", "requested_size", "size", "state"])
             assert b["state"] in ("active_allocated", "inactive") and b["size"] > 0
             assert b["state"] == "active_allocated" or b["frames"] == [], "nobody's memory with a stack"
-            live += b["size"] if b["state"] == "active_allocated" else 0
+            if b["state"] == "active_allocated":
+                assert b["size"] <= b["requested_size"]
+                live += b["size"]
+                requested += b["requested_size"]
             at += b["size"]
         same("the sum of a segment's blocks", at, s["address"] + s["total_size"])
-        same("live in a segment", {s[k] for k in ("allocated_size", "active_size", "requested_size")}, {live})
+        same("live in a segment", {s[k] for k in ("allocated_size", "active_size")}, {live})
+        same("requested in a segment", s["requested_size"], requested)
 
 
 def live_at_end(segments, device):
@@ -291,44 +291,98 @@ def live_at_end(segments, device):
 
 
 def merged(trace):
-    """free_requested and free_completed are one, and stand side by side."""
+    """(action, address, size, who served it): free_requested and free_completed are one, and stand side by side."""
     events, requested = [], None
     for t in trace:
         if requested:
             same("what follows free_requested", (t["action"], t["addr"]), ("free_completed", requested))
-            events.append((t["addr"], t["size"], False))
+            events.append(("free", t["addr"], t["size"], None))
             requested = None
         elif t["action"] == "free_requested":
             requested = t["addr"]
-        elif t["action"] == "alloc":
-            events.append((t["addr"], t["size"], True))
+        elif t["action"] in ("alloc", "segment_alloc", "segment_free"):
+            events.append((t["action"], t["addr"], t["size"], t.get("served_by")))
         else:
             assert t["action"] in ("oom", "snapshot"), t["action"]
     assert requested is None
     return events
 
 
+class Places:
+    """Segments by address, as the page looks one up: the last that does not begin above."""
+
+    def __init__(self, segments):
+        self.size = {s["address"]: (s["total_size"], s["served_by"]) for s in segments}
+        self.begins = sorted(self.size)
+
+    def add(self, addr, size, server):
+        assert addr not in self.size, f"a segment at {addr:#x} comes twice"
+        self.size[addr] = (size, server)
+        bisect.insort(self.begins, addr)
+
+    def remove(self, addr, size, server):
+        same(f"the segment at {addr:#x}", self.size.pop(addr), (size, server))
+        self.begins.remove(addr)
+
+    def holds(self, addr):
+        at = bisect.bisect_right(self.begins, addr) - 1
+        return at >= 0 and addr < self.begins[at] + self.size[self.begins[at]][0]
+
+    def sum(self, server):
+        return sum(size for size, by in self.size.values() if by == server)
+
+
 def replay(segments, device, trace):
-    """Back from the final state, as the page goes, and on again; returns how much was live before, between and behind the events."""
+    """Back from the final state, as the page goes, and on again. Returns how much was live before, between and behind the events of
+    blocks, and how much the pool's segments had before, between and behind those of segments, the same of the driver's own."""
     events, live = merged(trace), live_at_end(segments, device)
-    end = dict(live)
-    for addr, size, is_alloc in reversed(events):
-        assert find_segment([s for s in segments if s["device"] == device], addr)
-        if is_alloc:
-            same(f"the block at {addr:#x}, going back", live.pop(addr), size)
+    end, places = dict(live), Places([s for s in segments if s["device"] == device])
+    ends = {server: places.sum(server) for server in ("pool", "driver")}
+    for action, addr, size, server in reversed(events):
+        if action == "segment_alloc":
+            places.remove(addr, size, server)
+        elif action == "segment_free":
+            places.add(addr, size, server)
         else:
-            assert addr not in live, f"{addr:#x} is live twice"
-            live[addr] = size
-    levels = [sum(live.values())]
-    for addr, size, is_alloc in events:
-        if is_alloc:
+            assert places.holds(addr), f"no segment holds {addr:#x} at its {action}"
+            if action == "alloc":
+                same(f"the block at {addr:#x}, going back", live.pop(addr), size)
+            else:
+                assert addr not in live, f"{addr:#x} is live twice"
+                live[addr] = size
+    for addr in live:
+        assert places.holds(addr), f"no segment holds {addr:#x} at the beginning"
+    levels, curves = [sum(live.values())], {server: [places.sum(server)] for server in ends}
+    for action, addr, size, server in events:
+        if action == "segment_alloc":
+            places.add(addr, size, server)
+            curves[server].append(curves[server][-1] + size)
+        elif action == "segment_free":
+            places.remove(addr, size, server)
+            curves[server].append(curves[server][-1] - size)
+        elif action == "alloc":
             assert addr not in live
             live[addr] = size
+            levels.append(levels[-1] + size)
         else:
             same(f"the block at {addr:#x}", live.pop(addr), size)
-        levels.append(levels[-1] + (size if is_alloc else -size))
+            levels.append(levels[-1] - size)
     same("what is live at the end", live, end)
-    return levels
+    same("segments at the end", {server: curve[-1] for server, curve in curves.items()}, ends)
+    return levels, curves
+
+
+def check_reserved(snapshot, played, report):
+    """What the pool's segments have together is what the report says was held, unless the file says that it is not."""
+    about = snapshot["kedge"]
+    if not about["reserved_is_known"]:
+        same("the pool's peak, where nothing is known", report["peak_reserved_bytes"] or 0, 0)
+        return
+    if about["segments_beyond_reserved_bytes"] == 0 and len(played) == 1:
+        most = max(played[0][1]["pool"])
+        assert most <= report["peak_reserved_bytes"], f"reserved {most}, held {report['peak_reserved_bytes']}"
+        if about["complete"]:
+            same("the most that was reserved", most, report["peak_reserved_bytes"])
 
 
 def read_memory_viz(path, report):
@@ -348,7 +402,9 @@ def read_memory_viz(path, report):
         assert "device_free" in t if t["action"] == "oom" else "addr" in t, t
         assert all({"name", "filename", "line"} == f.keys() for f in t["frames"])
         assert t["frames"] or t["action"] == "snapshot", "an event without frames"
-    levels = [replay(segments, device, trace) for device, trace in enumerate(traces)]
+    played = [replay(segments, device, trace) for device, trace in enumerate(traces)]
+    levels = [line for line, _ in played]
+    check_reserved(snapshot, played, report)
     about = snapshot["kedge"]
     same("peak_live_bytes", about["peak_live_bytes"], report["peak_live_bytes"])
     if about["complete"]:
