@@ -99,12 +99,28 @@ static int add_patterns(const char *text, struct loglines *patterns)
     return CMD_DONE;
 }
 
-static void say_text(const struct kind *kind, const struct import_counts *counts)
+static void say_processes(const struct import_job *job)
+{
+    for (size_t i = 0; i < job->processes.count; i++) {
+        const struct import_process *process = &job->processes.list[i];
+        uint64_t peak, live;
+
+        import_device_bytes(job->import, process->device, &peak, &live);
+        printf("  device %d, ", process->device);
+        render_text(stdout, process->name);
+        printf(": peak live %s, %s live at the end\n", render_bytes(peak).text,
+                render_bytes(live).text);
+    }
+}
+
+static void say_text(
+        const struct kind *kind, const struct import_job *job, const struct import_counts *counts)
 {
     printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64 " anchor%s, peak live %s\n",
             kind->tool, counts->allocs, render_s(counts->allocs), counts->frees,
             render_s(counts->frees), counts->anchors, render_s(counts->anchors),
             render_bytes(counts->peak_bytes).text);
+    say_processes(job);
     if (counts->before)
         printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
                 render_s(counts->before));
@@ -120,13 +136,31 @@ static void say_text(const struct kind *kind, const struct import_counts *counts
                 counts->bad);
 }
 
-static void say_json(const struct fields *fields, const struct kind *kind, const char *path,
-        const struct import_counts *counts)
+static void json_processes(struct json *json, const struct import_job *job)
+{
+    json_begin(json, "processes", '[');
+    for (size_t i = 0; i < job->processes.count; i++) {
+        const struct import_process *process = &job->processes.list[i];
+        uint64_t peak, live;
+
+        import_device_bytes(job->import, process->device, &peak, &live);
+        json_begin(json, NULL, '{');
+        json_int(json, "device", process->device);
+        json_text(json, "name", process->name);
+        json_known(json, "peak_live_bytes", peak);
+        json_known(json, "live_bytes", live);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void say_json(const struct fields *fields, const struct kind *kind,
+        const struct import_job *job, const struct import_counts *counts)
 {
     struct json json = json_open(stdout);
 
     json_text(&json, "from", kind->name);
-    json_text(&json, "file", path);
+    json_text(&json, "file", job->path);
     json_text(&json, "capture", fields->output);
     json_uint(&json, "allocated_count", counts->allocs);
     json_uint(&json, "freed_count", counts->frees);
@@ -136,6 +170,7 @@ static void say_json(const struct fields *fields, const struct kind *kind, const
     json_uint(&json, "live_bytes", counts->live_bytes);
     json_uint(&json, "peak_live_bytes", counts->peak_bytes);
     json_uint(&json, "left_out_count", counts->bad);
+    json_processes(&json, job);
     json_end(&json, '}');
 }
 
@@ -145,27 +180,40 @@ static int cannot(const char *path, int error)
     return CMD_BAD;
 }
 
+/* From the beginning, into a file that is empty again. 0 or -errno. */
+static int start_again(struct import_job *job, int fd)
+{
+    import_free_books(job->import);
+    rewind(job->in);
+    return ftruncate(fd, 0) == 0 ? 0 : -errno;
+}
+
 static int write_capture(
         const struct fields *fields, const struct kind *kind, struct import_job *job, int fd)
 {
     struct import_counts counts;
+    int error = 0;
     int r;
 
-    job->import = import_new(fd, kind->tool, job->path, fields->rank);
     progress_begin("importing");
-    r = kind->read(job);
+    do {
+        job->import = import_new(fd, kind->tool, job->path, fields->rank);
+        r = kind->read(job);
+    } while (r == IMPORT_AGAIN && (error = start_again(job, fd)) == 0);
     progress_end();
+    if (error < 0)
+        return cannot(fields->output, -error);
     if (r == CMD_DONE) {
-        int error = import_done(job->import, &counts);
-
+        error = import_done(job->import, &counts);
         if (error < 0)
             r = cannot(fields->output, -error);
         else if (fields->json)
-            say_json(fields, kind, job->path, &counts);
+            say_json(fields, kind, job, &counts);
         else
-            say_text(kind, &counts);
+            say_text(kind, job, &counts);
     }
     import_free_books(job->import);
+    import_processes_done(&job->processes);
     return r;
 }
 

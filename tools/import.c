@@ -58,7 +58,10 @@ struct import {
     struct keytable told;      /* addresses in the capture that are taken */
     uint32_t *joined;          /* by space: another one that it is one with, itself */
     size_t joined_count, joined_room;
-    uint64_t shared; /* blocks at addresses that are live in another space */
+    uint64_t shared;    /* blocks at addresses that are live in another space */
+    bool has_processes; /* spaces are those, and known from the beginning */
+    struct keytable
+            seen; /* then: (address, space) that was told of; (address, 0, 1) of the capture */
 
     struct format_place *places;
     size_t place_count, place_room;
@@ -66,7 +69,7 @@ struct import {
 
     uint64_t *turns; /* allocations by thread number */
     size_t turn_count, turn_room;
-    struct before before;
+    struct before before[FORMAT_DEVICES_MAX];
 
     uint64_t known_before; /* bytes of import_before */
     uint64_t seq, now_ns;
@@ -100,6 +103,7 @@ void import_free_books(struct import *import)
     import_ranges_done(&import->ranges);
     keytable_done(&import->addresses);
     keytable_done(&import->told);
+    keytable_done(&import->seen);
     keytable_done(&import->place_numbers);
     free(import->joined);
     free(import->lives);
@@ -383,17 +387,19 @@ static const struct live *begin_live(struct import *import, const struct import_
     const struct import_range *range = import_ranges_here(&import->ranges, block->thread);
     uint32_t number = find_live(import, block->address, block->space);
     uint32_t *first = keytable_at(&import->addresses, (struct key){block->address, 0, 0}, NO_LIVE);
+    uint64_t told = free_address(import, block->address);
     struct live *live;
 
-    if (number != NO_LIVE) { /* its free is not on record */
+    if (number != NO_LIVE) { /* its free is not on record, and the address in the capture says so */
         import->header.lost.implied_frees++;
+        told = import->lives[number].told;
         end_live(import, number, block->thread, false);
     }
     number = take_live(import);
     live = &import->lives[number];
     import->shared += *first != NO_LIVE;
     *live = (struct live){.block = *block,
-            .told = free_address(import, block->address),
+            .told = told,
             .next = *first,
             .seq = ++import->seq,
             .time_ns = import->now_ns,
@@ -416,6 +422,31 @@ static uint32_t head_of(enum format_event_kind kind, bool by_stream, int device)
     return (uint32_t)kind | flags << 8 | (uint32_t)(uint16_t)device << 16;
 }
 
+/* Has the record told of no block there before? */
+static bool is_new_address(const struct import *import, const struct import_block *freed)
+{
+    if (import->has_processes)
+        return !keytable_find(&import->seen, (struct key){freed->address, freed->space, 0});
+    return !keytable_find(&import->addresses, (struct key){freed->address, 0, 0});
+}
+
+static void note_address(struct import *import, const struct import_block *block, uint64_t told)
+{
+    if (!import->has_processes)
+        return;
+    (void)keytable_at(&import->seen, (struct key){block->address, block->space, 0}, 0);
+    (void)keytable_at(&import->seen, (struct key){told, 0, 1}, 0);
+}
+
+/* Of a block that lived from the beginning until now: nothing may ever have been there. */
+static uint64_t unused_address(const struct import *import, uint64_t address)
+{
+    while (keytable_find(&import->seen, (struct key){address, 0, 1})
+            || keytable_find(&import->told, (struct key){address, 0, 0}))
+        address += ADDRESS_STEP;
+    return address;
+}
+
 void import_alloc(struct import *import, const struct import_block *block)
 {
     const struct live *live = begin_live(import, block);
@@ -432,6 +463,7 @@ void import_alloc(struct import *import, const struct import_block *block)
                     .nth = NTH_NONE,
                     .pystack = block->stack}};
 
+    note_address(import, block, live->told);
     import->counts.allocs++;
     (void)capmake_event(import->make, &event);
 }
@@ -445,25 +477,26 @@ void import_before(struct import *import, const struct import_block *block)
 }
 
 /* A block that the record does not have the birth of. */
-static void free_before(struct import *import, uint64_t size)
+static void free_before(struct import *import, int device, uint64_t size)
 {
-    uint32_t place = place_number(import, &(struct import_block){.device = DEVICE_BEFORE}, 0);
+    uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
 
-    import->before.bytes += size;
-    import->before.count++;
+    import->before[device].bytes += size;
+    import->before[device].count++;
     import->counts.before++;
     import->header.lost.events_recycled++;
     import->header.lost.recycled_seq = FIRST_SEQ - 1;
-    totals_fall(import, DEVICE_BEFORE, size, true);
+    totals_fall(import, device, size, true);
     place_falls(import, place, size);
 }
 
 void import_free(struct import *import, const struct import_block *freed)
 {
-    bool is_new = keytable_find(&import->addresses, (struct key){freed->address, 0, 0}) == NULL;
+    bool is_new = is_new_address(import, freed);
+    int device = has_totals(freed->device) ? freed->device : DEVICE_BEFORE;
     uint32_t number = find_live(import, freed->address, freed->space);
     const struct import_range *range = import_ranges_here(&import->ranges, freed->thread);
-    struct import_block block = {.size = freed->size, .device = DEVICE_BEFORE};
+    struct import_block block = {.size = freed->size, .device = device};
     uint64_t told = free_address(import, freed->address);
 
     if (number != NO_LIVE) {
@@ -472,10 +505,14 @@ void import_free(struct import *import, const struct import_block *freed)
         end_live(import, number, freed->thread, true);
     } else {
         (void)keytable_at(&import->addresses, (struct key){freed->address, 0, 0}, NO_LIVE);
-        if (is_new && freed->size)
-            free_before(import, freed->size);
-        else
+        if (is_new && freed->size) {
+            told = unused_address(import, told);
+            free_before(import, device, freed->size);
+        } else {
             import->header.lost.unknown_frees++;
+            block.size = 0;
+        }
+        note_address(import, freed, told);
     }
     struct format_event event = {.head = head_of(FORMAT_EVENT_FREE, block.by_stream, block.device),
             .thread = freed->thread,
@@ -654,18 +691,15 @@ static void add_before(struct format_totals *total, const struct before *before)
     total->peak_bytes += before->bytes;
 }
 
-/* What was live when the record began is known now: all figures rise by it. */
-static void settle_before(struct import *import)
+static void settle_device(struct import *import, int device)
 {
-    const struct before *before = &import->before;
+    const struct before *before = &import->before[device];
     struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
-    struct format_high *high = &import->header.high[DEVICE_BEFORE];
+    struct format_high *high = &import->header.high[device];
     struct format_place *place;
 
-    if (before->count == 0)
-        return;
     add_before(&import->header.total, before);
-    add_before(&import->header.device[DEVICE_BEFORE], before);
+    add_before(&import->header.device[device], before);
     high->live_bytes += before->bytes;
     high->peak_bytes += before->bytes;
     class->allocated_bytes += before->bytes;
@@ -673,8 +707,7 @@ static void settle_before(struct import *import)
     class->live_bytes += before->bytes;
     class->live_count += before->count;
     class->peak_bytes += before->bytes;
-    place = &import->places[place_number(
-            import, &(struct import_block){.device = DEVICE_BEFORE}, 0)];
+    place = &import->places[place_number(import, &(struct import_block){.device = device}, 0)];
     place->allocated_bytes += before->bytes;
     place->allocated_count += before->count;
     place->live_bytes += before->bytes;
@@ -683,6 +716,14 @@ static void settle_before(struct import *import)
     place->peak_count += before->count;
     place->at_peak_bytes += before->bytes;
     place->at_peak_count += before->count;
+}
+
+/* What was live when the record began is known now: all figures rise by it. */
+static void settle_before(struct import *import)
+{
+    for (int device = 0; device < (int)FORMAT_DEVICES_MAX; device++)
+        if (import->before[device].count)
+            settle_device(import, device);
 }
 
 static void write_lives(struct import *import)
@@ -723,6 +764,48 @@ static void finish_header(struct import *import)
         no_hints(&header->device[device]);
     header->last_seq = import->seq;
     header->trace = header->lost.recycled_seq ? FORMAT_TRACE_RING : FORMAT_TRACE_FULL;
+}
+
+uint32_t import_space(const struct import *import, uint32_t space)
+{
+    return joined_to(import, space);
+}
+
+bool import_live_elsewhere(
+        const struct import *import, const struct import_block *block, uint32_t *ret_space)
+{
+    const uint32_t *first = keytable_find(&import->addresses, (struct key){block->address, 0, 0});
+    uint32_t space = joined_to(import, block->space);
+    uint32_t number = first ? *first : NO_LIVE;
+
+    while (number != NO_LIVE && joined_to(import, import->lives[number].block.space) == space)
+        number = import->lives[number].next;
+    if (number != NO_LIVE)
+        *ret_space = import->lives[number].block.space;
+    return number != NO_LIVE;
+}
+
+void import_has_processes(struct import *import)
+{
+    import->has_processes = true;
+}
+
+void import_device_bytes(
+        const struct import *import, int device, uint64_t *ret_peak, uint64_t *ret_live)
+{
+    bool is_known = has_totals(device);
+
+    *ret_peak = is_known ? import->header.device[device].peak_bytes : UINT64_MAX;
+    *ret_live = is_known ? import->header.device[device].live_bytes : UINT64_MAX;
+}
+
+void import_processes_done(struct import_processes *processes)
+{
+    for (size_t i = 0; i < processes->count; i++)
+        free(processes->list[i].name);
+    free(processes->list);
+    free(processes->of_space);
+    *processes = (struct import_processes){0};
 }
 
 int import_done(struct import *import, struct import_counts *ret_counts)

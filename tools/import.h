@@ -80,8 +80,9 @@ void import_before(struct import *import, const struct import_block *block);
 void import_alloc(struct import *import, const struct import_block *block);
 
 /*
- * Of what is freed: address, space, size as the record says it (0 = nothing), stream, thread. A block whose allocation is not on record was
- * live before it began; if nothing says its size, or if its address was freed before, the free is counted as one of nothing.
+ * Of what is freed: address, space, size as the record says it (0 = nothing), device, stream,
+ * thread. A block whose allocation is not on record was live before it began; if nothing says its
+ * size, or if its address was freed before, the free is counted as one of nothing.
  */
 void import_free(struct import *import, const struct import_block *freed);
 
@@ -93,6 +94,26 @@ bool import_is_live(const struct import *import, uint64_t address, uint32_t spac
  * its address, and one block of another space is, which is no larger.
  */
 void import_join_by_free(struct import *import, const struct import_block *block);
+
+/* The one of those that a space is one with by now that stands for all of them. */
+uint32_t import_space(const struct import *import, uint32_t space);
+
+/* Is a block of another space live at the block's address? Then one of its space. */
+bool import_live_elsewhere(
+        const struct import *import, const struct import_block *block, uint32_t *ret_space);
+
+/*
+ * Spaces are processes, each with books of its own on what it has told of: an address that one has
+ * freed is new in another.
+ */
+void import_has_processes(struct import *import);
+
+/*
+ * The most that was live on a device, and what is; UINT64_MAX: it has no such figure. After
+ * import_done.
+ */
+void import_device_bytes(
+        const struct import *import, int device, uint64_t *ret_peak, uint64_t *ret_live);
 
 /* The two spaces are one. */
 void import_join(struct import *import, uint32_t one, uint32_t other);
@@ -132,6 +153,27 @@ int import_done(struct import *import, struct import_counts *ret_counts);
 
 /* ---- the readers ---- */
 
+/* Which process wrote what of a record of several. Each is a device of the capture. */
+struct import_processes {
+    uint32_t *of_space; /* by space, as the reader numbers them: the process */
+    size_t space_count, space_room;
+    struct import_process {
+        char *name; /* as the record has it: "[default0]", "thread 4711" */
+        int device;
+    } * list;
+    size_t count, room;
+    bool by_launcher; /* its prefixes say so; else threads do */
+    bool is_sure;     /* no two of them may be one process */
+};
+
+void import_processes_done(struct import_processes *processes);
+
+/*
+ * What a reader returns that knows only now how many processes wrote the record: it wants to read
+ * it once more, from the beginning.
+ */
+#define IMPORT_AGAIN (-1)
+
 /* What they are given. */
 struct import_job {
     const char *path;
@@ -140,6 +182,7 @@ struct import_job {
     const char *what; /* what it looks like, of a regular file that is none of these; NULL */
     struct loglines patterns; /* log lines that are anchors */
     struct import *import;
+    struct import_processes processes; /* count 0: one process, or not known yet */
 };
 
 /* What a record is called, for users and in the capture. */
@@ -149,7 +192,7 @@ struct import_job {
 #define IMPORT_RMM    "RMM log"
 
 /* Each: 0, or CMD_BAD after one line on stderr. The head is the file's first bytes. */
-int import_paddle(struct import_job *job);
+int import_paddle(struct import_job *job); /* or IMPORT_AGAIN, once, of a regular file */
 int import_torch(struct import_job *job);
 int import_rows(struct import_job *job);
 int import_rmm(struct import_job *job);

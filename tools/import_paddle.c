@@ -31,7 +31,8 @@
  *     [pod/train-0/main] 2026-07-21T08:12:01.215407123Z I0721 ...    kubectl logs --prefix --timestamps
  *
  * Without it, threads are of one process where one frees what the other has allocated. Where an address is live twice, of threads of
- * which nothing says that they are, they are of two.
+ * which nothing says that they are, they are of two. That is known at the end: of several processes the log is read once more, and
+ * each is a device of the capture.
  *
  * All other lines may be anchors (tracker/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
  * holds for every thread that has nothing open.
@@ -49,6 +50,7 @@
 #include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/vec.h"
+#include "tracker/format.h"
 
 #define BUFFER_BYTES (1u << 18) /* a longer line is cut, and what is cut off is passed over */
 #define NOBODY       0u /* the thread of lines without a prefix: no thread has this number */
@@ -74,7 +76,8 @@ struct log {
     uint64_t line, done_bytes, all_bytes;
     struct request *requests; /* by thread */
     size_t request_count, request_room;
-    uint64_t held;
+    uint64_t *held; /* by process */
+    size_t held_count, held_room;
     bool is_held_known; /* the log says what the allocator takes from the driver */
     uint64_t blocks;    /* lines that tell of one */
     uint64_t silent;    /* lines of the allocator that say nothing that is read here */
@@ -85,8 +88,19 @@ struct log {
     uint64_t day_began;
     struct year year;
     struct keytable prefixes; /* what launchers put before lines -> number, from 0 */
+    struct vec_texts names;   /* of the prefixes */
     struct keytable spaces;   /* (is one, number of the prefix or the thread) -> number */
-    uint32_t prefix;          /* of this line, from 1; 0 = none */
+    struct log_space {
+        uint64_t thread; /* as the log has it: the first one */
+        uint32_t prefix;
+    } * space;
+    size_t space_count, space_room;
+    struct log_pair {
+        uint32_t one, other;
+    } * pairs; /* spaces that had a block each at one address */
+    size_t pair_count, pair_room;
+    struct keytable pair_numbers;
+    uint32_t prefix; /* of this line, from 1; 0 = none */
     uint64_t bad_line;
     size_t bad_column;
     const char *bad_what;
@@ -352,6 +366,8 @@ static const char *take_launcher(struct log *log, const char *line, const char *
             && !read_prefix(log, behind, end, &glog))
         return at;
     log->prefix = keytable_number(&log->prefixes, keytable_text(name)) + 1;
+    if (log->prefix > log->names.count)
+        (void)vec_add_text(&log->names, vec_text(name));
     return behind;
 }
 
@@ -450,16 +466,46 @@ static const char *take_block(
 }
 
 /* Threads of one process prove to be so; those that a launcher names are known. */
-static uint32_t space_of(struct log *log, uint32_t thread)
+static uint32_t space_of(struct log *log, const struct glog *glog, uint32_t thread)
 {
     struct key key = {log->prefix != 0, log->prefix ? log->prefix : thread, 0};
+    uint32_t space = keytable_number(&log->spaces, key);
 
-    return keytable_number(&log->spaces, key);
+    if (space == log->space_count)
+        VEC_PUSH(log->space, log->space_count, log->space_room) =
+                (struct log_space){glog->thread, log->prefix};
+    return space;
+}
+
+/* The process and its device, where there are several. */
+static struct import_block block_of(struct log *log, const struct glog *glog, uint32_t thread)
+{
+    const struct import_processes *processes = &log->job->processes;
+    struct import_block block = {.thread = thread, .space = space_of(log, glog, thread)};
+
+    if (processes->count && block.space < processes->space_count) {
+        block.space = processes->of_space[block.space];
+        block.device = processes->list[block.space].device;
+    }
+    return block;
+}
+
+/* Two spaces have a block each at one address: they are two processes, unless a free shows later that they are one. */
+static void note_pair(struct log *log, const struct import_block *block)
+{
+    uint32_t other;
+
+    if (log->job->processes.count || !import_live_elsewhere(log->job->import, block, &other))
+        return;
+    struct key key = {block->space, other, 0};
+    if (keytable_number(&log->pair_numbers, key) == log->pair_count)
+        VEC_PUSH(log->pairs, log->pair_count, log->pair_room) =
+                (struct log_pair){block->space, other};
 }
 
 static bool told_alloc(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block block = {.thread = thread, .space = space_of(log, thread)};
+    struct import_block block = block_of(log, glog, thread);
     struct request *request = request_of(log, thread);
 
     if (!take_block(at, glog->end, &block.size, &block.address))
@@ -468,21 +514,24 @@ static bool told_alloc(struct log *log, const struct glog *glog, const char *at,
         block.size = request->size;
     *request = (struct request){0};
     log->blocks++;
-    if (block.address)
-        import_alloc(log->job->import, &block);
+    if (!block.address)
+        return true;
+    note_pair(log, &block);
+    import_alloc(log->job->import, &block);
     return true;
 }
 
 static bool told_free(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block block = {.thread = thread, .space = space_of(log, thread)};
+    struct import_block block = block_of(log, glog, thread);
 
     if (!take_block(at, glog->end, &block.size, &block.address))
         return false;
     log->blocks++;
     if (!block.address)
         return true;
-    if (!log->prefix && !import_is_live(log->job->import, block.address, block.space))
+    if (!log->prefix && !log->job->processes.count
+            && !import_is_live(log->job->import, block.address, block.space))
         import_join_by_free(log->job->import, &block);
     import_free(log->job->import, &block);
     return true;
@@ -505,31 +554,43 @@ static bool told_request(struct log *log, const struct glog *glog, const char *a
     return true;
 }
 
+/* What the process of this line holds from the driver. */
+static uint64_t *held_of(struct log *log, const struct import_block *of)
+{
+    size_t process = log->job->processes.count ? of->space : 0;
+
+    while (log->held_count <= process)
+        VEC_PUSH(log->held, log->held_count, log->held_room) = 0;
+    return &log->held[process];
+}
+
 static bool told_growth(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
+    struct import_block of = block_of(log, glog, thread);
+    uint64_t *held = held_of(log, &of);
     uint64_t size;
 
-    (void)thread;
-    if (!take_number(at, glog->end, 10, &size) || size > INT64_MAX - log->held)
+    if (!take_number(at, glog->end, 10, &size) || size > INT64_MAX - *held)
         return false;
-    log->held += size;
+    *held += size;
     log->grown++;
     log->is_held_known = true;
-    import_reserved(log->job->import, 0, log->held);
+    import_reserved(log->job->import, of.device, *held);
     return true;
 }
 
 static bool told_chunk_free(
         struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
+    struct import_block of = block_of(log, glog, thread);
+    uint64_t *held = held_of(log, &of);
     uint64_t size;
 
-    (void)thread;
     if (!take_number(at, glog->end, 10, &size))
         return false;
     log->grown++;
-    log->held -= size < log->held ? size : log->held; /* of a chunk from before the log */
-    import_reserved(log->job->import, 0, log->held);
+    *held -= size < *held ? size : *held; /* of a chunk from before the log */
+    import_reserved(log->job->import, of.device, *held);
     return true;
 }
 
@@ -540,10 +601,10 @@ static bool told_failure(struct log *log, const struct glog *glog, const char *a
 
 static bool told_oom(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block request = {.thread = thread, .size = request_of(log, thread)->failed};
+    struct import_block request = block_of(log, glog, thread);
 
-    (void)glog;
     (void)at;
+    request.size = request_of(log, thread)->failed;
     import_oom(log->job->import, &request, UINT64_MAX);
     return true;
 }
@@ -736,10 +797,133 @@ static int tell_nothing(const struct log *log)
     return CMD_BAD;
 }
 
+/* ---- several processes ---- */
+
+/* The process that a space is of, a new one where none of its kin has one yet. */
+static uint32_t process_of(struct log *log, struct keytable *numbers, uint32_t space)
+{
+    struct import_processes *processes = &log->job->processes;
+    uint32_t root = import_space(log->job->import, space);
+    uint32_t number = keytable_number(numbers, (struct key){root, 0, 0});
+    const struct log_space *of = &log->space[root];
+
+    if (number == processes->count) {
+        char *name = of->prefix ? vec_text(log->names.at[of->prefix - 1])
+                                : vec_format("thread %" PRIu64, of->thread);
+        VEC_PUSH(processes->list, processes->count, processes->room) =
+                (struct import_process){name, (int)number};
+    }
+    return number;
+}
+
+/* The last number in "0", "[1,0]" and "[default0]" is the rank; of a pod's name it may be anything. -1: there is none. */
+static int rank_in(const char *name)
+{
+    size_t length = strlen(name);
+    uint64_t rank;
+
+    if (strncmp(name, "[pod/", 5) == 0 || length == 0)
+        return -1;
+    length -= name[length - 1] == ']';
+    size_t first = length;
+    while (first > 0 && isdigit((unsigned char)name[first - 1]))
+        first--;
+    if (!take_number(name + first, name + length, 10, &rank) || rank > 15)
+        return -1;
+    return (int)rank;
+}
+
+/* A rank's device has its number, where each has one. */
+static void number_devices(struct import_processes *processes)
+{
+    uint32_t is_taken = 0;
+
+    for (size_t i = 0; i < processes->count; i++) {
+        int rank = processes->by_launcher ? rank_in(processes->list[i].name) : -1;
+        if (rank < 0 || is_taken & 1u << rank)
+            return;
+        is_taken |= 1u << rank;
+    }
+    for (size_t i = 0; i < processes->count; i++)
+        processes->list[i].device = rank_in(processes->list[i].name);
+}
+
+/* Do these two have a block each at one address, at one time? */
+static bool are_apart(const struct log *log, uint32_t one, uint32_t other)
+{
+    const struct import_processes *processes = &log->job->processes;
+
+    for (size_t i = 0; i < log->pair_count; i++) {
+        uint32_t a = processes->of_space[log->pairs[i].one];
+        uint32_t b = processes->of_space[log->pairs[i].other];
+        if ((a == one && b == other) || (a == other && b == one))
+            return true;
+    }
+    return false;
+}
+
+static bool all_apart(const struct log *log)
+{
+    for (uint32_t i = 0; i < log->job->processes.count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (!are_apart(log, i, k))
+                return false;
+    return true;
+}
+
+/* Who wrote what; false: one process, as far as the log tells. */
+static bool find_processes(struct log *log)
+{
+    struct import_processes *processes = &log->job->processes;
+    struct keytable numbers = {0};
+    bool is_several = keytable_count(&log->prefixes) > 1;
+
+    processes->by_launcher = is_several;
+    for (size_t i = 0; i < log->pair_count; i++)
+        is_several = is_several
+                || import_space(log->job->import, log->pairs[i].one)
+                        != import_space(log->job->import, log->pairs[i].other);
+    for (uint32_t i = 0; is_several && i < log->space_count; i++)
+        VEC_PUSH(processes->of_space, processes->space_count, processes->space_room) =
+                process_of(log, &numbers, i);
+    keytable_done(&numbers);
+    if (processes->count < 2) {
+        import_processes_done(processes);
+        return false;
+    }
+    number_devices(processes);
+    processes->is_sure = processes->by_launcher || (processes->count < 64 && all_apart(log));
+    return true;
+}
+
+static void tell_processes(const struct log *log)
+{
+    const struct import_processes *processes = &log->job->processes;
+    struct import *import = log->job->import;
+
+    if (processes->by_launcher)
+        import_note(import, 1,
+                "%zu processes wrote this log, by what a launcher put before its lines: each is a "
+                "device here, and figures of no device are those of all of them together",
+                processes->count);
+    else
+        import_note(import, 1,
+                "two processes or more wrote this log: an address is live twice, of threads that "
+                "free nothing of each other; each is a device here%s",
+                processes->is_sure
+                        ? ", and figures of no device are those of all of them together"
+                        : ", and some of them may be of one process: nothing in the log tells");
+    for (size_t i = 0; i < processes->count && i < FORMAT_DEVICES_MAX; i++)
+        import_note(import, 0, "device %d is what %s wrote", processes->list[i].device,
+                processes->list[i].name);
+    if (processes->count > FORMAT_DEVICES_MAX)
+        import_note(
+                import, 1, "devices from %u on have no figures of their own", FORMAT_DEVICES_MAX);
+}
+
 static int tell_result(const struct log *log)
 {
     struct import *import = log->job->import;
-    size_t processes = keytable_count(&log->prefixes);
 
     if (log->bad_line) {
         progress_end();
@@ -752,15 +936,12 @@ static int tell_result(const struct log *log)
     }
     if (log->blocks == 0)
         return tell_nothing(log);
-    if (processes > 1)
+    if (log->job->processes.count)
+        tell_processes(log);
+    else if (keytable_count(&log->prefixes) > 1 || import_shared(import))
         import_note(import, 1,
-                "%zu processes wrote this log, by what a launcher put before its lines: the "
-                "figures are those of all of them together",
-                processes);
-    else if (import_shared(import))
-        import_note(import, 1,
-                "two processes or more wrote this log: an address is live twice, of threads that "
-                "free nothing of each other; the figures are those of all of them together");
+                "several processes wrote this log, which is no regular file: the figures are "
+                "those of all of them together");
     if (log->others)
         import_note(import, 0, "lines of other allocators are not read: %" PRIu64 ", of %s first",
                 log->others, log->other);
@@ -769,15 +950,30 @@ static int tell_result(const struct log *log)
     return CMD_DONE;
 }
 
+static void log_done(struct log *log)
+{
+    keytable_done(&log->prefixes);
+    keytable_done(&log->spaces);
+    keytable_done(&log->pair_numbers);
+    vec_free_texts(&log->names);
+    free(log->requests);
+    free(log->held);
+    free(log->space);
+    free(log->pairs);
+}
+
 int import_paddle(struct import_job *job)
 {
     struct log log = {.job = job, .all_bytes = job->size};
-    int r = read_lines(&log);
+    int r;
 
+    if (job->processes.count)
+        import_has_processes(job->import);
+    r = read_lines(&log);
+    if (r == CMD_DONE && job->size && !job->processes.count && find_processes(&log))
+        r = IMPORT_AGAIN;
     if (r == CMD_DONE)
         r = tell_result(&log);
-    keytable_done(&log.prefixes);
-    keytable_done(&log.spaces);
-    free(log.requests);
+    log_done(&log);
     return r;
 }

@@ -42,13 +42,24 @@ static void import_by(
     job.in = fmemopen((void *)(uintptr_t)input, length, "r");
     if (fd < 0 || !job.in || loglines_add(&job.patterns, LOGLINES_DEFAULT, &why) != 0)
         abort();
-    job.import = import_new(fd, "input", "input", NULL);
-    if (reader(&job) == 0) {
+    int r;
+    for (;;) {
+        job.import = import_new(fd, "input", "input", NULL);
+        r = reader(&job);
+        if (r != IMPORT_AGAIN)
+            break;
+        import_free_books(job.import);
+        rewind(job.in);
+        if (ftruncate(fd, 0) != 0)
+            abort();
+    }
+    if (r == 0) {
         if (import_done(job.import, &counts) != 0)
             abort();
         judge_capture(fd);
     }
     import_free_books(job.import);
+    import_processes_done(&job.processes);
     (void)fclose(job.in);
     (void)close(fd);
 }

@@ -333,12 +333,59 @@ processes)
     figures two.kcap
     json "any('two processes or more wrote this log: an address is live twice, of threads that' in n for n in j['notes'])"
     json "(j['max_bytes'], j['remaining_bytes'], j['freed_bytes'], j['complete']) == (8192, 5120, 3072, True)"
+    # Each has figures of its own, as a device.
+    peaks() { json "[(h['device'], h['bytes']) for h in j['high_water']] == $1"; }
+    peaks "[(0, 3072), (1, 5120)]"
+    json "any(n == 'device 1 is what thread 200 wrote' for n in j['notes']) and not any('may be of one' in n for n in j['notes'])"
+    expect 0 "$kedge" import two.log -o two.kcap --json
+    json "j['processes'] == [{'device': 0, 'name': 'thread 100', 'peak_live_bytes': 3072, 'live_bytes': 1024}, {'device': 1, 'name': 'thread 200', 'peak_live_bytes': 5120, 'live_bytes': 4096}]"
+    keys_stand_in import
+    # Through a pipe it cannot be read twice.
+    mkfifo pipe; cat two.log >pipe & expect 0 "$kedge" import --from paddle pipe -o pipe.kcap
+    figures pipe.kcap
+    json "j['max_bytes'] == 8192 and any('no regular file: the figures are those of all of them together' in n for n in j['notes'])"
+    peaks "[(0, 8192)]"
     # One number of a thread on two machines.
     { sed -n 's/  100 / 4711 /p' two.log | sed 's/^/0: /'; sed -n 's/  200 / 4711 /p' two.log | sed 's/^/1: /'; } | sort -k3 >ranks.log
     expect 0 "$kedge" import ranks.log -o ranks.kcap
     has out "4 allocations, 2 frees, 0 anchors, peak live 8.00 KiB"
     figures ranks.kcap
     json "any('2 processes wrote this log, by what a launcher put before its lines' in n for n in j['notes'])"
+    peaks "[(0, 3072), (1, 5120)]"
+    # The rank is the device, whoever writes first and whatever the launcher; what each holds, lacks and has from before is its own.
+    {
+        glog $auto:166 "Not found and reallocate 8192(0x7f0000000000), and remaining 0" 9 | sed 's/^/[1,3]<stderr>:/'
+        alloc 1024 0x7f0000000000 9 | sed 's/^/[1,3]<stderr>:/'
+        free 700 0x7f00000a0000 9 | sed 's/^/[1,3]<stderr>:/'; free 600 0x7f00000a0000 9 | sed 's/^/[1,1]<stderr>:/'
+        glog $auto:166 "Not found and reallocate 4096(0x7f0000000000), and remaining 0" 9 | sed 's/^/[1,1]<stderr>:/'
+        alloc 2048 0x7f0000000000 9 | sed 's/^/[1,1]<stderr>:/'
+        glog stream_safe_cuda_allocator.cc:195 "Allocation failed when allocating 9999 bytes" 9 | sed 's/^/[1,1]<stderr>:/'
+        glog stream_safe_cuda_allocator.cc:200 "Still allocation failed after release memory from all streams" 9 | sed 's/^/[1,1]<stderr>:/'
+    } >mpi.log
+    expect 0 "$kedge" import mpi.log -o mpi.kcap --json
+    json "[(p['device'], p['name'], p['peak_live_bytes'], p['live_bytes']) for p in j['processes']] == [(3, '[1,3]', 1724, 1024), (1, '[1,1]', 2048, 2048)]"
+    json "j['before_count'] == 2 and j['failed_count'] == 1"
+    figures mpi.kcap
+    json "j['peak_reserved_bytes'] == 12288 and [o['device'] for o in j['ooms']] == [1]"
+    sed -e 's/^.1,\([13]\)[^:]*:/[default\1]:/' mpi.log >torchrun.log
+    expect 0 "$kedge" import torchrun.log -o torchrun.kcap
+    has out "device 3, [default3]: peak live 1.68 KiB, 1.00 KiB live at the end"
+    # Pods have names, and of two with one rank the order decides.
+    sed -e 's/^.1,\([13]\)[^:]*:/[pod\/train-\1\/main] /' mpi.log >pods.log
+    expect 0 "$kedge" import pods.log -o pods.kcap
+    has out "device 0, [pod/train-3/main]: peak live 1.68 KiB"
+    has out "device 1, [pod/train-1/main]: peak live 2.00 KiB"
+    # A third thread has met neither of the two: whose it is nobody knows.
+    { cat two.log; alloc 512 0x7f0000770000 300; } >third.log
+    expect 0 "$kedge" import third.log -o third.kcap
+    has out "device 2, thread 300: peak live 512.00 B"
+    figures third.kcap
+    json "any('some of them may be of one process' in n for n in j['notes']) and j['max_bytes'] == 8192"
+    # It frees what the second has allocated: then it is of that process.
+    { sed '/Free 1024/d' two.log; free 1024 0x7f0000000000 300; alloc 512 0x7f0000770000 300; free 4096 0x7f0000010000 300; } >third.log
+    expect 0 "$kedge" import third.log -o third.kcap
+    hasnt out "device 2"
+    has out "device 1, thread 200: peak live"
     # Threads of one process: what one allocated the other frees, so that an address that comes again was freed meanwhile.
     { alloc 1024 0x7f0000000000 100; free 1024 0x7f0000000000 200; alloc 1024 0x7f0000000000 100; alloc 1024 0x7f0000000000 200; } >one.log
     expect 0 "$kedge" import one.log -o one.kcap
