@@ -29,10 +29,12 @@
  *     [1,0]<stderr>:I0721 ...                  mpirun --tag-output
  *     [default0]:I0721 ...                     torchrun
  *     [pod/train-0/main] 2026-07-21T08:12:01.215407123Z I0721 ...    kubectl logs --prefix --timestamps
+ *     [pod/train-0/main] [default0]:I0721 ...                        one within the other
  *
- * Without it, threads are of one process where one frees what the other has allocated. Where an address is live twice, of threads of
- * which nothing says that they are, they are of two. That is known at the end: of several processes the log is read once more, and
- * each is a device of the capture.
+ * Without it, threads are of one process where one frees what the other has allocated. Where an
+ * address is live twice, of threads of which nothing says that they are, they are of two. That is
+ * known at the end: of several processes the log is read once more, and each is a device of the
+ * capture.
  *
  * All other lines may be anchors (tracker/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
  * holds for every thread that has nothing open.
@@ -113,7 +115,7 @@ struct glog {
     uint64_t thread, time_ns;
 };
 
-/* ---- a line's parts; each takes one and returns what is behind it, NULL: it is something else ---- */
+/* ---- a line's parts; each takes one and returns what is behind it, NULL: it is something else  */
 
 static const char *take_digits(const char *at, const char *end, size_t count, uint64_t *ret)
 {
@@ -346,29 +348,59 @@ static const char *take_marks(const char *at, const char *end)
     return at;
 }
 
-/* Takes what a launcher and a terminal put before a line; who wrote it. What looks like a process's name is one if a line of the logger
- * is behind it, here or earlier. */
+/* One launcher may start another: up to so many names stand before a line. */
+#define NAMES_MAX 3u
+
+/*
+ * What stands behind the first `count` names of a line, and these, with blanks between them; NULL:
+ * there are not so many.
+ */
+static const char *take_names(
+        const char *at, const char *end, unsigned count, char ret_name[static PREFIX_MAX])
+{
+    size_t used = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const char *name_end;
+        const char *behind = take_process(at, end, &name_end);
+        size_t length = behind ? (size_t)(name_end - at) : 0;
+
+        if (!behind || used + length + 2 > PREFIX_MAX)
+            return NULL;
+        if (used)
+            ret_name[used++] = ' ';
+        memcpy(ret_name + used, at, length);
+        used += length;
+        at = take_marks(behind, end);
+    }
+    ret_name[used] = '\0';
+    return at;
+}
+
+/*
+ * Takes what launchers and a terminal put before a line; who wrote it. What looks like a process's
+ * name is one if a line of the logger is behind it, here or earlier.
+ */
 static const char *take_launcher(struct log *log, const char *line, const char *end)
 {
     const char *at = take_marks(line, end);
-    const char *name_end;
-    const char *behind = take_process(at, end, &name_end);
-    char name[PREFIX_MAX];
     struct glog glog;
 
     log->prefix = 0;
-    if (!behind || (size_t)(name_end - at) >= sizeof name)
-        return at;
-    memcpy(name, at, (size_t)(name_end - at));
-    name[name_end - at] = '\0';
-    behind = take_marks(behind, end);
-    if (!keytable_find(&log->prefixes, keytable_text(name))
-            && !read_prefix(log, behind, end, &glog))
-        return at;
-    log->prefix = keytable_number(&log->prefixes, keytable_text(name)) + 1;
-    if (log->prefix > log->names.count)
-        (void)vec_add_text(&log->names, vec_text(name));
-    return behind;
+    for (unsigned count = NAMES_MAX; count > 0; count--) {
+        char name[PREFIX_MAX];
+        const char *behind = take_names(at, end, count, name);
+
+        if (!behind
+                || (!keytable_find(&log->prefixes, keytable_text(name))
+                        && !read_prefix(log, behind, end, &glog)))
+            continue;
+        log->prefix = keytable_number(&log->prefixes, keytable_text(name)) + 1;
+        if (log->prefix > log->names.count)
+            (void)vec_add_text(&log->names, vec_text(name));
+        return behind;
+    }
+    return at;
 }
 
 /* The logger's line whose file's name holds `inside`, no earlier than `from`. */
@@ -490,7 +522,10 @@ static struct import_block block_of(struct log *log, const struct glog *glog, ui
     return block;
 }
 
-/* Two spaces have a block each at one address: they are two processes, unless a free shows later that they are one. */
+/*
+ * Two spaces have a block each at one address: they are two processes, unless a free shows later
+ * that they are one.
+ */
 static void note_pair(struct log *log, const struct import_block *block)
 {
     uint32_t other;
@@ -816,9 +851,14 @@ static uint32_t process_of(struct log *log, struct keytable *numbers, uint32_t s
     return number;
 }
 
-/* The last number in "0", "[1,0]" and "[default0]" is the rank; of a pod's name it may be anything. -1: there is none. */
+/*
+ * The last number in "0", "[1,0]" and "[default0]" is the rank; of a pod's name it may be anything.
+ * -1: there is none.
+ */
 static int rank_in(const char *name)
 {
+    const char *inner = strrchr(name, ' ');
+    name = inner ? inner + 1 : name;
     size_t length = strlen(name);
     uint64_t rank;
 

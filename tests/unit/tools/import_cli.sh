@@ -375,6 +375,11 @@ processes)
     expect 0 "$kedge" import pods.log -o pods.kcap
     has out "device 0, [pod/train-3/main]: peak live 1.68 KiB"
     has out "device 1, [pod/train-1/main]: peak live 2.00 KiB"
+    # A launcher within a launcher: two pods with a rank 0 each.
+    sed -e 's/^.1,\([13]\)[^:]*:/[pod\/train-\1\/main] 2026-07-21T08:12:01.2154Z [default0]:/' mpi.log >nested.log
+    expect 0 "$kedge" import nested.log -o nested.kcap
+    has out "device 0, [pod/train-3/main] [default0]: peak live 1.68 KiB"
+    has out "device 1, [pod/train-1/main] [default0]: peak live 2.00 KiB"
     # A third thread has met neither of the two: whose it is nobody knows.
     { cat two.log; alloc 512 0x7f0000770000 300; } >third.log
     expect 0 "$kedge" import third.log -o third.kcap
