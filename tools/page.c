@@ -149,17 +149,26 @@ void page_json_stack(struct page *page, const char *key, uint32_t stack)
 
 /* ---- the page ---- */
 
+static bool is_in_window(const struct report *report, const struct load_oom *oom)
+{
+    return report_oom_is_told(report, oom) && oom->at >= report->window.first
+            && oom->at < report->window.last;
+}
+
 static void find_moments(struct page *page)
 {
-    const struct load *load = &page->report->load;
-    struct model_window window = page->report->window;
-    uint32_t failed = load->oom_count ? load->ooms[load->oom_count - 1].at : TRACE_NEVER;
-    bool is_inside = failed >= window.first && failed < window.last;
+    const struct report *report = page->report;
+    const struct load *load = &report->load;
+    const struct load_oom *last = load->oom_count ? &load->ooms[load->oom_count - 1] : NULL;
 
-    page->by_places = figures_by_totals(load, window);
-    page->moment[PAGE_PEAK] = page->by_places ? TRACE_NEVER : report_peak(page->report);
-    page->moment[PAGE_FAILURE] = is_inside && !page->by_places ? failed : TRACE_NEVER;
-    page->moment[PAGE_END] = window.last;
+    page->by_places = figures_by_totals(load, report->window);
+    page->moment[PAGE_PEAK] = page->by_places ? TRACE_NEVER : report_peak(report);
+    page->moment[PAGE_FAILURE] = TRACE_NEVER;
+    if (last && !page->by_places && is_in_window(report, last)) {
+        page->moment[PAGE_FAILURE] = last->at;
+        page->failed_device = last->device;
+    }
+    page->moment[PAGE_END] = report->window.last;
 }
 
 /* The object of the page; the caller frees it. */

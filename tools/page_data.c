@@ -211,7 +211,8 @@ static void json_why(struct page *page, const struct load_oom *oom)
     json_text(json, "lack", lacks[report_oom_lack(what)]);
     if (what->flags & FORMAT_OOM_HEAPS)
         json_pool(json, what);
-    json_owners(page, oom);
+    if (oom->at == TRACE_NEVER || oom->at != page->moment[PAGE_FAILURE])
+        json_owners(page, oom); /* else the call sites have it */
 }
 
 static void json_failure(struct page *page, const struct load_oom *oom, const char *way)

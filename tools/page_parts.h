@@ -3,7 +3,8 @@
  * page_parts.h - what the files that gather the page's data share.
  *
  * A page answers for up to three moments: when most was live, when an allocation failed for the last time, and the end. For each
- * stack it knows what was live there then; stacks of one way through the program (title.h) are one call site.
+ * stack it knows what was live there then; stacks of one way through the program (title.h) are one call site. Of the failure that
+ * is all that its device had, of the others what was allocated in the window.
  *
  * Where events are missing and the window is the whole run, the writer's own sums by place stand for them: then the peak is each
  * device's own, and of a failure there is what its record holds.
@@ -69,6 +70,7 @@ struct page {
     bool by_places;
     /* event index: what is live just before it; TRACE_NEVER: there is no such moment, or it is not known what was */
     uint32_t moment[PAGE_MOMENTS];
+    int failed_device;        /* of PAGE_FAILURE */
     struct page_sums *stacks; /* per stack of the trace */
     struct page_sites sites;
     struct keytable frames; /* of page_frame */

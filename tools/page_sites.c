@@ -20,21 +20,35 @@ static void add_sums(struct page_sums *to, const struct page_sums *more)
         add_sum(&to->at[i], more->at[i]);
 }
 
+static bool is_in_window(const struct page *page, const struct trace_block *block)
+{
+    return block->born >= page->report->window.first && block->born < page->report->window.last;
+}
+
+/* Of the window's blocks; but what a failure met is all that its device had, whenever that was allocated. */
+static bool is_weighed_at(
+        const struct page *page, const struct trace_block *block, enum page_moment moment)
+{
+    uint32_t at = page->moment[moment];
+
+    if (at == TRACE_NEVER || block->born >= at || block->died < at)
+        return false;
+    return moment == PAGE_FAILURE ? block->device == page->failed_device
+                                  : is_in_window(page, block);
+}
+
 static void weigh_blocks(struct page *page)
 {
     const struct trace *trace = page->report->load.trace;
-    struct model_window window = page->report->window;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         struct page_sums *sums = &page->stacks[block->stack];
 
-        if (block->born < window.first || block->born >= window.last)
-            continue;
-        trace_sum_add(&sums->allocated, block->size);
+        if (is_in_window(page, block))
+            trace_sum_add(&sums->allocated, block->size);
         for (unsigned k = 0; k < PAGE_MOMENTS; k++)
-            if (page->moment[k] != TRACE_NEVER && block->born < page->moment[k]
-                    && block->died >= page->moment[k])
+            if (is_weighed_at(page, block, (enum page_moment)k))
                 trace_sum_add(&sums->at[k], block->size);
     }
 }
@@ -91,7 +105,7 @@ static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
         for (unsigned k = 0; k < PAGE_MOMENTS; k++)
             if (sums->at[k].bytes > heavy.most)
                 heavy.most = sums->at[k].bytes;
-        if (sums->allocated.count)
+        if (sums->allocated.count || heavy.most)
             VEC_PUSH(list, count, room) = heavy;
     }
     VEC_SORT(list, count, heavier_first);

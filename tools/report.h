@@ -172,6 +172,9 @@ struct report_owners {
     uint64_t other_bytes; /* of all others */
 };
 
+/* Do the events tell what lived when it failed? */
+bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
+
 /*
  * Who held most on the device when an allocation failed, of which there is a record: as the events have it, or where they are
  * missing the largest stacks, each by itself, as the record has them. report_oom_owners_done gives them back.

@@ -68,11 +68,16 @@ static void owners_of_record(
     owners->other_bytes = oom->why->what.other_bytes;
 }
 
+bool report_oom_is_told(const struct report *report, const struct load_oom *oom)
+{
+    return oom->at != TRACE_NEVER && oom->at >= report->load.complete_from;
+}
+
 struct report_owners report_oom_owners(const struct report *report, const struct load_oom *oom)
 {
     struct report_owners owners = {0};
 
-    if (oom->at != TRACE_NEVER && oom->at >= report->load.complete_from)
+    if (report_oom_is_told(report, oom))
         owners_of_events(report, oom, &owners);
     else
         owners_of_record(report, oom, &owners);

@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tests" / "replay"))
 import kcap  # noqa: E402
 
+RECOUNT = BUILD / "tests" / "regress" / "recount_program"
 VOID = {"meta", "input", "br", "link", "img"}
 MIB = 1 << 20
 
@@ -90,8 +91,31 @@ def figures_are_those_of_the_report():
              [(row["name"], row["max_bytes"], row["remaining_bytes"]) for row in report["anchors"]])
         same(f"{form}: hints", [(row["id"], row["matched"][1], row["released"], row["refused"][1]) for row in page["hints"]],
              [(row["id"], row["matched_count"], [row["released_bytes"], row["released_count"]], row["refused_count"]) for row in report["hints"]])
-        same(f"{form}: failures", [(row["requested_bytes"], row["free_bytes"], [(h["bytes"], h["count"]) for h in row["holders"]]) for row in page["failures"]],
-             [(row["requested_bytes"], row["free_bytes"], [(h["bytes"], h["count"]) for h in row["holders"]]) for row in report["ooms"]])
+        same(f"{form}: failures", [(row["requested_bytes"], row["free_bytes"]) for row in page["failures"]],
+             [(row["requested_bytes"], row["free_bytes"]) for row in report["ooms"]])
+        same(f"{form}: who held memory", [held_at(page, row) for row in page["failures"]],
+             [[(h["bytes"], h["count"]) for h in row["holders"]] for row in report["ooms"]])
+
+
+def held_at(page, failure):
+    """Bytes and blocks of those who held most: the last failure's stand in the table of call sites."""
+    if "holders" in failure:
+        return [(holder["bytes"], holder["count"]) for holder in failure["holders"]]
+    return sorted((tuple(site["failure"]) for site in page["sites"] if site["failure"][1]), reverse=True)
+
+
+def who_held_memory_is_one_figure_everywhere():
+    """Two devices of which one fails, and a window: what the failure met is all that its own device had, in every part of the page."""
+    for name, options, program in (("two.kcap", (), ("devices=2",)), ("one.kcap", ("--from", "step (9)"), ())):
+        kedge_run(RECOUNT, "two.log", "4", "steps=15", "huge=8", *program, capture=name, KEDGE_LOG="off", SIMCUDA_MEMORY="96M",
+                  SIMCUDA_DEVICES="2", KEDGE_TRACE="full")
+        page, report = data_of(page_of(name, *options)), tool_json("report", name)
+        last = report["ooms"][-1]
+        check(len({row["device"] for row in report["high_water"]}) == 2 or options, f"{name}: memory of one device alone")
+        same(f"{name}: by call site", held_at(page, page["failures"][-1]), sorted(((h["bytes"], h["count"]) for h in last["holders"]), reverse=True))
+        total = [sum(site["failure"][i] for site in page["sites"]) for i in (0, 1)]
+        same(f"{name}: the flame graph", page["flame"][0][4:6], total)
+        same(f"{name}: of the device", total[0], sum(h["bytes"] for h in last["holders"]) + last["other_bytes"])
 
 
 def waterfalls_of(report):
@@ -285,6 +309,6 @@ def it_is_written_as_outputs_are():
 
 
 if __name__ == "__main__":
-    main(figures_are_those_of_the_report, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
+    main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
          eviction_is_that_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, it_is_written_as_outputs_are)

@@ -13,7 +13,7 @@ function partNote(parent, rows, all, noun, which) {
 }
 
 function drawSites(data) {
-    const rows = data.sites.filter(site => site.allocated[1] > 0);
+    const rows = data.sites.filter(site => site.allocated[1] > 0 || (site.failure && site.failure[1] > 0));
     const parent = document.getElementById("sites");
     if (rows.length === 0) {
         parent.append(element("p", null, "Nothing was allocated."));

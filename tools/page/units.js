@@ -120,7 +120,8 @@ function stepNoun(data) {
 
 /* The moments that the page knows of, in words. */
 function moments(data) {
-    const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "at the failure", end: "at the end"};
+    const failed = data.program.devices.length > 1 && data.failures.length > 0 ? ", device " + data.failures[data.failures.length - 1].device : "";
+    const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "at the failure" + failed, end: "at the end"};
     const heads = {peak: "Peak", failure: "Failure", end: "End"};
     return ["peak", "failure", "end"].filter(key => data.sites.some(site => site[key]))
         .map(key => ({key, name: names[key], head: heads[key]}));
