@@ -82,6 +82,15 @@ void page_json_name(struct json *json, const char *key, const char *name)
     free(draft.text);
 }
 
+void page_json_anchor(struct page *page, const char *key, uint32_t anchor)
+{
+    const struct trace *trace = page->report->load.trace;
+    char *name = anchor ? figures_anchor_text(&trace->anchors[anchor]) : NULL;
+
+    page_json_name(&page->json, key, name);
+    free(name);
+}
+
 /* ---- frames ---- */
 
 enum frame_kind {

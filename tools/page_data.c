@@ -123,16 +123,10 @@ static void json_figures_of(struct json *json, const struct model_figures *figur
     json_end(json, '}');
 }
 
-static void json_anchor_name(struct json *json, const struct trace *trace, uint32_t anchor)
+uint64_t page_step_of(const struct page *page, uint32_t event)
 {
-    char *name = anchor ? figures_anchor_text(&trace->anchors[anchor]) : NULL;
+    const struct stepview *steps = &page->report->stated;
 
-    page_json_name(json, "anchor", name);
-    free(name);
-}
-
-static uint64_t step_of(const struct stepview *steps, uint32_t event)
-{
     for (size_t i = 0; i < steps->row_count; i++)
         if (event >= steps->rows[i].first && event < steps->rows[i].behind)
             return i;
@@ -152,8 +146,8 @@ static void json_max(struct page *page)
         const struct trace_event *event = &trace->events[at];
 
         json_known(json, "time_ns", event->time_ns ? event->time_ns : UINT64_MAX);
-        json_anchor_name(json, trace, trace->blocks[event->block].anchor);
-        json_known(json, "step", step_of(&report->stated, at));
+        page_json_anchor(page, "anchor", trace->blocks[event->block].anchor);
+        json_known(json, "step", page_step_of(page, at));
     }
     json_end(json, '}');
 }
@@ -226,7 +220,7 @@ static void json_failure(struct page *page, const struct load_oom *oom, const ch
     json_known(json, "live_bytes", oom->live);
     json_known(json, "free_bytes", oom->free_bytes);
     json_known(json, "largest_free_bytes", oom->largest_free);
-    json_anchor_name(json, page->report->load.trace, oom->anchor);
+    page_json_anchor(page, "anchor", oom->anchor);
     page_json_name(json, "asked_by", way);
     page_json_stack(page, "stack", oom->stack);
     if (oom->why)
@@ -372,7 +366,7 @@ static void json_step(struct page *page, const struct stepview_row *row)
     struct json *json = &page->json;
 
     json_begin(json, NULL, '{');
-    json_anchor_name(json, page->report->load.trace, row->anchor == TRACE_NONE ? 0 : row->anchor);
+    page_json_anchor(page, "anchor", row->anchor == TRACE_NONE ? 0 : row->anchor);
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
     json_real(json, "likeness", row->anchor == TRACE_NONE ? row->likeness : 1);

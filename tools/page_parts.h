@@ -92,6 +92,9 @@ void page_json_sum(struct json *json, const char *key, struct trace_sum sum);
 /* A name: printable, in UTF-8, and no longer than PAGE_TEXT. NULL prints null. */
 void page_json_name(struct json *json, const char *key, const char *name);
 
+/* An anchor as reports name it; 0 prints null. */
+void page_json_anchor(struct page *page, const char *key, uint32_t anchor);
+
 /* The number of a line of a stack in the page's table of frames; the table itself is "frames". */
 uint32_t page_frame(struct page *page, const struct symbols_line *line);
 void page_json_frames(struct page *page);
@@ -102,6 +105,9 @@ void page_json_stack(struct page *page, const char *key, uint32_t stack);
 /* Fills `stacks` and `sites` (page_sites.c); page_sites_done gives both back. */
 void page_sites_find(struct page *page);
 void page_sites_done(struct page *page);
+
+/* Which of the steps has an event, by number; UINT64_MAX: none. */
+uint64_t page_step_of(const struct page *page, uint32_t event);
 
 /* "sites", "timeline", "flame", "map", "waterfalls", "patterns", "eviction". */
 void page_sites_json(struct page *page);

@@ -266,6 +266,48 @@ static void json_failures_at(struct page *page, const struct timeline *timeline)
     json_end(&page->json, ']');
 }
 
+/* The anchor of the block that made a bin's live bytes what they are; 0: none, or they are carried. */
+static uint32_t anchor_of(const struct page *page, const struct timeline_bin *bin)
+{
+    const struct trace *trace = page->report->load.trace;
+    uint32_t block = bin->at == TRACE_NEVER ? TRACE_NONE : trace->events[bin->at].block;
+
+    return block == TRACE_NONE ? 0 : trace->blocks[block].anchor;
+}
+
+/* Where a bin's live bytes were reached: the axis, the anchor (its place in the list of names), the step. */
+static void json_reached(struct page *page, const struct timeline *timeline)
+{
+    struct json *json = &page->json;
+    struct keytable index = {0};
+    uint32_t *names = vec_new(timeline->bin_count, sizeof(*names));
+    size_t count = 0;
+
+    json_begin(json, "reached", '[');
+    for (size_t i = 0; i < timeline->bin_count; i++) {
+        const struct timeline_bin *bin = &timeline->bins[i];
+        uint32_t anchor = anchor_of(page, bin);
+        uint32_t name = anchor ? keytable_number(&index, (struct key){anchor, 0, 0}) : TRACE_NONE;
+
+        if (anchor && name == count)
+            names[count++] = anchor;
+        json_begin(json, NULL, '[');
+        if (bin->at != TRACE_NEVER) {
+            json_uint(json, NULL, position_of(page, timeline, bin->at));
+            json_known(json, NULL, anchor ? name : UINT64_MAX);
+            json_known(json, NULL, page_step_of(page, bin->at));
+        }
+        json_end(json, ']');
+    }
+    json_end(json, ']');
+    json_begin(json, "anchors", '[');
+    for (size_t i = 0; i < count; i++)
+        page_json_anchor(page, NULL, names[i]);
+    json_end(json, ']');
+    keytable_done(&index);
+    free(names);
+}
+
 static void json_totals(struct page *page, const struct timeline *timeline)
 {
     struct json *json = &page->json;
@@ -291,6 +333,7 @@ void page_timeline_json(struct page *page)
     json_uint(json, "begin", timeline.begin);
     json_uint(json, "width", timeline.width);
     json_totals(page, &timeline);
+    json_reached(page, &timeline);
     json_peak(page, &timeline, "peak_live", &timeline.live, page->report->figures.peak_live);
     json_peak(page, &timeline, "peak_reserved", &timeline.reserved,
             page->report->figures.peak_reserved);

@@ -144,8 +144,11 @@ static void keep_parts(struct timeline *timeline, size_t bin, const struct level
 static void begin_bin(
         struct timeline *timeline, size_t bin, const struct level *level, uint32_t first)
 {
-    timeline->bins[bin] = (struct timeline_bin){
-            .live = level->live, .reserved = level->reserved, .first = first, .behind = first};
+    timeline->bins[bin] = (struct timeline_bin){.live = level->live,
+            .reserved = level->reserved,
+            .first = first,
+            .behind = first,
+            .at = TRACE_NEVER};
     keep_parts(timeline, bin, level);
 }
 
@@ -159,6 +162,7 @@ static void raise_bin(struct timeline *timeline, size_t bin, const struct level 
     if (level->live <= of->live)
         return;
     of->live = level->live;
+    of->at = at;
     keep_parts(timeline, bin, level);
 }
 

@@ -37,6 +37,7 @@ struct timeline_job {
 struct timeline_bin {
     uint64_t live, reserved;
     uint32_t first, behind; /* its events; equal: none, and live and reserved are carried */
+    uint32_t at;            /* the event that reached `live` first; TRACE_NEVER: it is carried */
 };
 
 struct timeline_peak {

@@ -118,6 +118,22 @@ def who_held_memory_is_one_figure_everywhere():
         same(f"{name}: of the device", total[0], sum(h["bytes"] for h in last["holders"]) + last["other_bytes"])
 
 
+def the_peak_is_at_one_place():
+    """Headline and timeline name one moment and one anchor of the peak, also where anchors are shorter than a bin, or more than the page lists."""
+    kedge_run(RECOUNT, "threads.log", "3", "steps=60", "threads=3", "shared=1", capture="threads.kcap", KEDGE_TRACE="full")
+    for name in (capture("bad"), capture("many"), capture("unsaid"), "threads.kcap"):
+        page = data_of(page_of(name))
+        line, most = page["timeline"], page["max"]
+        reached = line["reached"][line["live"].index(line["peak_live"]["bytes"])]
+        same(f"{name}: when", reached[0], most["time_ns"] if line["axis"] == "time" else line["peak_live"]["at"])
+        same(f"{name}: in which anchor", None if reached[1] is None else line["anchors"][reached[1]], most["anchor"])
+        same(f"{name}: in which step", reached[2], most["step"])
+        same(f"{name}: moments", len(line["reached"]), len(line["live"]))
+        for i, moment in enumerate(line["reached"]):
+            check(not moment or line["begin"] + i * line["width"] <= moment[0] <= line["begin"] + (i + 1) * line["width"], f"{name}: bin {i} was reached at {moment}")
+            check(moment or i == 0 or line["live"][i] <= line["live"][i - 1], f"{name}: bin {i} grew at no time")
+
+
 def waterfalls_of(report):
     """Of a report's JSON, as the page has them: when memory ran out last, then each device's."""
     last = report["ooms"][-1].get("waterfall") if report["ooms"] else None
@@ -309,6 +325,6 @@ def it_is_written_as_outputs_are():
 
 
 if __name__ == "__main__":
-    main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
+    main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_peak_is_at_one_place, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
          eviction_is_that_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, it_is_written_as_outputs_are)

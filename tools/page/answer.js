@@ -75,8 +75,9 @@ function answerOfPeak(data) {
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.figures.max_bytes;
     const rows = data.sites.map(site => ({name: site.name, sum: site.peak || [0, 0], stack: site.stack}));
+    const isAll = total === data.figures.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
-        element("h1", null, "At its peak the run held ", element("b", {class: "figure"}, bytes(data.figures.peak_live_bytes)), "."),
+        element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", element("b", {class: "figure"}, bytes(total)), "."),
         element("p", {class: "where"}, element("bdi", null, when))];
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total)] : parts;
 }

@@ -242,7 +242,7 @@ class Timeline {
         if (failures.length)
             parts.push(...this.mark(failures[failures.length - 1], "failed", "out of memory", 0));
         if (this.line.peak_live.bytes !== null)
-            parts.push(...this.mark(this.line.peak_live.at, "peak", "peak " + bytes(this.line.peak_live.bytes), failures.length ? 1 : 0));
+            parts.push(...this.mark(this.line.peak_live.at, "peak", "peak live " + bytes(this.line.peak_live.bytes), failures.length ? 1 : 0));
         return parts;
     }
 
@@ -289,10 +289,18 @@ class Timeline {
         this.tell(bin);
     }
 
+    /* When and where the bytes of a bin were reached; bytes that are carried have the middle of the bin. */
+    reachedAt(bin) {
+        const [at, name, step] = this.line.reached[bin];
+        if (at !== undefined)
+            return {at, anchor: name === null ? "" : this.line.anchors[name], step: step === null ? -1 : step};
+        const middle = this.positionOf(bin + 0.5);
+        return {at: this.positionOf(bin), anchor: this.anchorAt(middle), step: this.line.steps.findIndex(([begin, end]) => begin <= middle && middle <= end)};
+    }
+
     tell(bin) {
-        const where = this.where(this.positionOf(bin));
-        const anchor = this.anchorAt(this.positionOf(bin + 0.5));
-        const step = this.line.steps.findIndex(([begin, end]) => begin <= this.positionOf(bin + 1) && this.positionOf(bin) <= end);
+        const {at, anchor, step} = this.reachedAt(bin);
+        const where = this.where(at);
         const place = anchor || (step >= 0 ? stepNoun(this.data) + " " + step : "");
         this.readout.replaceChildren(element("b", {class: "figure"}, where), " ", element("span", null, element("span", {class: "sample live", "aria-hidden": "true"}), "live ", element("b", {class: "figure"}, bytes(this.line.live[bin]))), " ",
             element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), "reserved ", element("b", {class: "figure"}, bytes(this.line.reserved[bin]))), " ", element("bdi", {class: "muted"}, place));
