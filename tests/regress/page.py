@@ -87,6 +87,8 @@ def figures_are_those_of_the_report():
              [(row["library"], row["live_bytes"], row["at_max_bytes"]) for row in report["sources"]])
         same(f"{form}: kinds", [(row["name"], row["allocated_bytes"]) for row in page["classes"]],
              [(row["name"], row["allocated_bytes"]) for row in report["classes"]])
+        kinds = [row["at_max_bytes"] for row in page["classes"] if row["device_memory"]]
+        same(f"{form}: kinds at the peak", None if None in kinds else sum(kinds), None if page["by_places"] else report["max_bytes"])
         same(f"{form}: anchors", [(row["name"], row["max_bytes"], row["remaining_bytes"]) for row in page["anchors"]],
              [(row["name"], row["max_bytes"], row["remaining_bytes"]) for row in report["anchors"]])
         same(f"{form}: hints", [(row["id"], row["matched"][1], row["released"], row["refused"][1]) for row in page["hints"]],

@@ -204,6 +204,11 @@ def sections_that_are_not_always_there_draw_and_sort():
         same("by size", page.value(cells("device", 0, 3)), [f"{size:,}" for size in sorted((part["bytes"] for part in fall["parts"]), reverse=True)])
         page.close()
 
+        page = started.open(written("oom"))
+        kinds = data_of(pathlib.Path("oom.html").read_text(encoding="utf-8"))["classes"]
+        same("kinds at the peak", page.value(cells("libraries", 1, 1)), [human(row["at_max_bytes"]) for row in sorted(kinds, key=lambda row: -row["at_max_bytes"])])
+        page.close()
+
         page = started.open(written("used"))
         found = data_of(pathlib.Path("used.html").read_text(encoding="utf-8"))["patterns"]
         names = {row["pattern"]: row["name"] for row in found["by_pattern"]}

@@ -73,9 +73,10 @@ function drawLibraries(data) {
     partNote(parent, data.libraries, data.library_count, "library", "that held most at the peak");
     new Table(parent, {caption: "By library", sorted: 1, rows: data.libraries, columns:
         columns(textColumn("Library", row => row.name, row => element("bdi", {title: row.name}, baseName(row.name))))});
-    new Table(parent, {caption: "By kind of memory", sorted: 3, rows: data.classes, columns: [
-        textColumn("Kind", row => row.name + (row.device_memory ? "" : " (not device memory)")), bytesColumn("Live at the end", row => row.live_bytes),
-        countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
+    const ofKinds = columns(textColumn("Kind", row => row.name + (row.device_memory ? "" : " (not device memory)")));
+    if (data.classes.every(row => row.at_max_bytes === null)) /* the run kept its own sums alone */
+        ofKinds.splice(1, 1);
+    new Table(parent, {caption: "By kind of memory", sorted: 1, rows: data.classes, columns: ofKinds});
 }
 
 function drawHints(data) {
