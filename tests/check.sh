@@ -50,5 +50,5 @@ same_steps() {
     cp out stated.json
     steps "$1" --steps detected
     in_steps "j['origin'] == 'detected' and j['kind'] == 'steps' and j['count'] == $2 and j['anchor'] is None"
-    in_steps "all(s['first_seq'] <= d['first_seq'] and d['last_seq'] <= s['last_seq'] and all(s[k] == d[k] for k in ('allocated_count', 'allocated_bytes', 'freed_count', 'freed_bytes', 'peak_bytes', 'live_begin_bytes', 'live_end_bytes')) for s, d in zip(json.load(open('stated.json'))['steps']['rows'], r, strict=True))"
+    in_steps "all(s['first_seq'] <= d['first_seq'] and d['last_seq'] <= s['last_seq'] and all(s[k] == d[k] for k in ('allocated_count', 'allocated_bytes', 'freed_count', 'freed_bytes', 'peak_live_bytes', 'live_begin_bytes', 'live_end_bytes')) for s, d in zip(json.load(open('stated.json'))['steps']['rows'], r, strict=True))"
 }

@@ -370,7 +370,7 @@ static void json_step(struct page *page, const struct stepview_row *row)
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
     json_real(json, "likeness", row->anchor == TRACE_NONE ? row->likeness : 1);
-    json_uint(json, "peak_bytes", row->peak);
+    json_uint(json, "peak_live_bytes", row->peak);
     json_uint(json, "allocated_bytes", row->allocated);
     json_uint(json, "allocated_count", row->allocated_count);
     json_end(json, '}');
@@ -417,7 +417,7 @@ static void json_source(
     json_begin(json, NULL, '{');
     page_json_name(json, "name", name);
     report_json_figures(json, figures);
-    json_known(json, "peak_bytes", figures->peak);
+    json_known(json, "own_peak_bytes", figures->peak);
     json_known(json, "at_max_bytes", figures->at_max);
     json_bool(json, "device_memory", is_device);
     json_end(json, '}');

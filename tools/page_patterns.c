@@ -56,7 +56,7 @@ static void json_finding(struct page *page, const struct report_findings *findin
             report_lacks_events(page->report) ? UINT64_MAX
                                               : excess_of(findings->figures.peak, row->saves));
     page_json_sum(json, "blocks", (struct trace_sum){.bytes = row->bytes, .count = row->count});
-    json_uint(json, "at_peak_bytes", row->at_peak);
+    json_uint(json, "at_max_bytes", row->at_max);
     json_uint(json, "longest_ns", row->longest_ns);
     page_json_name(json, "advice", advice);
     json_end(json, '}');

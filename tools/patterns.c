@@ -165,7 +165,7 @@ static void add_block(struct work *work, enum patterns_kind pattern,
     row->bytes += block->size;
     row->cost += (double)block->size * ((double)time / 1e9);
     if (when.from <= work->peak_at && work->peak_at < when.to)
-        row->at_peak += block->size;
+        row->at_max += block->size;
     if (time > row->longest_ns) {
         row->longest_ns = time;
         row->anchor = block->anchor;

@@ -52,7 +52,7 @@ struct patterns_row {
     uint32_t anchor; /* of the block that is in that state for longest */
     uint64_t count, bytes;
     /* bytes of them that were live, and in that state, when live memory was at its maximum */
-    uint64_t at_peak;
+    uint64_t at_max;
     uint64_t longest_ns; /* of one block */
     uint64_t saves;      /* of Max */
     double cost;         /* bytes x seconds */

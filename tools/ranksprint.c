@@ -205,23 +205,23 @@ static void print_bytes(uint64_t bytes)
     printf("  %10s", bytes == UINT64_MAX ? "?" : render_bytes(bytes).text);
 }
 
-static void print_count(uint64_t count)
+static void print_count(uint64_t count, int width)
 {
     if (count == UINT64_MAX)
-        printf("  %6s", "?");
+        printf("  %*s", width, "?");
     else
-        printf("  %6" PRIu64, count);
+        printf("  %*" PRIu64, width, count);
 }
 
 static void print_hinted(const struct ranksum *sum)
 {
     if (sum->hint_count == 0 && sum->is_complete) {
-        printf("  %10s  %6s  %6s", "-", "-", "-");
+        printf("  %10s  %7s  %5s", "-", "-", "-");
         return;
     }
     print_bytes(sum->peak_with_hints);
-    print_count(sum->all.live_most);
-    print_count(sum->all.kept_most);
+    print_count(sum->all.live_most, 7);
+    print_count(sum->all.kept_most, 5);
 }
 
 static void print_capture(const struct ranksum *sum, bool holds)
@@ -297,8 +297,8 @@ static void print_table(const struct ranksprint *print)
     for (size_t i = 0; i < print->job_count; i++)
         for (size_t k = 0; k < print->jobs[i].count; k++)
             holds |= print->jobs[i].sums[k].holds;
-    printf("  %s%4s  %10s  %10s  %6s  %6s%s  %10s  %s%s\n", ink.bold, "rank", "peak live",
-            "with hints", "hinted", "kept", holds ? "        held" : "", "reserved", "capture",
+    printf("  %s%4s  %10s  %10s  %7s  %5s%s  %10s  %s%s\n", ink.bold, "rank", "peak live",
+            "with hints", "matched", "left", holds ? "        held" : "", "reserved", "capture",
             ink.off);
     for (size_t i = 0; i < print->job_count; i++)
         print_captures(print, &print->jobs[i], holds);
@@ -467,8 +467,8 @@ static void json_matched(struct json *json, const struct ranksum_matched *matche
     json_begin(json, NULL, '{');
     json_text(json, "id", matched->id);
     json_text(json, "mode", hintfile_mode_word(matched->mode));
-    json_known(json, "live_most", matched->live_most);
-    json_known(json, "live_most_with_hints", matched->kept_most);
+    json_known(json, "peak_live_count", matched->live_most);
+    json_known(json, "peak_with_hints_count", matched->kept_most);
     json_end(json, '}');
 }
 

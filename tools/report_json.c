@@ -167,7 +167,7 @@ static void json_classes(struct json *json, const struct report *report)
         json_text(json, "name", sources_class_name((enum memclass)i));
         json_bool(json, "device_memory", i < MEMCLASS_DEVICE_END);
         report_json_figures(json, &sources->classes[i]);
-        json_uint(json, "peak_bytes", sources->classes[i].peak);
+        json_uint(json, "own_peak_bytes", sources->classes[i].peak);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -190,7 +190,7 @@ static void json_looks(struct json *json, const struct read_capture *capture)
         json_uint(json, "held_bytes", look->held_bytes);
         json_uint(json, "native_bytes", look->native_bytes);
         json_uint(json, "graph_reserved_bytes", look->graph_reserved);
-        json_uint(json, "graph_reserved_high_bytes", look->graph_high);
+        json_uint(json, "graph_peak_reserved_bytes", look->graph_high);
         json_uint(json, "overhead_bytes", overhead.bytes);
         json_end(json, '}');
     }

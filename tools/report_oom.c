@@ -289,8 +289,8 @@ static void json_heaps(struct json *json, const struct format_oom *what)
     json_uint(json, "held_bytes", heaps->held);
     json_uint(json, "pool_live_bytes", heaps->live);
     json_uint(json, "pool_used_bytes", heaps->used);
-    json_uint(json, "held_high_bytes", heaps->held_high);
-    json_uint(json, "pool_live_high_bytes", heaps->live_high);
+    json_uint(json, "peak_reserved_bytes", heaps->held_high);
+    json_uint(json, "pool_peak_live_bytes", heaps->live_high);
     json_uint(json, "pool_free_bytes", heaps->free);
     json_uint(json, "pool_free_elsewhere_bytes", what->free_elsewhere);
     json_uint(json, "pool_hint_held_bytes", what->hint_held);

@@ -38,7 +38,7 @@ static const struct report_doubt doubts[PATTERNS_DOUBTS] = {
 static const struct rowpick_field fields[] = {ROWPICK_UINT("saves", struct patterns_row, saves),
         ROWPICK_UINT("bytes", struct patterns_row, bytes),
         ROWPICK_UINT("count", struct patterns_row, count),
-        ROWPICK_UINT("at_peak", struct patterns_row, at_peak),
+        ROWPICK_UINT("at_max", struct patterns_row, at_max),
         ROWPICK_UINT("longest", struct patterns_row, longest_ns),
         ROWPICK_REAL("cost", struct patterns_row, cost)};
 const struct rowpick_fields report_patterns_fields = ROWPICK_FIELDS(fields);
@@ -248,7 +248,7 @@ static void json_finding(struct json *json, const struct report *report,
                                         : excess_of(findings->figures.peak, row->saves));
     json_uint(json, "bytes", row->bytes);
     json_uint(json, "count", row->count);
-    json_uint(json, "at_peak_bytes", row->at_peak);
+    json_uint(json, "at_max_bytes", row->at_max);
     json_uint(json, "longest_ns", row->longest_ns);
     json_real(json, "byte_seconds", row->cost);
     json_text(json, "memory_of", row->other == TRACE_NONE ? NULL : findings->others[at]);

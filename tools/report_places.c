@@ -254,12 +254,12 @@ static void json_place(struct json *json, const struct report *report,
     json_text(json, "anchor", what->path);
     if (what->device >= 0)
         json_uint(json, "device", (uint64_t)what->device);
-    json_uint(json, "high_bytes", what->high_bytes);
-    json_uint(json, "high_count", what->high_count);
+    json_uint(json, "at_peak_bytes", what->high_bytes);
+    json_uint(json, "at_peak_count", what->high_count);
     json_uint(json, "live_bytes", what->live_bytes);
     json_uint(json, "live_count", what->live_count);
-    json_uint(json, "peak_bytes", what->peak_bytes);
-    json_uint(json, "peak_count", what->peak_count);
+    json_uint(json, "own_peak_bytes", what->peak_bytes);
+    json_uint(json, "own_peak_count", what->peak_count);
     json_uint(json, "allocated_bytes", what->allocated_bytes);
     json_uint(json, "allocated_count", what->allocated_count);
     json_uint(json, "temporary_bytes", what->temporary_bytes);
@@ -335,13 +335,13 @@ void report_places_json(struct json *json, const struct report *report)
 {
     const struct load *load = &report->load;
 
-    json_begin(json, "high_water", '[');
+    json_begin(json, "device_peaks", '[');
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         if (!load->capture->high[i].bytes)
             continue;
         json_begin(json, NULL, '{');
         json_uint(json, "device", i);
-        json_uint(json, "bytes", load->capture->high[i].bytes);
+        json_uint(json, "peak_live_bytes", load->capture->high[i].bytes);
         json_real(json, "at_ms", (double)load->capture->high[i].time_ns / 1e6);
         json_end(json, '}');
     }

@@ -160,7 +160,7 @@ void report_json_figures(struct json *json, const struct sources_figures *figure
 static void json_figures(struct json *json, const struct sources_figures *figures)
 {
     report_json_figures(json, figures);
-    json_known(json, "peak_bytes", figures->peak);
+    json_known(json, "own_peak_bytes", figures->peak);
     json_uint(json, "at_max_bytes", figures->at_max);
 }
 

@@ -65,10 +65,10 @@ static void print_rows(const struct report *report, const struct stepview *view)
     if (is_wide())
         printf("%6s %10s %10s %10s %10s %11s %11s %12s %11s %11s %7s %11s %7s\n", "step",
                 "first seq", "last seq", "begin ms", "end ms", "live before", "after", "change",
-                "peak", "allocated", "count", "freed", "count");
+                "peak live", "allocated", "count", "freed", "count");
     else
-        printf("%6s %11s %12s %11s %11s %7s\n", "step", "live after", "change", "peak", "allocated",
-                "count");
+        printf("%6s %11s %12s %11s %11s %7s\n", "step", "live after", "change", "peak live",
+                "allocated", "count");
     for (size_t i = 0; i < view->row_count; i++) {
         if (i == top && view->row_count > 2 * top) {
             printf("   ... %zu more (--top, --json)\n", view->row_count - 2 * top);
@@ -171,7 +171,7 @@ static void json_row(struct json *json, const struct report *report, const struc
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
     json_int(json, "delta_live_bytes", (int64_t)(row->live_end - row->live_begin));
-    json_uint(json, "peak_bytes", row->peak);
+    json_uint(json, "peak_live_bytes", row->peak);
     json_uint(json, "allocated_bytes", row->allocated);
     json_uint(json, "allocated_count", row->allocated_count);
     json_uint(json, "freed_bytes", row->freed);

@@ -429,7 +429,7 @@ static void print_classes(const struct report *report)
             continue;
         if (!any)
             printf("\n%sBy class%s\n  %-16s %12s %12s %8s\n", report->ink.bold, report->ink.off, "",
-                    "live", "peak", "count");
+                    "live", "own peak", "count");
         any = true;
         printf("  %-16s %12s %12s %8" PRIu64 "%s\n", sources_class_name((enum memclass)i),
                 render_bytes(rows[i].live).text, render_bytes(rows[i].peak).text,

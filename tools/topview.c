@@ -221,7 +221,7 @@ static void print_sites(FILE *out, struct watch *watch, const struct topview *vi
     char **titles = watch_titles(watch, shown);
 
     (void)fprintf(out, "\n%s  %11s  %11s %8s %9s  call site (by %s)%s\n", view->ink.bold, "live",
-            "peak", "blocks", "allocs/s", orders[watch->order], view->ink.off);
+            "own peak", "blocks", "allocs/s", orders[watch->order], view->ink.off);
     for (size_t i = 0; i < shown; i++) {
         const struct watch_site *site = &watch->sites[i];
         (void)fprintf(out, "  %11s", render_bytes(site->live_bytes).text);
@@ -258,7 +258,7 @@ void topview_print(FILE *out, struct watch *watch, const struct topview *view)
 static void json_totals(struct json *json, const struct format_totals *total)
 {
     json_uint(json, "live_bytes", total->live_bytes);
-    json_uint(json, "peak_bytes", total->peak_bytes);
+    json_uint(json, "peak_live_bytes", total->peak_bytes);
     json_uint(json, "reserved_bytes", total->reserved_bytes);
     json_uint(json, "peak_reserved_bytes", total->peak_reserved_bytes);
     json_uint(json, "allocated_bytes", total->allocated_bytes);
@@ -322,7 +322,7 @@ static void json_sites(struct json *json, struct watch *watch, const struct topv
         json_text(json, "title", titles[i]);
         json_uint(json, "live_bytes", site->live_bytes);
         json_uint(json, "live_count", site->live_count);
-        json_uint(json, "peak_bytes", site->peak_bytes);
+        json_uint(json, "own_peak_bytes", site->peak_bytes);
         json_uint(json, "allocated_bytes", site->allocated_bytes);
         json_uint(json, "allocated_count", site->allocated_count);
         json_rate(json, "allocations_per_second", watch->rates.is_known,

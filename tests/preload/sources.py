@@ -143,7 +143,7 @@ def main():
     for name, source in sources.items():
         for key in ("allocated_bytes", "allocated_count", "live_bytes", "live_count", "at_max_bytes"):
             assert aggregates[name][key] == source[key], (name, key, aggregates[name], source)
-    assert aggregates["libasking.so"]["peak_bytes"] == 3 * MIB and aggregates["sources_program"]["peak_bytes"] is None
+    assert aggregates["libasking.so"]["own_peak_bytes"] == 3 * MIB and aggregates["sources_program"]["own_peak_bytes"] is None
     assert "sums by place" in " ".join(report(capture, "--view", "sources").split())
     # what the depth cuts off is told
     assert "stacks end at the depth" not in report(capture)

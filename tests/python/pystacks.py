@@ -334,7 +334,7 @@ def views_without_events_tell_python_lines():
         same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'frameworklike.py'}:{at[word]}\n"), 1)
     j = tool_json("report", "agg.kcap", "--top", 100)
     same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
-    same("blocks of norm at the maximum", sum(p["high_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
+    same("blocks of norm at the maximum", sum(p["at_peak_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
 
 
 def site_keys_are_those_of_native_stacks():

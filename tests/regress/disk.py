@@ -58,9 +58,9 @@ def every_mode_of_the_trace():
     for mode in ("agg", "ring"):
         for key in ("allocated_count", "freed_count", "allocated_bytes", "remaining_bytes", "max_bytes", "place_count"):
             same(f"{mode}: {key}", found[mode][key], found["full"][key])
-        same(f"{mode}: shares", sorted((p["site"], p["anchor"], p["high_bytes"]) for p in found[mode]["places"]),
-             sorted((p["site"], p["anchor"], p["high_bytes"]) for p in found["full"]["places"]))
-    same("full: shares", sum(p["high_bytes"] for p in found["full"]["places"]), found["full"]["max_bytes"])
+        same(f"{mode}: shares", sorted((p["site"], p["anchor"], p["at_peak_bytes"]) for p in found[mode]["places"]),
+             sorted((p["site"], p["anchor"], p["at_peak_bytes"]) for p in found["full"]["places"]))
+    same("full: shares", sum(p["at_peak_bytes"] for p in found["full"]["places"]), found["full"]["max_bytes"])
     check(os.path.getsize("agg.kcap") < os.path.getsize("full.kcap"), "agg wrote events")
     run(*loop, LD_PRELOAD=LIBRARY, LD_LIBRARY_PATH=SIM, KEDGE_CAPTURE="off.kcap", KEDGE_TRACE="off")
     check(not pathlib.Path("off.kcap").exists(), "off wrote a file")

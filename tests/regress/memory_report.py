@@ -24,7 +24,7 @@ def report(*arguments, trace="full"):
 
 def check_json(trace):
     found = json.loads(report("--json", trace=trace))
-    rows = {r["name"]: (r["live_bytes"], r["peak_bytes"], r["allocated_count"], r["device_memory"])
+    rows = {r["name"]: (r["live_bytes"], r["own_peak_bytes"], r["allocated_count"], r["device_memory"])
             for r in found["classes"]}
     same("rows by class", rows, ROWS)
     same("Remaining is device memory only", found["remaining_bytes"], 47 * MB)

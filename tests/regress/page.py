@@ -113,7 +113,7 @@ def who_held_memory_is_one_figure_everywhere():
                   SIMCUDA_DEVICES="2", KEDGE_TRACE="full")
         page, report = data_of(page_of(name, *options)), tool_json("report", name)
         last = report["ooms"][-1]
-        check(len({row["device"] for row in report["high_water"]}) == 2 or options, f"{name}: memory of one device alone")
+        check(len({row["device"] for row in report["device_peaks"]}) == 2 or options, f"{name}: memory of one device alone")
         same(f"{name}: by call site", held_at(page, page["failures"][-1]), sorted(((h["bytes"], h["count"]) for h in last["holders"]), reverse=True))
         total = [sum(site["failure"][i] for site in page["sites"]) for i in (0, 1)]
         same(f"{name}: the flame graph", page["flame"][0][4:6], total)
@@ -180,7 +180,7 @@ def patterns_are_those_of_the_report():
         same(f"{form}: not judged", {doubt["key"]: doubt["count"] for doubt in page["not_judged"]}, {key: n for key, n in report["not_judged"].items() if n})
         same(f"{form}: by pattern", [(row["pattern"], row["recorded"], row["findings"], row["blocks"], row["saves_bytes"]) for row in page["by_pattern"]],
              [(row["pattern"], row["recorded"], row["findings"], [row["bytes"], row["count"]], row["saves_bytes"]) for row in report["by_pattern"]])
-        keys = ("pattern", "saves_bytes", "max_left_bytes", "at_peak_bytes", "longest_ns")
+        keys = ("pattern", "saves_bytes", "max_left_bytes", "at_max_bytes", "longest_ns")
         same(f"{form}: findings", [([row[key] for key in keys], row["name"], row["blocks"]) for row in page["findings"]],
              [([row[key] for key in keys], row["title"], [row["bytes"], row["count"]]) for row in report["findings"]])
         same(f"{form}: what to do", [row["advice"] for row in page["findings"]],
@@ -218,7 +218,7 @@ def steps_are_detected_where_none_are_stated():
         name = " ".join((form, *options))
         page, report = data_of(page_of(capture(form), *options)), tool_json("report", capture(form), "--view", "steps", *options)["steps"]
         same(f"{name}: by what", page["detected_by"], report["reason"] if detected else None)
-        keys = ("live_begin_bytes", "live_end_bytes", "peak_bytes", "allocated_bytes", "allocated_count")
+        keys = ("live_begin_bytes", "live_end_bytes", "peak_live_bytes", "allocated_bytes", "allocated_count")
         same(f"{name}: steps", [[row[key] for key in keys] for row in page["steps"]], [[row[key] for key in keys] for row in report["rows"]])
         same(f"{name}: the step of Max", page["max"]["step"], len(report["rows"]) - 1 if report["rows"] else None)
         same(f"{name}: marks", len(page["timeline"]["steps"]), len(report["rows"]))

@@ -143,7 +143,7 @@ def head(job):
     for device in {b.device for b in run.device}:
         levels = run.levels_of([b for b in run.device if b.device == device])
         by_device[device] = run.highest(levels)[0]
-    job.rows("head", "high water of device", {h["device"]: h["bytes"] for h in j["high_water"]}, by_device, may=False)
+    job.rows("head", "high water of device", {h["device"]: h["peak_live_bytes"] for h in j["device_peaks"]}, by_device, may=False)
     job.one("head", "allocations without a stack", j["allocations_without_stack"], 0)
     job.one("head", "failed allocations", j["oom_count"], len(run.failed), may=False)
 
@@ -214,12 +214,12 @@ def places(job):
     job.one("places", "places lost", j["places_lost"], 0)
     for name, blocks in (("allocated", run.device), ("live", [b for b in run.device if b.died is None]),
                          ("temporary", [b for b in run.device if b.temporary]),
-                         ("high", [b for b in run.device if b.lives_at(by_device[b.device])])):
+                         ("at_peak", [b for b in run.device if b.lives_at(by_device[b.device])])):
         job.rows("places", name, held(columns(name)), sums(blocks, place), may=False)
     mine = collections.defaultdict(list)
     for b in run.device:
         mine[place(b)].append(b)
-    got = held(columns("peak"))
+    got = held(columns("own_peak"))
     job.rows("places", "own peak", {k: v[0] for k, v in got.items()},
              {k: run.highest(run.levels_of(v))[0] for k, v in mine.items()}, may=False)
 
@@ -239,7 +239,7 @@ def classes(job):
         want["virtual"] = reserved
     got = {c["name"]: c for c in j["classes"]}
     for name in sorted(set(got) | set(want)):
-        figures = summed(run, want[name]) | {"peak_bytes": run.highest(run.levels_of(want[name]))[0]}
+        figures = summed(run, want[name]) | {"own_peak_bytes": run.highest(run.levels_of(want[name]))[0]}
         for key, value in figures.items():
             job.one("classes", f"{name} {key}", got.get(name, {}).get(key, "no row"), value, may=False)
 
@@ -255,7 +255,7 @@ def sources(job):
     high = set(job.at_peak())
     def columns(blocks, is_device=True):
         at = sum(b.bytes for b in blocks if b in high) if is_device else 0
-        return summed(run, blocks) | {"peak_bytes": run.highest(run.levels_of(blocks))[0], "at_max_bytes": at}
+        return summed(run, blocks) | {"own_peak_bytes": run.highest(run.levels_of(blocks))[0], "at_max_bytes": at}
     def compare(what, got, want):
         for key, value in want.items():
             job.one("sources", f"{what} {key}", got.get(key, "unknown" if job.partial else "no row"), value)
@@ -557,7 +557,7 @@ def steps(job):
         after = [b for b in run.device if b.lives_at(r.leave)]
         freed = [b for b in run.device if b.died is not None and r.enter <= b.died <= r.leave]
         named = {"live_begin_bytes": sum(b.bytes for b in before), "live_end_bytes": sum(b.bytes for b in after),
-                 "peak_bytes": figures["peak_live_bytes"], "allocated_bytes": sum(b.bytes for b in mine), "allocated_count": len(mine),
+                 "peak_live_bytes": figures["peak_live_bytes"], "allocated_bytes": sum(b.bytes for b in mine), "allocated_count": len(mine),
                  "freed_bytes": sum(b.bytes for b in freed), "freed_count": len(freed), "instance": r.instance}
         for key, value in named.items():
             job.one("steps", f"step {r.instance} {key}", row[key], value)
@@ -1001,7 +1001,7 @@ def peaks_of_all(capture, report, said):
     for label in ("Peak live", "Max memory"):
         yield label, re.search(rf"^{label}: {SIZE}", text, re.M).group(1), human(peak)
     top = command_json("top", capture, "--once")
-    yield "top", top["peak_bytes"], peak
+    yield "top", top["peak_live_bytes"], peak
     ranks, = command_json("ranks", capture)["ranks"]
     yield "ranks", ranks["peak_live_bytes"], peak
     checked = command_json("check", capture, f"peak=={peak}", f"peak<{peak}", rc=(0, 1, 2))["checks"]
@@ -1013,17 +1013,17 @@ def peaks_of_all(capture, report, said):
 
 def peaks_of_devices(capture, report):
     """Each device has a mark of its own, which its places add up to."""
-    marks = {h["device"]: h["bytes"] for h in report["high_water"]}
+    marks = {h["device"]: h["peak_live_bytes"] for h in report["device_peaks"]}
     shares = collections.Counter()
     for place in report["places"]:
-        shares[place["device"]] += place["high_bytes"]
-    top = {d["device"]: d["peak_bytes"] for d in command_json("top", capture, "--once")["devices"]}
+        shares[place["device"]] += place["at_peak_bytes"]
+    top = {d["device"]: d["peak_live_bytes"] for d in command_json("top", capture, "--once")["devices"]}
     for device, mark in marks.items():
         yield f"places of device {device}", shares[device], mark
         yield f"top, device {device}", top[device], mark
     if len(marks) == 1:
-        yield "high_water", list(marks.values()), [report["peak_live_bytes"]]
-    classes = {c["name"]: c["peak_bytes"] for c in report["classes"] if c["device_memory"]}
+        yield "device_peaks", list(marks.values()), [report["peak_live_bytes"]]
+    classes = {c["name"]: c["own_peak_bytes"] for c in report["classes"] if c["device_memory"]}
     if len(classes) == 1:
         yield "classes", list(classes.values()), [report["peak_live_bytes"]]
 
@@ -1037,8 +1037,8 @@ def peaks_of_page(capture, report):
     line = data["timeline"]
     yield "page, timeline", line["peak_live"]["bytes"], peak
     yield "page, the highest moment", max(line["live"]) if report["complete"] else None, peak
-    one_device = len(report["high_water"]) == 1
-    at_peak = peak if report["complete"] or one_device else sum(h["bytes"] for h in report["high_water"])
+    one_device = len(report["device_peaks"]) == 1
+    at_peak = peak if report["complete"] or one_device else sum(h["peak_live_bytes"] for h in report["device_peaks"])
     yield "page, call sites", sum(s["peak"][0] for s in data["sites"]), at_peak
     if data["flame"]:
         yield "page, flame graph", data["flame"][0][2], at_peak
@@ -1046,7 +1046,7 @@ def peaks_of_page(capture, report):
 
 def peaks_of_exports(capture, report):
     peak = report["peak_live_bytes"]
-    at_peak = peak if report["complete"] or len(report["high_water"]) == 1 else sum(h["bytes"] for h in report["high_water"])
+    at_peak = peak if report["complete"] or len(report["device_peaks"]) == 1 else sum(h["peak_live_bytes"] for h in report["device_peaks"])
     def exported(form):
         path = pathlib.Path(f"peaks.{form}")
         path.unlink(missing_ok=True)

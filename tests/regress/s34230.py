@@ -104,7 +104,7 @@ def is_flat(all_runs, plain):
             hint = row["hints"][0]
             same(f"{what}: mode", (row["hints_mode"], hint["mode"]), ("live", "live"))
             same(f"{what}: the program's own peak", row["peak_live_bytes"], plain[m][0][stage]["peak_live_bytes"])
-            same(f"{what}: live send buffers", (hint["live_most"], hint["live_most_with_hints"]),
+            same(f"{what}: live send buffers", (hint["peak_live_count"], hint["peak_with_hints_count"]),
                  (m, min(m, startup(stage) + 2)) if stage else (0, 0))
             # The host is at most 16 backwards ahead, each with up to three tensors whose storage the device still needs.
             check(row["peak_reserved_bytes"] < row["peak_with_hints_bytes"] + 3 * 2 * STAGES * SEND,
@@ -136,7 +136,7 @@ def with_hints_what_is_held_is_the_same_where_frees_wait():
     for m in (16, 64, 100):
         done, rows = captured(f"sync-{m}", *program(m, "--entrance", "sync"), mode="live")
         same(f"{m} micro-batches: checksum", checksum(done.stdout), checksum(bare(*program(m), **CARD).stdout))
-        held[m] = [(row["peak_reserved_bytes"], [h["live_most_with_hints"] for h in row["hints"]]) for row in rows]
+        held[m] = [(row["peak_reserved_bytes"], [h["peak_with_hints_count"] for h in row["hints"]]) for row in rows]
         same(f"{m} micro-batches: held, live send buffers", held[m], held[16])
 
 
@@ -150,7 +150,7 @@ def ranks_of_mpirun_have_the_table_of_forked_ones():
         verify(*command)
         done, rows = captured(name, *command, mode="live")
         tables[name] = checksum(done.stdout), [(r["rank"], r["peak_live_bytes"], r["peak_with_hints_bytes"], r["hints"]) for r in rows]
-        same(f"{name}: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["live_most_with_hints"] for s in (1, 7)], [8, 2])
+        same(f"{name}: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["peak_with_hints_count"] for s in (1, 7)], [8, 2])
     same("mpirun and forked ranks", tables["mpirun"], tables["forked"])
 
 
@@ -207,7 +207,7 @@ def a_count_of_1_is_stopped_where_storage_waits_for_the_receive_alone():
     verify(*slow, SIMCUDA_SCHED="lazy")
     done, rows = captured("live", *slow, mode="live", SIMCUDA_SCHED="lazy")
     same("count 2, live: checksum", checksum(done.stdout), right)
-    same("count 2, live: live send buffers of stage 1", rows[1]["hints"][0]["live_most_with_hints"], 8)
+    same("count 2, live: live send buffers of stage 1", rows[1]["hints"][0]["peak_with_hints_count"], 8)
 
 
 def a_count_of_1_is_harmless_under_all_streams():
@@ -279,7 +279,7 @@ def the_published_table_is_had_from_all_ranks():
     rows_are_those_of_the_seed(plain, hinted)
     is_flat({m: hinted[m] for m in LONG}, plain)
     rows, _ = hinted[768]
-    same("768: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["live_most_with_hints"] for s in (1, 7)], [8, 2])
+    same("768: live send buffers of stage 1 and 7", [rows[s]["hints"][0]["peak_with_hints_count"] for s in (1, 7)], [8, 2])
     for stage, row in enumerate(rows):
         same(f"768: peak of stage {stage}", row["peak_with_hints_bytes"] - SUMS * 768, hinted[8][0][stage]["peak_with_hints_bytes"] - SUMS * 8)
     check(rows[1]["peak_live_bytes"] > 32510 << 20, "768 fit into the card without hints")

@@ -77,7 +77,7 @@ def has_ledger(look, what):
     check(books["live"] > 0, f"{what}: nothing is live")
     same(what, {key: look[field] for key, field in (
         ("allocs", "allocated_count"), ("frees", "freed_count"), ("allocated", "allocated_bytes"),
-        ("freed", "freed_bytes"), ("live", "live_bytes"), ("peak", "peak_bytes"))}, books)
+        ("freed", "freed_bytes"), ("live", "live_bytes"), ("peak", "peak_live_bytes"))}, books)
     same(f"{what}, sites", sum(site["live_bytes"] for site in look["sites"]), books["live"])
     same(f"{what}, state", (look["running"], look["state"], look["anchor"]), (True, "running", AT))
 
@@ -112,7 +112,7 @@ def a_killed_program_ends_the_view_and_is_told():
     for before, look in zip(looks, looks[1:]):
         rate = (look["allocated_count"] - before["allocated_count"]) / look["seconds"]
         check(abs(look["allocations_per_second"] - rate) <= rate / 1e4, f"a rate of {look['allocations_per_second']}, not {rate}")
-        check(look["live_bytes"] <= look["peak_bytes"] and look["failed_allocations"] == 0, f"{look}")
+        check(look["live_bytes"] <= look["peak_live_bytes"] and look["failed_allocations"] == 0, f"{look}")
     report = json.loads(run(KEDGE, "report", "x.kcap", "--json").stdout)
     # Totals and events may differ by the operation that each thread had under way.
     difference = report["allocated_count"] - counts[-1]

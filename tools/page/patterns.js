@@ -44,7 +44,7 @@ function drawFindings(data, parent, found) {
         textColumn("Call site", row => row.name, siteCell(data)), bytesColumn("Saves", row => row.saves_bytes),
         textColumn("Pattern", row => names[row.pattern], row => element("span", {class: "figure"}, names[row.pattern])), bytesColumn("Peak without it", row => row.max_left_bytes),
         textColumn("What to do", row => row.advice, row => element("bdi", {class: "advice"}, row.advice)),
-        countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0]), bytesColumn("Of them at the peak", row => row.at_peak_bytes),
+        countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0]), bytesColumn("Of them at the peak", row => row.at_max_bytes),
         {label: "Longest", figure: true, value: row => row.longest_ns, text: row => row.longest_ns ? time(row.longest_ns) : ""},
         textColumn("Anchor", row => row.anchor || "")]});
 }

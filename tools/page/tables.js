@@ -37,7 +37,7 @@ function drawSteps(data, parent) {
         parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + data.detected_by + "."));
     partNote(parent, data.steps, data.step_count, noun, "that came first");
     new Table(parent, {caption: data.detected_by ? "Detected steps" : "Steps", sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
-        textColumn(data.detected_by ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak", row => row.peak_bytes),
+        textColumn(data.detected_by ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak live", row => row.peak_live_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
             text: row => (row.live_end_bytes < row.live_begin_bytes ? "\u2212" : "+") + bytes(Math.abs(row.live_end_bytes - row.live_begin_bytes))},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
@@ -65,7 +65,7 @@ function drawAnchors(data) {
 function drawLibraries(data) {
     const parent = document.getElementById("libraries");
     const columns = first => [first, bytesColumn("At the peak", row => row.at_max_bytes), bytesColumn("Live at the end", row => row.live_bytes),
-        countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)];
+        countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.own_peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)];
     if (data.libraries.length === 0) {
         parent.append(element("p", null, "Nothing was allocated."));
         return;

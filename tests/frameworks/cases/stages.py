@@ -89,7 +89,7 @@ class Row(loop.Row):
             same(f"rank {rank}: peak with hints", now["peak_with_hints_bytes"], least["peak_live_bytes"])
             if now["peak_reserved_bytes"] > least["peak_reserved_bytes"] + GRANULE:
                 wrong.append(f"rank {rank}: reserved {now['peak_reserved_bytes']}, mended by hand {least['peak_reserved_bytes']}")
-            told = [(h["live_most"], h["live_most_with_hints"]) for h in now["hints"]]
+            told = [(h["peak_live_count"], h["peak_with_hints_count"]) for h in now["hints"]]
             if rank:
                 same(f"rank {rank}: messages that live", told, [(8, self.alive(rank, 8))])
         self.stopped(wrong, live)

@@ -334,7 +334,7 @@ processes)
     json "any('two processes or more wrote this log: an address is live twice, of threads that' in n for n in j['notes'])"
     json "(j['max_bytes'], j['remaining_bytes'], j['freed_bytes'], j['complete']) == (8192, 5120, 3072, True)"
     # Each has figures of its own, as a device.
-    peaks() { json "[(h['device'], h['bytes']) for h in j['high_water']] == $1"; }
+    peaks() { json "[(h['device'], h['peak_live_bytes']) for h in j['device_peaks']] == $1"; }
     peaks "[(0, 3072), (1, 5120)]"
     json "any(n == 'device 1 is what thread 200 wrote' for n in j['notes']) and not any('may be of one' in n for n in j['notes'])"
     expect 0 "$kedge" import two.log -o two.kcap --json

@@ -68,7 +68,7 @@ TEST(a_block_that_nobody_uses_costs_its_life)
     REQUIRE_EQ(f.of[PATTERNS_UNUSED].count, 1);
     CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].bytes, 4 * MB);
     CHECK(costs(&f.of[PATTERNS_UNUSED].row[0], 4 * MB, 3));
-    CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].at_peak, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].at_max, 4 * MB);
     CHECK_EQ(f.of[PATTERNS_UNUSED].row[0].saves, 4 * MB);
     CHECK_EQ(f.of[PATTERNS_LATE].count, 0);
     CHECK_EQ(f.of[PATTERNS_EARLY].count, 0);
@@ -129,7 +129,7 @@ TEST(a_free_is_late_where_others_were_allocated_meanwhile)
     CHECK_EQ(f.of[PATTERNS_LATE].row[0].bytes, 4 * MB);
     CHECK(costs(&f.of[PATTERNS_LATE].row[0], 4 * MB, 2));
     CHECK_EQ(f.of[PATTERNS_LATE].row[0].longest_ns, 2 * US);
-    CHECK_EQ(f.of[PATTERNS_LATE].row[0].at_peak, 4 * MB);
+    CHECK_EQ(f.of[PATTERNS_LATE].row[0].at_max, 4 * MB);
     CHECK_EQ(f.of[PATTERNS_LATE].row[0].saves, 2 * MB); /* the first two make the maximum then */
     CHECK_EQ(f.peak, 7 * MB);
     CHECK_EQ(f.peak_then, 5 * MB);
@@ -155,7 +155,7 @@ TEST(a_birth_is_early_where_others_were_freed_meanwhile)
     REQUIRE_EQ(f.of[PATTERNS_EARLY].count, 1);
     CHECK_EQ(f.of[PATTERNS_EARLY].row[0].bytes, 8 * MB);
     CHECK(costs(&f.of[PATTERNS_EARLY].row[0], 8 * MB, 2));
-    CHECK_EQ(f.of[PATTERNS_EARLY].row[0].at_peak, 8 * MB); /* not used yet when all three lived */
+    CHECK_EQ(f.of[PATTERNS_EARLY].row[0].at_max, 8 * MB); /* not used yet when all three lived */
     CHECK_EQ(f.peak, 10 * MB);
     CHECK_EQ(f.of[PATTERNS_EARLY].row[0].saves, MB); /* its first use is beside the third alone */
     patterns_free(&f);

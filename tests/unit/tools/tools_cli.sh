@@ -606,7 +606,7 @@ places-sums)
         has out "      20 of       20 blocks,   80.00 KiB  allocate"
         [ "$(grep -c ' of .* blocks, ' out)" = 1 ] || fail "one loop is several rows"
         expect 0 "$kedge" report $file.kcap --json --top 999
-        json "sum(p['high_bytes'] for p in j['places']) == j['high_water'][0]['bytes'] == j['max_bytes'] and sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes'] and sum(p['temporary_count'] for p in j['places']) == 20 and j['places_lost'] == 0"
+        json "sum(p['at_peak_bytes'] for p in j['places']) == j['device_peaks'][0]['peak_live_bytes'] == j['max_bytes'] and sum(p['live_bytes'] for p in j['places']) == j['remaining_bytes'] and sum(p['temporary_count'] for p in j['places']) == 20 and j['places_lost'] == 0"
         json "len(j['places']) == j['place_count'] and {p['anchor'] for p in j['places']} >= {'SOT_CALL_0', 'SOT_CALL_19'}"
         json "all(p['stack'][0]['function'] == 'allocate' for p in j['places'] if p['allocated_count'])"
     done
@@ -995,7 +995,7 @@ ranks)
     json "[r['rank'] for r in j['ranks']] == ['0', '2', '10', '0', '2', '10', '11']"
     json "[r['clean'] for r in j['ranks']] == 6 * [True] + [False]"
     # 20 inputs and 20 outputs; hints release each input and every other output at the end of its own anchor.
-    json "[(h['id'], h['mode'], h['live_most'], h['live_most_with_hints']) for h in j['ranks'][0]['hints']
+    json "[(h['id'], h['mode'], h['peak_live_count'], h['peak_with_hints_count']) for h in j['ranks'][0]['hints']
           ] == [('input', 'live', 20, 1), ('output', 'live', 20, 10)]"
     json "j['ranks'][0]['hints_mode'] == 'live' and j['ranks'][3]['hints_mode'] is None and j['ranks'][3]['hints'] == []"
     cp out ranks
@@ -1014,16 +1014,16 @@ note: no capture of rank 1, 3 to 9
 plain/: no rank holds more than the median rank: 287.00 MiB at its peak; rank 11
 holds least, 239.00 MiB
 note: no capture of rank 1, 3 to 9
-  rank   peak live  with hints  hinted    kept    reserved  capture
+  rank   peak live  with hints  matched   left    reserved  capture
 hinted/
-     0  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap (live)
-     2  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap.2 (live)
-    10  287.00 MiB  151.00 MiB      40      11  455.08 MiB  run.kcap.10 (live)
+     0  287.00 MiB  151.00 MiB       40     11  455.08 MiB  run.kcap (live)
+     2  287.00 MiB  151.00 MiB       40     11  455.08 MiB  run.kcap.2 (live)
+    10  287.00 MiB  151.00 MiB       40     11  455.08 MiB  run.kcap.10 (live)
 plain/
-     0  287.00 MiB           -       -       -  591.08 MiB  run.kcap
-     2  287.00 MiB           -       -       -  591.08 MiB  run.kcap.2
-    10  287.00 MiB           -       -       -  591.08 MiB  run.kcap.10
-    11  239.00 MiB           -       -       -  479.06 MiB
+     0  287.00 MiB           -        -      -  591.08 MiB  run.kcap
+     2  287.00 MiB           -        -      -  591.08 MiB  run.kcap.2
+    10  287.00 MiB           -        -      -  591.08 MiB  run.kcap.10
+    11  239.00 MiB           -        -      -  479.06 MiB
         run.kcap.11, still running, or killed' ] || fail "$(cat out)"
     # In shadow the hints' peak is what they would make; without events it is not known.
     form shadow; form agg
@@ -1034,7 +1034,7 @@ plain/
     expect 0 "$kedge" ranks good.kcap held.kcap held-ring.kcap live.kcap --json
     json "[r['peak_held_bytes'] for r in j['ranks']] == [0, None, 66 << 20, 0]"
     expect 0 "$kedge" ranks good.kcap held.kcap held-ring.kcap live.kcap
-    [ "$(sed '1,3d; /^$/,$d' out | grep -v kcap | tr -s ' ' | cut -d' ' -f5- | sed 's/ $//')" = 'with hints hinted kept held reserved capture
+    [ "$(sed '1,3d; /^$/,$d' out | grep -v kcap | tr -s ' ' | cut -d' ' -f5- | sed 's/ $//')" = 'with hints matched left held reserved capture
 - - - - 591.00 MiB
 ? ? ? ? 0.00 B
 0.00 B 0 0 66.00 MiB 0.00 B
@@ -1082,12 +1082,12 @@ ranks-damage)
     expect 0 "$kedge" ranks run
     has err "kedge: run/run.kcap.1 is damaged ("
     has out "note: incomplete: 1 capture is damaged and not compared"
-    [ "$(sed '1,/ 0 /d; s/ *$//' out)" = '     1           ?           ?       ?       ?           ?
+    [ "$(sed '1,/ 0 /d; s/ *$//' out)" = '     1           ?           ?        ?      ?           ?
         run.kcap.1 (live), damaged' ] || fail "$(cat out)"
     expect 0 "$kedge" ranks run --json
     json "[(r['rank'], r['complete'], r['clean']) for r in j['ranks']] == [('0', True, True), ('1', False, False)]"
     json "(lambda r: all(r[k] is None for k in r if k.endswith('_bytes') or k == 'failed_allocations'))(j['ranks'][1])"
-    json "[(h['live_most'], h['live_most_with_hints']) for h in j['ranks'][1]['hints']] == [(None, None)] * 2"
+    json "[(h['peak_live_count'], h['peak_with_hints_count']) for h in j['ranks'][1]['hints']] == [(None, None)] * 2"
     # What it has for a rank is shown without control characters.
     "$make" live run/run.kcap 77777
     sed -i $'s/77777/7\033[7m/g' run/run.kcap.77777
