@@ -323,7 +323,7 @@ static void print_json(const struct capped *c)
     json_text(&json, "made_from", c->job->load->path);
     json_uint(&json, "size_bytes", c->job->size);
     json_uint(&json, "bandwidth", c->job->bandwidth);
-    json_uint(&json, "held_bytes", fit->before);
+    json_uint(&json, "peak_reserved_bytes", fit->before);
     json_uint(&json, "other_bytes", fit->other);
     json_known(&json, "needed_bytes", is_call ? fit->needed : UINT64_MAX);
     json_known(&json, "room_bytes", is_call ? fit->room : UINT64_MAX);

@@ -339,7 +339,7 @@ static void whatif_print_text(const struct query *query)
     double best = 0;
 
     print_input(query);
-    printf("\n%s%-16s %11s %6s %11s %8s", ink.bold, "policy", "held", "util.", "lost",
+    printf("\n%s%-16s %11s %6s %11s %8s", ink.bold, "policy", "reserved", "util.", "wasted",
             is_repeated ? "in first" : "calls");
     if (is_repeated)
         printf(" %8s", "in last");
@@ -350,7 +350,7 @@ static void whatif_print_text(const struct query *query)
         const struct whatif *answer = &query->answers[i];
         print_answer(query, answer, query->answer_count > 1 && answer->e >= best);
     }
-    printf("\nheld: %s.\nutil.: utilisation, peak live / peak reserved.\n",
+    printf("\nreserved: %s.\nutil.: utilisation, peak live / peak reserved.\n",
             query->job.backed ? "as the device gives it, cudaMalloc in whole 2 MiB"
                               : "as it was asked for");
     printf("%s: calls of the driver%s.\nmoved: granules that were mapped anew, waits: of the "

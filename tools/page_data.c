@@ -176,7 +176,7 @@ static void json_owners(struct page *page, const struct load_oom *oom)
     struct report_owners owners = report_oom_owners(page->report, oom);
     struct json *json = &page->json;
 
-    json_begin(json, "holders", '[');
+    json_begin(json, "live_at_oom", '[');
     for (size_t i = 0; i < owners.count; i++) {
         json_begin(json, NULL, '{');
         page_json_name(json, "name", owners.list[i].way);

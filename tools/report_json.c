@@ -187,8 +187,8 @@ static void json_looks(struct json *json, const struct read_capture *capture)
         json_uint(json, "looks", look->looks);
         json_uint(json, "total_bytes", look->total_bytes);
         json_uint(json, "free_bytes", look->free_bytes);
-        json_uint(json, "held_bytes", look->held_bytes);
-        json_uint(json, "native_bytes", look->native_bytes);
+        json_uint(json, "reserved_bytes", look->held_bytes);
+        json_uint(json, "driver_bytes", look->native_bytes);
         json_uint(json, "graph_reserved_bytes", look->graph_reserved);
         json_uint(json, "graph_peak_reserved_bytes", look->graph_high);
         json_uint(json, "overhead_bytes", overhead.bytes);
@@ -209,7 +209,7 @@ void report_json_print(const struct report *report)
     json_known(&json, "peak_live_512_bytes", report->figures.peak_live_512);
     if (figures_utilisation(&report->figures, &utilisation))
         json_real(&json, "e", utilisation);
-    json_uint(&json, "native_peak_bytes", load_native_peak(report->load.capture->class_total));
+    json_uint(&json, "driver_peak_bytes", load_native_peak(report->load.capture->class_total));
     json_known(&json, "sync_mapped_peak_reserved_bytes",
             report->mapped.is_known ? report->mapped.held : UINT64_MAX);
     json_hints(&json, report);

@@ -156,7 +156,7 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
 {
     const struct format_oom_heaps *heaps = &what->heaps;
 
-    print_word("held by kedge");
+    print_word("reserved by kedge");
     printf("%s, live %s", render_bytes(heaps->held).text, render_bytes(heaps->live).text);
     if (heaps->held)
         printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
@@ -202,7 +202,7 @@ static void print_holders(const struct report *report, const struct load_oom *oo
     uint64_t others = owners.other_bytes;
 
     if (owners.count)
-        puts("  held most then:");
+        puts("  live then, by stack:");
     for (size_t i = 0; i < owners.count; i++) {
         if (i >= report->top) {
             others += owners.list[i].bytes;
@@ -231,7 +231,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
         if (oom->why->what.flags & FORMAT_OOM_HEAPS)
             print_heaps(report, &oom->why->what);
         if (oom->why->what.native_bytes)
-            print_size("held past kedge", oom->why->what.native_bytes);
+            print_size("by the driver itself", oom->why->what.native_bytes);
         if (oom->why->what.flags & FORMAT_OOM_HEAPS)
             print_ladder(&oom->why->what);
         report_waterfall_print_oom(report, oom);
@@ -286,21 +286,21 @@ static void json_heaps(struct json *json, const struct format_oom *what)
 {
     const struct format_oom_heaps *heaps = &what->heaps;
 
-    json_uint(json, "held_bytes", heaps->held);
+    json_uint(json, "reserved_bytes", heaps->held);
     json_uint(json, "pool_live_bytes", heaps->live);
     json_uint(json, "pool_used_bytes", heaps->used);
     json_uint(json, "peak_reserved_bytes", heaps->held_high);
     json_uint(json, "pool_peak_live_bytes", heaps->live_high);
     json_uint(json, "pool_free_bytes", heaps->free);
     json_uint(json, "pool_free_elsewhere_bytes", what->free_elsewhere);
-    json_uint(json, "pool_hint_held_bytes", what->hint_held);
+    json_uint(json, "hint_held_bytes", what->hint_held);
     json_uint(json, "remappable_bytes", heaps->remappable);
     json_uint(json, "remappable_waiting_bytes", heaps->remappable_waiting);
     json_uint(json, "cached_bytes", heaps->cached);
     json_uint(json, "waiting_bytes", heaps->waiting);
-    json_uint(json, "kept_bytes", heaps->kept);
+    json_uint(json, "retained_bytes", heaps->kept);
     json_uint(json, "limbo_bytes", heaps->limbo);
-    json_uint(json, "husk_bytes", heaps->husk);
+    json_uint(json, "released_bytes", heaps->husk);
     if (heaps->held)
         json_real(json, "e", (double)heaps->used / (double)heaps->held);
 }
@@ -309,7 +309,7 @@ static void json_holders(struct json *json, const struct report *report, const s
 {
     struct report_owners owners = report_oom_owners(report, oom);
 
-    json_begin(json, "holders", '[');
+    json_begin(json, "live_at_oom", '[');
     for (size_t i = 0; i < owners.count; i++) {
         const struct report_owner *owner = &owners.list[i];
 
@@ -332,14 +332,14 @@ static void json_reason(struct json *json, const struct report *report, const st
     const struct format_oom *what = &oom->why->what;
 
     json_text(json, "call", oom->why->call);
-    json_text(json, "entrance", what->flags & FORMAT_OOM_STREAM ? "stream" : "sync");
-    json_bool(json, "native", (what->flags & FORMAT_OOM_NATIVE) != 0);
+    json_text(json, "api", what->flags & FORMAT_OOM_STREAM ? "stream" : "sync");
+    json_bool(json, "by_driver", (what->flags & FORMAT_OOM_NATIVE) != 0);
     json_bool(json, "capturing", (what->flags & FORMAT_OOM_CAPTURE) != 0);
     json_known(json, "stream",
             format_stream_number(what->stream) ? format_stream_number(what->stream) - 1u
                                                : UINT64_MAX);
     json_known(json, "total_bytes", what->total_bytes);
-    json_uint(json, "native_bytes", what->native_bytes);
+    json_uint(json, "driver_bytes", what->native_bytes);
     if (what->flags & FORMAT_OOM_HEAPS)
         json_heaps(json, what);
     json_uint(json, "waits", what->ladder.waits);

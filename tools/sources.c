@@ -402,7 +402,7 @@ const char *sources_class_name(enum memclass memclass)
 {
     static const char *const names[MEMCLASS_COUNT] = {
             [MEMCLASS_POOLED] = "pooled",
-            [MEMCLASS_DRIVER] = "driver",
+            [MEMCLASS_DRIVER] = "linear",
             [MEMCLASS_PITCHED] = "pitched",
             [MEMCLASS_MANAGED] = "managed",
             [MEMCLASS_VMM] = "vmm",

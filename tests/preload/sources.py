@@ -126,7 +126,7 @@ def main():
         assert word in text, (word, text)
     # the parts of the device add up
     look = said["device_memory"][0]
-    parts = look["held_bytes"] + look["native_bytes"] + look["graph_reserved_bytes"] + look["overhead_bytes"] + look["free_bytes"]
+    parts = look["reserved_bytes"] + look["driver_bytes"] + look["graph_reserved_bytes"] + look["overhead_bytes"] + look["free_bytes"]
     assert parts == look["total_bytes"], look
     look_at_waterfalls(capture, said)
     look_at_waste()

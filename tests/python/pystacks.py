@@ -321,9 +321,9 @@ def hints_and_failures_tell_python_lines():
     fresh("oom.kcap")
     run(python, HERE / "frameworklike.py", "bad", rc=1, **settings(pathlib.Path("oom.kcap").resolve(), SIMCUDA_MEMORY="60M"))
     text = tool("report", "oom.kcap", "--view", "oom")
-    check(re.search(rf"held most then:\n +\S+ MiB +\d+  norm\s+frameworklike\.py:{at['empty(8 <<']}\s+<\s", text), f"norm is not named:\n{text}")
-    holders = tool_json("report", "oom.kcap")["ooms"][0]["holders"]
-    same("holders", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
+    check(re.search(rf"live then, by stack:\n +\S+ MiB +\d+  norm\s+frameworklike\.py:{at['empty(8 <<']}\s+<\s", text), f"norm is not named:\n{text}")
+    holders = tool_json("report", "oom.kcap")["ooms"][0]["live_at_oom"]
+    same("live_at_oom", [[f["function"] for f in h["stack"] if f.get("python")][1] for h in holders], ["norm", "linear"])
     same("their lines", {h["python_site"] for h in holders}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
 
 

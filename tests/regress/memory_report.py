@@ -31,9 +31,9 @@ def check_json(trace):
     same("Max is device memory only", found["max_bytes"], 47 * MB) # what was freed was freed before the array
     check(found["e"] <= 1, f"E {found['e']}: what the driver serves is not held by the pool")
     device, = found["device_memory"]
-    known = device["held_bytes"] + device["native_bytes"] + device["graph_reserved_bytes"]
+    known = device["reserved_bytes"] + device["driver_bytes"] + device["graph_reserved_bytes"]
     same("overhead", device["overhead_bytes"], device["total_bytes"] - device["free_bytes"] - known)
-    same("arrays are known", device["native_bytes"], MB)
+    same("arrays are known", device["driver_bytes"], MB)
     fall, = found["waterfall"]
     same("the waterfall has all of the device", sum(p["bytes"] for p in fall["parts"]), device["total_bytes"])
     past = [p for p in fall["parts"] if p["part"] == "library"]

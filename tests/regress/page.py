@@ -96,13 +96,13 @@ def figures_are_those_of_the_report():
         same(f"{form}: failures", [(row["requested_bytes"], row["free_bytes"]) for row in page["failures"]],
              [(row["requested_bytes"], row["free_bytes"]) for row in report["ooms"]])
         same(f"{form}: who held memory", [held_at(page, row) for row in page["failures"]],
-             [[(h["bytes"], h["count"]) for h in row["holders"]] for row in report["ooms"]])
+             [[(h["bytes"], h["count"]) for h in row["live_at_oom"]] for row in report["ooms"]])
 
 
 def held_at(page, failure):
     """Bytes and blocks of those who held most: the last failure's stand in the table of call sites."""
-    if "holders" in failure:
-        return [(holder["bytes"], holder["count"]) for holder in failure["holders"]]
+    if "live_at_oom" in failure:
+        return [(holder["bytes"], holder["count"]) for holder in failure["live_at_oom"]]
     return sorted((tuple(site["failure"]) for site in page["sites"] if site["failure"][1]), reverse=True)
 
 
@@ -114,10 +114,10 @@ def who_held_memory_is_one_figure_everywhere():
         page, report = data_of(page_of(name, *options)), tool_json("report", name)
         last = report["ooms"][-1]
         check(len({row["device"] for row in report["device_peaks"]}) == 2 or options, f"{name}: memory of one device alone")
-        same(f"{name}: by call site", held_at(page, page["failures"][-1]), sorted(((h["bytes"], h["count"]) for h in last["holders"]), reverse=True))
+        same(f"{name}: by call site", held_at(page, page["failures"][-1]), sorted(((h["bytes"], h["count"]) for h in last["live_at_oom"]), reverse=True))
         total = [sum(site["failure"][i] for site in page["sites"]) for i in (0, 1)]
         same(f"{name}: the flame graph", page["flame"][0][4:6], total)
-        same(f"{name}: of the device", total[0], sum(h["bytes"] for h in last["holders"]) + last["other_bytes"])
+        same(f"{name}: of the device", total[0], sum(h["bytes"] for h in last["live_at_oom"]) + last["other_bytes"])
 
 
 def the_peak_is_at_one_place():

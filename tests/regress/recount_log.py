@@ -16,7 +16,7 @@ BOOK = struct.Struct("<QQ2Q2Q2Q9QQ")
 ALLOC, FREE, ENTER, LEAVE, USE, RESET = range(1, 7)
 APIS = ("sync", "async", "managed", "pitch", "array", "handle", "graph", "pool", "host", "registered")
 CLASSES = {"sync": "pooled", "async": "pooled", "managed": "managed", "pitch": "pitched", "array": "array", "handle": "vmm",
-           "graph": "graph", "pool": "driver", "host": "host", "registered": "registered"}
+           "graph": "graph", "pool": "linear", "host": "host", "registered": "registered"}
 ON_STREAM = ("async", "graph", "pool")
 MB = 1 << 20
 HANDLE = 2 * MB
@@ -231,7 +231,7 @@ class Run:
 
     def class_of(self, b):
         if self.mode == "track" and b.api in ("sync", "async", "pool"):
-            return "driver"
+            return "linear"
         return CLASSES[b.api]
 
     def in_range(self, found):

@@ -133,7 +133,7 @@ def head(job):
         want["peak_reserved_bytes"] = run.device_peaks[0]
     elif run.closed:
         job.one("head", "peak reserved is of the pool alone", j["peak_reserved_bytes"] <= sum(run.device_peaks), True)
-        job.one("head", "the driver's part is named", j["native_peak_bytes"] > 0, not is_all_pooled(run))
+        job.one("head", "the driver's part is named", j["driver_peak_bytes"] > 0, not is_all_pooled(run))
     for key, value in want.items():
         job.one("head", key, j[key], value, job.partial and key in OF_EVENTS)
     if want.get("peak_reserved_bytes"):
@@ -306,7 +306,7 @@ def failures(job):
         site = stack_key(o["stack"]) if o.get("stack") else None
         if site:
             job.one("oom", f"failure {i + 1} stack", site[0], (f"take_{api}", row["line"]), may=False)
-        if o.get("holders"):
+        if o.get("live_at_oom"):
             holders(job, i, o, alive)
 
 
@@ -316,7 +316,7 @@ def holders(job, i, o, alive):
         return key if job.partial else key[:2] # three frames, of which the third is the same everywhere
     want = sums(alive, lambda b: way(b.key))
     got = collections.defaultdict(lambda: (0, 0))
-    for r in o["holders"]:
+    for r in o["live_at_oom"]:
         key = way(stack_key(r["stack"]))
         got[key] = got[key][0] + r["bytes"], got[key][1] + r["count"]
     for key, value in got.items():
@@ -955,7 +955,7 @@ def anchor_checks(job):
 def whatif(job):
     """What each policy has to hold at least, and what plain cudaMalloc holds exactly."""
     run = job.run
-    served = [b for b in run.device if run.class_of(b) == ("driver" if run.mode == "track" else "pooled")]
+    served = [b for b in run.device if run.class_of(b) == ("linear" if run.mode == "track" else "pooled")]
     if job.partial or not served or job.facts.get("hints"):
         return
     highest = run.highest(run.levels_of(served))[0]

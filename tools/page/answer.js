@@ -60,7 +60,7 @@ function answerOfFailure(data) {
     const failure = data.failures[data.failures.length - 1];
     const times = data.failure_count > 1 ? ", " + data.failure_count + " times; this is the last one" : "";
     const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(failure)];
-    let rows = (failure.holders || []).map(holder => ({name: holder.name, sum: [holder.bytes, holder.count], stack: holder.stack}));
+    let rows = (failure.live_at_oom || []).map(holder => ({name: holder.name, sum: [holder.bytes, holder.count], stack: holder.stack}));
     let total = rows.reduce((sum, row) => sum + row.sum[0], 0) + (failure.other_bytes || 0);
     if (rows.length === 0 && data.sites.some(site => site.failure)) {
         rows = data.sites.map(site => ({name: site.name, sum: site.failure, stack: site.stack})).sort((a, b) => b.sum[0] - a.sum[0]);
