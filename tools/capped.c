@@ -28,7 +28,7 @@ static const struct {
 } stays[FITSITES_CLASSES] = {
         [FITSITES_SMALL] = {"small", "smaller than a physical handle, 2 MiB (--min-size)"},
         [FITSITES_DRIVER] = {"driver", "made by the driver itself, not the pool's"},
-        [FITSITES_UNPLACED] = {"unplaced", "no stack was recorded"},
+        [FITSITES_UNPLACED] = {"no_stack", "no stack was recorded"},
         [FITSITES_SHARED] = {"shared",
                 "shared by their site (exports, registrations, descriptors)"},
         [FITSITES_UNSEEN] = {"unseen",

@@ -271,8 +271,8 @@ static void diff_print_json(const struct diff *diff)
     json_uint(&json, "never_freed", c->never_count);
     json_uint(&json, "never_freed_bytes", c->never_bytes);
     json_groups(&json, diff, "never_groups", &diff->never);
-    json_uint(&json, "extra_kept", c->extra_count);
-    json_uint(&json, "extra_kept_bytes", c->extra_bytes);
+    json_uint(&json, "extra", c->extra_count);
+    json_uint(&json, "extra_bytes", c->extra_bytes);
     json_sum(&json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);
     json_groups(&json, diff, "extra_groups", &diff->extra);
     json_sum(&json, "remaining", "remaining_bytes", &c->remaining);

@@ -166,7 +166,7 @@ static void say_json(const struct fields *fields, const struct kind *kind,
     json_uint(&json, "freed_count", counts->frees);
     json_uint(&json, "before_count", counts->before);
     json_uint(&json, "anchor_count", counts->anchors);
-    json_uint(&json, "failed_count", counts->failed);
+    json_uint(&json, "oom_count", counts->failed);
     json_uint(&json, "live_bytes", counts->live_bytes);
     json_uint(&json, "peak_live_bytes", counts->peak_bytes);
     json_uint(&json, "left_out_count", counts->bad);

@@ -379,7 +379,7 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
     json_uint(json, "count", hint->count);
     json_uint(json, "bytes", hint->bytes);
     json_uint(json, "unused_count", hint->unused);
-    json_uint(json, "gain_bytes", hint->gain);
+    json_uint(json, "saves_bytes", hint->gain);
     json_text(json, "effect", effect_text(hint->effect));
     json_end(json, '}');
     free(key);
@@ -421,10 +421,10 @@ static void suggest_print_json(struct suggestion *s)
     figures_json_sum(&json, "piled_up", &s->mine.grown);
     figures_json_sum(&json, "small", &s->mine.small);
     figures_json_sum(&json, "mixed", &s->mine.mixed);
-    figures_json_sum(&json, "unplaced", &s->mine.unplaced);
+    figures_json_sum(&json, "no_stack", &s->mine.unplaced);
     figures_json_sum(&json, "shared", &s->mine.shared);
     figures_json_sum(&json, "used_after", &s->mine.used);
-    figures_json_sum(&json, "idle", &s->mine.idle);
+    figures_json_sum(&json, "saves_nothing", &s->mine.idle);
     looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)

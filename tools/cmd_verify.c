@@ -721,7 +721,7 @@ static void verify_print_json(const struct verify *verify, bool verified)
         json_uint(&json, "due_count", v->due);
         json_uint(&json, "due_bytes", v->due_bytes);
         json_uint(&json, "poisoned_count", v->poisoned);
-        json_uint(&json, "clean_count", v->clean);
+        json_uint(&json, "unchanged_count", v->clean);
         json_uint(&json, "trapped_count", v->trapped);
         json_bool(&json, "keeps_meta", v->keeps_meta);
         if (evicts(rule))

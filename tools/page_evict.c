@@ -13,7 +13,7 @@ static void json_moved(struct json *json, const struct format_evict *what)
             json, "out", (struct trace_sum){.bytes = what->moved_out, .count = what->count_out});
     json_uint(json, "dropped_bytes", what->dropped);
     json_uint(json, "in_at_most_bytes", what->in_bytes_high);
-    json_uint(json, "late_count", what->late);
+    json_uint(json, "wait_count", what->late);
     json_uint(json, "layout_ns", what->layout_ns);
     json_uint(json, "evict_ns", what->evict_ns);
     json_uint(json, "stall_ns", what->stall_ns);

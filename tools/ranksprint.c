@@ -346,11 +346,11 @@ static void print_anchor(const struct ranksprint *print, const struct rankjob *j
 {
     printf("  ");
     render_label(stdout, print->book->paths.at[anchor->path], 2, 4);
-    print_spread("peak while open", &anchor->peak);
+    print_spread("peak live while open", &anchor->peak);
     if (anchor->peak.ranks < job->rank_count)
         printf("  of %zu rank%s", anchor->peak.ranks, render_s(anchor->peak.ranks));
     putchar('\n');
-    print_spread("left at exit", &anchor->left);
+    print_spread("remaining at exit", &anchor->left);
     putchar('\n');
     if (!anchor->outlier)
         return;
@@ -482,7 +482,7 @@ static void json_capture(struct json *json, const struct ranksum *sum)
     json_text(json, "ended", sum->end);
     json_bool(json, "clean", sum->is_clean);
     json_bool(json, "complete", sum->is_complete);
-    json_known(json, "failed_allocations", sum->ooms);
+    json_known(json, "oom_count", sum->ooms);
     json_known(json, "peak_live_bytes", sum->peak_live);
     json_known(json, "peak_reserved_bytes", sum->peak_reserved);
     json_known(json, "peak_with_hints_bytes", sum->peak_with_hints);
@@ -541,10 +541,13 @@ static void json_anchors(
         const struct rankjob_anchor *anchor = &job->anchors[i];
         json_begin(json, NULL, '{');
         json_text(json, "name", print->book->paths.at[anchor->path]);
-        json_spread(json, "peak", &anchor->peak);
-        json_spread(json, "left", &anchor->left);
+        json_spread(json, "peak_live", &anchor->peak);
+        json_spread(json, "remaining", &anchor->left);
         json_which(json, "outlier", anchor->outlier);
-        json_text(json, "outlier_by", !anchor->outlier ? NULL : anchor->by_left ? "left" : "peak");
+        json_text(json, "outlier_by",
+                !anchor->outlier          ? NULL
+                        : anchor->by_left ? "remaining"
+                                          : "peak_live");
         json_int(json, "outlier_more_bytes",
                 anchor->is_below ? -(int64_t)anchor->away : (int64_t)anchor->away);
         json_end(json, '}');
@@ -602,7 +605,7 @@ static void json_job(struct json *json, const struct ranksprint *print, const st
     json_uint(json, "damaged_captures", job->damaged);
     json_uint(json, "captures_without_all_anchors", job->partial);
     json_gaps(json, job);
-    json_spread(json, "peak", &job->peak);
+    json_spread(json, "peak_live", &job->peak);
     json_which(json, "worst", job->worst);
     json_sites(json, print, job, titles, shown);
     json_anchors(json, print, job);

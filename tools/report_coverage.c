@@ -84,10 +84,10 @@ static void print_unhooked(const struct report *report)
         names = longer;
     }
     if (count > NAMES_SHOWN)
-        report_field(report, report->ink.yellow, "unwatched", "%s and %zu more%s", names,
+        report_field(report, report->ink.yellow, "unhooked", "%s and %zu more%s", names,
                 count - NAMES_SHOWN, unhooked);
     else if (count)
-        report_field(report, report->ink.yellow, "unwatched", "%s%s", names, unhooked);
+        report_field(report, report->ink.yellow, "unhooked", "%s%s", names, unhooked);
     free(names);
 }
 
@@ -105,7 +105,7 @@ void report_coverage_print(const struct report *report)
                 capture->unseen.count, render_s(capture->unseen.count));
     for (size_t i = 0; i < capture->setting_count; i++) {
         if (pool_of(capture, i))
-            report_field(report, report->ink.yellow, "pool",
+            report_field(report, report->ink.yellow, "framework",
                     "%s keeps a pool of its own: the figures are its segments, not tensors; set %s",
                     pool_of(capture, i), capture->setting[i].value);
     }

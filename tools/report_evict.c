@@ -83,10 +83,10 @@ static void print_head(void)
 {
     printf("  %-13s %11s %11s %11s %11s", "", "moved in", "moved out", "dropped", "in at least");
     if (is_wide())
-        printf(" %11s %5s %10s %10s %10s\n", "in at most", "late", "layout ms", "evict ms",
+        printf(" %11s %5s %10s %10s %10s\n", "in at most", "waits", "layout ms", "evict ms",
                 "stall ms");
     else
-        printf(" %5s %9s\n", "late", "stall ms");
+        printf(" %5s %9s\n", "waits", "stall ms");
 }
 
 /* "median, 3"; a sum has neither a number nor a bound. */
@@ -275,7 +275,7 @@ static void json_moved(struct json *json, const struct format_evict *what)
     json_uint(json, "moved_out_bytes", what->moved_out);
     json_uint(json, "moved_out_count", what->count_out);
     json_uint(json, "dropped_bytes", what->dropped);
-    json_uint(json, "late_count", what->late);
+    json_uint(json, "wait_count", what->late);
     json_uint(json, "in_at_most_bytes", what->in_bytes_high);
     json_real(json, "layout_ms", ms_of(what->layout_ns));
     json_real(json, "evict_ms", ms_of(what->evict_ns));
@@ -284,8 +284,9 @@ static void json_moved(struct json *json, const struct format_evict *what)
 
 static void json_step(struct json *json, const struct read_evict *step)
 {
-    static const char *const states[FORMAT_EVICT_STATES] = {"free_bytes", "compute_bytes",
-            "hold_bytes", "hold_after_forward_bytes", "hold_after_backward_bytes"};
+    static const char *const states[FORMAT_EVICT_STATES] = {"state_free_bytes",
+            "state_compute_bytes", "state_hold_bytes", "state_hold_after_forward_bytes",
+            "state_hold_after_backward_bytes"};
     const struct format_evict *what = &step->what;
 
     json_begin(json, NULL, '{');
@@ -319,7 +320,7 @@ static void json_kept(
         json_text(json, "why", evictsets_why_word(groups[i].why));
         json_text(json, "title", titles[i]);
         json_text(json, "site", symbols_site(report->symbols, groups[i].stack));
-        json_text(json, "python", symbols_pysite(report->symbols, groups[i].stack));
+        json_text(json, "python_site", symbols_pysite(report->symbols, groups[i].stack));
         json_text(json, "anchor", groups[i].anchor);
         json_uint(json, "count", groups[i].sum.count);
         json_uint(json, "bytes", groups[i].sum.bytes);

@@ -92,7 +92,7 @@ static void json_hints(struct json *json, const struct report *report)
     } counts[] = {{"unmapped_count", FORMAT_HINT_UNMAPPED}, {"skipped_count", FORMAT_HINT_SKIPPED},
             {"refused_count", FORMAT_HINT_REFUSED}, {"late_touches", FORMAT_HINT_LATE_TOUCH},
             {"violations", FORMAT_HINT_VIOLATION}, {"carried", FORMAT_HINT_CARRIED},
-            {"clean_count", FORMAT_HINT_CLEAN}, {"late_writes", FORMAT_HINT_LATE_WRITE}};
+            {"unchanged_count", FORMAT_HINT_CLEAN}, {"late_writes", FORMAT_HINT_LATE_WRITE}};
     const struct load *load = &report->load;
 
     json_begin(json, "hints", '[');

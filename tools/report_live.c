@@ -146,7 +146,7 @@ void report_live_json(struct json *json, const struct report *report, enum view 
         json_uint(json, "bytes", row->bytes);
         if (!row->name) {
             json_text(json, "site", symbols_site(report->symbols, row->stack));
-            json_text(json, "python", symbols_pysite(report->symbols, row->stack));
+            json_text(json, "python_site", symbols_pysite(report->symbols, row->stack));
             figures_json_stack(json, report->symbols, row->stack, "stack");
         }
         json_end(json, '}');

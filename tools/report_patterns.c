@@ -11,14 +11,14 @@
 #define STACK_LINES 6
 
 static const struct report_pattern patterns[PATTERNS_COUNT] = {
-        [PATTERNS_UNUSED] = {"unused", "never used",
+        [PATTERNS_UNUSED] = {"unused", "unused",
                 "No call uses it: leave the allocation out, or make it when the memory is needed."},
-        [PATTERNS_LEAK] = {"leak", "never freed",
-                "Free it after its last use. The run never frees it."},
-        [PATTERNS_LATE] = {"late", "freed late",
+        [PATTERNS_LEAK] = {"leak", "leak", "Free it after its last use. The run never frees it."},
+        [PATTERNS_LATE] = {"late_free", "late free",
                 "Free it right after its last use, or let `kedge suggest` write a hint that does."},
-        [PATTERNS_EARLY] = {"early", "allocated early", "Allocate it right before its first use."},
-        [PATTERNS_IDLE] = {"idle", "idle in between",
+        [PATTERNS_EARLY] = {"early_allocation", "early allocation",
+                "Allocate it right before its first use."},
+        [PATTERNS_IDLE] = {"idle", "idle",
                 "Free it between the two uses and make it again, or let kedge move it to the host "
                 "meanwhile: `kedge suggest --cap`."},
         [PATTERNS_REDUNDANT] = {"redundant", "redundant",

@@ -249,8 +249,8 @@ static void json_place(struct json *json, const struct report *report,
     json_text(json, "title", what->is_other ? "(other)" : title);
     json_text(
             json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
-    json_text(
-            json, "python", what->is_other ? NULL : symbols_pysite(report->symbols, place->stack));
+    json_text(json, "python_site",
+            what->is_other ? NULL : symbols_pysite(report->symbols, place->stack));
     json_text(json, "anchor", what->path);
     if (what->device >= 0)
         json_uint(json, "device", (uint64_t)what->device);

@@ -102,7 +102,7 @@ static void print_growers(
             figures_print_stack(stdout, report->symbols, grower->stack, "      ", stack_lines);
     }
     title_done(titles, shown);
-    figures_print_more(view->grower_count, report->top, "place");
+    figures_print_more(view->grower_count, report->top, "call site");
 }
 
 static const char *kind_name(const struct stepview *view)

@@ -327,7 +327,7 @@ static void print_hint_row(
 {
     printf("  ");
     render_label(stdout, id, 2, 2);
-    printf("    %-7s %8s %11s %11s %8s %8s %6s", mode,
+    printf("    %-7s %8s %11s %11s %8s %8s %7s", mode,
             number_or_mark(load_sum(load, hint, FORMAT_HINT_PLANNED).count).text,
             render_bytes(load_released(load, hint).bytes).text,
             render_bytes(load_would(load, hint).bytes).text,
@@ -335,9 +335,9 @@ static void print_hint_row(
             number_or_mark(load_sum(load, hint, FORMAT_HINT_REFUSED).count).text,
             number_or_mark(load_late(load, hint)).text);
     if (load->complete_from == 0)
-        printf(" %10.3f\n", (double)hint->limbo_max_ns / 1e6);
+        printf(" %9.3f\n", (double)hint->limbo_max_ns / 1e6);
     else
-        printf(" %10s\n", "?");
+        printf(" %9s\n", "?");
 }
 
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
@@ -362,8 +362,8 @@ static void print_hints(const struct report *report)
         return;
     }
     printf("\n%sHints%s\n", report->ink.bold, report->ink.off);
-    printf("    %-7s %8s %11s %11s %8s %8s %6s %10s\n", "mode", "matched", "released", "would save",
-            "skipped", "refused", "late", "limbo ms");
+    printf("    %-7s %8s %11s %11s %8s %8s %7s %9s\n", "mode", "matched", "released", "would save",
+            "skipped", "refused", "touched", "limbo ms");
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);

@@ -179,7 +179,7 @@ static void print_hints(FILE *out, const struct watch *watch, const struct topvi
                 render_bytes(hint->matched.bytes).text);
         if (hint->released.count)
             (void)fprintf(out, "; %s%s", render_bytes(hint->released.bytes).text,
-                    hint->rule->mode == HINT_SHADOW ? " would be released" : " released");
+                    hint->rule->mode == HINT_LIVE ? " released" : " would be released");
         (void)fputc('\n', out);
     }
     if (watch->hint_count > HINTS_SHOWN) {
@@ -297,13 +297,16 @@ static void json_hints(struct json *json, const struct watch *watch)
     json_begin(json, "hints", '[');
     for (size_t i = 0; i < watch->hint_count; i++) {
         const struct watch_hint *hint = &watch->hints[i];
+        bool is_live = hint->rule->mode == HINT_LIVE;
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->rule->id);
         json_text(json, "mode", hintfile_mode_word(hint->rule->mode));
         json_uint(json, "live_count", hint->matched.count);
         json_uint(json, "live_bytes", hint->matched.bytes);
-        json_uint(json, "released_count", hint->released.count);
-        json_uint(json, "released_bytes", hint->released.bytes);
+        json_uint(json, "released_count", is_live ? hint->released.count : 0);
+        json_uint(json, "released_bytes", is_live ? hint->released.bytes : 0);
+        json_uint(json, "would_count", is_live ? 0 : hint->released.count);
+        json_uint(json, "would_bytes", is_live ? 0 : hint->released.bytes);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -353,7 +356,7 @@ void topview_json(FILE *out, struct watch *watch, const struct topview *view)
     json_rate(&json, "allocations_per_second", rates->is_known, rates->allocations);
     json_rate(&json, "frees_per_second", rates->is_known, rates->frees);
     json_rate(&json, "allocated_bytes_per_second", rates->is_known, rates->bytes);
-    json_uint(&json, "failed_allocations", capture->oom_count);
+    json_uint(&json, "oom_count", capture->oom_count);
     json_hints(&json, watch);
     json_sites(&json, watch, view);
     json_end(&json, '}');

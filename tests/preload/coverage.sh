@@ -21,10 +21,10 @@ record plain "$lib" hooks_dlsym_test content_survives_in_neighbours
 record cached "$lib:$TEST_BUILD/tests/preload/libc10_cuda.so" hooks_dlsym_test content_survives_in_neighbours
 record old "$lib" lookup_dlsym_test r42_forms_that_no_program_of_cuda_11_8_uses_are_the_drivers
 want plain.txt '^coverage  [0-9]+ hooks called, [1-9][0-9]* calls; [0-9]+ found by look-up, 0 linked'
-want plain.txt '^unwatched .*cuMem[A-Z].*: looked up or linked by the program'
+want plain.txt '^unhooked .*cuMem[A-Z].*: looked up or linked by the program'
 grep -q 'keeps a pool of its own' plain.txt && { echo "plain: a pool of whose?"; fail=1; }
-want old.txt '^unwatched .*cuLaunchGrid.*: looked up or linked by the program'
-want cached.txt '^pool      PyTorch keeps a pool of its own: the figures are its segments, not tensors; set PYTORCH_CUDA_ALLOC_CONF='
+want old.txt '^unhooked .*cuLaunchGrid.*: looked up or linked by the program'
+want cached.txt '^framework PyTorch keeps a pool of its own: the figures are its segments, not tensors; set PYTORCH_CUDA_ALLOC_CONF='
 python3 - <<'P' || fail=1
 import json
 plain, cached, old = (json.load(open(f"{name}.json")) for name in ("plain", "cached", "old"))

@@ -257,7 +257,7 @@ def reports_tell_python_lines():
     lines = [frame for frame in rows[0]["stack"] if frame.get("python")]
     same("functions", [frame["function"] for frame in lines], ["alloc", "forward", "steps", "<module>"])
     same("line", lines[1]["line"], line)
-    same("innermost", rows[0]["python"].split()[0], "alloc")
+    same("innermost", rows[0]["python_site"].split()[0], "alloc")
     same("native frames above", [frame.get("python", False) for frame in rows[0]["stack"]][0], False)
     check(not any(frame["function"].startswith("_PyEval_") for frame in rows[0]["stack"]), "the interpreter's loop is shown")
     ambient = [row for row in j["live"] if any(frame.get("ambient") for frame in row["stack"])]
@@ -333,7 +333,7 @@ def views_without_events_tell_python_lines():
         text = tool("report", "agg.kcap", "--view", view, "--top", 100)
         same(f"--view {view}: lines of {function}", text.count(f"{function} {HERE / 'frameworklike.py'}:{at[word]}\n"), 1)
     j = tool_json("report", "agg.kcap", "--top", 100)
-    same("Python lines of places", {p["python"] for p in j["places"] if p["allocated_count"]}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
+    same("Python lines of places", {p["python_site"] for p in j["places"] if p["allocated_count"]}, {f"empty frameworklike.py:{at['cuMemAlloc_v2']}"})
     same("blocks of norm at the maximum", sum(p["at_peak_count"] for p in j["places"] if any(f["function"] == "norm" for f in p["stack"])), 6)
 
 

@@ -192,7 +192,7 @@ def patterns_are_those_of_the_report():
 
 
 def eviction_is_that_of_the_report():
-    moved = ("in_at_most_bytes", "dropped_bytes", "late_count")
+    moved = ("in_at_most_bytes", "dropped_bytes", "wait_count")
     for form in ("evict", "evict-shadow", "evict-lru", "evict-long"):
         report, page = tool_json("report", capture(form))["eviction"], data_of(page_of(capture(form)))["eviction"]
         same(f"{form}: sets", [(row["id"], row["mode"], row["device"], row["on_paper"], row["median_step"]) for row in page],

@@ -217,7 +217,7 @@ def several_diff(tally, seed):
     def total(blocks):
         return sums(blocks, lambda b: 0).get(0, (0, 0))
     want = {"late_frees": len(late), "late_bytes": total(late)[0], "never_freed": len(never), "never_freed_bytes": total(never)[0],
-            "extra_kept": 0, "extra_remaining": 0, "remaining": len(end[1]),
+            "extra": 0, "extra_remaining": 0, "remaining": len(end[1]),
             "remaining_bytes": total(end[1])[0], "remaining_good": len(end[0]), "remaining_good_bytes": total(end[0])[0], "paired": len(bad.device),
             "paired_bytes": total(bad.device)[0], "freed_in_anchor": 0, "missing": 0, "anchors_paired": len(bad.ranges), "complete": True,
             "allocated": dict(zip(("bytes", "count"), total(bad.device))), "looked_at": dict(zip(("bytes", "count"), total(inside)))}
@@ -310,12 +310,12 @@ def several_ranks(tally, seed):
         row = rows.get(str(rank), rows.get(rank, {}))
         tally.one("ranks", f"rank {rank} peak_live_bytes", row.get("peak_live_bytes"), peaks[rank])
         tally.one("ranks", f"rank {rank} peak_reserved_bytes", row.get("peak_reserved_bytes"), run.device_peaks[0])
-        tally.one("ranks", f"rank {rank} failed", row.get("failed_allocations"), len(run.failed))
+        tally.one("ranks", f"rank {rank} failed", row.get("oom_count"), len(run.failed))
     job, = j["jobs"]
     order = sorted(range(5), key=lambda r: (peaks[r], r))
     worst, median = order[-1], order[2]
     for key, value in (("ranks", 5), ("min_bytes", peaks[order[0]]), ("median_bytes", peaks[median]), ("max_bytes", peaks[worst])):
-        tally.one("ranks", f"peak {key}", job["peak"][key], value)
+        tally.one("ranks", f"peak {key}", job["peak_live"][key], value)
     tally.one("ranks", "the worst", pathlib.Path(job["worst"]).name, runs[worst][0].name)
     held = []
     for rank in (worst, median):
@@ -338,7 +338,7 @@ def several_anchors(tally, folder, runs):
             mine = [run.figures(r.enter, r.leave, own=run.in_range(r)) for r in run.ranges if r.path == name]
             if mine:
                 figures.append((max(f["peak_live_bytes"] for f in mine), max(f["remaining_bytes"] for f in mine)))
-        for i, key in enumerate(("peak", "left")):
+        for i, key in enumerate(("peak_live", "remaining")):
             values = sorted(f[i] for f in figures)
             want = {"ranks": len(values), "min_bytes": values[0], "median_bytes": values[(len(values) - 1) // 2], "max_bytes": values[-1]}
             for figure, value in want.items():

@@ -588,7 +588,7 @@ def eviction(job):
     job.one("eviction", "something moved", total["moved_in_bytes"] > 0, True)
     job.one("eviction", "the device copied", run.copied != (0, 0), mode == "trial")
     job.one("eviction", "on paper", row["on_paper"], mode == "shadow")
-    for key in ("moved_in_bytes", "moved_in_count", "moved_out_bytes", "moved_out_count", "dropped_bytes", "late_count"):
+    for key in ("moved_in_bytes", "moved_in_count", "moved_out_bytes", "moved_out_count", "dropped_bytes", "wait_count"):
         job.one("eviction", f"the sum of steps, {key}", sum(part[key] for part in parts), total[key])
     job.one("eviction", "within the cap", total["in_at_most_bytes"] <= 24 * MB, True)
     checked = command_json("check", job.capture, f"moved_in=={copied[0]}", f"moved_out=={copied[1]}", rc=(0, 1, 2))["checks"]

@@ -87,7 +87,7 @@ def grows(all_runs):
 def runs_out(name, rows, text):
     """Stage 1 alone has no memory left, and nobody else comes to the end."""
     check("pipeline: stage 1 of 8 is out of memory in micro-batch " in text, f"{name}: {text[-2000:]}")
-    same(f"{name}: failed allocations", [r["failed_allocations"] > 0 for r in rows], [stage == 1 for stage in range(STAGES)])
+    same(f"{name}: failed allocations", [r["oom_count"] > 0 for r in rows], [stage == 1 for stage in range(STAGES)])
     check("after running out of memory" in rows[1]["ended"], f"{name}: stage 1 {rows[1]['ended']}")
     same(f"{name}: came to the end", [r["ended"] for r in rows if r["ended"] == "exited with status 0"], [])
 
@@ -172,7 +172,7 @@ def suggest_finds_the_hint_in_the_captures_of_all_ranks():
     """Untouched. Of stage 1 alone there is one more, for its outputs: verify says that it is wrong, the last stage's capture that it would be."""
     captured("found", *program(16))
     j, text = suggested("found.kcap.1")
-    same("stage 1 alone: lowers the peak by", j["hints"][0]["gain_bytes"], (16 - (startup(1) + 2)) * SEND)
+    same("stage 1 alone: lowers the peak by", j["hints"][0]["saves_bytes"], (16 - (startup(1) + 2)) * SEND)
     same("stage 1 alone: hints", [h["id"] for h in j["hints"]], ["alloc-gradient", "alloc-output"])
     check("# made from the capture of rank 1 alone: " in text, text)
     check("hint alloc-output: shadow: its storage is used after" in run(
@@ -183,7 +183,7 @@ def suggest_finds_the_hint_in_the_captures_of_all_ranks():
     check("# made from the capture of rank 7; no hint takes what 7 other ranks may still use\n" in text, text)
     said = tool("suggest", *found, "-o", "hints.yaml", "--force")
     check("\nwritten to hints.yaml; next: kedge verify " in said, f"its one hint is in mode trap, and suggest says: {said[-300:]}")
-    same("lowers the peak of stage 7 by", j["hints"][0]["gain_bytes"], (16 - (startup(7) + 2)) * SEND)
+    same("lowers the peak of stage 7 by", j["hints"][0]["saves_bytes"], (16 - (startup(7) + 2)) * SEND)
     verify(*program(10))
     is_flat({m: with_hints(m) for m in (8, 64)}, {m: without_hints(m) for m in (8, 64)})
 

@@ -142,7 +142,7 @@ def r86_in_poison_a_backward_that_reads_is_named_and_spoils_its_result():
         hints = tool_json("report", f"{takes}.kcap")["hints"]
         same(f"{takes}: late uses of each hint", [h["late_touches"] for h in hints], [late] * 3)
         same(f"{takes}: late writes, blocks that nobody wrote",
-             tuple(sum(h[key] for h in hints) for key in ("late_writes", "clean_count")), (0, COUNT))
+             tuple(sum(h[key] for h in hints) for key in ("late_writes", "unchanged_count")), (0, COUNT))
         for h in hints if late else ():
             for stack, function in (("used_by", "run_gradient"), ("allocated_by", "alloc_eager")):
                 check(function in [f["function"] for f in h[stack]], f"{takes}: {function} is not in {stack}")

@@ -45,11 +45,11 @@ def uses_name_the_input_that_is_freed_late():
         same(f"{name}, not judged", set(uses["not_judged"].values()), {0})
         sums = {r["pattern"]: r for r in uses["by_pattern"]}
         same(f"{name}, dead writes are told", sums["dead_write"]["recorded"], True)
-        for pattern in ("unused", "early"):
+        for pattern in ("unused", "early_allocation"):
             same(f"{name}, {pattern}", (sums[pattern]["findings"], sums[pattern]["saves_bytes"]), (0, 0))
         same(f"{name}, Max", uses["max_bytes"], 5 * BLOCK + 32)
         same(f"{name}, Max with frees after the last use", uses["max_freed_after_last_use_bytes"], 3 * BLOCK + 32)
-        late = [f for f in uses["findings"] if f["pattern"] == "late"]
+        late = [f for f in uses["findings"] if f["pattern"] == "late_free"]
         same(f"{name}, late", [(r["bytes"], r["count"], r["at_max_bytes"]) for r in late], [(2 * BLOCK, 1, 2 * BLOCK)])
         check(late[0]["site"].startswith("set_up "), f"late is not the input: {late[0]['site']}")
         check(late[0]["byte_seconds"] > 0 and late[0]["longest_ns"] > 0, "a late free has no cost")

@@ -112,7 +112,7 @@ def a_killed_program_ends_the_view_and_is_told():
     for before, look in zip(looks, looks[1:]):
         rate = (look["allocated_count"] - before["allocated_count"]) / look["seconds"]
         check(abs(look["allocations_per_second"] - rate) <= rate / 1e4, f"a rate of {look['allocations_per_second']}, not {rate}")
-        check(look["live_bytes"] <= look["peak_live_bytes"] and look["failed_allocations"] == 0, f"{look}")
+        check(look["live_bytes"] <= look["peak_live_bytes"] and look["oom_count"] == 0, f"{look}")
     report = json.loads(run(KEDGE, "report", "x.kcap", "--json").stdout)
     # Totals and events may differ by the operation that each thread had under way.
     difference = report["allocated_count"] - counts[-1]

@@ -29,7 +29,7 @@ function drawMoves(parent, set) {
     new Table(parent, {caption: "Step by step", rows: set.steps, sorted: 0, rising: true, columns: [
         {label: "Step", narrow: true, value: row => row.step, text: row => row.label + " " + row.step}, bytesColumn("Moved in", row => row.in[0]), bytesColumn("Moved out", row => row.out[0]),
         bytesColumn("Dropped, not copied", row => row.dropped_bytes), bytesColumn("Must come in", row => row.in_at_least_bytes), bytesColumn("In at once", row => row.in_at_most_bytes),
-        bytesColumn("Cap", row => row.cap_bytes), bytesColumn("All blocks", row => row.blocks[0]), countColumn("Calls that waited", row => row.late_count),
+        bytesColumn("Cap", row => row.cap_bytes), bytesColumn("All blocks", row => row.blocks[0]), countColumn("Calls that waited", row => row.wait_count),
         durationColumn("Waiting", row => row.stall_ns), durationColumn("Moving", row => row.evict_ns), durationColumn("Deciding", row => row.layout_ns)]});
 }
 

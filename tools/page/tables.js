@@ -73,10 +73,10 @@ function drawLibraries(data) {
     partNote(parent, data.libraries, data.library_count, "library", "that held most at the peak");
     new Table(parent, {caption: "By library", sorted: 1, rows: data.libraries, columns:
         columns(textColumn("Library", row => row.name, row => element("bdi", {title: row.name}, baseName(row.name))))});
-    const ofKinds = columns(textColumn("Kind", row => row.name + (row.device_memory ? "" : " (not device memory)")));
+    const ofClasses = columns(textColumn("Class", row => row.name + (row.device_memory ? "" : " (not device memory)")));
     if (data.classes.every(row => row.at_max_bytes === null)) /* the run kept its own sums alone */
-        ofKinds.splice(1, 1);
-    new Table(parent, {caption: "By kind of memory", sorted: 1, rows: data.classes, columns: ofKinds});
+        ofClasses.splice(1, 1);
+    new Table(parent, {caption: "By class of memory", sorted: 1, rows: data.classes, columns: ofClasses});
 }
 
 function drawHints(data) {
@@ -94,7 +94,7 @@ function drawHints(data) {
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
         {label: "Hint", narrow: true, text: row => row.id}, textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
         bytesColumn("Released", row => row.released[0]), bytesColumn("Would save", row => row.would[0]),
-        bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Used too late", row => row.late),
+        bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Touched", row => row.late),
         textColumn("Note", row => row.drift || "")]});
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Live and reserved bytes over the run, stacked by call site, library or kind of memory; a cursor, steps, anchors, zoom. */
+/* Live and reserved bytes over the run, stacked by call site, library or class of memory; a cursor, steps, anchors, zoom. */
 
 const LANES = 3; /* of anchors */
 const LANE = 13;
-const GROUPINGS = {site: "call site", library: "library", class: "kind of memory"};
+const GROUPINGS = {site: "call site", library: "library", class: "class of memory"};
 
 /* Ticks at whole powers of two, five at most. */
 function byteTicks(most) {

@@ -45,9 +45,9 @@ def the_outlier_of_64_ranks_is_named_with_what_it_holds_more():
     same("captures", [r["capture"] for r in told["ranks"]], [name(r) for r in range(RANKS) if r != LACKING])
     same("peaks", [r["peak_live_bytes"] for r in told["ranks"]], [b for b, _ in sorted(order, key=lambda o: o[1])])
     median = order[(len(order) - 1) // 2]
-    same("spread", {k: job["peak"][k] for k in ("ranks", "min_bytes", "median_bytes", "max_bytes")},
+    same("spread", {k: job["peak_live"][k] for k in ("ranks", "min_bytes", "median_bytes", "max_bytes")},
          {"ranks": RANKS - 1, "min_bytes": order[0][0], "median_bytes": median[0], "max_bytes": order[-1][0]})
-    same("whose", [job["peak"][f"{k}_capture"] for k in ("min", "median", "max")], [name(order[0][1]), name(median[1]), name(OUTLIER)])
+    same("whose", [job["peak_live"][f"{k}_capture"] for k in ("min", "median", "max")], [name(order[0][1]), name(median[1]), name(OUTLIER)])
     same("worst", job["worst"], name(OUTLIER))
     sites = [(s["title"].split()[0], s["more_bytes"]) for s in job["sites"]]
     same("sites", sites, [("activations", 60 * MIB), ("table", 4 * KIB * (OUTLIER - median[1]))])
@@ -67,12 +67,12 @@ def anchors_have_their_spread_and_their_outlier():
     make("job", RANKS, 60, OUTLIER, LEAKER, LACKING)
     step, = tool_json("ranks", "job")["jobs"][0]["anchors"]
     order = peaks()
-    same("anchor", (step["name"], step["outlier"], step["outlier_by"]), ("step", name(OUTLIER), "peak"))
-    same("peak while open", [step["peak"][f"{k}_bytes"] for k in ("min", "median", "max")],
+    same("anchor", (step["name"], step["outlier"], step["outlier_by"]), ("step", name(OUTLIER), "peak_live"))
+    same("peak while open", [step["peak_live"][f"{k}_bytes"] for k in ("min", "median", "max")],
          [order[0][0], order[(len(order) - 1) // 2][0], order[-1][0]])
-    same("left at exit", [step["left"][f"{k}_bytes"] for k in ("min", "median", "max")], [0, 0, 8 * KIB])
-    same("who leaves it", step["left"]["max_capture"], name(LEAKER))
-    same("how much", step["outlier_more_bytes"], order[-1][0] - step["peak"]["median_bytes"])
+    same("left at exit", [step["remaining"][f"{k}_bytes"] for k in ("min", "median", "max")], [0, 0, 8 * KIB])
+    same("who leaves it", step["remaining"]["max_capture"], name(LEAKER))
+    same("how much", step["outlier_more_bytes"], order[-1][0] - step["peak_live"]["median_bytes"])
     text = run(KEDGE, "ranks", "job", "--by", "anchor").stdout
     check(f"rank {OUTLIER}: holds {human(step['outlier_more_bytes'])} more than the median" in text, text)
 
@@ -82,7 +82,7 @@ def of_more_anchors_than_are_kept_those_with_the_most_memory_are():
     make("job", 4, 60, 2, -1, -1, 4200)
     steps = [a for a in tool_json("ranks", "job", "--top", 9999)["jobs"][0]["anchors"] if a["name"] == "step"]
     same("outliers", [a["outlier"] for a in steps], [name(2)])
-    same("its peak", steps[0]["peak"]["max_bytes"], base(2) + 64 * MIB)
+    same("its peak", steps[0]["peak_live"]["max_bytes"], base(2) + 64 * MIB)
 
 
 def what_is_wrong_in_the_folder_is_said():
@@ -100,7 +100,7 @@ def what_is_wrong_in_the_folder_is_said():
     check(len(lines) == 3 and all(name(n) in line for n, line in zip((2, 3, 4), lines)), f"{lines}")
     job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
     same("complete", (job["complete"], job["unread_captures"], job["damaged_captures"]), (False, 2, 1))
-    same("compared", job["peak"]["ranks"], 4)
+    same("compared", job["peak_live"]["ranks"], 4)
     same("holes", job["missing_ranks"], [{"first": 2, "last": 3}, {"first": 6, "last": 6}])
     same("again", job["several_captures"], [{"rank": "1", "captures": 2, "restarted": True, "several_hosts": False}])
     text = " ".join(run(KEDGE, "ranks", "job", rc=2).stdout.split())

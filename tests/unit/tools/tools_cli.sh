@@ -324,7 +324,7 @@ hints)
     has out "hint input: 1 of 20 blocks were not checked for late writes"
     has out "hint output: 10 of 10 blocks were not checked for late writes"
     expect 0 "$kedge" report poison.kcap --json
-    json "[h['mode'] for h in j['hints']] == ['poison', 'poison'] and j['hints'][0]['late_writes'] == 1 and j['hints'][0]['clean_count'] == 18"
+    json "[h['mode'] for h in j['hints']] == ['poison', 'poison'] and j['hints'][0]['late_writes'] == 1 and j['hints'][0]['unchanged_count'] == 18"
     json "j['hints'][0]['first_changed_byte'] == 4096 and 'unused_input' in [f['function'] for f in j['hints'][0]['written_in']]"
     json "j['hints'][1]['late_writes'] == 0 and 'first_changed_byte' not in j['hints'][1]"
     # What held blocks waited for never came, which only a whole log of a run that ended by itself says.
@@ -475,7 +475,7 @@ Eviction
   3 blocks, 384.00 MiB
   warm-up: cap 288.00 MiB; the most that was in at once: 272.00 MiB
   then: cap 256.00 MiB; the most that was in at once: 256.00 MiB
-                   moved in   moved out     dropped in at least  late  stall ms
+                   moved in   moved out     dropped in at least waits  stall ms
   warm-up 0      384.00 MiB  128.00 MiB      0.00 B   not known     3    40.000
   warm-up 1      256.00 MiB  256.00 MiB      0.00 B   not known     2    35.000
   median, 3      256.00 MiB  256.00 MiB      0.00 B  250.00 MiB     0     3.000
@@ -526,8 +526,8 @@ TXT
     ev "[s['in_at_least_bytes'] for s in e['steps']] == [None] * 2 + [250 << 20] * 6"
     ev "all(e['total'][k] == sum(s[k] for s in e['steps']) for k in e['total'] if k.endswith(('_count', '_bytes')) and k != 'in_at_most_bytes')"
     ev "all(abs(e['total'][k] - sum(s[k] for s in e['steps'])) < 1e-6 for k in ('layout_ms', 'evict_ms', 'stall_ms'))"
-    ev "[e['steps'][5][f'{k}_bytes'] >> 20 for k in 'moved_in moved_out dropped in_at_most block cap free compute hold hold_after_forward hold_after_backward'.split()] == [256, 128, 128, 256, 384, 256, 128, 127, 1, 2, 126]"
-    ev "(lambda s: [s[k] for k in 'moved_in_count moved_out_count late_count use_count look_count block_count'.split()])(e['steps'][2]) == [3, 3, 1, 5, 7, 3]"
+    ev "[e['steps'][5][f'{k}_bytes'] >> 20 for k in 'moved_in moved_out dropped in_at_most block cap state_free state_compute state_hold state_hold_after_forward state_hold_after_backward'.split()] == [256, 128, 128, 256, 384, 256, 128, 127, 1, 2, 126]"
+    ev "(lambda s: [s[k] for k in 'moved_in_count moved_out_count wait_count use_count look_count block_count'.split()])(e['steps'][2]) == [3, 3, 1, 5, 7, 3]"
     ev "[(k['why'], k['count'], k['bytes'] >> 20, k['stack'][0]['function'], k['anchor']) for k in e['kept']] == [('graph', 1, 2, 'allocate', ''), ('pointer', 2, 2, 'allocate', '')]"
     ev "[(n['needed_bytes'] >> 20, n['room_bytes'] >> 20, n['cap_bytes'] >> 20, n['anchor'], n['instance']) for n in e['not_made']] == [(i, 254, 256, 'step', 0) for i in (512, 513, 514)]"
     expect 0 "$kedge" report bad.kcap --json
@@ -644,7 +644,7 @@ diff)
     json "j['groups'][0]['site'].startswith('allocate capture_maker.c:') and j['groups'][0]['sizes'] == [8<<20]"
     json "j['groups'][1]['sizes'] == [2<<20, 3<<20, 4<<20] and j['groups'][1]['anchors'][0] == 'SOT_CALL_0'"
     json "j['groups'][1]['stack'][1]['function'] == 'unused_input'"
-    json "j['extra_kept'] == 0 and j['missing'] == 0 and j['anchors_paired'] == 20"
+    json "j['extra'] == 0 and j['missing'] == 0 and j['anchors_paired'] == 20"
     expect 0 "$kedge" diff good.kcap bad.kcap --from SOT_CALL_2 --to SOT_CALL_3 --json
     json "j['late_frees'] == 3"
     expect 1 "$kedge" diff good.kcap bad.kcap --fail-on 'late>29'
@@ -1086,7 +1086,7 @@ ranks-damage)
         run.kcap.1 (live), damaged' ] || fail "$(cat out)"
     expect 0 "$kedge" ranks run --json
     json "[(r['rank'], r['complete'], r['clean']) for r in j['ranks']] == [('0', True, True), ('1', False, False)]"
-    json "(lambda r: all(r[k] is None for k in r if k.endswith('_bytes') or k == 'failed_allocations'))(j['ranks'][1])"
+    json "(lambda r: all(r[k] is None for k in r if k.endswith('_bytes') or k == 'oom_count'))(j['ranks'][1])"
     json "[(h['peak_live_count'], h['peak_with_hints_count']) for h in j['ranks'][1]['hints']] == [(None, None)] * 2"
     # What it has for a rank is shown without control characters.
     "$make" live run/run.kcap 77777
