@@ -270,7 +270,7 @@ static void diff_print_json(const struct diff *diff)
     json_groups(&json, diff, "groups", &diff->late);
     json_uint(&json, "never_freed", c->never_count);
     json_uint(&json, "never_freed_bytes", c->never_bytes);
-    json_groups(&json, diff, "never_groups", &diff->never);
+    json_groups(&json, diff, "never_freed_groups", &diff->never);
     json_uint(&json, "extra", c->extra_count);
     json_uint(&json, "extra_bytes", c->extra_bytes);
     json_sum(&json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);

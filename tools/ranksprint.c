@@ -477,7 +477,7 @@ static void json_capture(struct json *json, const struct ranksum *sum)
     json_begin(json, NULL, '{');
     json_text(json, "rank", *sum->rank ? sum->rank : NULL);
     json_text(json, "capture", sum->path);
-    json_text(json, "host", sum->host);
+    json_text(json, "hostname", sum->host);
     json_uint(json, "pid", sum->pid);
     json_text(json, "ended", sum->end);
     json_bool(json, "clean", sum->is_clean);
@@ -571,7 +571,7 @@ static void json_gaps(struct json *json, const struct rankjob *job)
         json_text(json, "rank", job->twins[i].first->rank);
         json_uint(json, "captures", job->twins[i].count);
         json_bool(json, "restarted", job->twins[i].is_restart);
-        json_bool(json, "several_hosts", job->twins[i].has_hosts);
+        json_bool(json, "several_machines", job->twins[i].has_hosts);
         json_end(json, '}');
     }
     json_end(json, ']');

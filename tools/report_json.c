@@ -17,7 +17,7 @@ static void json_program(struct json *json, const struct read_capture *capture)
     json_end(json, ']');
     json_text(json, "identity", capture->program);
     json_uint(json, "pid", capture->pid);
-    json_text(json, "host", capture->host);
+    json_text(json, "hostname", capture->host);
     json_text(json, "rank", capture->rank);
     json_text(json, "ended", end);
     json_bool(json, "clean", capture->state == FORMAT_STATE_CLEAN && !read_is_damaged(capture));

@@ -42,9 +42,9 @@ function drawFindings(data, parent, found) {
     partNote(parent, found.findings, found.finding_count, "finding", "that save most");
     new Table(parent, {caption: "What each finding saves at the peak by itself: savings do not add up", sorted: 1, rows: found.findings, columns: [
         textColumn("Call site", row => row.name, siteCell(data)), bytesColumn("Saves", row => row.saves_bytes),
-        textColumn("Pattern", row => names[row.pattern], row => element("span", {class: "figure"}, names[row.pattern])), bytesColumn("Peak without it", row => row.max_left_bytes),
+        textColumn("Pattern", row => names[row.pattern], row => element("span", {class: "figure"}, names[row.pattern])), bytesColumn("Max without it", row => row.max_left_bytes),
         textColumn("What to do", row => row.advice, row => element("bdi", {class: "advice"}, row.advice)),
-        countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0]), bytesColumn("Of them at the peak", row => row.at_max_bytes),
+        countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0]), bytesColumn("At Max", row => row.at_max_bytes),
         {label: "Longest", figure: true, value: row => row.longest_ns, text: row => row.longest_ns ? time(row.longest_ns) : ""},
         textColumn("Anchor", row => row.anchor || "")]});
 }

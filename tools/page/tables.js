@@ -64,7 +64,7 @@ function drawAnchors(data) {
 
 function drawLibraries(data) {
     const parent = document.getElementById("libraries");
-    const columns = first => [first, bytesColumn("At the peak", row => row.at_max_bytes), bytesColumn("Live at the end", row => row.live_bytes),
+    const columns = first => [first, bytesColumn("At Max", row => row.at_max_bytes), bytesColumn("Live at the end", row => row.live_bytes),
         countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.own_peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)];
     if (data.libraries.length === 0) {
         parent.append(element("p", null, "Nothing was allocated."));

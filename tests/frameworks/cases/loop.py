@@ -126,7 +126,7 @@ class Row:
             raise Wrong("diff finds nothing")
         if place not in diff["groups"][0]["title"]:
             wrong.append(f"diff: the largest group is not at {place}: {diff['groups'][0]['title']!r}")
-        titles = [g["title"] for key in ("groups", "never_groups", "extra_groups") for g in diff[key]]
+        titles = [g["title"] for key in ("groups", "never_freed_groups", "extra_groups") for g in diff[key]]
         wrong += [f"diff: a title of the framework's own: {t}" for t in titles if f"{case.script}:" not in t]
 
         suggested = self.told("suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "hints.yaml")

@@ -102,7 +102,7 @@ def what_is_wrong_in_the_folder_is_said():
     same("complete", (job["complete"], job["unread_captures"], job["damaged_captures"]), (False, 2, 1))
     same("compared", job["peak_live"]["ranks"], 4)
     same("holes", job["missing_ranks"], [{"first": 2, "last": 3}, {"first": 6, "last": 6}])
-    same("again", job["several_captures"], [{"rank": "1", "captures": 2, "restarted": True, "several_hosts": False}])
+    same("again", job["several_captures"], [{"rank": "1", "captures": 2, "restarted": True, "several_machines": False}])
     text = " ".join(run(KEDGE, "ranks", "job", rc=2).stdout.split())
     for words in ("note: incomplete: 2 captures could not be read, 1 is damaged and not compared",
                   "note: no capture of rank 2 to 3, 6", "note: rank 1 has 2 captures: it was started again;"):
