@@ -51,18 +51,32 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
+#define PATH_HASH UINT64_C(0xcbf29ce484222325)
+
+static uint64_t hash_byte(uint64_t hash, char byte)
+{
+    return (hash ^ (unsigned char)byte) * UINT64_C(0x100000001b3);
+}
+
 static uint64_t hash_path(const char *path)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = PATH_HASH;
 
     for (; *path; path++)
-        hash = (hash ^ (unsigned char)*path) * UINT64_C(0x100000001b3);
+        hash = hash_byte(hash, *path);
     return hash;
 }
 
-static bool is_literal(const char *glob)
+/* Of the one path that a literal glob matches. */
+static uint64_t hash_literal(const char *glob)
 {
-    return strchr(glob, '*') == NULL && strchr(glob, '?') == NULL;
+    uint64_t hash = PATH_HASH;
+    bool is_plain;
+    char byte;
+
+    while ((byte = wildcard_next(&glob, &is_plain)) != '\0')
+        hash = hash_byte(hash, byte);
+    return hash;
 }
 
 static bool is_python(const struct rule_pick *pick, uint32_t site)
@@ -80,7 +94,7 @@ static uint32_t shape_of(const struct rule *rule)
         shape |= PART_SIZE;
     if (pick->nth_lo == pick->nth_hi)
         shape |= PART_NTH;
-    if (pick->inside[0] != '\0' && is_literal(pick->inside))
+    if (pick->inside[0] != '\0' && wildcard_is_literal(pick->inside))
         shape |= PART_PATH;
     return shape;
 }
@@ -123,7 +137,7 @@ static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint6
 {
     const struct rule *rule = &hints->rules[index];
     struct entry *entry = &hints->entries[++hints->entry_count];
-    uint64_t path = shape & PART_PATH ? hash_path(rule->pick.inside) : 0;
+    uint64_t path = shape & PART_PATH ? hash_literal(rule->pick.inside) : 0;
     uint32_t *bucket;
 
     entry->hash = mix(hash_of(shape, rule->pick.size_lo, rule->pick.nth_lo, path), site);

@@ -13,7 +13,7 @@
 #include "alloc/types.h"
 
 #define RULE_ID_MAX    64  /* bytes with the NUL */
-#define RULE_GLOB_MAX  192 /* bytes with the NUL; globs know * and ?, '/' is no boundary */
+#define RULE_GLOB_MAX  192 /* bytes with the NUL; globs: wildcard.h */
 #define RULE_SITES_MAX 8
 
 /* used-by: the block was given to this call, as this argument. */

@@ -2,7 +2,8 @@
 /*
  * wildcard.h - `*` and `?`, for paths of anchors, lines of output, names of kernels and files.
  *
- * `*` stands for any bytes, none included, `?` for exactly one; '/' is a byte like any other and there is no escape.
+ * `*` stands for any bytes, none included, `?` for exactly one; `\` takes from the byte behind it what it means, as in
+ * fnmatch(3), and '/' is a byte like any other. A glob that ends within an escape matches nothing.
  * Time at most glob x text, no recursion, no malloc, no locale (fnmatch has all of these). Pure, any thread.
  */
 #ifndef KEDGE_ALLOC_WILDCARD_H
@@ -18,6 +19,43 @@ enum wildcard_answer {
     WILDCARD_NOWHERE,   /* nor in an end of this text, which is shorter still */
 };
 
+/* Has the byte a meaning in a glob, so that `\` has to stand before one that means itself? */
+static inline bool wildcard_is_special(char byte)
+{
+    return byte == '*' || byte == '?' || byte == '\\';
+}
+
+/* Moves over one `*`, `?` or byte: which one, with *ret_is_plain for a byte; '\0' at the end, and for an escape of nothing. */
+static inline char wildcard_next(const char **io_glob, bool *ret_is_plain)
+{
+    bool is_escaped = **io_glob == '\\';
+    char byte = (*io_glob)[is_escaped];
+
+    *ret_is_plain = is_escaped || (byte != '*' && byte != '?');
+    *io_glob += is_escaped + (byte != '\0');
+    return byte;
+}
+
+/* Does it end within an escape? */
+static inline bool wildcard_is_cut(const char *glob)
+{
+    size_t end = strlen(glob), slashes = 0;
+
+    while (slashes < end && glob[end - slashes - 1] == '\\')
+        slashes++;
+    return slashes % 2 == 1;
+}
+
+/* Can it match one text alone? */
+static inline bool wildcard_is_literal(const char *glob)
+{
+    bool is_plain = true;
+
+    while (is_plain && wildcard_next(&glob, &is_plain) != '\0')
+        ;
+    return is_plain;
+}
+
 /* The bytes [text, end), of which none need be NUL. */
 static inline enum wildcard_answer wildcard_try(const char *glob, const char *text, const char *end)
 {
@@ -25,11 +63,13 @@ static inline enum wildcard_answer wildcard_try(const char *glob, const char *te
     const char *resume = NULL;
 
     while (text < end) {
+        const char *byte = glob + (*glob == '\\');
+
         if (*glob == '*') {
             star = glob++;
             resume = text;
-        } else if (*glob == '?' || (*glob && *glob == *text)) {
-            glob++;
+        } else if (*glob == '?' || (*byte && *byte == *text)) {
+            glob = byte + 1;
             text++;
         } else if (star) {
             glob = star + 1;

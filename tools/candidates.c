@@ -36,15 +36,17 @@ static size_t folded_length(const char *path, enum candidates_fold fold)
     return has_digit ? length : 0;
 }
 
-/* A word without a digit is taken whole: its end is no word. */
+/* A character, or a byte of what is none. A word without a digit is taken whole: its end is no word. */
 static size_t plain_length(const char *path, enum candidates_fold fold)
 {
-    bool is_control = (unsigned char)*path < 0x20 || *path == 0x7f;
-    size_t length = is_control ? 1 : utf8_printable((const unsigned char *)path);
+    uint32_t code;
+    size_t length = utf8_length((const unsigned char *)path, &code);
 
+    if (length == 0)
+        return 1;
     if (fold != CANDIDATES_FOLD_LETTERS && fold != CANDIDATES_FOLD_WORDS)
         return length;
-    while (length > 0 && is_of_word(path[length - 1]) && is_of_word(path[length]))
+    while (is_of_word(path[length - 1]) && is_of_word(path[length]))
         length++;
     return length;
 }
@@ -58,17 +60,20 @@ void candidates_fold(
     while (*path) {
         size_t folded = folded_length(path, fold);
         size_t length = folded ? folded : plain_length(path, fold);
-        size_t bytes = folded && is_one ? 1 : length ? length : 1;
+        bool is_special = wildcard_is_special(*path); /* a character of its own */
+        size_t bytes = folded && is_one ? 1 : length + is_special;
         if (n + bytes + 1 >= RULE_GLOB_MAX) {
             ret_glob[n++] = '*';
             break;
         }
+        if (is_special)
+            ret_glob[n] = '\\';
         if (folded)
             memset(&ret_glob[n], is_one ? '*' : '?', bytes);
         else
-            memcpy(&ret_glob[n], length && *path != '*' ? path : "?", bytes);
+            memcpy(&ret_glob[n + is_special], path, length);
         n += bytes;
-        path += length ? length : 1;
+        path += length;
     }
     ret_glob[n] = '\0';
 }
@@ -229,18 +234,13 @@ static void list_by_path(const struct search *s, struct side *side)
     free(of);
 }
 
-static bool is_literal(const char *glob)
-{
-    return !strchr(glob, '*') && !strchr(glob, '?');
-}
-
 /* Can a glob say this path and no other? */
 static bool has_literal(const char *path)
 {
     char text[RULE_GLOB_MAX];
 
     candidates_fold(path, CANDIDATES_FOLD_NOTHING, text);
-    return is_literal(text);
+    return wildcard_is_literal(text);
 }
 
 /*
@@ -254,7 +254,8 @@ static void fold_path(struct search *s, const char *path, enum candidates_fold f
 
     candidates_fold(path, fold, ret_text);
     for (uint64_t limit = 1; limit <= 2; limit++) {
-        if (is_literal(ret_text) || s->compared + s->path_count <= limit * CANDIDATES_GLOBS_MAX
+        if (wildcard_is_literal(ret_text)
+                || s->compared + s->path_count <= limit * CANDIDATES_GLOBS_MAX
                 || keytable_find(&s->glob_numbers, keytable_text(ret_text)))
             return;
         candidates_fold(path, limit == 1 ? words : CANDIDATES_FOLD_NOTHING, ret_text);
@@ -272,9 +273,9 @@ static uint32_t number_glob(struct search *s, const char *path, enum candidates_
     struct glob *glob = &VEC_PUSH(s->globs, s->glob_count, s->glob_room);
     *glob = (struct glob){0};
     memcpy(VEC_PUSH(s->out.globs, s->out.glob_count, s->out.glob_room), text, RULE_GLOB_MAX);
-    glob->paths = vec_new(is_literal(text) ? 1 : s->path_count, sizeof(*glob->paths));
-    if (is_literal(text)) {
-        glob->paths[glob->path_count++] = *keytable_find(&s->path_numbers, keytable_text(text));
+    glob->paths = vec_new(wildcard_is_literal(text) ? 1 : s->path_count, sizeof(*glob->paths));
+    if (wildcard_is_literal(text)) {
+        glob->paths[glob->path_count++] = *keytable_find(&s->path_numbers, keytable_text(path));
         return number;
     }
     s->compared += s->path_count;

@@ -73,7 +73,7 @@ enum candidates_fold {
     CANDIDATES_FOLD_WORDS, /* such words become one `*`: req_5f3a -> req_* */
 };
 
-/* A path as the glob that a hint file can have: `?` for each byte that is no text. Cut, with a final `*`, if it is too long. */
+/* A path as a glob, which without folding matches nothing else. Cut, with a final `*`, if it is too long. */
 void candidates_fold(
         const char *path, enum candidates_fold fold, char ret_glob[static RULE_GLOB_MAX]);
 

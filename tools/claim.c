@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/wildcard.h"
 #include "tools/args.h"
 #include "tools/vec.h"
 #include "tracker/config.h"
@@ -114,12 +115,23 @@ static bool skip_sign(struct parsing *p, const char *sign)
     return true;
 }
 
+/* Up to one of the `stops`, of a glob one without a \ before it. */
+static size_t name_length(const char *name, const char *stops, bool is_glob)
+{
+    size_t length = 0;
+
+    while (name[length] && !strchr(stops, name[length]))
+        length += is_glob && name[length] == '\\' && name[length + 1] ? 2 : 1;
+    return length;
+}
+
 /* A name in double quotes, or plain up to `end`; moves behind `end`. */
-static bool parse_name(struct parsing *p, const char *what, const char *end, char **ret_name)
+static bool parse_name(
+        struct parsing *p, const char *what, const char *end, bool is_glob, char **ret_name)
 {
     bool is_quoted = skip_sign(p, "\"");
     const char *begin = p->at;
-    size_t length = strcspn(begin, is_quoted ? "\"" : end);
+    size_t length = name_length(begin, is_quoted ? "\"" : end, is_glob);
 
     if (is_quoted && begin[length] == '\0')
         return refuse(p, begin - 1, "the quote of the %s has no end", what);
@@ -131,6 +143,8 @@ static bool parse_name(struct parsing *p, const char *what, const char *end, cha
     while (!is_quoted && length > 1 && strchr(" \t", begin[length - 1]))
         length--;
     *ret_name = vec_format("%.*s", (int)length, begin);
+    if (is_glob && wildcard_is_cut(*ret_name))
+        return refuse(p, begin + length - 1, "the %s ends in a single \\", what);
     return true;
 }
 
@@ -177,7 +191,7 @@ static bool parse_file(struct parsing *p)
     if (!has_file && row->has_file)
         return refuse(
                 p, p->at, "'%s' needs the capture to compare with: %s(FILE)", row->name, row->name);
-    return !has_file || parse_name(p, "file", ")", &p->claim->file);
+    return !has_file || parse_name(p, "file", ")", false, &p->claim->file);
 }
 
 static bool parse_op(struct parsing *p)
@@ -227,7 +241,7 @@ bool claim_parse(const char *text, struct claim *ret_claim, struct claim_error *
     bool is_claim = true;
 
     if (skip_sign(&p, "anchor:"))
-        is_claim = parse_name(&p, "anchor", ".", &claim.anchor);
+        is_claim = parse_name(&p, "anchor", ".", true, &claim.anchor);
     if (is_claim && parse_figure(&p) && parse_file(&p) && parse_op(&p) && parse_limit(&p)) {
         *ret_claim = claim;
         return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "alloc/wildcard.h"
 #include "tools/buildid.h"
 #include "tools/filename.h"
 #include "tools/outfile.h"
@@ -85,18 +86,16 @@ void hintnew_builds(struct hintfile *file, const struct trace *trace, uint32_t s
     }
 }
 
-/* A name within a glob: what is no text, or has a meaning in a glob, is any one byte there. */
+/* Texts that have the name; cut if it is too long. */
 static void hintnew_glob(const char *name, size_t length, char ret_glob[static RULE_GLOB_MAX])
 {
     size_t n = 0;
 
     ret_glob[n++] = '*';
-    for (size_t i = 0; i < length && n + 2 < RULE_GLOB_MAX; i++) {
-        char c = name[i];
-
-        if (c < ' ' || c > '~' || c == '*')
-            c = '?';
-        ret_glob[n++] = c;
+    for (size_t i = 0; i < length && n + 3 < RULE_GLOB_MAX; i++) {
+        if (wildcard_is_special(name[i]))
+            ret_glob[n++] = '\\';
+        ret_glob[n++] = name[i];
     }
     ret_glob[n++] = '*';
     ret_glob[n] = '\0';

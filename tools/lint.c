@@ -74,34 +74,71 @@ static bool is_any(const char *glob)
     return glob[strspn(glob, "*")] == '\0';
 }
 
-/* Surely all that `narrow` matches? A `?` that meets a `*` is more than is looked at. */
-static bool covers_glob(const char *wide, const char *narrow)
+/* What a glob is made of: bytes that stand for themselves, and what stands for one or for any. */
+enum {
+    GLOB_ONE = 256, /* above each byte */
+    GLOB_ANY,
+    GLOB_PARTS = RULE_GLOB_MAX + 4, /* with what is put behind it */
+};
+
+static size_t split_glob(const char *glob, short ret_parts[static GLOB_PARTS])
 {
-    return is_any(wide) || strcmp(wide, narrow) == 0
-            || (wildcard_match(wide, narrow) && !(strchr(wide, '?') && strchr(narrow, '*')));
+    size_t count = 0;
+    bool is_plain;
+    char byte;
+
+    while ((byte = wildcard_next(&glob, &is_plain)) != '\0')
+        ret_parts[count++] = is_plain ? (short)(unsigned char)byte
+                : byte == '?'         ? GLOB_ONE
+                                      : GLOB_ANY;
+    return count;
 }
 
-/* Is there a text that both match? `reached[j]`: by the first j bytes of b, and what was looked at of a. */
-static bool can_meet(const char *a, const char *b)
-{
-    bool reached[RULE_GLOB_MAX + 4] = {true};
-    size_t length = strlen(b);
+/*
+ * Two globs part by part. `reached[j]`: by the first j parts of b, and what was looked at of a.
+ *
+ * GLOB_MEET: is there a text that both match? GLOB_COVER: does `a` surely match all that `b` matches? A `?` that meets a `*` is
+ * more than is looked at.
+ */
+enum glob_question {
+    GLOB_MEET,
+    GLOB_COVER,
+};
 
-    for (size_t j = 0; j < length && b[j] == '*'; j++)
+static bool compare_globs(const char *a, const char *b, enum glob_question question)
+{
+    short a_parts[GLOB_PARTS], b_parts[GLOB_PARTS];
+    size_t a_count = split_glob(a, a_parts), b_count = split_glob(b, b_parts);
+    bool reached[GLOB_PARTS + 1] = {true};
+
+    for (size_t j = 0; j < b_count && question == GLOB_MEET && b_parts[j] == GLOB_ANY; j++)
         reached[j + 1] = true;
-    for (; *a; a++) {
+    for (size_t i = 0; i < a_count; i++) {
         bool before = reached[0];
 
-        reached[0] = before && *a == '*';
-        for (size_t j = 1; j <= length; j++) {
+        reached[0] = before && a_parts[i] == GLOB_ANY;
+        for (size_t j = 1; j <= b_count; j++) {
+            short own = a_parts[i], other = b_parts[j - 1];
             bool above = reached[j];
-            bool is_same = *a == b[j - 1] || *a == '?' || b[j - 1] == '?';
+            bool is_same =
+                    own == other || own == GLOB_ONE || (question == GLOB_MEET && other == GLOB_ONE);
+            bool is_any = own == GLOB_ANY || (question == GLOB_MEET && other == GLOB_ANY);
 
-            reached[j] = *a == '*' || b[j - 1] == '*' ? above || reached[j - 1] : before && is_same;
+            reached[j] = is_any ? above || reached[j - 1] : before && is_same && other != GLOB_ANY;
             before = above;
         }
     }
-    return reached[length];
+    return reached[b_count];
+}
+
+static bool covers_glob(const char *wide, const char *narrow)
+{
+    return is_any(wide) || strcmp(wide, narrow) == 0 || compare_globs(wide, narrow, GLOB_COVER);
+}
+
+static bool can_meet(const char *a, const char *b)
+{
+    return compare_globs(a, b, GLOB_MEET);
 }
 
 /* ---- one hint ---- */

@@ -335,7 +335,7 @@ static bool is_named(const struct trace_anchor *anchor, const char *glob)
         is_one = wildcard_match(base, name);
         free(base);
     }
-    return is_one || wildcard_match(glob, name);
+    return is_one || wildcard_match(glob, name) || strcmp(glob, name) == 0; /* a name is its own */
 }
 
 /* How far a value is on the wrong side, or how near to it: the larger the worse. */

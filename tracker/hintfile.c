@@ -192,6 +192,57 @@ static int take_text(struct reading *reading, const struct hinttree_node *value)
     return copy_text(reading, value, field_of(reading), key->room, key->name);
 }
 
+/* The byte of \xHH in a glob, '\0' = it is none of those that no text in UTF-8 has alone; the others need no number. */
+static char glob_byte(const char *digits)
+{
+    char text[3] = {digits[0], digits[0] ? digits[1] : '\0', '\0'};
+    unsigned long byte = strspn(text, "0123456789abcdefABCDEF") == 2 ? strtoul(text, NULL, 16) : 0;
+
+    return byte >= 0x80 ? (char)byte : '\0';
+}
+
+/* The next byte of a glob, with its escape; moves behind it. NULL, or what is wrong there. */
+static const char *read_glob_byte(const char **io_at, char ret_bytes[static 3])
+{
+    const char *at = *io_at;
+    bool is_escape = *at == '\\';
+    bool is_number = is_escape && at[1] == 'x';
+    char byte = is_number ? glob_byte(at + 2) : *at;
+
+    if (is_escape && at[1] == '\0')
+        return "ends in a single \\ (one that stands for itself is written \\\\)";
+    if (byte == '\0')
+        return "has \\x without two hex digits from 80 to ff";
+    ret_bytes[0] = byte;
+    ret_bytes[1] = is_escape && !is_number ? at[1] : '\0';
+    ret_bytes[2] = '\0';
+    *io_at += is_number ? 4 : 1 + is_escape;
+    return NULL;
+}
+
+static int take_glob(struct reading *reading, const struct hinttree_node *value)
+{
+    const struct key *key = reading->key;
+    char *to = field_of(reading);
+    size_t used = 0;
+
+    if (value->kind != HINTTREE_SCALAR)
+        return refuse(reading, value, "%s must be one word or text", key->name);
+    for (const char *at = value->text; *at;) {
+        char bytes[3];
+        const char *wrong = read_glob_byte(&at, bytes);
+
+        if (wrong)
+            return refuse(reading, value, "%s %s", key->name, wrong);
+        if (used + strlen(bytes) >= key->room)
+            return refuse(reading, value, "%s is longer than %zu bytes", key->name, key->room - 1);
+        memcpy(to + used, bytes, strlen(bytes));
+        used += strlen(bytes);
+    }
+    to[used] = '\0';
+    return 0;
+}
+
 static int keep_text(
         struct reading *reading, const struct hinttree_node *value, char **to, const char *what)
 {
@@ -550,7 +601,7 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value)
 
 static int take_when_anchor(struct reading *reading, const struct hinttree_node *value)
 {
-    int r = take_text(reading, value);
+    int r = take_glob(reading, value);
 
     return r == 0 && value->length == 0 ? refuse(reading, value, "%s is empty", reading->key->name)
                                         : r;

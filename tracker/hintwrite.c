@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hintfile.h"
 
+#include "alloc/wildcard.h"
 #include "tracker/pysite.h"
 #include "tracker/utf8.h"
 
@@ -18,36 +19,52 @@ const char *hintfile_action(enum action action)
     return word < sizeof words / sizeof words[0] ? words[word] : "";
 }
 
-/* A character that YAML may not print, in a text: escaped. A byte that is no UTF-8 becomes another character. How many bytes. */
-static size_t put_escaped(FILE *out, const unsigned char *at)
+/*
+ * A character within double quotes. What YAML may not print is escaped, a byte that is no UTF-8 becomes another character. How
+ * many bytes.
+ */
+static size_t put_char(FILE *out, const unsigned char *at)
 {
     uint32_t code;
     size_t length = utf8_length(at, &code);
 
-    (void)fprintf(out, "\\U%08x", length ? code : *at);
+    if (*at == '"' || *at == '\\')
+        (void)fprintf(out, "\\%c", *at);
+    else if (utf8_printable(at))
+        (void)fprintf(out, "%.*s", (int)length, (const char *)at);
+    else if (*at < 0x20 || *at == 0x7f)
+        (void)fprintf(out, "\\x%02x", *at);
+    else
+        (void)fprintf(out, "\\U%08x", length ? code : *at);
     return length ? length : 1;
 }
 
-/* In double quotes. What cannot be shown: `?` in a glob, but for control characters; else escaped. */
-static void put_quoted(FILE *out, const char *text, bool is_glob)
+static void put_quoted(FILE *out, const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
+    (void)fputs("\"", out);
+    for (const unsigned char *at = (const unsigned char *)text; *at;)
+        at += put_char(out, at);
+    (void)fputs("\"", out);
+}
+
+/* A byte of a glob that is no UTF-8 gets its number, which hintfile.c reads. */
+static void put_glob(FILE *out, const char *glob)
+{
+    const unsigned char *at = (const unsigned char *)glob;
 
     (void)fputs("\"", out);
     while (*at) {
-        size_t length = utf8_printable(at);
+        bool is_escaped = *at == '\\' && at[1];
+        uint32_t code;
 
-        if (*at == '"' || *at == '\\')
-            (void)fprintf(out, "\\%c", *at);
-        else if (length > 0)
-            (void)fprintf(out, "%.*s", (int)length, (const char *)at);
-        else if (*at < 0x20 || *at == 0x7f)
-            (void)fprintf(out, "\\x%02x", *at);
-        else if (is_glob)
-            (void)fputs("?", out);
-        else
-            length = put_escaped(out, at);
-        at += length ? length : 1;
+        at += is_escaped;
+        if (utf8_length(at, &code) == 0) {
+            (void)fprintf(out, "\\\\x%02x", *at++);
+            continue;
+        }
+        if (is_escaped && wildcard_is_special((char)*at))
+            (void)fputs("\\\\", out);
+        at += put_char(out, at);
     }
     (void)fputs("\"", out);
 }
@@ -99,7 +116,7 @@ static void put_text(FILE *out, const char *before, const char *text, bool is_gl
     if (!text || (is_glob && !text[0]))
         return;
     (void)fprintf(out, "%s: ", before);
-    put_quoted(out, text, is_glob);
+    (is_glob ? put_glob : put_quoted)(out, text);
     (void)fputs("\n", out);
 }
 
@@ -185,19 +202,19 @@ static void put_made(FILE *out, const struct hintfile *file)
     (void)fputs("made: {", out);
     if (file->made_by) {
         put_key(out, &comma, "by");
-        put_quoted(out, file->made_by, false);
+        put_quoted(out, file->made_by);
     }
     if (file->made_from_count > 0) {
         put_key(out, &comma, "from");
         for (size_t i = 0; i < file->made_from_count; i++) {
             (void)fputs(i ? ", " : "[", out);
-            put_quoted(out, file->made_from[i], false);
+            put_quoted(out, file->made_from[i]);
         }
         (void)fputs("]", out);
     }
     if (file->made_on) {
         put_key(out, &comma, "on");
-        put_quoted(out, file->made_on, false);
+        put_quoted(out, file->made_on);
     }
     (void)fputs("}\n", out);
 }
@@ -211,7 +228,7 @@ static void put_predicted(FILE *out, const struct hintfile *file)
     (void)fputs("predicted: {", out);
     if (file->predicted_rank) {
         put_key(out, &comma, "rank");
-        put_quoted(out, file->predicted_rank, false);
+        put_quoted(out, file->predicted_rank);
     }
     put_number(out, &comma, "max-bytes", file->predicted_max);
     put_number(out, &comma, "reserved-bytes", file->predicted_reserved);
@@ -230,7 +247,7 @@ static void put_program(FILE *out, const struct hintfile *file)
         (void)fputs("  build:\n", out);
     for (size_t i = 0; i < file->build_count; i++) {
         (void)fputs("    ", out);
-        put_quoted(out, file->build[i].soname, false);
+        put_quoted(out, file->build[i].soname);
         (void)fprintf(out, ": \"%s\"\n", file->build[i].id);
     }
     (void)fprintf(out, "  on-mismatch: %s\n",
@@ -242,7 +259,7 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
     for (uint32_t i = 0; i < pick->site_count; i++) {
         (void)fputs(i ? ", " : "[", out);
         if (pick->python >> i & 1)
-            put_quoted(out, words->site[i], false);
+            put_quoted(out, words->site[i]);
         else
             (void)fprintf(out, "\"c:%016" PRIx64 "\"", pick->site[i]);
     }
@@ -256,7 +273,7 @@ static void put_call(FILE *out, const char **io_comma, uint32_t call, const char
     (void)fputs(hintfile_calls[call].name, out);
     if (inside[0]) {
         put_key(out, io_comma, "inside");
-        put_quoted(out, inside, true);
+        put_glob(out, inside);
     }
 }
 
@@ -286,7 +303,7 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         put_sizes(out, &comma, "size", pick->size_lo, pick->size_hi);
     if (pick->inside[0]) {
         put_key(out, &comma, "inside");
-        put_quoted(out, pick->inside, true);
+        put_glob(out, pick->inside);
     }
     put_key(out, &comma, "nth");
     if (pick->nth_hi == UINT32_MAX)
@@ -303,7 +320,7 @@ static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintf
         (void)fputs(", thread: main", out);
     if (pick->rank[0]) {
         put_key(out, &comma, "rank");
-        put_quoted(out, pick->rank, true);
+        put_glob(out, pick->rank);
     }
     put_use(out, &comma, &pick->use);
     (void)fputs("}\n", out);
@@ -314,7 +331,7 @@ static void put_anchor(FILE *out, const char *key, const struct rule_when *when)
     static const char *const edges[] = {"enter", "exit", "point"};
 
     (void)fprintf(out, "{%s: ", key);
-    put_quoted(out, when->anchor, true);
+    put_glob(out, when->anchor);
     (void)fprintf(out, ", edge: %s}", edges[when->kind <= EDGE_MARK ? when->kind : EDGE_MARK]);
 }
 
@@ -325,7 +342,7 @@ static void put_event(FILE *out, const struct rule_when *when)
 
     if (when->kind == EDGE_LAUNCH || when->kind == EDGE_FREE) {
         (void)fputs(when->kind == EDGE_FREE ? "{free-of: " : "{launch: ", out);
-        put_quoted(out, when->anchor, when->kind == EDGE_LAUNCH);
+        (when->kind == EDGE_LAUNCH ? put_glob : put_quoted)(out, when->anchor);
     } else if (when->kind == EDGE_CALL) {
         (void)fputs("{event: {", out);
         put_call(out, &comma, when->call, when->anchor);
@@ -540,6 +557,8 @@ static bool is_when(const struct rule *rule, const struct rule_when *when)
 {
     bool moves = rule->action == ACTION_EVICT || rule->action == ACTION_RESTORE;
 
+    if (wildcard_is_cut(when->anchor))
+        return false;
     if (when->count == 0)
         return when->anchor[0] && (moves ? when->kind <= EDGE_MARK : when->kind < EDGE_MARK);
     return !moves && (when->from == RULE_FROM_FREE) == (rule->action == ACTION_HOLD)
@@ -592,7 +611,8 @@ static bool is_pick(const struct rule_pick *pick, const struct hintfile_words *w
             && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
             && (pick->site_count > 0 || pick->size_lo > 0 || pick->size_hi != UINT64_MAX
                     || pick->inside[0])
-            && is_spelled(pick, words);
+            && !wildcard_is_cut(pick->inside) && !wildcard_is_cut(pick->rank)
+            && !wildcard_is_cut(pick->use.inside) && is_spelled(pick, words);
 }
 
 static bool is_writable(
@@ -624,7 +644,8 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
 
     if (file->rule_count > HINTFILE_HINTS_MAX)
         return -E2BIG;
-    if (file->rule_count == 0 || !is_mode(file->mode))
+    if (file->rule_count == 0 || !is_mode(file->mode) || wildcard_is_cut(file->argv)
+            || wildcard_is_cut(file->rank))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
         if (!is_writable(file, &file->rule[i], words_of(file, i)))

@@ -45,7 +45,11 @@ static const char *read_form(const char *at, const char *end, struct loglines_fo
         return "braces are written {} or {*}";
     if (memchr(at, '{', (size_t)(end - at)))
         return "it can have one name, {} or {*}";
-    memcpy(form.tail, at, (size_t)(end - at));
+    for (char *to = form.tail; at < end; at++) {
+        if (*at == '\\') /* a byte like any other, here */
+            *to++ = '\\';
+        *to++ = *at;
+    }
     *ret_form = form;
     return NULL;
 }

@@ -45,10 +45,10 @@ enum loglines_name {
 
 /* One form: text, name, tail. */
 struct loglines_form {
-    char text[LOGLINES_TEXT_MAX]; /* in front of the name; ? is one byte */
-    char tail[LOGLINES_TEXT_MAX]; /* behind it: wildcard.h */
-    uint32_t text_length;         /* 0: there is no such form */
-    uint32_t plain_length;        /* how much of it has no ? */
+    char text[LOGLINES_TEXT_MAX];     /* in front of the name; ? is one byte */
+    char tail[2 * LOGLINES_TEXT_MAX]; /* behind it, as a glob: wildcard.h */
+    uint32_t text_length;             /* 0: there is no such form */
+    uint32_t plain_length;            /* how much of it has no ? */
     enum loglines_name name;
     bool anywhere; /* began with * */
 };

@@ -62,12 +62,50 @@ TEST(globs)
             {"**", "x", true},
             {"[a]", "a", false},
             {"[a]", "[a]", true},
-            {"\\*", "*", false},
-            {"\\*", "\\anything", true},
+            {"\\*", "*", true},
+            {"\\*", "a", false},
+            {"\\?", "?", true},
+            {"\\?", "a", false},
+            {"\\\\*", "\\anything", true},
+            {"\\\\", "\\", true},
+            {"\\a", "a", true},
+            {"*\\*", "a*", true},
+            {"*\\*", "ab", false},
+            {"*\\*b", "a*a*b", true},
+            {"\\", "\\", false},
+            {"a\\", "a", false},
+            {"*\\", "a\\", false},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         CHECK_EQ(wildcard_match(rows[i].glob, rows[i].text), rows[i].matches);
+}
+
+/* A glob with escapes alone is found by the hash of what it matches, as any other rule is found by its glob. */
+TEST(a_literal_glob_with_escapes_is_found)
+{
+    static const char *const paths[] = {"a*b", "a?b", "a\\b", "axb", "ab"};
+    static const char *const globs[] = {"a\\*b", "a\\?b", "a\\\\b", "\\a\\x\\b", "ab"};
+
+    for (size_t g = 0; g < sizeof(globs) / sizeof(*globs); g++) {
+        struct rule rule = any_rule();
+        struct tag tag = any_tag();
+
+        (void)snprintf(rule.pick.inside, sizeof(rule.pick.inside), "%s", globs[g]);
+        for (size_t p = 0; p < sizeof(paths) / sizeof(*paths); p++) {
+            tag.path = paths[p];
+            CHECK_EQ(picks(&rule, 1, &tag), p == g ? 0 : -1);
+        }
+    }
+}
+
+TEST(a_glob_that_ends_in_an_escape_is_cut)
+{
+    CHECK(wildcard_is_cut("\\"));
+    CHECK(wildcard_is_cut("a\\\\\\"));
+    CHECK(!wildcard_is_cut(""));
+    CHECK(!wildcard_is_cut("a\\\\"));
+    CHECK(!wildcard_is_cut("\\a"));
 }
 
 /* The glob that a matcher with recursion takes exponential time for. Here it is at most |glob| x |text| steps. */

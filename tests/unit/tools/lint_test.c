@@ -124,6 +124,38 @@ TEST(a_hint_waits_for_another_anchor_only_if_no_path_is_of_both_or_around)
     CHECK(waiting > GLOBS);
 }
 
+/* As a glob in double quotes with an escaped star in place of each b. */
+static const char *with_stars(const char *glob, char *ret_text)
+{
+    char *to = ret_text;
+
+    for (; *glob; glob++)
+        to += sprintf(to, *glob == 'b' ? "\\\\*" : "%c", *glob);
+    *to = '\0';
+    return ret_text;
+}
+
+TEST(an_escaped_star_is_judged_as_any_other_byte)
+{
+    static const char *const abouts[] = {"matches nothing", "waits for whichever"};
+
+    for (size_t i = 1; i < GLOBS; i++)
+        for (size_t j = 1; j < GLOBS; j++) {
+            char rooms[4][16];
+            const char *first = text_at("ab?*", i, rooms[0]),
+                       *second = text_at("ab?*", j, rooms[1]);
+            const char *stars = with_stars(first, rooms[2]), *others = with_stars(second, rooms[3]);
+            char text[512], same[512];
+
+            (void)snprintf(text, sizeof text, "kedge-hints: 1\nhints:\n" HINT("x") HINT("y"), first,
+                    second, second, first);
+            (void)snprintf(same, sizeof same, "kedge-hints: 1\nhints:\n" HINT("x") HINT("y"), stars,
+                    others, others, stars);
+            for (size_t k = 0; k < 2; k++)
+                CHECK_EQ(count_remarks(same, abouts[k]), count_remarks(text, abouts[k]));
+        }
+}
+
 static const char *choose(unsigned *io_seed, const char *const *list, unsigned count)
 {
     *io_seed = *io_seed * 1664525u + 1013904223u;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
+#include "alloc/wildcard.h"
 #include "tests/unit/tools/pipestory.h"
 #include "tools/candidates.h"
 #include "tools/lastuse.h"
@@ -8,6 +9,7 @@
 #include "tools/predict.h"
 #include "tools/vec.h"
 #include "tracker/apicalls.h"
+#include "tracker/hintfile.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -1184,24 +1186,29 @@ TEST(blocks_without_a_number_are_not_picked_by_number)
     pair_end(p);
 }
 
-/* The file has `?` for what is no text, which matches more than that: so it is what the search must look for. */
-TEST(names_that_are_no_text_are_searched_for_as_they_are_written)
+TEST(names_that_are_no_text_match_themselves)
 {
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100] = "";
 
     candidates_fold("st\xe9p_1", CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_STR_EQ(glob, "st?p_1");
+    CHECK_STR_EQ(glob, "st\xe9p_1");
     candidates_fold("st\xc3\xa9p\xe2\x80\xa8\t", CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_STR_EQ(glob, "st\xc3\xa9p???\t");
+    CHECK_STR_EQ(glob, "st\xc3\xa9p\xe2\x80\xa8\t");
+    candidates_fold("a*b?c\\d", CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_STR_EQ(glob, "a\\*b\\?c\\\\d");
     for (int i = 0; i < 120; i++) /* cut between two characters */
         (void)strcat(path, "\xc3\xa9");
     candidates_fold(path, CANDIDATES_FOLD_NOTHING, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
     candidates_fold(path + 1, CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_EQ(glob[0], '?');
+    CHECK_EQ((unsigned char)glob[0], 0xa9);
     CHECK_EQ((unsigned char)glob[strlen(glob) - 2], 0xa9);
+    memset(path, '*', sizeof(path) - 1); /* no escape is cut */
+    candidates_fold(path, CANDIDATES_FOLD_NOTHING, glob);
+    CHECK(!wildcard_is_cut(glob));
+    CHECK(!wildcard_is_literal(glob));
 
     struct pair *p = pair_begin();
     enter(p, "st\xe9p");
@@ -1211,10 +1218,80 @@ TEST(names_that_are_no_text_are_searched_for_as_they_are_written)
     kept(p, 1, 4 * MB);
     leave(p);
     struct mine m = mined(p);
-    CHECK_EQ(m.hint_count, 0); /* as a file it would release what st\xe8p keeps */
-    CHECK_EQ(m.mixed.count, 1);
+    REQUIRE_EQ(m.hint_count, 1);
+    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "st\xe9p");
     mine_done(&m);
     pair_end(p);
+}
+
+static uint32_t roll(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+/* Bytes with a meaning somewhere more often than the others. */
+static char roll_byte(uint32_t *seed)
+{
+    static const char odd[] = "*?[]\\\"'x:#{}-&%\n\t\x1b\x7f\xc3\xa4\xe2\x80\xa8\xff\xed\xa0";
+
+    return (char)(roll(seed, 3) ? odd[roll(seed, sizeof(odd) - 1)] : (char)(1 + roll(seed, 255)));
+}
+
+/* The glob as the file that it is written to has it. */
+static void through_file(const char *glob, char ret_glob[static RULE_GLOB_MAX])
+{
+    struct rule rule = {.id = "a",
+            .action = ACTION_RELEASE,
+            .mode = HINT_SHADOW,
+            .pick = {.size_hi = UINT64_MAX, .nth_hi = UINT32_MAX, .device = -1},
+            .when = {.kind = EDGE_EXIT}};
+    struct hintfile file = {.mode = HINT_SHADOW, .rule_count = 1, .rule = &rule};
+    struct hintfile *again = NULL;
+    struct hintfile_error error;
+    char *text = NULL;
+    size_t length = 0;
+
+    memcpy(rule.pick.inside, glob, RULE_GLOB_MAX);
+    memcpy(rule.when.anchor, glob, RULE_GLOB_MAX);
+    REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+    if (hintfile_read_bytes(text, length, "t", &again, &error) < 0)
+        printf("%s\n%s", error.text, text);
+    REQUIRE(again != NULL);
+    CHECK_STR_EQ(again->rule[0].pick.inside, again->rule[0].when.anchor);
+    memcpy(ret_glob, again->rule[0].when.anchor, RULE_GLOB_MAX);
+    hintfile_free(again);
+    free(text);
+}
+
+/* Any bytes: what is written for a name matches it when it is read, and no name that differs in a byte. */
+TEST(a_name_is_the_only_one_that_its_hint_is_for)
+{
+    uint32_t seed = 31;
+
+    for (int round = 0; round < 20000; round++) {
+        char glob[RULE_GLOB_MAX] = "", again[RULE_GLOB_MAX];
+        char name[25] = "", other[27];
+        size_t length = 1 + roll(&seed, sizeof(name) - 1);
+
+        for (size_t i = 0; i < length; i++)
+            name[i] = roll_byte(&seed);
+        candidates_fold(name, CANDIDATES_FOLD_NOTHING, glob);
+        REQUIRE(wildcard_is_literal(glob));
+        through_file(glob, again);
+        REQUIRE_EQ(memcmp(again, glob, strlen(glob) + 1), 0);
+        REQUIRE(wildcard_match(again, name));
+        for (int k = 0; k < 8; k++) {
+            size_t at = roll(&seed, (uint32_t)length);
+            size_t kind = roll(&seed, 3); /* a byte is another one, is left out, or comes in */
+
+            (void)snprintf(other, sizeof(other), "%.*s%c%s", (int)at, name, roll_byte(&seed),
+                    name + at + (kind == 0));
+            if (kind == 1)
+                (void)snprintf(other, sizeof(other), "%.*s%s", (int)at, name, name + at + 1);
+            REQUIRE_EQ(wildcard_match(again, other), strcmp(other, name) == 0);
+        }
+    }
 }
 
 /* A name that is cut is no literal one, and is looked for in all paths: once for all names that fold alike. */
@@ -1305,7 +1382,7 @@ TEST(folding_replaces_runs_of_digits)
     candidates_fold("req_5f3a/layer/uid-9Z", CANDIDATES_FOLD_LETTERS, glob);
     CHECK_STR_EQ(glob, "req_\?\?\?\?/layer/uid-\?\?");
     candidates_fold("abc*1", CANDIDATES_FOLD_WORDS, glob);
-    CHECK_STR_EQ(glob, "abc?*");
+    CHECK_STR_EQ(glob, "abc\\**");
 }
 
 /* A record that lost an allocation has a free of nothing: it changes no prediction. */

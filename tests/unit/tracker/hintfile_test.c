@@ -1177,20 +1177,19 @@ TEST(keep_content_and_its_budget_are_written_as_they_were_read)
 /* Anchor names are the program's own bytes: quotes, colons, line ends, UTF-8, and what is none. */
 TEST(odd_names_survive_writing)
 {
-    static const struct {
-        const char *name;
-        const char *read;
-    } names[] = {
-            {"SOT_CALL_0", "SOT_CALL_0"},
-            {"a: b # c", "a: b # c"},
-            {"\"quoted\\", "\"quoted\\"},
-            {"two\nlines\ttab", "two\nlines\ttab"},
-            {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
-            {"bad \xff\xc3 utf", "bad ?? utf"}, /* `?` matches the byte that cannot be written */
-            {"\xed\xa0\x80\xc0\xaf", "?????"},
-            {"\x7f\x1b[0m", "\x7f\x1b[0m"},
-            {"\xc2\x85\xe2\x80\xa8", "?????"},
-            {"- [x]", "- [x]"},
+    static const char *const names[] = {
+            "SOT_CALL_0",
+            "a: b # c",
+            "\"quoted\\\\",
+            "two\nlines\ttab",
+            "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+            "bad \xff\xc3 utf",
+            "\xed\xa0\x80\xc0\xaf",
+            "\x7f\x1b[0m",
+            "\xc2\x85\xe2\x80\xa8\xef\xbb\xbf",
+            "- [x]",
+            "\\*\\?*?",
+            "xff\\\\xff",
     };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -1206,19 +1205,61 @@ TEST(odd_names_survive_writing)
         rule.pick.device = -1;
         rule.min_size = 1;
         rule.when.kind = EDGE_EXIT;
-        (void)snprintf(rule.pick.inside, sizeof rule.pick.inside, "%s", names[i].name);
-        (void)snprintf(rule.when.anchor, sizeof rule.when.anchor, "%s", names[i].name);
+        (void)snprintf(rule.pick.inside, sizeof rule.pick.inside, "%s", names[i]);
+        (void)snprintf(rule.when.anchor, sizeof rule.when.anchor, "%s", names[i]);
         file.rule = &rule;
         file.words = &words;
         REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
         again = parse(text);
         REQUIRE(again != NULL);
-        CHECK_STR_EQ(again->rule[0].pick.inside, names[i].read);
-        CHECK_STR_EQ(again->rule[0].when.anchor, names[i].read);
-        CHECK(hintfile_glob(again->rule[0].when.anchor, names[i].name));
+        CHECK_STR_EQ(again->rule[0].pick.inside, names[i]);
+        CHECK_STR_EQ(again->rule[0].when.anchor, names[i]);
         hintfile_free(again);
         free(text);
     }
+}
+
+#define GLOB(text_) "kedge-hints: 1\nprogram: {argv: " text_ "}\n" HINTS_OF_ONE
+
+/* Of a glob, what the file may say. NULL: it is taken. */
+TEST(escapes_in_globs_are_read_or_refused_with_their_place)
+{
+#define HINTS_OF_ONE "hints:\n  - {id: a, do: pin, pick: {size: 1MiB}}\n"
+    static const struct {
+        const char *text, *glob, *error;
+    } rows[] = {
+            {GLOB("'a\\*b'"), "a\\*b", NULL},
+            {GLOB("\"a\\\\*b\""), "a\\*b", NULL},
+            {GLOB("'a\\qb'"), "a\\qb", NULL},
+            {GLOB("'\\xff\\xC3\\x80'"), "\xff\xc3\x80", NULL},
+            {GLOB("'\\\\xff'"), "\\\\xff", NULL},
+            {GLOB("'a\\'"), NULL,
+                    "t.yaml:2:17: argv ends in a single \\ (one that stands for itself is written "
+                    "\\\\)"},
+            {GLOB("a\\\\\\"), NULL,
+                    "t.yaml:2:17: argv ends in a single \\ (one that stands for itself is written "
+                    "\\\\)"},
+            {GLOB("'\\x7f'"), NULL,
+                    "t.yaml:2:17: argv has \\x without two hex digits from 80 to ff"},
+            {GLOB("'\\xf'"), NULL,
+                    "t.yaml:2:17: argv has \\x without two hex digits from 80 to ff"},
+            {GLOB("'\\x'"), NULL, "t.yaml:2:17: argv has \\x without two hex digits from 80 to ff"},
+            {GLOB("[a]"), NULL, "t.yaml:2:17: argv must be one word or text"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct hintfile *file = NULL;
+        struct hintfile_error error;
+        int r = hintfile_read_bytes(rows[i].text, strlen(rows[i].text), "t.yaml", &file, &error);
+
+        CHECK_EQ(r, rows[i].error ? -EINVAL : 0);
+        if (file)
+            CHECK_STR_EQ(file->argv, rows[i].glob);
+        else
+            CHECK_STR_EQ(error.text, rows[i].error);
+        hintfile_free(file);
+    }
+#undef HINTS_OF_ONE
 }
 
 TEST(what_the_grammar_cannot_say_is_not_written)
@@ -1231,6 +1272,12 @@ TEST(what_the_grammar_cannot_say_is_not_written)
     REQUIRE(file != NULL);
     good = file->rule[1];
     file->rule[1].action = ACTION_COUNT;
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    (void)strcpy(file->rule[1].when.anchor, "a\\"); /* ends within an escape */
+    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    file->rule[1] = good;
+    (void)strcpy(file->rule[1].pick.inside, "a\\");
     CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule[1].mode = HINT_OFF;

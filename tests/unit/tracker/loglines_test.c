@@ -73,6 +73,8 @@ TEST(a_form_is_text_with_a_name_stars_and_question_marks)
     CHECK_FINDS("begin {}|done", "begin x", "+x");
     CHECK_FINDS("begin {}|done", "done", "-");
     CHECK_FINDS("begin {}|done *", "done with it", "-");
+    CHECK_FINDS("in C:\\{}\\*", "in C:\\a\\b", "+a"); /* a backslash is a byte like any other */
+    CHECK_FINDS("in {} C:\\*", "in a C:*", "");
 }
 
 TEST(a_pattern_that_is_none_is_refused_with_the_reason)
