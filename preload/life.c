@@ -3,6 +3,7 @@
 
 #include "preload/guard.h"
 #include "preload/linked.h"
+#include "preload/mark.h"
 #include "preload/msg.h"
 #include "preload/resolve.h"
 #include "preload/results.h"
@@ -257,6 +258,7 @@ bool life_is_passive(void)
 /* A child of vfork has our memory, but is another process. */
 void life_exits(int status)
 {
+    mark_ended();
     if (!life_is_on() || getpid() != life_process)
         return;
     guard_push();

@@ -4,6 +4,7 @@
 #include "preload/elfsym.h"
 #include "preload/guard.h"
 #include "preload/linked.h"
+#include "preload/mark.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -190,7 +191,8 @@ static bool bind_driver(const void *hint)
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the message is the thread's own in every glibc that we run on */
     (void)dlerror(); /* our failed look-ups are not the program's */
-    atomic_store_explicit(&bound, true, memory_order_release);
+    if (!atomic_exchange_explicit(&bound, true, memory_order_acq_rel))
+        mark_driver(false);
     guard_clear(GUARD_UNBOUND);
     return true;
 }

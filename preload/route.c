@@ -4,6 +4,7 @@
 #include "preload/coverage.h"
 #include "preload/exports.h"
 #include "preload/linked.h"
+#include "preload/mark.h"
 #include "preload/msg.h"
 #include "preload/variables.h"
 
@@ -124,6 +125,7 @@ static void warn_second_driver(const void *fn)
         return;
     if (!dladdr(fn, &info) || !info.dli_fname || !resolve_is_driver_name(info.dli_fname))
         return;
+    mark_driver(*resolve_driver_path() == '\0');
     if (*resolve_driver_path() == '\0')
         msg_warn("the driver %s is loaded in a namespace of its own (dlmopen): not watched, "
                  "passing through",

@@ -21,6 +21,7 @@
 #include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/linked.h"
+#include "preload/mark.h"
 #include "preload/msg.h"
 #include "preload/nvtx.h"
 #include "preload/output.h"
@@ -122,6 +123,7 @@ static int start(const struct config *config)
 {
     int r;
 
+    mark_started();
     output_complain();
     export_cuda_begins();
     start_where(config);
@@ -184,7 +186,7 @@ static void note_exit_status(int status, void *unused)
 }
 
 /*
- * Makes NVTX find us, since a library reads the variable at its first range. No file, no thread, no CUDA call.
+ * Makes NVTX find us, since a library reads the variable at its first range. No file but that of mark.h, no thread, no CUDA call.
  */
 __attribute__((constructor)) static void loaded(void)
 {
@@ -205,6 +207,7 @@ __attribute__((constructor)) static void loaded(void)
     }
     if (!is_wanted)
         return;
+    mark_loaded();
     (void)on_exit(note_exit_status, NULL);
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,

@@ -13,9 +13,11 @@
 #include "tools/inorder.h"
 #include "tools/relay.h"
 #include "tools/render.h"
+#include "tools/runlook.h"
 #include "tools/spawn.h"
 #include "tools/vec.h"
 #include "tracker/config.h"
+#include "tracker/runmark.h"
 
 struct fields {
     struct spawn_options spawn;
@@ -61,22 +63,15 @@ static const char *why_not(const char *name)
     return error ? strerror(error) : NULL;
 }
 
-/* What can be seen from outside of why nobody wrote one; the caller frees it. */
-static char *why_nobody(const char *program, const char *run)
-{
-    char *why = spawn_why_without(program);
-    int pid = why ? 0 : spawn_still_runs(run);
+/* A run that has ended. */
+struct past {
+    const char *program, *run;
+    pid_t child;
+    int status; /* as waitpid gives it */
+    struct runlook look;
+};
 
-    if (pid)
-        return vec_format("process %d of this run still runs, and has not used CUDA yet", pid);
-    return why
-            ? why
-            : vec_text("no process used CUDA, or libkedge.so was not in it (sudo, a container or "
-                       "another LD_PRELOAD leave it out)");
-}
-
-static void say_none(
-        const struct config *config, const char *name, const char *program, const char *run)
+static void say_none(const struct config *config, const char *name, const struct past *past)
 {
     bool is_off = strcmp(config_text(config, CONFIG_MODE), "off") == 0;
     bool is_untraced = strcmp(config_text(config, CONFIG_TRACE), "off") == 0;
@@ -89,7 +84,8 @@ static void say_none(
     else if (why)
         (void)fprintf(stderr, "kedge run: no capture: %s: %s\n", name, why);
     else {
-        char *reason = why_nobody(program, run);
+        char *reason = runlook_why(&past->look, past->program, past->run,
+                WIFSIGNALED(past->status) ? WTERMSIG(past->status) : 0);
         (void)fprintf(stderr, "kedge run: no capture: %s\n", reason);
         free(reason);
     }
@@ -139,7 +135,7 @@ static void settle_peaks(struct captures_file *file)
 }
 
 /* Three lines: what was held at most, where the capture is and what to do with it. */
-static void say_end(const struct launch *launch, const char *program, const char *run, pid_t child)
+static void say_end(const struct launch *launch, const struct past *past)
 {
     char *directory = getcwd(NULL, 0);
     char of[32], more[96];
@@ -148,8 +144,8 @@ static void say_end(const struct launch *launch, const char *program, const char
 
     config_read(&config, launch->env, NULL, NULL);
     const char *name = config_text(&config, CONFIG_CAPTURE);
-    captures_find(name, run, &captures);
-    struct captures_file *file = captures_main(&captures, (uint32_t)child);
+    captures_find(name, past->run, &captures);
+    struct captures_file *file = captures_main(&captures, (uint32_t)past->child);
     if (file) {
         settle_peaks(file);
         const char *path = from_here(file->path, directory);
@@ -168,38 +164,46 @@ static void say_end(const struct launch *launch, const char *program, const char
                 captures.count > 1 ? of : "", next);
         free(next);
     } else {
-        say_none(&config, from_here(name, directory), program, run);
+        say_none(&config, from_here(name, directory), past);
     }
     captures_done(&captures);
     free(directory);
 }
 
 /* The program ended by a signal that it has no handler for: only its parent knows. */
-static void tell_signal(const struct launch *launch, const char *run, pid_t child, int number)
+static void tell_signal(const struct launch *launch, const struct past *past)
 {
     struct captures captures;
     struct config config;
 
+    if (!WIFSIGNALED(past->status))
+        return;
     config_read(&config, launch->env, NULL, NULL);
-    captures_find(config_text(&config, CONFIG_CAPTURE), run, &captures);
+    captures_find(config_text(&config, CONFIG_CAPTURE), past->run, &captures);
     for (size_t i = 0; i < captures.count; i++)
-        captures_ended_by(captures.file[i].path, (uint32_t)child, number);
+        captures_ended_by(captures.file[i].path, (uint32_t)past->child, WTERMSIG(past->status));
     captures_done(&captures);
 }
 
 static int follow(
-        const struct launch *launch, struct spawn_old *old, const char *program, const char *run)
+        struct launch *launch, struct spawn_old *old, const char *program, const char *run)
 {
-    pid_t child;
-    int status = relay_run("kedge run", launch, &child);
+    struct past past = {.program = program, .run = run};
+    char *mark;
 
+    runlook_begin(&past.look, run, &mark);
+    if (mark)
+        launch_add(launch, RUNMARK_VARIABLE, mark);
+    free(mark);
+    past.status = relay_run("kedge run", launch, &past.child);
+    runlook_close(&past.look); /* what is done from here on may need the descriptor */
     spawn_clear_old(old, run);
-    if (status < 0)
-        return CMD_BAD;
-    if (WIFSIGNALED(status))
-        tell_signal(launch, run, child, WTERMSIG(status));
-    say_end(launch, program, run, child);
-    return relay_end(status);
+    if (past.status >= 0) {
+        tell_signal(launch, &past);
+        say_end(launch, &past);
+    }
+    runlook_done(&past.look);
+    return past.status < 0 ? CMD_BAD : relay_end(past.status);
 }
 
 static int run_command(const void *parsed, char **words)

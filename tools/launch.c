@@ -11,6 +11,7 @@
 #include "tools/cmd.h"
 #include "tools/vec.h"
 #include "tracker/config.h"
+#include "tracker/runmark.h"
 
 static const char *const api_names[LAUNCH_API_COUNT] = {"stream", "sync", "framework"};
 
@@ -197,7 +198,8 @@ static void put_own(struct launch *launch, const struct launch_request *request)
     path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
     put(launch, "KEDGE_CAPTURE", path);
     drop(launch, CONFIG_RUN);
-    if (request->run) { /* the name that was asked for is this run's */
+    drop(launch, RUNMARK_VARIABLE); /* of a run around this one */
+    if (request->run) {             /* the name that was asked for is this run's */
         char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
         put(launch, CONFIG_RUN, run);
         free(run);
@@ -390,6 +392,20 @@ static void framework_switches(struct launch *launch, const struct launch_reques
     }
 }
 
+/* The environment as exec takes it. */
+static void list_vars(struct launch *launch)
+{
+    free((void *)launch->env);
+    launch->env = vec_new(argz_count(launch->vars, launch->vars_length) + 1, sizeof(*launch->env));
+    argz_extract(launch->vars, launch->vars_length, launch->env);
+}
+
+void launch_add(struct launch *launch, const char *name, const char *value)
+{
+    put(launch, name, value);
+    list_vars(launch);
+}
+
 int launch_prepare(const struct launch_request *request, struct launch *ret_launch)
 {
     struct launch launch = {.argv = request->command};
@@ -405,8 +421,7 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
         }
         framework_switches(&launch, request);
     }
-    launch.env = vec_new(argz_count(launch.vars, launch.vars_length) + 1, sizeof(*launch.env));
-    argz_extract(launch.vars, launch.vars_length, launch.env);
+    list_vars(&launch);
     *ret_launch = launch;
     return r;
 }

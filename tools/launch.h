@@ -88,6 +88,9 @@ struct launch {
 int launch_prepare(const struct launch_request *request, struct launch *ret_launch);
 void launch_done(struct launch *launch);
 
+/* One variable more, for the program. */
+void launch_add(struct launch *launch, const char *name, const char *value);
+
 /* The value of a variable in the prepared environment, NULL if it is not there. */
 const char *launch_value(const struct launch *launch, const char *name);
 

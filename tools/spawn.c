@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -179,6 +180,7 @@ struct spawn_program spawn_look_at(const char *path)
     struct spawn_program program = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     GElf_Shdr header;
+    GElf_Ehdr file;
     Elf_Scn *section = NULL;
 
     if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE) {
@@ -196,6 +198,10 @@ struct spawn_program spawn_look_at(const char *path)
             look_at_dynamic(elf, section, &program);
         else if (header.sh_type == SHT_DYNSYM)
             look_at_symbols(elf, section, &program);
+    }
+    if (program.is_elf && gelf_getehdr(elf, &file)) {
+        program.machine = file.e_machine;
+        program.is_wide = file.e_ident[EI_CLASS] == ELFCLASS64;
     }
     if (program.is_elf) {
         size_t size = 0;
@@ -357,25 +363,46 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
     return r;
 }
 
-char *spawn_why_without(const char *program)
+bool spawn_is_kedge(const char *program)
 {
     char *path = framework_program(program, getenv("PATH"), ".");
     char *real = path ? realpath(path, NULL) : NULL;
     char *own = realpath("/proc/self/exe", NULL);
-    char *why = NULL;
-    struct stat about;
+    bool is_kedge = real && own && strcmp(real, own) == 0;
 
-    if (real && own && strcmp(real, own) == 0)
-        why = vec_text("the program is kedge: the run that it began has the capture");
-    else if (real && stat(real, &about) == 0 && (about.st_mode & (S_ISUID | S_ISGID)))
-        why = vec_format(
-                "%s runs as another user (setuid), and LD_PRELOAD does not reach it", program);
-    else if (real && spawn_look_at(real).is_static)
-        why = vec_format("%s is linked statically, and LD_PRELOAD does not reach it", program);
     free(path);
     free(real);
     free(own);
-    return why;
+    return is_kedge;
+}
+
+/* Does the loader leave LD_PRELOAD out for it? By its owner or by capabilities of its file. */
+static bool is_privileged(const char *path)
+{
+    struct stat about;
+
+    return (stat(path, &about) == 0 && (about.st_mode & (S_ISUID | S_ISGID)))
+            || getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+char *spawn_why_without(const char *program)
+{
+    char *path = framework_program(program, getenv("PATH"), ".");
+    struct spawn_program file = path ? spawn_look_at(path) : (struct spawn_program){0};
+    struct spawn_program own = spawn_look_at("/proc/self/exe");
+    const char *why = NULL;
+
+    if (path && is_privileged(path))
+        why = "runs with other rights than its caller's (setuid or file capabilities)";
+    else if (file.is_static)
+        why = "is linked statically";
+    else if (file.is_foreign)
+        why = "needs another C library than libkedge.so";
+    else if (file.is_elf && own.is_elf
+            && (file.machine != own.machine || file.is_wide != own.is_wide))
+        why = "is built for another kind of processor than libkedge.so";
+    free(path);
+    return why ? vec_format("%s %s, and LD_PRELOAD does not reach it", program, why) : NULL;
 }
 
 /* Is the run's number in the environment that a process was started with? */

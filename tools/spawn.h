@@ -45,6 +45,8 @@ struct spawn_program {
     bool is_foreign;      /* its interpreter is the loader of another C library */
     bool answers_lookups; /* it exports dlsym or functions of the driver's look-up */
     bool is_kedge;        /* it is a libkedge.so */
+    bool is_wide;         /* 64 bits */
+    int machine;          /* e_machine of its header */
 };
 
 /* Everything a program is started with; 0, or an exit code after one line on stderr. launch_done gives it back. */
@@ -90,6 +92,9 @@ int spawn_check(const char *who, const char *program);
 char *spawn_beside(const char *name);
 
 struct spawn_program spawn_look_at(const char *path);
+
+/* Is the program this one? */
+bool spawn_is_kedge(const char *program);
 
 /* Why this program had no libkedge.so in it, as far as its file says; NULL = it does not. The caller frees it. */
 char *spawn_why_without(const char *program);

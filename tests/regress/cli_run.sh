@@ -19,6 +19,7 @@ record() { # name, trace mode, program and its words
     shift 2
     KEDGE_TRACE=$mode expect 0 "$kedge" run --sim --capture "$name.kcap" -- "$@"
 }
+unseen="no process with libkedge.so in it loaded CUDA (1 had it); one that was started with LD_PRELOAD cleared or replaced (env -i, sudo, a container) is not seen"
 window="--from SOT_CALL_0 --to SOT_CALL_0"
 
 case "$1" in
@@ -53,7 +54,7 @@ run)
     has out "KEDGE_CAPTURE=$PWD/a.kcap"
     has out "LD_PRELOAD=$build/libkedge.so"
     [ -e a.kcap ] || fail "the old capture is gone"
-    has err "no capture: no process used CUDA, or libkedge.so was not in it"
+    has err "no capture: $unseen"
     has err "a.kcap is an earlier run's"
     KEDGE_SIM=/nowhere expect 77 "$kedge" run --sim -- true
     has err "no simulated device in /nowhere"
@@ -68,6 +69,49 @@ run)
     # The words behind the program are the program's.
     expect 0 "$kedge" run -- echo --json --help
     has out "--json --help"
+    ;;
+none)
+    # Why there is no capture: each cause in one line, and what is only known in part as what was seen.
+    program=$build/trainers/loop
+    init=$build/tests/regress/init_program
+    none() { ended=$(grep -c '^kedge run: ' err); has err "kedge run: no capture: $1"; [ "$ended" = 1 ] || fail "$(cat err)"; }
+    kedge_run() { expect "$1" "$kedge" run --sim --capture none.kcap -- "${@:2}"; }
+    became() { echo "$1 with libkedge.so became another program without it (LD_PRELOAD cleared or replaced: env -i, a wrapper), or was killed; none loaded CUDA"; }
+    kedge_run 0 env -i "LD_LIBRARY_PATH=$build/sim" "$program" --steps 2
+    none "$(became "1 of 1 process")"
+    kedge_run 0 env "LD_PRELOAD=$(ls "$build"/sim/libcudart.so.1? | head -1)" "$program" --steps 2
+    none "$(became "1 of 1 process")"
+    kedge_run 0 bash -c "env -i LD_LIBRARY_PATH='$build/sim' '$program' --steps 2; exec true"
+    none "$(became "1 of 2 processes")"
+    # A program that becomes another one with libkedge.so in it is one process, and a child that has it no longer is not seen.
+    kedge_run 0 sh -c 'exec bash -c "exec true"'
+    none "$unseen"
+    kedge_run 0 python3 -Sc "import subprocess; subprocess.run(['$program', '--steps', '2'], env={'LD_LIBRARY_PATH': '$build/sim'}, check=True)"
+    has err "no capture: no process with libkedge.so in it loaded CUDA ("
+    expect 137 "$kedge" run --capture none.kcap -- sh -c 'kill -9 $$'
+    none "no process with libkedge.so in it loaded CUDA before signal 9 ended the program"
+    # What the program's file says.
+    printf 'int main(void) { return 0; }\n' >static.c
+    if gcc -static static.c -o static 2>/dev/null; then
+        kedge_run 0 ./static
+        none "./static is linked statically, and LD_PRELOAD does not reach it"
+    fi
+    cp "$(type -P true)" secure
+    if [ "$(id -u)" = 0 ] && chown nobody secure && chmod 4755 secure && ! findmnt -no OPTIONS -T . | grep -qw nosuid; then
+        kedge_run 0 ./secure
+        none "./secure runs with other rights than its caller's (setuid or file capabilities), and LD_PRELOAD does not reach it"
+    fi
+    # How far a program came with CUDA.
+    for code in "100: there is no CUDA device" "999: unknown error" "1"; do
+        SIMCUDA_FAIL=cuInit:1:${code%%:*} expect 1 "$kedge" run --sim --capture none.kcap -- "$init"
+        none "the driver answered cuInit with error $code"
+    done
+    kedge_run 0 "$init"
+    none "CUDA's driver was loaded and initialised, and no call followed that kedge records"
+    kedge_run 0 "$init" load
+    none "CUDA's driver was loaded and not initialised, and no call followed that kedge records"
+    kedge_run 0 "$init" apart
+    none "CUDA's driver was loaded in a namespace of its own (dlmopen), where kedge does not see its calls"
     ;;
 ranks)
     # What launchers of processes do, in a few lines: each process has its rank in one variable or another.
@@ -201,7 +245,7 @@ PY
     # None, and why.
     expect 4 "$kedge" run --capture none.kcap -- sh -c 'exit 4'
     ended
-    [ "$(cat lines)" = "kedge run: no capture: no process used CUDA, or libkedge.so was not in it (sudo, a container or another LD_PRELOAD leave it out)" ] || fail "$(cat err)"
+    [ "$(cat lines)" = "kedge run: no capture: $unseen" ] || fail "$(cat err)"
     expect 0 "$kedge" run --sim --capture none.kcap -- "$kedge" run --sim --capture inner.kcap -- "$program" --steps 2
     has err "kedge run: no capture: the program is kedge: the run that it began has the capture"
     expect 0 "$kedge" run --sim --capture none.kcap -- sh -c 'sleep 20 & exit 0'
