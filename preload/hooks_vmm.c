@@ -17,6 +17,7 @@
 
 #include "alloc/meta.h"
 #include "alloc/table.h"
+#include "tracker/peek.h"
 
 /* What holds the memory of a handle. */
 enum hold {
@@ -414,7 +415,13 @@ void vmm_retained(uint64_t handle, devptr_t ptr)
 
 enum {
     MAP_OPERATION_MAP = 1,
+    MAP_OPERATION_UNMAP,
 };
+
+static bool is_operation(unsigned type)
+{
+    return type == MAP_OPERATION_MAP || type == MAP_OPERATION_UNMAP;
+}
 
 enum {
     TILE_NUMBERS = 8, /* that say where one is, at most */
@@ -460,15 +467,32 @@ static struct vmm_taken *take_tile_locked(struct tile *tile, struct vmm_taken *n
     return taken;
 }
 
-/* What the tiles were before. */
+static bool has_tiles(void)
+{
+    bool has;
+
+    lock_take(&vmm_lock);
+    has = table_next(&vmm_tiles, NULL) != NULL;
+    lock_drop(&vmm_lock);
+    return has;
+}
+
+/*
+ * What the tiles were before. The driver has not looked at the list yet, which it may refuse unread: it is read where a tile of ours can
+ * be in it, as far as it can be read and its operations are ones.
+ */
 static struct vmm_taken *tiles_moving(const CUarrayMapInfo *infos, unsigned count)
 {
     struct vmm_taken *first = NULL;
+    CUarrayMapInfo info;
 
-    lock_take(&vmm_lock);
-    for (unsigned i = 0; infos && i < count; i++)
-        first = take_tile_locked(table_find(&vmm_tiles, tile_key(&infos[i])), first);
-    lock_drop(&vmm_lock);
+    for (unsigned i = 0; i < count && has_tiles() && peek_copy(&info, &infos[i], sizeof info)
+            && is_operation(info.memOperationType);
+            i++) {
+        lock_take(&vmm_lock);
+        first = take_tile_locked(table_find(&vmm_tiles, tile_key(&info)), first);
+        lock_drop(&vmm_lock);
+    }
     return first;
 }
 

@@ -81,16 +81,14 @@ enum {
     GLOB_PARTS = RULE_GLOB_MAX + 4, /* with what is put behind it */
 };
 
-static size_t split_glob(const char *glob, short ret_parts[static GLOB_PARTS])
+static size_t split_glob(const char *glob, int ret_parts[static GLOB_PARTS])
 {
     size_t count = 0;
     bool is_plain;
     char byte;
 
     while ((byte = wildcard_next(&glob, &is_plain)) != '\0')
-        ret_parts[count++] = is_plain ? (short)(unsigned char)byte
-                : byte == '?'         ? GLOB_ONE
-                                      : GLOB_ANY;
+        ret_parts[count++] = is_plain ? (unsigned char)byte : byte == '?' ? GLOB_ONE : GLOB_ANY;
     return count;
 }
 
@@ -107,7 +105,7 @@ enum glob_question {
 
 static bool compare_globs(const char *a, const char *b, enum glob_question question)
 {
-    short a_parts[GLOB_PARTS], b_parts[GLOB_PARTS];
+    int a_parts[GLOB_PARTS], b_parts[GLOB_PARTS];
     size_t a_count = split_glob(a, a_parts), b_count = split_glob(b, b_parts);
     bool reached[GLOB_PARTS + 1] = {true};
 
@@ -118,7 +116,7 @@ static bool compare_globs(const char *a, const char *b, enum glob_question quest
 
         reached[0] = before && a_parts[i] == GLOB_ANY;
         for (size_t j = 1; j <= b_count; j++) {
-            short own = a_parts[i], other = b_parts[j - 1];
+            int own = a_parts[i], other = b_parts[j - 1];
             bool above = reached[j];
             bool is_same =
                     own == other || own == GLOB_ONE || (question == GLOB_MEET && other == GLOB_ONE);

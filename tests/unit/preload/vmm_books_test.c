@@ -11,7 +11,10 @@
 #include "preload/vmm.h"
 #include "tests/check.h"
 
+#include <limits.h>
 #include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define MB ((size_t)1 << 20)
 
@@ -470,6 +473,39 @@ TEST(a_tile_that_is_mapped_over_lets_go_of_what_was_there)
     CHECK_EQ(book.gone, 1);
     vmm_array_ended(vmm_array_ends(0x5000), CUDA_SUCCESS);
     CHECK_EQ(book.gone, 2);
+}
+
+/* A driver that refuses the call, as before cuInit, reads nothing of its list, so that there need not be one. */
+TEST(a_list_of_tiles_that_the_driver_refuses_is_read_as_far_as_it_is_one)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *room = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CUarrayMapInfo *last;
+    CUmemGenericAllocationHandle handle;
+
+    begin();
+    REQUIRE(room != MAP_FAILED && mprotect(room + page, page, PROT_NONE) == 0);
+    last = (CUarrayMapInfo *)(void *)(room + page) - 1;
+    answer = CUDA_ERROR_NOT_INITIALIZED;
+    CHECK_EQ(cuMemMapArrayAsync((CUarrayMapInfo *)(uintptr_t)64, UINT_MAX, NULL), answer);
+    answer = CUDA_SUCCESS;
+    handle = new_handle(2 * MB);
+    *last = tile(0x5000, 0, handle);
+    CHECK_EQ(cuMemMapArrayAsync(last, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    answer = CUDA_ERROR_INVALID_VALUE;
+    *last = tile(0x5000, 0, 0);
+    CHECK_EQ(cuMemMapArrayAsync(last, UINT_MAX, NULL),
+            answer); /* it ends where nothing can be read */
+    CHECK_EQ(cuMemMapArrayAsync(NULL, 1, NULL), answer);
+    last->memOperationType = 77; /* or where no operation is one */
+    CHECK_EQ(cuMemMapArrayAsync(last, UINT_MAX, NULL), answer);
+    CHECK_EQ(book.gone, 0);
+    answer = CUDA_SUCCESS;
+    *last = tile(0x5000, 0, 0);
+    CHECK_EQ(cuMemMapArrayAsync(last, 1, NULL), CUDA_SUCCESS);
+    CHECK_EQ(book.gone, 1);
+    (void)munmap(room, 2 * page);
 }
 
 /* A number of a tile's place, and a tile that differs from another one in it alone. */
