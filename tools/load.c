@@ -753,7 +753,8 @@ static void tell_damage(const struct load *load)
 
     if (!read_is_damaged(load->capture))
         return;
-    (void)fprintf(stderr, "%skedge: %s is damaged (", ink.red, load->path);
+    render_put(stderr, ink.red);
+    (void)fprintf(stderr, "kedge: %s is damaged (", load->path);
     for (unsigned area = 0; area < READ_AREA_COUNT; area++) {
         if (load->capture->damaged[area] == 0)
             continue;
@@ -761,7 +762,9 @@ static void tell_damage(const struct load *load)
                 load->capture->damaged[area]);
         separator = ", ";
     }
-    (void)fprintf(stderr, "): figures are wrong or incomplete%s\n", ink.off);
+    (void)fputs("): figures are wrong or incomplete", stderr);
+    render_put(stderr, ink.off);
+    (void)fputs("\n", stderr);
 }
 
 int load_open(const char *path, struct load *ret_load)

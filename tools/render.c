@@ -49,12 +49,29 @@ const char *render_s(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+/* The stream that render_guard_messages makes has no descriptor of its own. */
+static int render_descriptor(FILE *out)
+{
+    int fd = fileno(out);
+
+    return fd >= 0 ? fd : STDERR_FILENO;
+}
+
+void render_put(FILE *out, const char *ink)
+{
+    if (fileno(out) >= 0)
+        (void)fputs(ink, out);
+    else if (write(STDERR_FILENO, ink, strlen(ink)) < 0)
+        return; /* as the message that it is for */
+}
+
 struct render_ink render_ink(FILE *out)
 {
     const char *no_colour = getenv("NO_COLOR");
     const char *term = getenv("TERM");
 
-    if (!isatty(fileno(out)) || (no_colour && *no_colour) || (term && strcmp(term, "dumb") == 0))
+    if (!isatty(render_descriptor(out)) || (no_colour && *no_colour)
+            || (term && strcmp(term, "dumb") == 0))
         return (struct render_ink){"", "", "", "", ""};
     return (struct render_ink){"\033[1m", "\033[31m", "\033[32m", "\033[33m", "\033[0m"};
 }
@@ -340,8 +357,9 @@ void progress_step(uint64_t done, uint64_t total)
     if (is_part || !working_on || !is_shown || now_ns() - shown_ns < 100000000u)
         return;
     shown_ns = now_ns();
-    (void)fprintf(stderr, "\r\033[K%s: %.0f %%", working_on,
-            total ? 100.0 * (double)done / (double)total : 0.0);
+    write_all("\r\033[K");
+    (void)fprintf(
+            stderr, "%s: %.0f %%", working_on, total ? 100.0 * (double)done / (double)total : 0.0);
     (void)fflush(stderr);
 }
 
@@ -372,7 +390,7 @@ void progress_end(void)
     working_on = NULL;
     (void)signal(SIGALRM, SIG_DFL);
     if (is_shown)
-        (void)fputs("\r\033[K", stderr);
+        write_all("\r\033[K");
 }
 
 /* ---- messages ---- */

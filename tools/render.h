@@ -36,6 +36,9 @@ struct render_ink {
 
 struct render_ink render_ink(FILE *out);
 
+/* Such a sequence on its way to the stream, past what render_guard_messages replaces there. */
+void render_put(FILE *out, const char *ink);
+
 /* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
 void render_text(FILE *out, const char *text);
 

@@ -98,11 +98,16 @@ static bool is_known(const struct report *report, enum view of)
     return of == VIEW_HWM ? !report_lacks_events(report) : report_has_sums(report);
 }
 
+/* Blocks that are on no record, freed or not: what has no slot is in no event either where the disk was full. */
+static uint64_t count_lacking(const struct report *report, enum view of)
+{
+    return of == VIEW_LIVE ? report->load.capture->lost.live_dropped : 0;
+}
+
 void report_live_print(const struct report *report, enum view of)
 {
     struct rows rows = {0};
-    /* Freed or not: what has no slot is in no event either where the disk was full. */
-    uint64_t lacks = of == VIEW_LIVE ? report->load.capture->lost.live_dropped : 0;
+    uint64_t lacks = count_lacking(report, of);
     const char *by = report->view == of ? report_by_word(report->by) : "stack";
 
     if (is_known(report, of))
@@ -129,13 +134,15 @@ void report_live_print(const struct report *report, enum view of)
 
 void report_live_json(struct json *json, const struct report *report, enum view of, const char *key)
 {
-    struct rows rows;
+    struct rows rows = {0};
 
-    if (!is_known(report, of)) {
+    if (is_known(report, of))
+        rows = collect(report, of, moment_of(report, of));
+    if (!is_known(report, of) || (rows.count == 0 && count_lacking(report, of))) {
         json_text(json, key, NULL);
+        rows_done(&rows);
         return;
     }
-    rows = collect(report, of, moment_of(report, of));
     json_begin(json, key, '[');
     for (size_t i = 0; i < rows.shown; i++) {
         const struct row *row = &rows.at[i];

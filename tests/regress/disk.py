@@ -5,7 +5,8 @@ import os
 import pathlib
 import re
 
-from regresskit import BUILD, LIBRARY, SIM, bare, check, checksum, kedge_run, main, run, same, tool, tool_json
+from regresskit import (BUILD, KEDGE, LIBRARY, SIM, bare, check, checksum, kedge_run, main, run, same, skip, tool,
+                        tool_json)
 
 FULL_DISK = BUILD / "tests" / "regress" / "libfull_disk.so"
 THREADS = (BUILD / "trainers" / "threads", "--entrance", "stream", "--rounds")
@@ -39,6 +40,31 @@ def a_full_disk():
     check("by place" in tool("report", "full.kcap", "--view", "hwm"), "no high-water mark without all events")
 
 
+def a_file_that_may_not_grow():
+    """What found no room there is not known, and never nothing: neither in text nor in JSON."""
+    program = ("import ctypes; rt = ctypes.CDLL('libcudart.so.12'); p = ctypes.c_void_p()\n"
+               "for i in range(2000): assert rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(1 << 20)) == 0")
+    run("bash", "-c", 'ulimit -f 100; exec "$@"', "bash", KEDGE, "run", "-q", "--sim", "--capture", "small.kcap", "--",
+        "python3", "-c", program, rc=0)
+    j = tool_json("report", "small.kcap")
+    same("remaining", (j["remaining_bytes"], j["allocated_count"]), (2000 * MB, 2000))
+    check(j["lost"]["live_dropped"] > 0 and j["complete"] is False, f"the live table had room: {j['lost']}")
+    same("live", j["live"], None)
+    text = tool("report", "small.kcap")
+    check(re.search(r"^Live at the end, by stack\n  not known$", text, re.M), text[-1500:])
+    check(re.search(r"^mode      not known$", text, re.M), text[:500])
+
+
+def without_proc():
+    """kedge finds its library by /proc/self/exe, and says what is missing."""
+    pathlib.Path("empty").mkdir()
+    inside = 'mount --bind empty /proc && exec "$@"'
+    if run("unshare", "-m", "bash", "-c", inside, "bash", "true", rc=None).returncode:
+        skip("no right to mount")
+    said = run("unshare", "-m", "bash", "-c", inside, "bash", KEDGE, "run", "--sim", "--", "true", rc=77).stdout
+    same("said", said, "kedge run: /proc is not there (not mounted?): kedge finds its files by /proc/self/exe\n")
+
+
 def a_folder_that_is_not_there():
     troubled("/nonexistent/folder/x.kcap", r"no capture: /nonexistent/folder/x\.kcap: No such file or directory$")
 
@@ -67,4 +93,4 @@ def every_mode_of_the_trace():
 
 
 if __name__ == "__main__":
-    main(a_full_disk, a_folder_that_is_not_there, a_folder_without_files, every_mode_of_the_trace)
+    main(a_full_disk, a_file_that_may_not_grow, without_proc, a_folder_that_is_not_there, a_folder_without_files, every_mode_of_the_trace)

@@ -248,6 +248,17 @@ assert on_terminal(24, *report, PAGER="./mine", TERM="dumb") == (plain, None, 0)
 text, paged, status = on_terminal(24, *report, PAGER="./not-there")
 assert (text.endswith(plain), paged, status) == (True, None, 0), "without the pager nothing is shown"
 assert on_terminal(24, *report, PAGER="./early") == ("", plain[:10], 0), "who leaves early is an error"
+# Colours are kedge's own, on standard error too; those of a name are not obeyed.
+image = bytearray(pathlib.Path("bad.kcap").read_bytes())
+for at in range(8192, len(image) - 4096, 4096):
+    image[at + 17] ^= 0xff
+odd = "odd\033[31m.kcap"
+pathlib.Path(odd).write_bytes(image)
+text, paged, status = on_terminal(9999, "report", odd, PAGER="", NO_COLOR="")
+assert text.startswith("\033[31mkedge: odd?[31m.kcap is damaged ("), text[:300]
+assert "): figures are wrong or incomplete\033[0m\n" in text, text[:300]
+text, paged, status = on_terminal(9999, "report", odd, PAGER="")
+assert text.startswith("kedge: odd?[31m.kcap is damaged (") and "\033" not in text, text[:300]
 text, paged, status = on_terminal(3, "check", "bad.kcap", "peak>=1", "peak==1", "growth==0", PAGER="./mine")
 assert status == 1 and paged, f"the status is not the command's: {status}"
 PY
