@@ -596,7 +596,7 @@ for i in 1 2 3 4 5 6 7 8; do (sleep 0.05 &); done
 for i in $(seq 100); do # until they have ended and been waited for
     left=$(grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l)
     alive=$(grep -l '^Name:.sleep' /proc/[0-9]*/status 2>/dev/null | wc -l)
-    [ "$alive" -eq 0 ] && break
+    [ "$alive" -eq 0 ] && [ "$left" -eq 0 ] && break
     sleep 0.05
 done
 echo "zombies $left, left $alive"
