@@ -469,7 +469,7 @@ bool hint_edge_matches(const struct rule_when *when, const struct edge *edge)
 
 uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge)
 {
-    return when->kind < EDGE_KIND_COUNT && is_literal(when->anchor) ? edge->instance : 0;
+    return when->kind < EDGE_KIND_COUNT && wildcard_is_literal(when->anchor) ? edge->instance : 0;
 }
 
 /* ---- how long a block waits ---- */

@@ -193,8 +193,8 @@ int dispatch_start(void)
 
 /* ---- what the capture is told --------------------------------------------------------------- */
 
-static _Atomic(uint64_t)
-        high_told[DEVICES_MAX]; /* the most held on a device, as the capture has it */
+/* The most held on a device, as the capture has it. */
+static _Atomic(uint64_t) high_told[DEVICES_MAX];
 
 /* Did the heaps hold more than the capture knows? Also what came and went within a call: a
  * growth that was undone. */

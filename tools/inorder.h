@@ -28,10 +28,6 @@ bool inorder_is_needed(const struct read_capture *capture);
  */
 void inorder_settle(struct load *load);
 
-/* The same in a capture of the file that was opened with other parts of it. Nothing if it is not
- * needed, or cannot be read. */
-void inorder_settle_file(const char *path, struct read_capture *capture);
-
 /*
  * A capture with the peaks of all and of classes alone, for whoever needs no more: in a tenth of
  * the memory, and of its `total` and `class_total` what inorder_settle leaves there. NULL: it

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "tools/cmd.h"
-#include "tools/inorder.h"
+#include "tools/load.h"
 #include "tools/report.h"
 #include "tools/stacks.h"
 
@@ -231,6 +231,49 @@ static void remember(struct watch *watch)
     watch->history[watch->history_count - 1] = watch->capture->total.live_bytes;
 }
 
+/* ---- the peaks of a run that has ended ------------------------------------------------------ */
+
+static struct key place_of_file(const struct read_place *place)
+{
+    return (struct key){(uint64_t)place->stack << 32 | place->pystack,
+            (uint64_t)place->path_number << 32 | (uint32_t)place->device, place->is_other};
+}
+
+static void take_over(const struct read_capture *from, struct read_capture *to)
+{
+    struct keytable places = {0};
+
+    to->total = from->total;
+    to->peak_stored_512 = from->peak_stored_512;
+    memcpy(to->device_total, from->device_total, sizeof(to->device_total));
+    memcpy(to->class_total, from->class_total, sizeof(to->class_total));
+    memcpy(to->high, from->high, sizeof(to->high));
+    for (uint32_t i = 0; i < from->place_count; i++)
+        (void)keytable_at(&places, place_of_file(&from->place[i]), i);
+    for (size_t i = 0; i < to->place_count; i++) {
+        const uint32_t *at = keytable_find(&places, place_of_file(&to->place[i]));
+        if (!at)
+            continue;
+        to->place[i].peak_bytes = from->place[*at].peak_bytes;
+        to->place[i].peak_count = from->place[*at].peak_count;
+        to->place[i].high_bytes = from->place[*at].high_bytes;
+        to->place[i].high_count = from->place[*at].high_count;
+    }
+    keytable_done(&places);
+}
+
+/* As every view of the whole capture has them (inorder.h): a look has some parts of it alone. */
+static void watch_settle(const char *path, struct read_capture *capture)
+{
+    struct load load = {0};
+
+    if (capture->counted_late == 0 || load_open(path, &load) != 0)
+        return;
+    if (load.capture->pid == capture->pid)
+        take_over(load.capture, capture);
+    load_close(&load);
+}
+
 /* ---- looks ---------------------------------------------------------------------------------- */
 
 static int open_capture(const struct watch *watch, struct read_capture **ret_capture)
@@ -272,7 +315,7 @@ int watch_look(struct watch *watch)
     bool is_first = watch->capture == NULL;
     watch->has_ended = has_ended || capture->state == FORMAT_STATE_CLEAN;
     if (watch->has_ended)
-        inorder_settle_file(watch->path, capture);
+        watch_settle(watch->path, capture);
     watch->rates = rates_of(watch->capture, capture, now - watch->looked_ns);
     read_close(watch->capture);
     watch->capture = capture;

@@ -186,7 +186,7 @@ must(cuda.cuMemFree_v2(take(70000)))
 """, encoding="utf-8")
     kedge_run(sys.executable, "-s", "two.py", capture="two.kcap", SIMCUDA_DEVICES=2)
     _, _, played, report = reserved("two")
-    held = {m["device"]: m["held_bytes"] for m in report["device_memory"]}
+    held = {m["device"]: m["reserved_bytes"] for m in report["device_memory"]}
     same("devices", len(played), 2)
     check(all(max(p["pool"]) >= kib << 10 for p, kib in zip(played, (75000, 27000), strict=True)), f"{[max(p['pool']) for p in played]}")
     check(max(played[1]["pool"]) < 60000 << 10, f"the second device has memory of the first: {held}")
