@@ -17,7 +17,8 @@
 
 #include "tools/vec.h"
 #include "tracker/capold.h"
-#include "tracker/format.h"
+#include "tracker/formatsum.h"
+#include "tracker/read.h"
 
 /* Is the entry of a folder made of the name up to its end or a slash? A file may have .N behind. */
 static bool is_made_of(const char *name, const char *entry)
@@ -168,6 +169,38 @@ void captures_ended_by(const char *path, uint32_t pid, int number)
             "written as one");
     (void)!pwrite(fd, state, sizeof(state), offsetof(struct format_header, state));
     (void)close(fd);
+}
+
+/* The sums of what nobody changes any more, into the file; nothing where it is damaged already. */
+static void captures_put_seal(const char *path, struct format_header *header)
+{
+    struct read_capture *capture;
+    int fd;
+
+    if (read_open_parts(path, READ_LIVE | READ_PLACES, &capture, NULL) != 0)
+        return;
+    bool is_damaged = read_is_damaged(capture);
+    header->loose_sum = capture->loose_sum;
+    read_close(capture);
+    fd = is_damaged ? -1 : open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    header->seal = formatsum_seal(header);
+    const uint64_t words[2] = {header->seal, header->loose_sum};
+    static_assert(offsetof(struct format_header, loose_sum)
+                    == offsetof(struct format_header, seal) + sizeof(words[0]),
+            "written as one");
+    (void)!pwrite(fd, words, sizeof(words), offsetof(struct format_header, seal));
+    (void)close(fd);
+}
+
+void captures_seal(const char *path)
+{
+    struct format_header header;
+
+    if (capold_look(path, &header) == CAPOLD_ENDED && header.version == FORMAT_VERSION
+            && header.loose_sum == 0)
+        captures_put_seal(path, &header);
 }
 
 void captures_find(const char *name, const char *run, struct captures *ret)

@@ -52,6 +52,12 @@ void captures_find(const char *name, const char *run, struct captures *ret);
  */
 void captures_ended_by(const char *path, uint32_t pid, int number);
 
+/*
+ * Where the process of a capture has ended, nobody counts any more: the header gets its seal, and what has no sum of its own gets one
+ * together (formatsum_seal, formatsum_loose_live). Nothing where it lives, or the capture is damaged.
+ */
+void captures_seal(const char *path);
+
 /* Every capture in a folder, of other formats and cut off ones too, and what cannot be opened: whoever opens it says why. Paths alone. */
 void captures_find_any(const char *folder, struct captures *ret);
 void captures_done(struct captures *captures);

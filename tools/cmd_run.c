@@ -170,18 +170,19 @@ static void say_end(const struct launch *launch, const struct past *past)
     free(directory);
 }
 
-/* The program ended by a signal that it has no handler for: only its parent knows. */
-static void tell_signal(const struct launch *launch, const struct past *past)
+/* What only the parent knows: by which signal the program ended that it has no handler for, and that nobody writes any more. */
+static void tell_end(const struct launch *launch, const struct past *past)
 {
     struct captures captures;
     struct config config;
 
-    if (!WIFSIGNALED(past->status))
-        return;
     config_read(&config, launch->env, NULL, NULL);
     captures_find(config_text(&config, CONFIG_CAPTURE), past->run, &captures);
-    for (size_t i = 0; i < captures.count; i++)
-        captures_ended_by(captures.file[i].path, (uint32_t)past->child, WTERMSIG(past->status));
+    for (size_t i = 0; i < captures.count; i++) {
+        if (WIFSIGNALED(past->status))
+            captures_ended_by(captures.file[i].path, (uint32_t)past->child, WTERMSIG(past->status));
+        captures_seal(captures.file[i].path);
+    }
     captures_done(&captures);
 }
 
@@ -199,7 +200,7 @@ static int follow(
     runlook_close(&past.look); /* what is done from here on may need the descriptor */
     spawn_clear_old(old, run);
     if (past.status >= 0) {
-        tell_signal(launch, &past);
+        tell_end(launch, &past);
         say_end(launch, &past);
     }
     runlook_done(&past.look);

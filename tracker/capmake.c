@@ -46,6 +46,7 @@ struct capmake {
     struct area area[AREAS];
     struct eventcode code; /* of the chunk that is being filled */
     uint64_t chunk_number, chunk_sum;
+    uint64_t loose; /* formatsum_loose_* of what is in the file */
 };
 
 struct capmake *capmake_new(int fd)
@@ -63,6 +64,7 @@ struct capmake *capmake_new(int fd)
         return NULL;
     make->fd = fd;
     make->end = FORMAT_HEADER_BYTES;
+    make->loose = FORMATSUM_FACTOR;
     for (unsigned i = 0; i < AREAS; i++) {
         make->area[i].kind = kinds[i];
         make->area[i].block = calloc(1, BLOCK_BYTES);
@@ -226,12 +228,14 @@ static int put_record(
 int capmake_live(struct capmake *make, struct format_live *slot)
 {
     slot->sum = formatsum_live(slot);
+    make->loose += formatsum_loose_live(slot);
     return put_record(make, AREA_LIVE, slot, sizeof *slot);
 }
 
 int capmake_place(struct capmake *make, struct format_place *place)
 {
     place->sum = formatsum_place(place);
+    make->loose += formatsum_loose_place(place);
     return put_record(make, AREA_PLACES, place, sizeof *place);
 }
 
@@ -262,5 +266,7 @@ int capmake_done(struct capmake *make, struct format_header *header)
     header->extent_count = make->extents;
     header->file_bytes = make->end;
     header->sum = formatsum_header(header);
+    header->loose_sum = make->loose;
+    header->seal = formatsum_seal(header);
     return write_at(make, 0, header, sizeof *header);
 }

@@ -10,6 +10,7 @@
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
 #include "tracker/counter.h"
+#include "tracker/formatsum.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
 #include "tracker/uses.h"
@@ -35,7 +36,8 @@ enum phase {
     PHASE_OPENING, /* one thread is at it */
     PHASE_LATE,    /* still, and nobody waits for it any more */
     PHASE_OPEN,
-    PHASE_NEVER, /* off, failed, or the child of a fork */
+    PHASE_SEALED, /* open, and the header has its seal, which whoever writes on breaks first */
+    PHASE_NEVER,  /* off, failed, or the child of a fork */
 };
 
 /* fixed by capture_init */
@@ -72,6 +74,16 @@ static uint64_t now_ns(clockid_t clock)
 
     (void)clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* The phase, for whoever is about to write: then the file is open. */
+static __attribute__((noinline, cold)) int capture_unseal(void)
+{
+    int now = PHASE_SEALED;
+
+    __atomic_store_n(&file.header->seal, 0, __ATOMIC_SEQ_CST);
+    (void)atomic_compare_exchange_strong(&phase, &now, PHASE_OPEN);
+    return PHASE_OPEN;
 }
 
 static struct format_header *header_now(void)
@@ -382,6 +394,8 @@ struct format_header *capture_begin(bool opens, int *ret_error)
     *ret_error = 0;
     if (__builtin_expect(now == PHASE_OPEN, 1))
         return file.header;
+    if (now == PHASE_SEALED)
+        now = capture_unseal();
     if (now == PHASE_NEVER || (now == PHASE_NEW && !opens)) {
         if (opens && atomic_load_explicit(&is_lost, memory_order_relaxed)
                 && atomic_exchange(&is_lost, false))
@@ -399,7 +413,9 @@ struct format_header *capture_begin(bool opens, int *ret_error)
 
 const char *capture_path(void)
 {
-    return atomic_load_explicit(&phase, memory_order_acquire) == PHASE_OPEN ? file.path : "";
+    int now = atomic_load_explicit(&phase, memory_order_acquire);
+
+    return now == PHASE_OPEN || now == PHASE_SEALED ? file.path : "";
 }
 
 const char *capture_refused(void)
@@ -420,6 +436,8 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
 
     lock_take(&pending_lock);
     now = atomic_load_explicit(&phase, memory_order_acquire);
+    if (now == PHASE_SEALED)
+        now = capture_unseal();
     if (now < PHASE_OPEN && pending_used + total <= PENDING_BYTES) {
         def->bytes = (uint32_t)total;
         def->length = (uint32_t)length;
@@ -540,18 +558,38 @@ int capture_coverage(const char *hook, const char *route, uint64_t count)
 
 /* ---- state ---- */
 
+/*
+ * Once the program is at its end. Where other threads have taken part, one may be in the middle of a change that the seal would
+ * not have: then there is none, unless `kedge run` makes it when the process is gone. A thread that comes later finds the phase,
+ * and a late one of two breaks what the other made.
+ */
+static void capture_seal(struct format_header *header)
+{
+    int now = PHASE_OPEN;
+
+    if (!atomic_compare_exchange_strong(&phase, &now, PHASE_SEALED) && now != PHASE_SEALED)
+        return;
+    if (thread_living() <= 1)
+        __atomic_store_n(&header->seal, formatsum_seal(header), __ATOMIC_SEQ_CST);
+    if (atomic_load(&phase) != PHASE_SEALED)
+        __atomic_store_n(&header->seal, 0, __ATOMIC_SEQ_CST);
+}
+
 void capture_state(enum format_state state, uint32_t detail)
 {
     struct format_header *header = header_now();
 
     if (!header)
         return;
+    __atomic_store_n(&header->seal, 0, __ATOMIC_SEQ_CST);
     capdefs_tell();
     if (state == FORMAT_STATE_CLEAN
             && __atomic_load_n(&header->state, __ATOMIC_RELAXED) == FORMAT_STATE_SIGNAL)
         return;
     __atomic_store_n(&header->state_detail, detail, __ATOMIC_RELAXED);
     __atomic_store_n(&header->state, (uint32_t)state, __ATOMIC_RELEASE);
+    if (state == FORMAT_STATE_CLEAN)
+        capture_seal(header);
 }
 
 bool capture_fault(const void *at)

@@ -214,7 +214,8 @@ int capture_coverage(const char *hook, const char *route, uint64_t count);
 
 /*
  * How the run stands. A few stores: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
- * `detail` is the signal's number.
+ * `detail` is the signal's number. CLEAN is for the program's end, in no signal handler: it adds up the header, a few thousand
+ * instructions, and takes a lock.
  */
 void capture_state(enum format_state state, uint32_t detail);
 

@@ -162,7 +162,11 @@ struct format_header {
     char run[24]; /* of `kedge run`, hexadecimal; "" = it was started otherwise */
     /* Live on the heaps, each block in multiples of 512, without what hints released; its peak, 0 where an earlier writer counted none. */
     uint64_t stored_512_bytes, peak_stored_512_bytes;
-    uint64_t spare_figures[3]; /* 0 */
+    /* formatsum_seal, once nobody counts any more; 0 = somebody may, or an earlier writer has made none */
+    uint64_t seal;
+    /* formatsum_loose of what has no sum of its own; 0 = nobody has added it up */
+    uint64_t loose_sum;
+    uint64_t spare_figure; /* 0 */
     /* Changes of what lives are counted as threads bring them: the highest seq among them, and
      * how many came after one with a higher seq. Where that is 0, the peaks are those of the
      * events in the order of their seq. */

@@ -76,6 +76,24 @@ static inline uint64_t formatsum_header(const struct format_header *header)
     return header->run[0] ? formatsum_bytes(sum, header->run, sizeof header->run) : sum;
 }
 
+/*
+ * The seal: all of the header but itself. Calls that cannot be told are counted by threads that take no part in the capture
+ * otherwise; they are covered where `loose_sum` is there, which is made when the process is gone. Never 0.
+ */
+static inline uint64_t formatsum_seal(const struct format_header *header)
+{
+    const size_t behind = offsetof(struct format_header, seal) + sizeof header->seal;
+    const size_t unseen = offsetof(struct format_header, unseen);
+    const size_t rest = unseen + sizeof header->unseen;
+    uint64_t sum = formatsum_bytes(0, header, offsetof(struct format_header, seal));
+
+    sum = formatsum_bytes(sum, (const char *)header + behind, unseen - behind);
+    if (header->loose_sum != 0)
+        sum = formatsum_bytes(sum, &header->unseen, sizeof header->unseen);
+    sum = formatsum_bytes(sum, (const char *)header + rest, sizeof *header - rest);
+    return sum ? sum : 1;
+}
+
 static inline uint32_t formatsum_extent(const struct format_extent *extent)
 {
     uint64_t sum = formatsum_word(formatsum_word(0, extent->offset), extent->length);
@@ -128,6 +146,23 @@ static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at
     by *= power & 2 ? square : 1;
     by *= power & 4 ? fourth : 1;
     return by * (power & 8 ? fourth * fourth : 1);
+}
+
+/*
+ * What has no sum of its own, since it changes while the program runs: the hint and the uses of live slots, and places that were
+ * being changed. From FORMATSUM_FACTOR on these are added, in any order, for each that is published.
+ */
+static inline uint64_t formatsum_loose_live(const struct format_live *slot)
+{
+    const size_t from = offsetof(struct format_live, device);
+
+    return formatsum_bytes(formatsum_word(0, slot->state), (const char *)slot + from,
+            offsetof(struct format_live, sum) - from);
+}
+
+static inline uint64_t formatsum_loose_place(const struct format_place *place)
+{
+    return place->changing ? formatsum_bytes(0, place, sizeof *place) : 0;
 }
 
 static inline uint64_t formatsum_oom(const struct format_oom *oom)

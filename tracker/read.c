@@ -128,6 +128,18 @@ static int read_args(struct reader *reader)
     return 0;
 }
 
+/* Whoever seals it may be at it: then it fits a moment later. */
+static bool has_its_sums(struct reader *reader)
+{
+    struct format_header *header = &reader->header;
+
+    if (header->seal != 0 && header->seal != formatsum_seal(header))
+        (void)read_fetch(&reader->source, 0, header, sizeof *header);
+    return header->sum == formatsum_header(header)
+            && (header->seal == 0 || header->seal == formatsum_seal(header))
+            && header->state >= FORMAT_STATE_OPEN && header->state <= FORMAT_STATE_SIGNAL;
+}
+
 static int read_header(struct reader *reader)
 {
     struct format_header *header = &reader->header;
@@ -141,7 +153,7 @@ static int read_header(struct reader *reader)
         return read_fail(reader, -EPROTONOSUPPORT, 8,
                 "written by another version of kedge: format %u, this kedge reads %u",
                 header->version, FORMAT_VERSION);
-    if (header->sum != formatsum_header(header))
+    if (!has_its_sums(reader))
         capture->damaged[READ_AREA_HEADER]++;
     copy_text(private->exe, header->exe, sizeof header->exe);
     copy_text(private->host, header->host, sizeof header->host);
@@ -151,6 +163,7 @@ static int read_header(struct reader *reader)
     capture->host = private->host;
     capture->rank = private->rank;
     capture->program = private->program;
+    capture->is_sealed = header->seal != 0;
     capture->state = header->state >= FORMAT_STATE_OPEN && header->state <= FORMAT_STATE_SIGNAL
             ? (enum format_state)header->state
             : FORMAT_STATE_OPEN;
@@ -269,6 +282,18 @@ static void give_words(struct read_capture *capture)
     }
 }
 
+/* What has no sum of its own. */
+static void check_loose(struct reader *reader)
+{
+    const unsigned needed = READ_LIVE | READ_PLACES;
+    struct read_capture *capture = reader->capture;
+    uint64_t wanted = reader->header.seal ? reader->header.loose_sum : 0;
+
+    if (wanted != 0 && (reader->parts & needed) == needed && wanted != capture->loose_sum
+            && !read_is_damaged(capture))
+        capture->damaged[READ_AREA_LIVE]++;
+}
+
 /*
  * A definition is in the file before the first record that names it, so of a process that runs the definitions are read last, by
  * a directory that is newer than the records.
@@ -287,6 +312,8 @@ static int read_areas(struct reader *reader)
         r = read_failures(reader);
     if (r == 0 && (reader->parts & READ_PLACES))
         r = read_places(reader);
+    if (r == 0)
+        check_loose(reader);
     if (r == 0 && read_is_moving(reader))
         r = read_directory(reader);
     if (r == 0)
@@ -309,6 +336,7 @@ static int read_source(const struct read_source *source, unsigned parts,
     if (!reader.capture)
         return read_no_memory(&reader);
     reader.capture->hints_path = "";
+    reader.capture->loose_sum = FORMATSUM_FACTOR;
     reader.capture->private = calloc(1, sizeof *reader.capture->private);
     r = reader.capture->private ? read_areas(&reader) : read_no_memory(&reader);
     free(reader.extent);

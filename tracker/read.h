@@ -219,6 +219,7 @@ enum read_area {
 /* All of it; arrays belong to the capture. */
 struct read_capture {
     enum format_state state;
+    bool is_sealed; /* nobody writes it any more, and the header has a sum of all its figures */
     uint32_t state_detail;
     enum format_trace trace;
     uint32_t pid, ppid;
@@ -282,6 +283,7 @@ struct read_capture {
     const char *hints_path;
     enum hint_mode hints_mode;
 
+    uint64_t loose_sum; /* formatsum_loose_* of what was read, for the header */
     uint64_t bad_records; /* records that made no sense and were left out */
     uint64_t damaged
             [READ_AREA_COUNT]; /* by area: what changed since it was written, and was left out */

@@ -164,6 +164,7 @@ static int take_live(struct reader *reader, const unsigned char *at)
         return 0;
     if ((slot.state & 1) == 0 || slot.sum != formatsum_live(&slot))
         return read_leave_out(reader, READ_AREA_LIVE);
+    capture->loose_sum += formatsum_loose_live(&slot);
     bool is_other = read_class(slot.flags) >= MEMCLASS_DEVICE_END;
     struct read_live **list = is_other ? &capture->other : &capture->live;
     size_t *count = is_other ? &capture->other_count : &capture->live_count;

@@ -18,7 +18,7 @@ static bool has_key; /* fixed by key_once */
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 /* guarded by lock: */
 static struct thread *free_records;
-static uint32_t last_number;
+static uint32_t last_number, ended_count;
 
 /* What THREAD_AT_EXIT has put together; the linker makes the two names. NOLINTBEGIN(bugprone-reserved-identifier) */
 extern const thread_exit __start_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
@@ -35,7 +35,18 @@ static void thread_ended(void *record)
     lock_take(&lock);
     thread->next_free = free_records;
     free_records = thread;
+    ended_count++;
     lock_drop(&lock);
+}
+
+uint32_t thread_living(void)
+{
+    uint32_t living;
+
+    lock_take(&lock);
+    living = last_number - ended_count;
+    lock_drop(&lock);
+    return living;
 }
 
 static void make_key(void)

@@ -88,6 +88,9 @@ static inline struct thread *thread_self(void)
  */
 void thread_prepare(void);
 
+/* Threads with a record that have not ended. What is no thread of the program's has none. */
+uint32_t thread_living(void);
+
 /* In the child of a fork: locks are new, the records of the other threads are lost. */
 void thread_fork_child(void);
 

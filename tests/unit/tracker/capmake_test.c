@@ -127,6 +127,7 @@ TEST(a_capture_of_nothing_is_one)
 
     REQUIRE(make != NULL);
     memset(&header, 0, sizeof header);
+    header.state = FORMAT_STATE_CLEAN;
     header.trace = FORMAT_TRACE_FULL;
     CHECK_EQ(capmake_done(make, &header), 0);
     capmake_free(make);

@@ -5,9 +5,12 @@
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/format.h"
+#include "tracker/formatsum.h"
 #include "tracker/intern.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -134,6 +137,136 @@ TEST(a_changed_byte_of_what_was_written_is_damage)
     every_byte_counts(offsetof(struct format_header, exe), sizeof(((struct format_header *)0)->exe),
             40, READ_AREA_HEADER);
     every_byte_counts(offsetof(struct format_header, sum), 8, 0, READ_AREA_HEADER);
+    /* all figures of the header, since the program came to its end: of calls that cannot be told only `kedge run` knows */
+    at = offsetof(struct format_header, state);
+    every_byte_counts(at, offsetof(struct format_header, exe) - at, 0, READ_AREA_HEADER);
+    at = offsetof(struct format_header, class_count);
+    every_byte_counts(at, offsetof(struct format_header, unseen) - at, 0, READ_AREA_HEADER);
+    at = offsetof(struct format_header, sum);
+    every_byte_counts(at, sizeof(struct format_header) - at, 0, READ_AREA_HEADER);
+    free(image);
+}
+
+/* ---- the seal ---- */
+
+static struct format_header header_of(void)
+{
+    struct format_header header;
+
+    memcpy(&header, image, sizeof header);
+    return header;
+}
+
+static struct format_header header_in(const char *file)
+{
+    struct format_header header = {.seal = 0};
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(read(fd, &header, sizeof header), (ssize_t)sizeof header);
+    (void)close(fd);
+    return header;
+}
+
+/* Captures of earlier writers, and those that nobody could seal. */
+TEST(a_header_without_a_seal_is_no_damage)
+{
+    struct format_header header;
+
+    make_image();
+    header = header_of();
+    REQUIRE(header.seal != 0);
+    header.seal = 0;
+    memcpy(image, &header, sizeof header);
+    CHECK_EQ(read_areas(image_bytes), 0);
+    header.total.peak_bytes++;
+    memcpy(image, &header, sizeof header);
+    CHECK_EQ(read_areas(image_bytes), 0);
+    header.state = 0;
+    memcpy(image, &header, sizeof header);
+    CHECK_EQ(read_areas(image_bytes), 1u << READ_AREA_HEADER);
+    free(image);
+}
+
+/* Libraries free what they have while the process ends, behind the program's own end. */
+TEST(what_is_written_behind_the_end_breaks_the_seal)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_capture *capture;
+
+    track_path(file, track_scratch(), "a.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(16 * MB, MB, 1), 0);
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    CHECK(header_in(file).seal != 0);
+    CHECK(capture_path()[0] != '\0');
+    CHECK_EQ(track_free(16 * MB, 2), 0);
+    CHECK_EQ(header_in(file).seal, 0);
+    CHECK_EQ(capture_note(1, "one more"), 0);
+    capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
+    CHECK(header_in(file).seal != 0);
+    CHECK_EQ(capture_note(1, "and one more"), 0);
+    CHECK_EQ(header_in(file).seal, 0);
+    capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN | 3);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK(capture->is_sealed && !read_is_damaged(capture));
+    CHECK_EQ(capture->state_detail, FORMAT_EXIT_KNOWN | 3);
+    read_close(capture);
+}
+
+static sem_t did, may_end;
+
+static void *take_part(void *unused)
+{
+    (void)unused;
+    CHECK_EQ(track_alloc(32 * MB, MB, 2), 0);
+    REQUIRE_EQ(sem_post(&did), 0);
+    while (sem_wait(&may_end) != 0)
+        ;
+    return NULL;
+}
+
+/* It may be in the middle of a change that the seal would not have. */
+TEST(beside_another_thread_that_took_part_nothing_is_sealed)
+{
+    char file[TRACK_PATH_MAX];
+    pthread_t thread;
+
+    track_path(file, track_scratch(), "a.kcap");
+    track_start(file, FORMAT_TRACE_FULL, 0);
+    CHECK_EQ(track_alloc(16 * MB, MB, 1), 0);
+    REQUIRE(sem_init(&did, 0, 0) == 0 && sem_init(&may_end, 0, 0) == 0);
+    REQUIRE_EQ(pthread_create(&thread, NULL, take_part, NULL), 0);
+    while (sem_wait(&did) != 0)
+        ;
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    CHECK_EQ(header_in(file).seal, 0);
+    REQUIRE_EQ(sem_post(&may_end), 0);
+    REQUIRE_EQ(pthread_join(thread, NULL), 0);
+    capture_state(FORMAT_STATE_CLEAN, 0);
+    CHECK(header_in(file).seal != 0);
+}
+
+/* What `kedge run` adds up when the process is gone. */
+TEST(hints_and_uses_of_live_blocks_have_a_sum_once_the_process_is_gone)
+{
+    struct read_capture *capture;
+    struct format_header header;
+    uint64_t at;
+
+    make_image();
+    REQUIRE_EQ(read_open_bytes(image, image_bytes, &capture, NULL), 0);
+    header = header_of();
+    header.loose_sum = capture->loose_sum;
+    header.seal = formatsum_seal(&header);
+    read_close(capture);
+    memcpy(image, &header, sizeof header);
+    REQUIRE_EQ(read_areas(image_bytes), 0);
+    at = record_of(FORMAT_EXTENT_LIVE, sizeof(struct format_live));
+    every_byte_counts(at, sizeof(struct format_live), 0, READ_AREA_LIVE);
+    every_byte_counts(
+            offsetof(struct format_header, unseen), sizeof header.unseen, 0, READ_AREA_HEADER);
     free(image);
 }
 
