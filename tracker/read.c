@@ -211,12 +211,32 @@ static int fetch_directory(struct reader *reader, uint32_t count)
                 "ends too early: its directory would be at byte %" PRIu64, at);
     for (uint32_t i = 0; i < count; i++)
         if (first[i].kind == FORMAT_EXTENT_NONE)
-            reader->extent[i].kind = FORMAT_EXTENT_NONE;
+            reader->extent[i] = first[i];
     /* What is published was allocated before, so the file is long enough for it by now. */
     if (reader->source.fd >= 0 && fstat(reader->source.fd, &status) == 0)
         reader->source.length = (uint64_t)status.st_size;
     reader->capture->file_bytes = reader->source.length;
     return 0;
+}
+
+/*
+ * Entries that nobody has claimed are zeroes: one behind the last that is not says that the count was changed. It rises before an
+ * entry is written, so it is read after them.
+ */
+static bool is_count_right(struct reader *reader)
+{
+    static const struct format_extent none;
+    struct format_extent all[FORMAT_EXTENTS_MAX];
+    uint32_t count = 0;
+
+    if (!read_fetch(&reader->source, reader->header.directory_offset, all, sizeof all)
+            || !read_fetch(&reader->source, offsetof(struct format_header, extent_count), &count,
+                    sizeof count))
+        return true; /* what is there is too short for more entries */
+    for (uint32_t i = count; i < FORMAT_EXTENTS_MAX; i++)
+        if (memcmp(&all[i], &none, sizeof none) != 0)
+            return false;
+    return true;
 }
 
 /* Extents that lie in the file and not on each other, so that work is bounded by the file's size. */
@@ -238,13 +258,15 @@ static int read_directory(struct reader *reader)
     r = fetch_directory(reader, count);
     if (r < 0)
         return r;
-    reader->bad_extents = 0;
+    reader->bad_extents = !is_count_right(reader);
     qsort(reader->extent, count, sizeof *reader->extent, by_offset);
     for (uint32_t i = 0; i < count; i++) {
         struct format_extent extent = reader->extent[i];
 
-        if (extent.kind == FORMAT_EXTENT_NONE)
-            continue; /* claimed, not published */
+        if (extent.kind == FORMAT_EXTENT_NONE) {
+            reader->bad_extents += extent.sum != 0; /* the two are stored as one */
+            continue;                               /* claimed, not published */
+        }
         if (extent.offset < end || extent.length > EXTENT_MAX || extent.length == 0
                 || extent.offset % FORMAT_PAGE != 0 || extent.offset > reader->source.length
                 || extent.length > reader->source.length - extent.offset

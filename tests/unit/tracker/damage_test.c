@@ -270,6 +270,31 @@ TEST(hints_and_uses_of_live_blocks_have_a_sum_once_the_process_is_gone)
     free(image);
 }
 
+/* ---- the directory ---- */
+
+TEST(an_extent_that_is_hidden_is_damage)
+{
+    struct format_extent extent;
+    struct format_header header;
+
+    make_image();
+    header = header_of();
+    header.seal = 0; /* else its sum would tell */
+    memcpy(image, &header, sizeof header);
+    REQUIRE_EQ(read_areas(image_bytes), 0);
+    memcpy(&extent, image + FORMAT_DIRECTORY_OFFSET, sizeof extent);
+    extent.kind = FORMAT_EXTENT_NONE;
+    memcpy(image + FORMAT_DIRECTORY_OFFSET, &extent, sizeof extent);
+    CHECK(read_areas(image_bytes) & 1u << READ_AREA_HEADER);
+    extent.sum = 0; /* claimed, and not published yet */
+    memcpy(image + FORMAT_DIRECTORY_OFFSET, &extent, sizeof extent);
+    CHECK_EQ(read_areas(image_bytes), 0);
+    header.extent_count--;
+    memcpy(image, &header, sizeof header);
+    CHECK(read_areas(image_bytes) & 1u << READ_AREA_HEADER);
+    free(image);
+}
+
 /* What nobody wrote yet, and what was given back, may hold anything. */
 TEST(bytes_that_hold_nothing_are_no_damage)
 {
