@@ -767,6 +767,25 @@ static void tell_damage(const struct load *load)
     (void)fputs("\n", stderr);
 }
 
+/* No damage, and yet nothing that a view is to pass over. */
+static void tell_oddities(const struct load *load)
+{
+    const struct read_capture *capture = load->capture;
+
+    if (capture->bad_records > 0)
+        (void)fprintf(stderr,
+                "kedge: %s: %" PRIu64
+                " record%s make%s no sense and left out: of a later kedge, or "
+                "changed since\n",
+                load->path, capture->bad_records, capture->bad_records == 1 ? "" : "s",
+                capture->bad_records == 1 ? "s" : "");
+    if (capture->torn > 0)
+        (void)fprintf(stderr,
+                "kedge: %s: totals and records differ, by no more than what was under way when the "
+                "process was killed\n",
+                load->path);
+}
+
 int load_open(const char *path, struct load *ret_load)
 {
     bool is_bundle = bundle_is(path);
@@ -791,6 +810,7 @@ int load_open(const char *path, struct load *ret_load)
     if (is_bundle)
         ret_load->modules = ret_load->trace->modules_packed = bundle_modules_new(path);
     tell_damage(ret_load);
+    tell_oddities(ret_load);
     return 0;
 }
 

@@ -56,6 +56,7 @@ static void json_quality(struct json *json, const struct report *report)
     json_uint(json, "unknown_frees", capture->lost.unknown_frees);
     json_uint(json, "implied_frees", capture->lost.implied_frees);
     json_uint(json, "bad_records", capture->bad_records);
+    json_uint(json, "torn_totals", capture->torn);
     json_end(json, '}');
     json_begin(json, "damaged", '[');
     for (unsigned area = 0; area < READ_AREA_COUNT; area++) {

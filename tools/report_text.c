@@ -155,6 +155,7 @@ static void tell_losses(const struct report *report, const struct teller *teller
             {lost->implied_frees, "addresses handed out again without a free on record"},
             {capture->places_lost, "allocations beyond the bound of places"},
             {capture->bad_records, "records that make no sense"},
+            {capture->torn, "totals that differ from the records by what was under way"},
             {capture->unseen.count,
                     "calls whose arguments are not known: who was used is not known"},
     };

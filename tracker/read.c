@@ -94,6 +94,16 @@ bool read_is_moving(const struct reader *reader)
     return reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN;
 }
 
+void read_note_numbers(struct reader *reader, uint32_t string, uint32_t stack, uint32_t pystack)
+{
+    struct read_logged *logged = &reader->logged;
+
+    pystack &= ~FORMAT_PYSTACK_AMBIENT;
+    logged->string = string > logged->string ? string : logged->string;
+    logged->node = stack > logged->node ? stack : logged->node;
+    logged->pynode = pystack > logged->pynode ? pystack : logged->pynode;
+}
+
 /* A text field of the header: ended by a NUL or by its size. */
 static void copy_text(char *to, const char *from, size_t size)
 {
@@ -343,6 +353,8 @@ static int read_areas(struct reader *reader)
     if (r == 0)
         give_words(reader->capture);
     reader->capture->damaged[READ_AREA_HEADER] += reader->bad_extents;
+    if (r == 0 && (reader->parts & READ_TALLY))
+        read_tally(reader);
     return r;
 }
 
@@ -419,7 +431,7 @@ static int read_file(const char *path, unsigned parts, struct read_capture **ret
 
 int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
 {
-    return read_file(path, READ_ALL, ret_capture, ret_error);
+    return read_file(path, READ_ALL | READ_TALLY, ret_capture, ret_error);
 }
 
 int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
@@ -450,6 +462,7 @@ const char *read_area_name(enum read_area area)
             [READ_AREA_EVENTS] = "events",
             [READ_AREA_FAILURES] = "failed allocations",
             [READ_AREA_PLACES] = "places",
+            [READ_AREA_TOTALS] = "totals, which the records contradict",
     };
 
     return area < READ_AREA_COUNT ? names[area] : "";

@@ -213,6 +213,7 @@ enum read_area {
     READ_AREA_EVENTS, /* chunks */
     READ_AREA_FAILURES,
     READ_AREA_PLACES,
+    READ_AREA_TOTALS, /* figures that the records contradict, of captures that were opened by read_begin */
     READ_AREA_COUNT,
 };
 
@@ -284,6 +285,8 @@ struct read_capture {
     enum hint_mode hints_mode;
 
     uint64_t loose_sum; /* formatsum_loose_* of what was read, for the header */
+    /* figures that differ by no more than what threads may have had under way when the process was killed */
+    uint64_t torn;
     uint64_t bad_records; /* records that made no sense and were left out */
     uint64_t damaged
             [READ_AREA_COUNT]; /* by area: what changed since it was written, and was left out */
@@ -312,8 +315,8 @@ int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_
         struct read_error *ret_error);
 
 /*
- * All of it without `event`: events are walked through one after the other, and take no more memory than they take in the file. An
- * element of `event` takes twenty times as much.
+ * All of it without `event`, and a look at whether header, live table, places and events agree (damaged, torn). Events are walked
+ * through one after the other, and take no more memory than they take in the file. An element of `event` takes twenty times as much.
  */
 int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 

@@ -8,6 +8,13 @@
 
 /* ---- one definition of each kind; `def` is the whole record ---- */
 
+/* A text that a definition names. */
+static const char *word_of(struct reader *reader, uint32_t number)
+{
+    read_note_numbers(reader, number, 0, 0);
+    return read_string(reader->capture, number);
+}
+
 static int take_string(struct reader *reader, const struct format_def *def)
 {
     struct read_private *private = reader->capture->private;
@@ -27,8 +34,10 @@ static int take_module(struct reader *reader, const struct format_def *def)
             || from->build_id_bytes > sizeof from->build_id)
         return read_pass_over(reader);
     module = &reader->capture->module[def->id];
+    if (module->end != 0)
+        return read_pass_over(reader); /* there is one */
     *module = (struct read_module){
-            .path = read_string(reader->capture, from->path),
+            .path = word_of(reader, from->path),
             .base = from->base,
             .end = from->end,
             .bias = from->bias,
@@ -50,7 +59,9 @@ static int take_node(struct reader *reader, const struct format_def *def)
     if (def->id == 0 || def->id > private->nodes || from->parent >= def->id
             || from->module > private->modules)
         return read_pass_over(reader);
-    private->node[def->id] = (struct read_node){from->parent, from->module, from->offset};
+    if (private->node[def->id].is_there)
+        return read_pass_over(reader);
+    private->node[def->id] = (struct read_node){from->parent, from->module, from->offset, true};
     return 0;
 }
 
@@ -68,6 +79,9 @@ static int take_pycode(struct reader *reader, const struct format_def *def)
         return read_no_memory(reader);
     memcpy(code->lines, from + 1, def->length);
     code->def = *from;
+    read_note_numbers(reader, from->name, 0, 0);
+    read_note_numbers(reader, from->qualname, 0, 0);
+    read_note_numbers(reader, from->file, 0, 0);
     return 0;
 }
 
@@ -77,7 +91,7 @@ static int take_pynode(struct reader *reader, const struct format_def *def)
     const struct format_def_pynode *from = (const void *)def;
 
     if (def->id == 0 || def->id > private->pynodes || from->parent >= def->id || from->code == 0
-            || from->code > private->codes)
+            || from->code > private->codes || private->pynode[def->id].code != 0)
         return read_pass_over(reader);
     private->pynode[def->id] =
             (struct read_pynode){from->parent, from->code, from->lasti, from->entry != 0};
@@ -91,7 +105,7 @@ static int take_rule(struct reader *reader, const struct format_def *def)
     if (def->id >= reader->capture->rule_count)
         return read_pass_over(reader);
     reader->capture->rule[def->id] = (struct read_rule){
-            .id = read_string(reader->capture, from->name),
+            .id = word_of(reader, from->name),
             .action = from->action < ACTION_COUNT ? (enum action)from->action : ACTION_NONE,
             .mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF,
             .line = from->line,
@@ -111,7 +125,7 @@ static int take_drift(struct reader *reader, const struct format_def *def)
     rule->drift = (struct hintfile_drift){
             .expect = {{from->count_lo, from->count_hi}, {from->bytes_lo, from->bytes_hi}},
             .seen = {from->count, from->bytes},
-            .path = read_string(reader->capture, from->path),
+            .path = word_of(reader, from->path),
             .instance = from->instance,
     };
     return 0;
@@ -136,6 +150,7 @@ static int take_kept(struct reader *reader, const struct format_def *def)
 
     if (def->id >= capture->rule_count)
         return read_pass_over(reader);
+    read_note_numbers(reader, 0, from->stack, from->pystack);
     capture->kept[capture->kept_count++] = (struct read_kept){
             .rule = (int)def->id,
             .device = from->device,
@@ -146,7 +161,7 @@ static int take_kept(struct reader *reader, const struct format_def *def)
             .seq = from->seq,
             .stack = from->stack,
             .pystack = from->pystack,
-            .path = read_string(capture, from->path),
+            .path = word_of(reader, from->path),
     };
     return 0;
 }
@@ -165,7 +180,7 @@ static int take_short(struct reader *reader, const struct format_def *def)
             .needed = from->needed,
             .room = from->room,
             .cap = from->cap,
-            .path = read_string(capture, from->path),
+            .path = word_of(reader, from->path),
             .instance = from->instance,
     };
     return 0;
@@ -177,7 +192,7 @@ static int take_hints(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     capture->hints_hash = from->hash;
-    capture->hints_path = read_string(capture, from->path);
+    capture->hints_path = word_of(reader, from->path);
     capture->hints_mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF;
     return 0;
 }
@@ -188,7 +203,7 @@ static int take_setting(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     capture->setting[capture->setting_count++] =
-            (struct read_pair){read_string(capture, from->name), read_string(capture, from->value)};
+            (struct read_pair){word_of(reader, from->name), word_of(reader, from->value)};
     return 0;
 }
 
@@ -210,7 +225,7 @@ static int take_device(struct reader *reader, const struct format_def *def)
 
     capture->device[capture->device_count++] = (struct read_device){
             .device = (int)(int32_t)def->id,
-            .name = read_string(capture, from->name),
+            .name = word_of(reader, from->name),
             .total_bytes = from->total_bytes,
             .driver_version = from->driver_version,
     };
@@ -223,7 +238,7 @@ static int take_thread(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     capture->thread[capture->thread_count++] =
-            (struct read_thread){def->id, from->tid, read_string(capture, from->name)};
+            (struct read_thread){def->id, from->tid, word_of(reader, from->name)};
     return 0;
 }
 
@@ -234,7 +249,7 @@ static int take_coverage(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     capture->coverage[capture->coverage_count++] = (struct read_coverage){
-            read_string(capture, from->hook), read_string(capture, from->route), from->count};
+            word_of(reader, from->hook), word_of(reader, from->route), from->count};
     return 0;
 }
 

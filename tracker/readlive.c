@@ -165,6 +165,9 @@ static int take_live(struct reader *reader, const unsigned char *at)
     if ((slot.state & 1) == 0 || slot.sum != formatsum_live(&slot))
         return read_leave_out(reader, READ_AREA_LIVE);
     capture->loose_sum += formatsum_loose_live(&slot);
+    read_note_numbers(reader, slot.path, slot.stack, slot.pystack);
+    if (slot.state >> 1 > reader->logged.newest_seq)
+        reader->logged.newest_seq = slot.state >> 1;
     bool is_other = read_class(slot.flags) >= MEMCLASS_DEVICE_END;
     struct read_live **list = is_other ? &capture->other : &capture->live;
     size_t *count = is_other ? &capture->other_count : &capture->live_count;
@@ -239,6 +242,10 @@ static int take_oom(struct reader *reader, const unsigned char *at)
             < 0)
         return read_no_memory(reader);
     oom.number = oom.what.state >> 1;
+    read_note_numbers(reader, oom.what.path, oom.what.stack, oom.what.pystack);
+    read_note_numbers(reader, oom.what.call, 0, 0);
+    for (unsigned i = 0; i < oom.what.holder_count && i < FORMAT_OOM_HOLDERS; i++)
+        read_note_numbers(reader, 0, oom.what.holder[i].stack, oom.what.holder[i].pystack);
     oom.call = oom.path = "";
     if (oom.what.holder_count > FORMAT_OOM_HOLDERS) {
         oom.what.holder_count = FORMAT_OOM_HOLDERS;

@@ -207,6 +207,25 @@ struct found {
     bool is_sorted;
 };
 
+static void note_event(struct reader *reader, const struct read_event *event)
+{
+    struct read_logged *logged = &reader->logged;
+    bool is_alloc = event->kind == FORMAT_EVENT_ALLOC;
+
+    logged->allocs += is_alloc;
+    logged->alloc_bytes += is_alloc ? event->size : 0;
+    logged->frees += event->kind == FORMAT_EVENT_FREE;
+    logged->failures += event->kind == FORMAT_EVENT_OOM;
+    if (is_alloc && event->size > logged->largest)
+        logged->largest = event->size;
+    if (event->seq > logged->newest_seq)
+        logged->newest_seq = event->seq;
+    read_note_numbers(reader, event->path_number, event->stack, event->pystack);
+    read_note_numbers(reader, event->call, 0, 0);
+    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
+        read_note_numbers(reader, event->arg[i], 0, 0);
+}
+
 static struct found look_through(struct reader *reader, const unsigned char *records, uint32_t end)
 {
     struct found found = {.is_sorted = true};
@@ -237,6 +256,7 @@ static struct found look_through(struct reader *reader, const unsigned char *rec
         seq = event.seq;
         time_ns = event.time_ns;
         capture->kind_count[event.kind]++;
+        note_event(reader, &event);
     }
     return found;
 }
@@ -310,6 +330,9 @@ static int take_chunk(struct reader *reader, const unsigned char *at)
     }
     if (!is_whole(records, chunk.number, chunk.used))
         return read_leave_out(reader, READ_AREA_EVENTS);
+    reader->logged.chunks++;
+    if (chunk.number > reader->logged.newest_chunk)
+        reader->logged.newest_chunk = chunk.number;
     found = look_through(reader, records, (uint32_t)chunk.used);
     return found.count > 0 ? keep(reader, records, &found) : 0;
 }

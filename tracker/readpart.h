@@ -8,6 +8,7 @@
  *     readwalk.c  the events of all chunks, in order
  *     readplace.c area C: places
  *     readdefs.c  area B: strings, modules, stacks, rules ...
+ *     readtally.c do totals, live table, places and events agree?
  *
  * Not for others. Threads: a reader belongs to one.
  * Prefixes: read_.
@@ -21,6 +22,7 @@ struct read_node {
     uint32_t parent;
     uint32_t module;
     uint64_t offset;
+    bool is_there;
 };
 
 struct read_pycode {
@@ -72,9 +74,19 @@ struct read_found {
     uint32_t kind;
 };
 
+/* What the log says, for others to agree with. Highest numbers: of any record that names one. */
+struct read_logged {
+    uint64_t allocs, alloc_bytes, frees, failures; /* of device memory */
+    uint64_t newest_seq, largest;                  /* bytes of a block */
+    uint64_t chunks, newest_chunk;
+    uint32_t string, node, pynode; /* the highest numbers */
+};
+
+#define READ_TALLY 0x100u /* among `parts`: read_tally is to be called */
+
 struct reader {
     struct read_source source;
-    unsigned parts; /* READ_* */
+    unsigned parts; /* READ_*, READ_TALLY */
     struct read_capture *capture;
     struct read_error *error;
     struct format_header header;
@@ -90,6 +102,7 @@ struct reader {
     uint32_t seen[FORMAT_DEF_KIND_COUNT];
     bool is_short; /* of memory */
 
+    struct read_logged logged;
     size_t live_size, other_size, chunk_size, log_size, oom_size, place_size;
 };
 
@@ -132,6 +145,12 @@ int read_events(struct reader *reader); /* or, by `parts`, the newest alone, or 
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
 int read_definitions(struct reader *reader);
+
+/* After all parts: counts in damaged[READ_AREA_TOTALS] or [READ_AREA_DEFS], or in `torn`, what contradicts each other. */
+void read_tally(struct reader *reader);
+
+/* A record names these: 0 = it names none. */
+void read_note_numbers(struct reader *reader, uint32_t string, uint32_t stack, uint32_t pystack);
 
 /* A record as the tools know it; false = it makes no sense. */
 struct format_event;

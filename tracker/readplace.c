@@ -44,6 +44,7 @@ static int take_place(struct reader *reader, const unsigned char *at)
             && (from.changing != 0 || from.sum != formatsum_place(&from)))
         return read_leave_out(reader, READ_AREA_PLACES);
     capture->loose_sum += formatsum_loose_place(&from);
+    read_note_numbers(reader, from.path, from.stack, from.pystack);
     if ((from.state & 1) == 0)
         return 0;
     if (read_make_room((void **)&capture->place, &reader->place_size, capture->place_count,

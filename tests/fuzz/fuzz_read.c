@@ -116,6 +116,10 @@ static void read_file(const void *bytes, size_t length)
         __builtin_trap();
     read_close(file);
     read_close(memory);
+    file = NULL;
+    if (read_begin(path, &file, &error) == 0)
+        sink = file->torn + file->damaged[READ_AREA_TOTALS];
+    read_close(file);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)

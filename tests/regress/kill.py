@@ -122,6 +122,7 @@ def killed(entrance, mode, trace):
             print(f"kill {kill}: before there was a capture")
             continue
         j = tool_json("report", capture) # whatever is there can be read
+        check(j["damaged"] == [], f"kill {kill}: what a kill leaves is called damage: {j['damaged']}")
         table = live_table(capture)
         # An operation can be in the capture and not yet in the books (done), or in neither (not begun). It is never in
         # the books alone, because the program writes after the call. Bytes and blocks are two stores in the books and in

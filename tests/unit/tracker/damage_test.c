@@ -295,6 +295,174 @@ TEST(an_extent_that_is_hidden_is_damage)
     free(image);
 }
 
+/* ---- accounts that do not agree, although each record has its sum ---- */
+
+/* What read_begin finds: areas as bits; *ret_torn: figures that may be a kill's. */
+static unsigned begin_areas(uint64_t *ret_torn)
+{
+    char file[TRACK_PATH_MAX];
+    struct read_capture *capture;
+    struct format_header header = header_of();
+    unsigned areas = 0;
+    int fd;
+
+    header.sum = formatsum_header(&header);
+    header.seal = header.seal ? formatsum_seal(&header) : 0;
+    memcpy(image, &header, sizeof header);
+    track_path(file, track_directory, "b.kcap");
+    fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0);
+    REQUIRE_EQ(write(fd, image, image_bytes), (ssize_t)image_bytes);
+    (void)close(fd);
+    REQUIRE_EQ(read_begin(file, &capture, NULL), 0);
+    for (unsigned area = 0; area < READ_AREA_COUNT; area++)
+        areas |= capture->damaged[area] > 0 ? 1u << area : 0;
+    *ret_torn = capture->torn;
+    read_close(capture);
+    return areas;
+}
+
+static void empty_record(enum format_extent_kind kind, size_t unit)
+{
+    memset(image + record_of(kind, unit), 0, sizeof(uint64_t));
+}
+
+static void drop_a_block(void)
+{
+    empty_record(FORMAT_EXTENT_LIVE, sizeof(struct format_live));
+}
+
+/* The first one is that of what finds none: nothing did. */
+static void drop_a_place(void)
+{
+    struct format_extent extent = extent_of(FORMAT_EXTENT_PLACES);
+    struct format_place place = {.state = 0};
+    uint64_t at = extent.offset;
+
+    for (; place.allocated_count == 0; at += sizeof place)
+        memcpy(&place, image + at, sizeof place);
+    memset(image + at - sizeof place, 0, sizeof place.state);
+}
+
+static void drop_a_failure(void)
+{
+    empty_record(FORMAT_EXTENT_OOM, sizeof(struct format_oom));
+}
+
+static void drop_a_chunk(void)
+{
+    memset(image + record_of(FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES), 0, FORMAT_CHUNK_BYTES);
+}
+
+static void drop_the_names(void)
+{
+    struct format_extent extent = extent_of(FORMAT_EXTENT_DEFS);
+
+    memset(image + extent.offset, 0, extent.length);
+}
+
+static void grow_a_block(void)
+{
+    unsigned char *at = image + record_of(FORMAT_EXTENT_LIVE, sizeof(struct format_live));
+    struct format_live slot;
+
+    memcpy(&slot, at, sizeof slot);
+    slot.size++;
+    slot.sum = formatsum_live(&slot);
+    memcpy(at, &slot, sizeof slot);
+}
+
+static void change_total(size_t at)
+{
+    uint64_t figure;
+
+    memcpy(&figure, image + at, sizeof figure);
+    figure++;
+    memcpy(image + at, &figure, sizeof figure);
+}
+
+static void change_allocated(void)
+{
+    change_total(offsetof(struct format_header, total.allocated_bytes));
+}
+
+static void change_freed_count(void)
+{
+    change_total(offsetof(struct format_header, total.freed_count));
+}
+
+static void change_failures(void)
+{
+    change_total(offsetof(struct format_header, oom_count));
+}
+
+static void lower_last_seq(void)
+{
+    struct format_header header = header_of();
+
+    header.last_seq = 3;
+    memcpy(image, &header, sizeof header);
+}
+
+TEST(accounts_that_do_not_agree_are_damage_although_each_record_has_its_sum)
+{
+    static const struct {
+        void (*change)(void);
+        enum read_area area;
+    } rows[] = {
+            {drop_a_block, READ_AREA_TOTALS},
+            {drop_a_place, READ_AREA_TOTALS},
+            {drop_a_failure, READ_AREA_TOTALS},
+            {drop_a_chunk, READ_AREA_TOTALS},
+            {drop_the_names, READ_AREA_DEFS},
+            {grow_a_block, READ_AREA_TOTALS},
+            {change_allocated, READ_AREA_TOTALS},
+            {change_freed_count, READ_AREA_TOTALS},
+            {change_failures, READ_AREA_TOTALS},
+            {lower_last_seq, READ_AREA_TOTALS},
+    };
+    unsigned char *whole;
+    uint64_t torn;
+
+    make_image();
+    REQUIRE_EQ(begin_areas(&torn), 0);
+    CHECK_EQ(torn, 0);
+    whole = malloc(image_bytes);
+    REQUIRE(whole != NULL);
+    memcpy(whole, image, image_bytes);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rows[i].change();
+        CHECK(begin_areas(&torn) & 1u << rows[i].area);
+        if (!(begin_areas(&torn) & 1u << rows[i].area))
+            printf("    change %zu\n", i);
+        memcpy(image, whole, image_bytes);
+    }
+    free(whole);
+    free(image);
+}
+
+/* The allocation is in log and live table, and not in the totals yet. */
+TEST(r47_what_was_under_way_at_a_kill_is_told_and_is_no_damage)
+{
+    struct format_header header;
+    uint64_t torn;
+
+    make_image();
+    header = header_of();
+    header.seal = 0;
+    header.state = FORMAT_STATE_OOM;
+    header.total.allocated_bytes -= MB;
+    header.total.allocated_count--;
+    header.total.live_bytes -= MB;
+    memcpy(image, &header, sizeof header);
+    CHECK_EQ(begin_areas(&torn), 0);
+    CHECK(torn > 0);
+    header.total.allocated_bytes -= 2 * MB;
+    memcpy(image, &header, sizeof header);
+    CHECK_EQ(begin_areas(&torn), 1u << READ_AREA_TOTALS);
+    free(image);
+}
+
 /* What nobody wrote yet, and what was given back, may hold anything. */
 TEST(bytes_that_hold_nothing_are_no_damage)
 {
