@@ -358,7 +358,7 @@ void watch_close(struct watch *watch)
     free(watch->path);
 }
 
-char *watch_state(const struct watch *watch)
+static char *state_of(const struct watch *watch)
 {
     if (watch->is_replaced)
         return vec_text("another run writes this file now");
@@ -368,4 +368,16 @@ char *watch_state(const struct watch *watch)
         return vec_format("killed, or ended without a word%s",
                 watch->capture->oom_count ? "; it had run out of memory" : "");
     return report_end_text(watch->capture);
+}
+
+char *watch_state(const struct watch *watch)
+{
+    char *state = state_of(watch);
+    char *more;
+
+    if (!read_is_damaged(watch->capture))
+        return state;
+    more = vec_format("%s; the capture is damaged: figures are wrong or incomplete", state);
+    free(state);
+    return more;
 }

@@ -22,6 +22,17 @@ RUN_PART = (6712, 24)  # where a run is named
 def header_parts(data):
     return (*HEADER_PARTS, RUN_PART) if data[RUN_PART[0]] else HEADER_PARTS
 
+
+SEAL, REST, UNSEEN, HEADER = 6752, 6760, 7440, 8112
+
+
+def seal_of(data):
+    """Of the whole header, as it is made once nobody counts any more."""
+    total = add(add(0, data[:SEAL]), data[REST:UNSEEN])
+    if any(data[REST : REST + 8]):
+        total = add(total, data[UNSEEN : UNSEEN + 24])
+    return add(total, data[UNSEEN + 24 : HEADER]) or 1
+
 BLOCK = [("addr", "NEAR", "address"), ("size", "SIZE", None), ("stream", "STEP", "stream")]
 WHERE = [("path", "STEP", "path"), ("instance", "STEP", "instance")]
 ALLOC = [*BLOCK, ("stack", "STEP", "stack"), *WHERE, ("nth", "ZERO", None), ("pystack", "STEP", "pystack")]
@@ -144,6 +155,8 @@ def mended(data):
     for at, size in header_parts(data):
         total = add(total, data[at : at + size])
     struct.pack_into("<Q", data, 7464, total)
+    if any(data[SEAL : SEAL + 8]):
+        struct.pack_into("<Q", data, SEAL, seal_of(data))
     return bytes(data)
 
 
@@ -172,6 +185,7 @@ class Capture:
         for at, size in header_parts(self.bytes):
             total = add(total, self.bytes[at : at + size])
         assert self.get("Q", 7464)[0] == total
+        assert self.get("Q", SEAL)[0] in (0, seal_of(self.bytes))
 
     def get(self, form, at):
         return struct.unpack_from("<" + form, self.bytes, at)
