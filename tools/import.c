@@ -60,8 +60,8 @@ struct import {
     size_t joined_count, joined_room;
     uint64_t shared;    /* blocks at addresses that are live in another space */
     bool has_processes; /* spaces are those, and known from the beginning */
-    struct keytable
-            seen; /* then: (address, space) that was told of; (address, 0, 1) of the capture */
+    /* Then: (address, space) that was told of; (address, 0, 1) of the capture. */
+    struct keytable seen;
 
     struct format_place *places;
     size_t place_count, place_room;

@@ -459,7 +459,7 @@ def commands():
                  "check F late(G)==0 hint_releases==0 --json", "check F anchor:\"*\".remaining<1GiB --junit O", "diff G F", "diff F G --json", "diff F F --by site",
                  "suggest F -o O --force", "suggest F --cap 16M -o O --force --json", "suggest --good F --bad G -o O --force",
                  "suggest --good G --bad F -o O --force --json", "whatif F", "whatif F --json --passes 2", "whatif F --policy kedge --from step --to step",
-                 "plan F --nodes 1000", "plan F --json --nodes 1000", "ranks F G", "ranks F --json --by anchor", "top F --once",
+                 "ranks F G", "ranks F --json --by anchor", "top F --once",
                  "top F --count 1 --json", "bundle F -o O --json", "replay F --sim", "verify --hints F --sim -- true", "hints lint F",
                  "import F -o O"):
         yield line.split()

@@ -364,7 +364,7 @@ processes)
     } >mpi.log
     expect 0 "$kedge" import mpi.log -o mpi.kcap --json
     json "[(p['device'], p['name'], p['peak_live_bytes'], p['live_bytes']) for p in j['processes']] == [(3, '[1,3]', 1724, 1024), (1, '[1,1]', 2048, 2048)]"
-    json "j['before_count'] == 2 and j['failed_count'] == 1"
+    json "j['before_count'] == 2 and j['oom_count'] == 1"
     figures mpi.kcap
     json "j['peak_reserved_bytes'] == 12288 and [o['device'] for o in j['ooms']] == [1]"
     sed -e 's/^.1,\([13]\)[^:]*:/[default\1]:/' mpi.log >torchrun.log
