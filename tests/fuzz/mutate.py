@@ -25,6 +25,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -36,7 +37,8 @@ import eventbytes  # noqa: E402
 import kcap  # noqa: E402
 import recount  # noqa: E402
 
-HANG_S = 20
+HANG_S = 20  # of processor time: what else runs on the machine is not to be told from a hang
+WALL_S = 600
 MEMORY = 1 << 30
 HEADER, DIRECTORY, DIRECTORY_END = kcap.HEADER, 8192, 32768  # bytes of the header; the directory behind it
 LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
@@ -478,6 +480,7 @@ IS_SANITIZED = False
 def bounded():
     if not IS_SANITIZED:  # its shadow memory takes terabytes of addresses
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (HANG_S, HANG_S))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -493,13 +496,15 @@ def environment():
 def run(program, words):
     """(exit status, output, messages, what is wrong with it)."""
     try:
-        done = subprocess.run([program, *words], capture_output=True, timeout=HANG_S, stdin=subprocess.DEVNULL, env=environment(),
+        done = subprocess.run([program, *words], capture_output=True, timeout=WALL_S, stdin=subprocess.DEVNULL, env=environment(),
                               preexec_fn=bounded, check=False)
     except subprocess.TimeoutExpired:
-        return 2, b"", "", f"hangs: not at its end after {HANG_S} s"
+        return 2, b"", "", f"hangs: not at its end after {WALL_S} s"
     said = done.stderr.decode(errors="replace")
     wrong = None
-    if done.returncode not in (0, 1, 2, 77) or "Sanitizer" in said or "runtime error" in said:
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        wrong = f"hangs: not at its end after {HANG_S} s of work"
+    elif done.returncode not in (0, 1, 2, 77) or "Sanitizer" in said or "runtime error" in said:
         wrong = f"exit {done.returncode}: {said[-3000:]}"
     elif re.search(r"^kedge[^:]*: (out of memory|.*: no memory)$", said, re.M):
         wrong = f"more than {MEMORY >> 20} MiB: {said[-500:]}"
