@@ -315,7 +315,7 @@ class Capture:
             return event.get(name, 0)
 
         kind, flags = event["kind"], event["flags"] & 255
-        memclass = class_of(flags) if kind in (1, 7) else 0
+        memclass = class_of(flags) if kind in (1, 2, 7, 8) else 0
         rule = signed(event["rule"], 32) if kind == 4 else -1
         self.say("event", kind, of("seq"), of("time"), of("thread"), signed(event["flags"] >> 8, 16), flags & 15,
                  of("addr"), of("size"), of("stream"), self.node(of("stack")), of("pystack"), self.word(of("path")), of("instance"),
