@@ -281,7 +281,7 @@ static void peaks_json_side(struct json *json, const char *key, const struct pea
 
 void peaks_json(struct json *json, const struct peaks *peaks)
 {
-    json_begin(json, "peaks", '{');
+    json_begin(json, "figures", '{');
     json_text(json, "equal", claim_answer_text(peaks_are_equal(peaks)));
     peaks_json_side(json, "good", &peaks->all.good);
     peaks_json_side(json, "bad", &peaks->all.bad);

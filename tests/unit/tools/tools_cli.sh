@@ -642,13 +642,13 @@ diff)
             json "print(j['peak_live_bytes'], j['peak_reserved_bytes']) is None" >$side.peaks
         done
         expect 0 "$kedge" diff $1.kcap $2.kcap --json
-        json "[(j['peaks'][s]['peak_live_bytes'], j['peaks'][s]['peak_reserved_bytes']) for s in ('good', 'bad')] == [tuple(map(int, open(f'{s}.peaks').read().split())) for s in ('$1', '$2')]"
-        json "j['peaks']['equal'] == 'no' and j['peaks']['devices'] == [] and 'armless' not in str(j)"
+        json "[(j['figures'][s]['peak_live_bytes'], j['figures'][s]['peak_reserved_bytes']) for s in ('good', 'bad')] == [tuple(map(int, open(f'{s}.peaks').read().split())) for s in ('$1', '$2')]"
+        json "j['figures']['equal'] == 'no' and j['figures']['devices'] == [] and 'armless' not in str(j)"
     done
     expect 0 "$kedge" diff bad.kcap bad.kcap
     has out "Harmless: 0 allocations only in bad (0.00 B) and 0 only in good (0.00 B),"
     expect 0 "$kedge" diff bad.kcap bad.kcap --json
-    json "j['peaks']['equal'] == 'yes' and j['peaks']['good'] == j['peaks']['bad']"
+    json "j['figures']['equal'] == 'yes' and j['figures']['good'] == j['figures']['bad']"
     expect 0 "$kedge" diff good.kcap bad.kcap --json
     json "j['late_frees'] == 30 and j['late_bytes'] == 139<<20 and j['freed_in_anchor'] == 20"
     json "[(g['count'], g['bytes']>>20) for g in j['groups']] == [(10, 80), (20, 59)]"
