@@ -500,7 +500,7 @@ END
     expect 0 "$kedge" run --sim -- "$sot" --form pir --graph small
     has err "kedge run: capture kedge-"
     expect 0 "$kedge" run --sim -- true
-    has err "kedge run: no capture: no process used CUDA"
+    has err "kedge run: no capture: $unseen"
     cd ..
     # The receipt is an output as others: 0644 whatever the umask, an old one is replaced where it lies and keeps its mode.
     [ "$(stat -c %a h.yaml.receipt)" = 644 ] || fail "$(ls -l h.yaml.receipt)"
