@@ -478,17 +478,22 @@ static bool has_tiles(void)
 }
 
 /*
- * What the tiles were before. The driver has not looked at the list yet, which it may refuse unread: it is read where a tile of ours can
- * be in it, as far as it can be read and its operations are ones.
+ * What the tiles were before. The driver has not looked at the list yet, which it may refuse
+ * unread: it is read where a tile of ours can be in it, as far as it can be read and its operations
+ * are ones.
  */
 static struct vmm_taken *tiles_moving(const CUarrayMapInfo *infos, unsigned count)
 {
     struct vmm_taken *first = NULL;
     CUarrayMapInfo info;
 
-    for (unsigned i = 0; i < count && has_tiles() && peek_copy(&info, &infos[i], sizeof info)
-            && is_operation(info.memOperationType);
-            i++) {
+    for (unsigned i = 0; i < count && has_tiles(); i++) {
+        /* no pointer of C's: the program's may be NULL, or lead nowhere */
+        uintptr_t at = (uintptr_t)infos + i * sizeof info;
+
+        if (!peek_copy(&info, (const void *)at, sizeof info)
+                || !is_operation(info.memOperationType))
+            break;
         lock_take(&vmm_lock);
         first = take_tile_locked(table_find(&vmm_tiles, tile_key(&info)), first);
         lock_drop(&vmm_lock);
