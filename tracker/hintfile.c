@@ -195,10 +195,16 @@ static int take_text(struct reading *reading, const struct hinttree_node *value)
 /* The byte of \xHH in a glob, '\0' = it is none of those that no text in UTF-8 has alone; the others need no number. */
 static char glob_byte(const char *digits)
 {
-    char text[3] = {digits[0], digits[0] ? digits[1] : '\0', '\0'};
-    unsigned long byte = strspn(text, "0123456789abcdefABCDEF") == 2 ? strtoul(text, NULL, 16) : 0;
+    char text[3] = {digits[0]};
+    unsigned long byte = 0;
 
-    return byte >= 0x80 ? (char)byte : '\0';
+    if (digits[0])
+        text[1] = digits[1];
+    if (strspn(text, "0123456789abcdefABCDEF") == 2)
+        byte = strtoul(text, NULL, 16);
+    if (byte < 0x80)
+        byte = 0;
+    return (char)byte;
 }
 
 /* The next byte of a glob, with its escape; moves behind it. NULL, or what is wrong there. */
@@ -207,15 +213,19 @@ static const char *read_glob_byte(const char **io_at, char ret_bytes[static 3])
     const char *at = *io_at;
     bool is_escape = *at == '\\';
     bool is_number = is_escape && at[1] == 'x';
-    char byte = is_number ? glob_byte(at + 2) : *at;
+    char byte = *at;
 
+    if (is_number)
+        byte = glob_byte(at + 2);
     if (is_escape && at[1] == '\0')
         return "ends in a single \\ (one that stands for itself is written \\\\)";
     if (byte == '\0')
         return "has \\x without two hex digits from 80 to ff";
     ret_bytes[0] = byte;
-    ret_bytes[1] = is_escape && !is_number ? at[1] : '\0';
+    ret_bytes[1] = '\0';
     ret_bytes[2] = '\0';
+    if (is_escape && !is_number)
+        ret_bytes[1] = at[1];
     *io_at += is_number ? 4 : 1 + is_escape;
     return NULL;
 }
