@@ -94,7 +94,8 @@ static void hit_tell(
         hit_warn(hit, ptr, call, info.pystack);
 }
 
-/* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge verify` to decide (R86). */
+/* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge
+ * verify` to decide (R86). */
 static bool hit_may_carry(const struct pool_hit *hit, enum touch how)
 {
     const struct rule *rule = hint_rule(sidecar.hints, hit->rule);
@@ -105,8 +106,9 @@ static bool hit_may_carry(const struct pool_hit *hit, enum touch how)
 }
 
 /*
- * On paper blocks stand side by side, and the address of this one may be the end of the one before it (R110): a kernel is given it
- * directly behind an address inside that one, as [begin, end) is. In the modes that act there is a margin between them.
+ * On paper blocks stand side by side, and the address of this one may be the end of the one before
+ * it (R110): a kernel is given it directly behind an address inside that one, as [begin, end) is.
+ * In the modes that act there is a margin between them.
  */
 static bool hit_may_be_end(const struct pool_hit *hit, devptr_t ptr, enum touch how)
 {

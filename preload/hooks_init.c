@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cuInit: the call that a machine without a device refuses, after which nothing follows that kedge could record. */
+/* cuInit: the call that a machine without a device refuses, after which nothing follows that kedge
+ * could record. */
 #include "preload/cuda_abi.h"
 #include "preload/mark.h"
 #include "preload/resolve.h"

@@ -15,7 +15,8 @@ static struct runmark *mark; /* fixed by the constructor; NULL = there is none *
 static pid_t mark_process;
 static atomic_bool has_ended;
 
-/* In another namespace of processes the path may lead to anything: what it leads to is asked before it is opened. */
+/* In another namespace of processes the path may lead to anything: what it leads to is asked before
+ * it is opened. */
 static bool is_mark(const char *path, const char *run)
 {
     char wanted[80], found[80];
@@ -67,7 +68,8 @@ void mark_loaded(void)
     int fd;
 
     mark_process = getpid();
-    /* NVTX loads us, too, into a program that lost LD_PRELOAD: nothing of it passes through us then. */
+    /* NVTX loads us, too, into a program that lost LD_PRELOAD: nothing of it passes through us
+     * then. */
     if (!path || !run || !preload || !strstr(preload, "libkedge") || !is_mark(path, run))
         return;
     fd = open(path, O_RDWR | O_CLOEXEC);

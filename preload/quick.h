@@ -2,30 +2,34 @@
 /*
  * quick.h - the shortest way through cuMemAlloc, cuMemFree and their stream-ordered forms.
  *
- * A request that finds a block in the pool costs some hundred instructions there. The script around it (dispatch.c) checks
- * anchors, hints, stream captures, new libraries, bypassed callers and coverage: ten times as many instructions, usually to
- * find that nothing has changed. So a hook first tries the short path, which takes the same decisions from what the thread
- * has learned on the long path:
+ * A request that finds a block in the pool costs some hundred instructions there. The script around
+ * it (dispatch.c) checks anchors, hints, stream captures, new libraries, bypassed callers and
+ * coverage: ten times as many instructions, usually to find that nothing has changed. So a hook
+ * first tries the short path, which takes the same decisions from what the thread has learned on
+ * the long path:
  *
  *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► quick_record_... if a capture is written
  *                                                         └─ 0, false: nothing has happened ─► life_enter ─► dispatch_...
  *
- * It is open while kedge serves (session_closed), no stream is being captured (guard_word), and the thread is neither inside kedge
- * nor in a host function; while something is recorded or hints are asked, as long as there is also nothing new to be looked at or
- * told about libraries and hooks (coverage.h). What it knows of its caller (behind a runtime: of whoever called the runtime's
- * export), its memory pool and its stream comes from the long way, which it goes at the first call, whenever libraries may have
- * come, and once in QUICK_ROUNDS calls in any case.
+ * It is open while kedge serves (session_closed), no stream is being captured (guard_word), and the
+ * thread is neither inside kedge nor in a host function; while something is recorded or hints are
+ * asked, as long as there is also nothing new to be looked at or told about libraries and hooks
+ * (coverage.h). What it knows of its caller (behind a runtime: of whoever called the runtime's
+ * export), its memory pool and its stream comes from the long way, which it goes at the first call,
+ * whenever libraries may have come, and once in QUICK_ROUNDS calls in any case.
  *
- * Both paths record the same. The short path asks the pool before it takes the stack, because a request that finds no block
- * must be counted (nth) only once, on the long path. Hints are asked before the pool, which a request that one of them matches must
- * not find: there the stack comes first, and the long path is given the place that was counted (quick_alloc_decided). Of a
- * size that no hint speaks of nothing is asked, and no stack is taken for the hints. A free asks no hint: a block that one has
- * matched has a holder, and the short path passes it over.
+ * Both paths record the same. The short path asks the pool before it takes the stack, because a
+ * request that finds no block must be counted (nth) only once, on the long path. Hints are asked
+ * before the pool, which a request that one of them matches must not find: there the stack comes
+ * first, and the long path is given the place that was counted (quick_alloc_decided). Of a size
+ * that no hint speaks of nothing is asked, and no stack is taken for the hints. A free asks no
+ * hint: a block that one has matched has a holder, and the short path passes it over.
  *
- * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default stream, cuStreamGetId: both
- * read a word of the thread's or the handle's, and both decide about safety (R69). Nothing is allocated, no system call made,
- * unless the capture grows.
- * Deferred cancellation cannot strike in here, so it is not switched off as life_enter does; where_go does for a walk.
+ * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default
+ * stream, cuStreamGetId: both read a word of the thread's or the handle's, and both decide about
+ * safety (R69). Nothing is allocated, no system call made, unless the capture grows.
+ * Deferred cancellation cannot strike in here, so it is not switched off as life_enter does;
+ * where_go does for a walk.
  * Threads: any. Rules: R7 R29 R43 R69 R75 R83.
  */
 #ifndef KEDGE_PRELOAD_QUICK_H
@@ -52,7 +56,8 @@ enum {
 /* The bits of guard_word that matter for requests too. */
 #define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_CAPTURING))
 
-/* `why`: SESSION_RECORDED if the caller records what it is served, SESSION_DECIDED if it asks the hints, else 0. */
+/* `why`: SESSION_RECORDED if the caller records what it is served, SESSION_DECIDED if it asks the
+ * hints, else 0. */
 static inline bool quick_is_open(unsigned why)
 {
     return ((atomic_load_explicit(&session_closed, memory_order_acquire) & ~why)
@@ -64,7 +69,8 @@ static inline bool quick_is_open(unsigned why)
 /* From now on kedge serves. `decides`: there are hints; `records`: a capture is written. */
 void quick_start(bool decides, bool records);
 
-/* After a request that was served on the long way and might have gone the short one. `mempool_id` 0: the sync API. */
+/* After a request that was served on the long way and might have gone the short one. `mempool_id`
+ * 0: the sync API. */
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id);
 
 /* ---- inside ---- */
@@ -98,20 +104,23 @@ static inline bool quick_asks(uint64_t size)
     return quick_decides() && hint_has_size(sidecar.hints, size);
 }
 
-/* Whether nothing has to be looked at, told or gone on with first: where requests are recorded or there are hints. */
+/* Whether nothing has to be looked at, told or gone on with first: where requests are recorded or
+ * there are hints. */
 static inline bool quick_is_calm(bool looks)
 {
     return (!looks || coverage_is_quiet())
             && (!quick_decides() || (!session_must_go_on() && !pool_has_news(session_pool)));
 }
 
-/* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as well. */
+/* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as
+ * well. */
 static inline bool quick_knows(const void *caller)
 {
     return quick_is_noted(caller) && context_memo.epoch == atomic_load(&context_epoch);
 }
 
-/* The last of QUICK_ROUNDS calls goes the long way, and so do those that follow until something was learned there. */
+/* The last of QUICK_ROUNDS calls goes the long way, and so do those that follow until something was
+ * learned there. */
 static inline bool quick_is_spared(const void *caller)
 {
     if (!quick_is_noted(caller) || context_memo.left <= 1)
@@ -135,8 +144,10 @@ static inline bool quick_is_default(CUstream stream)
     return !stream || stream == CU_STREAM_LEGACY;
 }
 
-/* The number of another stream than the default one, if it is known and not a thread's own; else 0. The driver answers for a
- * stream only where a context is current, and its number says enough. */
+/*
+ * The number of another stream than the default one, if it is known and not a thread's own; else 0.
+ * The driver answers for a stream only where a context is current, and its number says enough.
+ */
 static inline uint64_t quick_stream(CUstream stream)
 {
     unsigned at = stream_memo_at(stream);
@@ -217,7 +228,8 @@ static inline __attribute__((always_inline)) bool quick_free(
     return done;
 }
 
-/* The stream of a free that records no event; 0 = not known, or it does: nothing is remembered of such a stream. */
+/* The stream of a free that records no event; 0 = not known, or it does: nothing is remembered of
+ * such a stream. */
 static inline uint64_t quick_stream_of_free(CUstream stream)
 {
     if (quick_is_default(stream))
@@ -242,7 +254,8 @@ static inline __attribute__((always_inline)) bool quick_free_on(
 
 /* ---- the record of what was served ---- */
 
-/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle of another. */
+/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle
+ * of another. */
 
 /* A hook's call. */
 struct quick_call {
@@ -252,13 +265,14 @@ struct quick_call {
 };
 
 /*
- * The short way where hints are asked (quick_asks), and the record of it. No address: go the long one, with *ret_tag if it has a path, since
- * the request was counted.
+ * The short way where hints are asked (quick_asks), and the record of it. No address: go the long
+ * one, with *ret_tag if it has a path, since the request was counted.
  */
 struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
         const void *caller, struct tag *ret_tag);
 
-/* Records what quick_alloc gave. Always CUDA_SUCCESS: a hook that ends with this call has one frame less in the walk. */
+/* Records what quick_alloc gave. Always CUDA_SUCCESS: a hook that ends with this call has one frame
+ * less in the walk. */
 CUresult quick_record_alloc(
         struct pool_given given, uint64_t size, struct quick_call call, const void *caller);
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resolve.h - the driver's own entries, and how often the program reached the hooks that stand before them.
+ * resolve.h - the driver's own entries, and how often the program reached the hooks that stand
+ * before them.
  *
  *     first hook, first look-up ──► which loaded object is the driver? ──► a slot for each entry that we hook or call: REAL(symbol)
  *
- * One libcuda is served, the first: what is next behind us in the global scope, else a libcuda.so.1 that somebody loaded.
- * The slots are filled once (resolve_ready) and never change afterwards, apart from a slot that was empty. An entry
- * that the driver does not have answers CUDA_ERROR_NOT_FOUND.
+ * One libcuda is served, the first: what is next behind us in the global scope, else a libcuda.so.1
+ * that somebody loaded. The slots are filled once (resolve_ready) and never change afterwards,
+ * apart from a slot that was empty. An entry that the driver does not have answers
+ * CUDA_ERROR_NOT_FOUND.
  *
  * Which look-up gets which hook is decided in route.h. Nothing here calls the driver.
- * Threads: any. Locks: none; binding takes the loader's, so none of ours may be held. Memory: static.
+ * Threads: any. Locks: none; binding takes the loader's, so none of ours may be held. Memory:
+ * static.
  * Rules: R36 (no lock in the loader) R41 R42 R59 (the real dlsym).
  */
 #ifndef KEDGE_PRELOAD_RESOLVE_H
@@ -21,7 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Slots: hooks first, so that a slot below SLOT_HOOKS is also a coverage id; then what we only call. */
+/* Slots: hooks first, so that a slot below SLOT_HOOKS is also a coverage id; then what we only
+ * call. */
 enum resolve_slot {
 #define HOOK(symbol, ...) SLOT_##symbol,
 #include "preload/hooks.def"
@@ -58,12 +62,14 @@ extern void *resolve_real[SLOT_COUNT];
 #define REAL_HAS(symbol) resolve_has(SLOT_##symbol)
 
 /*
- * True once the driver's entries are known; looks for them if not: behind us in the global scope, else in a libcuda
- * that somebody loaded. Cheap once bound. No driver call. False: there is no driver in this process (yet).
+ * True once the driver's entries are known; looks for them if not: behind us in the global scope,
+ * else in a libcuda that somebody loaded. Cheap once bound. No driver call. False: there is no
+ * driver in this process (yet).
  */
 bool resolve_ready(void);
 
-/* The same; `hint` is a function of an object that may be the driver under another name, or NULL. */
+/* The same; `hint` is a function of an object that may be the driver under another name, or NULL.
+ * */
 bool resolve_bind(const void *hint);
 
 /* Fills a slot that is empty. Several threads may do so at once; what is there stays. */
@@ -97,16 +103,19 @@ bool resolve_knows(const char *name);
 /* Whether it is the name of a hook or of another export of ours. */
 bool resolve_exports(const char *name);
 
-/* What a look-up finds: NULL means that nothing is found, with the message that belongs to it; RESOLVE_HIDE that it is to be so. */
+/* What a look-up finds: NULL means that nothing is found, with the message that belongs to it;
+ * RESOLVE_HIDE that it is to be so. */
 #define RESOLVE_HIDE ((void *)-1)
 
-/* The real dlsym, called from our place: right for real handles, and where "next after kedge" is meant. */
+/* The real dlsym, called from our place: right for real handles, and where "next after kedge" is
+ * meant. */
 void *resolve_look_up(void *handle, const char *name);
 
 /* What comes after kedge in the global scope; NULL with the loader's error if nothing does. */
 void *resolve_next(const char *name);
 
-/* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing works). */
+/* The real dlsym, found without GLIBC_PRIVATE; NULL when the C library has none (then nothing
+ * works). */
 void *(*resolve_real_dlsym(void))(void *, const char *);
 
 /* The dlsym behind ours: another preload's, else the real one. */
@@ -120,7 +129,8 @@ bool resolve_counts(
 uint64_t resolve_export_count(enum resolve_export export);
 const char *resolve_export_name(enum resolve_export export);
 
-/* True once after a hook or export was reached by a new route, and when a count has grown sixteenfold. */
+/* True once after a hook or export was reached by a new route, and when a count has grown
+ * sixteenfold. */
 bool resolve_coverage_news(void);
 /* For others who have some; and whether there is any, which it stays. */
 extern atomic_bool resolve_news;

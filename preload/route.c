@@ -34,7 +34,8 @@ void *route_hook(enum resolve_slot slot)
 
 /* ---- cuGetProcAddress ----------------------------------------------------------------------- */
 
-/* A row without an end answers as far as headers were read: a later form of the name may take other arguments (R100). */
+/* A row without an end answers as far as headers were read: a later form of the name may take other
+ * arguments (R100). */
 static bool row_answers(const struct route_row *row, const char *name, int version)
 {
     return strcmp(row->name, name) == 0 && version >= row->from
@@ -59,8 +60,8 @@ static int slot_of_request(const char *name, int version, cuuint64_t flags)
 }
 
 /*
- * The row whose function of the driver this is, or whose hook: a library that is not bound to its own symbols hands that out.
- * `name` decides where several symbols are one function.
+ * The row whose function of the driver this is, or whose hook: a library that is not bound to its
+ * own symbols hands that out. `name` decides where several symbols are one function.
  */
 static int slot_of_pointer(const void *fn, const char *name)
 {
@@ -86,8 +87,9 @@ static bool is_exported(const void *fn)
 }
 
 /*
- * The row of a request whose answer is no row's own function. An exported function is then one that hooks.def does not have,
- * a form of a later driver for example, and nobody but the driver knows its arguments (R100).
+ * The row of a request whose answer is no row's own function. An exported function is then one that
+ * hooks.def does not have, a form of a later driver for example, and nobody but the driver knows
+ * its arguments (R100).
  */
 static int slot_by_name(const char *name, int version, cuuint64_t flags, const void *fn)
 {
@@ -107,7 +109,8 @@ void route_answer(const char *name, int version, cuuint64_t flags, void **pfn)
                 coverage_unhooked(name);
             return;
         }
-        /* The driver gives out another address than its symbol has: this row's function all the same. */
+        /* The driver gives out another address than its symbol has: this row's function all the
+         * same. */
         resolve_adopt((enum resolve_slot)slot, *pfn);
     }
     resolve_note((enum resolve_slot)slot, ROUTE_GPA);

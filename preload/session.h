@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - what this run of the program uses kedge for: the pool, the options, the order of events.
+ * session.h - what this run of the program uses kedge for: the pool, the options, the order of
+ * events.
  *
- * State that many modules look at and that start.c and dispatch.c fill. It stands below them, so that a module that only asks
- * "is there a pool?" does not depend on the steps of a request.
+ * State that many modules look at and that start.c and dispatch.c fill. It stands below them, so
+ * that a module that only asks "is there a pool?" does not depend on the steps of a request.
  *
  *     KEDGE_MODE=pool   session_pool serves, and numbers the events
  *     KEDGE_MODE=track  session_pool is NULL; session_seq has a counter of its own
  *
- * Threads: any. Locks: none. No driver call. Rules: R7 (short path) R10 R38 (when the driver may be asked) R75 (frees).
+ * Threads: any. Locks: none. No driver call. Rules: R7 (short path) R10 R38 (when the driver may be
+ * asked) R75 (frees).
  */
 #ifndef KEDGE_PRELOAD_SESSION_H
 #define KEDGE_PRELOAD_SESSION_H
@@ -32,7 +34,8 @@ bool session_may_fence(void);
 /* The next number of the order of events. */
 uint64_t session_seq(void);
 
-/* `r` of a call of capture.h: where it is < 0, one line says what trouble the capture has. The capture reports each kind once. */
+/* `r` of a call of capture.h: where it is < 0, one line says what trouble the capture has. The
+ * capture reports each kind once. */
 void session_report(int r);
 
 /* After a stack was taken: says once which Python's frames are read, or why none are. */
@@ -64,8 +67,9 @@ extern atomic_uint session_closed; /* bits of enum session_reason */
 void session_end_quick(void);
 
 /*
- * Clears the stack below the caller. After work about blocks that were released, and before the program goes on: their addresses are left on
- * its stack, a struct that it gives to a kernel next may have them in bytes that nobody has set, and that would look like a use (R86).
+ * Clears the stack below the caller. After work about blocks that were released, and before the
+ * program goes on: their addresses are left on its stack, a struct that it gives to a kernel next
+ * may have them in bytes that nobody has set, and that would look like a use (R86).
  */
 __attribute__((noinline)) void session_sweep_stack(void);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * start.c - the top of preload: what happens when the library is loaded, at the first CUDA call, in a forked child and at exit.
+ * start.c - the top of preload: what happens when the library is loaded, at the first CUDA call, in
+ * a forked child and at exit.
  *
- * life.h says in which of these states the process is; it knows none of the modules that are started here, so that all of
- * them can ask it. What starts is registered with LIFE_STARTS at link time: the first CUDA call may come from a constructor that
- * runs before ours.
+ * life.h says in which of these states the process is; it knows none of the modules that are
+ * started here, so that all of them can ask it. What starts is registered with LIFE_STARTS at link
+ * time: the first CUDA call may come from a constructor that runs before ours.
  */
 #include "preload/backend.h"
 #include "preload/bus.h"
@@ -94,7 +95,8 @@ static void start_where(const struct config *c)
         msg_warn("stacks cannot be taken, going on without");
 }
 
-/* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69). */
+/* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69).
+ * */
 static void thread_stream_gone(uint64_t identity)
 {
     if (session_pool && !life_is_child())
@@ -163,8 +165,9 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * Before CUDA is used there is a story already: open ranges, and locks that another thread may have held. All of this may be
- * done twice. Where CUDA is used, the program's own handlers come before the other of ours, and are the child's.
+ * Before CUDA is used there is a story already: open ranges, and locks that another thread may have
+ * held. All of this may be done twice. Where CUDA is used, the program's own handlers come before
+ * the other of ours, and are the child's.
  */
 static void fork_child_early(void)
 {
@@ -186,7 +189,8 @@ static void note_exit_status(int status, void *unused)
 }
 
 /*
- * Makes NVTX find us, since a library reads the variable at its first range. No file but that of mark.h, no thread, no CUDA call.
+ * Makes NVTX find us, since a library reads the variable at its first range. No file but that of
+ * mark.h, no thread, no CUDA call.
  */
 __attribute__((constructor)) static void loaded(void)
 {

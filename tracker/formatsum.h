@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * formatsum.h - the sums by which a reader of a capture notices damage; FORMAT.md has them in words.
+ * formatsum.h - the sums by which a reader of a capture notices damage; FORMAT.md has them in
+ * words.
  *
- * A sum is stored with the value that publishes what it covers, or before it: a process that is killed leaves either an
- * unpublished record or one whose sum fits. So a sum that does not fit is damage, never a kill. They find accidents (bytes
- * that were overwritten, blocks that a disk has lost), not forgery.
+ * A sum is stored with the value that publishes what it covers, or before it: a process that is
+ * killed leaves either an unpublished record or one whose sum fits. So a sum that does not fit is
+ * damage, never a kill. They find accidents (bytes that were overwritten, blocks that a disk has
+ * lost), not forgery.
  *
  * Inline, since the writer makes two of them for each allocation. Threads: pure functions.
  */
@@ -77,8 +79,9 @@ static inline uint64_t formatsum_header(const struct format_header *header)
 }
 
 /*
- * The seal: all of the header but itself. Calls that cannot be told are counted by threads that take no part in the capture
- * otherwise; they are covered where `loose_sum` is there, which is made when the process is gone. Never 0.
+ * The seal: all of the header but itself. Calls that cannot be told are counted by threads that
+ * take no part in the capture otherwise; they are covered where `loose_sum` is there, which is made
+ * when the process is gone. Never 0.
  */
 static inline uint64_t formatsum_seal(const struct format_header *header)
 {
@@ -117,8 +120,9 @@ static inline uint64_t formatsum_live(const struct format_live *slot)
 }
 
 /*
- * Of a place, all but itself and `changing`: word i times FORMATSUM_FACTOR to the power i + 1, all added. So the writer, who changes
- * two or four words for each allocation and free, adds what they changed by; and any change of one word changes the sum.
+ * Of a place, all but itself and `changing`: word i times FORMATSUM_FACTOR to the power i + 1, all
+ * added. So the writer, who changes two or four words for each allocation and free, adds what they
+ * changed by; and any change of one word changes the sum.
  */
 static inline uint64_t formatsum_place(const struct format_place *place)
 {
@@ -135,7 +139,8 @@ static inline uint64_t formatsum_place(const struct format_place *place)
     return sum;
 }
 
-/* What the sum of a place grows by with a figure `at` bytes into it. Where that is a constant, so is the factor. */
+/* What the sum of a place grows by with a figure `at` bytes into it. Where that is a constant, so
+ * is the factor. */
 static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at, uint64_t by)
 {
     const uint64_t square = FORMATSUM_FACTOR * FORMATSUM_FACTOR;
@@ -149,8 +154,9 @@ static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at
 }
 
 /*
- * What has no sum of its own, since it changes while the program runs: the hint and the uses of live slots, and places that were
- * being changed. From FORMATSUM_FACTOR on these are added, in any order, for each that is published.
+ * What has no sum of its own, since it changes while the program runs: the hint and the uses of
+ * live slots, and places that were being changed. From FORMATSUM_FACTOR on these are added, in any
+ * order, for each that is published.
  */
 static inline uint64_t formatsum_loose_live(const struct format_live *slot)
 {
@@ -170,7 +176,8 @@ static inline uint64_t formatsum_oom(const struct format_oom *oom)
     return formatsum_bytes(0, oom, offsetof(struct format_oom, sum));
 }
 
-/* The first word of a definition: its kind, and above it the sum of kind and what stands behind the word. */
+/* The first word of a definition: its kind, and above it the sum of kind and what stands behind the
+ * word. */
 static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def)
 {
     uint64_t sum = formatsum_bytes(kind, &def->bytes, def->bytes - sizeof def->kind);
@@ -178,7 +185,8 @@ static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def
     return (uint32_t)(sum >> 40) << FORMAT_DEF_KIND_BITS | kind;
 }
 
-/* Of an empty chunk; each record is added by formatsum_bytes. The upper half is kept with the length. */
+/* Of an empty chunk; each record is added by formatsum_bytes. The upper half is kept with the
+ * length. */
 static inline uint64_t formatsum_chunk(uint64_t number)
 {
     return formatsum_word(0, number);

@@ -2,13 +2,14 @@
 /*
  * read.h - a capture as data, for the tools.
  *
- * Reads any bytes: every offset, number and length is checked, work and memory are bounded by the file's size. Reads
- * the capture of a process that runs, was killed, or ended. What was not published when the file was read is absent.
+ * Reads any bytes: every offset, number and length is checked, work and memory are bounded by the
+ * file's size. Reads the capture of a process that runs, was killed, or ended. What was not
+ * published when the file was read is absent.
  *
  *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules, stacks · rules
  *
- * Names nothing (tools/symbols) and concludes nothing (tools/model): numbers in it are the file's. Uses malloc; not part
- * of libkedge.so. Threads: an open capture is read-only data.
+ * Names nothing (tools/symbols) and concludes nothing (tools/model): numbers in it are the file's.
+ * Uses malloc; not part of libkedge.so. Threads: an open capture is read-only data.
  */
 #ifndef KEDGE_TRACKER_READ_H
 #define KEDGE_TRACKER_READ_H
@@ -122,8 +123,8 @@ struct read_oom {
 };
 
 /*
- * What was allocated at one place: a stack, a Python stack, an anchor path, on a device. high_*: what was live here when most
- * was live on the device (of a process that runs: about then).
+ * What was allocated at one place: a stack, a Python stack, an anchor path, on a device. high_*:
+ * what was live here when most was live on the device (of a process that runs: about then).
  */
 struct read_place {
     uint32_t stack, pystack, path_number;
@@ -236,7 +237,8 @@ struct read_capture {
     /* as format_header's: where it is 0 the peaks are those of the events in their order */
     uint64_t counted_late;
 
-    /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none it is known. */
+    /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none
+     * it is known. */
     uint64_t complete_after_seq;
     /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
     bool has_all_events;
@@ -285,7 +287,8 @@ struct read_capture {
     enum hint_mode hints_mode;
 
     uint64_t loose_sum; /* formatsum_loose_* of what was read, for the header */
-    /* figures that differ by no more than what threads may have had under way when the process was killed */
+    /* figures that differ by no more than what threads may have had under way when the process was
+     * killed */
     uint64_t torn;
     uint64_t bad_records; /* records that made no sense and were left out */
     uint64_t damaged
@@ -294,15 +297,18 @@ struct read_capture {
 };
 
 /*
- * Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn), -EPROTONOSUPPORT (a version that
- * is not ours), -ENOMEM, or what open and read said. ret_error may be NULL.
+ * Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn),
+ * -EPROTONOSUPPORT (a version that is not ours), -ENOMEM, or what open and read said. ret_error may
+ * be NULL.
  */
 int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 
 /*
- * The same for whoever looks at a running process again and again: only these parts. What is left out reads as if the file had none of it.
- * Header and definitions always come. READ_NEWEST is a few thousand events at most: of each chunk of the log that is being written,
- * among the last 4 GiB of the log; has_all_events is false. Its time grows with the length of the log, by a look at each 64 KiB.
+ * The same for whoever looks at a running process again and again: only these parts. What is left
+ * out reads as if the file had none of it. Header and definitions always come. READ_NEWEST is a few
+ * thousand events at most: of each chunk of the log that is being written, among the last 4 GiB of
+ * the log; has_all_events is false. Its time grows with the length of the log, by a look at each 64
+ * KiB.
  */
 #define READ_LIVE     0x01u
 #define READ_EVENTS   0x02u
@@ -315,15 +321,17 @@ int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_
         struct read_error *ret_error);
 
 /*
- * All of it without `event`, and a look at whether header, live table, places and events agree (damaged, torn). Events are walked
- * through one after the other, and take no more memory than they take in the file. An element of `event` takes twenty times as much.
+ * All of it without `event`, and a look at whether header, live table, places and events agree
+ * (damaged, torn). Events are walked through one after the other, and take no more memory than they
+ * take in the file. An element of `event` takes twenty times as much.
  */
 int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 
 /*
- * The events in their order, from the first one on. read_walk_next: valid until the next call; NULL = that was all, or there is
- * no memory: then there were fewer than event_count. With `is_last` the memory of events that were passed is given back, and no walk
- * can come after it. read_walk_new returns NULL if there is no memory. The walk must not outlive the capture.
+ * The events in their order, from the first one on. read_walk_next: valid until the next call; NULL
+ * = that was all, or there is no memory: then there were fewer than event_count. With `is_last` the
+ * memory of events that were passed is given back, and no walk can come after it. read_walk_new
+ * returns NULL if there is no memory. The walk must not outlive the capture.
  */
 struct read_walk;
 struct read_walk *read_walk_new(struct read_capture *capture, bool is_last);
@@ -346,16 +354,18 @@ const char *read_area_name(enum read_area area);
 /* Gives all of it back. NULL is fine. */
 void read_close(struct read_capture *capture);
 
-/* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the file does not hold. */
+/* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the
+ * file does not hold. */
 unsigned read_stack(const struct read_capture *capture, uint32_t stack,
         struct read_frame *ret_frames, unsigned max);
 
-/* The largest stack number of the file. Each number from 1 is a stack, whose first frame is in no smaller one's. */
+/* The largest stack number of the file. Each number from 1 is a stack, whose first frame is in no
+ * smaller one's. */
 uint32_t read_stack_count(const struct read_capture *capture);
 
 /*
- * The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these are another one's.
- * A stack as deep as the writer looks may have lost its outer frames.
+ * The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these
+ * are another one's. A stack as deep as the writer looks may have lost its outer frames.
  */
 unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
         struct read_pyframe *ret_frames, unsigned max, bool *ret_ambient);

@@ -4,9 +4,10 @@
 #include <string.h>
 
 /*
- * What the header adds up, what lives, what places hold and what the log has are four accounts of one run. The library writes an
- * event, then the live table, then totals and places, so where a process is killed in the middle they differ by what its threads
- * had under way. More than that is damage, although each record has its sum: some are missing, or are another run's.
+ * What the header adds up, what lives, what places hold and what the log has are four accounts of
+ * one run. The library writes an event, then the live table, then totals and places, so where a
+ * process is killed in the middle they differ by what its threads had under way. More than that is
+ * damage, although each record has its sum: some are missing, or are another run's.
  */
 struct tally {
     struct reader *reader;

@@ -20,7 +20,8 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 static struct thread *free_records;
 static uint32_t last_number, ended_count;
 
-/* What THREAD_AT_EXIT has put together; the linker makes the two names. NOLINTBEGIN(bugprone-reserved-identifier) */
+/* What THREAD_AT_EXIT has put together; the linker makes the two names.
+ * NOLINTBEGIN(bugprone-reserved-identifier) */
 extern const thread_exit __start_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
 extern const thread_exit __stop_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
 /* NOLINTEND(bugprone-reserved-identifier) */

@@ -2,11 +2,13 @@
 /*
  * thread.h - what tracker/ keeps per thread.
  *
- * One record per thread, found through one thread-local pointer: the walk under way (a small stack has no room for it), those
- * of walkmemo.c, the open ranges of anchor.c, the chunk of caplog.c, the stack's bounds of unwind.c. Records come from meta.h and
- * are used again when their thread ended; a key destructor tells those modules of the end (THREAD_AT_EXIT).
+ * One record per thread, found through one thread-local pointer: the walk under way (a small stack
+ * has no room for it), those of walkmemo.c, the open ranges of anchor.c, the chunk of caplog.c, the
+ * stack's bounds of unwind.c. Records come from meta.h and are used again when their thread ended;
+ * a key destructor tells those modules of the end (THREAD_AT_EXIT).
  *
- * Threads: a record is used by its own thread only, except in the child of a fork, which has one thread.
+ * Threads: a record is used by its own thread only, except in the child of a fork, which has one
+ * thread.
  */
 #ifndef KEDGE_TRACKER_THREAD_H
 #define KEDGE_TRACKER_THREAD_H
@@ -36,7 +38,8 @@ struct thread_range {
     uint32_t domain;
 };
 
-/* anchor.c: how many pushes of a domain found the stack full, and wait for their pops; the last entry is of all others. */
+/* anchor.c: how many pushes of a domain found the stack full, and wait for their pops; the last
+ * entry is of all others. */
 struct thread_overflow {
     uint32_t domain;
     uint32_t count;
@@ -83,8 +86,8 @@ static inline struct thread *thread_self(void)
 }
 
 /*
- * Once, early: glibc keeps what belongs to a late key in memory from malloc, which a thread's first edge may not ask for if it
- * comes in a signal handler.
+ * Once, early: glibc keeps what belongs to a late key in memory from malloc, which a thread's first
+ * edge may not ask for if it comes in a signal handler.
  */
 void thread_prepare(void);
 
@@ -94,8 +97,10 @@ uint32_t thread_living(void);
 /* In the child of a fork: locks are new, the records of the other threads are lost. */
 void thread_fork_child(void);
 
-/* What a module does at the end of each thread that has a record. The linker collects them: a thread may end before anybody could
- * have registered. In no order, in the thread itself. */
+/*
+ * What a module does at the end of each thread that has a record. The linker collects them: a
+ * thread may end before anybody could have registered. In no order, in the thread itself.
+ */
 typedef void (*thread_exit)(struct thread *thread);
 #define THREAD_AT_EXIT(function)              \
     static const thread_exit function##_entry \
