@@ -23,8 +23,9 @@
  * Contexts are noted when they are created, retained or allocated from, so that a fence covers them
  * all (R1). Does not create contexts and does not change which one is current, apart from
  * context_enter/leave, which undo each other (R27).
- * Threads: any. One lock, not held across driver calls. Memory: meta.h, bounded. Rules: R26 R27 R28
- * R69 R76. Prefixes: context_, stream_.
+ * Threads: any. One lock, not held across driver calls. Memory: meta.h, bounded.
+ * Rules: R26 R27 R28 R69 R76.
+ * Prefixes: context_, stream_.
  */
 #ifndef KEDGE_PRELOAD_CONTEXTS_H
 #define KEDGE_PRELOAD_CONTEXTS_H

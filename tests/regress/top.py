@@ -14,7 +14,7 @@ import termios
 import time
 from contextlib import contextmanager
 
-from regresskit import BUILD, KEDGE, SOT, check, environment, fail, main, run, same
+from regresskit import BUILD, KEDGE, SOT, check, environment, fail, main, run, same, tool_json
 
 BOOKS = BUILD / "tests" / "regress" / "books"
 AT = "SOT_CALL_100"
@@ -113,7 +113,7 @@ def a_killed_program_ends_the_view_and_is_told():
         rate = (look["allocated_count"] - before["allocated_count"]) / look["seconds"]
         check(abs(look["allocations_per_second"] - rate) <= rate / 1e4, f"a rate of {look['allocations_per_second']}, not {rate}")
         check(look["live_bytes"] <= look["peak_live_bytes"] and look["oom_count"] == 0, f"{look}")
-    report = json.loads(run(KEDGE, "report", "x.kcap", "--json").stdout)
+    report = tool_json("report", "x.kcap")
     # Totals and events may differ by the operation that each thread had under way.
     difference = report["allocated_count"] - counts[-1]
     check(abs(difference) <= THREADS, f"the last look lacks {difference} allocations")
