@@ -317,7 +317,7 @@ static bool judge(struct hintfile *file, const struct config *config, const char
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
         stay_in_shadow(file);
     }
-    if (sidecar_driver_is_newer()) /* the line about it is life.c's */
+    if (sidecar_driver_is_newer()) /* the line about it is start.c's */
         stay_in_shadow(file);
     judge_acting(file, path);
     follow_evicts(file);
