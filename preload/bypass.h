@@ -24,8 +24,14 @@
 void bypass_init(const char *names);
 
 /*
+ * An address inside whoever made the call of the runtime that this thread is in; NULL: no export of ours was called. The driver's
+ * caller is the runtime itself, so without this only a walk of the stack could say who asks for memory. export_runtime.c sets it.
+ */
+extern __thread const void *bypass_asker __attribute__((tls_model("initial-exec")));
+
+/*
  * Whether this request is to be forwarded; `caller` is an address inside the hook's caller, `asker` one inside whoever asked the
- * runtime, where that is known (export_asker), else NULL.
+ * runtime, where that is known (bypass_asker), else NULL.
  */
 bool bypass_wants(const struct tag *tag, const void *caller, const void *asker);
 

@@ -283,7 +283,7 @@ struct stream_memo {
     int device;
 };
 
-/* Whoever calls from there, for whoever asks the runtime there (export_asker, NULL = nobody), is
+/* Whoever calls from there, for whoever asks the runtime there (bypass_asker, NULL = nobody), is
  * served. */
 struct caller_memo {
     const void *caller;

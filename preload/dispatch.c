@@ -8,7 +8,6 @@
 #include "preload/coverage.h"
 #include "preload/cuda_abi.h"
 #include "preload/evictlog.h"
-#include "preload/exports.h"
 #include "preload/follow.h"
 #include "preload/gate.h"
 #include "preload/gauge.h"
@@ -362,6 +361,15 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
     return pool_alloc(session_pool, &ask, ret_outcome);
 }
 
+/* At the first allocation on a device: its name, for the record and for the hints' receipt. */
+static void record_device(int device)
+{
+    char name[96];
+
+    if (gauge_device(device, name, sizeof name))
+        sidecar_device(device, name);
+}
+
 static void record_alloc(const struct dispatch_request *request, const struct outcome *outcome)
 {
     struct capture_alloc_info info = {
@@ -376,7 +384,7 @@ static void record_alloc(const struct dispatch_request *request, const struct ou
     };
 
     coverage_tell(false);
-    gauge_device(request->tag.device);
+    record_device(request->tag.device);
     if (sidecar_is_evict_rule(request->plan.rule))
         bring_made(outcome->ptr, outcome->size);
     session_report(capture_alloc(&info));
@@ -442,7 +450,7 @@ static void note_device(int device)
 static bool is_bypassed(const struct dispatch_request *request)
 {
     return !quick_knows(request->caller)
-            && bypass_wants(&request->tag, request->caller, export_asker);
+            && bypass_wants(&request->tag, request->caller, bypass_asker);
 }
 
 bool dispatch_beside_capture(struct dispatch_request *request, int result, devptr_t *ret_ptr)
@@ -616,7 +624,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     if (session_pool && ptr)
         pool_foreign(session_pool, ptr, size);
     coverage_tell(false);
-    gauge_device(request->tag.device);
+    record_device(request->tag.device);
     request->tag.size = size;
     info.seq = session_seq();
     if (info.memclass == MEMCLASS_GRAPH)
@@ -903,7 +911,7 @@ void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int devi
         gauge_graph_memory();
     info.seq = session_seq();
     session_report(capture_alloc(&info));
-    gauge_device(device);
+    record_device(device);
 }
 
 void dispatch_gone(uint64_t key)

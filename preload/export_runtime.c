@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/exports.h"
 
+#include "preload/bypass.h"
 #include "preload/cuda_abi.h"
 #include "preload/linked.h"
 #include "preload/msg.h"
@@ -12,8 +13,6 @@
 
 /* libcudart.so.12, and libcudart-*.so.12 as some wheels rename it. */
 static struct export_library library = {.base = "libcudart"};
-
-__thread const void *export_asker __attribute__((tls_model("initial-exec")));
 
 /* cuda_runtime_api.h's, in our own words: results are an enum, streams and pools are the driver's. */
 enum {
@@ -34,10 +33,10 @@ enum {
         static struct export export;                                                                   \
         __typeof__(&(name)) real = FIND(name);                                                     \
         int result = RUNTIME_INITIALIZATION_ERROR;                                                 \
-        export_asker = __builtin_return_address(0);                                                  \
+        bypass_asker = __builtin_return_address(0);                                                  \
         if (real)                                                                                  \
             result = real args;                                                                    \
-        export_asker = NULL;                                                                         \
+        bypass_asker = NULL;                                                                         \
         return result;                                                                             \
     }
 #define FREES(name, params, args)                                                                  \

@@ -4,7 +4,7 @@
  * runtime, NCCL's and NVTX 2's.
  *
  * A program that links the runtime passes through cudaMalloc and similar functions on its way to the driver. kedge works in
- * the driver, so these exports only count the call, note who asks for memory (export_asker) and call the real function.
+ * the driver, so these exports only count the call, note who asks for memory (bypass_asker) and call the real function.
  *
  * Which function is the real one? Several libraries of a process may each have their own runtime, or NCCL. The first of these that
  * exists: the function of another preload behind kedge; the function that the caller's object has itself or is linked with
@@ -49,12 +49,6 @@ void *export_take(struct export_library *library, struct export *export, void *h
 /* The function behind an export, for a call from `caller`, an address in an object. NULL: none. */
 static inline void *export_real(const struct export_library *library, struct export *export,
         const char *name, const void *ours, const void *caller);
-
-/*
- * In the program's call of the runtime that this thread is in: an address in whoever made it. Below, in the driver, the caller is
- * the runtime; this says who asked that, without a walk of the stack. NULL: nobody did, through an export.
- */
-extern __thread const void *export_asker __attribute__((tls_model("initial-exec")));
 
 /* Another function of the object that `real` is in, or of what that is linked with; NULL: it has none. */
 void *export_beside(const void *real, const char *name);

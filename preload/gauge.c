@@ -5,7 +5,6 @@
 #include "preload/life.h"
 #include "preload/resolve.h"
 #include "preload/session.h"
-#include "preload/sidecar.h"
 #include "tracker/capture.h"
 
 #include "alloc/pool.h"
@@ -97,22 +96,22 @@ void gauge_all_reserved(void)
     for_each_told(gauge_reserved);
 }
 
-void gauge_device(int device)
+bool gauge_device(int device, char *ret_name, size_t size)
 {
     uint64_t bit = device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
-    char name[96] = "";
     size_t total = 0;
     int version = 0;
 
     if (!bit || (atomic_load_explicit(&devices_told, memory_order_relaxed) & bit)
             || (atomic_fetch_or(&devices_told, bit) & bit) || !session_may_fence())
-        return;
+        return false;
+    ret_name[0] = 0;
     if (REAL_HAS(cuDeviceGetName))
-        (void)REAL(cuDeviceGetName)(name, sizeof name, device);
+        (void)REAL(cuDeviceGetName)(ret_name, (int)size, device);
     if (REAL_HAS(cuDeviceTotalMem_v2))
         (void)REAL(cuDeviceTotalMem_v2)(&total, device);
     (void)REAL(cuDriverGetVersion)(&version);
-    session_report(capture_device(device, name, total, (uint32_t)version));
-    sidecar_device(device, name);
+    session_report(capture_device(device, ret_name, total, (uint32_t)version));
     gauge_look(device);
+    return true;
 }

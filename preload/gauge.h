@@ -7,10 +7,15 @@
 #ifndef KEDGE_PRELOAD_GAUGE_H
 #define KEDGE_PRELOAD_GAUGE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* Name and memory of a device, at its first allocation: three questions that the driver answers from its tables. */
-void gauge_device(int device);
+/*
+ * Records the name and the memory of a device at its first allocation: three questions that the driver answers from its tables.
+ * True the first time, with the name in `ret_name`, of `size` bytes.
+ */
+bool gauge_device(int device, char *ret_name, size_t size);
 
 /* What is free there now; gauge_looked: the program has just asked that itself. Bytes. */
 void gauge_look(int device);

@@ -22,7 +22,7 @@ void quick_start(bool decides, bool records)
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id)
 {
     struct context_memo *memo = &context_memo;
-    const void *asker = export_asker;
+    const void *asker = bypass_asker;
 
     if (memo->epoch != atomic_load(&context_epoch))
         return;

@@ -35,10 +35,10 @@
 #ifndef KEDGE_PRELOAD_QUICK_H
 #define KEDGE_PRELOAD_QUICK_H
 
+#include "preload/bypass.h"
 #include "preload/contexts.h"
 #include "preload/coverage.h"
 #include "preload/dispatch.h"
-#include "preload/exports.h"
 #include "preload/guard.h"
 #include "preload/resolve.h"
 #include "preload/session.h"
@@ -93,9 +93,9 @@ static inline struct caller_memo *quick_caller(const void *caller, const void *a
 
 static inline bool quick_is_noted(const void *caller)
 {
-    const struct caller_memo *memo = quick_caller(caller, export_asker);
+    const struct caller_memo *memo = quick_caller(caller, bypass_asker);
 
-    return memo->caller == caller && memo->asker == export_asker;
+    return memo->caller == caller && memo->asker == bypass_asker;
 }
 
 /* Whether hints have to be asked about a request of this size, wherever it is made. */

@@ -4,7 +4,7 @@
 #include "tests/check.h"
 
 __thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
-__thread const void *export_asker __attribute__((tls_model("initial-exec")));
+__thread const void *bypass_asker __attribute__((tls_model("initial-exec")));
 
 static const char caller;
 
