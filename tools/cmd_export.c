@@ -42,6 +42,23 @@ static const struct args_option options[] = {
                 offsetof(struct fields, json)},
 };
 
+static const struct export_format formats[] = {
+        {"folded", "folded", "a line for each stack: flamegraph.pl, inferno, speedscope",
+                EXPORT_MOMENT, .write = export_folded},
+        {"pprof", "pb.gz", "profile.proto, gzipped: pprof", EXPORT_MOMENT, .is_binary = true,
+                .write = export_pprof},
+        {"speedscope", "speedscope.json", "www.speedscope.app", EXPORT_MOMENT,
+                .write = export_speedscope},
+        {"perfetto", "trace.json", "Chrome trace JSON: ui.perfetto.dev, chrome://tracing",
+                EXPORT_RUN, .write = export_perfetto},
+        {"memory_viz", "pickle", "a snapshot as PyTorch writes it: pytorch.org/memory_viz",
+                EXPORT_RUN, .is_binary = true, .has_limits = true, .write = export_memory_viz},
+        {"csv", "csv", "allocations and frees: kedge whatif, plan and replay", EXPORT_RUN,
+                .write = export_csv},
+        {"sqlite", "db", "a database: sqlite3, pandas", EXPORT_RUN, .is_binary = true,
+                .is_file = true, .write = export_sqlite},
+};
+
 struct task {
     const struct fields *fields;
     const struct export_format *format;
@@ -57,21 +74,21 @@ struct task {
 static int find_format(struct task *task)
 {
     const char *to = task->fields->to;
-    const char *names[16];
+    const char *names[CMD_COUNT(formats)];
 
     if (!to) {
         (void)fputs("kedge export: --to FORMAT is missing; kedge export --help lists the formats\n",
                 stderr);
         return CMD_BAD;
     }
-    for (size_t i = 0; i < exporter_format_count; i++) {
-        names[i] = exporter_formats[i].name;
+    for (size_t i = 0; i < CMD_COUNT(formats); i++) {
+        names[i] = formats[i].name;
         if (strcmp(names[i], to) != 0)
             continue;
-        task->format = &exporter_formats[i];
+        task->format = &formats[i];
         return CMD_DONE;
     }
-    const char *near = args_nearest(to, names, exporter_format_count);
+    const char *near = args_nearest(to, names, CMD_COUNT(formats));
     (void)fprintf(stderr, "kedge export: there is no format '%s'%s%s%s\n", to,
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;
@@ -308,9 +325,8 @@ static void say_json(const struct task *task)
 static void explain(void)
 {
     puts("\nformats:");
-    for (size_t i = 0; i < exporter_format_count; i++)
-        printf("  %-11s %-15s %s\n", exporter_formats[i].name, exporter_formats[i].extension,
-                exporter_formats[i].summary);
+    for (size_t i = 0; i < CMD_COUNT(formats); i++)
+        printf("  %-11s %-15s %s\n", formats[i].name, formats[i].extension, formats[i].summary);
     puts("\nfolded, pprof and speedscope show what lived at one moment (--at), the others the "
          "run.");
 }

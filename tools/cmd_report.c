@@ -191,7 +191,8 @@ static int report_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = check_html(fields);
     if (r == CMD_DONE)
-        r = report_select_find(&report, fields->by, fields->sort, fields->filter);
+        r = report_select_find(
+                &report, report_view_fields(report.view), fields->by, fields->sort, fields->filter);
     if (r != CMD_DONE)
         return r;
     if (load_is_csv(words[0]))

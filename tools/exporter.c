@@ -1,28 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/exporter.h"
 
-#include "tools/cmd.h"
 #include "tools/keytable.h"
 #include "tools/vec.h"
-
-const struct export_format exporter_formats[] = {
-        {"folded", "folded", "a line for each stack: flamegraph.pl, inferno, speedscope",
-                EXPORT_MOMENT, .write = export_folded},
-        {"pprof", "pb.gz", "profile.proto, gzipped: pprof", EXPORT_MOMENT, .is_binary = true,
-                .write = export_pprof},
-        {"speedscope", "speedscope.json", "www.speedscope.app", EXPORT_MOMENT,
-                .write = export_speedscope},
-        {"perfetto", "trace.json", "Chrome trace JSON: ui.perfetto.dev, chrome://tracing",
-                EXPORT_RUN, .write = export_perfetto},
-        {"memory_viz", "pickle", "a snapshot as PyTorch writes it: pytorch.org/memory_viz",
-                EXPORT_RUN, .is_binary = true, .has_limits = true, .write = export_memory_viz},
-        {"csv", "csv", "allocations and frees: kedge whatif, plan and replay", EXPORT_RUN,
-                .write = export_csv},
-        {"sqlite", "db", "a database: sqlite3, pandas", EXPORT_RUN, .is_binary = true,
-                .is_file = true, .write = export_sqlite},
-};
-
-const size_t exporter_format_count = CMD_COUNT(exporter_formats);
 
 uint32_t exporter_first_event(const struct trace *trace)
 {

@@ -5,7 +5,7 @@
  *     capture ─ load ─┬─► export_moment: what lived at one moment ─► folded · pprof · speedscope
  *                     └─► events, blocks, anchors ─────────────────► perfetto · memory_viz · csv · sqlite
  *
- * Each format is one export_<format>.c with one function, and one row of `exporter_formats`. cmd_export.c reads the options, opens
+ * Each format is one export_<format>.c with one function, and one row of the table in cmd_export.c, which reads the options, opens
  * the output and says what was written. Formats write as they go: they keep what is needed to tell names and blocks apart, never
  * the output.
  *
@@ -77,9 +77,6 @@ struct export_format {
     /* CMD_DONE, or CMD_BAD after one line on stderr. Errors of `out` are the caller's to see. */
     int (*write)(struct export_job *job);
 };
-
-extern const struct export_format exporter_formats[];
-extern const size_t exporter_format_count;
 
 /*
  * Fills job->moment. Where the events cannot say it, the writer's sums by place stand for them at the peak, and the record of the

@@ -2,6 +2,9 @@
 #include "tools/report.h"
 
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/vec.h"
 
@@ -61,4 +64,38 @@ bool report_has_anchor(const struct report *report, size_t anchor)
     uint32_t enter = report->load.trace->anchors[anchor].enter;
 
     return enter != TRACE_NEVER && enter >= report->window.first && enter < report->window.last;
+}
+
+const char *report_setting(const struct read_capture *capture, const char *name)
+{
+    const char *value = "";
+
+    for (size_t i = 0; i < capture->setting_count; i++) {
+        if (strcmp(capture->setting[i].name, name) == 0)
+            value = capture->setting[i].value;
+    }
+    return value;
+}
+
+void report_field(
+        const struct report *report, const char *ink, const char *name, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        vec_out_of_memory();
+    va_end(args);
+    printf("%s%-9s%s ", ink, name, *ink ? report->ink.off : "");
+    render_label(stdout, text, 10, 10);
+    free(text);
+}
+
+void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
+{
+    char *text = figures_anchor_text(anchor);
+
+    render_label(stdout, text, used, 6);
+    free(text);
 }

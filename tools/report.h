@@ -94,10 +94,12 @@ void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
 
 /*
- * --by, --sort and --filter, as they were given (NULL = not), for the report's view (report_select.c). 0, or an exit code after one
- * line on stderr. `filter` is for the caller to make, once there are names.
+ * --by, --sort and --filter, as they were given (NULL = not), for the report's view (report_select.c). `fields`: what its table can
+ * be sorted by (report_view_fields). 0, or an exit code after one line on stderr. `filter` is for the caller to make, once there
+ * are names.
  */
-int report_select_find(struct report *report, const char *by, const char *sort, const char *filter);
+int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
+        const char *sort, const char *filter);
 
 /* What the table of each view can be sorted by. */
 extern const struct rowpick_fields report_live_fields, report_places_fields, report_anchors_fields,
@@ -301,6 +303,9 @@ const char *report_setting(const struct read_capture *capture, const char *name)
 
 /* The view of this name; VIEW_COUNT = there is none. */
 enum view report_view_named(const char *name);
+
+/* What the table of a view can be sorted by; NULL: its rows are not for choosing. */
+const struct rowpick_fields *report_view_fields(enum view view);
 
 /* For "did you mean"; NULL = none is near. */
 const char *report_view_nearest(const char *name);

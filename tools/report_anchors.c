@@ -82,11 +82,3 @@ void report_anchors_json(struct json *json, const struct report *report)
     json_end(json, ']');
     free(rows);
 }
-
-void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
-{
-    char *text = figures_anchor_text(anchor);
-
-    render_label(stdout, text, used, 6);
-    free(text);
-}

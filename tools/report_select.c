@@ -17,28 +17,6 @@ static const char *const by_names[REPORT_BY_COUNT] = {
         [REPORT_BY_DEVICE] = "device",
 };
 
-/* What the table of a view can be sorted by; NULL: it is not for choosing. */
-static const struct rowpick_fields *fields_of(enum view view)
-{
-    switch (view) {
-    case VIEW_LIVE:
-    case VIEW_HWM:
-        return &report_live_fields;
-    case VIEW_LEAKS:
-    case VIEW_TEMPORARY:
-        return &report_places_fields;
-    case VIEW_ANCHORS:
-        return &report_anchors_fields;
-    case VIEW_LIBRARIES:
-    case VIEW_SOURCES:
-        return &report_libraries_fields;
-    case VIEW_PATTERNS:
-        return &report_patterns_fields;
-    default:
-        return NULL;
-    }
-}
-
 static bool has_groups(enum view view)
 {
     return view == VIEW_LIVE || view == VIEW_HWM || view == VIEW_LEAKS || view == VIEW_TEMPORARY;
@@ -99,10 +77,9 @@ static int need_view(const char *option, const char *views)
     return CMD_BAD;
 }
 
-int report_select_find(struct report *report, const char *by, const char *sort, const char *filter)
+int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
+        const char *sort, const char *filter)
 {
-    const struct rowpick_fields *fields = fields_of(report->view);
-
     report->by = by ? by_named(by) : REPORT_BY_ITSELF;
     if (report->by == REPORT_BY_COUNT)
         return refuse("by", by, &by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);

@@ -10,32 +10,6 @@
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 
-const char *report_setting(const struct read_capture *capture, const char *name)
-{
-    const char *value = "";
-
-    for (size_t i = 0; i < capture->setting_count; i++) {
-        if (strcmp(capture->setting[i].name, name) == 0)
-            value = capture->setting[i].value;
-    }
-    return value;
-}
-
-void report_field(
-        const struct report *report, const char *ink, const char *name, const char *format, ...)
-{
-    va_list args;
-    char *text = NULL;
-
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        vec_out_of_memory();
-    va_end(args);
-    printf("%s%-9s%s ", ink, name, *ink ? report->ink.off : "");
-    render_label(stdout, text, 10, 10);
-    free(text);
-}
-
 static void print_field(const char *name, const char *value)
 {
     printf("%-9s ", name);

@@ -54,6 +54,27 @@ void report_views_explain(void)
         printf("  %-10s %s\n", views[i].name, views[i].question);
 }
 
+const struct rowpick_fields *report_view_fields(enum view view)
+{
+    switch (view) {
+    case VIEW_LIVE:
+    case VIEW_HWM:
+        return &report_live_fields;
+    case VIEW_LEAKS:
+    case VIEW_TEMPORARY:
+        return &report_places_fields;
+    case VIEW_ANCHORS:
+        return &report_anchors_fields;
+    case VIEW_LIBRARIES:
+    case VIEW_SOURCES:
+        return &report_libraries_fields;
+    case VIEW_PATTERNS:
+        return &report_patterns_fields;
+    default:
+        return NULL;
+    }
+}
+
 static uint64_t count_anchors(const struct report *report)
 {
     uint64_t count = 0;

@@ -24,10 +24,7 @@ OPEN = [
     ("tracker", "capevents caplive capoom captotal capture uses"),
     ("tracker", "hintfile hintwrite"),
     ("tracker", "read readdefs readlive readlog readplace readtally readwalk"),
-    ("tools", "export_memory_viz export_perfetto export_sqlite exporter"),
     ("tools", "page page_data page_evict page_flame page_map page_patterns page_sites page_timeline page_waterfall"),
-    ("tools", "report_anchors report_coverage report_live report_mapped report_patterns report_places report_select "
-              "report_sources report_steps report_text"),
 ]
 
 
