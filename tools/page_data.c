@@ -123,16 +123,6 @@ static void json_figures_of(struct json *json, const struct model_figures *figur
     json_end(json, '}');
 }
 
-uint64_t page_step_of(const struct page *page, uint32_t event)
-{
-    const struct stepview *steps = &page->report->stated;
-
-    for (size_t i = 0; i < steps->row_count; i++)
-        if (event >= steps->rows[i].first && event < steps->rows[i].behind)
-            return i;
-    return UINT64_MAX;
-}
-
 /* When and where Max was reached. */
 static void json_max(struct page *page)
 {

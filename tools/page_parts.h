@@ -80,6 +80,17 @@ struct page {
     size_t frame_count, frame_room;
 };
 
+/* Text that is written piece by piece. */
+struct page_draft {
+    FILE *out;
+    char *text;
+    size_t length;
+};
+
+/* Begins a text, and ends it: from then on it is the caller's. Both leave where there is no memory (vec.h). */
+void page_draft_begin(struct page_draft *draft);
+void page_draft_end(struct page_draft *draft);
+
 /* "peak", "failure", "end": keys of the JSON. */
 const char *page_moment_key(enum page_moment moment);
 

@@ -24,7 +24,6 @@ OPEN = [
     ("tracker", "capevents caplive capoom captotal capture uses"),
     ("tracker", "hintfile hintwrite"),
     ("tracker", "read readdefs readlive readlog readplace readtally readwalk"),
-    ("tools", "page page_data page_evict page_flame page_map page_patterns page_sites page_timeline page_waterfall"),
 ]
 
 
