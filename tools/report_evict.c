@@ -318,6 +318,7 @@ static void json_kept(
     for (size_t i = 0; i < count; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "why", evictsets_why_word(groups[i].why));
+        json_text(json, "reason", evictsets_why_text(groups[i].why));
         json_text(json, "title", titles[i]);
         json_text(json, "site", symbols_site(report->symbols, groups[i].stack));
         json_text(json, "python_site", symbols_pysite(report->symbols, groups[i].stack));

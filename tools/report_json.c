@@ -5,6 +5,15 @@
 
 #include "tracker/hintfile.h"
 
+/* Did it end in the wake of a failed allocation, as far as the file can know? */
+static bool report_json_failed(const struct read_capture *capture)
+{
+    bool is_well = capture->state == FORMAT_STATE_CLEAN
+            && (capture->state_detail & FORMAT_EXIT_KNOWN) && (capture->state_detail & 0xffu) == 0;
+
+    return capture->oom_count > 0 && !is_well;
+}
+
 static void json_program(struct json *json, const struct read_capture *capture)
 {
     char *end = report_end_text(capture);
@@ -21,6 +30,12 @@ static void json_program(struct json *json, const struct read_capture *capture)
     json_text(json, "rank", capture->rank);
     json_text(json, "ended", end);
     json_bool(json, "clean", capture->state == FORMAT_STATE_CLEAN && !read_is_damaged(capture));
+    json_bool(json, "failed", report_json_failed(capture));
+    json_known(json, "started_ms",
+            capture->start_real_ns ? capture->start_real_ns / 1000000u : UINT64_MAX);
+    json_text(json, "hints_file", capture->hints_hash ? capture->hints_path : NULL);
+    json_text(json, "hints_mode",
+            capture->hints_hash ? hintfile_mode_word(capture->hints_mode) : NULL);
     json_end(json, '}');
     free(end);
     json_begin(json, "settings", '{');
@@ -168,7 +183,8 @@ static void json_classes(struct json *json, const struct report *report)
         json_text(json, "name", sources_class_name((enum memclass)i));
         json_bool(json, "device_memory", i < MEMCLASS_DEVICE_END);
         report_json_figures(json, &sources->classes[i]);
-        json_uint(json, "own_peak_bytes", sources->classes[i].peak);
+        json_known(json, "own_peak_bytes", sources->classes[i].peak);
+        json_known(json, "at_max_bytes", sources->classes[i].at_max);
         json_end(json, '}');
     }
     json_end(json, ']');

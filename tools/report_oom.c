@@ -255,18 +255,22 @@ static void print_table(const struct load *load)
     }
 }
 
+/* An imported record counts none, and a capture may have lost some. */
+static uint64_t report_oom_times(const struct load *load)
+{
+    return load->capture->oom_count > load->oom_count ? load->capture->oom_count : load->oom_count;
+}
+
 void report_oom_print(const struct report *report)
 {
     const struct load *load = &report->load;
-    uint64_t times = load->capture->oom_count;
+    uint64_t times = report_oom_times(load);
 
     if (load->oom_count == 0) {
         if (report->view)
             puts("this run did not run out of memory");
         return;
     }
-    if (times < load->oom_count)
-        times = load->oom_count;
     if (times > 1)
         printf("\n%sOut of memory%s (%" PRIu64 " times; the last one)\n", report->ink.red,
                 report->ink.off, times);
@@ -329,9 +333,12 @@ static void json_holders(struct json *json, const struct report *report, const s
 
 static void json_reason(struct json *json, const struct report *report, const struct load_oom *oom)
 {
+    static const char *const lacks[] = {
+            [REPORT_LACK_ALL] = "all", [REPORT_LACK_HERE] = "here", [REPORT_LACK_WHOLE] = "whole"};
     const struct format_oom *what = &oom->why->what;
 
     json_text(json, "call", oom->why->call);
+    json_text(json, "lack", lacks[report_oom_lack(what)]);
     json_text(json, "api", what->flags & FORMAT_OOM_STREAM ? "stream" : "sync");
     json_bool(json, "by_driver", (what->flags & FORMAT_OOM_NATIVE) != 0);
     json_bool(json, "capturing", (what->flags & FORMAT_OOM_CAPTURE) != 0);
@@ -351,28 +358,37 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_holders(json, report, oom);
 }
 
+static void report_oom_json_one(
+        struct json *json, const struct report *report, const struct load_oom *oom, const char *way)
+{
+    const struct trace_anchor *anchor = &report->load.trace->anchors[oom->anchor];
+
+    json_begin(json, NULL, '{');
+    json_uint(json, "number", oom->number);
+    json_uint(json, "requested_bytes", oom->requested);
+    json_uint(json, "device", (uint64_t)(oom->device < 0 ? 0 : oom->device));
+    json_uint(json, "result", (uint64_t)oom->result);
+    json_known(json, "live_bytes", oom->live);
+    json_known(json, "free_bytes", oom->free_bytes);
+    json_known(json, "largest_free_bytes", oom->largest_free);
+    json_text(json, "anchor", anchor->path);
+    json_uint(json, "instance", anchor->instance);
+    json_text(json, "title", way);
+    if (oom->why)
+        json_reason(json, report, oom);
+    figures_json_stack(json, report->symbols, oom->stack, "stack");
+    json_end(json, '}');
+}
+
 void report_oom_json(struct json *json, const struct report *report)
 {
     const struct load *load = &report->load;
+    char **ways = title_ways(report->symbols, TITLE_STACKS(load->ooms), load->oom_count);
 
-    json_uint(json, "oom_count", load->capture->oom_count);
+    json_uint(json, "oom_count", report_oom_times(load));
     json_begin(json, "ooms", '[');
-    for (size_t i = 0; i < load->oom_count; i++) {
-        const struct load_oom *oom = &load->ooms[i];
-
-        json_begin(json, NULL, '{');
-        json_uint(json, "number", oom->number);
-        json_uint(json, "requested_bytes", oom->requested);
-        json_uint(json, "device", (uint64_t)(oom->device < 0 ? 0 : oom->device));
-        json_uint(json, "result", (uint64_t)oom->result);
-        json_known(json, "live_bytes", oom->live);
-        json_known(json, "free_bytes", oom->free_bytes);
-        json_known(json, "largest_free_bytes", oom->largest_free);
-        json_text(json, "anchor", load->trace->anchors[oom->anchor].path);
-        if (oom->why)
-            json_reason(json, report, oom);
-        figures_json_stack(json, report->symbols, oom->stack, "stack");
-        json_end(json, '}');
-    }
+    for (size_t i = 0; i < load->oom_count; i++)
+        report_oom_json_one(json, report, &load->ooms[i], ways[i]);
     json_end(json, ']');
+    title_done(ways, load->oom_count);
 }

@@ -87,23 +87,31 @@ void report_waterfall_print_oom(const struct report *report, const struct load_o
 
 /* ---- JSON ---- */
 
-static void json_rows(struct json *json, const struct waterfall *waterfall)
+static void report_waterfall_json_part(
+        struct json *json, const struct report *report, const struct waterfall_row *row)
+{
+    char *title = report_waterfall_text(report, row);
+
+    json_begin(json, NULL, '{');
+    json_text(json, "part", waterfall_word(row->part));
+    json_text(json, "name", row->name);
+    json_text(json, "title", title);
+    json_uint(json, "bytes", row->bytes);
+    json_bool(json, "told_apart", waterfall_is_told_apart(row));
+    json_end(json, '}');
+    free(title);
+}
+
+static void json_rows(
+        struct json *json, const struct report *report, const struct waterfall *waterfall)
 {
     json_int(json, "device", waterfall->device);
     json_uint(json, "total_bytes", waterfall->total);
     json_real(json, "at_ms", (double)waterfall->time_ns / 1e6);
     json_bool(json, "short", waterfall->is_short);
     json_begin(json, "parts", '[');
-    for (size_t i = 0; i < waterfall->count; i++) {
-        const struct waterfall_row *row = &waterfall->rows[i];
-
-        json_begin(json, NULL, '{');
-        json_text(json, "part", waterfall_word(row->part));
-        json_text(json, "name", row->name);
-        json_uint(json, "bytes", row->bytes);
-        json_bool(json, "told_apart", waterfall_is_told_apart(row));
-        json_end(json, '}');
-    }
+    for (size_t i = 0; i < waterfall->count; i++)
+        report_waterfall_json_part(json, report, &waterfall->rows[i]);
     json_end(json, ']');
 }
 
@@ -116,7 +124,7 @@ void report_waterfall_json(struct json *json, const struct report *report)
         if (!waterfall_of_look(&report->load, report->symbols, i, &waterfall))
             continue;
         json_begin(json, NULL, '{');
-        json_rows(json, &waterfall);
+        json_rows(json, report, &waterfall);
         json_end(json, '}');
         waterfall_done(&waterfall);
     }
@@ -131,7 +139,7 @@ void report_waterfall_json_oom(
     if (!waterfall_of_oom(&report->load, report->symbols, oom, &waterfall))
         return;
     json_begin(json, "waterfall", '{');
-    json_rows(json, &waterfall);
+    json_rows(json, report, &waterfall);
     json_end(json, '}');
     waterfall_done(&waterfall);
 }

@@ -41,7 +41,7 @@ PLAIN = set("""
 # Words of one command or view: its page explains them where they are. Several words of one meaning are joined by _.
 LOCAL = {
     "kedge-report.1": """api cached capturing carried clean coverage defs evict eviction framework growers handed hinted
-        hold hook kept least let_go mapped most outside overhead planned recycled refused remappable rests rises skipped stall sync torn trimmed trims unchanged
+        hold hook kept lack least let_go mapped most outside overhead planned recycled refused remappable rests rises skipped stall started sync torn trimmed trims unchanged
         unhooked unmapped unseen violation wait waiting warm""",
     "kedge-diff.1": "equal exact extra late_bytes lone paired passed rebuilt unfinished unjudged unpaired",
     "kedge-suggest.1": "covered effect mixed no_stack piled picks predicted nothing waited",
