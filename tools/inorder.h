@@ -3,7 +3,7 @@
  * inorder.h - the peaks of a run, counted again in the order of its events.
  *
  * A run counts what lives as its threads come to it, and that is not the order in which the pool
- * gave and took (capshare.h). Two orders are two peaks, and a capture with all its events would
+ * gave and took (captotal.h). Two orders are two peaks, and a capture with all its events would
  * show both: windows, steps and timelines follow the events, heads, call sites and classes the
  * run's own figures. The order of the events is the one that was: what they add up to at a moment
  * was held by the pool at that moment. So where the run has noticed that it counted in another

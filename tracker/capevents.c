@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracker/capshare.h"
+#include "tracker/capevents.h"
 
 #include "alloc/lock.h"
 #include "tracker/anchor.h"
 #include "tracker/capdefs.h"
+#include "tracker/caplive.h"
 #include "tracker/caplog.h"
 #include "tracker/capoom.h"
 #include "tracker/capplace.h"
+#include "tracker/capstate.h"
+#include "tracker/captotal.h"
+#include "tracker/capture.h"
 #include "tracker/counter.h"
+#include "tracker/eventcode.h"
 #include "tracker/formatsum.h"
 #include "tracker/intern.h"
 #include "tracker/thread.h"
@@ -15,6 +20,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+
+#define OPEN_RANGES 512u
 
 /* ---- events ---- */
 
@@ -41,8 +48,8 @@ static __attribute__((noinline)) void announce(struct thread *thread)
     def.def.id = thread->number;
     def.tid = thread->tid;
     def.name = intern_string(name, strnlen(name, THREAD_NAME_MAX));
-    (void)capture_degraded(capdefs_sync(def.name, 0));
-    (void)capture_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
+    (void)capstate_degraded(capdefs_sync(def.name, 0));
+    (void)capstate_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
 }
 
 /* The name of a thread goes into the file before its first event does. */
@@ -56,17 +63,17 @@ static inline void announce_thread(void)
 
 static void put_event(struct format_event *event, uint32_t string, uint32_t stack)
 {
-    (void)capture_degraded(capdefs_sync(string, stack));
-    if (!capture_has_log())
+    (void)capstate_degraded(capdefs_sync(string, stack));
+    if (!capstate_has_log())
         return;
     announce_thread();
-    (void)capture_degraded(caplog_append(event, 0));
+    (void)capstate_degraded(caplog_append(event, 0));
 }
 
 /* What a call returns: trouble of the opening, or what nobody was told yet. */
 static int trouble_or(int r)
 {
-    return r < 0 ? r : capture_trouble();
+    return r < 0 ? r : capstate_trouble();
 }
 
 static unsigned alloc_flags(const struct capture_alloc_info *info)
@@ -102,10 +109,10 @@ static void block_died_locked(
 static void block_died(struct format_header *header, const struct caplive_change *change,
         bool is_temporary, uint64_t seq)
 {
-    lock_take_leaf(&capture_figures);
+    lock_take_leaf(&captotal_figures);
     captotal_comes(header, seq);
     block_died_locked(header, change, is_temporary);
-    lock_drop_leaf(&capture_figures);
+    lock_drop_leaf(&captotal_figures);
 }
 
 /* Its free was only late. */
@@ -113,11 +120,11 @@ static void died_before(
         struct format_header *header, const struct caplive_change *change, uint64_t seq)
 {
     counter_add(&header->lost.implied_frees, UINT64_MAX);
-    lock_take_leaf(&capture_figures);
+    lock_take_leaf(&captotal_figures);
     captotal_comes(header, seq);
     if (is_temporary(&change->gone_birth))
         capplace_was_temporary(change->gone_birth.place, change->gone_size);
-    lock_drop_leaf(&capture_figures);
+    lock_drop_leaf(&captotal_figures);
 }
 
 static void count_alloc(struct format_header *header, const struct capture_alloc_info *info,
@@ -126,7 +133,7 @@ static void count_alloc(struct format_header *header, const struct capture_alloc
 {
     if (change->is_implied)
         counter_add(&header->lost.implied_frees, 1);
-    lock_take_leaf(&capture_figures);
+    lock_take_leaf(&captotal_figures);
     captotal_comes(header, slot->state >> 1);
     /* The earlier tenant's end first, or the peak would count both. */
     if (change->is_implied)
@@ -139,7 +146,7 @@ static void count_alloc(struct format_header *header, const struct capture_alloc
         captotal_comes(header, 0); /* the free has a number of its own, and came before */
         block_died_locked(header, change, false);
     }
-    lock_drop_leaf(&capture_figures);
+    lock_drop_leaf(&captotal_figures);
     if (change->is_over)
         counter_add(&header->lost.unknown_frees, UINT64_MAX);
 }
@@ -159,7 +166,7 @@ static void note_birth(const struct capture_alloc_info *info, const struct forma
         ret_birth->thread = thread->number;
         ret_birth->ordinal = ++thread->blocks;
     }
-    (void)capture_degraded(r);
+    (void)capstate_degraded(r);
 }
 
 int capture_alloc(const struct capture_alloc_info *info)
@@ -170,13 +177,13 @@ int capture_alloc(const struct capture_alloc_info *info)
     struct format_header *header;
     int r;
 
-    header = capture_begin(true, &r);
+    header = capstate_begin(true, &r);
     if (!header)
         return r;
     struct format_event event; /* not zeroed: each field of its kind is set below */
 
     event.seq = take_seq(header, info->seq);
-    event.time_ns = capture_time();
+    event.time_ns = capstate_time();
     struct format_live slot; /* as `event` */
 
     slot.state = event.seq << 1 | 1;
@@ -210,10 +217,10 @@ int capture_alloc(const struct capture_alloc_info *info)
     event.u.alloc.instance = slot.instance;
     event.u.alloc.nth = slot.nth;
     event.u.alloc.pystack = slot.pystack;
-    (void)capture_degraded(capdefs_sync_python(slot.pystack));
+    (void)capstate_degraded(capdefs_sync_python(slot.pystack));
     put_event(&event, slot.path, slot.stack);
     note_birth(info, &slot, &birth);
-    (void)capture_degraded(caplive_alloc(&slot, &birth, &change));
+    (void)capstate_degraded(caplive_alloc(&slot, &birth, &change));
     count_alloc(header, info, &slot, &birth, &change);
     return trouble_or(r);
 }
@@ -227,13 +234,13 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
     int device = info->device;
     int r;
 
-    header = capture_begin(false, &r);
+    header = capstate_begin(false, &r);
     if (!header)
         return r;
     struct format_event event; /* as in capture_alloc */
 
     event.seq = take_seq(header, info->seq);
-    event.time_ns = capture_time();
+    event.time_ns = capstate_time();
     if (caplive_free(info->ptr, event.seq, &change) == 0) {
         block_died(header, &change, !ends_itself && is_temporary(&change.gone_birth), event.seq);
         device = change.gone_device;
@@ -276,7 +283,7 @@ int capture_context_gone(uint64_t context, uint64_t seq)
     uint32_t shard = 0, count;
     int r;
 
-    if (!capture_begin(false, &r)) /* nothing was ever allocated: there is no table either */
+    if (!capstate_begin(false, &r)) /* nothing was ever allocated: there is no table either */
         return r;
     while (context != 0
             && (count = caplive_of_context(context, seq, &shard, addrs, GONE_AT_ONCE)) > 0)
@@ -294,11 +301,12 @@ void capture_mapped(uint64_t key, uint64_t addr, uint64_t size)
 {
     int r;
 
-    if (capture_begin(false, &r))
+    if (capstate_begin(false, &r))
         caplive_mapped(key, addr, size);
 }
 
-void capture_put_edge(const struct edge *edge, uint64_t seq, uint64_t time_ns, bool before_start)
+static void capevents_put_edge(
+        const struct edge *edge, uint64_t seq, uint64_t time_ns, bool before_start)
 {
     struct format_event event = {
             .head = FORMAT_EVENT_EDGE | 0xffff0000u,
@@ -311,8 +319,39 @@ void capture_put_edge(const struct edge *edge, uint64_t seq, uint64_t time_ns, b
     event.u.edge.path = intern_number(edge->path);
     event.u.edge.instance = edge->instance;
     event.u.edge.before_start = before_start;
-    (void)capture_degraded(capdefs_sync(event.u.edge.path, 0));
-    (void)capture_degraded(caplog_append(&event, edge->thread));
+    (void)capstate_degraded(capdefs_sync(event.u.edge.path, 0));
+    (void)capstate_degraded(caplog_append(&event, edge->thread));
+}
+
+/*
+ * fixed when the phase is CAPSTATE_OPEN: the ranges whose enter edges capevents_write_open_ranges
+ * has written
+ */
+static struct edge open_range[OPEN_RANGES];
+static size_t open_range_count;
+static uint32_t open_range_newest;
+
+void capevents_write_open_ranges(void)
+{
+    size_t count = anchor_open_ranges(open_range, OPEN_RANGES);
+
+    open_range_count = count < OPEN_RANGES ? count : OPEN_RANGES;
+    for (size_t i = 0; capstate_has_log() && i < open_range_count; i++) {
+        if (open_range[i].anchor > open_range_newest)
+            open_range_newest = open_range[i].anchor;
+        capevents_put_edge(&open_range[i], 0, 0, true);
+    }
+}
+
+/* The enter edge of a range that was open when the file was, and is in the log already. */
+static bool capevents_is_written(const struct edge *edge)
+{
+    if (edge->kind != EDGE_ENTER || edge->anchor > open_range_newest)
+        return false;
+    for (size_t i = 0; i < open_range_count; i++)
+        if (open_range[i].anchor == edge->anchor)
+            return true;
+    return false;
 }
 
 int capture_edge(const struct edge *edge, uint64_t seq)
@@ -320,11 +359,11 @@ int capture_edge(const struct edge *edge, uint64_t seq)
     struct format_header *header;
     int r;
 
-    header = capture_begin(false, &r);
-    if (!header || !capture_has_log() || capture_is_written(edge))
+    header = capstate_begin(false, &r);
+    if (!header || !capstate_has_log() || capevents_is_written(edge))
         return r;
     announce_thread();
-    capture_put_edge(edge, take_seq(header, seq), capture_time(), false);
+    capevents_put_edge(edge, take_seq(header, seq), capstate_time(), false);
     return trouble_or(r);
 }
 
@@ -337,18 +376,18 @@ int capture_hint(const struct capture_hint_info *info)
     int device = -1;
     int r;
 
-    header = capture_begin(false, &r);
+    header = capstate_begin(false, &r);
     if (!header)
         return r;
-    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capture_time()};
+    struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capstate_time()};
 
     caplive_hint(info->ptr, event.seq, (unsigned)info->what, info->rule, releases, &size, &is_first,
             &device);
     if (is_first) {
-        lock_take_leaf(&capture_figures);
+        lock_take_leaf(&captotal_figures);
         captotal_comes(header, event.seq);
         captotal_released(header, device, size);
-        lock_drop_leaf(&capture_figures);
+        lock_drop_leaf(&captotal_figures);
     }
     event.head = make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);
     event.u.hint.addr = info->ptr;
@@ -361,7 +400,7 @@ int capture_hint(const struct capture_hint_info *info)
     event.u.hint.instance = info->edge ? info->edge->instance : 0;
     event.u.hint.mode = (uint32_t)info->mode;
     event.u.hint.result = (uint32_t)info->result;
-    (void)capture_degraded(capdefs_sync_python(info->pystack));
+    (void)capstate_degraded(capdefs_sync_python(info->pystack));
     put_event(&event, event.u.hint.path, info->stack);
     return trouble_or(r);
 }
@@ -372,13 +411,13 @@ int capture_call(const struct capture_call_info *info)
     struct anchor_place place;
     int r;
 
-    header = capture_begin(false, &r);
-    if (!header || !capture_has_log())
+    header = capstate_begin(false, &r);
+    if (!header || !capstate_has_log())
         return r;
     struct format_event event = {
             .head = (info->is_launch ? FORMAT_EVENT_LAUNCH : FORMAT_EVENT_CALL) | 0xffff0000u,
             .seq = take_seq(header, info->seq),
-            .time_ns = capture_time(),
+            .time_ns = capstate_time(),
     };
 
     anchor_here(&place);
@@ -390,9 +429,9 @@ int capture_call(const struct capture_call_info *info)
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS && info->buffer[i].arg; i++) {
         event.u.call.arg[i] = intern_string(info->buffer[i].arg, strlen(info->buffer[i].arg));
         event.u.call.addr[i] = info->buffer[i].ptr;
-        (void)capture_degraded(capdefs_sync(event.u.call.arg[i], 0));
+        (void)capstate_degraded(capdefs_sync(event.u.call.arg[i], 0));
     }
-    (void)capture_degraded(capdefs_sync(event.u.call.name, 0));
+    (void)capstate_degraded(capdefs_sync(event.u.call.name, 0));
     put_event(&event, event.u.call.path, 0);
     return trouble_or(r);
 }
@@ -406,7 +445,7 @@ void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags)
 
     if (!thread || (thread->use_block == block && thread->use_ns == time_ns))
         return;
-    header = capture_begin(false, &r);
+    header = capstate_begin(false, &r);
     if (!header)
         return;
     struct format_event event; /* as in capture_alloc */
@@ -425,7 +464,7 @@ uint32_t capture_pystack(devptr_t ptr)
 {
     int r;
 
-    return capture_begin(false, &r) ? caplive_origin(ptr).pystack : 0;
+    return capstate_begin(false, &r) ? caplive_origin(ptr).pystack : 0;
 }
 
 /* The record of area E; the event stands beside it in the log. */
@@ -460,10 +499,10 @@ static void put_oom(struct format_header *header, const struct capture_oom_info 
             __atomic_load_n(&header->total.allocated_count, __ATOMIC_RELAXED)
                     + __atomic_load_n(&header->total.freed_count, __ATOMIC_RELAXED));
     *ret_top = record.holder[0];
-    (void)capture_degraded(capdefs_sync(record.path, tag->stack));
-    (void)capture_degraded(capdefs_sync(record.call, 0));
-    (void)capture_degraded(capdefs_sync_python(tag->pystack));
-    (void)capture_degraded(capoom_put(&record));
+    (void)capstate_degraded(capdefs_sync(record.path, tag->stack));
+    (void)capstate_degraded(capdefs_sync(record.call, 0));
+    (void)capstate_degraded(capdefs_sync_python(tag->pystack));
+    (void)capstate_degraded(capoom_put(&record));
 }
 
 int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top)
@@ -475,16 +514,16 @@ int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *r
 
     if (ret_top)
         *ret_top = top;
-    header = capture_begin(true, &r);
+    header = capstate_begin(true, &r);
     if (!header)
         return r;
     struct format_event event = {
             .head = make_head(FORMAT_EVENT_OOM, 0, tag->device),
             .seq = take_seq(header, info->seq),
-            .time_ns = capture_time(),
+            .time_ns = capstate_time(),
     };
 
-    capture_state(FORMAT_STATE_OOM, 0);
+    capstate_set(FORMAT_STATE_OOM, 0);
     event.u.oom.size = tag->size;
     event.u.oom.free_bytes = info->free_bytes;
     event.u.oom.largest_free =
@@ -586,7 +625,7 @@ static void put_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq
     struct format_event event = {
             .head = make_head(FORMAT_EVENT_RESERVED, 0, device),
             .seq = seq,
-            .time_ns = capture_time(),
+            .time_ns = capstate_time(),
     };
 
     event.u.reserved.heap = heap;
@@ -599,21 +638,21 @@ int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, u
     struct format_header *header;
     int r;
 
-    header = capture_begin(true, &r);
+    header = capstate_begin(true, &r);
     if (!header)
         return r;
     seq = take_seq(header, seq);
     if (!set_heap(header, device, heap, bytes, seq, &high))
-        (void)capture_degraded(-ENOBUFS);
+        (void)capstate_degraded(-ENOBUFS);
     if (high != 0)
         put_reserved(device, heap, high, seq);
     put_reserved(device, heap, bytes, seq);
     return trouble_or(r);
 }
 
-void capture_events_fork_child(void)
+void capevents_fork_child(void)
 {
     lock_init(&heap_lock, LOCK_RANK_CAPTURE);
-    lock_init(&capture_figures, LOCK_RANK_CAPTURE);
+    lock_init(&captotal_figures, LOCK_RANK_CAPTURE);
     capplace_fork_child();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracker/capshare.h"
-
 #include "tracker/anchor.h"
 #include "tracker/capdefs.h"
+#include "tracker/caplive.h"
+#include "tracker/capstate.h"
+#include "tracker/capture.h"
 #include "tracker/intern.h"
 
 static _Atomic uint32_t kept, shorts; /* how many were told */
@@ -11,16 +12,16 @@ static _Atomic uint32_t kept, shorts; /* how many were told */
 static int put(
         struct format_def *def, size_t bytes, uint32_t string, uint32_t stack, uint32_t pystack)
 {
-    (void)capture_degraded(capdefs_sync(string, stack));
-    (void)capture_degraded(capdefs_sync_python(pystack));
-    (void)capture_degraded(capdefs_put(def, bytes, NULL, 0));
-    return capture_trouble();
+    (void)capstate_degraded(capdefs_sync(string, stack));
+    (void)capstate_degraded(capdefs_sync_python(pystack));
+    (void)capstate_degraded(capdefs_put(def, bytes, NULL, 0));
+    return capstate_trouble();
 }
 
 /* Is there a file, and room for one more? */
 static bool may_put(_Atomic uint32_t *count, uint32_t max, int *ret_error)
 {
-    if (!capture_begin(false, ret_error))
+    if (!capstate_begin(false, ret_error))
         return false;
     if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < max)
         return true;
@@ -49,9 +50,9 @@ int capture_evict(const struct capture_evict *info)
 
     if (!is_running && info->what.step % one_in(info->what.step) != 0)
         return 0;
-    if (!capture_begin(false, &r))
+    if (!capstate_begin(false, &r))
         return r;
-    def.time_ns = capture_time();
+    def.time_ns = capstate_time();
     return put(&def.def, sizeof def, 0, 0, 0);
 }
 
@@ -88,7 +89,7 @@ int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, ui
     anchor_here(&place);
     struct format_def_short def = {
             .def = {.kind = FORMAT_DEF_SHORT, .id = (uint32_t)rule},
-            .time_ns = capture_time(),
+            .time_ns = capstate_time(),
             .needed = needed,
             .room = room,
             .cap = cap,

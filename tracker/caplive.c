@@ -158,8 +158,8 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
     ret_change->gone_device = entry->device;
     ret_change->gone_class = (enum memclass)entry->memclass;
     ret_change->gone_birth = entry->birth;
-    if (entry->slot && uses_on())
-        uses_died(entry->slot, entry->range, &ret_change->gone_uses);
+    if (entry->slot && liveuse_on())
+        liveuse_died(entry->slot, entry->range, &ret_change->gone_uses);
     else
         ret_change->gone_uses = (struct use_figures){.count = 0};
 }
@@ -220,8 +220,8 @@ static void enter_locked(struct shard *shard, struct entry *entry, const struct 
         entry->slot = shard->spare[--shard->spares];
     if (entry->slot) {
         write_slot(entry->slot, slot);
-        if (uses_on())
-            uses_born(entry->slot, &entry->range);
+        if (liveuse_on())
+            liveuse_born(entry->slot, &entry->range);
     }
     ret_change->is_new = true;
 }
@@ -379,7 +379,7 @@ void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
     lock_take(&shard->lock);
     entry = table_find(&shard->index, key);
     if (entry && entry->is_live && entry->slot)
-        uses_mapped(entry->slot, addr, size);
+        liveuse_mapped(entry->slot, addr, size);
     lock_drop(&shard->lock);
 }
 

@@ -19,7 +19,7 @@
 
 #include "alloc/types.h"
 #include "tracker/capfile.h"
-#include "tracker/uses.h"
+#include "tracker/liveuse.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -18,7 +18,7 @@
  * device that is called "other", and counted. Device memory of the process only (memclass < MEMCLASS_DEVICE_END).
  *
  * Threads: any. A place is found without a lock and with none held; adding is done with the lock of
- * all figures (capshare.h), so the order of arrival there is the order in which peaks are seen.
+ * all figures (captotal.h), so the order of arrival there is the order in which peaks are seen.
  * Memory: meta.h.
  */
 #ifndef KEDGE_TRACKER_CAPPLACE_H
@@ -45,7 +45,7 @@ void capplace_init(struct capfile *file);
  */
 uint32_t capplace_find(const struct capplace_key *key, int *ret_error);
 
-/* With capture_figures (capshare.h): a block of `size` bytes on `device` began to live at
+/* With captotal_figures (captotal.h): a block of `size` bytes on `device` began to live at
  * `place` (0 = none: only the device counts it), or ended. */
 void capplace_born(uint32_t place, int device, uint64_t size, uint64_t seq, uint64_t time_ns);
 void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracker/capshare.h"
+#include "tracker/captotal.h"
 
+#include "tracker/capstate.h"
+#include "tracker/capture.h"
 #include "tracker/counter.h"
 
-struct lock capture_figures = LOCK_INIT(LOCK_RANK_CAPTURE);
+struct lock captotal_figures = LOCK_INIT(LOCK_RANK_CAPTURE);
 
 /* ---- totals ---- */
 
@@ -55,7 +57,10 @@ void captotal_released(struct format_header *header, int device, uint64_t size)
 
 /* ---- classes ---- */
 
-/* What a class holds natively, one by one: what the driver keeps in pools of its own is looked up instead. */
+/*
+ * What a class holds natively, one by one: what the driver keeps in pools of its own is looked up
+ * instead.
+ */
 static bool is_native_class(enum memclass memclass)
 {
     return memclass == MEMCLASS_DRIVER || memclass == MEMCLASS_PITCHED || memclass == MEMCLASS_VMM
@@ -124,11 +129,13 @@ int capture_look(const struct capture_look_info *info)
     struct format_inside *inside;
     int r;
 
-    header = capture_begin(true, &r);
+    header = capstate_begin(true, &r);
     if (!header || info->device < 0 || info->device >= (int)FORMAT_DEVICES_MAX)
         return r;
     look = &header->look[info->device];
-    /* Two threads may look at once: each figure is one of theirs, and the next look puts it right. */
+    /*
+     * Two threads may look at once: each figure is one of theirs, and the next look puts it right.
+     */
     __atomic_store_n(&look->free_bytes, info->free_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&look->total_bytes, info->total_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&look->held_bytes, info->held_bytes, __ATOMIC_RELAXED);
@@ -142,7 +149,7 @@ int capture_look(const struct capture_look_info *info)
     __atomic_store_n(&inside->dead, info->dead, __ATOMIC_RELAXED);
     __atomic_store_n(
             &inside->seq, __atomic_load_n(&header->last_seq, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-    __atomic_store_n(&inside->time_ns, capture_time(), __ATOMIC_RELAXED);
+    __atomic_store_n(&inside->time_ns, capstate_time(), __ATOMIC_RELAXED);
     counter_add(&look->looks, 1);
     return r;
 }

@@ -4,7 +4,7 @@
  *
  * The words of a capture's header are plain uint64_t, since a file has no _Atomic; these are the
  * only ways to change one. Relaxed: each counter stands for itself. What has to be right together
- * is changed under a lock (capture_figures).
+ * is changed under a lock (captotal_figures).
  */
 #ifndef KEDGE_TRACKER_COUNTER_H
 #define KEDGE_TRACKER_COUNTER_H

@@ -29,8 +29,7 @@
 #ifndef KEDGE_TRACKER_USES_H
 #define KEDGE_TRACKER_USES_H
 
-#include "tracker/format.h"
-#include "tracker/usemap.h"
+#include "tracker/liveuse.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,19 +40,12 @@ enum use_how {
     USE_MAY,  /* a word of a larger one */
 };
 
-/* What is known of one allocation's uses. */
-struct use_figures {
-    struct format_uses times;
-    uint64_t count;
-    uint32_t flags; /* FORMAT_USE_* */
-};
-
-extern atomic_bool uses_recorded, uses_ordered;
+extern atomic_bool uses_ordered;
 
 /* Are uses recorded in this process? */
 static inline bool uses_on(void)
 {
-    return atomic_load_explicit(&uses_recorded, memory_order_relaxed);
+    return liveuse_on();
 }
 
 /* Before anything else here. Off by default; then every call below does nothing. */
@@ -66,9 +58,6 @@ static inline bool uses_have_order(void)
 {
     return atomic_load_explicit(&uses_ordered, memory_order_relaxed);
 }
-
-/* The file is there: the time that all others count from, and the header's figures. Empties the map. */
-void uses_open(uint64_t start_ns, struct format_unseen *unseen);
 
 /* For uses_touch. */
 void uses_of(const struct usemap_range *range, enum use_how how, uint64_t *moment);
@@ -100,17 +89,5 @@ void uses_shown(uint64_t ptr, uint64_t size);
 
 /* The beginning of the block around ptr, or ptr itself: what two arguments have in common. */
 uint64_t uses_base(uint64_t ptr);
-
-/* ---- for the live table, while uses are on: a slot comes and goes, under the lock of its shard ---- */
-
-/* Is memory of this class found by address? */
-bool uses_has_address(unsigned memclass);
-/* *range: what the table keeps for the slot's address, NULL at first; usemap_drop when it forgets the address. */
-void uses_born(struct format_live *slot, struct usemap_range **range);
-void uses_died(
-        struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures);
-
-/* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. Size 0: no more. */
-void uses_mapped(struct format_live *slot, uint64_t addr, uint64_t size);
 
 #endif
