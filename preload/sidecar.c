@@ -451,7 +451,7 @@ void sidecar_stop(const char *why)
 void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
 {
     const struct rule *rule = hint_rule(sidecar.hints, drift->rule);
-    const struct hintfile_drift what = {
+    const struct hintwords_drift what = {
             .expect = rule->expect,
             .seen = {.count = drift->rounded, .bytes = drift->size},
             .path = edge->path,
@@ -459,7 +459,7 @@ void sidecar_drifted(const struct outcome *drift, const struct edge *edge)
     };
     char text[MSG_LINE];
 
-    hintfile_tell_drift(&what, text, sizeof text);
+    hintwords_tell_drift(&what, text, sizeof text);
     msg_warn("hint %s: %s: %s", rule->id, text,
             drift->rounded ? "nothing of that is released"
                            : "it releases nothing more in this run");

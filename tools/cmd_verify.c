@@ -171,7 +171,7 @@ static void judge_hint(
         char text[512] = "matched something else than it expects";
 
         if (hint->drift)
-            hintfile_tell_drift(hint->drift, text, sizeof(text));
+            hintwords_tell_drift(hint->drift, text, sizeof(text));
         fail(verify, id, vec_format("%s: %s", step->name, text));
     }
     if (touches) {
@@ -487,7 +487,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     char *capture = vec_format("%s/%s.kcap", folder, step->name);
     int r;
 
-    how.hints_mode = step->mode == HINT_SHADOW ? "trial" : hintfile_mode_word(step->mode);
+    how.hints_mode = step->mode == HINT_SHADOW ? "trial" : hintwords_mode(step->mode);
     how.capture = capture;
     how.trace = has_evict(verify) ? "full,uses=order" : "full"; /* for kedge check */
     how.mode = "pool";

@@ -220,7 +220,7 @@ static void add_anchors(struct database *database)
 
 static void add_hints(struct database *database)
 {
-    static const char *const actions[] = {HINTFILE_ACTIONS};
+    static const char *const actions[] = {HINTWORDS_ACTIONS};
     const struct load *load = database->job->load;
 
     begin_table(database, "INSERT INTO hints VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
@@ -231,9 +231,9 @@ static void add_hints(struct database *database)
         const struct trace_sum released = load_released(load, hint);
 
         insert(database, "itttiiii", (int64_t)i, hint->id,
-                action < CMD_COUNT(actions) ? actions[action] : NULL,
-                hintfile_mode_word(hint->mode), figure(matched.count), figure(matched.bytes),
-                figure(released.count), figure(released.bytes));
+                action < CMD_COUNT(actions) ? actions[action] : NULL, hintwords_mode(hint->mode),
+                figure(matched.count), figure(matched.bytes), figure(released.count),
+                figure(released.bytes));
     }
     end_table(database);
 }
@@ -252,7 +252,7 @@ static void add_block(struct database *database, uint32_t number)
             (int64_t)block->thread, (int64_t)block->anchor,
             block->stack ? (int64_t)block->stack : NOTHING, (int64_t)block->nth,
             (int64_t)block->born, known(block->died), known(block->released),
-            is_released ? hintfile_mode_word(block->mode) : NULL,
+            is_released ? hintwords_mode(block->mode) : NULL,
             block->rule < 0 ? NOTHING : (int64_t)block->rule, known_time(block->born_ns),
             known_time(block->died_ns), known_time(uses.first), known_time(uses.last),
             (int64_t)uses.count);

@@ -16,6 +16,7 @@
 #include "tools/symfile.h"
 #include "tools/title.h"
 #include "tools/vec.h"
+#include "tracker/hintwrite.h"
 #include "tracker/script.h"
 
 static bool is_id_char(char c)
@@ -152,7 +153,7 @@ int hintnew_save(const struct hintfile *file, const char *path)
 {
     size_t length;
     char *text;
-    int r = hintfile_write(file, &text, &length);
+    int r = hintwrite_text(file, &text, &length);
 
     if (r == -E2BIG || r == -EFBIG) {
         (void)fprintf(stderr,

@@ -58,8 +58,7 @@ static void json_run(struct json *json, const struct report *report)
     page_json_name(json, "rank", capture->rank);
     page_json_name(json, "mode", report_setting(capture, "mode"));
     page_json_name(json, "hints", capture->hints_hash ? capture->hints_path : NULL);
-    json_text(json, "hints_mode",
-            capture->hints_hash ? hintfile_mode_word(capture->hints_mode) : NULL);
+    json_text(json, "hints_mode", capture->hints_hash ? hintwords_mode(capture->hints_mode) : NULL);
     json_text(json, "ended", end);
     json_bool(json, "failed", has_failed(capture));
     json_uint(json, "started_ms", capture->start_real_ns / 1000000u);
@@ -247,8 +246,8 @@ static void json_hint(struct page *page, const struct load_hint *hint)
 
     json_begin(json, NULL, '{');
     page_json_name(json, "id", hint->id);
-    json_text(json, "do", hintfile_action(hint->action));
-    json_text(json, "mode", hintfile_mode_word(hint->mode));
+    json_text(json, "do", hintwords_action(hint->action));
+    json_text(json, "mode", hintwords_mode(hint->mode));
     page_json_sum(json, "matched", load_sum(load, hint, FORMAT_HINT_PLANNED));
     page_json_sum(json, "released", load_released(load, hint));
     page_json_sum(json, "would", load_would(load, hint));
@@ -257,7 +256,7 @@ static void json_hint(struct page *page, const struct load_hint *hint)
     page_json_sum(json, "refused", load_sum(load, hint, FORMAT_HINT_REFUSED));
     json_known(json, "late", load_late(load, hint));
     if (hint->drift)
-        hintfile_tell_drift(hint->drift, drift, sizeof(drift));
+        hintwords_tell_drift(hint->drift, drift, sizeof(drift));
     page_json_name(json, "drift", hint->drift ? drift : NULL);
     json_end(json, '}');
 }

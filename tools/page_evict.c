@@ -97,7 +97,7 @@ static void json_set(struct page *page, const struct evictsets_set *set)
 
     json_begin(json, NULL, '{');
     page_json_name(json, "id", hint->id);
-    json_text(json, "mode", hintfile_mode_word(hint->mode));
+    json_text(json, "mode", hintwords_mode(hint->mode));
     json_int(json, "device", set->device);
     json_bool(json, "on_paper", evictsets_is_paper(set));
     json_known(json, "median_step", median ? median->step : UINT64_MAX);

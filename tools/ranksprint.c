@@ -228,8 +228,7 @@ static void print_capture(const struct ranksum *sum, bool holds)
 {
     bool is_plain = strcmp(sum->end, "exited with status 0") == 0;
     const char *end = !sum->is_complete ? "damaged" : is_plain ? "" : sum->end;
-    char *mode =
-            sum->hint_count ? vec_format(" (%s)", hintfile_mode_word(sum->mode)) : vec_text("");
+    char *mode = sum->hint_count ? vec_format(" (%s)", hintwords_mode(sum->mode)) : vec_text("");
     char *last =
             vec_format("%s%s%s%s", sum->path + sum->folder_length, mode, *end ? ", " : "", end);
     const char *rank = *sum->rank ? sum->rank : "-";
@@ -466,7 +465,7 @@ static void json_matched(struct json *json, const struct ranksum_matched *matche
 {
     json_begin(json, NULL, '{');
     json_text(json, "id", matched->id);
-    json_text(json, "mode", hintfile_mode_word(matched->mode));
+    json_text(json, "mode", hintwords_mode(matched->mode));
     json_known(json, "peak_live_count", matched->live_most);
     json_known(json, "peak_with_hints_count", matched->kept_most);
     json_end(json, '}');
@@ -487,7 +486,7 @@ static void json_capture(struct json *json, const struct ranksum *sum)
     json_known(json, "peak_reserved_bytes", sum->peak_reserved);
     json_known(json, "peak_with_hints_bytes", sum->peak_with_hints);
     json_known(json, "peak_held_bytes", sum->peak_held);
-    json_text(json, "hints_mode", sum->hint_count ? hintfile_mode_word(sum->mode) : NULL);
+    json_text(json, "hints_mode", sum->hint_count ? hintwords_mode(sum->mode) : NULL);
     json_begin(json, "hints", '[');
     for (size_t i = 0; i < sum->hint_count; i++)
         json_matched(json, &sum->hints[i]);

@@ -205,8 +205,8 @@ static void print_set_head(const struct report *report, const struct evictsets_s
     const struct load_hint *hint = &report->load.hints[set->rule];
     char *steps = set->ended ? vec_format("%zu step%s", set->ended, render_s(set->ended))
                              : vec_text("no step has ended");
-    char *text = vec_format("hint %s (%s) on device %d: %s", hint->id,
-            hintfile_mode_word(hint->mode), set->device, steps);
+    char *text = vec_format("hint %s (%s) on device %d: %s", hint->id, hintwords_mode(hint->mode),
+            set->device, steps);
     size_t steady = set->warm_up < set->count ? set->warm_up : 0;
 
     fputs("  ", stdout);
@@ -363,7 +363,7 @@ static void json_set(
 
     json_begin(json, NULL, '{');
     json_text(json, "id", hint->id);
-    json_text(json, "mode", hintfile_mode_word(hint->mode));
+    json_text(json, "mode", hintwords_mode(hint->mode));
     json_int(json, "device", set->device);
     json_bool(json, "on_paper", evictsets_is_paper(set));
     json_uint(json, "warm_up_count", set->warm_up);

@@ -118,8 +118,8 @@ static void json_hints(struct json *json, const struct report *report)
 
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->id);
-        json_text(json, "do", hintfile_action(hint->action));
-        json_text(json, "mode", hintfile_mode_word(hint->mode));
+        json_text(json, "do", hintwords_action(hint->action));
+        json_text(json, "mode", hintwords_mode(hint->mode));
         json_sum_of(json, "matched", load_sum(load, hint, FORMAT_HINT_PLANNED));
         json_sum_of(json, "released", load_released(load, hint));
         json_sum_of(json, "would", load_would(load, hint));
@@ -131,7 +131,7 @@ static void json_hints(struct json *json, const struct report *report)
         json_real(json, "limbo_max_ms", (double)hint->limbo_max_ns / 1e6);
         json_uint(json, "drift_count", load_drifts(hint));
         if (hint->drift)
-            hintfile_tell_drift(hint->drift, drift, sizeof(drift));
+            hintwords_tell_drift(hint->drift, drift, sizeof(drift));
         json_text(json, "drift", hint->drift ? drift : NULL);
         if (hint->written_block != TRACE_NONE) {
             json_uint(json, "first_changed_byte", hint->written_at);

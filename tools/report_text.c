@@ -188,7 +188,7 @@ static void print_header(const struct report *report)
     if (capture->hints_hash) {
         printf("%-9s ", "hints");
         render_text(stdout, capture->hints_path);
-        printf(" (%s)\n", hintfile_mode_word(capture->hints_mode));
+        printf(" (%s)\n", hintwords_mode(capture->hints_mode));
     }
     print_field("ended", end);
     free(end);
@@ -251,7 +251,7 @@ static void print_hint_drift(const struct report *report, const struct load_hint
     uint64_t count = load_drifts(hint);
     char text[512] = "";
 
-    hintfile_tell_drift(hint->drift, text, sizeof(text));
+    hintwords_tell_drift(hint->drift, text, sizeof(text));
     printf("  %shint ", report->ink.red);
     render_text(stdout, hint->id);
     printf(" drifted in %" PRIu64 " instance%s of its anchor, and released nothing of them: ",
@@ -343,7 +343,7 @@ static void print_hints(const struct report *report)
         const struct load_hint *hint = &load->hints[i];
         add_to_sum(&sum, hint);
         if (i < report->top)
-            print_hint_row(load, hint, hint->id, hintfile_mode_word(hint->mode));
+            print_hint_row(load, hint, hint->id, hintwords_mode(hint->mode));
     }
     figures_print_more(load->hint_count, report->top, "hint");
     if (load->hint_count > 1)

@@ -174,7 +174,7 @@ static void print_hints(FILE *out, const struct watch *watch, const struct topvi
         const struct watch_hint *hint = &watch->hints[i];
         print_name(out, view, i ? "" : "hints");
         render_text(out, hint->rule->id);
-        (void)fprintf(out, " (%s): %" PRIu64 " block%s, %s", hintfile_mode_word(hint->rule->mode),
+        (void)fprintf(out, " (%s): %" PRIu64 " block%s, %s", hintwords_mode(hint->rule->mode),
                 hint->matched.count, render_s(hint->matched.count),
                 render_bytes(hint->matched.bytes).text);
         if (hint->released.count)
@@ -300,7 +300,7 @@ static void json_hints(struct json *json, const struct watch *watch)
         bool is_live = hint->rule->mode == HINT_LIVE;
         json_begin(json, NULL, '{');
         json_text(json, "id", hint->rule->id);
-        json_text(json, "mode", hintfile_mode_word(hint->rule->mode));
+        json_text(json, "mode", hintwords_mode(hint->rule->mode));
         json_uint(json, "live_count", hint->matched.count);
         json_uint(json, "live_bytes", hint->matched.bytes);
         json_uint(json, "released_count", is_live ? hint->released.count : 0);

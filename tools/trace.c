@@ -422,7 +422,7 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
     struct trace_call *own = &VEC_PUSH(trace->calls, trace->call_count, trace->call_room);
 
     *own = *call;
-    own->number = hintfile_find_call(call->name);
+    own->number = hintwords_find_call(call->name);
     own->at = add_event(trace,
             (struct trace_event){.kind = TRACE_CALL,
                     .block = TRACE_NONE,

@@ -370,7 +370,7 @@ int capture_rule(uint32_t index, const struct rule *rule)
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
-int capture_drift(uint32_t index, const struct hintfile_drift *drift)
+int capture_drift(uint32_t index, const struct hintwords_drift *drift)
 {
     struct format_def_drift def = {
             .def = {.kind = FORMAT_DEF_DRIFT, .id = index},

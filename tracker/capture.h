@@ -26,7 +26,7 @@
 #include "alloc/rule.h"
 #include "alloc/types.h"
 #include "tracker/format.h"
-#include "tracker/hintfile.h"
+#include "tracker/hintwords.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -196,7 +196,7 @@ int capture_setting(
 int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version);
 int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
 int capture_rule(uint32_t index, const struct rule *rule);
-int capture_drift(uint32_t index, const struct hintfile_drift *drift); /* once per rule */
+int capture_drift(uint32_t index, const struct hintwords_drift *drift); /* once per rule */
 
 /* A step of a managed set has ended, or, at the end of the run, has not (FORMAT_EVICT_RUNNING). Of very many not all are written. */
 int capture_evict(const struct capture_evict *info);

@@ -557,12 +557,12 @@ static int take_pick_stream(struct reading *reading, const struct hinttree_node 
 
 static int take_call(struct reading *reading, const struct hinttree_node *value)
 {
-    uint32_t number = hintfile_find_call(value->text);
+    uint32_t number = hintwords_find_call(value->text);
     char known[320] = "";
 
     for (size_t i = 1; i < APICALL_COUNT; i++)
         (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
-                i > 1 ? ", " : "", hintfile_calls[i].name);
+                i > 1 ? ", " : "", hintwords_calls[i].name);
     if (!number)
         return refuse(reading, value, "unknown call '%.40s', known are %s", value->text, known);
     memcpy(field_of(reading), &number, sizeof number);
@@ -573,7 +573,7 @@ static int take_call(struct reading *reading, const struct hinttree_node *value)
 static int take_arg(
         const struct reading *reading, struct rule_use *use, const struct hinttree_node *value)
 {
-    const struct hintfile_call *call = &hintfile_calls[use->call];
+    const struct hintwords_call *call = &hintwords_calls[use->call];
 
     for (uint32_t i = 0; i < APICALL_BUFFERS && value->text[0]; i++)
         if (strcmp(call->buffer[i], value->text) == 0) {
@@ -873,18 +873,11 @@ static int take_order(struct reading *reading, const struct hinttree_node *value
 
 /* ---- one hint ---- */
 
-bool hintfile_is_id(const char *text)
-{
-    return text[0] != '\0'
-            && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-            == strlen(text);
-}
-
 static int take_id(struct reading *reading, const struct hinttree_node *value)
 {
     int r = take_text(reading, value);
 
-    if (r == 0 && !hintfile_is_id(reading->rule->id))
+    if (r == 0 && !hintwords_is_id(reading->rule->id))
         return refuse(reading, value, "an id is letters, digits, '-', '_' and '.'");
     return r;
 }
@@ -909,7 +902,7 @@ static int check_keys(const struct reading *reading, const struct hinttree_node 
     for (const struct hinttree_node *key = item->child; key; key = key->next)
         if (!goes_with(find_row(IN_HINT, key->text), action))
             return refuse(reading, key, "'%s' says nothing with do: %s", key->text,
-                    hintfile_action(action));
+                    hintwords_action(action));
     return 0;
 }
 
@@ -921,7 +914,7 @@ static int check_use(const struct reading *reading, const struct hinttree_node *
     if (rule->pick.use.call == 0 || action_releases(rule->action) || rule->action == ACTION_HOLD)
         return 0;
     return refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
-            "'used-by' says nothing with do: %s%s", hintfile_action(rule->action),
+            "'used-by' says nothing with do: %s%s", hintwords_action(rule->action),
             rule->action == ACTION_EVICT ? ", whose blocks are placed when they are made" : "");
 }
 
@@ -936,7 +929,7 @@ static int check_edge(
         return 0;
     if (moves && !find_key(value->child, "anchor"))
         return refuse(reading, value->child, "with do: %s when needs anchor and edge",
-                hintfile_action(reading->rule->action));
+                hintwords_action(reading->rule->action));
     if (!moves && reading->when->count == 0 && reading->when->kind == EDGE_MARK)
         return refuse(reading, find_key(value->child, "edge")->child, "edge must be enter or exit");
     return 0;
@@ -1203,7 +1196,7 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
 
 /* In the order of enum rule_backend; of enum hint_mode. */
 #define BACKEND_WORDS .words = LIST("unmap", "alias"), .later = LIST("managed"), .first = RULE_UNMAP
-#define MODE_WORDS    .words = LIST(HINTFILE_MODES), .first = HINT_SHADOW
+#define MODE_WORDS    .words = LIST(HINTWORDS_MODES), .first = HINT_SHADOW
 /* Their only built word is the default. */
 #define WAIT_WORDS  .words = LIST("all-streams"), .later = LIST("touched", "event")
 #define TOUCH_WORDS .words = LIST("fail"), .later = LIST("restore", "ignore")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hintfile.h - the sidecar file of liveness hints, read and written.
+ * hintfile.h - the sidecar file of liveness hints, as it is read. hintwrite.h writes it.
  *
  * A restricted YAML (JSON is part of it), read from libyaml's event stream: no anchors, aliases, tags or second
  * documents, at most 6 levels, no key twice, no unknown key, every scalar a string that is typed here. Whatever the
@@ -29,7 +29,7 @@
 #define KEDGE_TRACKER_HINTFILE_H
 
 #include "alloc/rule.h"
-#include "tracker/apicalls.h"
+#include "tracker/hintwords.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,10 +43,6 @@
 #define HINTFILE_TEXT_MAX   1024u /* bytes of proof, note and made texts */
 #define HINTFILE_ORDER_MAX \
     (1u << 20) /* uses in `order`, and calls of `prefetch`; blocks have lower numbers */
-/* the words of `do`, from ACTION_RELEASE on */
-#define HINTFILE_ACTIONS "release", "pin", "ignore", "keep-meta", "hold", "evict", "restore"
-/* the words of `mode`, from HINT_SHADOW on */
-#define HINTFILE_MODES    "shadow", "trap", "live", "poison"
 #define HINTFILE_MIN_SIZE (2u << 20) /* without defaults.min-size: one physical handle */
 
 /* What follows a call that was stopped in live. */
@@ -128,53 +124,13 @@ int hintfile_read_bytes(const void *bytes, size_t length, const char *name,
 /* NULL is fine. Frees what `words` has, too. */
 void hintfile_free(struct hintfile *file);
 
-/*
- * The text of a file: what hintfile_read_bytes makes of it equals `file` (hash, lines and comments apart). *ret_text is
- * malloc'd and NUL-terminated. 0, -ENOMEM, -EINVAL for what the grammar has no words for (an action that is refused
- * when read, no hint, a bad id), -E2BIG for more than HINTFILE_HINTS_MAX hints, -EFBIG for more than HINTFILE_BYTES_MAX.
- * Bytes of a glob that are not UTF-8 (utf8_printable) are written as `?`, which matches them.
- */
-int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length);
-
-/* How a hint's expectation failed, in a run or in what its capture says of it. */
-struct hintfile_drift {
-    struct rule_expect expect;
-    struct rule_seen seen;
-    const char *path; /* of the edge */
-    uint32_t instance;
-};
-
-#define HINTFILE_RANGE_MAX 48 /* bytes of "low..high" with the NUL */
-
-/* "matched 3 allocations in SOT_CALL_0 (17), 1..2 expected"; cut at `size`. */
-void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, size_t size);
-
 /* Identity of a hint file's bytes, for receipts and the capture. Never 0. */
 uint64_t hintfile_hash(const void *bytes, size_t length);
-
-/* The word of `do`; "" if there is none. */
-const char *hintfile_action(enum action action);
-
-/* Letters, digits, '-', '_' and '.', at least one. */
-bool hintfile_is_id(const char *text);
 
 /* true if `text` matches the glob; `*` and `?` only, '/' is no boundary. "" matches all. Linear in text, no recursion. */
 bool hintfile_glob(const char *glob, const char *text);
 
 /* Is this the program that the file is for? argv: the arguments joined by blanks; rank: "" without one. */
 bool hintfile_fits(const struct hintfile *file, const char *argv, const char *rank);
-
-/* A call of apicalls.def and its buffers; "" = there is none. Number 0 is no call. */
-struct hintfile_call {
-    const char *name, *buffer[APICALL_BUFFERS];
-};
-
-extern const struct hintfile_call hintfile_calls[APICALL_COUNT];
-
-/* The number of the call of that name, APICALL_NONE = it is not one of them. */
-uint32_t hintfile_find_call(const char *name);
-
-/* The word of a mode; "?" for a number that is none. */
-const char *hintfile_mode_word(enum hint_mode mode);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracker/hintfile.h"
+#include "tracker/hintwrite.h"
 
 #include "alloc/wildcard.h"
 #include "tracker/pysite.h"
@@ -11,17 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *hintfile_action(enum action action)
-{
-    static const char *const words[] = {HINTFILE_ACTIONS};
-    unsigned word = (unsigned)action - ACTION_RELEASE;
-
-    return word < sizeof words / sizeof words[0] ? words[word] : "";
-}
-
 /*
- * A character within double quotes. What YAML may not print is escaped, a byte that is no UTF-8 becomes another character. How
- * many bytes.
+ * A character within double quotes. What YAML may not print is escaped, a byte that is no UTF-8
+ * becomes another character. How many bytes.
  */
 static size_t put_char(FILE *out, const unsigned char *at)
 {
@@ -88,28 +80,6 @@ static void put_comment(FILE *out, const char *indent, const char *text)
     }
 }
 
-const char *hintfile_mode_word(enum hint_mode mode)
-{
-    static const char *const words[HINT_MODE_COUNT] = {"off", HINTFILE_MODES};
-
-    return (unsigned)mode < HINT_MODE_COUNT ? words[mode] : "?";
-}
-
-const struct hintfile_call hintfile_calls[APICALL_COUNT] = {
-        {"", {"", ""}},
-#define APICALL(name_, first_, second_) {#name_, {first_, second_}},
-#include "tracker/apicalls.def"
-};
-
-uint32_t hintfile_find_call(const char *name)
-{
-    uint32_t number = APICALL_COUNT - 1;
-
-    while (number > 0 && strcmp(hintfile_calls[number].name, name) != 0)
-        number--;
-    return number;
-}
-
 /* `before`: "text", where there is a text. */
 static void put_text(FILE *out, const char *before, const char *text, bool is_glob)
 {
@@ -153,23 +123,16 @@ static const char *format_size(uint64_t bytes, char ret_text[static SIZE_TEXT_MA
     return ret_text;
 }
 
-static int format_range(const struct rule_range *range, char ret_text[static HINTFILE_RANGE_MAX])
-{
-    return range->lo == range->hi
-            ? snprintf(ret_text, HINTFILE_RANGE_MAX, "%" PRIu64, range->lo)
-            : snprintf(ret_text, HINTFILE_RANGE_MAX, "%" PRIu64 "..%" PRIu64, range->lo, range->hi);
-}
-
 static void put_range(
         FILE *out, const char **io_comma, const char *key, const struct rule_range *range)
 {
     const char *quote = range->lo == range->hi ? "" : "\"";
-    char text[HINTFILE_RANGE_MAX];
+    char text[HINTWORDS_RANGE_MAX];
 
     if (range->hi == 0)
         return;
     put_key(out, io_comma, key);
-    (void)format_range(range, text);
+    (void)hintwords_range(range, text);
     (void)fprintf(out, "%s%s%s", quote, text, quote);
 }
 
@@ -270,7 +233,7 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
 static void put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
 {
     put_key(out, io_comma, "call");
-    (void)fputs(hintfile_calls[call].name, out);
+    (void)fputs(hintwords_calls[call].name, out);
     if (inside[0]) {
         put_key(out, io_comma, "inside");
         put_glob(out, inside);
@@ -287,7 +250,7 @@ static void put_use(FILE *out, const char **io_comma, const struct rule_use *use
     (void)fputs("{", out);
     put_call(out, &comma, use->call, use->inside);
     put_key(out, &comma, "arg");
-    (void)fprintf(out, "%s}", hintfile_calls[use->call].buffer[use->arg]);
+    (void)fprintf(out, "%s}", hintwords_calls[use->call].buffer[use->arg]);
 }
 
 static void put_pick(FILE *out, const struct rule_pick *pick, const struct hintfile_words *words)
@@ -378,31 +341,6 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
         put_sizes(out, &comma, "bytes", rule->expect.bytes.lo, rule->expect.bytes.hi);
     put_number(out, &comma, "saves", saves);
     (void)fputs("}\n", out);
-}
-
-void hintfile_tell_drift(const struct hintfile_drift *drift, char *ret_text, size_t size)
-{
-    bool is_count = !rule_has(&drift->expect.count, drift->seen.count);
-    const struct rule_range *range = is_count ? &drift->expect.count : &drift->expect.bytes;
-    uint64_t number = is_count ? drift->seen.count : drift->seen.bytes;
-    char expected[HINTFILE_RANGE_MAX];
-    char instance[16] = "";
-
-    if (drift->instance)
-        (void)snprintf(instance, sizeof instance, " (%" PRIu64 ")", (uint64_t)drift->instance + 1);
-    if (range->hi == UINT64_MAX)
-        (void)snprintf(expected, sizeof expected, ">=%" PRIu64, range->lo);
-    else
-        (void)format_range(range, expected);
-    if (drift->seen.count == 0)
-        (void)snprintf(ret_text, size,
-                "its matches could not be counted at %s%s: too many instances of its anchor never "
-                "ended",
-                drift->path, instance);
-    else
-        (void)snprintf(ret_text, size, "matched %" PRIu64 " %s%s in %s%s, %s expected", number,
-                is_count ? "allocation" : "byte", number == 1 ? "" : "s", drift->path, instance,
-                expected);
 }
 
 static const char *backend_word(enum rule_backend backend)
@@ -507,7 +445,7 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
     put_when(out, "when", &rule->when);
     put_when(out, "else", &rule->otherwise);
     if (rule->mode != file->mode && rule->action != ACTION_RESTORE)
-        put_line(out, "mode", hintfile_mode_word(rule->mode));
+        put_line(out, "mode", hintwords_mode(rule->mode));
     if (rule->min_size != file->min_size && action_unmaps(rule->action))
         put_line(out, "min-size", format_size(rule->min_size, size));
     if (action_releases(rule->action))
@@ -521,7 +459,7 @@ static void put_hint(FILE *out, const struct hintfile *file, const struct rule *
 {
     put_comment(out, "  ", words->comment);
     put_text(out, "  - id", rule->id, false);
-    put_line(out, "do", hintfile_action(rule->action));
+    put_line(out, "do", hintwords_action(rule->action));
     if (rule->action == ACTION_RESTORE)
         put_text(out, "    of", file->rule[rule->of].id, false);
     else
@@ -605,7 +543,7 @@ static bool is_pick(const struct rule_pick *pick, const struct hintfile_words *w
     /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
     return (pick->use.call == 0
                    || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
-                           && hintfile_calls[pick->use.call].buffer[pick->use.arg][0]))
+                           && hintwords_calls[pick->use.call].buffer[pick->use.arg][0]))
             && pick->site_count <= RULE_SITES_MAX && pick->size_lo <= pick->size_hi
             && pick->stream <= UINT16_MAX && pick->nth_lo <= pick->nth_hi
             && (pick->nth_hi != UINT32_MAX || pick->nth_lo == 0)
@@ -618,7 +556,7 @@ static bool is_pick(const struct rule_pick *pick, const struct hintfile_words *w
 static bool is_writable(
         const struct hintfile *file, const struct rule *rule, const struct hintfile_words *words)
 {
-    return *hintfile_action(rule->action) && is_mode(rule->mode) && hintfile_is_id(rule->id)
+    return *hintwords_action(rule->action) && is_mode(rule->mode) && hintwords_is_id(rule->id)
             && (!rule_waits(rule) || is_when(rule, &rule->when))
             && (!rule_is_set(&rule->otherwise) || is_when(rule, &rule->otherwise))
             && (rule->wait != RULE_WAIT_EVENT || (rule->when.kind == EDGE_CALL && words->proof))
@@ -637,7 +575,7 @@ static const struct hintfile_words *words_of(const struct hintfile *file, size_t
     return file->words ? &file->words[hint] : &none;
 }
 
-int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_length)
+int hintwrite_text(const struct hintfile *file, char **ret_text, size_t *ret_length)
 {
     char size[SIZE_TEXT_MAX];
     FILE *out;
@@ -659,7 +597,7 @@ int hintfile_write(const struct hintfile *file, char **ret_text, size_t *ret_len
     put_made(out, file);
     put_predicted(out, file);
     put_program(out, file);
-    (void)fprintf(out, "defaults: {mode: %s, min-size: %s", hintfile_mode_word(file->mode),
+    (void)fprintf(out, "defaults: {mode: %s, min-size: %s", hintwords_mode(file->mode),
             format_size(file->min_size, size));
     if (file->canary > 1)
         (void)fprintf(out, ", canary: 1/%u", file->canary);

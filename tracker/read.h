@@ -16,7 +16,7 @@
 
 #include "alloc/types.h"
 #include "tracker/format.h"
-#include "tracker/hintfile.h"
+#include "tracker/hintwords.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -150,7 +150,7 @@ struct read_rule {
     enum hint_mode mode;
     uint32_t line;
     bool has_drifted;
-    struct hintfile_drift drift; /* the first one */
+    struct hintwords_drift drift; /* the first one */
 };
 
 /* What a managed set has done in a step (format.h). By hint, device and step. */

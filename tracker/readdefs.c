@@ -122,7 +122,7 @@ static int take_drift(struct reader *reader, const struct format_def *def)
         return read_pass_over(reader);
     rule = &reader->capture->rule[def->id];
     rule->has_drifted = true;
-    rule->drift = (struct hintfile_drift){
+    rule->drift = (struct hintwords_drift){
             .expect = {{from->count_lo, from->count_hi}, {from->bytes_lo, from->bytes_hi}},
             .seen = {from->count, from->bytes},
             .path = word_of(reader, from->path),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a hint file: rules or one error with words (R53). What was read can be written, and reads the same. */
-#include "tracker/hintfile.h"
+#include "tracker/hintwrite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void write_and_read(const struct hintfile *file)
     char *text = NULL;
     size_t length = 0;
 
-    if (hintfile_write(file, &text, &length) < 0)
+    if (hintwrite_text(file, &text, &length) < 0)
         __builtin_trap(); /* what the grammar has read, it can say */
     if (hintfile_read_bytes(text, length, "again", &again, &error) < 0 || !is_same(file, again))
         __builtin_trap();

@@ -15,7 +15,7 @@ MAY_USE = {
     "alloc": [r"alloc/.*"],
     "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table|wildcard)\.h"],
     "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
-    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(apicalls|capmake|capold|config|format|loglines|read|hintfile|hinttree|ownfile|pylines|pysite|receipt|runmark|script|utf8)[a-z_]*\.h", r"tracker/(options|ranks|hintkeys|apicalls)\.def"],
+    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(apicalls|capmake|capold|config|format|loglines|read|hintfile|hinttree|hintwords|hintwrite|ownfile|pylines|pysite|receipt|runmark|script|utf8)[a-z_]*\.h", r"tracker/(options|ranks|hintkeys|apicalls)\.def"],
     "tests": [r".*"],
 }
 # Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.

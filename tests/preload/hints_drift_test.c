@@ -44,10 +44,10 @@ static void phase(const char *name, int count, CUdeviceptr *ret_blocks)
 }
 
 /* The drift that the capture tells of the only hint. */
-static struct hintfile_drift drift_told(bool *ret_any)
+static struct hintwords_drift drift_told(bool *ret_any)
 {
     struct read_capture *capture = kit_read();
-    struct hintfile_drift drift = capture->rule[0].drift;
+    struct hintwords_drift drift = capture->rule[0].drift;
 
     *ret_any = capture->rule[0].has_drifted;
     if (*ret_any)
@@ -86,7 +86,7 @@ TEST(r57_r109_what_drifts_is_not_released_and_what_comes_before_and_after_it_is)
     CHECK_EQ(cu->cuMemsetD8_v2(after, 1, KIT_BYTES), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(cu->cuMemsetD8_v2(before, 1, KIT_BYTES), CUDA_ERROR_INVALID_VALUE);
     CHECK_EQ(kit_told(FORMAT_HINT_DRIFT, 0), 1);
-    struct hintfile_drift drift = drift_told(&any);
+    struct hintwords_drift drift = drift_told(&any);
     CHECK(any);
     CHECK_EQ(drift.instance, 1);
     CHECK_EQ(drift.seen.count, 2);

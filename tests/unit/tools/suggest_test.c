@@ -10,6 +10,7 @@
 #include "tools/vec.h"
 #include "tracker/apicalls.h"
 #include "tracker/hintfile.h"
+#include "tracker/hintwrite.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -1254,7 +1255,7 @@ static void through_file(const char *glob, char ret_glob[static RULE_GLOB_MAX])
 
     memcpy(rule.pick.inside, glob, RULE_GLOB_MAX);
     memcpy(rule.when.anchor, glob, RULE_GLOB_MAX);
-    REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(&file, &text, &length), 0);
     if (hintfile_read_bytes(text, length, "t", &again, &error) < 0)
         printf("%s\n%s", error.text, text);
     REQUIRE(again != NULL);

@@ -75,7 +75,7 @@ TEST(what_was_written_is_read)
     CHECK_EQ(capture_rule(0, &rule), 0);
     rule.id[0] = 's'; /* "sirst" */
     CHECK_EQ(capture_rule(1, &rule), 0);
-    struct hintfile_drift drift = {
+    struct hintwords_drift drift = {
             .expect = {{2, 3}, {4, 5}}, .seen = {6, 7}, .path = "SOT_CALL_1", .instance = 8};
     CHECK_EQ(capture_drift(1, &drift), 0);
     CHECK_EQ(capture_drift(2, &drift), 0); /* of no rule */

@@ -3,6 +3,7 @@
 
 #include "tracker/apicalls.h"
 #include "tracker/hintfile.h"
+#include "tracker/hintwrite.h"
 #include "tracker/pysite.h"
 #include "tracker/receipt.h"
 
@@ -553,7 +554,7 @@ TEST(events_are_written_in_place)
     size_t length = 0;
 
     REQUIRE(file != NULL);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     again = parse(text);
     REQUIRE(again != NULL);
     check_same(file, again);
@@ -565,7 +566,7 @@ TEST(events_are_written_in_place)
                 0);
     }
     file->rule[0].when.call = APICALL_COUNT;
-    CHECK_EQ(hintfile_write(file, &(char *){NULL}, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &(char *){NULL}, &length), -EINVAL);
     hintfile_free(again);
     hintfile_free(file);
     free(text);
@@ -589,7 +590,7 @@ TEST(sizes_are_written_exactly_in_the_unit_that_is_read_best)
     size_t length;
 
     REQUIRE(file != NULL);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (!strstr(text, written[i]))
             CHECK_STR_EQ(text, written[i]);
@@ -611,7 +612,7 @@ TEST(what_is_written_is_read_back_equal)
     REQUIRE(file != NULL);
     file->words[0].comment = strdup("two lines:\nno effect on the peak: here");
     file->comment = strdup("left out: 3 late frees");
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     CHECK(strstr(text, "kedge-hints: 1\n# left out: 3 late frees\n") == text);
     CHECK_EQ(strlen(text), length);
     CHECK(strstr(text, "  # two lines:\n  # no effect on the peak: here\n  - id:") != NULL);
@@ -656,7 +657,7 @@ static char *write_with(const char *map, const char *key, const char *value, boo
             add[0], add[1], evicts ? "evict" : "release", add[2], add[3], cap);
     file = parse(text);
     REQUIRE(file != NULL);
-    REQUIRE_EQ(hintfile_write(file, &again, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &again, &length), 0);
     hintfile_free(file);
     return again;
 }
@@ -685,7 +686,7 @@ TEST(canary_and_fallback_are_written_as_they_were_read)
         CHECK_EQ(file->rule[1].mode, HINT_LIVE);
         CHECK_EQ(file->rule[2].canary, 1);
         free(text);
-        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
         hintfile_free(file);
         file = parse(text);
     }
@@ -709,7 +710,7 @@ TEST(a_backend_is_written_as_it_was_read)
         CHECK_EQ(file->rule[0].backend, RULE_ALIAS);
         CHECK_EQ(file->rule[1].backend, RULE_UNMAP);
         free(text);
-        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
         hintfile_free(file);
         file = parse(text);
     }
@@ -734,7 +735,7 @@ TEST(a_hold_counts_from_the_free_and_is_written_so)
         CHECK_EQ(file->rule[1].when.count, 0);
         CHECK_EQ(file->rule[1].otherwise.from, RULE_FROM_FREE);
         if (again == 0)
-            REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+            REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
         hintfile_free(file);
         file = again ? NULL : parse(text);
     }
@@ -754,7 +755,7 @@ TEST(a_pin_and_an_ignore_are_read_and_written_without_a_moment)
     REQUIRE(file != NULL);
     CHECK_EQ(file->rule[0].action, ACTION_PIN);
     CHECK_EQ(file->rule[1].action, ACTION_IGNORE);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     CHECK(strstr(text, "when") == NULL);
     CHECK(strstr(text, "note: \"why\"") != NULL);
     hintfile_free(file);
@@ -894,7 +895,7 @@ TEST(evict_and_restore_are_written_with_what_is_not_the_default)
     size_t length = 0;
 
     REQUIRE(file != NULL);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (!strstr(text, written[i]))
             CHECK_STR_EQ(text, written[i]);
@@ -927,7 +928,7 @@ TEST(what_an_evict_hint_cannot_say_is_not_written)
 #define REFUSED(number_, field_, value_)                         \
     do {                                                         \
         file->rule[number_].field_ = value_;                     \
-        CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL); \
+        CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL); \
         file->rule[number_] = good[number_];                     \
     } while (0)
     REFUSED(0, of, 0);
@@ -955,7 +956,7 @@ TEST(what_an_evict_hint_cannot_say_is_not_written)
     REFUSED(1, evict.policy, RULE_POLICY_AUTO);
 #undef REFUSED
     CHECK(text == NULL);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     free(text);
     hintfile_free(file);
 }
@@ -1166,7 +1167,7 @@ TEST(keep_content_and_its_budget_are_written_as_they_were_read)
         CHECK_EQ(file->rule[1].evict.host_budget, UINT64_C(1) << 30);
         CHECK_EQ(file->rule[2].keep_content, 0);
         free(text);
-        REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+        REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
         hintfile_free(file);
         file = parse(text);
     }
@@ -1209,7 +1210,7 @@ TEST(odd_names_survive_writing)
         (void)snprintf(rule.when.anchor, sizeof rule.when.anchor, "%s", names[i]);
         file.rule = &rule;
         file.words = &words;
-        REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+        REQUIRE_EQ(hintwrite_text(&file, &text, &length), 0);
         again = parse(text);
         REQUIRE(again != NULL);
         CHECK_STR_EQ(again->rule[0].pick.inside, names[i]);
@@ -1272,25 +1273,25 @@ TEST(what_the_grammar_cannot_say_is_not_written)
     REQUIRE(file != NULL);
     good = file->rule[1];
     file->rule[1].action = ACTION_COUNT;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     (void)strcpy(file->rule[1].when.anchor, "a\\"); /* ends within an escape */
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     (void)strcpy(file->rule[1].pick.inside, "a\\");
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule[1].mode = HINT_OFF;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule[1].id[0] = ' ';
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule[1].when.kind = EDGE_MARK;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     file->rule[1] = good;
     file->rule_count = 0;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     CHECK(text == NULL);
     file->rule_count = 3;
     hintfile_free(file);
@@ -1309,11 +1310,11 @@ TEST(a_file_that_is_too_long_to_be_read_is_not_written)
     REQUIRE(big.rule != NULL);
     for (size_t i = 0; i < big.rule_count; i++)
         big.rule[i] = file->rule[0];
-    CHECK_EQ(hintfile_write(&big, &text, &length), -E2BIG);
+    CHECK_EQ(hintwrite_text(&big, &text, &length), -E2BIG);
     big.rule_count--;
     for (size_t i = 0; i < big.rule_count; i++)
         memset(big.rule[i].pick.inside, 'x', RULE_GLOB_MAX - 1);
-    CHECK_EQ(hintfile_write(&big, &text, &length), -EFBIG);
+    CHECK_EQ(hintwrite_text(&big, &text, &length), -EFBIG);
     CHECK(text == NULL);
     free(big.rule);
     hintfile_free(file);
@@ -1339,7 +1340,7 @@ TEST(python_call_sites_are_read_and_written_back_as_they_were)
     CHECK_EQ(file->rule[0].pick.site[1], UINT64_C(0x9b1f44d0e2a7c315));
     CHECK_EQ(file->rule[0].pick.site[2], pysite_key("<string>", "<module>", 0));
     CHECK(file->words[0].site[1] == NULL);
-    REQUIRE_EQ(hintfile_write(file, &text, &length), 0);
+    REQUIRE_EQ(hintwrite_text(file, &text, &length), 0);
     CHECK(strstr(text,
                   "site: [\"p:model.py:Block.forward.<locals>.<lambda>:88\", "
                   "\"c:9b1f44d0e2a7c315\", \"p:<string>:<module>\"]")
@@ -1438,7 +1439,7 @@ TEST(odd_python_names_survive_writing_or_are_not_written)
         words.site[0] = site;
         file.rule = &rule;
         file.words = &words;
-        REQUIRE_EQ(hintfile_write(&file, &text, &length), 0);
+        REQUIRE_EQ(hintwrite_text(&file, &text, &length), 0);
         again = parse(text);
         REQUIRE(again != NULL);
         CHECK_EQ(again->rule[0].pick.site[0], rule.pick.site[0]);
@@ -1458,10 +1459,10 @@ TEST(a_python_call_site_without_its_text_is_not_written)
     REQUIRE(file != NULL);
     site = file->words[0].site[0];
     file->words[0].site[0] = NULL;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     site[strlen(site) - 1] = 'g'; /* another one's */
     file->words[0].site[0] = site;
-    CHECK_EQ(hintfile_write(file, &text, &length), -EINVAL);
+    CHECK_EQ(hintwrite_text(file, &text, &length), -EINVAL);
     CHECK(text == NULL);
     hintfile_free(file);
 }
@@ -1754,23 +1755,23 @@ TEST(values_of_a_receipt_are_text_for_a_line)
 
 TEST(a_drift_is_told_with_what_was_expected_and_what_was_seen)
 {
-    struct hintfile_drift drift = {.expect = {{2, 3}, {1000, 1000}},
+    struct hintwords_drift drift = {.expect = {{2, 3}, {1000, 1000}},
             .seen = {1, 1000},
             .path = "SOT_CALL_0",
             .instance = 16};
     char text[128];
 
-    hintfile_tell_drift(&drift, text, sizeof text);
+    hintwords_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text, "matched 1 allocation in SOT_CALL_0 (17), 2..3 expected");
     drift.seen = (struct rule_seen){2, 1024};
     drift.instance = 0;
-    hintfile_tell_drift(&drift, text, sizeof text);
+    hintwords_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text, "matched 1024 bytes in SOT_CALL_0, 1000 expected");
     drift.expect.bytes = (struct rule_range){2048, UINT64_MAX};
-    hintfile_tell_drift(&drift, text, sizeof text);
+    hintwords_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text, "matched 1024 bytes in SOT_CALL_0, >=2048 expected");
     drift.seen = (struct rule_seen){0, 0};
-    hintfile_tell_drift(&drift, text, sizeof text);
+    hintwords_tell_drift(&drift, text, sizeof text);
     CHECK_STR_EQ(text,
             "its matches could not be counted at SOT_CALL_0: too many instances of its anchor "
             "never ended");
