@@ -60,7 +60,7 @@ static uint32_t thread_of(struct translation *tr, uint32_t number)
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */
 static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instance)
 {
-    const char *text = read_string(tr->capture, path);
+    const char *text = reader_string(tr->capture, path);
 
     if (!*text)
         return 0;
@@ -392,7 +392,7 @@ static void add_hint(struct translation *tr, const struct read_event *event)
 
 static void add_call(struct translation *tr, const struct read_event *event)
 {
-    struct trace_call call = {.name = read_string(tr->capture, event->call),
+    struct trace_call call = {.name = reader_string(tr->capture, event->call),
             .anchor = anchor_of(tr, event->path_number, event->instance),
             .comm = event->comm,
             .peer = event->peer};
@@ -400,13 +400,13 @@ static void add_call(struct translation *tr, const struct read_event *event)
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
         if (event->arg[i])
             call.buffer[i] = (struct trace_buffer){
-                    read_string(tr->capture, event->arg[i]), event->arg_addr[i], TRACE_NONE};
+                    reader_string(tr->capture, event->arg[i]), event->arg_addr[i], TRACE_NONE};
     trace_add_call(tr->trace, &call, thread_of(tr, event->thread));
 }
 
 static void add_launch(struct translation *tr, const struct read_event *event)
 {
-    trace_add_launch(tr->trace, read_string(tr->capture, event->call),
+    trace_add_launch(tr->trace, reader_string(tr->capture, event->call),
             anchor_of(tr, event->path_number, event->instance), thread_of(tr, event->thread));
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,92 +16,6 @@
 
 #define EXTENT_MAX (UINT64_C(1) << 30) /* the writer's are 256 MiB at most */
 #define ARGS_MAX   1024u
-
-/* ---- helpers ---- */
-
-int read_fail(struct reader *reader, int r, uint64_t offset, const char *text, ...)
-{
-    va_list args;
-
-    if (!reader->error)
-        return r;
-    reader->error->offset = offset;
-    va_start(args, text);
-    (void)vsnprintf(reader->error->text, sizeof reader->error->text, text, args);
-    va_end(args);
-    return r;
-}
-
-int read_no_memory(struct reader *reader)
-{
-    return read_fail(reader, -ENOMEM, 0, "no memory");
-}
-
-int read_pass_over(struct reader *reader)
-{
-    reader->capture->bad_records++;
-    return 0;
-}
-
-int read_leave_out(struct reader *reader, enum read_area area)
-{
-    reader->capture->damaged[area]++;
-    return 0;
-}
-
-int read_make_room(void **array, size_t *size, size_t count, size_t element)
-{
-    size_t wanted = *size ? 2 * *size : 64;
-    void *to;
-
-    if (count < *size)
-        return 0;
-    if (wanted > SIZE_MAX / element)
-        return -ENOMEM;
-    to = realloc(*array, wanted * element);
-    if (!to)
-        return -ENOMEM;
-    *array = to;
-    *size = wanted;
-    return 0;
-}
-
-bool read_fetch(const struct read_source *source, uint64_t offset, void *to, size_t length)
-{
-    size_t used = 0;
-
-    if (offset > source->length || length > source->length - offset)
-        return false;
-    if (source->fd < 0) {
-        memcpy(to, source->bytes + offset, length);
-        return true;
-    }
-    while (used < length) {
-        ssize_t got = pread(source->fd, (char *)to + used, length - used, (off_t)(offset + used));
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false; /* the file became shorter */
-        used += (size_t)got;
-    }
-    return true;
-}
-
-bool read_is_moving(const struct reader *reader)
-{
-    return reader->source.fd >= 0 && reader->header.state != FORMAT_STATE_CLEAN;
-}
-
-void read_note_numbers(struct reader *reader, uint32_t string, uint32_t stack, uint32_t pystack)
-{
-    struct read_logged *logged = &reader->logged;
-
-    pystack &= ~FORMAT_PYSTACK_AMBIENT;
-    logged->string = string > logged->string ? string : logged->string;
-    logged->node = stack > logged->node ? stack : logged->node;
-    logged->pynode = pystack > logged->pynode ? pystack : logged->pynode;
-}
 
 /* A text field of the header: ended by a NUL or by its size. */
 static void copy_text(char *to, const char *from, size_t size)
@@ -132,7 +45,7 @@ static int read_args(struct reader *reader)
         count = ARGS_MAX;
     capture->argv = calloc(count + 1, sizeof *capture->argv);
     if (!capture->argv)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     for (uint32_t i = 0; capture->argc < count; i += (uint32_t)strlen(args + i) + 1)
         capture->argv[capture->argc++] = args + i;
     return 0;
@@ -144,7 +57,7 @@ static bool has_its_sums(struct reader *reader)
     struct format_header *header = &reader->header;
 
     if (header->seal != 0 && header->seal != formatsum_seal(header))
-        (void)read_fetch(&reader->source, 0, header, sizeof *header);
+        (void)reader_fetch(&reader->source, 0, header, sizeof *header);
     return header->sum == formatsum_header(header)
             && (header->seal == 0 || header->seal == formatsum_seal(header))
             && header->state >= FORMAT_STATE_OPEN && header->state <= FORMAT_STATE_SIGNAL;
@@ -156,11 +69,11 @@ static int read_header(struct reader *reader)
     struct read_capture *capture = reader->capture;
     struct read_private *private = capture->private;
 
-    if (!read_fetch(&reader->source, 0, header, sizeof *header)
+    if (!reader_fetch(&reader->source, 0, header, sizeof *header)
             || memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) != 0)
-        return read_fail(reader, -EBADMSG, 0, "not a kedge capture");
+        return reader_fail(reader, -EBADMSG, 0, "not a kedge capture");
     if (header->version != FORMAT_VERSION)
-        return read_fail(reader, -EPROTONOSUPPORT, 8,
+        return reader_fail(reader, -EPROTONOSUPPORT, 8,
                 "written by another version of kedge: format %u, this kedge reads %u",
                 header->version, FORMAT_VERSION);
     if (!has_its_sums(reader))
@@ -215,9 +128,9 @@ static int fetch_directory(struct reader *reader, uint32_t count)
     uint64_t at = reader->header.directory_offset;
     struct stat status;
 
-    if (!read_fetch(&reader->source, at, first, count * sizeof first[0])
-            || !read_fetch(&reader->source, at, reader->extent, count * sizeof first[0]))
-        return read_fail(reader, -EBADMSG, at,
+    if (!reader_fetch(&reader->source, at, first, count * sizeof first[0])
+            || !reader_fetch(&reader->source, at, reader->extent, count * sizeof first[0]))
+        return reader_fail(reader, -EBADMSG, at,
                 "ends too early: its directory would be at byte %" PRIu64, at);
     for (uint32_t i = 0; i < count; i++)
         if (first[i].kind == FORMAT_EXTENT_NONE)
@@ -239,8 +152,8 @@ static bool is_count_right(struct reader *reader)
     struct format_extent all[FORMAT_EXTENTS_MAX];
     uint32_t count = 0;
 
-    if (!read_fetch(&reader->source, reader->header.directory_offset, all, sizeof all)
-            || !read_fetch(&reader->source, offsetof(struct format_header, extent_count), &count,
+    if (!reader_fetch(&reader->source, reader->header.directory_offset, all, sizeof all)
+            || !reader_fetch(&reader->source, offsetof(struct format_header, extent_count), &count,
                     sizeof count))
         return true; /* what is there is too short for more entries */
     for (uint32_t i = count; i < FORMAT_EXTENTS_MAX; i++)
@@ -257,14 +170,14 @@ static int read_directory(struct reader *reader)
     uint32_t kept = 0;
     int r;
 
-    (void)read_fetch(
+    (void)reader_fetch(
             &reader->source, offsetof(struct format_header, extent_count), &count, sizeof count);
     if (count > FORMAT_EXTENTS_MAX)
         count = FORMAT_EXTENTS_MAX;
     if (!reader->extent)
         reader->extent = calloc(FORMAT_EXTENTS_MAX, sizeof *reader->extent);
     if (!reader->extent)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     r = fetch_directory(reader, count);
     if (r < 0)
         return r;
@@ -299,17 +212,17 @@ static void give_words(struct read_capture *capture)
     uint32_t nodes = capture->private->nodes;
 
     for (size_t i = 0; i < capture->live_count; i++)
-        capture->live[i].path = read_string(capture, capture->live[i].path_number);
+        capture->live[i].path = reader_string(capture, capture->live[i].path_number);
     for (size_t i = 0; i < capture->other_count; i++)
-        capture->other[i].path = read_string(capture, capture->other[i].path_number);
+        capture->other[i].path = reader_string(capture, capture->other[i].path_number);
     for (size_t i = 0; i < capture->oom_record_count; i++) {
-        capture->oom[i].call = read_string(capture, capture->oom[i].what.call);
-        capture->oom[i].path = read_string(capture, capture->oom[i].what.path);
+        capture->oom[i].call = reader_string(capture, capture->oom[i].what.call);
+        capture->oom[i].path = reader_string(capture, capture->oom[i].what.path);
     }
     for (size_t i = 0; i < capture->place_count; i++) {
         struct read_place *place = &capture->place[i];
 
-        place->path = read_string(capture, place->path_number);
+        place->path = reader_string(capture, place->path_number);
         place->stack = place->stack <= nodes ? place->stack : 0;
     }
 }
@@ -346,14 +259,14 @@ static int read_areas(struct reader *reader)
         r = read_places(reader);
     if (r == 0)
         check_loose(reader);
-    if (r == 0 && read_is_moving(reader))
+    if (r == 0 && reader_is_moving(reader))
         r = read_directory(reader);
     if (r == 0)
         r = read_definitions(reader);
     if (r == 0)
         give_words(reader->capture);
     reader->capture->damaged[READ_AREA_HEADER] += reader->bad_extents;
-    if (r == 0 && (reader->parts & READ_TALLY))
+    if (r == 0 && (reader->parts & READ_TALLY) && !read_is_damaged(reader->capture))
         read_tally(reader);
     return r;
 }
@@ -368,11 +281,11 @@ static int read_source(const struct read_source *source, unsigned parts,
         *ret_error = (struct read_error){{0}, 0};
     reader.capture = calloc(1, sizeof *reader.capture);
     if (!reader.capture)
-        return read_no_memory(&reader);
+        return reader_no_memory(&reader);
     reader.capture->hints_path = "";
     reader.capture->loose_sum = FORMATSUM_FACTOR;
     reader.capture->private = calloc(1, sizeof *reader.capture->private);
-    r = reader.capture->private ? read_areas(&reader) : read_no_memory(&reader);
+    r = reader.capture->private ? read_areas(&reader) : reader_no_memory(&reader);
     free(reader.extent);
     free(reader.arena);
     free(reader.found);
@@ -392,7 +305,7 @@ static int list_events(int r, struct read_capture **capture, struct read_error *
     if (r == 0 && !read_list(*capture)) {
         read_close(*capture);
         *capture = NULL;
-        return read_no_memory(&teller);
+        return reader_no_memory(&teller);
     }
     return r;
 }
@@ -416,11 +329,11 @@ static int read_file(const char *path, unsigned parts, struct read_capture **ret
 
     source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
     if (source.fd < 0)
-        return read_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
+        return reader_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     if (fstat(source.fd, &status) != 0) {
-        r = read_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
+        r = reader_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     } else if (!S_ISREG(status.st_mode)) {
-        r = read_fail(&teller, -EINVAL, 0, "not a regular file");
+        r = reader_fail(&teller, -EINVAL, 0, "not a regular file");
     } else {
         source.length = (uint64_t)status.st_size;
         r = read_source(&source, parts, ret_capture, ret_error);
@@ -542,9 +455,9 @@ static struct read_pyframe pyframe_of(
     const struct read_pycode *code = &capture->private->code[node->code];
 
     return (struct read_pyframe){
-            .name = read_string(capture, code->def.name),
-            .qualname = read_string(capture, code->def.qualname),
-            .file = read_string(capture, code->def.file),
+            .name = reader_string(capture, code->def.name),
+            .qualname = reader_string(capture, code->def.qualname),
+            .file = reader_string(capture, code->def.file),
             .lines = code->lines,
             .lines_bytes = code->lines ? code->def.def.length : 0,
             .table = code->def.table < FORMAT_PYTABLE_COUNT ? (enum format_pytable)code->def.table
@@ -583,13 +496,4 @@ uint64_t read_site(const struct read_capture *capture, uint32_t stack)
         hashes[i] = frames[i].module ? site_frame(frames[i].module->hash, frames[i].offset)
                                      : site_frame(0, 0);
     return site_combine(hashes, count);
-}
-
-const char *read_string(const struct read_capture *capture, uint32_t number)
-{
-    const struct read_private *private = capture->private;
-
-    if (number == 0 || number > private->strings || !private->string[number])
-        return "";
-    return private->string[number];
 }

@@ -374,6 +374,6 @@ unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
 uint64_t read_site(const struct read_capture *capture, uint32_t stack);
 
 /* A string by its number, "" if there is none. */
-const char *read_string(const struct read_capture *capture, uint32_t number);
+const char *reader_string(const struct read_capture *capture, uint32_t number);
 
 #endif

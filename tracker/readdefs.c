@@ -11,8 +11,8 @@
 /* A text that a definition names. */
 static const char *word_of(struct reader *reader, uint32_t number)
 {
-    read_note_numbers(reader, number, 0, 0);
-    return read_string(reader->capture, number);
+    reader_note_numbers(reader, number, 0, 0);
+    return reader_string(reader->capture, number);
 }
 
 static int take_string(struct reader *reader, const struct format_def *def)
@@ -20,9 +20,9 @@ static int take_string(struct reader *reader, const struct format_def *def)
     struct read_private *private = reader->capture->private;
 
     if (def->id == 0 || def->id > private->strings || private->string[def->id])
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     private->string[def->id] = strndup((const char *)(def + 1), def->length);
-    return private->string[def->id] ? 0 : read_no_memory(reader);
+    return private->string[def->id] ? 0 : reader_no_memory(reader);
 }
 
 static int take_module(struct reader *reader, const struct format_def *def)
@@ -32,10 +32,10 @@ static int take_module(struct reader *reader, const struct format_def *def)
 
     if (def->id == 0 || def->id > reader->capture->private->modules
             || from->build_id_bytes > sizeof from->build_id)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     module = &reader->capture->module[def->id];
     if (module->end != 0)
-        return read_pass_over(reader); /* there is one */
+        return reader_pass_over(reader); /* there is one */
     *module = (struct read_module){
             .path = word_of(reader, from->path),
             .base = from->base,
@@ -58,9 +58,9 @@ static int take_node(struct reader *reader, const struct format_def *def)
     /* A parent's number is smaller: that is what makes every stack end. */
     if (def->id == 0 || def->id > private->nodes || from->parent >= def->id
             || from->module > private->modules)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     if (private->node[def->id].is_there)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     private->node[def->id] = (struct read_node){from->parent, from->module, from->offset, true};
     return 0;
 }
@@ -72,16 +72,16 @@ static int take_pycode(struct reader *reader, const struct format_def *def)
     struct read_pycode *code;
 
     if (def->id == 0 || def->id > private->codes || private->code[def->id].lines)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     code = &private->code[def->id];
     code->lines = malloc((size_t)def->length + 1);
     if (!code->lines)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     memcpy(code->lines, from + 1, def->length);
     code->def = *from;
-    read_note_numbers(reader, from->name, 0, 0);
-    read_note_numbers(reader, from->qualname, 0, 0);
-    read_note_numbers(reader, from->file, 0, 0);
+    reader_note_numbers(reader, from->name, 0, 0);
+    reader_note_numbers(reader, from->qualname, 0, 0);
+    reader_note_numbers(reader, from->file, 0, 0);
     return 0;
 }
 
@@ -92,7 +92,7 @@ static int take_pynode(struct reader *reader, const struct format_def *def)
 
     if (def->id == 0 || def->id > private->pynodes || from->parent >= def->id || from->code == 0
             || from->code > private->codes || private->pynode[def->id].code != 0)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     private->pynode[def->id] =
             (struct read_pynode){from->parent, from->code, from->lasti, from->entry != 0};
     return 0;
@@ -103,7 +103,7 @@ static int take_rule(struct reader *reader, const struct format_def *def)
     const struct format_def_rule *from = (const void *)def;
 
     if (def->id >= reader->capture->rule_count)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     reader->capture->rule[def->id] = (struct read_rule){
             .id = word_of(reader, from->name),
             .action = from->action < ACTION_COUNT ? (enum action)from->action : ACTION_NONE,
@@ -119,7 +119,7 @@ static int take_drift(struct reader *reader, const struct format_def *def)
     struct read_rule *rule;
 
     if (def->id >= reader->capture->rule_count)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     rule = &reader->capture->rule[def->id];
     rule->has_drifted = true;
     rule->drift = (struct hintwords_drift){
@@ -137,7 +137,7 @@ static int take_evict(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     if (def->id >= capture->rule_count)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     capture->evict[capture->evict_count++] =
             (struct read_evict){(int)def->id, from->time_ns, from->what};
     return 0;
@@ -149,8 +149,8 @@ static int take_kept(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     if (def->id >= capture->rule_count)
-        return read_pass_over(reader);
-    read_note_numbers(reader, 0, from->stack, from->pystack);
+        return reader_pass_over(reader);
+    reader_note_numbers(reader, 0, from->stack, from->pystack);
     capture->kept[capture->kept_count++] = (struct read_kept){
             .rule = (int)def->id,
             .device = from->device,
@@ -172,7 +172,7 @@ static int take_short(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     if (def->id >= capture->rule_count)
-        return read_pass_over(reader);
+        return reader_pass_over(reader);
     capture->shorts[capture->short_count++] = (struct read_short){
             .rule = (int)def->id,
             .device = from->device,
@@ -213,7 +213,7 @@ static int take_note(struct reader *reader, const struct format_def *def)
     char *text = strndup((const char *)(def + 1), def->length);
 
     if (!text)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     capture->note[capture->note_count++] = (struct read_note){def->id, text};
     return 0;
 }
@@ -280,20 +280,20 @@ static const struct {
 static int keep_def(struct reader *reader, const unsigned char *at, uint32_t bytes, uint32_t kind)
 {
     if (reader->seen[kind] == UINT32_MAX - 1)
-        return read_pass_over(reader); /* numbers end here */
+        return reader_pass_over(reader); /* numbers end here */
     while (reader->arena_used + bytes > reader->arena_size) {
         size_t size = reader->arena_size ? 2 * reader->arena_size : 1u << 20;
         unsigned char *to = realloc(reader->arena, size);
 
         if (!to)
-            return read_no_memory(reader);
+            return reader_no_memory(reader);
         reader->arena = to;
         reader->arena_size = size;
     }
-    if (read_make_room((void **)&reader->found, &reader->found_size, reader->found_count,
+    if (reader_make_room((void **)&reader->found, &reader->found_size, reader->found_count,
                 sizeof *reader->found)
             < 0)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     memcpy(reader->arena + reader->arena_used, at, bytes);
     reader->found[reader->found_count++] = (struct read_found){reader->arena_used, kind};
     reader->arena_used += bytes;
@@ -331,7 +331,7 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
         if (!has_its_sum(block + at, &def, length - at))
-            return read_leave_out(
+            return reader_leave_out(
                     reader, READ_AREA_DEFS); /* where the next one begins is not known */
         if (def.kind >= FORMAT_DEF_KIND_COUNT || !kinds[def.kind].take
                 || def.bytes < kinds[def.kind].bytes
@@ -385,8 +385,8 @@ static void measure_blocks(struct reader *reader, unsigned char *two_blocks, uin
         for (uint64_t j = blocks_of(&reader->extent[i]); j-- > 0;) {
             uint64_t at = reader->extent[i].offset + j * FORMAT_DEFS_BLOCK;
 
-            if (read_fetch(&reader->source, at, two_blocks, FORMAT_DEFS_BLOCK)
-                    && read_fetch(&reader->source, at, second, FORMAT_DEFS_BLOCK))
+            if (reader_fetch(&reader->source, at, two_blocks, FORMAT_DEFS_BLOCK)
+                    && reader_fetch(&reader->source, at, second, FORMAT_DEFS_BLOCK))
                 *ends = published(two_blocks, second);
             ends++;
         }
@@ -401,7 +401,7 @@ static int read_blocks(struct reader *reader, unsigned char *block, const uint32
             uint64_t at = reader->extent[i].offset + j * FORMAT_DEFS_BLOCK;
             uint32_t length = ends ? *--ends : FORMAT_DEFS_BLOCK;
 
-            if (read_fetch(&reader->source, at, block, length))
+            if (reader_fetch(&reader->source, at, block, length))
                 r = read_block(reader, block, length);
         }
     return r;
@@ -416,10 +416,10 @@ static int read_defs(struct reader *reader)
 
     for (uint32_t i = 0; i < reader->extents; i++)
         blocks += blocks_of(&reader->extent[i]);
-    if (read_is_moving(reader))
+    if (reader_is_moving(reader))
         ends = calloc(blocks + 1, sizeof *ends);
-    if (!two_blocks || (read_is_moving(reader) && !ends)) {
-        r = read_no_memory(reader);
+    if (!two_blocks || (reader_is_moving(reader) && !ends)) {
+        r = reader_no_memory(reader);
     } else {
         if (ends)
             measure_blocks(reader, two_blocks, ends);
@@ -512,7 +512,7 @@ static int make_arrays(struct reader *reader)
     capture->coverage = make(reader, seen[FORMAT_DEF_COVERAGE], sizeof *capture->coverage);
     capture->thread = make(reader, seen[FORMAT_DEF_THREAD], sizeof *capture->thread);
     if (reader->is_short)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     for (size_t i = 0; i < capture->module_count; i++)
         capture->module[i].path = "";
     for (size_t i = 0; i < capture->rule_count; i++)

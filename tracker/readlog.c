@@ -3,136 +3,12 @@
 
 #include "tracker/eventcode.h"
 #include "tracker/formatsum.h"
+#include "tracker/readevent.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void set_place(struct read_event *to, uint32_t stack, uint32_t path, uint32_t instance)
-{
-    to->stack = stack;
-    to->path_number = path;
-    to->instance = instance;
-}
-
-static void set_alloc(struct read_event *to, const struct format_event *from)
-{
-    to->addr = from->u.alloc.addr;
-    to->size = from->u.alloc.size;
-    to->stream = from->u.alloc.stream;
-    to->nth = from->u.alloc.nth;
-    to->pystack = from->u.alloc.pystack;
-    set_place(to, from->u.alloc.stack, from->u.alloc.path, from->u.alloc.instance);
-}
-
-static void set_free(struct read_event *to, const struct format_event *from)
-{
-    to->addr = from->u.free.addr;
-    to->size = from->u.free.size;
-    to->stream = from->u.free.stream;
-    to->pystack = from->u.free.pystack;
-    to->uses = from->u.free.uses;
-    to->use_count = from->u.free.use_count;
-    to->use_flags = from->u.free.use_flags;
-    set_place(to, from->u.free.stack, from->u.free.path, from->u.free.instance);
-}
-
-static bool set_edge(struct read_event *to, const struct format_event *from)
-{
-    if (from->u.edge.kind >= EDGE_KIND_COUNT)
-        return false;
-    to->edge = (enum edge_kind)from->u.edge.kind;
-    to->anchor = from->u.edge.anchor;
-    to->before_start = from->u.edge.before_start != 0;
-    set_place(to, 0, from->u.edge.path, from->u.edge.instance);
-    return true;
-}
-
-static bool set_hint(struct read_event *to, const struct format_event *from)
-{
-    if (from->u.hint.what == FORMAT_HINT_NONE || from->u.hint.what >= FORMAT_HINT_COUNT
-            || from->u.hint.mode >= HINT_MODE_COUNT)
-        return false;
-    to->addr = from->u.hint.addr;
-    to->size = from->u.hint.size;
-    to->rule = from->u.hint.rule;
-    to->what = (enum format_hint_what)from->u.hint.what;
-    to->mode = (enum hint_mode)from->u.hint.mode;
-    to->result = (int)from->u.hint.result;
-    to->pystack = from->u.hint.pystack;
-    set_place(to, from->u.hint.stack, from->u.hint.path, from->u.hint.instance);
-    return true;
-}
-
-static void set_oom(struct read_event *to, const struct format_event *from)
-{
-    to->size = from->u.oom.size;
-    to->free_bytes = from->u.oom.free_bytes;
-    to->largest_free = from->u.oom.largest_free;
-    to->result = (int)from->u.oom.result;
-    to->pystack = from->u.oom.pystack;
-    set_place(to, from->u.oom.stack, from->u.oom.path, from->u.oom.instance);
-}
-
-static void set_call(struct read_event *to, const struct format_event *from)
-{
-    to->call = from->u.call.name;
-    to->comm = from->u.call.comm;
-    to->peer = from->u.call.peer;
-    for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++) {
-        to->arg[i] = from->u.call.arg[i];
-        to->arg_addr[i] = from->u.call.addr[i];
-    }
-    set_place(to, 0, from->u.call.path, from->u.call.instance);
-}
-
-bool read_decode(const struct format_event *from, struct read_event *to)
-{
-    *to = (struct read_event){
-            .kind = (enum format_event_kind)(from->head & 0xff),
-            .thread = from->thread,
-            .seq = from->seq,
-            .time_ns = from->time_ns,
-            .device = (int16_t)(from->head >> 16),
-            .flags = read_plain_flags(from->head >> 8 & 0xff),
-            .path = "",
-            .rule = -1,
-    };
-    switch (to->kind) {
-    case FORMAT_EVENT_ALLOC:
-    case FORMAT_EVENT_OTHER_ALLOC:
-        to->memclass = read_class(from->head >> 8 & 0xff);
-        set_alloc(to, from);
-        return true;
-    case FORMAT_EVENT_FREE:
-    case FORMAT_EVENT_OTHER_FREE:
-        to->memclass = read_class(from->head >> 8 & 0xff);
-        set_free(to, from);
-        return true;
-    case FORMAT_EVENT_EDGE:
-        return set_edge(to, from);
-    case FORMAT_EVENT_HINT:
-        return set_hint(to, from);
-    case FORMAT_EVENT_RESERVED:
-        to->heap = from->u.reserved.heap;
-        to->size = from->u.reserved.bytes;
-        return true;
-    case FORMAT_EVENT_OOM:
-        set_oom(to, from);
-        return true;
-    case FORMAT_EVENT_CALL:
-    case FORMAT_EVENT_LAUNCH:
-        set_call(to, from);
-        return true;
-    case FORMAT_EVENT_USE:
-        to->block = from->u.use.block;
-        to->use_flags = from->u.use.flags;
-        return true;
-    default:
-        return false;
-    }
-}
 
 /* The length of the record at `from`, of which `left` bytes are there; 0 = it is none. */
 static size_t record_length(const unsigned char *from, uint32_t left)
@@ -193,7 +69,7 @@ static int make_room(struct reader *reader, size_t bytes)
         wanted = reader->log_size + reader->log_size / 2;
     to = realloc(into->log, wanted);
     if (!to)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     into->log = to;
     reader->log_size = wanted;
     return 0;
@@ -220,10 +96,10 @@ static void note_event(struct reader *reader, const struct read_event *event)
         logged->largest = event->size;
     if (event->seq > logged->newest_seq)
         logged->newest_seq = event->seq;
-    read_note_numbers(reader, event->path_number, event->stack, event->pystack);
-    read_note_numbers(reader, event->call, 0, 0);
+    reader_note_numbers(reader, event->path_number, event->stack, event->pystack);
+    reader_note_numbers(reader, event->call, 0, 0);
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
-        read_note_numbers(reader, event->arg[i], 0, 0);
+        reader_note_numbers(reader, event->arg[i], 0, 0);
 }
 
 static struct found look_through(struct reader *reader, const unsigned char *records, uint32_t end)
@@ -243,7 +119,7 @@ static struct found look_through(struct reader *reader, const unsigned char *rec
             break;
         }
         found.end += (uint32_t)length;
-        if (!read_decode(&from, &event)) {
+        if (!readevent_decode(&from, &event)) {
             capture->bad_records++;
             continue;
         }
@@ -275,7 +151,7 @@ static int keep_sorted(struct reader *reader, const unsigned char *records, stru
 
         at += (uint32_t)eventcode_get(&code, records + at, found->end - at, &list[count].event);
         list[count].order = count;
-        count += read_decode(&list[count].event, &event);
+        count += readevent_decode(&list[count].event, &event);
     }
     if (r == 0) {
         qsort(list, count, sizeof *list, record_by_seq);
@@ -286,7 +162,7 @@ static int keep_sorted(struct reader *reader, const unsigned char *records, stru
     for (uint32_t i = 0; r == 0 && i < count; i++)
         into->log_used += eventcode_put(&code, &list[i].event, into->log + into->log_used);
     free(list);
-    return r < 0 ? read_no_memory(reader) : 0;
+    return r < 0 ? reader_no_memory(reader) : 0;
 }
 
 static int keep(struct reader *reader, const unsigned char *records, struct found *found)
@@ -295,10 +171,10 @@ static int keep(struct reader *reader, const unsigned char *records, struct foun
     size_t begin = into->log_used;
     int r = 0;
 
-    if (read_make_room(
+    if (reader_make_room(
                 (void **)&into->chunk, &reader->chunk_size, into->chunks, sizeof *into->chunk)
             < 0)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     if (!found->is_sorted) {
         r = keep_sorted(reader, records, found);
     } else if ((r = make_room(reader, found->end)) == 0) {
@@ -329,7 +205,7 @@ static int take_chunk(struct reader *reader, const unsigned char *at)
         return 0;
     }
     if (!is_whole(records, chunk.number, chunk.used))
-        return read_leave_out(reader, READ_AREA_EVENTS);
+        return reader_leave_out(reader, READ_AREA_EVENTS);
     reader->logged.chunks++;
     if (chunk.number > reader->logged.newest_chunk)
         reader->logged.newest_chunk = chunk.number;
@@ -370,7 +246,7 @@ static void look_at_head(struct reader *reader, uint64_t offset, struct newest *
     struct format_chunk chunk;
 
     newest->looks++;
-    if (!read_fetch(&reader->source, offset, &chunk, sizeof chunk) || chunk.number == 0)
+    if (!reader_fetch(&reader->source, offset, &chunk, sizeof chunk) || chunk.number == 0)
         return;
     if ((uint32_t)chunk.used <= FORMAT_CHUNK_ROOM - EVENTCODE_ROOM || newest->count == 0
             || chunk.number > newest->chunk[0].number)
@@ -393,9 +269,9 @@ static int read_newest(struct reader *reader)
     }
     bytes = malloc((size_t)2 * FORMAT_CHUNK_BYTES);
     if (!bytes)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     for (unsigned i = 0; r == 0 && i < newest.count; i++)
-        if (read_records(reader, newest.chunk[i].offset, bytes, FORMAT_CHUNK_BYTES,
+        if (reader_records(reader, newest.chunk[i].offset, bytes, FORMAT_CHUNK_BYTES,
                     FORMAT_CHUNK_BYTES, sizeof(struct format_chunk), FORMAT_EXTENT_EVENTS))
             r = take_chunk(reader, bytes);
     free(bytes);
@@ -406,7 +282,7 @@ static int read_newest(struct reader *reader)
 static int read_log(struct reader *reader)
 {
     if (reader->parts & READ_EVENTS)
-        return read_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES,
+        return reader_each(reader, FORMAT_EXTENT_EVENTS, FORMAT_CHUNK_BYTES,
                 sizeof(struct format_chunk), take_chunk);
     return reader->parts & READ_NEWEST ? read_newest(reader) : 0;
 }
@@ -417,7 +293,7 @@ int read_events(struct reader *reader)
     int r = read_log(reader);
 
     /* Chunks that were recycled meanwhile are lost to us, too. */
-    (void)read_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
+    (void)reader_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
             sizeof capture->lost);
 
     read_sort_chunks(capture->private);

@@ -42,15 +42,15 @@ static int take_place(struct reader *reader, const unsigned char *at)
         return 0;
     if (from.changing != FORMAT_PLACE_CHANGING
             && (from.changing != 0 || from.sum != formatsum_place(&from)))
-        return read_leave_out(reader, READ_AREA_PLACES);
+        return reader_leave_out(reader, READ_AREA_PLACES);
     capture->loose_sum += formatsum_loose_place(&from);
-    read_note_numbers(reader, from.path, from.stack, from.pystack);
+    reader_note_numbers(reader, from.path, from.stack, from.pystack);
     if ((from.state & 1) == 0)
         return 0;
-    if (read_make_room((void **)&capture->place, &reader->place_size, capture->place_count,
+    if (reader_make_room((void **)&capture->place, &reader->place_size, capture->place_count,
                 sizeof *capture->place)
             < 0)
-        return read_no_memory(reader);
+        return reader_no_memory(reader);
     to = &capture->place[capture->place_count++];
     *to = (struct read_place){
             .stack = from.stack,
@@ -92,7 +92,7 @@ int read_places(struct reader *reader)
     int r;
 
     /* as late as can be: of a process that runs, places are read after it */
-    (void)read_fetch(&reader->source, offsetof(struct format_header, high), reader->header.high,
+    (void)reader_fetch(&reader->source, offsetof(struct format_header, high), reader->header.high,
             sizeof reader->header.high);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         const struct format_high *high = &reader->header.high[i];
@@ -102,7 +102,7 @@ int read_places(struct reader *reader)
         capture->high[i].time_ns = high->time_ns;
     }
     capture->places_lost = reader->header.places_lost;
-    r = read_each(reader, FORMAT_EXTENT_PLACES, sizeof(struct format_place), 0, take_place);
+    r = reader_each(reader, FORMAT_EXTENT_PLACES, sizeof(struct format_place), 0, take_place);
     if (capture->place_count > 0)
         qsort(capture->place, capture->place_count, sizeof *capture->place, by_share);
     return r;

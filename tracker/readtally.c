@@ -30,7 +30,7 @@ struct account {
 static void say_differs(const struct tally *tally, uint64_t by, uint64_t slack)
 {
     if (by > slack)
-        (void)read_leave_out(tally->reader, READ_AREA_TOTALS);
+        (void)reader_leave_out(tally->reader, READ_AREA_TOTALS);
     else if (by > 0)
         tally->reader->capture->torn++;
 }
@@ -233,7 +233,7 @@ static void check_numbers(const struct tally *tally)
             || log->pynode > private->pynodes;
 
     if (is_missing)
-        (void)read_leave_out(tally->reader, READ_AREA_DEFS);
+        (void)reader_leave_out(tally->reader, READ_AREA_DEFS);
 }
 
 /* Does the process go on writing? Then the accounts are of several moments. */
@@ -241,8 +241,8 @@ static bool is_running(const struct reader *reader)
 {
     struct format_header now;
 
-    return read_is_moving(reader)
-            && (!read_fetch(&reader->source, 0, &now, sizeof now)
+    return reader_is_moving(reader)
+            && (!reader_fetch(&reader->source, 0, &now, sizeof now)
                     || memcmp(&now.total, &reader->header.total, sizeof now.total) != 0
                     || now.last_seq != reader->header.last_seq);
 }
@@ -257,7 +257,7 @@ void read_tally(struct reader *reader)
     bool is_whole = lost->live_dropped == 0 && tally.capture->places_lost == 0
             && lost->events_dropped == 0 && lost->defs_dropped == 0;
 
-    if (read_is_damaged(tally.capture) || is_running(reader))
+    if (is_running(reader))
         return;
     if (lost->defs_dropped == 0)
         check_numbers(&tally);

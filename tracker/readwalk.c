@@ -2,6 +2,7 @@
 #include "tracker/readpart.h"
 
 #include "tracker/eventcode.h"
+#include "tracker/readevent.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -103,7 +104,7 @@ static bool advance(const struct read_walk *walk, struct head *head)
         if (length == 0)
             return false;
         head->at += length;
-        if (read_decode(&from, &head->event))
+        if (readevent_decode(&from, &head->event))
             return true;
     }
     return false;
@@ -128,7 +129,8 @@ static bool begin_chunk(struct read_walk *walk)
     struct head *head = calloc(1, sizeof *head);
 
     if (!head
-            || read_make_room((void **)&walk->heap, &walk->room, walk->count, sizeof(void *)) < 0) {
+            || reader_make_room((void **)&walk->heap, &walk->room, walk->count, sizeof(void *))
+                    < 0) {
         free(head);
         return false;
     }
@@ -194,7 +196,7 @@ const struct read_event *read_walk_next(struct read_walk *walk)
     if (!advance(walk, walk->heap[0]))
         end_chunk(walk);
     sink(walk, 0);
-    event->path = read_string(walk->capture, event->path_number);
+    event->path = reader_string(walk->capture, event->path_number);
     event->stack = event->stack <= walk->capture->private->nodes ? event->stack : 0;
     return event;
 }

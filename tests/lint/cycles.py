@@ -21,7 +21,6 @@ TARGETS = {"alloc": ["kedge_alloc"], "tracker": ["kedge_track", "kedge_read"], "
            "tools": ["kedge_tools"]}
 # Knots that are known, by their modules: what they have in common is still to be moved below them.
 OPEN = [
-    ("tracker", "read readdefs readlive readlog readplace readtally readwalk"),
 ]
 
 

@@ -229,7 +229,7 @@ static unsigned recorded_launches(void)
     for (size_t i = 0; i < capture->event_count; i++) {
         if (capture->event[i].kind != FORMAT_EVENT_LAUNCH)
             continue;
-        CHECK_STR_EQ(read_string(capture, capture->event[i].call), "kedge_sum");
+        CHECK_STR_EQ(reader_string(capture, capture->event[i].call), "kedge_sum");
         CHECK_STR_EQ(capture->event[i].path, "step");
         count++;
     }

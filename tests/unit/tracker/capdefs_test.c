@@ -72,7 +72,7 @@ TEST(what_is_written_names_nothing_that_is_not)
         CHECK_EQ(capture->private->codes, i + i);
         for (uint32_t at = 1; at <= capture->private->codes; at++) {
             CHECK_LE(capture->private->code[at].def.name, capture->private->strings);
-            CHECK_STR_EQ(read_string(capture, capture->private->code[at].def.name),
+            CHECK_STR_EQ(reader_string(capture, capture->private->code[at].def.name),
                     intern_text(names[at - 1]));
         }
         CHECK_EQ(capture->bad_records, 0);

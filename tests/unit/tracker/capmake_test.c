@@ -108,12 +108,12 @@ TEST(what_is_put_in_is_read_back_whole)
                 || (event->path_number != 0 && strtoul(event->path, NULL, 10) != seq % STRINGS);
     }
     CHECK_EQ(wrong, 0);
-    CHECK_STR_EQ(read_string(capture, STRINGS), "03000");
+    CHECK_STR_EQ(reader_string(capture, STRINGS), "03000");
     CHECK_EQ(capture->live_count, LIVES);
     CHECK_EQ(capture->live[LIVES - 1].addr, LIVES * 512);
     REQUIRE(capture->place_count == 1 && capture->oom_record_count == 1);
     CHECK_EQ(capture->place[0].live_bytes, 77);
-    CHECK_STR_EQ(capture->place[0].path, read_string(capture, 5));
+    CHECK_STR_EQ(capture->place[0].path, reader_string(capture, 5));
     CHECK_EQ(capture->oom[0].what.requested, 4711);
     read_close(capture);
     (void)close(fd);

@@ -480,8 +480,8 @@ TEST(a_call_between_ranks_is_on_record_with_its_buffers)
     const struct read_event *event = &capture->event[1];
     CHECK_EQ(event->kind, FORMAT_EVENT_CALL);
     CHECK_EQ(event->seq, 3);
-    CHECK_STR_EQ(read_string(capture, event->call), "ncclSend");
-    CHECK_STR_EQ(read_string(capture, event->arg[0]), "sendbuff");
+    CHECK_STR_EQ(reader_string(capture, event->call), "ncclSend");
+    CHECK_STR_EQ(reader_string(capture, event->arg[0]), "sendbuff");
     CHECK_EQ(event->arg_addr[0], 0x1400);
     CHECK_EQ(event->arg[1], 0);
     CHECK_EQ(event->comm, 0x5500);
@@ -489,8 +489,8 @@ TEST(a_call_between_ranks_is_on_record_with_its_buffers)
     CHECK_STR_EQ(event->path, "backward");
     CHECK_EQ(event->instance, 0);
     event++;
-    CHECK_STR_EQ(read_string(capture, event->call), "ncclAllReduce");
-    CHECK_STR_EQ(read_string(capture, event->arg[1]), "recvbuff");
+    CHECK_STR_EQ(reader_string(capture, event->call), "ncclAllReduce");
+    CHECK_STR_EQ(reader_string(capture, event->arg[1]), "recvbuff");
     CHECK_EQ(event->arg_addr[0], 0x1000);
     CHECK_EQ(event->arg_addr[1], 0x9000);
     CHECK_EQ(event->comm, 0);
@@ -861,7 +861,7 @@ TEST(lost_definitions_are_counted_in_the_file)
     capture = track_read(file);
     REQUIRE(capture != NULL);
     for (uint32_t i = 1; i <= 600; i++)
-        found += *read_string(capture, i) != '\0';
+        found += *reader_string(capture, i) != '\0';
     CHECK_GT(found, 0);
     CHECK_LT(found, 600);
     CHECK_EQ(capture->lost.defs_dropped, 600 - found);
@@ -903,7 +903,7 @@ TEST(names_beyond_the_bound_are_counted_in_the_file)
     capture_state(FORMAT_STATE_CLEAN, 0);
     capture = track_read(file);
     REQUIRE(capture != NULL);
-    CHECK_STR_EQ(read_string(capture, INTERN_STRINGS_MAX), "1048576");
+    CHECK_STR_EQ(reader_string(capture, INTERN_STRINGS_MAX), "1048576");
     CHECK_EQ(capture->lost.defs_dropped, 3);
     CHECK_EQ(capture->bad_records, 0);
     read_close(capture);

@@ -64,7 +64,7 @@ static void show_header(const struct read_capture *c)
 static void show_definitions(const struct read_capture *c)
 {
     for (uint32_t i = 1; i <= c->private->strings; i++)
-        printf("string %u %s\n", i, read_string(c, i));
+        printf("string %u %s\n", i, reader_string(c, i));
     for (size_t i = 1; i < c->module_count; i++) {
         const struct read_module *m = &c->module[i];
 
@@ -134,8 +134,9 @@ static void show_event(const struct read_capture *c, const struct read_event *e)
             e->heap, e->free_bytes, e->largest_free);
     printf(" %d %d %d %d", e->result, (int)e->what, (int)e->mode, e->rule);
     show_uses(&e->uses, e->use_count, e->use_flags);
-    printf("call %s %s %" PRIu64 " %s %" PRIu64, read_string(c, e->call), read_string(c, e->arg[0]),
-            e->arg_addr[0], read_string(c, e->arg[1]), e->arg_addr[1]);
+    printf("call %s %s %" PRIu64 " %s %" PRIu64, reader_string(c, e->call),
+            reader_string(c, e->arg[0]), e->arg_addr[0], reader_string(c, e->arg[1]),
+            e->arg_addr[1]);
     printf(" %" PRIu64 " %d\n", e->comm, e->peer);
 }
 
