@@ -76,7 +76,13 @@ static const struct args_option *find_option(const struct args_spec *spec, const
 static void print_unknown(const struct args_spec *spec, const char *word)
 {
     struct vec_texts names = {0};
+    size_t length = strcspn(word, "=");
 
+    if (spec->gone && strlen(spec->gone) == length && memcmp(spec->gone, word, length) == 0) {
+        (void)fprintf(
+                stderr, "%s: %s is gone; instead: %s\n", spec->command, spec->gone, spec->instead);
+        return;
+    }
     for (size_t i = 0; i < spec->option_count; i++)
         (void)vec_add_text(&names,
                 vec_format(

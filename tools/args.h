@@ -41,6 +41,8 @@ struct args_spec {
     const struct args_option *options;
     size_t option_count;
     bool tail; /* stop at the first positional word */
+    /* an option that was taken once, with its hyphens, and the command to write instead; NULL: none */
+    const char *gone, *instead;
 };
 
 enum args_result {

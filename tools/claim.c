@@ -59,6 +59,9 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
         [CLAIM_EXTRA] = {"extra",
                 "how many blocks are live at the end that the run FILE never allocated",
                 .has_file = true, .is_final = true},
+        [CLAIM_MORE_REMAINING] = {"more_remaining",
+                "how many bytes more are live at the end than in the run FILE", .is_bytes = true,
+                .has_file = true, .is_final = true},
 };
 
 static const char *const ops[CLAIM_OP_COUNT] = {

@@ -41,6 +41,7 @@ enum claim_figure {
     CLAIM_MOVED_OUT,
     CLAIM_LATE,
     CLAIM_EXTRA,
+    CLAIM_MORE_REMAINING,
     CLAIM_FIGURE_COUNT,
 };
 

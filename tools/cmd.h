@@ -29,7 +29,8 @@ struct cmd {
     void (*explain)(void); /* prints what --help says behind the options; NULL = nothing */
     const struct args_option *options;
     size_t option_count;
-    size_t fields_size; /* of the struct that `options` fills, zeroed before */
+    const char *gone, *instead; /* args.h */
+    size_t fields_size;         /* of the struct that `options` fills, zeroed before */
     int words_min, words_max;
     const char *const *subcommands; /* what the first word may be, and NULL; NULL = anything */
     bool pages; /* what it prints is a report: it goes through a pager (pager.h) */

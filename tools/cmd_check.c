@@ -15,11 +15,20 @@
 #include "tracker/hintfile.h"
 
 struct fields {
-    const char *predicted, *junit;
+    const char *from, *to, *predicted, *junit;
+    uint64_t pairs;
     bool json;
 };
 
 static const struct args_option options[] = {
+        {"from", "ANCHOR", "compare with FILE from the first enter of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "compare with FILE up to the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"pairs", "PERCENT",
+                "with fewer allocations in common the comparison with FILE is not known (default "
+                "50)",
+                ARGS_UINT, offsetof(struct fields, pairs)},
         {"predicted", "HINTS",
                 "also: has the run, made with these hints, the peaks that suggest predicted?",
                 ARGS_TEXT, offsetof(struct fields, predicted)},
@@ -363,6 +372,8 @@ static void print_json(const struct check *check)
     struct json json = json_open(stdout);
 
     json_text(&json, "capture", check->load.path);
+    json_text(&json, "from", check->fields->from);
+    json_text(&json, "to", check->fields->to);
     json_text(&json, "predicted", check->fields->predicted);
     json_text(&json, "answer", claim_answer_text(answer_of(check)));
     if (check->moved_left_out)
@@ -479,6 +490,10 @@ static bool measure_all(struct check *check)
 
     progress_begin("checking");
     measure_begin(&check->load, &measure);
+    measure.from = check->fields->from;
+    measure.to = check->fields->to;
+    if (check->fields->pairs)
+        measure.pairs = check->fields->pairs;
     for (size_t i = 0; i < check->row_count && is_done; i++)
         is_done = check->rows[i].is_known
                 || measure_claim(&measure, &check->rows[i].claim, &check->rows[i].result);
@@ -531,6 +546,27 @@ static int ask(struct check *check, const char *text)
     return CMD_DONE;
 }
 
+/* Refuses the options of a comparison where something else is asked, too. */
+static int check_against(const struct check *check)
+{
+    const struct fields *fields = check->fields;
+    const char *other = fields->predicted ? "--predicted" : NULL;
+
+    for (size_t i = 0; i < check->row_count && !other; i++)
+        other = check->rows[i].claim.file ? NULL : check->rows[i].text;
+    if (fields->pairs > 100) {
+        (void)fprintf(stderr, "kedge check: --pairs %" PRIu64 ": 1 to 100\n", fields->pairs);
+        return CMD_BAD;
+    }
+    if (!other || !(fields->from || fields->to || fields->pairs))
+        return CMD_DONE;
+    (void)fputs(
+            "kedge check: --from, --to and --pairs are for figures with a FILE: not with ", stderr);
+    render_text(stderr, other);
+    (void)fputc('\n', stderr);
+    return CMD_BAD;
+}
+
 static int check_command(const void *parsed, char **words)
 {
     struct check check = {.fields = parsed};
@@ -547,6 +583,8 @@ static int check_command(const void *parsed, char **words)
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_check.usage);
         r = CMD_BAD;
     }
+    if (r == CMD_DONE)
+        r = check_against(&check);
     if (r == CMD_DONE)
         r = load_open(words[0], &check.load);
     if (r == CMD_DONE)

@@ -6,19 +6,16 @@
 
 #include "tools/builds.h"
 #include "tools/compare.h"
-#include "tools/failon.h"
 #include "tools/figures.h"
 #include "tools/groups.h"
 #include "tools/looked.h"
 #include "tools/peaks.h"
 
 struct fields {
-    const char *from, *to, *by, *fail_on;
+    const char *from, *to, *by;
     uint64_t top;
     bool json;
 };
-
-#define FAILON_FORM "default, or late>N, extra>N, remaining>SIZE, pairs<PERCENT"
 
 static const struct args_option options[] = {
         {"from", "ANCHOR", "compare from the first enter of ANCHOR", ARGS_TEXT,
@@ -27,8 +24,6 @@ static const struct args_option options[] = {
                 offsetof(struct fields, to)},
         {"by", "WHO", "group by site or by python stack (default python where there is one)",
                 ARGS_TEXT, offsetof(struct fields, by)},
-        {"fail-on", "CONDITIONS", "exit 1 where bad is worse (" FAILON_FORM ")", ARGS_TEXT,
-                offsetof(struct fields, fail_on)},
         {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
                 offsetof(struct fields, top)},
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
@@ -46,8 +41,6 @@ struct diff {
     struct compare_side good_side, bad_side;
     struct compare compare;
     struct peaks peaks;
-    struct failon failon; /* where fields->fail_on */
-    struct failon_result result;
     struct symbols *symbols; /* of the bad run */
     struct groups late, never, extra;
     uint64_t top;
@@ -285,7 +278,6 @@ static void diff_print_json(const struct diff *diff)
     json_uint(&json, "anchors_paired", c->anchors_paired - 1);
     json_uint(&json, "anchors_only_good", c->anchors_lone_good);
     json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
-    failon_json(&json, diff->fields->fail_on ? &diff->failon : NULL, &diff->result);
     builds_json(&json, diff->good.trace, diff->bad.trace);
     figures_json_trouble(&json, diff->symbols);
     json_end(&json, '}');
@@ -298,15 +290,6 @@ static int parse_by(const char *word, enum groups_by *ret_by)
     if (!word || *ret_by == GROUPS_SITE || strcmp(word, "python") == 0)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge diff: --by %s: site or python\n", word);
-    return CMD_BAD;
-}
-
-/* 0, or an exit code. */
-static int parse_fail_on(const char *text, struct failon *ret_failon)
-{
-    if (!text || failon_parse(text, ret_failon))
-        return CMD_DONE;
-    (void)fprintf(stderr, "kedge diff: --fail-on %s: %s\n", text, FAILON_FORM);
     return CMD_BAD;
 }
 
@@ -330,18 +313,6 @@ static bool lacks_events(const struct load *load, struct model_window window)
     return true;
 }
 
-/* Is the end of what is compared not where the run was cut off? */
-static bool has_end(const struct compare_side *side)
-{
-    return side->ended || side->window.last < side->trace->event_count;
-}
-
-static struct failon_runs runs_of(const struct diff *diff)
-{
-    return (struct failon_runs){
-            &diff->compare, diff->lacks, has_end(&diff->good_side), has_end(&diff->bad_side)};
-}
-
 static void compare_and_print(struct diff *diff)
 {
     diff->good_side.trace = diff->good.trace;
@@ -354,11 +325,11 @@ static void compare_and_print(struct diff *diff)
         diff->lacks = load_lacks(diff->bad.capture);
     progress_begin("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
-    struct failon_runs runs = runs_of(diff);
-    const struct peaks_run good = {&diff->good, diff->good_side.window, runs.good_ended};
-    const struct peaks_run bad = {&diff->bad, diff->bad_side.window, runs.bad_ended};
+    const struct peaks_run good = {
+            &diff->good, diff->good_side.window, compare_has_end(&diff->good_side)};
+    const struct peaks_run bad = {
+            &diff->bad, diff->bad_side.window, compare_has_end(&diff->bad_side)};
     peaks_find(&good, &bad, &diff->peaks);
-    failon_judge(&diff->failon, &runs, &diff->result);
     diff->symbols = symbols_new(diff->bad.trace);
     diff->late = diff->never = diff->extra =
             (struct groups){.trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
@@ -376,25 +347,11 @@ static void compare_and_print(struct diff *diff)
     symbols_free(diff->symbols);
 }
 
-static int exit_code(const struct diff *diff)
-{
-    static const int codes[] = {
-            [CLAIM_YES] = CMD_DONE, [CLAIM_NO] = CMD_NO, [CLAIM_UNKNOWN] = CMD_BAD};
-    struct failon_runs runs = runs_of(diff);
-
-    if (!diff->fields->fail_on)
-        return CMD_DONE;
-    failon_print(stderr, &diff->failon, &runs, &diff->result);
-    return codes[failon_answer(&diff->result)];
-}
-
 static int diff_command(const void *parsed, char **words)
 {
     struct diff diff = {.fields = parsed};
     int r = parse_by(diff.fields->by, &diff.by);
 
-    if (r == CMD_DONE)
-        r = parse_fail_on(diff.fields->fail_on, &diff.failon);
     if (r != CMD_DONE)
         return r;
     diff.top = diff.fields->top ? diff.fields->top : 20;
@@ -406,7 +363,6 @@ static int diff_command(const void *parsed, char **words)
         r = find_windows(&diff);
     if (r == 0) {
         compare_and_print(&diff);
-        r = exit_code(&diff);
         compare_done(&diff.compare);
         peaks_done(&diff.peaks);
     }
@@ -421,6 +377,8 @@ const struct cmd cmd_diff = {
         .summary = "What BAD frees later than GOOD, or never: missing frees by stack, size and "
                    "anchor.",
         CMD_OPTIONS(options, struct fields),
+        .gone = "--fail-on",
+        .instead = "kedge check BAD 'late(GOOD)==0' 'extra(GOOD)==0' 'more_remaining(GOOD)==0'",
         .pages = true,
         .words_min = 2,
         .words_max = 2,

@@ -141,8 +141,12 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
     struct args_option *options = options_of(cmd, &option_count);
 
     (void)snprintf(name, sizeof(name), "kedge %s", cmd->name);
-    struct args_spec spec = {
-            .command = name, .options = options, .option_count = option_count, .tail = cmd->tail};
+    struct args_spec spec = {.command = name,
+            .options = options,
+            .option_count = option_count,
+            .tail = cmd->tail,
+            .gone = cmd->gone,
+            .instead = cmd->instead};
     char *fields = vec_new(1, cmd->fields_size + sizeof(struct more_fields));
     const struct more_fields *more = (const struct more_fields *)(fields + cmd->fields_size);
     char **words = vec_new((size_t)argc + 1, sizeof(*words));

@@ -351,6 +351,11 @@ static void count_side(const struct compare_side *side, struct trace_sum *all,
     }
 }
 
+bool compare_has_end(const struct compare_side *side)
+{
+    return side->ended || side->window.last < side->trace->event_count;
+}
+
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,
         struct compare *ret_compare)
 {

@@ -74,6 +74,9 @@ struct compare_side {
     bool ended;                 /* the program exited: what is live at the end was never freed */
 };
 
+/* Is the end of what is compared not where the run was cut off? */
+bool compare_has_end(const struct compare_side *side);
+
 /* Fills *ret_compare; compare_done gives its memory back. */
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,
         struct compare *ret_compare);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "alloc/wildcard.h"
-#include "tools/failon.h"
+#include "tools/against.h"
 #include "tools/filename.h"
 #include "tools/peaks.h"
 #include "tools/pileup.h"
@@ -19,20 +19,18 @@
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
-/* The other run of late(FILE) and extra(FILE), and what comparing with it gave. */
+/* The other run of a claim with a FILE, and the comparison with it. */
 struct measure_other {
     struct load load;
     struct compare compare;
     struct peaks peaks;
-    struct failon failon;
-    struct failon_runs runs;
-    struct failon_result result;
+    struct against against;
 };
 
 void measure_begin(const struct load *load, struct measure *ret_measure)
 {
     struct model_window all = model_whole(load->trace);
-    struct measure measure = {.load = load};
+    struct measure measure = {.load = load, .pairs = MEASURE_PAIRS};
     bool is_partial;
 
     figures_of(load, all, &measure.figures, &is_partial);
@@ -253,65 +251,65 @@ static void measure_growth(
 
 /* ---- another run ---------------------------------------------------------------------------- */
 
-static struct compare_side side_of(const struct load *load)
+/* False: it has no such window, and a line says so. */
+static bool find_side(
+        const struct measure *measure, const struct load *load, struct compare_side *ret_side)
 {
-    return (struct compare_side){load->trace, model_whole(load->trace), load_has_ended(load)};
+    *ret_side = (struct compare_side){.trace = load->trace, .ended = load_has_ended(load)};
+    return figures_window(load, measure->from, measure->to, &ret_side->window) == 0;
+}
+
+static bool lacks_events_in(const struct load *load, const struct compare_side *side)
+{
+    return load->complete_from > side->window.first;
+}
+
+static void compare_sides(const struct measure *measure, const struct compare_side *good,
+        const struct compare_side *bad)
+{
+    struct measure_other *other = measure->other;
+    const struct load *lacking = lacks_events_in(&other->load, good) ? &other->load
+            : lacks_events_in(measure->load, bad)                    ? measure->load
+                                                                     : NULL;
+
+    other->against =
+            (struct against){&other->compare, lacking ? load_lacks(lacking->capture) : NULL,
+                    compare_has_end(good), compare_has_end(bad), measure->pairs};
+    compare_runs(good, bad, &other->compare);
+    peaks_find(&(struct peaks_run){&other->load, good->window, other->against.good_ended},
+            &(struct peaks_run){measure->load, bad->window, other->against.bad_ended},
+            &other->peaks);
 }
 
 /* False: it cannot be used, and a line says so. */
 static bool compare_with(struct measure *measure, const char *path)
 {
     struct measure_other *other = measure->other;
+    struct compare_side good, bad;
 
     if (other && strcmp(other->load.path, path) == 0)
         return true;
     forget_other(measure);
     other = measure->other = vec_new(1, sizeof(*other));
-    if (load_open(path, &other->load) != 0 || load_refuses("kedge check", &other->load)) {
+    if (load_open(path, &other->load) != 0 || load_refuses("kedge check", &other->load)
+            || !find_side(measure, &other->load, &good)
+            || !find_side(measure, measure->load, &bad)) {
         forget_other(measure);
         return false;
     }
-    const struct load *lacking = lacks_events(&other->load) ? &other->load
-            : lacks_events(measure->load)                   ? measure->load
-                                                            : NULL;
-    struct compare_side good = side_of(&other->load);
-    struct compare_side bad = side_of(measure->load);
-    compare_runs(&good, &bad, &other->compare);
-    peaks_find(&(struct peaks_run){&other->load, good.window, good.ended},
-            &(struct peaks_run){measure->load, bad.window, bad.ended}, &other->peaks);
-    other->runs = (struct failon_runs){
-            &other->compare, lacking ? load_lacks(lacking->capture) : NULL, good.ended, bad.ended};
-    (void)failon_parse("default", &other->failon);
-    failon_judge(&other->failon, &other->runs, &other->result);
+    compare_sides(measure, &good, &bad);
     return true;
-}
-
-/* Why it is not known, NULL: it is. */
-static const char *measure_other_why(const struct measure_other *other, enum failon_condition which,
-        const struct measure_result *result)
-{
-    if (which == FAILON_LATE && !other->runs.bad_ended)
-        return CUT_OFF;
-    if (which == FAILON_LATE && !other->runs.good_ended)
-        return "not known: the other run was cut off before its end";
-    return result->range.high == UINT64_MAX
-            ? failon_why(which, &other->failon, &other->runs, &other->result)
-            : NULL;
 }
 
 static void measure_other(
         const struct measure *measure, const struct claim *claim, struct measure_result *result)
 {
-    const struct measure_other *other = measure->other;
-    enum failon_condition which = claim->figure == CLAIM_LATE ? FAILON_LATE : FAILON_EXTRA;
+    char *why;
+    char *peaks = peaks_note(&measure->other->peaks);
 
-    result->range = other->result.range[which];
-    /* What ends after a run was cut off may be late, too. */
-    if (which == FAILON_LATE && !(other->runs.bad_ended && other->runs.good_ended))
-        result->range.high = UINT64_MAX;
-    const char *why = measure_other_why(other, which, result);
-    char *peaks = peaks_note(&other->peaks);
+    result->range = against_range(&measure->other->against, claim->figure, &why);
     result->note = vec_format("%s%s%s", why ? why : "", why ? "; " : "", peaks);
+    free(why);
     free(peaks);
 }
 

@@ -4,7 +4,7 @@
  *
  *     load.h ─► model: the run and its anchors ─┐
  *     stepview: places that grow ───────────────┼─► range ─► answer
- *     FILE ─► compare ─► failon: late, extra ───┘
+ *     FILE ─► compare ─► against ───────────────┘
  *
  * All figures are of the whole run, and where a bounded log lost events, those that the writer counted itself. A claim about
  * anchors is judged for every instance whose name (the last part of its path, or all of it if GLOB has a '/') matches; the
@@ -21,11 +21,16 @@
 #include "tools/claim.h"
 #include "tools/figures.h"
 
+#define MEASURE_PAIRS 50 /* percent */
+
 struct measure_other;
 struct stepview;
 
 struct measure {
     const struct load *load;
+    /* of claims with a FILE, the caller's to set: the window (NULL = all), and against.h's `pairs` */
+    const char *from, *to;
+    uint64_t pairs;
     struct model_figures figures;  /* of the run */
     struct model_figures *anchors; /* by instance; NULL: nobody has asked yet */
     struct measure_other *other;   /* the run that was compared last */
@@ -45,7 +50,10 @@ void measure_done(struct measure *measure);
 /* What grows from one stated step of the window to the next; stepview_done in any case. */
 void measure_growers(const struct load *load, struct model_window window, struct stepview *ret);
 
-/* False after one line on stderr where the claim's FILE cannot be used. The caller frees the note. */
+/*
+ * False after one line on stderr where the claim's FILE cannot be used, or has no such window. The
+ * caller frees the note.
+ */
 bool measure_claim(
         struct measure *measure, const struct claim *claim, struct measure_result *ret_result);
 

@@ -94,9 +94,9 @@ void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
 
 /*
- * --by, --sort and --filter, as they were given (NULL = not), for the report's view (report_select.c). `fields`: what its table can
- * be sorted by (report_view_fields). 0, or an exit code after one line on stderr. `filter` is for the caller to make, once there
- * are names.
+ * --by, --sort and --filter, as they were given (NULL = not), for the report's view
+ * (report_select.c). `fields`: what its table can be sorted by (report_view_fields). 0, or an exit
+ * code after one line on stderr. `filter` is for the caller to make, once there are names.
  */
 int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
         const char *sort, const char *filter);

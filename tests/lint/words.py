@@ -190,7 +190,7 @@ def check(root, complain):
 FORMS = ("good", "bad", "live", "shadow", "oom", "used", "evict", "agg", "unsaid")
 COMMANDS = [
     *(f"report {form}.kcap" for form in FORMS), "report bad.kcap --view steps", "report unsaid.kcap --view steps", "report bad.kcap --view leaks --by site",
-    "diff good.kcap bad.kcap --fail-on default", "suggest --good good.kcap --bad bad.kcap -o h.yaml", "suggest used.kcap -o one.yaml",
+    "diff good.kcap bad.kcap", "suggest --good good.kcap --bad bad.kcap -o h.yaml", "suggest used.kcap -o one.yaml",
     "check bad.kcap leaks==0 anchor:SOT_CALL_1.peak<1G", "whatif bad.kcap --policy kedge,native", "ranks good.kcap bad.kcap live.kcap",
     "ranks good.kcap bad.kcap --by anchor", "top --once live.kcap", "export bad.kcap --to folded -o f.folded", "export bad.kcap --to csv -o f.csv",
     "import f.csv -o f.kcap", "bundle bad.kcap -o b.tar.zst", "env", "hints lint h.yaml", "hints keys"]
