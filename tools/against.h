@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * against.h - what the comparison with another run says of a claim (claim.h): is this run as good as that one?
+ * against.h - what the comparison with another run says of a claim (claim.h).
  *
  *     late             blocks of both runs that this one frees later, or never
  *     extra            blocks that only this run allocates and that are live at the end
@@ -19,7 +19,7 @@
 #include "tools/claim.h"
 #include "tools/compare.h"
 
-/* The comparison, and what is known of the two runs besides. "good" is the other run, "bad" this one. */
+/* The comparison, and what is known of the runs besides: "good" is the other one, "bad" this one. */
 struct against {
     const struct compare *compare;
     const char *lacks; /* load_lacks, if events are missing in what is compared; else NULL */

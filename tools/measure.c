@@ -252,25 +252,25 @@ static void measure_growth(
 /* ---- another run ---------------------------------------------------------------------------- */
 
 /* False: it has no such window, and a line says so. */
-static bool find_side(
+static bool measure_find_side(
         const struct measure *measure, const struct load *load, struct compare_side *ret_side)
 {
     *ret_side = (struct compare_side){.trace = load->trace, .ended = load_has_ended(load)};
     return figures_window(load, measure->from, measure->to, &ret_side->window) == 0;
 }
 
-static bool lacks_events_in(const struct load *load, const struct compare_side *side)
+static bool measure_lacks_in(const struct load *load, const struct compare_side *side)
 {
     return load->complete_from > side->window.first;
 }
 
-static void compare_sides(const struct measure *measure, const struct compare_side *good,
+static void measure_compare_sides(const struct measure *measure, const struct compare_side *good,
         const struct compare_side *bad)
 {
     struct measure_other *other = measure->other;
-    const struct load *lacking = lacks_events_in(&other->load, good) ? &other->load
-            : lacks_events_in(measure->load, bad)                    ? measure->load
-                                                                     : NULL;
+    const struct load *lacking = measure_lacks_in(&other->load, good) ? &other->load
+            : measure_lacks_in(measure->load, bad)                    ? measure->load
+                                                                      : NULL;
 
     other->against =
             (struct against){&other->compare, lacking ? load_lacks(lacking->capture) : NULL,
@@ -292,12 +292,12 @@ static bool compare_with(struct measure *measure, const char *path)
     forget_other(measure);
     other = measure->other = vec_new(1, sizeof(*other));
     if (load_open(path, &other->load) != 0 || load_refuses("kedge check", &other->load)
-            || !find_side(measure, &other->load, &good)
-            || !find_side(measure, measure->load, &bad)) {
+            || !measure_find_side(measure, &other->load, &good)
+            || !measure_find_side(measure, measure->load, &bad)) {
         forget_other(measure);
         return false;
     }
-    compare_sides(measure, &good, &bad);
+    measure_compare_sides(measure, &good, &bad);
     return true;
 }
 

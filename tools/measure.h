@@ -28,7 +28,7 @@ struct stepview;
 
 struct measure {
     const struct load *load;
-    /* of claims with a FILE, the caller's to set: the window (NULL = all), and against.h's `pairs` */
+    /* of claims with a FILE, for the caller to set: the window (NULL = all), `pairs` of against.h */
     const char *from, *to;
     uint64_t pairs;
     struct model_figures figures;  /* of the run */
