@@ -32,22 +32,6 @@ struct mappings {
     bool has_library; /* libkedge.so is there */
 };
 
-/* "\012" is a newline. */
-static void unescape(char *path)
-{
-    char *to = path;
-
-    for (const char *from = path; *from; from++) {
-        if (strncmp(from, "\\012", 4) == 0) {
-            *to++ = '\n';
-            from += 3;
-        } else {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-}
-
 /* The field so many spaces further on, "" behind the last. */
 static char *field_at(char *line, unsigned number)
 {
@@ -73,7 +57,6 @@ static void add_line(struct mappings *mappings, char *line)
     mappings->has_library |= strstr(path, "/libkedge.so") != NULL;
     if (strncmp(flags, "rw-s", 4) != 0 || is_again)
         return;
-    unescape(path);
     VEC_PUSH(mappings->at, mappings->count, mappings->room) =
             (struct mapping){inode, vec_text(path)};
 }
@@ -144,10 +127,6 @@ static bool has_file(pid_t pid, const struct stat *file, int *ret_error)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-struct process {
-    pid_t pid, parent;
-};
-
 /* Behind the name, which may hold anything, stand " S 123": a letter and the parent. */
 static pid_t parent_pid(pid_t pid)
 {
@@ -164,37 +143,23 @@ static pid_t parent_pid(pid_t pid)
     return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
 }
 
-/* All that run now; the caller frees the array. */
-static struct process *list_processes(size_t *ret_count)
+/* The next of a folder of processes, 0 behind the last. */
+static pid_t running_next(DIR *folder)
 {
-    struct process *processes = NULL;
-    size_t room = 0;
-    DIR *folder = opendir("/proc");
     const struct dirent *entry;
+    pid_t pid = 0;
 
-    *ret_count = 0;
-    while (folder && (entry = readdir(folder)) != NULL) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
-        if (pid > 0)
-            VEC_PUSH(processes, *ret_count, room) = (struct process){pid, parent_pid(pid)};
-    }
-    if (folder)
-        (void)closedir(folder);
-    return processes;
+    while (folder && pid <= 0 && (entry = readdir(folder)) != NULL)
+        pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
+    return pid;
 }
 
-static bool is_below(const struct process *processes, size_t count, pid_t pid, pid_t top)
+static bool is_below(pid_t pid, pid_t top)
 {
-    for (size_t steps = 0; steps < count && pid > 0;
-            steps++) { /* a list that changed may run in circles */
-        size_t i = 0;
-        while (i < count && processes[i].pid != pid)
-            i++;
-        pid = i < count ? processes[i].parent : 0;
-        if (pid == top)
-            return true;
-    }
-    return false;
+    do {
+        pid = parent_pid(pid);
+    } while (pid > 0 && pid != top);
+    return pid == top;
 }
 
 /* ---- the capture of a process --------------------------------------------------------------- */
@@ -204,26 +169,31 @@ struct find {
     struct vec_texts names; /* "124 (a.kcap)" */
 };
 
+static void running_add_capture(pid_t pid, struct find *find)
+{
+    struct mappings mappings = read_mappings(pid);
+    char *path = capture_of(pid, &mappings);
+
+    mappings_done(&mappings);
+    if (!path)
+        return;
+    char *name = vec_format("%d (%s)", pid, path);
+    if (vec_add_once(&find->paths, path)) /* a forked child has its parent's mapped */
+        (void)vec_add_text(&find->names, name);
+    else
+        free(name);
+}
+
 static void find_below(pid_t top, struct find *find)
 {
-    size_t count;
-    struct process *processes = list_processes(&count);
+    DIR *folder = opendir("/proc");
+    pid_t pid;
 
-    for (size_t i = 0; i < count; i++) {
-        if (!is_below(processes, count, processes[i].pid, top))
-            continue;
-        struct mappings mappings = read_mappings(processes[i].pid);
-        char *path = capture_of(processes[i].pid, &mappings);
-        mappings_done(&mappings);
-        if (!path)
-            continue;
-        char *name = vec_format("%d (%s)", processes[i].pid, path);
-        if (vec_add_once(&find->paths, path)) /* a forked child has its parent's mapped */
-            (void)vec_add_text(&find->names, name);
-        else
-            free(name);
-    }
-    free(processes);
+    while ((pid = running_next(folder)) != 0)
+        if (is_below(pid, top))
+            running_add_capture(pid, find);
+    if (folder)
+        (void)closedir(folder);
 }
 
 static void say_why_not(pid_t pid, const struct mappings *mappings)
@@ -286,16 +256,16 @@ int running_find(pid_t pid, char **ret_path)
 /* Of all processes the one with the file; 0: none. */
 static pid_t find_writer(const struct stat *file)
 {
-    size_t count;
-    struct process *processes = list_processes(&count);
-    pid_t found = 0;
+    DIR *folder = opendir("/proc");
     int error;
+    pid_t pid;
 
-    for (size_t i = 0; i < count && !found; i++)
-        if (has_file(processes[i].pid, file, &error))
-            found = processes[i].pid;
-    free(processes);
-    return found;
+    do {
+        pid = running_next(folder);
+    } while (pid > 0 && !has_file(pid, file, &error));
+    if (folder)
+        (void)closedir(folder);
+    return pid;
 }
 
 static bool is_this_host(const char *host)

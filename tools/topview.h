@@ -7,22 +7,14 @@
 #ifndef KEDGE_TOOLS_TOPVIEW_H
 #define KEDGE_TOOLS_TOPVIEW_H
 
-#include "tools/render.h"
+#include <stdio.h>
+
 #include "tools/watch.h"
 
 struct topview {
-    struct render_ink ink;
-    uint64_t top;  /* call sites */
-    bool is_utf8;  /* the timeline is drawn with blocks */
-    bool has_keys; /* the last line names them */
-    bool is_paused;
+    uint64_t top;   /* call sites */
+    bool is_screen; /* which cuts its lines, and has a key */
 };
-
-/* Is the text of this process's locale UTF-8, by its environment? */
-bool topview_is_utf8(void);
-
-/* Lines that are printed beside those of the call sites, so that a screen knows how many of these fit. */
-unsigned topview_lines(const struct watch *watch, const struct topview *view);
 
 void topview_print(FILE *out, struct watch *watch, const struct topview *view);
 

@@ -62,33 +62,36 @@ static void leave(void)
 
 TEST(rates_and_orders_are_of_what_came_since_the_look_before)
 {
+    static const char *const orders[] = {"live", "peak", "rate"};
     char file[TRACK_PATH_MAX];
-    struct watch watch;
+    struct watch watch[3];
 
     begin(file, FORMAT_TRACE_FULL);
     one_large(0x7000000, -1);
     for (unsigned look = 0; look < 2; look++) {
         many_small(look == 0 ? 10 : 5); /* one line: one call site */
-        REQUIRE_EQ(look == 0 ? watch_open(file, WATCH_LIVE, &watch) : watch_look(&watch), 0);
-        CHECK_EQ(watch.rates.is_known, look > 0);
-        CHECK(!watch.has_ended);
-        REQUIRE_EQ(watch.site_count, 2);
-        CHECK_EQ(watch.sites[0].live_bytes, 64 * MB);
-        CHECK_EQ(watch.sites[0].recent_count, 0);
-        CHECK_EQ(watch.sites[1].recent_count, look == 0 ? 0 : 5);
+        for (unsigned i = 0; i < 3; i++) {
+            const struct rowpick_field *sort = rowpick_find(&watch_fields, orders[i]);
+            bool by_rate = look == 1 && i == 2;
+
+            REQUIRE_EQ(look == 0 ? watch_open(file, sort, &watch[i]) : watch_look(&watch[i]), 0);
+            CHECK_EQ(watch[i].seconds > 0, look > 0);
+            CHECK(!watch[i].has_ended);
+            REQUIRE_EQ(watch[i].site_count, 2);
+            const struct watch_site *large = &watch[i].rows[by_rate];
+            const struct watch_site *small = &watch[i].rows[!by_rate];
+            CHECK_EQ(large->live_bytes, 64 * MB);
+            CHECK_EQ(large->peak_bytes, 64 * MB);
+            CHECK_EQ(large->recent_count, 0);
+            CHECK_EQ(small->live_bytes, 0);
+            CHECK_EQ(small->recent_count, look == 0 ? 0 : 5);
+            CHECK_EQ(small->allocated_count, look == 0 ? 10 : 15);
+        }
     }
-    CHECK_EQ(watch.running.pid, getpid());
-    CHECK(watch.rates.seconds > 0);
-    CHECK(watch.rates.allocations * watch.rates.seconds > 4.9
-            && watch.rates.allocations * watch.rates.seconds < 5.1);
-    watch_sort(&watch, WATCH_RATE);
-    CHECK_EQ(watch.sites[0].recent_count, 5);
-    CHECK_EQ(watch.sites[0].allocated_count, 15);
-    CHECK_EQ(watch.sites[0].live_bytes, 0);
-    watch_sort(&watch, WATCH_PEAK);
-    CHECK_EQ(watch.sites[0].peak_bytes, 64 * MB);
-    CHECK_EQ(watch.history_count, 2);
-    watch_close(&watch);
+    CHECK_EQ(watch[0].running.pid, getpid());
+    CHECK_EQ(watch[0].capture->total.allocated_count - watch[0].before.allocated_count, 5);
+    for (unsigned i = 0; i < 3; i++)
+        watch_close(&watch[i]);
 }
 
 TEST(a_site_that_comes_later_has_a_name)
@@ -98,7 +101,7 @@ TEST(a_site_that_comes_later_has_a_name)
 
     begin(file, FORMAT_TRACE_FULL);
     one_large(0x7000000, -1);
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch_open(file, NULL, &watch), 0);
     title_done(watch_titles(&watch, watch.site_count), watch.site_count);
     many_small(1);
     REQUIRE_EQ(watch_look(&watch), 0);
@@ -117,7 +120,7 @@ TEST(the_anchor_is_that_of_the_newest_event)
 
     begin(file, FORMAT_TRACE_FULL);
     many_small(1);
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch_open(file, NULL, &watch), 0);
     CHECK_STR_EQ(watch.anchor, "");
     (void)edge("step");
     (void)edge("forward");
@@ -141,7 +144,7 @@ TEST(without_events_the_sites_are_there_and_no_anchor)
 
     begin(file, FORMAT_TRACE_AGG);
     one_large(0x7000000, -1);
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch_open(file, NULL, &watch), 0);
     CHECK(watch.anchor == NULL);
     REQUIRE_EQ(watch.site_count, 1);
     CHECK_EQ(watch.sites[0].live_count, 1);
@@ -151,7 +154,7 @@ TEST(without_events_the_sites_are_there_and_no_anchor)
 /* What is shown; the caller frees it. */
 static char *printed(struct watch *watch, bool is_screen)
 {
-    struct topview view = {.ink = render_ink(stdin), .top = 10, .has_keys = is_screen};
+    struct topview view = {.top = 10, .is_screen = is_screen};
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -160,38 +163,6 @@ static char *printed(struct watch *watch, bool is_screen)
     topview_print(out, watch, &view);
     REQUIRE_EQ(fclose(out), 0);
     return text;
-}
-
-TEST(hints_have_what_they_matched_and_what_is_gone_of_it)
-{
-    struct rule rule = {.id = "large", .action = ACTION_RELEASE, .mode = HINT_SHADOW};
-    char file[TRACK_PATH_MAX];
-    struct watch watch;
-
-    begin(file, FORMAT_TRACE_FULL);
-    (void)capture_hints("h.yaml", 1, HINT_SHADOW, 1);
-    (void)capture_rule(0, &rule);
-    one_large(0x7000000, 0);
-    one_large(0x17000000, 0);
-    one_large(0x27000000, -1);
-    struct edge step = edge("step");
-    (void)capture_hint(&(struct capture_hint_info){.what = FORMAT_HINT_WOULD_RELEASE,
-            .mode = HINT_SHADOW,
-            .rule = 0,
-            .ptr = 0x7000000,
-            .size = 64 * MB,
-            .seq = ++seq,
-            .edge = &step});
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
-    REQUIRE_EQ(watch.hint_count, 1);
-    CHECK_EQ(watch.hints[0].matched.count, 2);
-    CHECK_EQ(watch.hints[0].released.bytes, 64 * MB);
-    REQUIRE_EQ(watch_look(&watch), 0); /* which reads the live table again */
-    CHECK_EQ(watch.hints[0].matched.bytes, 128 * MB);
-    char *text = printed(&watch, false);
-    CHECK(strstr(text, " large (shadow): 2 blocks, 128.00 MiB; 64.00 MiB would be released\n"));
-    free(text);
-    watch_close(&watch);
 }
 
 /* On a screen, too, where lines are cut instead of folded. */
@@ -203,7 +174,7 @@ TEST(each_call_site_has_its_name)
     begin(file, FORMAT_TRACE_FULL);
     one_large(0x7000000, -1);
     many_small(3);
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch_open(file, NULL, &watch), 0);
     for (int is_screen = 0; is_screen < 2; is_screen++) {
         char *text = printed(&watch, is_screen == 1);
         const char *large = strstr(text, "64.00 MiB        1         -  one_large ");
@@ -221,7 +192,7 @@ TEST(another_run_in_the_same_file_ends_the_watch)
 
     begin(file, FORMAT_TRACE_FULL);
     many_small(1);
-    REQUIRE_EQ(watch_open(file, WATCH_LIVE, &watch), 0);
+    REQUIRE_EQ(watch_open(file, NULL, &watch), 0);
     REQUIRE_EQ(unlink(file), 0);
     track_start(file, FORMAT_TRACE_FULL, 0);
     many_small(1);
