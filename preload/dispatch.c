@@ -13,7 +13,6 @@
 #include "preload/gauge.h"
 #include "preload/guard.h"
 #include "preload/hit.h"
-#include "preload/launches.h"
 #include "preload/life.h"
 #include "preload/mempools.h"
 #include "preload/msg.h"

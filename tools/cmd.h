@@ -4,8 +4,6 @@
  *
  * commands.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
  * which function does it, so that parsing, --help and the checks of man pages need no code of the command's own.
- *
- * Exit codes are the same everywhere: 0 done, 1 the answer is no, 2 wrong use or bad input, 77 cannot here.
  */
 #ifndef KEDGE_TOOLS_CMD_H
 #define KEDGE_TOOLS_CMD_H
@@ -13,14 +11,8 @@
 #include <stddef.h>
 
 #include "tools/args.h"
+#include "tools/cmdexit.h"
 #include "tools/outfile.h"
-
-enum cmd_exit {
-    CMD_DONE = 0,
-    CMD_NO = 1,
-    CMD_BAD = 2,
-    CMD_CANNOT = 77,
-};
 
 struct cmd {
     const char *name;
@@ -49,8 +41,6 @@ int cmd_main(int argc, char **argv);
 
 /* Option `i` of those that a command has besides its own, since it prints reports or writes a file; NULL behind the last. */
 const struct args_option *cmd_option(const struct cmd *cmd, size_t i);
-
-#define CMD_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))
 
 /* A command's options, and the struct that they fill. */
 #define CMD_OPTIONS(options_, fields_) \

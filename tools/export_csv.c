@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/keytable.h"
 #include "tools/ours.h"
 #include "tools/steps.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/filename.h"
 #include "tools/ours.h"
 #include "tools/render.h"

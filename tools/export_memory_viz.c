@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/export_names.h"
 #include "tools/export_pickle.h"
 #include "tools/export_ranges.h"

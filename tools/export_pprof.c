@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/export_names.h"
 #include "tools/keytable.h"
 #include "tools/ours.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/export_names.h"
 #include "tools/render.h"
 #include "tools/vec.h"

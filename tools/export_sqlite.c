@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 
 #ifdef KEDGE_HAS_SQLITE
 

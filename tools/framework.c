@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/vec.h"
 #include "tracker/script.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 
 static bool begins(struct import_text text, const char *with)
 {

@@ -48,7 +48,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/keytable.h"
 #include "tools/render.h"
 #include "tools/vec.h"

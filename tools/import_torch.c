@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/import_frames.h"
 #include "tools/keytable.h"
 #include "tools/pickle.h"

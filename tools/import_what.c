@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/steps.h"
 #include "tracker/format.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tools/captures.h"
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/vec.h"
 #include "tracker/config.h"
 #include "tracker/runmark.h"

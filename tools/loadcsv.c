@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/steps.h"
 #include "tools/vec.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "tools/args.h"
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/render.h"
 #include "tools/vec.h"
 

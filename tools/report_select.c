@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/args.h"
+#include "tools/cmdexit.h"
 #include "tools/vec.h"
 
 static const char *const by_names[REPORT_BY_COUNT] = {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/vec.h"
 #include "tracker/hintfile.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "tools/captures.h"
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/render.h"
 #include "tools/tree.h"
 #include "tools/vec.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/cmd.h"
+#include "tools/cmdexit.h"
 #include "tools/load.h"
 #include "tools/report.h"
 #include "tools/stacks.h"

@@ -13,11 +13,11 @@
 #ifndef KEDGE_TRACKER_THREAD_H
 #define KEDGE_TRACKER_THREAD_H
 
-#include "tracker/anchor.h"
 #include "tracker/unwind.h"
 #include "tracker/walkmemo.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define THREAD_PYMEMO    256u /* Python stacks that a thread remembers; a power of two */
