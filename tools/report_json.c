@@ -35,7 +35,7 @@ static void json_program(struct json *json, const struct read_capture *capture)
             capture->start_real_ns ? capture->start_real_ns / 1000000u : UINT64_MAX);
     json_text(json, "hints_file", capture->hints_hash ? capture->hints_path : NULL);
     json_text(json, "hints_mode",
-            capture->hints_hash ? hintfile_mode_word(capture->hints_mode) : NULL);
+            capture->hints_hash ? hintwords_mode(capture->hints_mode) : NULL);
     json_end(json, '}');
     free(end);
     json_begin(json, "settings", '{');
