@@ -142,7 +142,7 @@ void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
 /* A new line for what stands `depth` deep, unless that is dense. */
 static void json_line(const struct json *json, unsigned depth)
 {
-    if (json->dense_from && depth >= json->dense_from)
+    if (json->page || (json->dense_from && depth >= json->dense_from))
         return;
     (void)fputc('\n', json->out);
     for (unsigned i = 0; i < json->depth; i++)
@@ -183,32 +183,65 @@ char *render_word(const char *text)
     return word;
 }
 
-static void json_string(FILE *out, const char *text)
+/* One character of a string; returns its length in bytes. */
+static size_t json_character(const struct json *json, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    uint32_t code;
+    size_t length = utf8_length((const unsigned char *)text, &code);
+    bool is_odd = length == 0 || utf8_is_obeyed(code);
 
-    (void)fputc('"', out);
-    while (*s) {
-        uint32_t code;
-        size_t length = utf8_length(s, &code);
-        if (length == 0) {
-            (void)fputs("\\ufffd", out);
-            s++;
-            continue;
-        }
-        if (*s == '"' || *s == '\\')
-            (void)fprintf(out, "\\%c", *s);
-        else if (utf8_is_obeyed(code))
-            (void)fprintf(out, "\\u%04x", (unsigned)code);
-        else
-            (void)fwrite(s, 1, length, out);
-        s += length;
-    }
-    (void)fputc('"', out);
+    if (is_odd && json->page)
+        (void)fputc('?', json->out);
+    else if (length == 0)
+        (void)fputs("\\ufffd", json->out);
+    else if (is_odd || (*text == '<' && json->page))
+        (void)fprintf(json->out, "\\u%04x", (unsigned)code);
+    else if (*text == '"' || *text == '\\')
+        (void)fprintf(json->out, "\\%c", *text);
+    else
+        (void)fwrite(text, 1, length, json->out);
+    return length ? length : 1;
 }
 
-static void json_key(struct json *json, const char *key)
+static void json_string(const struct json *json, const char *text)
 {
+    size_t most = json->page ? json->page->text_most : SIZE_MAX;
+
+    (void)fputc('"', json->out);
+    for (size_t at = 0; text[at] && at < most;)
+        at += json_character(json, &text[at]);
+    (void)fputc('"', json->out);
+}
+
+/* Does it stand between blanks there? */
+static bool json_lists(const char *keys, const char *key)
+{
+    size_t length = strlen(key);
+
+    while ((keys = strstr(keys, key)) != NULL && (keys[-1] != ' ' || keys[length] != ' '))
+        keys += length;
+    return keys != NULL;
+}
+
+/* Rows are the objects without a key. */
+static bool json_is_shown(const struct json *json, const char *key)
+{
+    const struct json_columns *columns = json->page ? json->page->columns : NULL;
+
+    if (json->skipped)
+        return false;
+    if (!columns || !key || json->depth < 2 || json->within[json->depth - 1])
+        return true;
+    while (columns->list && strcmp(columns->list, json->within[json->depth - 2]) != 0)
+        columns++;
+    return !columns->list || json_lists(columns->keys, key);
+}
+
+/* false: nothing of the value is written. */
+static bool json_key(struct json *json, const char *key)
+{
+    if (!json_is_shown(json, key))
+        return false;
     if (json->depth) {
         if (!json->first)
             (void)fputc(',', json->out);
@@ -216,27 +249,49 @@ static void json_key(struct json *json, const char *key)
     }
     json->first = false;
     if (key) {
-        json_string(json->out, key);
-        (void)fputs(": ", json->out);
+        json_string(json, key);
+        (void)fputs(json->page ? ":" : ": ", json->out);
     }
+    return true;
 }
 
 void json_begin(struct json *json, const char *key, char bracket)
 {
-    json_key(json, key);
+    if (!json_key(json, key)) {
+        json->skipped++;
+        return;
+    }
     (void)fputc(bracket, json->out);
+    if (json->page)
+        json->within[json->depth] = key;
     json->depth++;
     json->first = true;
 }
 
+size_t json_begin_rows(struct json *json, const char *key, size_t count, size_t most)
+{
+    size_t shown = json->page && count > most ? most : count;
+    char others[64];
+
+    (void)snprintf(others, sizeof(others), "%s_left_out", key);
+    if (shown < count)
+        json_uint(json, others, count - shown);
+    json_begin(json, key, '[');
+    return shown;
+}
+
 void json_end(struct json *json, char bracket)
 {
+    if (json->skipped) {
+        json->skipped--;
+        return;
+    }
     json->depth--;
     if (!json->first)
         json_line(json, json->depth + 1);
     (void)fputc(bracket, json->out);
     json->first = false;
-    if (json->depth == 0)
+    if (json->depth == 0 && !json->page)
         (void)fputc('\n', json->out);
 }
 
@@ -259,8 +314,8 @@ struct json json_open_line(FILE *out)
 
 void json_uint(struct json *json, const char *key, uint64_t value)
 {
-    json_key(json, key);
-    (void)fprintf(json->out, "%" PRIu64, value);
+    if (json_key(json, key))
+        (void)fprintf(json->out, "%" PRIu64, value);
 }
 
 void json_known(struct json *json, const char *key, uint64_t value)
@@ -273,13 +328,14 @@ void json_known(struct json *json, const char *key, uint64_t value)
 
 void json_int(struct json *json, const char *key, int64_t value)
 {
-    json_key(json, key);
-    (void)fprintf(json->out, "%" PRId64, value);
+    if (json_key(json, key))
+        (void)fprintf(json->out, "%" PRId64, value);
 }
 
 void json_real(struct json *json, const char *key, double value)
 {
-    json_key(json, key);
+    if (!json_key(json, key))
+        return;
     if (isfinite(value))
         (void)fprintf(json->out, "%.6g", value);
     else
@@ -288,21 +344,22 @@ void json_real(struct json *json, const char *key, double value)
 
 void json_micros(struct json *json, const char *key, uint64_t ns)
 {
-    json_key(json, key);
-    (void)fprintf(json->out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
+    if (json_key(json, key))
+        (void)fprintf(json->out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
 void json_bool(struct json *json, const char *key, bool value)
 {
-    json_key(json, key);
-    (void)fputs(value ? "true" : "false", json->out);
+    if (json_key(json, key))
+        (void)fputs(value ? "true" : "false", json->out);
 }
 
 void json_text(struct json *json, const char *key, const char *value)
 {
-    json_key(json, key);
+    if (!json_key(json, key))
+        return;
     if (value)
-        json_string(json->out, value);
+        json_string(json, value);
     else
         (void)fputs("null", json->out);
 }

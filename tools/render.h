@@ -5,7 +5,7 @@
  * Bytes are divided as a double by 1024 as often as needed and printed with %.2f (3,538,944 is 3.38 MiB). Colour is used only
  * where the stream is a terminal and NO_COLOR is unset or empty. In JSON, bytes that are not UTF-8 are written as U+FFFD.
  *
- * Does not decide what is printed. Threads: none.
+ * Does not decide what is printed; only a page's JSON has less (struct json_page). Threads: none.
  * Prefixes: json_, progress_.
  */
 #ifndef KEDGE_TOOLS_RENDER_H
@@ -63,8 +63,30 @@ bool render_is_utf8(void);
  */
 void render_label(FILE *out, const char *text, unsigned used, unsigned indent);
 
+/* Keys that rows (the objects in a list) of this name have; each stands between two blanks. */
+struct json_columns {
+    const char *list, *keys;
+};
+
+/*
+ * The form of an answer that is a page's data, whose size has a bound: no blanks; no "<" in a text,
+ * which is as render_text has it and cut behind `text_most` bytes; lists end early
+ * (json_begin_rows), and stacks are numbers of frames (frames.h).
+ */
+struct json_page {
+    size_t text_most;
+    /* up to one without a list; rows of other lists have all keys */
+    const struct json_columns *columns;
+    struct frames *frames;
+};
+
+#define JSON_DEEPEST 16 /* no answer is as deep */
+
 struct json {
     FILE *out;
+    const struct json_page *page;     /* NULL = everything, as it is */
+    const char *within[JSON_DEEPEST]; /* of a page: the keys of the values that are open */
+    unsigned skipped;                 /* values that are open, and not shown */
     unsigned depth;
     bool first; /* the next element needs no comma */
     /* what stands this deep or deeper (1: in the outermost value) has no lines of its own; 0 = nothing */
@@ -82,7 +104,12 @@ struct json json_open_line(FILE *out);
 
 /* `key` is NULL inside arrays. */
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
-void json_end(struct json *json, char bracket);                    /* '}' or ']' */
+/*
+ * Begins a list of `count` rows, and returns how many of them are to be written. That is less only
+ * of a page: `most`. Then KEY_left_out is before the list: how many others there are.
+ */
+size_t json_begin_rows(struct json *json, const char *key, size_t count, size_t most);
+void json_end(struct json *json, char bracket); /* '}' or ']' */
 void json_uint(struct json *json, const char *key, uint64_t value);
 void json_known(struct json *json, const char *key, uint64_t value); /* UINT64_MAX prints null */
 void json_int(struct json *json, const char *key, int64_t value);

@@ -142,6 +142,78 @@ TEST(json_escapes_controls_and_replaces_what_is_not_utf8)
     free(text);
 }
 
+/* Rows with a list and an object of their own, and values beside them. */
+static void write_page(struct json *json)
+{
+    static const struct json_columns columns[] = {{"rows", " id stack sum "}, {NULL, NULL}};
+    static const struct json_page page = {.text_most = 6, .columns = columns};
+
+    json->page = &page;
+    json_begin(json, NULL, '{');
+    json_text(json, "site", "</b>\x1b\"9\xff");
+    (void)json_begin_rows(json, "rows", 1, 2);
+    json_begin(json, NULL, '{');
+    json_uint(json, "i", 1);
+    json_begin(json, "sites", '[');
+    json_begin(json, NULL, '{');
+    json_real(json, "id", 2);
+    json_end(json, '}');
+    json_end(json, ']');
+    json_int(json, "id", 3);
+    json_begin(json, "stack", '[');
+    json_bool(json, NULL, true);
+    json_end(json, ']');
+    json_begin(json, "sum", '{');
+    json_micros(json, "count", 4000);
+    json_end(json, '}');
+    json_end(json, '}');
+    json_end(json, ']');
+    json_end(json, '}');
+}
+
+TEST(the_data_of_a_page_have_no_blanks_no_tags_and_the_columns_that_it_shows)
+{
+    char *text = printed(write_page);
+
+    CHECK_STR_EQ(text,
+            "{\"site\":\"\\u003c/b>?\\\"\",\"rows\":[{\"id\":3,\"stack\":[true],"
+            "\"sum\":{\"count\":4.000}}]}");
+    free(text);
+}
+
+static void write_bounded(struct json *json)
+{
+    json_begin(json, NULL, '{');
+    for (size_t count = 2; count < 4; count++) {
+        size_t shown = json_begin_rows(json, "n", count, 2);
+
+        for (size_t i = 0; i < shown; i++)
+            json_uint(json, NULL, i);
+        json_end(json, ']');
+    }
+    json_end(json, '}');
+}
+
+static void write_bounded_page(struct json *json)
+{
+    static const struct json_page page = {.text_most = 100};
+
+    json->page = &page;
+    write_bounded(json);
+}
+
+TEST(lists_of_a_page_end_at_their_bound_and_say_what_they_left_out)
+{
+    char *text = printed(write_bounded);
+    char *page = printed(write_bounded_page);
+
+    CHECK_STR_EQ(text,
+            "{\n  \"n\": [\n    0,\n    1\n  ],\n  \"n\": [\n    0,\n    1,\n    2\n  ]\n}\n");
+    CHECK_STR_EQ(page, "{\"n\":[0,1],\"n_left_out\":1,\"n\":[0,1]}");
+    free(text);
+    free(page);
+}
+
 TEST(names_from_the_program_print_without_control_characters)
 {
     char *text = NULL;
