@@ -8,6 +8,7 @@
 
 #include "tools/args.h"
 #include "tools/filename.h"
+#include "tools/frames.h"
 #include "tools/title.h"
 #include "tools/vec.h"
 
@@ -365,24 +366,31 @@ void figures_json_touch(struct json *json, struct symbols *symbols, const struct
     title_done(ways, count);
 }
 
+static void figures_json_line(struct json *json, const struct symbols_line *line)
+{
+    json_begin(json, NULL, '{');
+    json_text(json, "function", line->function);
+    json_text(json, "file", line->file);
+    json_uint(json, "line", line->line);
+    json_text(json, "module", line->module);
+    if (line->is_python)
+        json_bool(json, "python", true);
+    if (line->is_ambient)
+        json_bool(json, "ambient", true);
+    json_end(json, '}');
+}
+
 void figures_json_stack(struct json *json, struct symbols *symbols, uint32_t stack, const char *key)
 {
     size_t count;
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
 
     json_begin(json, key, '[');
-    for (size_t i = 0; i < count; i++) {
-        json_begin(json, NULL, '{');
-        json_text(json, "function", lines[i].function);
-        json_text(json, "file", lines[i].file);
-        json_uint(json, "line", lines[i].line);
-        json_text(json, "module", lines[i].module);
-        if (lines[i].is_python)
-            json_bool(json, "python", true);
-        if (lines[i].is_ambient)
-            json_bool(json, "ambient", true);
-        json_end(json, '}');
-    }
+    for (size_t i = 0; i < count; i++)
+        if (json->page)
+            frames_json_number(json, &lines[i]);
+        else
+            figures_json_line(json, &lines[i]);
     json_end(json, ']');
 }
 

@@ -62,7 +62,7 @@ void figures_print_more(uint64_t count, uint64_t top, const char *noun);
 void figures_print_stack(
         FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit);
 
-/* "stack": [{function, file, line}]. */
+/* "stack": [{function, file, line}]; of a page numbers of frames (frames.h). */
 void figures_json_stack(
         struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
 

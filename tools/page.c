@@ -2,7 +2,6 @@
 #include "tools/page.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/outfile.h"
 #include "tools/page_parts.h"
@@ -31,44 +30,119 @@ static void find_moments(struct page *page)
     page->moment[PAGE_END] = report->window.last;
 }
 
-/* The object of the page; the caller frees it. */
-static char *make_data(const struct report *report, size_t *ret_length)
-{
-    struct page page = {.report = report};
-    struct page_draft draft;
+/* ---- what is not known ---- */
 
-    page_draft_begin(&draft);
-    page.json = json_open(draft.out);
-    find_moments(&page);
-    page_sites_find(&page);
-    page_data_json(&page);
-    page_sites_done(&page);
-    keytable_done(&page.frames);
-    free(page.frame);
-    page_draft_end(&draft);
-    *ret_length = draft.length;
-    return draft.text;
+struct notes {
+    struct json *json;
+    unsigned count;
+};
+
+static void page_json_note(void *context, const char *word, const char *text)
+{
+    struct notes *notes = context;
+
+    if (notes->count++ >= PAGE_NOTES)
+        return;
+    json_begin(notes->json, NULL, '[');
+    json_text(notes->json, NULL, word);
+    json_text(notes->json, NULL, text);
+    json_end(notes->json, ']');
 }
 
-/* Without blanks between the values, and no "<" in a string: nothing in it ends the element that it stands in. */
-static void write_data(FILE *out, const char *data, size_t length)
+static void page_json_notes(struct page *page)
 {
-    bool is_inside = false;
+    const struct symbols *symbols = page->report->symbols;
+    struct notes notes = {.json = &page->json};
+    const char *line;
 
-    for (size_t i = 0; i < length; i++) {
-        char c = data[i];
+    json_begin(&page->json, "notes", '[');
+    report_notes_tell(page->report, page_json_note, &notes);
+    for (size_t i = 0; (line = symbols_trouble(symbols, i)) != NULL; i++)
+        page_json_note(&notes, "note", line);
+    json_end(&page->json, ']');
+}
 
-        if (is_inside && c == '\\') {
-            (void)fputc(c, out);
-            c = data[++i];
-        } else if (c == '"') {
-            is_inside = !is_inside;
-        }
-        if (c == '<')
-            (void)fputs("\\u003c", out);
-        else if (is_inside || (c != ' ' && c != '\n'))
-            (void)fputc(c, out);
+/* When and where Max was reached. */
+static void page_json_max(struct page *page)
+{
+    const struct report *report = page->report;
+    const struct trace *trace = report->load.trace;
+    uint32_t at = report->figures.max_at;
+    struct json *json = &page->json;
+
+    json_begin(json, "max", '{');
+    if (at != TRACE_NEVER && !page->by_places) {
+        const struct trace_event *event = &trace->events[at];
+
+        json_known(json, "time_ns", event->time_ns ? event->time_ns : UINT64_MAX);
+        page_json_anchor(page, "anchor", trace->blocks[event->block].anchor);
+        json_known(json, "step", page_step_of(page, at));
     }
+    json_end(json, '}');
+}
+
+/* ---- the page ---- */
+
+/* Of lists with many rows: what the scripts of tools/page/ show. */
+static const struct json_columns columns[] = {
+        {"hints",
+                " id do mode matched_count released_bytes would_bytes held_bytes skipped_count "
+                "refused_count late_touches "
+                "violations late_writes drift "},
+        {"steps",
+                " step ended block_bytes cap_bytes moved_in_bytes moved_out_bytes dropped_bytes "
+                "wait_count in_at_most_bytes "
+                "in_at_least_bytes layout_ms evict_ms stall_ms "},
+        {"kept", " reason title count bytes stack "},
+        {"live_at_oom", " title bytes count stack "},
+        {"sources",
+                " library allocated_bytes allocated_count live_bytes live_count own_peak_bytes "
+                "at_max_bytes "},
+        {"findings",
+                " pattern title anchor instance saves_bytes max_left_bytes bytes count "
+                "at_max_bytes longest_ns memory_of "
+                "advice stack "},
+        {"anchors",
+                " name instance max_bytes remaining_bytes allocated_bytes allocated_count "
+                "freed_bytes freed_count "
+                "peak_live_bytes "},
+        {"rows",
+                " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
+                "allocated_bytes allocated_count "},
+        {"growers", " title first_bytes last_bytes rises stack "},
+        {NULL, NULL},
+};
+
+/* The object that the scripts read: that of --json, and what only a page has. */
+static void page_json(struct page *page)
+{
+    struct json *json = &page->json;
+
+    report_json(json, page->report);
+    report_steps_json_view(json, page->report, &page->report->stated);
+    json_text(json, "kedge", KEDGE_VERSION);
+    json_bool(json, "by_places", page->by_places);
+    page_json_notes(page);
+    page_json_max(page);
+    page_sites_json(page);
+    page_timeline_json(page);
+    page_flame_json(page);
+    page_map_json(page);
+    frames_json(json, &page->frames);
+    json_end(json, '}');
+}
+
+static void page_print(FILE *out, const struct report *report)
+{
+    struct page page = {.report = report, .json = json_open_line(out)};
+    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
+
+    page.json.page = &form;
+    find_moments(&page);
+    page_sites_find(&page);
+    page_json(&page);
+    page_sites_done(&page);
+    frames_done(&page.frames);
 }
 
 /*
@@ -91,19 +165,20 @@ static void find_steps(struct report *report)
 int page_write(const struct report *report, const char *path)
 {
     struct report whole = *report;
-    struct page_draft draft;
+    char *text;
     size_t length;
+    FILE *out = open_memstream(&text, &length);
 
+    if (!out)
+        vec_out_of_memory();
     find_steps(&whole);
-    char *data = make_data(&whole, &length);
+    (void)fwrite(page_text_head, 1, page_text_head_length, out);
+    page_print(out, &whole);
+    (void)fwrite(page_text_tail, 1, page_text_tail_length, out);
     stepview_done(&whole.stated);
-    page_draft_begin(&draft);
-    (void)fwrite(page_text_head, 1, page_text_head_length, draft.out);
-    write_data(draft.out, data, length);
-    (void)fwrite(page_text_tail, 1, page_text_tail_length, draft.out);
-    page_draft_end(&draft);
-    int r = outfile_write("kedge report", path, OUTFILE_PRIVATE, draft.text, draft.length);
-    free(draft.text);
-    free(data);
+    if (fclose(out) != 0)
+        vec_out_of_memory();
+    int r = outfile_write("kedge report", path, OUTFILE_PRIVATE, text, length);
+    free(text);
     return r < 0 ? 2 : 0;
 }

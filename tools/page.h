@@ -2,17 +2,23 @@
 /*
  * page.h - a report as one HTML file, which needs nothing else: `kedge report F --html FILE`.
  *
- *     report ─┬─► page_sites ─┬─► page_timeline ─┐
- *             │               ├─► page_flame ────┼─► one JSON object ─► page.c ─► head · data · tail ─► FILE
- *             │               ├─► page_map ──────┤                               └─ page/: HTML, CSS and JavaScript
- *             │               └─► page_data ─────┤
- *             └─► page_waterfall, _patterns, _evict ┘
+ *     report ─┬─► report_json: figures, hints, failures, patterns, anchors ... ─┐
+ *             └─► page_sites ─┬─► page_timeline ────────────────────────────────┤
+ *                             ├─► page_flame ───────────────────────────────────┼─► one JSON object
+ *                             └─► page_map ─────────────────────────────────────┘
+ *     head · the object · tail ─► FILE; head and tail are page/: HTML, CSS and JavaScript
  *
- * Everything is added up when the page is written, so that its size does not grow with the run: a fixed number of bins, the
- * largest rows of each table and a sum of the others (limits: page_parts.h). Figures are those of report.h.
+ * The object is that of --json (report_json.c), in the form of struct json_page (render.h), and
+ * more: call sites, the timeline, the flame graph and the map, which --json has not, and the frames
+ * of stacks.
  *
- * Names come from the program that was watched. render_text has them without control characters, and within the page no name has
- * a "<"; the page's scripts put them into the document as text, and its policy lets no other script run.
+ * Everything is added up when the page is written, so that its size does not grow with the run: a
+ * fixed number of bins, the largest rows of each table and a sum of the others. Limits are in
+ * page_parts.h, and in report_*.c where they call json_begin_rows.
+ *
+ * Names come from the program that was watched. In a page's JSON they have no control characters
+ * and no "<"; the page's scripts put them into the document as text, and its policy lets no other
+ * script run.
  *
  * Threads: none.
  */

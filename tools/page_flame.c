@@ -48,7 +48,7 @@ static void add_stack(struct page *page, struct tree *tree, uint32_t stack)
     }
     weigh_node(&tree->nodes[0], &page->stacks[stack]);
     for (size_t i = count; i > 0; i--) {
-        at = child_of(tree, at, page_frame(page, &lines[i - 1]));
+        at = child_of(tree, at, frames_number(&page->frames, &lines[i - 1]));
         weigh_node(&tree->nodes[at], &page->stacks[stack]);
     }
 }

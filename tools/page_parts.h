@@ -15,29 +15,23 @@
 #ifndef KEDGE_TOOLS_PAGE_PARTS_H
 #define KEDGE_TOOLS_PAGE_PARTS_H
 
-#include "tools/keytable.h"
+#include "tools/frames.h"
 #include "tools/report.h"
 
-/* The limits of a page. What is beyond them is counted; call sites are in a sum of the others. */
-#define PAGE_BINS      1000u
-#define PAGE_TOP       7u     /* keys with a colour */
-#define PAGE_STACKS    20000u /* that have titles */
-#define PAGE_SITES     300u
-#define PAGE_NODES     4000u /* of the flame graph */
-#define PAGE_REGIONS   128u
-#define PAGE_CELLS     4096u
-#define PAGE_KEEPERS   50u
-#define PAGE_ANCHORS   400u /* rows, and as many bars */
-#define PAGE_STEPS     1000u
-#define PAGE_LIBRARIES 100u
-#define PAGE_HINTS     300u
-#define PAGE_FAILURES  32u
-#define PAGE_NOTES     100u
-#define PAGE_PARTS     30u /* libraries of a waterfall */
-#define PAGE_FINDINGS  200u
-#define PAGE_SETS      16u  /* of eviction */
-#define PAGE_MOVES     200u /* of one of them: the first and the last ones */
-#define PAGE_TEXT      400u /* bytes of a name */
+/* The limits of what only a page has; call sites beyond them are in a sum of the others. */
+#define PAGE_BINS     1000u
+#define PAGE_TOP      7u     /* keys with a colour */
+#define PAGE_STACKS   20000u /* that have titles */
+#define PAGE_SITES    300u
+#define PAGE_NODES    4000u /* of the flame graph */
+#define PAGE_REGIONS  128u
+#define PAGE_CELLS    4096u
+#define PAGE_KEEPERS  50u
+#define PAGE_BARS     400u /* of anchors */
+#define PAGE_STEPS    1000u
+#define PAGE_FAILURES 32u
+#define PAGE_NOTES    100u
+#define PAGE_TEXT     400u /* bytes of a text */
 
 enum page_moment {
     PAGE_PEAK,
@@ -73,23 +67,8 @@ struct page {
     int failed_device;        /* of PAGE_FAILURE */
     struct page_sums *stacks; /* per stack of the trace */
     struct page_sites sites;
-    struct keytable frames; /* of page_frame */
-    struct page_frame_line {
-        const struct symbols_line *line;
-    } * frame;
-    size_t frame_count, frame_room;
+    struct frames frames;
 };
-
-/* Text that is written piece by piece. */
-struct page_draft {
-    FILE *out;
-    char *text;
-    size_t length;
-};
-
-/* Begins a text, and ends it: from then on it is the caller's. Both leave where there is no memory (vec.h). */
-void page_draft_begin(struct page_draft *draft);
-void page_draft_end(struct page_draft *draft);
 
 /* "peak", "failure", "end": keys of the JSON. */
 const char *page_moment_key(enum page_moment moment);
@@ -100,18 +79,8 @@ bool page_has(const struct page *page, enum page_moment moment);
 /* Bytes and count as an array of two. */
 void page_json_sum(struct json *json, const char *key, struct trace_sum sum);
 
-/* A name: printable, in UTF-8, and no longer than PAGE_TEXT. NULL prints null. */
-void page_json_name(struct json *json, const char *key, const char *name);
-
 /* An anchor as reports name it; 0 prints null. */
 void page_json_anchor(struct page *page, const char *key, uint32_t anchor);
-
-/* The number of a line of a stack in the page's table of frames; the table itself is "frames". */
-uint32_t page_frame(struct page *page, const struct symbols_line *line);
-void page_json_frames(struct page *page);
-
-/* Numbers of the frames of a stack, innermost first. */
-void page_json_stack(struct page *page, const char *key, uint32_t stack);
 
 /* Fills `stacks` and `sites` (page_sites.c); page_sites_done gives both back. */
 void page_sites_find(struct page *page);
@@ -120,16 +89,10 @@ void page_sites_done(struct page *page);
 /* Which of the steps has an event, by number; UINT64_MAX: none. */
 uint64_t page_step_of(const struct page *page, uint32_t event);
 
-/* "sites", "timeline", "flame", "map", "waterfalls", "patterns", "eviction". */
+/* "call_sites", "timeline", "flame", "map": what report_json.c has no rows of. */
 void page_sites_json(struct page *page);
 void page_timeline_json(struct page *page);
 void page_flame_json(struct page *page);
 void page_map_json(struct page *page);
-void page_waterfall_json(struct page *page);
-void page_patterns_json(struct page *page);
-void page_evict_json(struct page *page);
-
-/* All keys of the object behind `schema`, and its end. */
-void page_data_json(struct page *page);
 
 #endif

@@ -261,16 +261,15 @@ static void json_site(struct page *page, const struct page_site *site, bool is_o
     struct json *json = &page->json;
 
     json_begin(json, NULL, '{');
-    page_json_name(json, "name", site->name);
-    page_json_name(
-            json, "library", is_others ? "" : symbols_owner(page->report->symbols, site->stack));
+    json_text(json, "title", site->name);
+    json_text(json, "library", is_others ? "" : symbols_owner(page->report->symbols, site->stack));
     for (unsigned i = 0; i < PAGE_MOMENTS; i++)
         if (page_has(page, (enum page_moment)i))
             page_json_sum(json, page_moment_key((enum page_moment)i), site->sums.at[i]);
     json_known(json, "most", page->by_places ? UINT64_MAX : site->most);
     page_json_sum(json, "allocated", site->sums.allocated);
     if (!is_others)
-        page_json_stack(page, "stack", site->stack);
+        figures_json_stack(json, page->report->symbols, site->stack, "stack");
     json_end(json, '}');
 }
 
@@ -278,7 +277,7 @@ void page_sites_json(struct page *page)
 {
     const struct page_sites *sites = &page->sites;
 
-    json_begin(&page->json, "sites", '[');
+    json_begin(&page->json, "call_sites", '[');
     for (size_t i = 0; i < sites->count; i++) {
         bool is_others = i + 1 == sites->count;
 

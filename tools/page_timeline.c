@@ -129,7 +129,7 @@ static void json_grouping(struct page *page, const struct grouping *grouping)
     json_text(json, "by", grouping->by);
     json_begin(json, "names", '[');
     for (size_t i = 0; grouping->names && i < timeline.top_count; i++)
-        page_json_name(json, NULL, grouping->names[timeline.tops[i]]);
+        json_text(json, NULL, grouping->names[timeline.tops[i]]);
     json_end(json, ']');
     if (grouping->is_site) {
         json_begin(json, "sites", '[');
@@ -224,19 +224,19 @@ static void json_bars(struct page *page, const struct timeline *timeline)
     }
     VEC_SORT(bars, count, longest_first);
     json_begin(json, "bars", '[');
-    for (size_t i = 0; i < count && i < PAGE_ANCHORS; i++) {
+    for (size_t i = 0; i < count && i < PAGE_BARS; i++) {
         char *name = figures_anchor_text(&trace->anchors[bars[i].anchor]);
 
         json_begin(json, NULL, '[');
         json_uint(json, NULL, bars[i].begin);
         json_uint(json, NULL, bars[i].end < bars[i].begin ? bars[i].begin : bars[i].end);
         json_uint(json, NULL, bars[i].depth);
-        page_json_name(json, NULL, name);
+        json_text(json, NULL, name);
         json_end(json, ']');
         free(name);
     }
     json_end(json, ']');
-    json_uint(json, "bars_left_out", count > PAGE_ANCHORS ? count - PAGE_ANCHORS : 0);
+    json_uint(json, "bars_left_out", count > PAGE_BARS ? count - PAGE_BARS : 0);
     free(bars);
 }
 

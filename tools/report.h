@@ -161,42 +161,16 @@ void report_live_json(
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
 
-/* Holders of one way through the program together: two native ways to a Python function are one. */
-struct report_owner {
-    char *way;      /* title.h */
-    uint32_t stack; /* of the first */
-    uint64_t bytes, count;
-};
-
-struct report_owners {
-    struct report_owner *list; /* most bytes first, FORMAT_OOM_HOLDERS at most */
-    size_t count;
-    uint64_t other_bytes; /* of all others */
-};
-
 /* Do the events tell what lived when it failed? */
 bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
-
-/*
- * Who held most on the device when an allocation failed, of which there is a record: as the events have it, or where they are
- * missing the largest stacks, each by itself, as the record has them. report_oom_owners_done gives them back.
- */
-struct report_owners report_oom_owners(const struct report *report, const struct load_oom *oom);
-void report_oom_owners_done(struct report_owners *owners);
-
-/* What there was too little of. */
-enum report_lack {
-    REPORT_LACK_ALL,   /* free bytes, or it is not known */
-    REPORT_LACK_HERE,  /* free bytes that do not lie beside memory of the other API */
-    REPORT_LACK_WHOLE, /* a piece that is large enough: enough bytes are free */
-};
-
-enum report_lack report_oom_lack(const struct format_oom *what);
 
 /* Who asked, by library and kind (report_sources.c). */
 void report_sources_print(const struct report *report);
 void report_sources_json(struct json *json, const struct report *report);
 void report_json_figures(struct json *json, const struct sources_figures *figures);
+
+/* report_has_sums; a page has those of what is on record in any case, and says so. */
+bool report_json_has_sums(const struct json *json, const struct report *report);
 
 /* Where all of each device's memory was when kedge looked last, and when an allocation failed (report_waterfall.c). */
 void report_waterfall_print(const struct report *report);
@@ -205,51 +179,12 @@ void report_waterfall_print_oom(const struct report *report, const struct load_o
 void report_waterfall_json_oom(
         struct json *json, const struct report *report, const struct load_oom *oom);
 
-/* What a part of a waterfall is, as the label of a row; the caller frees it. */
-struct waterfall_row;
-char *report_waterfall_text(const struct report *report, const struct waterfall_row *row);
-
 /* Live and reserved memory over the window, in a line each, and where the peak was (report_timeline.c). */
 void report_timeline_print(const struct report *report);
 
 /* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
 void report_patterns_print(const struct report *report);
 void report_patterns_json(struct json *json, const struct report *report);
-
-/* A pattern's key in JSON, its name in a table, and what to do about it. */
-struct report_pattern {
-    const char *key, *name, *advice;
-};
-
-/* Why blocks are not judged: the key in JSON, and the end of "12 blocks: they ...". */
-struct report_doubt {
-    const char *key, *why;
-};
-
-const struct report_pattern *report_pattern(enum patterns_kind pattern);
-const struct report_doubt *report_doubt(enum patterns_doubt doubt);
-
-/* Does the capture say whether blocks show this pattern? */
-bool report_tells_pattern(const struct report *report, enum patterns_kind pattern);
-
-/* The findings of all patterns, what saves most first, unless the report has --sort. */
-struct report_findings {
-    struct patterns_figures figures;
-    struct trace_sum sum[PATTERNS_COUNT]; /* of the blocks that show a pattern */
-    struct patterns_row *row;             /* those that --filter keeps */
-    size_t count;
-    char **titles; /* of the first `shown`: who asked */
-    char **others; /* likewise, of a redundant one: whose memory it could use */
-    size_t shown;
-};
-
-/* With titles of `most` rows; report_findings_done gives all of it back. */
-void report_findings_find(
-        const struct report *report, uint64_t most, struct report_findings *ret_findings);
-void report_findings_done(struct report_findings *findings);
-
-/* What to do about one of the first `shown`, and with whose memory; the caller frees it. */
-char *report_findings_advice(const struct report_findings *findings, size_t at);
 
 /* On which streams memory is asked for, and by whom (report_streams.c). */
 void report_streams_print(const struct report *report);
@@ -276,6 +211,9 @@ void report_stated_find(struct report *report);
 /* Who grows from step to step, of steps that the program states; nothing where none grows. */
 void report_growth_print(const struct report *report);
 void report_steps_json(struct json *json, const struct report *report);
+/* "steps", of steps that are found already. */
+void report_steps_json_view(
+        struct json *json, const struct report *report, const struct stepview *view);
 void report_steps_json_only(const struct report *report);
 /*
  * Area C (report_places.c): who held the memory when most of it was live, who holds it still, and who allocates what is freed at
@@ -321,6 +259,9 @@ void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);
+
+/* All keys of --json, into the object that is open; of a page what it shows, without "steps". */
+void report_json(struct json *json, const struct report *report);
 
 /* How the process ended, as far as the file can know; the caller frees it. */
 char *report_end_text(const struct read_capture *capture);

@@ -6,6 +6,8 @@
 
 #include "tools/vec.h"
 
+#define REPORT_ANCHORS_ON_PAGE 400u /* those of the highest Max */
+
 /* An anchor instance of the window. */
 struct row {
     const struct trace_anchor *anchor;
@@ -66,13 +68,34 @@ void report_anchors_print(const struct report *report)
     free(rows);
 }
 
+static int report_anchors_in_order(const void *a, const void *b)
+{
+    const struct trace_anchor *x = ((const struct row *)a)->anchor;
+    const struct trace_anchor *y = ((const struct row *)b)->anchor;
+
+    return (x > y) - (x < y);
+}
+
+/* What is not known comes last: it is the largest number, plus 1. */
+static int report_anchors_by_max(const void *a, const void *b)
+{
+    uint64_t x = ((const struct row *)a)->figures.max + 1;
+    uint64_t y = ((const struct row *)b)->figures.max + 1;
+
+    return x != y ? (x < y) - (x > y) : report_anchors_in_order(a, b);
+}
+
 void report_anchors_json(struct json *json, const struct report *report)
 {
     size_t count;
     struct row *rows = collect(report, &count);
+    size_t shown = json_begin_rows(json, "anchors", count, REPORT_ANCHORS_ON_PAGE);
 
-    json_begin(json, "anchors", '[');
-    for (size_t i = 0; i < count; i++) {
+    if (shown < count) {
+        VEC_SORT(rows, count, report_anchors_by_max);
+        VEC_SORT(rows, shown, report_anchors_in_order);
+    }
+    for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "name", rows[i].anchor->path);
         json_uint(json, "instance", rows[i].anchor->instance);

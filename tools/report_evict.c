@@ -12,6 +12,11 @@
 #define WARM_UP_SHOWN 3
 #define WIDE_COLUMNS  112
 
+/* Of a page: sets, steps of each (half of them the last ones), call sites whose blocks stay. */
+#define REPORT_EVICT_SETS  16u
+#define REPORT_EVICT_STEPS 200u
+#define REPORT_EVICT_KEPT  50u
+
 static double ms_of(uint64_t ns)
 {
     return (double)ns / 1e6;
@@ -312,10 +317,10 @@ static void json_kept(
 {
     size_t count;
     struct evictsets_kept *groups = evictsets_group_kept(&report->load, set, &count);
-    char **titles = title_rows(report->symbols, TITLE_STACKS(groups), count);
+    size_t shown = json_begin_rows(json, "kept", count, REPORT_EVICT_KEPT);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(groups), shown);
 
-    json_begin(json, "kept", '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "why", evictsets_why_word(groups[i].why));
         json_text(json, "reason", evictsets_why_text(groups[i].why));
@@ -329,18 +334,22 @@ static void json_kept(
         json_end(json, '}');
     }
     json_end(json, ']');
-    title_done(titles, count);
+    title_done(titles, shown);
     free(groups);
 }
 
+/* Of a page the one that needed most. */
 static void json_shorts(
         struct json *json, const struct read_capture *capture, const struct evictsets_set *set)
 {
-    json_begin(json, "not_made", '[');
+    uint64_t count;
+    const struct read_short *most = evictsets_most_short(capture, set, &count);
+
+    (void)json_begin_rows(json, "not_made", count, 1);
     for (size_t i = 0; i < capture->short_count; i++) {
         const struct read_short *what = &capture->shorts[i];
 
-        if (!evictsets_is_short(what, set))
+        if (!evictsets_is_short(what, set) || (json->page && what != most))
             continue;
         json_begin(json, NULL, '{');
         json_text(json, "anchor", what->path);
@@ -371,9 +380,10 @@ static void json_set(
     json_begin(json, "total", '{');
     json_moved(json, &sum);
     json_end(json, '}');
-    json_begin(json, "steps", '[');
+    size_t shown = json_begin_rows(json, "steps", set->count, REPORT_EVICT_STEPS);
     for (size_t i = 0; i < set->count; i++)
-        json_step(json, &set->step[i]);
+        if (i < shown - shown / 2 || i >= set->count - shown / 2)
+            json_step(json, &set->step[i]);
     json_end(json, ']');
     json_kept(json, report, set);
     json_shorts(json, report->load.capture, set);
@@ -384,8 +394,8 @@ void report_evict_json(struct json *json, const struct report *report)
 {
     struct evictsets sets = evictsets_find(report->load.capture);
 
-    json_begin(json, "eviction", '[');
-    for (size_t i = 0; i < sets.count; i++)
+    size_t shown = json_begin_rows(json, "eviction", sets.count, REPORT_EVICT_SETS);
+    for (size_t i = 0; i < shown; i++)
         json_set(json, report, &sets.at[i]);
     json_end(json, ']');
     evictsets_done(&sets);

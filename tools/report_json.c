@@ -5,6 +5,10 @@
 
 #include "tracker/hintfile.h"
 
+/* Of a page. */
+#define REPORT_JSON_ARGUMENTS 64u
+#define REPORT_JSON_HINTS     300u
+
 /* Did it end in the wake of a failed allocation, as far as the file can know? */
 static bool report_json_failed(const struct read_capture *capture)
 {
@@ -20,8 +24,8 @@ static void json_program(struct json *json, const struct read_capture *capture)
 
     json_begin(json, "program", '{');
     json_text(json, "exe", capture->exe);
-    json_begin(json, "argv", '[');
-    for (size_t i = 0; i < capture->argc; i++)
+    size_t shown = json_begin_rows(json, "argv", capture->argc, REPORT_JSON_ARGUMENTS);
+    for (size_t i = 0; i < shown; i++)
         json_text(json, NULL, capture->argv[i]);
     json_end(json, ']');
     json_text(json, "identity", capture->program);
@@ -83,11 +87,6 @@ static void json_quality(struct json *json, const struct report *report)
         json_end(json, '}');
     }
     json_end(json, ']');
-    json_bool(json, "complete", !report_lacks_events(report));
-    json_begin(json, "window", '{');
-    json_text(json, "from", report->from);
-    json_text(json, "to", report->to);
-    json_end(json, '}');
 }
 
 static void json_sum_of(struct json *json, const char *name, struct trace_sum sum)
@@ -111,8 +110,8 @@ static void json_hints(struct json *json, const struct report *report)
             {"unchanged_count", FORMAT_HINT_CLEAN}, {"late_writes", FORMAT_HINT_LATE_WRITE}};
     const struct load *load = &report->load;
 
-    json_begin(json, "hints", '[');
-    for (size_t i = 0; i < load->hint_count; i++) {
+    size_t shown = json_begin_rows(json, "hints", load->hint_count, REPORT_JSON_HINTS);
+    for (size_t i = 0; i < shown; i++) {
         const struct load_hint *hint = &load->hints[i];
         char drift[512];
 
@@ -171,7 +170,7 @@ static void json_classes(struct json *json, const struct report *report)
 {
     const struct sources *sources = &report->sources;
 
-    if (!report_has_sums(report)) {
+    if (!report_json_has_sums(json, report)) {
         json_text(json, "classes", NULL);
         return;
     }
@@ -214,37 +213,60 @@ static void json_looks(struct json *json, const struct read_capture *capture)
     json_end(json, ']');
 }
 
+static void report_json_figures_of(struct json *json, const struct report *report)
+{
+    double utilisation;
+
+    figures_json(json, &report->figures);
+    json_known(json, "peak_live_512_bytes", report->figures.peak_live_512);
+    if (figures_utilisation(&report->figures, &utilisation))
+        json_real(json, "e", utilisation);
+    json_uint(json, "driver_peak_bytes", load_native_peak(report->load.capture->class_total));
+    json_known(json, "sync_mapped_peak_reserved_bytes",
+            report->mapped.is_known ? report->mapped.held : UINT64_MAX);
+}
+
+/* A page has notes in words, and call sites instead of places. */
+static void report_json_no_page(struct json *json, const struct report *report)
+{
+    json_quality(json, report);
+    report_live_json(json, report, VIEW_LIVE, "live");
+    report_live_json(json, report, VIEW_HWM, "live_at_max");
+    report_places_json(json, report);
+    json_libraries(json, report);
+    json_looks(json, report->load.capture);
+    report_streams_json(json, report);
+    figures_json_trouble(json, report->symbols);
+    if (report->view == VIEW_STEPS)
+        report_steps_json(json, report);
+}
+
+void report_json(struct json *json, const struct report *report)
+{
+    json_text(json, "capture", report->load.path);
+    json_program(json, report->load.capture);
+    json_bool(json, "complete", !report_lacks_events(report));
+    json_begin(json, "window", '{');
+    json_text(json, "from", report->from);
+    json_text(json, "to", report->to);
+    json_end(json, '}');
+    report_json_figures_of(json, report);
+    json_hints(json, report);
+    report_evict_json(json, report);
+    report_oom_json(json, report);
+    json_classes(json, report);
+    report_sources_json(json, report);
+    report_waterfall_json(json, report);
+    report_patterns_json(json, report);
+    report_anchors_json(json, report);
+    if (!json->page)
+        report_json_no_page(json, report);
+}
+
 void report_json_print(const struct report *report)
 {
     struct json json = json_open(stdout);
-    double utilisation;
 
-    json_text(&json, "capture", report->load.path);
-    json_program(&json, report->load.capture);
-    json_quality(&json, report);
-    figures_json(&json, &report->figures);
-    json_known(&json, "peak_live_512_bytes", report->figures.peak_live_512);
-    if (figures_utilisation(&report->figures, &utilisation))
-        json_real(&json, "e", utilisation);
-    json_uint(&json, "driver_peak_bytes", load_native_peak(report->load.capture->class_total));
-    json_known(&json, "sync_mapped_peak_reserved_bytes",
-            report->mapped.is_known ? report->mapped.held : UINT64_MAX);
-    json_hints(&json, report);
-    report_evict_json(&json, report);
-    report_oom_json(&json, report);
-    report_live_json(&json, report, VIEW_LIVE, "live");
-    report_live_json(&json, report, VIEW_HWM, "live_at_max");
-    report_places_json(&json, report);
-    json_libraries(&json, report);
-    json_classes(&json, report);
-    report_sources_json(&json, report);
-    json_looks(&json, report->load.capture);
-    report_waterfall_json(&json, report);
-    report_patterns_json(&json, report);
-    report_streams_json(&json, report);
-    report_anchors_json(&json, report);
-    figures_json_trouble(&json, report->symbols);
-    if (report->view == VIEW_STEPS)
-        report_steps_json(&json, report);
+    report_json(&json, report);
     json_end(&json, '}');
 }

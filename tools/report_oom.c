@@ -8,9 +8,23 @@
 #include "tools/keytable.h"
 #include "tools/vec.h"
 
-#define STACK_LINES 8
+#define STACK_LINES        8
+#define REPORT_OOM_ON_PAGE 1u /* the last one */
 
 /* ---- who held most ---- */
+
+/* Holders of one way through the program together: two native ways to a Python function are one. */
+struct report_owner {
+    char *way;      /* title.h */
+    uint32_t stack; /* of the first */
+    uint64_t bytes, count;
+};
+
+struct report_owners {
+    struct report_owner *list; /* most bytes first, FORMAT_OOM_HOLDERS at most */
+    size_t count;
+    uint64_t other_bytes; /* of all others */
+};
 
 static int by_bytes(const void *left, const void *right)
 {
@@ -73,7 +87,13 @@ bool report_oom_is_told(const struct report *report, const struct load_oom *oom)
     return oom->at != TRACE_NEVER && oom->at >= report->load.complete_from;
 }
 
-struct report_owners report_oom_owners(const struct report *report, const struct load_oom *oom)
+/*
+ * Who held most on the device when an allocation failed, of which there is a record: as the events
+ * have it, or where they are missing the largest stacks, each by itself, as the record has them.
+ * report_oom_owners_done gives them back.
+ */
+static struct report_owners report_oom_owners(
+        const struct report *report, const struct load_oom *oom)
 {
     struct report_owners owners = {0};
 
@@ -84,7 +104,7 @@ struct report_owners report_oom_owners(const struct report *report, const struct
     return owners;
 }
 
-void report_oom_owners_done(struct report_owners *owners)
+static void report_oom_owners_done(struct report_owners *owners)
 {
     for (size_t i = 0; i < owners->count; i++)
         free(owners->list[i].way);
@@ -127,7 +147,14 @@ static void print_request(const struct report *report, const struct load_oom *oo
     putchar('\n');
 }
 
-enum report_lack report_oom_lack(const struct format_oom *what)
+/* What there was too little of. */
+enum report_lack {
+    REPORT_LACK_ALL,   /* free bytes, or it is not known */
+    REPORT_LACK_HERE,  /* free bytes that do not lie beside memory of the other API */
+    REPORT_LACK_WHOLE, /* a piece that is large enough: enough bytes are free */
+};
+
+static enum report_lack report_oom_lack(const struct format_oom *what)
 {
     if (!(what->flags & FORMAT_OOM_HEAPS) || what->requested == 0
             || what->heaps.free < what->requested)
@@ -386,8 +413,8 @@ void report_oom_json(struct json *json, const struct report *report)
     char **ways = title_ways(report->symbols, TITLE_STACKS(load->ooms), load->oom_count);
 
     json_uint(json, "oom_count", report_oom_times(load));
-    json_begin(json, "ooms", '[');
-    for (size_t i = 0; i < load->oom_count; i++)
+    size_t shown = json_begin_rows(json, "ooms", load->oom_count, REPORT_OOM_ON_PAGE);
+    for (size_t i = load->oom_count - shown; i < load->oom_count; i++)
         report_oom_json_one(json, report, &load->ooms[i], ways[i]);
     json_end(json, ']');
     title_done(ways, load->oom_count);

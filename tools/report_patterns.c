@@ -8,7 +8,29 @@
 #include "tools/patterns.h"
 #include "tools/vec.h"
 
-#define STACK_LINES 6
+#define STACK_LINES             6
+#define REPORT_PATTERNS_ON_PAGE 200u /* findings */
+
+/* A pattern's key in JSON, its name in a table, and what to do about it. */
+struct report_pattern {
+    const char *key, *name, *advice;
+};
+
+/* Why blocks are not judged: the key in JSON, and the end of "12 blocks: they ...". */
+struct report_doubt {
+    const char *key, *why;
+};
+
+/* The findings of all patterns, what saves most first, unless the report has --sort. */
+struct report_findings {
+    struct patterns_figures figures;
+    struct trace_sum sum[PATTERNS_COUNT]; /* of the blocks that show a pattern */
+    struct patterns_row *row;             /* those that --filter keeps */
+    size_t count;
+    char **titles; /* of the first `shown`: who asked */
+    char **others; /* likewise, of a redundant one: whose memory it could use */
+    size_t shown;
+};
 
 static const struct report_pattern patterns[PATTERNS_COUNT] = {
         [PATTERNS_UNUSED] = {"unused", "unused",
@@ -43,16 +65,6 @@ static const struct rowpick_field fields[] = {ROWPICK_UINT("saves", struct patte
         ROWPICK_REAL("cost", struct patterns_row, cost)};
 const struct rowpick_fields report_patterns_fields = ROWPICK_FIELDS(fields);
 
-const struct report_pattern *report_pattern(enum patterns_kind pattern)
-{
-    return &patterns[pattern];
-}
-
-const struct report_doubt *report_doubt(enum patterns_doubt doubt)
-{
-    return &doubts[doubt];
-}
-
 static bool is_kept(const struct report *report, const struct patterns_row *row)
 {
     const char *path = report->load.trace->anchors[row->anchor].path;
@@ -84,7 +96,8 @@ static struct trace_sum sum_of(const struct patterns_found *found)
     return sum;
 }
 
-void report_findings_find(
+/* With titles of `most` rows; report_findings_done gives all of it back. */
+static void report_findings_find(
         const struct report *report, uint64_t most, struct report_findings *ret_findings)
 {
     struct report_findings all = {0};
@@ -108,7 +121,7 @@ void report_findings_find(
     *ret_findings = all;
 }
 
-void report_findings_done(struct report_findings *findings)
+static void report_findings_done(struct report_findings *findings)
 {
     title_done(findings->titles, findings->shown);
     title_done(findings->others, findings->shown);
@@ -116,7 +129,8 @@ void report_findings_done(struct report_findings *findings)
     patterns_free(&findings->figures);
 }
 
-char *report_findings_advice(const struct report_findings *findings, size_t at)
+/* What to do about one of the first `shown`, and with whose memory; the caller frees it. */
+static char *report_findings_advice(const struct report_findings *findings, size_t at)
 {
     const struct patterns_row *row = &findings->row[at];
     const char *advice = patterns[row->pattern].advice;
@@ -125,7 +139,8 @@ char *report_findings_advice(const struct report_findings *findings, size_t at)
                                     : vec_format("%s that of %s.", advice, findings->others[at]);
 }
 
-bool report_tells_pattern(const struct report *report, enum patterns_kind pattern)
+/* Does the capture say whether blocks show this pattern? */
+static bool report_tells_pattern(const struct report *report, enum patterns_kind pattern)
 {
     return pattern != PATTERNS_DEAD_WRITE
             || strcmp(report_setting(report->load.capture, "dead_writes"), "on") == 0;
@@ -257,11 +272,16 @@ static void json_finding(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
+/* Of all blocks: not known where events are missing. A page has what is on record, and says so. */
+static void report_patterns_json_sum(
+        struct json *json, const struct report *report, const char *key, uint64_t value)
+{
+    json_known(json, key, report_lacks_events(report) && !json->page ? UINT64_MAX : value);
+}
+
 static void json_sums(
         struct json *json, const struct report *report, const struct report_findings *findings)
 {
-    bool lacks = report_lacks_events(report);
-
     json_begin(json, "by_pattern", '[');
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
         const struct patterns_found *found = &findings->figures.of[p];
@@ -271,9 +291,9 @@ static void json_sums(
         json_text(json, "pattern", patterns[p].key);
         json_bool(json, "recorded", report_tells_pattern(report, (enum patterns_kind)p));
         json_uint(json, "findings", found->count);
-        json_known(json, "count", lacks ? UINT64_MAX : sum.count);
-        json_known(json, "bytes", lacks ? UINT64_MAX : sum.bytes);
-        json_known(json, "saves_bytes", lacks ? UINT64_MAX : found->saves);
+        report_patterns_json_sum(json, report, "count", sum.count);
+        report_patterns_json_sum(json, report, "bytes", sum.bytes);
+        report_patterns_json_sum(json, report, "saves_bytes", found->saves);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -285,20 +305,20 @@ void report_patterns_json(struct json *json, const struct report *report)
     const struct patterns_figures *figures = &findings.figures;
     bool lacks = report_lacks_events(report);
 
-    report_findings_find(report, report->top, &findings);
+    report_findings_find(report, json->page ? REPORT_PATTERNS_ON_PAGE : report->top, &findings);
     json_begin(json, "patterns", '{');
     json_bool(json, "recorded", report->load.capture->unseen.is_on != 0);
     json_uint(json, "unseen_calls", report->load.capture->unseen.count);
-    json_known(json, "judged_count", lacks ? UINT64_MAX : figures->judged);
-    json_known(json, "judged_bytes", lacks ? UINT64_MAX : figures->judged_bytes);
+    report_patterns_json_sum(json, report, "judged_count", figures->judged);
+    report_patterns_json_sum(json, report, "judged_bytes", figures->judged_bytes);
     json_begin(json, "not_judged", '{');
     for (unsigned i = 0; i < PATTERNS_DOUBTS; i++)
-        json_known(json, doubts[i].key, lacks ? UINT64_MAX : figures->doubts[i]);
+        report_patterns_json_sum(json, report, doubts[i].key, figures->doubts[i]);
     json_end(json, '}');
     json_known(json, "max_bytes", lacks ? UINT64_MAX : figures->peak);
     json_known(json, "max_freed_after_last_use_bytes", lacks ? UINT64_MAX : figures->peak_then);
     json_sums(json, report, &findings);
-    json_begin(json, "findings", '[');
+    (void)json_begin_rows(json, "findings", findings.count, REPORT_PATTERNS_ON_PAGE);
     for (size_t i = 0; i < findings.shown; i++)
         json_finding(json, report, &findings, i);
     json_end(json, ']');

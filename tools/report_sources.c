@@ -8,7 +8,8 @@
 #include "tools/sources.h"
 #include "tools/vec.h"
 
-#define SITES_SHOWN 3
+#define SITES_SHOWN            3
+#define REPORT_SOURCES_ON_PAGE 100u
 
 static const struct rowpick_field fields[] = {
         ROWPICK_UINT("at_max", struct report_library, figures.at_max),
@@ -149,6 +150,11 @@ void report_sources_print(const struct report *report)
 
 /* ---- JSON ---- */
 
+bool report_json_has_sums(const struct json *json, const struct report *report)
+{
+    return json->page || report_has_sums(report);
+}
+
 void report_json_figures(struct json *json, const struct sources_figures *figures)
 {
     json_uint(json, "allocated_bytes", figures->allocated);
@@ -207,14 +213,14 @@ void report_sources_json(struct json *json, const struct report *report)
     size_t count;
     struct report_library *rows;
 
-    if (!report_has_sums(report)) {
+    if (!report_json_has_sums(json, report)) {
         json_text(json, "sources", NULL);
         json_text(json, "allocations_without_stack", NULL);
         return;
     }
-    json_begin(json, "sources", '[');
     rows = report_libraries(report, VIEW_SOURCES, &count);
-    for (size_t i = 0; i < count; i++)
+    size_t shown = json_begin_rows(json, "sources", count, REPORT_SOURCES_ON_PAGE);
+    for (size_t i = 0; i < shown; i++)
         json_library(json, report, sources, rows[i].at);
     free(rows);
     json_end(json, ']');

@@ -5,6 +5,10 @@
 
 #include "tools/stepview.h"
 
+/* Of a page. */
+#define REPORT_STEPS_ROWS    1000u
+#define REPORT_STEPS_GROWERS 50u
+
 #define STACK_LINES  6
 #define WIDE_COLUMNS 170
 
@@ -196,35 +200,48 @@ static void json_grower(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
+static void report_steps_json_growers(
+        struct json *json, const struct report *report, const struct stepview *view)
+{
+    size_t shown = json_begin_rows(json, "growers", view->grower_count, REPORT_STEPS_GROWERS);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
+
+    for (size_t i = 0; i < shown; i++)
+        json_grower(json, report, &view->growers[i], titles[i]);
+    json_end(json, ']');
+    title_done(titles, shown);
+}
+
+void report_steps_json_view(
+        struct json *json, const struct report *report, const struct stepview *view)
+{
+    json_begin(json, "steps", '{');
+    json_text(json, "kind", kind_name(view));
+    json_text(json, "origin", view->origin == STEPVIEW_STATED ? "stated" : "detected");
+    json_text(json, "anchor", view->family);
+    if (view->origin == STEPVIEW_DETECTED) {
+        json_text(json, "reason", view->period.reason);
+        json_bool(json, "rests", view->period.rests);
+        json_uint(json, "length", view->period.length);
+        json_real(json, "likeness", view->period.likeness);
+        json_real(json, "chance", view->period.chance);
+        json_uint(json, "handed_on_bytes", view->period.handed_on);
+    }
+    json_uint(json, "count", view->row_count);
+    size_t shown = json_begin_rows(json, "rows", view->row_count, REPORT_STEPS_ROWS);
+    for (size_t i = 0; i < shown; i++)
+        json_row(json, report, &view->rows[i]);
+    json_end(json, ']');
+    report_steps_json_growers(json, report, view);
+    json_end(json, '}');
+}
+
 void report_steps_json(struct json *json, const struct report *report)
 {
     struct stepview view;
 
     stepview_find(&report->load, report->window, report->steps, &view);
-    json_begin(json, "steps", '{');
-    json_text(json, "kind", kind_name(&view));
-    json_text(json, "origin", view.origin == STEPVIEW_STATED ? "stated" : "detected");
-    json_text(json, "anchor", view.family);
-    if (view.origin == STEPVIEW_DETECTED) {
-        json_text(json, "reason", view.period.reason);
-        json_bool(json, "rests", view.period.rests);
-        json_uint(json, "length", view.period.length);
-        json_real(json, "likeness", view.period.likeness);
-        json_real(json, "chance", view.period.chance);
-        json_uint(json, "handed_on_bytes", view.period.handed_on);
-    }
-    json_uint(json, "count", view.row_count);
-    json_begin(json, "rows", '[');
-    for (size_t i = 0; i < view.row_count; i++)
-        json_row(json, report, &view.rows[i]);
-    json_end(json, ']');
-    json_begin(json, "growers", '[');
-    char **titles = title_rows(report->symbols, TITLE_STACKS(view.growers), view.grower_count);
-    for (size_t i = 0; i < view.grower_count; i++)
-        json_grower(json, report, &view.growers[i], titles[i]);
-    title_done(titles, view.grower_count);
-    json_end(json, ']');
-    json_end(json, '}');
+    report_steps_json_view(json, report, &view);
     stepview_done(&view);
 }
 

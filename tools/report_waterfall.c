@@ -8,9 +8,11 @@
 #include "tools/vec.h"
 #include "tools/waterfall.h"
 
+#define REPORT_WATERFALL_ON_PAGE 30u /* libraries */
+
 /* ---- text ---- */
 
-char *report_waterfall_text(const struct report *report, const struct waterfall_row *row)
+static char *report_waterfall_text(const struct report *report, const struct waterfall_row *row)
 {
     bool has_managed = report->sources.classes[MEMCLASS_MANAGED].allocated_count != 0;
 
@@ -105,14 +107,25 @@ static void report_waterfall_json_part(
 static void json_rows(
         struct json *json, const struct report *report, const struct waterfall *waterfall)
 {
+    struct trace_sum others = {0};
+    unsigned libraries = 0;
+
     json_int(json, "device", waterfall->device);
     json_uint(json, "total_bytes", waterfall->total);
     json_real(json, "at_ms", (double)waterfall->time_ns / 1e6);
     json_bool(json, "short", waterfall->is_short);
     json_begin(json, "parts", '[');
-    for (size_t i = 0; i < waterfall->count; i++)
-        report_waterfall_json_part(json, report, &waterfall->rows[i]);
+    for (size_t i = 0; i < waterfall->count; i++) {
+        const struct waterfall_row *row = &waterfall->rows[i];
+
+        if (json->page && row->part == WATERFALL_LIBRARY && ++libraries > REPORT_WATERFALL_ON_PAGE)
+            trace_sum_add(&others, row->bytes);
+        else
+            report_waterfall_json_part(json, report, row);
+    }
     json_end(json, ']');
+    if (others.count)
+        figures_json_sum(json, "other_libraries", &others);
 }
 
 void report_waterfall_json(struct json *json, const struct report *report)

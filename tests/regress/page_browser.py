@@ -8,12 +8,12 @@ import pathlib
 import re
 
 import browser
-from page import capture, data_of
+from page import capture, data_of, waterfalls_of
 from regresskit import check, human, main, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 375, "height": 812}
-# What is in the data of a section that is not on every page.
-MAYBE = {"device": "waterfalls", "patterns": "patterns", "eviction": "eviction"}
+# Sections that are not on every page: what they need in the data.
+MAYBE = {"device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
 CONTRAST = """(() => {
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -85,7 +85,7 @@ def pages_draw_on_a_laptop_and_a_phone():
                 same(f"{form}: frames wider than none", page.value("document.querySelectorAll('.frame').length > 0"), len(data["flame"]) > 1)
                 same(f"{form}: cells", page.value("document.querySelectorAll('.cell').length"), sum(region[2] for region in data["map"]["regions"]))
                 same(f"{form}: sections that are not always there", page.value(f"{list(MAYBE)}.filter(id => document.getElementById(id))"),
-                     [name for name, key in MAYBE.items() if data.get(key)])
+                     [name for name, has in MAYBE.items() if has(data)])
                 same(f"{form}: links to nowhere", page.value("[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.querySelector(a.hash)).map(a => a.hash)"), [])
                 same(f"{form}: tables wider than their box", page.value("[...document.querySelectorAll('table')].filter(t => !t.closest('.scroll')).length"), 0)
                 same(f"{form}: errors", page.errors, [])
@@ -163,8 +163,8 @@ def controls_work_by_keyboard_and_mouse():
         same("rows that match", page.value(rows), 11)
         heads = "document.querySelectorAll('#sites thead th')"
         figures = f"[...document.querySelectorAll('#sites tbody tr')].map(row => row.cells[{{}}].innerText)"
-        for word, wanted in (("descending", sorted((site["allocated"][1] for site in data["sites"] if site["allocated"][1]), reverse=True)),
-                             ("ascending", sorted(site["allocated"][1] for site in data["sites"] if site["allocated"][1]))):
+        for word, wanted in (("descending", sorted((site["allocated"][1] for site in data["call_sites"] if site["allocated"][1]), reverse=True)),
+                             ("ascending", sorted(site["allocated"][1] for site in data["call_sites"] if site["allocated"][1]))):
             number = page.value(f"[...{heads}].findIndex(head => head.innerText.startsWith('times'))")
             page.value(f"{heads}[{number}].querySelector('button').focus()")
             page.key("Enter")
@@ -188,7 +188,7 @@ def cells(section, table, column):
 def sections_that_are_not_always_there_draw_and_sort():
     with chromium() as started:
         page = started.open(written("oom"))
-        fall, = data_of(pathlib.Path("oom.html").read_text(encoding="utf-8"))["waterfalls"]
+        fall, = waterfalls_of(data_of(pathlib.Path("oom.html").read_text(encoding="utf-8")))
         wide = page.value("document.querySelector('.stackbar').clientWidth")
         pieces = page.value("[...document.querySelectorAll('.stackbar div')].map(piece => piece.getBoundingClientRect().width)")
         shown = [part["bytes"] for part in fall["parts"] if part["bytes"]]
@@ -211,14 +211,13 @@ def sections_that_are_not_always_there_draw_and_sort():
 
         page = started.open(written("used"))
         found = data_of(pathlib.Path("used.html").read_text(encoding="utf-8"))["patterns"]
-        names = {row["pattern"]: row["name"] for row in found["by_pattern"]}
         same("worst first", page.value(cells("patterns", 0, 1)), [human(row["saves_bytes"]) for row in found["findings"]])
         same("the peak without it", page.value(cells("patterns", 0, 3)), [human(row["max_left_bytes"]) for row in found["findings"]])
-        same("what to do", page.value(cells("patterns", 0, 4)), [row["advice"] for row in found["findings"]])
+        same("what to do", page.value(cells("patterns", 0, 4)), [row["advice"] + (f" that of {row['memory_of']}." if row["memory_of"] else "") for row in found["findings"]])
         check("cut short" not in page.value("document.getElementById('patterns').innerText"), "a run that ended is said to be cut short")
         page.value("[...document.querySelectorAll('#patterns thead button')].find(head => head.innerText.startsWith('Pattern')).focus()")
         page.key("Enter")
-        same("by pattern", page.value(cells("patterns", 0, 2)), sorted(names[row["pattern"]] for row in found["findings"]))
+        same("by pattern", page.value(cells("patterns", 0, 2)), sorted(row["pattern"].replace("_", " ") for row in found["findings"]))
         said = page.value("document.getElementById('answer').innerText")
         check(f"the peak would be {human(found['max_freed_after_last_use_bytes'])}" in said, f"the answer does not lead to what is held for nothing: {said}")
         said = page.value("document.getElementById('patterns').innerText")
@@ -227,11 +226,11 @@ def sections_that_are_not_always_there_draw_and_sort():
 
         page = started.open(written("evict"))
         set_, = data_of(pathlib.Path("evict.html").read_text(encoding="utf-8"))["eviction"]
-        same("steps", page.value(cells("eviction", 0, 0)), [f"{row['label']} {row['step']}" for row in set_["steps"]])
-        same("moved in", page.value(cells("eviction", 0, 1)), [human(row["in"][0]) for row in set_["steps"]])
+        same("steps", page.value(cells("eviction", 0, 0)), [f"{'unfinished' if not row['ended'] else 'warm-up' if at < set_['warm_up_count'] else 'step'} {row['step']}" for at, row in enumerate(set_["steps"])])
+        same("moved in", page.value(cells("eviction", 0, 1)), [human(row["moved_in_bytes"]) for row in set_["steps"]])
         page.value("document.querySelectorAll('#eviction thead button')[2].focus()")
         page.key("Enter")
-        same("by what moved out", page.value(cells("eviction", 0, 2)), [human(size) for size in sorted((row["out"][0] for row in set_["steps"]), reverse=True)])
+        same("by what moved out", page.value(cells("eviction", 0, 2)), [human(size) for size in sorted((row["moved_out_bytes"] for row in set_["steps"]), reverse=True)])
         check("3 calls failed" in page.value("document.getElementById('eviction').innerText"), "calls that were not made are not told")
         page.close()
 

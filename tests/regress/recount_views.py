@@ -606,13 +606,13 @@ def page(job):
     data = json.loads(re.search(r'<script[^>]*\bid="?data"?[^>]*>(.*?)</script>', text, re.S).group(1))
     want = run.figures()
     for key, value in want.items():
-        job.one("page", key, data["figures"].get(key), value, job.partial and key in OF_EVENTS)
-    job.one("page", "failures", data["failure_count"], len(run.failed), may=False)
+        job.one("page", key, data.get(key), value, job.partial and key in OF_EVENTS)
+    job.one("page", "failures", data["oom_count"], len(run.failed), may=False)
     _, moment = run.highest(run.levels)
     moments = {"peak": job.at_peak(), "end": [b for b in run.device if b.died is None], "allocated": run.device}
     for name, blocks in moments.items():
         for i, total in enumerate((sum(b.bytes for b in blocks), len(blocks))):
-            job.one("page", f"call sites, {name} {('bytes', 'count')[i]}", sum(s[name][i] for s in data["sites"]), total)
+            job.one("page", f"call sites, {name} {('bytes', 'count')[i]}", sum(s[name][i] for s in data["call_sites"]), total)
     if run.device:
         line = data["timeline"]
         job.one("page", "timeline's peak", line["peak_live"]["bytes"], want["peak_live_bytes"])
@@ -1033,13 +1033,13 @@ def peaks_of_page(capture, report):
     command("report", capture, "--html", "peaks.html")
     text = pathlib.Path("peaks.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'<script[^>]*\bid="?data"?[^>]*>(.*?)</script>', text, re.S).group(1))
-    yield "page", data["figures"]["peak_live_bytes"], peak
+    yield "page", data["peak_live_bytes"], peak
     line = data["timeline"]
     yield "page, timeline", line["peak_live"]["bytes"], peak
     yield "page, the highest moment", max(line["live"]) if report["complete"] else None, peak
     one_device = len(report["device_peaks"]) == 1
     at_peak = peak if report["complete"] or one_device else sum(h["peak_live_bytes"] for h in report["device_peaks"])
-    yield "page, call sites", sum(s["peak"][0] for s in data["sites"]), at_peak
+    yield "page, call sites", sum(s["peak"][0] for s in data["call_sites"]), at_peak
     if data["flame"]:
         yield "page, flame graph", data["flame"][0][2], at_peak
 

@@ -33,13 +33,13 @@ function firstRows(rows, total) {
 }
 
 function lackSentence(failure) {
-    const pool = failure.pool;
+    const free = failure.pool_free_bytes;
     if (failure.lack === "whole")
-        return bytes(pool.free) + " were free in the pool, but in pieces: the largest was " + bytes(pool.largest_free) + ". This is fragmentation.";
+        return bytes(free) + " were free in the pool, but in pieces: the largest was " + bytes(failure.largest_free_bytes) + ". This is fragmentation.";
     if (failure.lack === "here")
-        return bytes(pool.free) + " were free in the pool, but " + bytes(pool.free_elsewhere) + " of it lie beside memory of the other allocation API.";
-    if (pool && failure.requested_bytes > 0)
-        return "The pool held " + bytes(pool.held) + " and had " + bytes(pool.free) + " free: the program needs more than there is.";
+        return bytes(free) + " were free in the pool, but " + bytes(failure.pool_free_elsewhere_bytes) + " of it lie beside memory of the other allocation API.";
+    if (free !== undefined && failure.requested_bytes > 0)
+        return "The pool held " + bytes(failure.reserved_bytes) + " and had " + bytes(free) + " free: the program needs more than there is.";
     return "";
 }
 
@@ -47,8 +47,8 @@ function failureText(failure) {
     const asked = failure.requested_bytes > 0 ? bytes(failure.requested_bytes) : "memory";
     const free = failure.free_bytes === null ? "" : " The device had " + bytes(failure.free_bytes)
         + (failure.total_bytes ? " of " + bytes(failure.total_bytes) : "") + " free.";
-    const [first, ...callers] = failure.asked_by.split(" < ");
-    const where = [callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + failure.anchor : "outside of all anchors",
+    const [first, ...callers] = failure.title.split(" < ");
+    const where = [callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + instanceOf(failure.anchor, failure.instance) : "outside of all anchors",
         failure.call, "device " + failure.device];
     const all = failure.total_bytes ? [" ", element("a", {href: "#device"}, "Who had the rest?")] : [];
     return [element("h1", null, element("b", null, element("bdi", null, first)), " asked for ", element("b", {class: "figure"}, asked), ", and there was not enough."),
@@ -57,13 +57,13 @@ function failureText(failure) {
 }
 
 function answerOfFailure(data) {
-    const failure = data.failures[data.failures.length - 1];
-    const times = data.failure_count > 1 ? ", " + data.failure_count + " times; this is the last one" : "";
+    const failure = lastFailure(data);
+    const times = data.oom_count > 1 ? ", " + data.oom_count + " times; this is the last one" : "";
     const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(failure)];
-    let rows = (failure.live_at_oom || []).map(holder => ({name: holder.name, sum: [holder.bytes, holder.count], stack: holder.stack}));
+    let rows = (failure.live_at_oom || []).map(holder => ({name: holder.title, sum: [holder.bytes, holder.count], stack: holder.stack}));
     let total = rows.reduce((sum, row) => sum + row.sum[0], 0) + (failure.other_bytes || 0);
-    if (rows.length === 0 && data.sites.some(site => site.failure)) {
-        rows = data.sites.map(site => ({name: site.name, sum: site.failure, stack: site.stack})).sort((a, b) => b.sum[0] - a.sum[0]);
+    if (rows.length === 0 && data.call_sites.some(site => site.failure)) {
+        rows = data.call_sites.map(site => ({name: site.title, sum: site.failure, stack: site.stack})).sort((a, b) => b.sum[0] - a.sum[0]);
         total = rows.reduce((sum, row) => sum + row.sum[0], 0);
     }
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total)] : parts;
@@ -73,9 +73,9 @@ function answerOfPeak(data) {
     const max = data.max;
     const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepNoun(data) + " " + max.step : "";
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
-    const total = data.figures.max_bytes;
-    const rows = data.sites.map(site => ({name: site.name, sum: site.peak || [0, 0], stack: site.stack}));
-    const isAll = total === data.figures.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
+    const total = data.max_bytes;
+    const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack}));
+    const isAll = total === data.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
         element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", element("b", {class: "figure"}, bytes(total)), "."),
         element("p", {class: "where"}, element("bdi", null, when))];
@@ -87,7 +87,7 @@ function fact(word, figure, more) {
 }
 
 function facts(data) {
-    const f = data.figures;
+    const f = data;
     const hinted = f.max_with_hints_bytes !== f.max_bytes ? bytes(f.max_with_hints_bytes) + " with hints" : "";
     return element("dl", {class: "facts"},
         fact("Peak live", bytes(f.peak_live_bytes), hinted),
@@ -99,7 +99,7 @@ function facts(data) {
 
 /* What makes a reader doubt the figures, or the hints. */
 function doubts(data) {
-    const used = data.hints.filter(hint => hint.late > 0);
+    const used = data.hints.filter(hint => lateUses(hint) > 0);
     const parts = [];
     if (data.notes.some(note => note[0] === "damaged"))
         parts.push(element("p", {class: "verdict bad"}, "This capture is damaged: figures are wrong or incomplete."));
@@ -111,10 +111,10 @@ function doubts(data) {
 
 /* What a program keeps with each step is why it fails in the end. */
 function growth(data) {
-    if (data.growers.length === 0)
+    if (data.steps.growers.length === 0)
         return null;
-    const [first, ...others] = data.growers;
-    return element("p", {class: "lede"}, "Memory grows from step to step: ", way(first.name), " held " + bytes(first.first_bytes) + " after the first step and "
+    const [first, ...others] = data.steps.growers;
+    return element("p", {class: "lede"}, "Memory grows from step to step: ", way(titleOf(first)), " held " + bytes(first.first_bytes) + " after the first step and "
         + bytes(first.last_bytes) + " after the last one" + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
     element("a", {href: "#anchors"}, "Show"));
 }
@@ -122,18 +122,18 @@ function growth(data) {
 /* What could be mended, where it is worth a look. A run that was cut short would have used more of its memory again. */
 function waste(data) {
     const found = data.patterns;
-    const saved = found && found.max_bytes !== null ? found.max_bytes - found.max_freed_after_last_use_bytes : 0;
-    if (saved === 0 || saved < found.max_bytes / 20 || !found.ended || data.program.failed)
+    const saved = found.recorded && found.max_bytes !== null ? found.max_bytes - found.max_freed_after_last_use_bytes : 0;
+    if (saved === 0 || saved < found.max_bytes / 20 || !data.program.clean || data.program.failed)
         return null;
     return element("p", {class: "lede"}, "Memory is held after its last use. If each block were freed right then, the peak would be " + bytes(found.max_freed_after_last_use_bytes)
         + ", " + bytes(saved) + " less. ", element("a", {href: "#patterns"}, "Show"));
 }
 
 function drawAnswer(data) {
-    const nothing = data.figures.allocated_count === 0 && data.failures.length === 0;
+    const nothing = data.allocated_count === 0 && data.ooms.length === 0;
     const parts = nothing ? [element("h1", null, "The run allocated no device memory that kedge saw.")]
-        : data.failures.length > 0 ? answerOfFailure(data) : answerOfPeak(data);
-    const program = element("p", {class: "command"}, element("code", null, data.program.command), " ",
+        : data.ooms.length > 0 ? answerOfFailure(data) : answerOfPeak(data);
+    const program = element("p", {class: "command"}, element("code", null, commandOf(data.program)), " ",
         element("span", {class: "muted"}, data.program.ended));
     const window = data.window.from || data.window.to
         ? element("p", {class: "note"}, "Figures are of the window from " + (data.window.from || "the start") + " to " + (data.window.to || "the end") + ".") : null;

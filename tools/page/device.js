@@ -11,11 +11,11 @@ function momentOf(waterfall, hasDevices) {
 
 /* Each part with its colour; what is left of the libraries has a part of its own. */
 function partsOf(waterfall) {
-    const [otherBytes, others] = waterfall.other_libraries;
+    const others = waterfall.other_libraries;
     const parts = waterfall.parts.map(part => ({...part}));
     const behind = parts.findLastIndex(part => part.part === "library") + 1;
-    if (others > 0)
-        parts.splice(behind, 0, {part: "library", name: null, text: counted(others, "more library") + " past kedge's pool", bytes: otherBytes});
+    if (others)
+        parts.splice(behind, 0, {part: "library", name: null, title: counted(others.count, "more library") + " past kedge's pool", bytes: others.bytes});
     let libraries = 0;
     parts.forEach((part, at) => {
         part.order = at;
@@ -30,9 +30,9 @@ function share(part, total) {
 
 function deviceBar(waterfall, parts) {
     const bar = element("div", {class: "stackbar", role: "img", "aria-label": "All of the device's " + bytes(waterfall.total_bytes) + ": "
-        + parts.filter(part => part.bytes > 0).map(part => bytes(part.bytes) + " " + part.text).join("; ")});
+        + parts.filter(part => part.bytes > 0).map(part => bytes(part.bytes) + " " + part.title).join("; ")});
     for (const part of parts.filter(row => row.bytes > 0)) {
-        const piece = element("div", {class: part.colour, title: part.text + ": " + bytes(part.bytes)});
+        const piece = element("div", {class: part.colour, title: part.title + ": " + bytes(part.bytes)});
         piece.style.flexGrow = String(part.bytes / waterfall.total_bytes);
         bar.append(piece);
     }
@@ -43,8 +43,8 @@ function deviceTable(parent, waterfall, parts) {
     const total = waterfall.total_bytes;
     new Table(parent, {caption: "Parts that add up to the device's " + bytes(total) + ", to the byte", rows: parts, filter: false,
         columns: [
-            {label: "Part", narrow: true, text: row => row.text, value: row => -row.order,
-                cell: row => element("span", {class: "part"}, element("span", {class: "swatch " + row.colour, "aria-hidden": "true"}), element("bdi", {title: row.name}, row.text))},
+            {label: "Part", narrow: true, text: row => row.title, value: row => -row.order,
+                cell: row => element("span", {class: "part"}, element("span", {class: "swatch " + row.colour, "aria-hidden": "true"}), element("bdi", {title: row.name}, row.title))},
             bytesColumn("Size", row => row.bytes), {label: "Share", figure: true, value: row => row.bytes, text: row => share(row.bytes, total)},
             countColumn("In bytes", row => row.bytes)],
         foot: ["Total", bytes(total), percent(total, total), count(total)]});
@@ -52,15 +52,21 @@ function deviceTable(parent, waterfall, parts) {
 
 function drawWaterfall(parent, waterfall) {
     const parts = partsOf(waterfall);
-    const when = "Device " + waterfall.device + ", " + momentOf(waterfall, false) + (waterfall.time_ns === null ? "" : ": " + time(waterfall.time_ns) + " after the start");
+    const when = "Device " + waterfall.device + ", " + momentOf(waterfall, false) + (waterfall.at_ms === 0 ? "" : ": " + time(1e6 * waterfall.at_ms) + " after the start");
     parent.replaceChildren(element("p", {class: "where"}, when), deviceBar(waterfall, parts));
     deviceTable(parent, waterfall, parts);
     if (waterfall.short)
         parent.append(element("p", {class: "note"}, "More is counted than the device had in use: some of it was not backed by memory then, and parts are smaller by that much."));
 }
 
+/* When memory ran out, and each device as kedge saw it last. */
+function waterfallsOf(data) {
+    const then = lastFailure(data)?.waterfall;
+    return [...(then ? [{...then, moment: "failure"}] : []), ...data.waterfall];
+}
+
 function drawDevice(data) {
-    const waterfalls = data.waterfalls;
+    const waterfalls = waterfallsOf(data);
     if (waterfalls.length === 0) {
         dropSection("device");
         return;

@@ -12,7 +12,7 @@ class AddressMap {
         this.moment = Math.max(0, this.moments.findIndex(moment => moment.key === "failure"));
         this.colours = new Map();
         this.named = data.timeline.groupings[0].sites;
-        const sites = this.named.length ? this.named : data.sites.slice(0, -1).keys();
+        const sites = this.named.length ? this.named : data.call_sites.slice(0, -1).keys();
         [...sites].slice(0, COLOURS).forEach((site, at) => this.colours.set(site, at));
         this.build(parent);
         this.draw();
@@ -101,13 +101,13 @@ class AddressMap {
         state.cursor.setAttribute("y", Math.floor(at / state.columns) * CELL);
         state.cursor.setAttribute("visibility", "visible");
         const what = cell.length === 0 ? [element("span", null, "nothing is live here")]
-            : [element("b", {class: "figure"}, bytes(cell[0])), " live in " + counted(cell[1], "block") + ", most of it ", way(this.data.sites[cell[2]].name), " (a block of " + bytes(cell[3]) + ")"];
+            : [element("b", {class: "figure"}, bytes(cell[0])), " live in " + counted(cell[1], "block") + ", most of it ", way(this.data.call_sites[cell[2]].title), " (a block of " + bytes(cell[3]) + ")"];
         this.told.replaceChildren(element("code", null, address), " ", ...what);
-        state.picture.setAttribute("aria-label", address + ": " + (cell.length === 0 ? "nothing is live here" : bytes(cell[0]) + " live, " + this.data.sites[cell[2]].name));
+        state.picture.setAttribute("aria-label", address + ": " + (cell.length === 0 ? "nothing is live here" : bytes(cell[0]) + " live, " + this.data.call_sites[cell[2]].title));
     }
 
     drawKeepers() {
-        const rows = this.at().kept.map(([site, granules, free]) => ({name: this.data.sites[site].name, granules, free}));
+        const rows = this.at().kept.map(([site, granules, free]) => ({name: this.data.call_sites[site].title, granules, free}));
         this.keepers.replaceChildren();
         if (rows.length > 0)
             new Table(this.keepers, {caption: "What keeps free memory: pieces of " + shortBytes(this.map.granule_bytes) + " that are live in part, by the largest block in each",

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that is held for nothing, as the uses of blocks tell it, and what to do about it. */
 
+const DOUBTS = {
+    not_watched: "their uses were not recorded",
+    lost: "their uses could not be recorded",
+    shown: "they were shown to what uses them unseen",
+    unseen: "they lived while a call was made whose arguments are not known"};
+
 const PATTERN_NOTES = {
     leak: "The run did not end by itself: what is never freed may only be not freed yet.",
     dead_write: "A dead write costs time, not memory."};
+
+function patternName(row) {
+    return row.pattern.replace("_", " ");
+}
+
+function adviceOf(row) {
+    return row.advice + (row.memory_of === null ? "" : " that of " + row.memory_of + ".");
+}
 
 function patternSummary(found) {
     if (found.judged_count === 0)
@@ -18,12 +32,13 @@ function patternSummary(found) {
 }
 
 /* What weakens the findings. */
-function patternDoubts(found) {
+function patternDoubts(data, found) {
     const says = key => found.by_pattern.some(row => row.pattern === key && row.findings > 0);
-    const texts = found.not_judged.map(doubt => counted(doubt.count, "block") + (doubt.count === 1 ? " is" : " are") + " not judged: " + doubt.why + ".");
+    const texts = Object.entries(found.not_judged).filter(([, blocks]) => blocks > 0)
+        .map(([why, blocks]) => counted(blocks, "block") + (blocks === 1 ? " is" : " are") + " not judged: " + DOUBTS[why] + ".");
     if (found.unseen_calls > 0)
         texts.push("The arguments of " + counted(found.unseen_calls, "call") + " are not known.");
-    if (says("leak") && !found.ended)
+    if (says("leak") && !data.program.clean)
         texts.push(PATTERN_NOTES.leak);
     if (says("dead_write"))
         texts.push(PATTERN_NOTES.dead_write);
@@ -33,25 +48,24 @@ function patternDoubts(found) {
 function drawKinds(parent, found) {
     const rows = found.by_pattern.filter(row => row.findings > 0 || !row.recorded);
     new Table(parent, {caption: "By pattern", rows, filter: false, sorted: 1, columns: [
-        {label: "Pattern", narrow: true, text: row => row.name}, {label: "Saves if all are mended", figure: true, value: row => row.saves_bytes, text: row => row.recorded ? bytes(row.saves_bytes) : "not recorded"},
-        countColumn("Call sites", row => row.findings), countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0])]});
+        {label: "Pattern", narrow: true, text: patternName}, {label: "Saves if all are mended", figure: true, value: row => row.saves_bytes, text: row => row.recorded ? bytes(row.saves_bytes) : "not recorded"},
+        countColumn("Call sites", row => row.findings), countColumn("Blocks", row => row.count), bytesColumn("Bytes", row => row.bytes)]});
 }
 
 function drawFindings(data, parent, found) {
-    const names = Object.fromEntries(found.by_pattern.map(row => [row.pattern, row.name]));
-    partNote(parent, found.findings, found.finding_count, "finding", "that save most");
+    partNote(parent, found.findings, found.findings_left_out, "finding", "that save most");
     new Table(parent, {caption: "What each finding saves at the peak by itself: savings do not add up", sorted: 1, rows: found.findings, columns: [
-        textColumn("Call site", row => row.name, siteCell(data)), bytesColumn("Saves", row => row.saves_bytes),
-        textColumn("Pattern", row => names[row.pattern], row => element("span", {class: "figure"}, names[row.pattern])), bytesColumn("Max without it", row => row.max_left_bytes),
-        textColumn("What to do", row => row.advice, row => element("bdi", {class: "advice"}, row.advice)),
-        countColumn("Blocks", row => row.blocks[1]), bytesColumn("Bytes", row => row.blocks[0]), bytesColumn("At Max", row => row.at_max_bytes),
+        textColumn("Call site", titleOf, siteCell(data)), bytesColumn("Saves", row => row.saves_bytes),
+        textColumn("Pattern", patternName, row => element("span", {class: "figure"}, patternName(row))), bytesColumn("Max without it", row => row.max_left_bytes),
+        textColumn("What to do", adviceOf, row => element("bdi", {class: "advice"}, adviceOf(row))),
+        countColumn("Blocks", row => row.count), bytesColumn("Bytes", row => row.bytes), bytesColumn("At Max", row => row.at_max_bytes),
         {label: "Longest", figure: true, value: row => row.longest_ns, text: row => row.longest_ns ? time(row.longest_ns) : ""},
-        textColumn("Anchor", row => row.anchor || "")]});
+        textColumn("Anchor", row => instanceOf(row.anchor || "", row.instance))]});
 }
 
 function drawPatterns(data) {
     const found = data.patterns;
-    if (!found || found.judged_count + found.not_judged.length === 0) {
+    if (!found.recorded || found.judged_count + Object.values(found.not_judged).reduce((sum, blocks) => sum + blocks) === 0) {
         dropSection("patterns");
         return;
     }
@@ -59,8 +73,8 @@ function drawPatterns(data) {
     if (data.program.failed)
         parent.append(element("p", {class: "lede"}, element("b", null, "The run was cut short when memory ran out. "), "What it would have used later, such as activations for the backward pass, "
             + "counts as not used any more. A run that comes to its end tells more."));
-    parent.append(element("p", {class: "lede"}, patternSummary(found)), ...patternDoubts(found));
-    if (found.finding_count === 0) {
+    parent.append(element("p", {class: "lede"}, patternSummary(found)), ...patternDoubts(data, found));
+    if (found.findings.length === 0) {
         parent.append(element("p", null, "Nothing was held for nothing."));
         return;
     }

@@ -3,23 +3,23 @@
 
 function siteCell(data) {
     return site => site.stack && site.stack.length > 0
-        ? element("details", null, element("summary", null, way(site.name)), stackList(data, site.stack)) : way(site.name);
+        ? element("details", null, element("summary", null, way(titleOf(site))), stackList(data, site.stack)) : way(titleOf(site));
 }
 
 /* Where a page has not all of them: which it has. */
-function partNote(parent, rows, all, noun, which) {
-    if (all > rows.length)
-        parent.append(element("p", {class: "note"}, "These are the " + count(rows.length) + " of " + counted(all, noun) + " " + which + "."));
+function partNote(parent, rows, leftOut, noun, which) {
+    if (leftOut)
+        parent.append(element("p", {class: "note"}, "These are the " + count(rows.length) + " of " + counted(rows.length + leftOut, noun) + " " + which + "."));
 }
 
 function drawSites(data) {
-    const rows = data.sites.filter(site => site.allocated[1] > 0 || (site.failure && site.failure[1] > 0));
+    const rows = data.call_sites.filter(site => site.allocated[1] > 0 || (site.failure && site.failure[1] > 0));
     const parent = document.getElementById("sites");
     if (rows.length === 0) {
         parent.append(element("p", null, "Nothing was allocated."));
         return;
     }
-    const columns = [textColumn("Call site", site => site.name + " " + site.library, siteCell(data))];
+    const columns = [textColumn("Call site", site => site.title + " " + site.library, siteCell(data))];
     for (const {key, head} of moments(data))
         columns.push(bytesColumn(head, site => site[key][0]), countColumn("blocks", site => site[key][1]));
     columns.push(bytesColumn("Own peak", site => site.most), bytesColumn("Allocated", site => site.allocated[0]),
@@ -29,15 +29,17 @@ function drawSites(data) {
 }
 
 function drawSteps(data, parent) {
-    if (data.steps.length === 0)
+    const steps = data.steps.rows;
+    if (steps.length === 0)
         return;
     const noun = stepNoun(data);
-    const name = row => (row.anchor || noun + " " + row.at) + (row.likeness < 0.7 ? ", unlike the others (" + Math.round(100 * row.likeness) + " % alike)" : "");
-    if (data.detected_by)
-        parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + data.detected_by + "."));
-    partNote(parent, data.steps, data.step_count, noun, "that came first");
-    new Table(parent, {caption: data.detected_by ? "Detected steps" : "Steps", sorted: 2, rows: data.steps.map((row, at) => ({...row, at})), columns: [
-        textColumn(data.detected_by ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak live", row => row.peak_live_bytes),
+    const name = row => (row.name ? instanceOf(row.name, row.instance) : noun + " " + row.at) + (row.likeness < 0.7 ? ", unlike the others (" + Math.round(100 * row.likeness) + " % alike)" : "");
+    const reason = detectedBy(data);
+    if (reason)
+        parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + reason + "."));
+    partNote(parent, steps, data.steps.rows_left_out, noun, "that came first");
+    new Table(parent, {caption: reason ? "Detected steps" : "Steps", sorted: 2, rows: steps.map((row, at) => ({...row, at})), columns: [
+        textColumn(reason ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak live", row => row.peak_live_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
             text: row => (row.live_end_bytes < row.live_begin_bytes ? "\u2212" : "+") + bytes(Math.abs(row.live_end_bytes - row.live_begin_bytes))},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
@@ -45,9 +47,9 @@ function drawSteps(data, parent) {
 
 function drawAnchors(data) {
     const parent = document.getElementById("anchors");
-    if (data.growers.length > 0)
-        new Table(parent, {caption: "What grows from step to step", sorted: 3, rows: data.growers, columns: [
-            textColumn("Call site", row => row.name, siteCell(data)), bytesColumn("After the first step", row => row.first_bytes),
+    if (data.steps.growers.length > 0)
+        new Table(parent, {caption: "What grows from step to step", sorted: 3, rows: data.steps.growers, columns: [
+            textColumn("Call site", titleOf, siteCell(data)), bytesColumn("After the first step", row => row.first_bytes),
             bytesColumn("After the last step", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             countColumn("Steps in which it grew", row => row.rises)]});
     drawSteps(data, parent);
@@ -55,9 +57,9 @@ function drawAnchors(data) {
         parent.append(element("p", null, "The program named no anchors. kedge takes them from NVTX ranges, the framework's own names or log lines."));
         return;
     }
-    partNote(parent, data.anchors, data.anchor_count, "anchor", "with the highest Max");
+    partNote(parent, data.anchors, data.anchors_left_out, "anchor", "with the highest Max");
     new Table(parent, {caption: "Anchors", sorted: 1, rows: data.anchors, columns: [
-        textColumn("Anchor", row => row.name + (row.instance ? " (" + (row.instance + 1) + ")" : "")), bytesColumn("Max", row => row.max_bytes),
+        textColumn("Anchor", row => instanceOf(row.name, row.instance)), bytesColumn("Max", row => row.max_bytes),
         bytesColumn("Remaining", row => row.remaining_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count),
         bytesColumn("Freed", row => row.freed_bytes), countColumn("times", row => row.freed_count), bytesColumn("Peak live of the run", row => row.peak_live_bytes)]});
 }
@@ -66,13 +68,13 @@ function drawLibraries(data) {
     const parent = document.getElementById("libraries");
     const columns = first => [first, bytesColumn("At Max", row => row.at_max_bytes), bytesColumn("Live at the end", row => row.live_bytes),
         countColumn("blocks", row => row.live_count), bytesColumn("Own peak", row => row.own_peak_bytes), bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)];
-    if (data.libraries.length === 0) {
+    if (data.sources.length === 0) {
         parent.append(element("p", null, "Nothing was allocated."));
         return;
     }
-    partNote(parent, data.libraries, data.library_count, "library", "that held most at the peak");
-    new Table(parent, {caption: "By library", sorted: 1, rows: data.libraries, columns:
-        columns(textColumn("Library", row => row.name, row => element("bdi", {title: row.name}, baseName(row.name))))});
+    partNote(parent, data.sources, data.sources_left_out, "library", "that held most at the peak");
+    new Table(parent, {caption: "By library", sorted: 1, rows: data.sources, columns:
+        columns(textColumn("Library", row => row.library, row => element("bdi", {title: row.library}, baseName(row.library))))});
     const ofClasses = columns(textColumn("Class", row => row.name + (row.device_memory ? "" : " (not device memory)")));
     if (data.classes.every(row => row.at_max_bytes === null)) /* the run kept its own sums alone */
         ofClasses.splice(1, 1);
@@ -85,16 +87,16 @@ function drawHints(data) {
         parent.append(element("p", null, "This run had no hints. ", element("code", null, "kedge suggest"), " looks for memory that could be released earlier, and writes them."));
         return;
     }
-    const f = data.figures;
+    const f = data;
     const saved = f.max_bytes - f.max_with_hints_bytes;
     const would = f.max_bytes - f.max_would_bytes;
     parent.append(element("p", {class: "lede"}, f.max_would_bytes === null ? "What hints did is not on record any more." : saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
         : would > 0 ? "In this mode hints released nothing. They would make the highest use lower by " + bytes(would) + "." : "Hints made no difference to the highest use."));
-    partNote(parent, data.hints, data.hint_count, "hint", "that come first in the file");
+    partNote(parent, data.hints, data.hints_left_out, "hint", "that come first in the file");
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [
-        {label: "Hint", narrow: true, text: row => row.id}, textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched[1]),
-        bytesColumn("Released", row => row.released[0]), bytesColumn("Would save", row => row.would[0]),
-        bytesColumn("Held", row => row.held[0]), countColumn("Skipped", row => row.skipped[1]), countColumn("Refused", row => row.refused[1]), countColumn("Touched", row => row.late),
+        {label: "Hint", narrow: true, text: row => row.id}, textColumn("Action", row => row.do + ", " + row.mode), countColumn("Matched", row => row.matched_count),
+        bytesColumn("Released", row => row.released_bytes), bytesColumn("Would save", row => row.would_bytes),
+        bytesColumn("Held", row => row.held_bytes), countColumn("Skipped", row => row.skipped_count), countColumn("Refused", row => row.refused_count), countColumn("Touched", lateUses),
         textColumn("Note", row => row.drift || "")]});
 }
 
@@ -106,14 +108,14 @@ function drawAbout(data) {
             list.append(element("dt", null, word), element("dd", null, element("bdi", null, text)));
     };
     add("Capture", data.capture);
-    add("Program", program.command);
-    add("Process", "pid " + program.pid + (program.host ? " on " + program.host : "") + (program.rank ? ", rank " + program.rank : ""));
+    add("Program", commandOf(program));
+    add("Process", "pid " + program.pid + (program.hostname ? " on " + program.hostname : "") + (program.rank ? ", rank " + program.rank : ""));
     add("Started", program.started_ms ? new Date(program.started_ms).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "");
     add("Ended", program.ended);
-    for (const device of program.devices)
+    for (const device of data.devices)
         add("Device " + device.device, device.name + ", " + bytes(device.total_bytes) + ", driver " + Math.floor(device.driver_version / 1000) + "." + Math.floor(device.driver_version % 1000 / 10));
-    add("Mode", program.mode);
-    add("Hints", program.hints ? program.hints + " (" + program.hints_mode + ")" : "");
+    add("Mode", data.settings.mode);
+    add("Hints", program.hints_file ? program.hints_file + " (" + program.hints_mode + ")" : "");
     const parent = document.getElementById("about");
     parent.append(list);
     if (data.notes.length > 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Figures as text, and elements. Names go into the document as text only. */
 
+const COMMAND_SHOWN = 400; /* characters */
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 /* Two decimals as printf has them: of two that are as near, the even one; toFixed takes the larger. */
@@ -113,16 +114,45 @@ function stackList(data, stack) {
     return list;
 }
 
+/* "step (3)" for the third instance of an anchor. */
+function instanceOf(anchor, instance) {
+    return anchor + (instance ? " (" + (instance + 1) + ")" : "");
+}
+
+/* Of a row, who asked. */
+function titleOf(row) {
+    return row.title || "(no stack)";
+}
+
+function commandOf(program) {
+    return program.argv.join(" ").slice(0, COMMAND_SHOWN) || program.exe;
+}
+
+/* The failed allocation that the page is about; undefined: none failed. */
+function lastFailure(data) {
+    return data.ooms[data.ooms.length - 1];
+}
+
+/* How often memory was used too late for a hint; null: not known. */
+function lateUses(hint) {
+    return hint.late_touches === null ? null : hint.late_touches + hint.violations + hint.late_writes;
+}
+
+/* Why steps were detected; null: the program states them, or there are none. */
+function detectedBy(data) {
+    return data.steps.origin === "detected" && data.steps.rows.length > 0 ? data.steps.reason : null;
+}
+
 /* Steps that the program does not state are no more than likely. */
 function stepNoun(data) {
-    return data.detected_by ? "detected step" : "step";
+    return detectedBy(data) ? "detected step" : "step";
 }
 
 /* The moments that the page knows of, in words. */
 function moments(data) {
-    const failed = data.program.devices.length > 1 && data.failures.length > 0 ? ", device " + data.failures[data.failures.length - 1].device : "";
+    const failed = data.devices.length > 1 && lastFailure(data) ? ", device " + lastFailure(data).device : "";
     const names = {peak: data.by_places ? "at each device's peak" : "at the peak", failure: "at the failure" + failed, end: "at the end"};
     const heads = {peak: "Peak", failure: "Failure", end: "End"};
-    return ["peak", "failure", "end"].filter(key => data.sites.some(site => site[key]))
+    return ["peak", "failure", "end"].filter(key => data.call_sites.some(site => site[key]))
         .map(key => ({key, name: names[key], head: heads[key]}));
 }

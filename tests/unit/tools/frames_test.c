@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/check.h"
 
-#include "tools/page_parts.h"
+#include "tools/frames.h"
 
 /* Whatever a line of a stack shows tells it from others: the function, its file (the library where none is known), the line, and
  * whose it is. */
@@ -20,16 +20,15 @@ TEST(lines_that_look_different_are_different_frames)
             {.function = "a.py", .file = "f", .line = 3, .is_python = true},
     };
     const size_t count = sizeof lines / sizeof *lines;
-    struct page page = {.report = NULL};
+    struct frames frames = {0};
 
     for (uint32_t i = 0; i < count; i++)
-        CHECK_EQ(page_frame(&page, &lines[i]), i);
+        CHECK_EQ(frames_number(&frames, &lines[i]), i);
     for (uint32_t i = 0; i < count; i++) {
         struct symbols_line again = lines[i];
 
-        CHECK_EQ(page_frame(&page, &again), i);
+        CHECK_EQ(frames_number(&frames, &again), i);
     }
-    CHECK_EQ(page.frame_count, count);
-    keytable_done(&page.frames);
-    free(page.frame);
+    CHECK_EQ(frames.count, count);
+    frames_done(&frames);
 }
