@@ -24,7 +24,7 @@
 #ifndef KEDGE_ALLOC_POOL_H
 #define KEDGE_ALLOC_POOL_H
 
-#include "alloc/pool_types.h"
+#include "alloc/heap/pool_types.h"
 
 struct pool;
 

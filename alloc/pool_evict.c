@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/block.h"
-#include "alloc/drive.h"
-#include "alloc/granule.h"
-#include "alloc/meta.h"
-#include "alloc/mutation.h"
-#include "alloc/swap.h"
-#include "alloc/swapcall.h"
-#include "alloc/swapqueue.h"
-#include "alloc/swapstep.h"
+#include "alloc/base/meta.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/drive.h"
+#include "alloc/index/granule.h"
+#include "alloc/swap/swap.h"
+#include "alloc/swap/swapcall.h"
+#include "alloc/swap/swapqueue.h"
+#include "alloc/swap/swapstep.h"
 
 enum {
     FAILURES_MAX = 3,  /* of the driver's, before a call gets its code */

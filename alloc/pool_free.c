@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/block.h"
-#include "alloc/freecache.h"
-#include "alloc/heap.h"
-#include "alloc/holder.h"
-#include "alloc/mutation.h"
-#include "alloc/pin.h"
-#include "alloc/reclaim.h"
-#include "alloc/records.h"
-#include "alloc/segment.h"
-#include "alloc/streams.h"
-#include "alloc/tally.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/holder.h"
+#include "alloc/heap/pin.h"
+#include "alloc/heap/records.h"
+#include "alloc/heap/segment.h"
+#include "alloc/heap/streams.h"
+#include "alloc/heap/tally.h"
+#include "alloc/storage/reclaim.h"
 
 #include <errno.h>
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/block.h"
-#include "alloc/heap.h"
-#include "alloc/lane.h"
-#include "alloc/meta.h"
-#include "alloc/pin.h"
-#include "alloc/reclaim.h"
-#include "alloc/records.h"
-#include "alloc/segment.h"
-#include "alloc/swapset.h"
-#include "alloc/tally.h"
-#include "alloc/trim.h"
+#include "alloc/base/meta.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/lane.h"
+#include "alloc/heap/pin.h"
+#include "alloc/heap/records.h"
+#include "alloc/heap/segment.h"
+#include "alloc/heap/swapset.h"
+#include "alloc/heap/tally.h"
+#include "alloc/storage/reclaim.h"
+#include "alloc/storage/trim.h"
 
 #include <errno.h>
 

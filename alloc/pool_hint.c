@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/block.h"
-#include "alloc/drive.h"
-#include "alloc/expect.h"
-#include "alloc/holder.h"
-#include "alloc/meta.h"
-#include "alloc/mutation.h"
-#include "alloc/pin.h"
-#include "alloc/reclaim.h"
-#include "alloc/records.h"
-#include "alloc/streams.h"
-#include "alloc/swapqueue.h"
-#include "alloc/swapstep.h"
-#include "alloc/tally.h"
+#include "alloc/base/meta.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/drive.h"
+#include "alloc/heap/expect.h"
+#include "alloc/heap/holder.h"
+#include "alloc/heap/pin.h"
+#include "alloc/heap/records.h"
+#include "alloc/heap/streams.h"
+#include "alloc/heap/tally.h"
+#include "alloc/storage/reclaim.h"
+#include "alloc/swap/swapqueue.h"
+#include "alloc/swap/swapstep.h"
 
 #include <errno.h>
 

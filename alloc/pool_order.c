@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/adopt.h"
-#include "alloc/behind.h"
-#include "alloc/lane.h"
-#include "alloc/mutation.h"
-#include "alloc/reclaim.h"
-#include "alloc/streams.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/behind.h"
+#include "alloc/heap/lane.h"
+#include "alloc/heap/streams.h"
+#include "alloc/storage/adopt.h"
+#include "alloc/storage/reclaim.h"
 
 _Static_assert(POOL_ORDER_MAX == 1 + 2 * FENCE_SET_MAX, "a stream and two of its sets");
 

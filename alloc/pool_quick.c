@@ -13,17 +13,17 @@
  */
 #include "alloc/pool.h"
 
-#include "alloc/block.h"
-#include "alloc/choice.h"
-#include "alloc/freecache.h"
-#include "alloc/heap.h"
-#include "alloc/lane.h"
-#include "alloc/reclaim.h"
-#include "alloc/records.h"
-#include "alloc/segment.h"
-#include "alloc/serve.h"
-#include "alloc/streams.h"
-#include "alloc/tally.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/lane.h"
+#include "alloc/heap/records.h"
+#include "alloc/heap/segment.h"
+#include "alloc/heap/streams.h"
+#include "alloc/heap/tally.h"
+#include "alloc/serve/serve.h"
+#include "alloc/storage/choice.h"
+#include "alloc/storage/reclaim.h"
 
 #define QUICK         static inline __attribute__((always_inline))
 #define UNLIKELY(is_) __builtin_expect(!!(is_), 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/lane.h"
-#include "alloc/mutation.h"
-#include "alloc/reclaim.h"
-#include "alloc/stall.h"
-#include "alloc/streams.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/lane.h"
+#include "alloc/heap/streams.h"
+#include "alloc/serve/stall.h"
+#include "alloc/storage/reclaim.h"
 
 /* Held, so that its record stays. What was freed in its lane needs a point that the stream knows of once the lane is closed. */
 static uint32_t hold(struct pool *pool, uint64_t stream)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pool.h"
 
-#include "alloc/census.h"
-#include "alloc/heap.h"
-#include "alloc/mutation.h"
-#include "alloc/news.h"
-#include "alloc/reclaim.h"
-#include "alloc/records.h"
-#include "alloc/room.h"
-#include "alloc/trim.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/census.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/news.h"
+#include "alloc/heap/records.h"
+#include "alloc/storage/reclaim.h"
+#include "alloc/storage/room.h"
+#include "alloc/storage/trim.h"
 
 #include <errno.h>
 #include <sched.h>

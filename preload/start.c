@@ -7,41 +7,41 @@
  * started here, so that all of them can ask it. What starts is registered with LIFE_STARTS at link
  * time: the first CUDA call may come from a constructor that runs before ours.
  */
-#include "preload/backend.h"
-#include "preload/bus.h"
-#include "preload/contexts.h"
-#include "preload/coverage.h"
-#include "preload/dispatch.h"
-#include "preload/ending.h"
-#include "preload/evictlog.h"
-#include "preload/exports.h"
-#include "preload/forklock.h"
-#include "preload/gate.h"
-#include "preload/guard.h"
-#include "preload/hostwait.h"
-#include "preload/launches.h"
-#include "preload/life.h"
-#include "preload/linked.h"
-#include "preload/mark.h"
-#include "preload/msg.h"
-#include "preload/nvtx.h"
-#include "preload/output.h"
-#include "preload/pyhost.h"
-#include "preload/pyloop.h"
-#include "preload/pyparts.h"
-#include "preload/quick.h"
-#include "preload/resolve.h"
-#include "preload/session.h"
-#include "preload/sidecar.h"
-#include "preload/source.h"
-#include "preload/threadmem.h"
-#include "preload/underway.h"
-#include "preload/variables.h"
-#include "tracker/capture.h"
-#include "tracker/thread.h"
-#include "tracker/where.h"
+#include "preload/anchors/nvtx.h"
+#include "preload/anchors/output.h"
+#include "preload/anchors/pyhost.h"
+#include "preload/anchors/pyloop.h"
+#include "preload/anchors/pyparts.h"
+#include "preload/anchors/source.h"
+#include "preload/base/exports.h"
+#include "preload/base/forklock.h"
+#include "preload/base/gate.h"
+#include "preload/base/guard.h"
+#include "preload/base/linked.h"
+#include "preload/base/mark.h"
+#include "preload/base/msg.h"
+#include "preload/base/threadmem.h"
+#include "preload/caller/coverage.h"
+#include "preload/caller/variables.h"
+#include "preload/driver/backend.h"
+#include "preload/driver/contexts.h"
+#include "preload/driver/hostwait.h"
+#include "preload/driver/life.h"
+#include "preload/driver/resolve.h"
+#include "preload/driver/session.h"
+#include "preload/graph/ending.h"
+#include "preload/graph/launches.h"
+#include "preload/hints/evictlog.h"
+#include "preload/hints/sidecar.h"
+#include "preload/hooks/bus.h"
+#include "preload/request/dispatch.h"
+#include "preload/request/quick.h"
+#include "preload/request/underway.h"
+#include "tracker/capture/capture.h"
+#include "tracker/stacks/thread.h"
+#include "tracker/where/where.h"
 
-#include "alloc/meta.h"
+#include "alloc/base/meta.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -72,7 +72,7 @@ static void fork_child(void)
     life_become_child();
 }
 
-_Static_assert(UNWIND_DEPTH_MAX == 128, "as tracker/options.def says");
+_Static_assert(UNWIND_DEPTH_MAX == 128, "as tracker/base/options.def says");
 
 static void start_where(const struct config *c)
 {

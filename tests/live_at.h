@@ -3,7 +3,7 @@
 #ifndef KEDGE_TESTS_LIVE_AT_H
 #define KEDGE_TESTS_LIVE_AT_H
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 /* NULL: there is none. */
 static inline const struct read_live *live_at(const struct read_capture *capture, uint64_t addr)

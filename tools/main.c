@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/cmd.h"
-#include "tools/render.h"
+#include "tools/base/render.h"
+#include "tools/commands/cmd.h"
 
 #include <errno.h>
 #include <stdio.h>

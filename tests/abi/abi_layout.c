@@ -6,7 +6,7 @@
 #    include <cudaProfiler.h>
 #    include <cuda_runtime_api.h>
 #else
-#    include "tests/sim/program_abi.h"
+#    include "tests/sim/base/program_abi.h"
 #endif
 
 #include <stdio.h>

@@ -7,4 +7,4 @@
 #include <cuda_runtime_api.h>
 
 #define KEDGE_ABI_PROTOTYPES_ONLY
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"

@@ -16,10 +16,10 @@
  *
  * Prints one line of JSON. Times are the best of several rounds.
  */
-#include "alloc/heap.h"
-#include "alloc/lane.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/lane.h"
+#include "alloc/heap/streams.h"
 #include "alloc/pool.h"
-#include "alloc/streams.h"
 #include "tests/bench/nodevice.h"
 #include "tests/bench/peers.h"
 

@@ -14,7 +14,7 @@
  * LIVE  blocks of 4 KiB beside those that are used
  */
 #include "tests/bench/instrument.h"
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <errno.h>

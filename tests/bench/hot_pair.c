@@ -21,8 +21,8 @@
  * Prints one line: ns N pairs N mallocs N syscalls N [nr] calls NAME=N... (calls of the driver, whoever made them)
  */
 #include "tests/bench/instrument.h"
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

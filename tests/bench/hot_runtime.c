@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A library that asks the runtime it is linked with, as a framework's does; for hot_pair.c. */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Test of pairs on two streams: which cache lines both of them use and one of them writes, in lanes and without (alloc/lane.h).
+"""Test of pairs on two streams: which cache lines both of them use and one of them writes, in lanes and without (alloc/heap/lane.h).
 
 A processor that writes such a line takes it from another one, which costs more than the pair. Valgrind's lackey lists what a pair
 reads and writes, so the result does not depend on the machine, its load, or how many processors it has."""

@@ -7,7 +7,7 @@
 #ifndef KEDGE_TESTS_BENCH_NODEVICE_H
 #define KEDGE_TESTS_BENCH_NODEVICE_H
 
-#include "alloc/driver.h"
+#include "alloc/base/driver.h"
 
 #define PAGE (UINT64_C(2) << 20)
 

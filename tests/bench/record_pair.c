@@ -16,7 +16,7 @@
  * Prints one line: frames N pairs N
  */
 #include "tests/bench/instrument.h"
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -10,7 +10,7 @@
  */
 #include "tests/codes/codes.h"
 
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -20,7 +20,7 @@
 #ifndef KEDGE_TESTS_CODES_CODES_H
 #define KEDGE_TESTS_CODES_CODES_H
 
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -61,7 +61,7 @@ typedef int (*get_v2)(const char *, void **, int, uint64_t, int *);
 static struct row rows[] = {
 #define HOOK(symbol, name, from, to, per_thread, ...) \
     {#symbol, name, from, to, per_thread, PLACE_NULL},
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
 };
 enum {
     ROWS = sizeof rows / sizeof *rows,
@@ -73,10 +73,10 @@ static const int versions[] = {2000, 3000, 3020, 4000, 5000, 6050, 7000, 8000, 1
 
 #ifdef LINKED
 #    define HOOK(symbol, ...) extern int symbol(void) __attribute__((weak));
-#    include "preload/hooks.def"
+#    include "preload/base/hooks.def"
 static int (*const weak[])(void) = {
 #    define HOOK(symbol, ...) symbol,
-#    include "preload/hooks.def"
+#    include "preload/base/hooks.def"
 };
 #endif
 

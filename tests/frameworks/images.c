@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * images - reads the device code of every library in the environments, as the simulated device does (tests/sim/sim_image.h).
+ * images - reads the device code of every library in the environments, as the simulated device does (tests/sim/kernel/sim_image.h).
  *
  *     images FOLDER        of environments; $KEDGE_FRAMEWORKS, where that is set, comes first
  *
@@ -11,8 +11,8 @@
  * kernel are known, and every name in C++ agrees. Exit 0: it does. 1: it does not, one line each. 77: no environment.
  * Names in C say nothing of parameters. Fat binaries without kernels are counted; why they have none was not looked into.
  */
-#include "tests/sim/sim_guess.h"
-#include "tests/sim/sim_image.h"
+#include "tests/sim/kernel/sim_guess.h"
+#include "tests/sim/kernel/sim_image.h"
 
 #include <elf.h>
 #include <fcntl.h>

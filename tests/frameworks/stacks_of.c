@@ -4,12 +4,12 @@
  *
  *     whose tid address size native frame... python [function file line]...      (separated by tabs)
  *
- * as tests/sim/sim_stacks.h writes it, so that the two can be compared. whose: "own" or "ambient", of the Python frames.
+ * as tests/sim/driver/sim_stacks.h writes it, so that the two can be compared. whose: "own" or "ambient", of the Python frames.
  * A physical handle stands for its address. Names of native functions are not looked up. whose is "graph" for memory of a graph,
  * of which each launch is an allocation that nobody asks for.
  */
-#include "tracker/pylines.h"
-#include "tracker/read.h"
+#include "tracker/hints/pylines.h"
+#include "tracker/reader/read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

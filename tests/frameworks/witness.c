@@ -11,8 +11,8 @@
  * Everything else leaves dlsym by a jump, because the C library decides by its caller's address: built with sibling calls
  * whatever the build type says (CMakeLists.txt). Threads: any.
  */
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

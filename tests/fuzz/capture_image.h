@@ -10,8 +10,8 @@
 #ifndef KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 #define KEDGE_TESTS_FUZZ_CAPTURE_IMAGE_H
 
-#include "tracker/eventcode.h"
-#include "tracker/formatsum.h"
+#include "tracker/format/eventcode.h"
+#include "tracker/format/formatsum.h"
 
 #include <stdint.h>
 #include <stdlib.h>

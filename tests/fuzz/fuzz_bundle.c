@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bundle and any table of names is read or refused: no crash, no leak, no endless work. */
-#include "tools/bundle.h"
+#include "tools/symbols/bundle.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * fuzz_config - environments, one variable a line, read as the library reads its own (R53). Whatever the bytes, the values
  * that come out are texts that end, and keys that are there.
  */
-#include "tracker/config.h"
+#include "tracker/base/config.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Records of area D from any bytes: nothing is read outside, each record is as long as it says, and what was read is written
  * and read again as the same.
  */
-#include "tracker/eventcode.h"
+#include "tracker/format/eventcode.h"
 
 #include <stdlib.h>
 #include <string.h>

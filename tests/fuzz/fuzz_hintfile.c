@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a hint file: rules or one error with words (R53). What was read can be written, and reads the same. */
-#include "tracker/hintwrite.h"
+#include "tracker/hints/hintwrite.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  * Any snapshot and any log is imported or refused, without a crash, a leak or endless work; and whatever is written is a capture in
  * which nothing is damaged, whose totals are those of its events.
  */
-#include "tools/import.h"
-#include "tools/load.h"
-#include "tools/model.h"
+#include "tools/import/import.h"
+#include "tools/load/load.h"
+#include "tools/trace/model.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Any capture is read or refused: no crash, no leak, no reading outside, no endless work. */
 #include "tests/fuzz/capture_image.h"
-#include "tracker/pylines.h"
-#include "tracker/read.h"
+#include "tracker/hints/pylines.h"
+#include "tracker/reader/read.h"
 
 #include <stddef.h>
 #include <stdio.h>

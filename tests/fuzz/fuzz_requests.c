@@ -3,9 +3,9 @@
  * fuzz_requests - traces of allocations as `kedge whatif` reads them, a csv or a log of RMM. Whatever the bytes: either one
  * line that names the place, or requests that every policy plays twice, holding at least what is live.
  */
-#include "tools/load.h"
-#include "tools/steps.h"
-#include "tools/whatif.h"
+#include "tools/base/steps.h"
+#include "tools/load/load.h"
+#include "tools/replay/whatif.h"
 
 #include <stdlib.h>
 #include <string.h>

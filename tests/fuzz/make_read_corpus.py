@@ -6,7 +6,7 @@
 
 EVENT_DIRECTORY gets those of fuzz_event: the records of a chunk, without its head.
 
-Numbers here are those of tracker/format.h; a change there that matters makes these seeds useless, not wrong.
+Numbers here are those of tracker/format/format.h; a change there that matters makes these seeds useless, not wrong.
 """
 import os
 import pathlib

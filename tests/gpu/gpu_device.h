@@ -16,7 +16,7 @@
 #define KEDGE_TESTS_GPU_DEVICE_H
 
 #include "tests/check.h"
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 /* clang-format off */
 #define GPU_API(X)                                                                                        \

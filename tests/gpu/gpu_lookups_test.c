@@ -17,7 +17,7 @@ struct row {
 
 static const struct row rows[] = {
 #define HOOK(symbol, name, from, to, per_thread, ...) {#symbol, name, from, per_thread},
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
 };
 
 static bool is_kedges(const void *fn)

@@ -624,7 +624,7 @@ static const struct {
     const char *symbol, *name;
 } rows[] = {
 #define HOOK(symbol, name, ...) {#symbol, name},
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
 };
 
 static bool is_row(const char *symbol)

@@ -26,7 +26,7 @@ EXTRA_EXPORTS = {
     "dlsym": "the choke point of programs that ask the loader",
     "InitializeInjectionNvtx2": "what NVTX calls in the library that NVTX_INJECTION64_PATH names",
 }
-TLS_MAX = 512 # what is larger comes with its first use (preload/threadmem.h)
+TLS_MAX = 512 # what is larger comes with its first use (preload/base/threadmem.h)
 ENDS_THE_PROGRAM = {"exit", "_exit", "_Exit", "quick_exit", "abort", "raise", "kill", "tgkill", "pthread_exit", "err",
                     "errx", "error", "system", "execve", "execvp", "__assert_fail", "__assert", "pthread_kill"}
 # Undefined symbols of ours that may stay, with the reason.
@@ -48,8 +48,8 @@ def check_needed(path, complain):
 
 
 def hook_names(root):
-    """What preload/hooks.def exports: the symbols of its HOOK rows, in both forms, of its EXPORT rows, and of nvtx_events.def."""
-    path = pathlib.Path(root) / "preload" / "hooks.def"
+    """What preload/base/hooks.def exports: the symbols of its HOOK rows, in both forms, of its EXPORT rows, and of nvtx_events.def."""
+    path = pathlib.Path(root) / "preload" / "base" / "hooks.def"
     if not path.exists():
         return None
     text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
@@ -62,7 +62,7 @@ def hook_names(root):
 def check_exports(path, complain, hooks=None):
     hooks = hook_names(lintkit.SOURCE) if hooks is None else hooks
     if not hooks:
-        complain("preload/hooks.def names no hook")
+        complain("preload/base/hooks.def names no hook")
         return
     found = set()
     for symbol in dynamic_symbols(path, "--defined-only"):
@@ -108,7 +108,7 @@ def check_exit(path, complain):
 
 
 # What a library with switches has: variables of the mutant, functions that the linker put between two objects, and by symbol
-# or in its debug information the pool's own switches (alloc/mutation.h), which the objects of the mutant alone are compiled with.
+# or in its debug information the pool's own switches (alloc/base/mutation.h), which the objects of the mutant alone are compiled with.
 SWITCHES = (b"TEST_KEDGE_", b"__wrap_", b"mutant", b"mutation", b"mutate", b"POOL_MUTATE_")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lint.bounds: every fixed bound of the library stands in preload/bounds.def, and nothing else does.
+"""lint.bounds: every fixed bound of the library stands in preload/base/bounds.def, and nothing else does.
 
 Looked for are constants whose names end with MAX, in alloc/, preload/ and the part of tracker/ that is in the process; the list may
 have others, which must exist.
@@ -10,9 +10,9 @@ import re
 import lintkit
 
 FOLDERS = ("alloc", "preload", "tracker")
-LIST = "preload/bounds.def"
+LIST = "preload/base/bounds.def"
 # Readers of captures, which are tools'.
-OUTSIDE = re.compile(r"tracker/(read\w*|hintwrite)\.[ch]$")
+OUTSIDE = re.compile(r"tracker/(reader/read\w*|hints/hintwrite)\.[ch]$")
 DEFINED = re.compile(r"^ *(?:# *define +(\w*MAX)\s|(\w*MAX) *= *[^=])", re.M)
 ROW = re.compile(r'^BOUND\((\w+), "([\w/.]+)", (SAID|TOLD|SOFT),\s*"([^"]+)",\s*"([^"]+)"\)', re.M)
 
@@ -20,8 +20,8 @@ ROW = re.compile(r'^BOUND\((\w+), "([\w/.]+)", (SAID|TOLD|SOFT),\s*"([^"]+)",\s*
 def constants(root):
     for path in lintkit.files(root, ".c", ".h"):
         name = str(path.relative_to(root))
-        if name.split("/")[0] in FOLDERS and path.parent.name in FOLDERS and not OUTSIDE.match(name) \
-                and name != "preload/cuda_abi.h":
+        if name.split("/")[0] in FOLDERS and not OUTSIDE.match(name) \
+                and name != "preload/base/cuda_abi.h":
             text = re.sub(r"/\*.*?\*/", " ", lintkit.read(path), flags=re.S)
             for match in DEFINED.finditer(text):
                 yield (match.group(1) or match.group(2), name)
@@ -45,8 +45,8 @@ def check(root, complain):
 
 
 def clean(root):
-    lintkit.write(root, LIST, 'BOUND(ROWS_MAX, "alloc/rows.h", SOFT, "rows", "memory")\n')
-    lintkit.write(root, "alloc/rows.h", "#define ROWS_MAX 7\n")
+    lintkit.write(root, LIST, 'BOUND(ROWS_MAX, "alloc/heap/rows.h", SOFT, "rows", "memory")\n')
+    lintkit.write(root, "alloc/heap/rows.h", "#define ROWS_MAX 7\n")
     lintkit.write(root, "tools/other.h", "#define OTHER_MAX 7\n")
 
 
@@ -54,10 +54,10 @@ def seed(name, text):
     return lambda root: lintkit.write(root, name, text)
 
 
-ROWS = 'BOUND(ROWS_MAX, "alloc/rows.h", SOFT, "rows", "memory")\n'
+ROWS = 'BOUND(ROWS_MAX, "alloc/heap/rows.h", SOFT, "rows", "memory")\n'
 lintkit.main(check, clean, [
-    ("a bound that is not listed", seed("tracker/more.c", "enum {\n    COLUMNS_MAX = 8,\n};\n")),
-    ("a row without a bound", seed("alloc/rows.h", "\n")),
+    ("a bound that is not listed", seed("tracker/capture/more.c", "enum {\n    COLUMNS_MAX = 8,\n};\n")),
+    ("a row without a bound", seed("alloc/heap/rows.h", "\n")),
     ("a row that says nothing", seed(LIST, ROWS.replace("SOFT", "QUIET"))),
     ("a row twice", seed(LIST, ROWS * 2)),
 ])

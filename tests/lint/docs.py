@@ -3,7 +3,7 @@
 """lint.docs: what the documents say exists, and what exists is in the documents.
 
 Guards the two drifts that users report: a variable that a README promises and the library calls unknown, and a
-change of output that nobody wrote down. Compared: the environment table of preload/README.md with tracker/options.def, the
+change of output that nobody wrote down. Compared: the environment table of preload/README.md with tracker/base/options.def, the
 variables of README.md with that table, the paths that README.md names with the tree, its length, the version and the
 capture format with CHANGELOG.md.
 """
@@ -18,7 +18,7 @@ LINES = 250 # of README.md: details live in the folders' READMEs and man pages
 
 def options(root):
     """{variable: set of keys in its value}, from the rows OPTION(id, "name", ...) and OPTION_KEY(id, "key", ...)."""
-    path = root / "tracker" / "options.def"
+    path = root / "tracker" / "base" / "options.def"
     if not path.exists():
         return None
     text = re.sub(r"/\*.*?\*/", "", lintkit.read(path), flags=re.S)
@@ -41,7 +41,7 @@ def check_environment(root, readme, table, complain):
     if known is None:
         return
     if not known:
-        complain("tracker/options.def: no KEDGE_ variable found in it")
+        complain("tracker/base/options.def: no KEDGE_ variable found in it")
     rows = table_rows(table)
     listed = set(rows)
     for name, keys in sorted(known.items()):
@@ -52,7 +52,7 @@ def check_environment(root, readme, table, complain):
             if f"{key}=" not in rows[name]:
                 complain(f"{TABLE}: the row of {name} lacks {key}=")
     for name in sorted(listed - set(known)):
-        complain(f"{TABLE}: the environment table has {name}, which tracker/options.def does not know")
+        complain(f"{TABLE}: the environment table has {name}, which tracker/base/options.def does not know")
     for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed):
         complain(f"README.md: {name} is used and not in the environment table of {TABLE}")
 
@@ -69,7 +69,7 @@ def check_changelog(root, complain):
     headings = re.findall(r"^## (.*)$", log, re.M)
     if not headings or not headings[0].startswith("Unreleased"):
         complain("CHANGELOG.md: the first section is not Unreleased")
-    form = root / "tracker" / "format.h"
+    form = root / "tracker" / "format" / "format.h"
     version = re.search(r"#define\s+\w*FORMAT_VERSION\w*\s+(\d+)", lintkit.read(form)) if form.exists() else None
     if version and not re.search(rf"capture format {version.group(1)}\b", log, re.I):
         complain(f"CHANGELOG.md: capture format {version.group(1)} is not mentioned")
@@ -87,15 +87,15 @@ def check(root, complain):
     check_changelog(root, complain)
 
 
-README = "See `tracker/options.def`.\n"
+README = "See `tracker/base/options.def`.\n"
 ENVIRONMENT = "## Environment\n\n| variable | |\n|---|---|\n| `KEDGE_MODE` | pool |\n\n## End\n"
 
 
 def clean(root):
     lintkit.write(root, "README.md", README)
     lintkit.write(root, TABLE, ENVIRONMENT)
-    lintkit.write(root, "tracker/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
-    lintkit.write(root, "tracker/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
+    lintkit.write(root, "tracker/base/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
+    lintkit.write(root, "tracker/format/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
     lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 4\n")
 
 
@@ -104,13 +104,13 @@ def seed(name, text):
 
 
 lintkit.main(check, clean, [
-    ("a variable that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
-    ("a key that nobody documented", seed("tracker/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
+    ("a variable that nobody documented", seed("tracker/base/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
+    ("a key that nobody documented", seed("tracker/base/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
     ("a variable that does not exist", seed(TABLE, ENVIRONMENT.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
     ("a README that nobody reads to its end", seed("README.md", README + "\n" * LINES)),
     ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
     ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 4\n")),
-    ("a format version that nobody wrote down", seed("tracker/format.h", "#define CAPTURE_FORMAT_VERSION 5\n")),
+    ("a format version that nobody wrote down", seed("tracker/format/format.h", "#define CAPTURE_FORMAT_VERSION 5\n")),
 ])

@@ -40,7 +40,7 @@ if not shutil.which("clang-format"):
     lintkit.skip("clang-format is not installed")
 lintkit.main(
     check, lambda root: lintkit.write(root, "alloc/pool.c", "int f(void)\n{\n    return 0;\n}\n"),
-    [("two blanks", lambda root: lintkit.write(root, "alloc/fence.c", "int  f(void)\n{\n    return 0;\n}\n")),
-     ("tabs", lambda root: lintkit.write(root, "alloc/fence.c", "int f(void)\n{\n\treturn 0;\n}\n")),
+    [("two blanks", lambda root: lintkit.write(root, "alloc/index/fence.c", "int  f(void)\n{\n    return 0;\n}\n")),
+     ("tabs", lambda root: lintkit.write(root, "alloc/index/fence.c", "int f(void)\n{\n\treturn 0;\n}\n")),
      ("a folded declaration", lambda root: lintkit.write(
-         root, "alloc/fence.h", f"struct fence {{\n    uint64_t\n            epoch; /* {'long ' * 20}*/\n}};\n"))])
+         root, "alloc/index/fence.h", f"struct fence {{\n    uint64_t\n            epoch; /* {'long ' * 20}*/\n}};\n"))])

@@ -13,22 +13,22 @@ import lintkit
 # Folder -> patterns of quoted includes that it may use.
 MAY_USE = {
     "alloc": [r"alloc/.*"],
-    "tracker": [r"tracker/.*", r"alloc/(types|rule|lock|meta|table|wildcard)\.h"],
-    "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!(read|model)).*"],
-    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(apicalls|capmake|capold|config|format|loglines|read|hintfile|hinttree|hintwords|hintwrite|ownfile|pylines|pysite|receipt|runmark|script|utf8)[a-z_]*\.h", r"tracker/(options|ranks|hintkeys|apicalls)\.def"],
+    "tracker": [r"tracker/.*", r"alloc/base/(types|rule|lock|meta|table|wildcard)\.h"],
+    "preload": [r"preload/.*", r"alloc/.*", r"tracker/(?!reader/).*"],
+    "tools": [r"tools/.*", r"alloc/.*", r"tracker/(base|format|hints|reader)/.*", r"tracker/where/loglines\.h", r"tracker/capture/capold\.h"],
     "tests": [r".*"],
 }
 # Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.
 CUDA = re.compile(r"(^|/)(cuda|nv|cublas|cudnn|nccl)[A-Za-z0-9_]*\.h(pp)?$")
-CUDA_CLIENT = "tools/replay_main.c"
+CUDA_CLIENT = "tools/commands/replay_main.c"
 # System headers that alloc/ must not even name; what it calls is checked by lint.purity on the archive.
 ALLOC_NEVER = re.compile(r"^(stdio|stdlib|malloc|time|sys/time|syslog|err|dlfcn|yaml|libunwind)\.h$")
 # Headers with one user.
 ONE_USER = {
-    "yaml.h": re.compile(r"^tracker/hint(file|tree)\.[ch]$"),
+    "yaml.h": re.compile(r"^tracker/hints/hint(file|tree)\.[ch]$"),
 }
 # A trainer is what a user could have written: it knows CUDA's interface and its own helpers, nothing of kedge.
-TRAINERS = re.compile(r"^(tests/trainers/.*|tests/sim/program_abi\.h)$")
+TRAINERS = re.compile(r"^(tests/trainers/.*|tests/sim/base/program_abi\.h)$")
 # So is an example, which is installed and finds kedge's header there.
 EXAMPLES = "tools/examples/"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -41,10 +41,10 @@ def complaint(name, quote, target):
     if target in ONE_USER and not ONE_USER[target].match(name):
         return f"only {ONE_USER[target].pattern} may include it"
     if top != "tests" and target.split("/")[0] not in MAY_USE and CUDA.search(target):
-        return "no CUDA header in the products, preload/cuda_abi.h declares what we speak"
+        return "no CUDA header in the products, preload/base/cuda_abi.h declares what we speak"
     if quote == "<":
         return "alloc/ does without it" if top == "alloc" and ALLOC_NEVER.match(target) else None
-    if target == "preload/cuda_abi.h" and name == CUDA_CLIENT:
+    if target == "preload/base/cuda_abi.h" and name == CUDA_CLIENT:
         return None
     if name.startswith("tests/trainers/") and "/" in target and not TRAINERS.match(target):
         return "a trainer knows nothing of kedge"
@@ -67,10 +67,10 @@ def check(root, complain):
 
 def clean(root):
     lintkit.write(root, "alloc/pool.c", '#include "alloc/pool.h"\n#include <errno.h>\n')
-    lintkit.write(root, "tracker/hintfile.c", "#include <yaml.h>\n")
-    lintkit.write(root, "tracker/where.c", '#include "alloc/types.h"\n')
-    lintkit.write(root, "preload/dispatch.c", '#include "alloc/pool.h"\n#include "preload/cuda_abi.h"\n')
-    lintkit.write(root, "tools/replay_main.c", '#include "preload/cuda_abi.h"\n')
+    lintkit.write(root, "tracker/hints/hintfile.c", "#include <yaml.h>\n")
+    lintkit.write(root, "tracker/where/where.c", '#include "alloc/base/types.h"\n')
+    lintkit.write(root, "preload/request/dispatch.c", '#include "alloc/pool.h"\n#include "preload/base/cuda_abi.h"\n')
+    lintkit.write(root, "tools/commands/replay_main.c", '#include "preload/base/cuda_abi.h"\n')
     lintkit.write(root, "tools/examples/marks.c", '#include <cuda_runtime_api.h>\n#include <kedge.h>\n')
     lintkit.write(root, "tests/trainers/sot.c", '#include <cuda_runtime_api.h>\n#include "nvtx.h"\n')
 
@@ -80,18 +80,18 @@ def seed(name, line):
 
 
 lintkit.main(check, clean, [
-    ("alloc includes tracker", seed("alloc/fence.c", '#include "tracker/where.h"')),
-    ("alloc includes stdio", seed("alloc/fence.c", "#include <stdio.h>")),
-    ("tracker includes the pool", seed("tracker/anchor.c", '#include "alloc/pool.h"')),
-    ("tracker includes CUDA", seed("tracker/anchor.c", '#include "preload/cuda_abi.h"')),
-    ("yaml in the reader", seed("tracker/read.c", "#include <yaml.h>")),
-    ("preload includes the reader", seed("preload/life.c", '#include "tracker/read.h"')),
-    ("preload includes cuda.h", seed("preload/life.c", "#include <cuda.h>")),
-    ("tools includes preload", seed("tools/main.c", '#include "preload/life.h"')),
-    ("tools includes CUDA", seed("tools/cmd_run.c", '#include "preload/cuda_abi.h"')),
-    ("tools includes the recorder", seed("tools/main.c", '#include "tracker/unwind.h"')),
-    ("product includes a test", seed("preload/life.c", '#include "tests/check.h"')),
-    ("a trainer knows kedge", seed("tests/trainers/sot.c", '#include "preload/kedge.h"')),
-    ("an example knows the tree", seed("tools/examples/marks.c", '#include "preload/kedge.h"')),
+    ("alloc includes tracker", seed("alloc/index/fence.c", '#include "tracker/where/where.h"')),
+    ("alloc includes stdio", seed("alloc/index/fence.c", "#include <stdio.h>")),
+    ("tracker includes the pool", seed("tracker/where/anchor.c", '#include "alloc/pool.h"')),
+    ("tracker includes CUDA", seed("tracker/where/anchor.c", '#include "preload/base/cuda_abi.h"')),
+    ("yaml in the reader", seed("tracker/reader/read.c", "#include <yaml.h>")),
+    ("preload includes the reader", seed("preload/driver/life.c", '#include "tracker/reader/read.h"')),
+    ("preload includes cuda.h", seed("preload/driver/life.c", "#include <cuda.h>")),
+    ("tools includes preload", seed("tools/main.c", '#include "preload/driver/life.h"')),
+    ("tools includes CUDA", seed("tools/commands/cmd_run.c", '#include "preload/base/cuda_abi.h"')),
+    ("tools includes the recorder", seed("tools/main.c", '#include "tracker/stacks/unwind.h"')),
+    ("product includes a test", seed("preload/driver/life.c", '#include "tests/check.h"')),
+    ("a trainer knows kedge", seed("tests/trainers/sot.c", '#include "preload/base/kedge.h"')),
+    ("an example knows the tree", seed("tools/examples/marks.c", '#include "preload/base/kedge.h"')),
     ("a sixth folder", seed("common/misc.c", "#include <errno.h>")),
 ])

@@ -74,7 +74,7 @@ def clean(root):
 
 
 def seed(line, head=f"/* {SPDX} */\n"):
-    return lambda root: lintkit.write(root, "alloc/fence.c", head + line + "\n")
+    return lambda root: lintkit.write(root, "alloc/index/fence.c", head + line + "\n")
 
 
 lintkit.main(check, clean, [

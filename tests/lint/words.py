@@ -19,7 +19,7 @@ import lintkit
 
 MAN = "tools/man/kedge-report.1"
 # Their words are other tools': formats of exports; and the data of the page, which only its scripts read.
-FOREIGN = re.compile(r"tools/(page|page_\w+|export_\w+|pickle)\.c$")
+FOREIGN = re.compile(r"tools/(page/page\w*|export/export_\w+|import/pickle)\.c$")
 STRING = r'"((?:[^"\\]|\\.)*)"'
 PLAIN = set("""
     512 a action advice after all allocate allocation ambient and answer apart are area argv as asked at attempts backed backward bad
@@ -262,9 +262,9 @@ LOCALS = "".join(f'json_text(json, "{words}", 0);\n' for text in LOCAL.values() 
 
 def clean(root):
     lintkit.write(root, MAN, PAGE + LOCALS)
-    lintkit.write(root, "tools/report.c", CODE + LOCALS)
-    lintkit.write(root, "tools/page/tables.js", 'bytesColumn("Own peak", row => row.peak)')
-    lintkit.write(root, "tools/export_csv.c", 'json_text(json, "ph", "C");')
+    lintkit.write(root, "tools/report/report.c", CODE + LOCALS)
+    lintkit.write(root, "tools/page/web/tables.js", 'bytesColumn("Own peak", row => row.peak)')
+    lintkit.write(root, "tools/export/export_csv.c", 'json_text(json, "ph", "C");')
 
 
 def seed(name, text):
@@ -279,10 +279,10 @@ lintkit.main(check, clean, [
     ("a column that nobody explains", seed("tools/more.c", 'printf("%s %s %s\\n", "live", "zenith", "own peak");')),
     ("a column in a line of text", seed("tools/more.c", 'puts("\\n   number    zenith   live");')),
     ("a label of the page", seed("tools/page/more.js", 'countColumn("Zenith", row => row.x)')),
-    ("a class that nobody explains", seed("tools/sources.c", '[MEMCLASS_HOST] = "zenith",')),
+    ("a class that nobody explains", seed("tools/report/sources.c", '[MEMCLASS_HOST] = "zenith",')),
     ("a term that nothing prints", seed(MAN, (PAGE + LOCALS).replace(".B live", ".B dead\nx\n.TP\n.B live"))),
     ("a term that is plain", seed(MAN, (PAGE + LOCALS).replace(".B live", ".B bytes\nx\n.TP\n.B live"))),
     ("a key in a man page that no command has", seed(MAN, (PAGE + LOCALS).replace("live_bytes peak", "live_bytes dead_bytes peak"))),
-    ("a word of one command that nothing prints", seed("tools/report.c", CODE + LOCALS.replace('"granules"', '"bytes"'))),
+    ("a word of one command that nothing prints", seed("tools/report/report.c", CODE + LOCALS.replace('"granules"', '"bytes"'))),
     ("no section", seed(MAN, "x\n")),
 ])

@@ -23,7 +23,7 @@
  * Each is legal, or harmless, on a device alone. late_use and limbo* say what kedge did in a last line "anchor passed".
  * Exit status as the trainers'. To stand at a given driver call it asks the simulated device for its hook, so it runs there only.
  */
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 #include "tests/trainers/twin.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
  *
  * Every fence, dependency and gate must be seen to matter: without it, the oracle of the simulated device has to fire. The
  * mutant is linked from the very objects of libkedge.so, but for those of the pool, which are compiled once more with their
- * switches (alloc/mutation.h); the linker (--wrap) puts the functions below between two of them, so nothing of this is in the
+ * switches (alloc/base/mutation.h); the linker (--wrap) puts the functions below between two of them, so nothing of this is in the
  * library that ships.
  *
  *     dispatch.o ─ pool_new ──► mutant.c: the driver's table with holes, switches of the pool ──► pool.o
@@ -16,25 +16,25 @@
  *
  * Threads: the words are fixed before the program's first call.
  */
-#include "alloc/mutation.h"
+#include "alloc/base/mutation.h"
 #include "alloc/pool.h"
-#include "preload/backend.h"
-#include "preload/contexts.h"
-#include "preload/dispatch.h"
-#include "preload/follow.h"
-#include "preload/gate.h"
-#include "preload/graphnodes.h"
-#include "preload/guard.h"
-#include "preload/hostfn.h"
-#include "preload/hostwait.h"
-#include "preload/mempools.h"
-#include "preload/pins.h"
-#include "preload/quick.h"
-#include "preload/touch.h"
-#include "preload/underway.h"
-#include "tests/sim/simcuda.h"
-#include "tracker/config.h"
-#include "tracker/peek.h"
+#include "preload/base/gate.h"
+#include "preload/base/guard.h"
+#include "preload/driver/backend.h"
+#include "preload/driver/contexts.h"
+#include "preload/driver/hostwait.h"
+#include "preload/driver/mempools.h"
+#include "preload/graph/hostfn.h"
+#include "preload/hints/graphnodes.h"
+#include "preload/hints/pins.h"
+#include "preload/hints/touch.h"
+#include "preload/request/dispatch.h"
+#include "preload/request/follow.h"
+#include "preload/request/quick.h"
+#include "preload/request/underway.h"
+#include "tests/sim/base/simcuda.h"
+#include "tracker/base/config.h"
+#include "tracker/base/peek.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -260,7 +260,7 @@ static int put_poison(void *self, enum heap_kind heap, uint64_t owner, int devic
     return real.poison(self, heap, owner, device, ptr, size, fence);
 }
 
-/* As many as a block of alloc/swap.c waits for at most. */
+/* As many as a block of alloc/swap/swap.c waits for at most. */
 enum {
     AFTER_MAX = 16
 };

@@ -97,7 +97,7 @@ GEMINI = ("--units", "8", "--size", "2M", "--steps", "4", "--streams", "3")
 WORKLOADS = {
     "streams_sync": Workload(trainer("streams", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
     "streams_stream": Workload(trainer("streams", "--entrance", "stream"), (*STREAM_FLOORS, "merges", "followed", "remaps", "unmaps")),
-    # the same, written down: the hooks have other ways then (preload/quick.h)
+    # the same, written down: the hooks have other ways then (preload/request/quick.h)
     "streams_recorded": Workload(trainer("streams", "--entrance", "stream"), STREAM_FLOORS,
                                  {"KEDGE_TRACE": "ring", "KEDGE_CAPTURE": "recorded.%p.kcap"}),
     "threads_sync": Workload(trainer("threads", "--entrance", "sync"), SYNC_FLOORS, NO_BARRIER),
@@ -456,7 +456,7 @@ def untouched(name):
 
 
 def every_mutation_has_a_test():
-    """The table in mutant.def, the tests here, and the enum in alloc/mutation.h name the same things."""
+    """The table in mutant.def, the tests here, and the enum in alloc/base/mutation.h name the same things."""
     text = (SOURCE / "tests" / "mutation" / "mutant.def").read_text(encoding="utf-8")
     words = re.findall(r'^MUTATION\(\w+,\s*"([\w-]+)"\)', text, re.M)
     used = {w for name in {**MUTATIONS, **IN_SEEDS} for words_of in WORDS.get(name, (name,)) for w in words_of.split(",")}
@@ -465,8 +465,8 @@ def every_mutation_has_a_test():
     same("workloads and tests", sorted({w for _, ws in MUTATIONS.values() for w in ws} | {"graphs_stream"}),
          sorted(WORKLOADS | PROGRAMS))
     ours = (SOURCE / "tests" / "mutation" / "mutant.c").read_text(encoding="utf-8")
-    for bit in re.findall(r"^ +(POOL_MUTATE_\w+)", (SOURCE / "alloc" / "mutation.h").read_text(encoding="utf-8"), re.M):
-        check(f"= {bit}," in ours, f"{bit} of alloc/mutation.h is never switched off")
+    for bit in re.findall(r"^ +(POOL_MUTATE_\w+)", (SOURCE / "alloc" / "base" / "mutation.h").read_text(encoding="utf-8"), re.M):
+        check(f"= {bit}," in ours, f"{bit} of alloc/base/mutation.h is never switched off")
     listed = (SOURCE / "tests" / "mutation" / "CMakeLists.txt").read_text(encoding="utf-8")
     same("mutations in CMakeLists.txt and here", sorted(re.findall(r"\br\d\w*:([\w-]+)", listed)), sorted({**MUTATIONS, **IN_SEEDS}))
     listed = re.search(r"foreach\(workload ([^)]*)\)", listed).group(1)

@@ -224,7 +224,7 @@ def r01_r92_ten_thousand_seeds():
 
 
 def r01_r92_a_run_that_is_recorded_is_the_same():
-    """Requests go other ways through the hooks then (preload/quick.h), and the arguments of submissions are looked at."""
+    """Requests go other ways through the hooks then (preload/request/quick.h), and the arguments of submissions are looked at."""
     floors(seeds([(name, 300, 10, LIBRARY, True) for name in ("plain", "tight", "late", "threads")]),
            ["cross_stream_reuses", "callback_frees", "captures", "reuses", "thread_uses", "contexts_ended"])
     written = [path.stat().st_size for path in pathlib.Path().glob("capture.*.*")]

@@ -17,9 +17,9 @@
 #ifndef KEDGE_TESTS_ORACLE_SEEDWORLD_H
 #define KEDGE_TESTS_ORACLE_SEEDWORLD_H
 
-#include "tests/sim/program_abi.h"
-#include "tests/sim/sim_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/sim_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

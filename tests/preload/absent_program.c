@@ -11,7 +11,7 @@
 static const char *const names[] = {
 #define HOOK(symbol, ...) #symbol,
 #define EXPORT(symbol)    #symbol,
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
 };
 
 static void tell(const char *route, const char *name, void *fn)

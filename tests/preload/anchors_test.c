@@ -2,7 +2,7 @@
 /* R90: a hint is keyed by what the program says of itself. Nothing that only looks like a step sets one off. */
 #include "tests/preload/client.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A library that asks for memory: who asks decides whether kedge serves it (R20). Also loaded under a framework's name. */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 CUresult ask(__typeof__(&cuMemAlloc_v2) alloc, CUdeviceptr *ret_ptr, size_t size);
 CUresult ask_on_stream(

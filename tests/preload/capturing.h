@@ -4,7 +4,7 @@
 #define KEDGE_TESTS_PRELOAD_CAPTURING_H
 
 #include "tests/check.h"
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -13,8 +13,8 @@
 #define KEDGE_TESTS_PRELOAD_CLIENT_H
 
 #include "tests/check.h"
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 /* clang-format off */
 #define CLIENT_API(X)                                                                             \

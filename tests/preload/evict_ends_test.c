@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Frees, forks, kills, ends of contexts and refusals of the driver while blocks are out or on their way: no content is lost. */
 #include "tests/preload/evict_kit.h"
-#include "tests/sim/sim_abi.h"
+#include "tests/sim/base/sim_abi.h"
 
 #include <signal.h>
 

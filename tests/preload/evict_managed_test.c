@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks that go out and come in as pages of managed memory: contents, what the program is told, and a device that has no such thing. */
 #include "tests/preload/evict_kit.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #define MANAGED "    backing: managed\n"
 

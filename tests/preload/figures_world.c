@@ -2,7 +2,7 @@
 #define KEDGE_CHECK_NO_MAIN
 #include "tests/preload/figures_world.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 enum kind {
     KIND_NONE,

@@ -5,7 +5,7 @@
  */
 #include "tests/preload/capturing.h"
 #include "tests/preload/client.h"
-#include "tests/sim/sim_abi.h"
+#include "tests/sim/base/sim_abi.h"
 
 #include <dlfcn.h>
 

@@ -203,7 +203,7 @@ TEST(r42_each_row_is_what_its_version_and_flag_give)
         unsigned flag;
     } rows[] = {
 #define HOOK(symbol, name, from, to, per_thread, ...) {#symbol, name, from, to, per_thread},
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
     };
     int seen = 0, flavours = 0;
     void *handle;

@@ -143,7 +143,7 @@ TEST(a_handler_may_print_at_every_instruction)
     be_trapped();
 }
 
-/* Without the host barrier a free goes the short way (preload/quick.h). */
+/* Without the host barrier a free goes the short way (preload/request/quick.h). */
 TEST(a_handler_may_print_at_every_instruction_of_a_short_free)
 {
     REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a hint expects in each instance of its anchor, and what happens when it matches something else: R57 in whole programs. */
 #include "tests/preload/hints_kit.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <pthread.h>
 

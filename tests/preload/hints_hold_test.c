@@ -5,7 +5,7 @@
  */
 #include "tests/preload/hints_kit.h"
 #include "tests/preload/said.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -8,12 +8,12 @@
 #ifndef KEDGE_TESTS_RULES_HINTS_KIT_H
 #define KEDGE_TESTS_RULES_HINTS_KIT_H
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/preload/child.h"
 #include "tests/preload/client.h"
 #include "tests/preload/receive.h"
-#include "tracker/hintfile.h"
-#include "tracker/read.h"
+#include "tracker/hints/hintfile.h"
+#include "tracker/reader/read.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

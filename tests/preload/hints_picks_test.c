@@ -5,8 +5,8 @@
  */
 #include "tests/preload/hints_kit.h"
 
-#include "tools/load.h"
-#include "tools/predict.h"
+#include "tools/load/load.h"
+#include "tools/replay/predict.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode poison in whole programs: what it finds, what it tells, what it leaves alone. */
 #include "tests/preload/hints_kit.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that hints do not match take the short path (preload/quick.h): those from the same place that they match do not. */
+/* Requests that hints do not match take the short path (preload/request/quick.h): those from the same place that they match do not. */
 #include "tests/preload/hints_kit.h"
 
 #define KB ((size_t)1 << 10)

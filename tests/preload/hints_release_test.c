@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an early release takes, and what it leaves: R30, R57, R58, R86, R87 in whole programs. */
 #include "tests/preload/hints_kit.h"
-#include "tests/sim/sim_abi.h"
+#include "tests/sim/base/sim_abi.h"
 
 static CUstream stream;
 

@@ -6,7 +6,7 @@
 #define KEDGE_TESTS_PRELOAD_LAST_ERROR_H
 
 #include "tests/check.h"
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/preload/told.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/trainers/include/nvtx.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
  * A library of a program, in the forms that linked.cmake builds. WHICH is in the names of its functions, so that several of them
  * may be in one process. What it calls comes with it from others: nobody opens a runtime.
  */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <stddef.h>
 

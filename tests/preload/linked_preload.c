@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
 #endif
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <string.h>

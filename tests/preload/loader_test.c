@@ -3,7 +3,7 @@
 #include "tests/preload/client.h"
 #include "tests/preload/said.h"
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

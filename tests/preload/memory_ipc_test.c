@@ -6,7 +6,7 @@
 #include "tests/preload/onlooker.h"
 #include "tests/preload/said.h"
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 #include "tests/live_at.h"
 #include "tests/preload/client.h"
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program that ran out of memory leaves behind, by whatever call; and one that sleeps. */
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/preload/child.h"
 #include "tests/preload/client.h"
 #include "tests/preload/said.h"
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <fcntl.h>
 #include <signal.h>

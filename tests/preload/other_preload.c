@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Another preload behind kedge: it wraps two entries of the driver by symbol, as small tools do. */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <string.h>

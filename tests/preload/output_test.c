@@ -5,7 +5,7 @@
  */
 #include "tests/preload/told.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/preload/child.h"
 
 #include <dlfcn.h>
@@ -562,7 +562,7 @@ TEST(a_signal_handler_may_write_at_any_moment)
     be_stormed();
 }
 
-/* Without the host barrier a free goes the short way (preload/quick.h). */
+/* Without the host barrier a free goes the short way (preload/request/quick.h). */
 TEST(a_signal_handler_may_write_at_any_moment_of_a_short_free)
 {
     REQUIRE(setenv("KEDGE_SYNC_FREE", "0", 1) == 0);

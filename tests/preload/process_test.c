@@ -5,9 +5,9 @@
  */
 #include "tests/preload/client.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/preload/child.h"
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

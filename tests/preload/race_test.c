@@ -2,7 +2,7 @@
 /* Threads against each other: releases against submissions (R66), captures against fences (R67), starts against starts. */
 #include "tests/preload/client.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -4,8 +4,8 @@
 #define KEDGE_TESTS_PRELOAD_RECEIVE_H
 
 #include "tests/check.h"
-#include "tracker/ran.h"
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
+#include "tracker/stacks/ran.h"
 
 #include <string.h>
 

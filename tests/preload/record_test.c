@@ -5,11 +5,11 @@
  */
 #include "tests/preload/client.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/preload/capturing.h"
 #include "tests/preload/child.h"
 #include "tests/preload/receive.h"
-#include "tracker/hintfile.h"
+#include "tracker/hints/hintfile.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * sites_of CAPTURE: a line for each allocation of a run, "SITE SIZE MODULES" in the order of their numbers; and a line
  * "at ADDRESS" with where the program was loaded. MODULES: base names of the modules of its stack, innermost first.
  */
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * asks for 3 MiB and gives them back, the second for 5 MiB of a stream's, and so on in turn. With SOURCES_WAITS it waits for the
  * device at the end.
  */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/preload/client.h"
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -13,7 +13,7 @@
 #include "tests/live_at.h"
 #include "tests/preload/client.h"
 
-#include "tracker/read.h"
+#include "tracker/reader/read.h"
 
 #include <unistd.h>
 

@@ -6,9 +6,9 @@
  * A time of the test's own is that of an allocation that it makes for the purpose: its event carries the library's clock.
  */
 #include "tests/preload/hints_kit.h"
-#include "tests/sim/sim_abi.h"
+#include "tests/sim/base/sim_abi.h"
 
-#include "preload/resolve.h"
+#include "preload/driver/resolve.h"
 
 #include <pthread.h>
 
@@ -314,7 +314,7 @@ TEST(r86_no_entry_is_left_out)
         const char *family;
     } rows[] = {
 #define HOOK(symbol, name, from, to, per_thread, family, params) {#symbol, #family},
-#include "preload/hooks.def"
+#include "preload/base/hooks.def"
     };
 
     static const char *const families[] = {"COPY", "SET", "LAUNCH"};

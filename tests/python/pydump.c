@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/load.h"
-#include "tools/symbols.h"
+#include "tools/load/load.h"
+#include "tools/symbols/symbols.h"
 
 int main(int argc, char **argv)
 {

@@ -4,12 +4,12 @@
  *
  * Not preloaded and without a device: frames, code objects and lines alone, against what the interpreter itself says.
  */
-#include "tracker/intern.h"
-#include "tracker/pycode.h"
-#include "tracker/pyframe.h"
-#include "tracker/pylines.h"
-#include "tracker/pystack.h"
-#include "tracker/thread.h"
+#include "tracker/hints/pylines.h"
+#include "tracker/python/pycode.h"
+#include "tracker/python/pyframe.h"
+#include "tracker/python/pystack.h"
+#include "tracker/stacks/intern.h"
+#include "tracker/stacks/thread.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * in: it writes nothing there, or, with an argument, so many bytes. With a second argument it never frees it. receipts.py
  * verifies a hint of that memory.
  */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

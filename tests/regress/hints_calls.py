@@ -6,7 +6,7 @@ calls: the simulated device's log of a program without a hint file, against thos
 program, or broken. The one difference that shadow may make are the questions about kernel parameters, which it needs to see
 late uses (R86): they are asked of the module, not of the device, and change nothing. Two more are compared nowhere, which reach no
 device either: which context is current and which number a stream has. How often they are asked depends on where the program's
-handles lie (preload/quick.h), and the way of requests that a hint has to be asked about asks more often.
+handles lie (preload/request/quick.h), and the way of requests that a hint has to be asked about asks more often.
 guard: the names that the driver exports (the simulated one's, and a toolkit's where there is one) against our own exports.
 """
 import os

@@ -3,7 +3,7 @@
  * A program that holds memory of several classes when it ends, one block of it asked for by a library with the name of one of
  * CUDA's own. memory_report.py reads the report of it.
  */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

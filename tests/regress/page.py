@@ -317,7 +317,7 @@ def rows_of(value, name):
 
 def columns_are_those_that_scripts_show():
     """Rows of long lists have what the scripts read, and nothing else."""
-    table = re.search(r"json_columns columns\[\] = \{(.*?)\{NULL", (SOURCE / "tools" / "page.c").read_text(encoding="utf-8"), re.S)[1]
+    table = re.search(r"json_columns columns\[\] = \{(.*?)\{NULL", (SOURCE / "tools" / "page" / "page.c").read_text(encoding="utf-8"), re.S)[1]
     columns = {name: "".join(re.findall(r'"([^"]*)"', words)).split() for name, words in re.findall(r'\{"(\w+)",(.*?)\}', table, re.S)}
     pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad")]
     script = "".join(Reader(pages[0]).texts["script"])

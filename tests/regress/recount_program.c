@@ -16,7 +16,7 @@
  * range end in the next one, or never; all else is the same. With resets=N each thread resets
  * device 0 so often, which ends what all threads have there, but for handles.
  */
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <cuda_runtime_api.h>
 

@@ -141,7 +141,7 @@ def streams_of_cpp_are_seen():
 
 
 MARKS_C = r"""
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 void library_says(void);
 void library_says(void) { KEDGE_PUSH("library"); KEDGE_MARK("moment"); KEDGE_POP(); }
 #ifdef PROGRAM
@@ -150,7 +150,7 @@ int main(void) { library_says(); return puts("done") < 0; }
 #endif
 """
 MARKS_CPP = CPP.split("int main()")[0] + r"""
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 int main()
 {
     void *context = nullptr;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What is recorded does not depend on the way that requests took through the hooks (preload/quick.h).
+"""What is recorded does not depend on the way that requests took through the hooks (preload/request/quick.h).
 
 The same program three times: as it is, where most requests go the short way; with a hint that has to be asked about each request
 and matches none, so that the stack comes before the pool; and with a library whose short way stays closed, which is

@@ -24,7 +24,7 @@
  *           closed   every descriptor is closed before
  *           turns    two threads ask for the blocks of a step, one after the other; the first one's is as USE says
  */
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -11,7 +11,7 @@
  * Afterwards it writes records to files and reads them back beside its work on the device. It prints which numbers it got and
  * what its files hold. Exit status 0: what it wrote, byte for byte, and the device's content is right.
  */
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 #include <cuda_runtime_api.h>
 

@@ -17,13 +17,13 @@
  * never met proves nothing. TEST_LOCKS_HOLD=driver|loader|unwind|file|once holds a lock where it must not be: to see it red.
  * Threads: any. Nothing here takes a lock, those deliberate ones apart.
  */
-#include "alloc/lock.h"
+#include "alloc/base/lock.h"
 #include "alloc/pool.h"
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
-#include "tracker/capfile.h"
-#include "tracker/unwind.h"
-#include "tracker/where.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
+#include "tracker/capture/capfile.h"
+#include "tracker/stacks/unwind.h"
+#include "tracker/where/where.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What can be read off the products. R41: libkedge.so is never unloaded, since its pointers have been handed out. R48, R49: it
-# has one signal handler, that of SIGBUS (preload/bus.h), and knows no other way to install one. R59: the simulated driver binds its own calls to itself, or a hook that is
+# has one signal handler, that of SIGBUS (preload/hooks/bus.h), and knows no other way to install one. R59: the simulated driver binds its own calls to itself, or a hook that is
 # broken would seem to work.
 set -u
 fail=0

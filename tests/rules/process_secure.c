@@ -6,8 +6,8 @@
  * Prints "secure N", "handed LIBRARY", "calls N": what the driver was asked for beyond this program's own calls; and what the
  * library did before main: "nvtx offered", "unwinder loaded".
  */
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

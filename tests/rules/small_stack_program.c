@@ -8,7 +8,7 @@
  * Prints the bytes of stack that the thread has used that used most. Exit status 0: all calls did what they should. Below each stack lies
  * a page that may not be touched.
  */
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 #include <cuda_runtime_api.h>
 

@@ -9,9 +9,9 @@
  * counted: for callgrind (tests/bench/callgrind.py). Nothing is printed; the instructions of the function `counted`, which lets LAST
  * more come and go, each with a pair of every API, are those of the state after COUNT of them.
  */
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 #include "tests/bench/instrument.h"
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

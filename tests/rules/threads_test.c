@@ -7,7 +7,7 @@
  */
 #include "tests/preload/client.h"
 
-#include "preload/kedge.h"
+#include "preload/base/kedge.h"
 
 #include <fcntl.h>
 #include <sched.h>

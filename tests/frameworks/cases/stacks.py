@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The stack of each allocation in a capture against a witness's of the same allocation.
 
-The witness is the simulated device (tests/sim/sim_stacks.h): native frames by glibc's backtrace(), Python frames by the
+The witness is the simulated device (tests/sim/driver/sim_stacks.h): native frames by glibc's backtrace(), Python frames by the
 interpreter's own interface. The simulated runtime calls it above kedge, once for each allocation that a program gets; a
 program that calls the driver itself has nobody above kedge, and is compared where kedge hands each request to the driver
 (KEDGE_MODE=track). Two lines are of one allocation if they are the n-th of one address in one process: nobody gets an address

@@ -3,12 +3,12 @@
  * cuda.h - the CUDA driver's interface under the name that programs include.
  *
  * As in the toolkit, the plain name of a function that has had several forms means the newest one of CUDA 12 and 13.
- * Only for what the trainers call; the declarations themselves are in tests/sim/program_abi.h.
+ * Only for what the trainers call; the declarations themselves are in tests/sim/base/program_abi.h.
  */
 #ifndef KEDGE_TRAINERS_CUDA_H
 #define KEDGE_TRAINERS_CUDA_H
 
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 #define cuMemAlloc                cuMemAlloc_v2

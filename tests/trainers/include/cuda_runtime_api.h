@@ -2,13 +2,13 @@
 /*
  * cuda_runtime_api.h - the CUDA runtime's interface under the name that programs include.
  *
- * For programs that are built where there is no toolkit. The declarations are ours (tests/sim/program_abi.h). As in the
+ * For programs that are built where there is no toolkit. The declarations are ours (tests/sim/base/program_abi.h). As in the
  * toolkit, a program compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM means the per-thread forms.
  */
 #ifndef KEDGE_TRAINERS_CUDA_RUNTIME_API_H
 #define KEDGE_TRAINERS_CUDA_RUNTIME_API_H
 
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #    define cudaMallocAsync         cudaMallocAsync_ptsz

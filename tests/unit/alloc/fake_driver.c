@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/alloc/fake_driver.h"
 
-#include "alloc/lock.h"
+#include "alloc/base/lock.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a stream comes behind by events of the program's serves it, and nothing later does. */
-#include "alloc/streams.h"
+#include "alloc/heap/streams.h"
 #include "tests/unit/alloc/ordered.h"
 
 #define SLOT   ORDERED_SLOT

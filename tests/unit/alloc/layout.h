@@ -9,11 +9,11 @@
 #ifndef KEDGE_TESTS_UNIT_LAYOUT_H
 #define KEDGE_TESTS_UNIT_LAYOUT_H
 
-#include "alloc/block.h"
-#include "alloc/freecache.h"
-#include "alloc/heap.h"
-#include "alloc/reclaim.h"
-#include "alloc/segment.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/segment.h"
+#include "alloc/storage/reclaim.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 enum {

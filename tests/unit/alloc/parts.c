@@ -2,8 +2,8 @@
 #define KEDGE_CHECK_NO_MAIN
 #include "tests/unit/alloc/parts.h"
 
-#include "alloc/meta.h"
-#include "alloc/tally.h"
+#include "alloc/base/meta.h"
+#include "alloc/heap/tally.h"
 
 int parts_fail;
 

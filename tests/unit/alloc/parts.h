@@ -9,10 +9,10 @@
 #ifndef KEDGE_TESTS_UNIT_PARTS_H
 #define KEDGE_TESTS_UNIT_PARTS_H
 
-#include "alloc/block.h"
-#include "alloc/freelist.h"
-#include "alloc/heap.h"
-#include "alloc/segment.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/freelist.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/segment.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 #define PARTS_BASE  (UINT64_C(1) << 40)

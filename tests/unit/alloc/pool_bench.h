@@ -8,7 +8,7 @@
 #ifndef KEDGE_TESTS_UNIT_POOL_BENCH_H
 #define KEDGE_TESTS_UNIT_POOL_BENCH_H
 
-#include "alloc/lock.h"
+#include "alloc/base/lock.h"
 #include "alloc/pool.h"
 #include "tests/check.h"
 #include "tests/unit/alloc/fake_driver.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments that another process was shown (R23, R24), and segments of their own (R16). */
-#include "alloc/freecache.h"
-#include "alloc/heap.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/heap.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 static uint64_t segment_of(struct bench *b, devptr_t ptr)

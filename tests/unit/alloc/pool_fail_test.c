@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc/meta.h"
+#include "alloc/base/meta.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ends of streams, contexts, pools and of kedge itself, and what of them outlives the end. */
-#include "alloc/meta.h"
-#include "alloc/records.h"
+#include "alloc/base/meta.h"
+#include "alloc/heap/records.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 /* ── streams ── */

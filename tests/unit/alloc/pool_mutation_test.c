@@ -5,7 +5,7 @@
 #include "tests/unit/alloc/pool_model.h"
 #include "tests/unit/alloc/swapped.h"
 
-#include "alloc/mutation.h"
+#include "alloc/base/mutation.h"
 
 uint32_t pool_mutations;
 

@@ -22,7 +22,7 @@ text = "".join(open(header).read() for header in headers)
 for name, version, flavour in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[ds][sz])?\)", text):
     versions[name, 2 if flavour else 0].add(int(version))
 
-table = open(os.path.join(os.environ["TEST_SOURCE"], "preload", "hooks.def")).read()
+table = open(os.path.join(os.environ["TEST_SOURCE"], "preload", "base", "hooks.def")).read()
 rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d+), (\d), \w+,', table, re.M)
 for form, symbol, name, start, start_per_thread, end in re.findall(
         r'^HOOK_(PTSZ|PTDS)\((\w+), "(\w+)", (\d+), (\d+), (\d+), \w+,', table, re.M):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The simulated NCCL: two processes send to each other, and collect, under each schedule of the device. */
 #include "tests/check.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
 #include "tests/trainers/trainer.h"
 
 #include <cuda_runtime_api.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The runtime over the simulated device: what programs rely on, through both libraries. Each test has a process of its own. */
 #include "tests/check.h"
-#include "tests/sim/runtime_nodes.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/simcuda.h"
+#include "tests/sim/runtime/runtime_nodes.h"
 #include "tests/trainers/kernels.ptx.h"
 #include "tests/trainers/kernels_host.h"
 

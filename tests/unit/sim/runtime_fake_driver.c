@@ -2,8 +2,8 @@
 /* Explained in runtime_fake_driver.h. */
 #include "tests/unit/sim/runtime_fake_driver.h"
 
-#include "tests/sim/program_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/program_abi.h"
+#include "tests/sim/base/simcuda.h"
 #include "tests/trainers/kernels_host.h"
 
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ static const struct row rows[] = {
         {"cuGetProcAddress", 11030, 0, "cuGetProcAddress"},
         {"cuGetProcAddress", 12000, 0, "fake_get_proc_address"},
 #define RUNTIME_ENTRY(symbol_, name_, version_, flags_) {#name_, version_, flags_, #symbol_},
-#include "tests/sim/runtime_entries.def"
+#include "tests/sim/runtime/runtime_entries.def"
 #undef RUNTIME_ENTRY
 };
 

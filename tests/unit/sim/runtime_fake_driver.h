@@ -4,14 +4,14 @@
  *
  * It does everything at once on host memory and writes down every look-up and every call, so that a test can say what
  * the runtime asks a driver for, in which order, and what it makes of the answers. It answers a look-up only if name,
- * version and flags are those of tests/sim/runtime_entries.def, and has only some of them, as an old driver would.
+ * version and flags are those of tests/sim/runtime/runtime_entries.def, and has only some of them, as an old driver would.
  *
  * One thread. The tests link nothing of it: the runtime opens it, they find `fake` with dlsym.
  */
 #ifndef KEDGE_UNIT_RUNTIME_FAKE_DRIVER_H
 #define KEDGE_UNIT_RUNTIME_FAKE_DRIVER_H
 
-#include "tests/sim/program_abi.h"
+#include "tests/sim/base/program_abi.h"
 
 enum {
     FAKE_DEVICES = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints sizes, offsets and values of what tests/sim/sim_abi.h declares: by ours, or by the toolkit's header. */
+/* Prints sizes, offsets and values of what tests/sim/base/sim_abi.h declares: by ours, or by the toolkit's header. */
 #ifdef ABI_TOOLKIT
 #    define __CUDA_API_VERSION_INTERNAL
 #    include <cuda.h>
@@ -7,14 +7,14 @@
 #    include <cuda_profiler_api.h>
 #    include <cuda_runtime_api.h>
 #    define KEDGE_ABI_PROTOTYPES_ONLY /* a prototype of ours that differs does not compile */
-#    include "tests/sim/runtime_nodes.h"
-#    include "tests/sim/sim_abi.h"
+#    include "tests/sim/base/sim_abi.h"
+#    include "tests/sim/runtime/runtime_nodes.h"
 /* Structures of the runtime that are passed on as the driver's. */
 #    define DRIVERS(type, runtime)     struct runtime
 #    define SIDE(field, runtime_field) runtime_field
 #else
-#    include "tests/sim/runtime_nodes.h"
-#    include "tests/sim/sim_abi.h"
+#    include "tests/sim/base/sim_abi.h"
+#    include "tests/sim/runtime/runtime_nodes.h"
 #    define DRIVERS(type, runtime)     type
 #    define SIDE(field, runtime_field) field
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tests/sim/sim_abi.h against the CUDA toolkit's header: prototypes, sizes, offsets, values.
+# tests/sim/base/sim_abi.h against the CUDA toolkit's header: prototypes, sizes, offsets, values.
 # Exit 0 same, 1 different, 77 no toolkit of CUDA 13 here.
 set -u
 source=${TEST_SOURCE:-$(cd "$(dirname "$0")/../../.." && pwd)}

@@ -333,7 +333,7 @@ TEST(figures_of_another_size_are_refused)
 
 static const char *const entry_symbols[] = {
 #define ENTRY(name, version, per_thread, symbol) #symbol,
-#include "tests/sim/entries.def"
+#include "tests/sim/base/entries.def"
 #undef ENTRY
 };
 

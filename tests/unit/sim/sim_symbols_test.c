@@ -5,7 +5,7 @@
  * A program that uses the driver's memory, streams, events and copies finds every symbol of these
  * groups here, or its name stands below with a reason. Without a toolkit the first test is skipped.
  */
-#include "tests/sim/sim_abi.h"
+#include "tests/sim/base/sim_abi.h"
 #include "tests/unit/sim/sim_test.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ struct entry {
 static const struct entry entries[] = {
 #define ENTRY(name, version, per_thread, symbol) \
     {#name, version, per_thread, #symbol, (void (*)(void))symbol},
-#include "tests/sim/entries.def"
+#include "tests/sim/base/entries.def"
 #undef ENTRY
 };
 

@@ -6,8 +6,8 @@
 #define KEDGE_TESTS_UNIT_SIM_TEST_H
 
 #include "tests/check.h"
-#include "tests/sim/sim_abi.h"
-#include "tests/sim/simcuda.h"
+#include "tests/sim/base/sim_abi.h"
+#include "tests/sim/base/simcuda.h"
 
 #include <signal.h>
 #include <string.h>

@@ -216,7 +216,7 @@ struct entry {
 
 static const struct entry entries[] = {
 #define ENTRY(name, version, per_thread, symbol) {#name, version, per_thread, #symbol},
-#include "tests/sim/entries.def"
+#include "tests/sim/base/entries.def"
 #undef ENTRY
 };
 

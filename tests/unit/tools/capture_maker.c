@@ -36,11 +36,11 @@
  *     odd              names of any bytes, ranges that overlap, a handle that has no address, two devices, a block of the sync API
  *     evict-lru        an evict hint for which no order is learnt, so that all is one step
  */
-#include "tracker/anchor.h"
-#include "tracker/capture.h"
-#include "tracker/hintfile.h"
-#include "tracker/uses.h"
-#include "tracker/where.h"
+#include "tracker/capture/capture.h"
+#include "tracker/capture/uses.h"
+#include "tracker/hints/hintfile.h"
+#include "tracker/where/anchor.h"
+#include "tracker/where/where.h"
 
 #include <dlfcn.h>
 #include <signal.h>

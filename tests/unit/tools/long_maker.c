@@ -10,13 +10,13 @@
  * as a pool does. Seven blocks of eight are used, once when they are made and once before they are freed. late: every fourth of those that live until the backward phase is freed at the end of the step instead.
  * ring: the log is bounded to 1 MiB and has lost its beginning.
  */
-#include "tracker/anchor.h"
-#include "tracker/capture.h"
-#include "tracker/intern.h"
-#include "tracker/nth.h"
-#include "tracker/site.h"
-#include "tracker/uses.h"
-#include "tracker/where.h"
+#include "tracker/base/site.h"
+#include "tracker/capture/capture.h"
+#include "tracker/capture/uses.h"
+#include "tracker/stacks/intern.h"
+#include "tracker/where/anchor.h"
+#include "tracker/where/nth.h"
+#include "tracker/where/where.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

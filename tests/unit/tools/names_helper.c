@@ -7,9 +7,9 @@
  * Prints "function file:line" for each line of each address, "-" between two addresses, and "note: ..." at the end.
  * PATH "" is code in no module.
  */
-#include "tools/filename.h"
-#include "tools/symbols.h"
-#include "tools/symfile.h"
+#include "tools/base/filename.h"
+#include "tools/symbols/symbols.h"
+#include "tools/symbols/symfile.h"
 
 #include <inttypes.h>
 #include <stdio.h>

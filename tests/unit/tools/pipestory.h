@@ -8,7 +8,7 @@
 #define KEDGE_TESTS_UNIT_PIPESTORY_H
 
 #include "tests/unit/tools/story.h"
-#include "tracker/format.h"
+#include "tracker/format/format.h"
 
 enum {
     PIPESTORY_STARTUP = 1,

@@ -9,9 +9,9 @@
  * Before the steps each rank allocates a table of its own rank times 4 KiB, and 4 KiB more. LEAKER keeps a block of 8 KiB in its first step.
  * Ahead of it all the ranges a0, a1, ... as many as PATHS says are entered and left.
  */
-#include "tracker/anchor.h"
-#include "tracker/capture.h"
-#include "tracker/where.h"
+#include "tracker/capture/capture.h"
+#include "tracker/where/anchor.h"
+#include "tracker/where/where.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #ifndef KEDGE_TESTS_UNIT_STORY_H
 #define KEDGE_TESTS_UNIT_STORY_H
 
-#include "tools/trace.h"
+#include "tools/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

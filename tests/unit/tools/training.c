@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/vec.h"
+#include "tools/base/vec.h"
 
 const char *const training_names[TRAINING_KINDS] = {"plain", "no sites", "jitter", "accumulate",
         "evaluate", "warm-up", "dynamic", "checkpoint", "keeps", "late frees", "side stream",

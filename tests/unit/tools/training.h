@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/period.h"
+#include "tools/steps/period.h"
 
 enum training_kind {
     TRAINING_PLAIN,

@@ -5,11 +5,11 @@
  *     capture_text show FILE     every line that tests/replay/kcap.py finds by FORMAT.md alone
  *     capture_text odd FILE      numbers of all lengths in every field that a caller of capture.h can set
  */
-#include "tracker/anchor.h"
-#include "tracker/capture.h"
-#include "tracker/intern.h"
-#include "tracker/readpart.h"
-#include "tracker/uses.h"
+#include "tracker/capture/capture.h"
+#include "tracker/capture/uses.h"
+#include "tracker/reader/readpart.h"
+#include "tracker/stacks/intern.h"
+#include "tracker/where/anchor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* identity_helper LIBRARY: loads it and prints what a capture would know it by, hexadecimal. */
-#include "tracker/modules.h"
+#include "tracker/stacks/modules.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

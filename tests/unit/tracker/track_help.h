@@ -6,10 +6,10 @@
 #define KEDGE_TESTS_UNIT_TRACK_HELP_H
 
 #include "tests/check.h"
-#include "tracker/anchor.h"
-#include "tracker/capture.h"
-#include "tracker/read.h"
-#include "tracker/where.h"
+#include "tracker/capture/capture.h"
+#include "tracker/reader/read.h"
+#include "tracker/where/anchor.h"
+#include "tracker/where/where.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

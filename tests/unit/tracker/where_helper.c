@@ -7,7 +7,7 @@
  * Each library is closed again before the next one is opened, so that the next may land at the same address.
  */
 #include "tests/unit/tracker/where_lib.h"
-#include "tracker/where.h"
+#include "tracker/where/where.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/base/lock.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * How many pauses there are between two looks at a lock that somebody has: 64, 128, ... 512, after that the thread sleeps.
+ * The pool's critical sections take some 20 ns, and what it costs to take over from another processor are the dozen cache
+ * lines that its threads write, some 500 ns. Who looks without a pause gets the lock after each single operation of the other
+ * one, so that every operation pays for all of them (seven times the time of one thread alone); who stays away for some
+ * microseconds lets the other one do a row of them.
+ */
+#define LOCK_PAUSES_MIN 64
+#define LOCK_PAUSES_MAX 512
+
+/* What the word says. */
+enum {
+    FREE,
+    TAKEN,
+    AWAITED, /* taken, and somebody sleeps */
+    LENT = 4,
+};
+
+_Thread_local uint32_t lock_held __attribute__((tls_model("initial-exec")));
+
+static _Atomic uint64_t violations;
+static _Atomic(const char *) last_violation = "";
+
+static void violation(const char *what)
+{
+    atomic_fetch_add_explicit(&violations, 1, memory_order_relaxed);
+    atomic_store_explicit(&last_violation, what, memory_order_relaxed);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void lock_init(struct lock *lock, enum lock_rank rank)
+{
+    atomic_store_explicit(&lock->word, FREE, memory_order_relaxed);
+    lock->bit = 1u << rank;
+    lock->recall = NULL;
+}
+
+/* *ret_was: what the word said when it was taken. */
+static bool try(struct lock *lock, uint32_t *ret_was)
+{
+    *ret_was = atomic_load_explicit(&lock->word, memory_order_relaxed);
+    return (*ret_was == FREE || *ret_was == LENT)
+            && atomic_compare_exchange_strong_explicit(
+                    &lock->word, ret_was, TAKEN, memory_order_acquire, memory_order_relaxed);
+}
+
+/* Takes the lock; returns what the word said, FREE or LENT. */
+static uint32_t wait_and_take(struct lock *lock)
+{
+    uint32_t was;
+
+    for (int pauses = LOCK_PAUSES_MIN; pauses <= LOCK_PAUSES_MAX; pauses *= 2) {
+        if (try(lock, &was))
+            return was;
+        for (int i = 0; i < pauses; i++)
+            relax();
+    }
+    /* From here on the word says AWAITED: whoever drops it must wake somebody, perhaps in vain. */
+    do {
+        was = atomic_exchange_explicit(&lock->word, AWAITED, memory_order_acquire);
+        if (was == TAKEN || was == AWAITED)
+            (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, AWAITED, NULL, NULL, 0);
+    } while (was == TAKEN || was == AWAITED);
+    return was;
+}
+
+void lock_take_slowly(struct lock *lock, uint32_t held)
+{
+    if (held >= lock->bit)
+        violation("a lock was taken out of order");
+    if (wait_and_take(lock) == LENT)
+        lock->recall(lock);
+}
+
+bool lock_take_lent(struct lock *lock) TSA(no_thread_safety_analysis)
+{
+    uint32_t was;
+
+    if (try(lock, &was))
+        return false;
+    (void)wait_and_take(lock);
+    return true;
+}
+
+void lock_drop_lent(struct lock *lock, bool is_lent) TSA(no_thread_safety_analysis)
+{
+    uint32_t word =
+            atomic_exchange_explicit(&lock->word, is_lent ? LENT : FREE, memory_order_release);
+
+    if (word != TAKEN)
+        lock_drop_slowly(lock, lock_held | lock->bit, word);
+}
+
+void lock_drop_slowly(struct lock *lock, uint32_t held, uint32_t word)
+{
+    if (!(held & lock->bit) || word == FREE || word == LENT)
+        violation("a lock was dropped that is not held");
+    if (word == AWAITED)
+        (void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void lock_forget_thread(void)
+{
+    lock_held = 0;
+}
+
+unsigned lock_assert_none(const char *what)
+{
+    unsigned count = 0;
+
+    if (lock_held == 0)
+        return 0;
+    violation(what);
+    for (uint32_t bits = lock_held; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
+uint64_t lock_violations(void)
+{
+    return atomic_load_explicit(&violations, memory_order_relaxed);
+}
+
+const char *lock_last_violation(void)
+{
+    return atomic_load_explicit(&last_violation, memory_order_relaxed);
+}

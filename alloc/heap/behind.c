@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/heap/behind.h"
+
+#include "alloc/base/mutation.h"
+#include "alloc/heap/streams.h"
+
+/* Where a set has a stream; `count` if it has not. */
+static uint32_t place_of(const struct fence_set *set, uint32_t stream)
+{
+    uint32_t at = 0;
+
+    while (at < set->count && set->stream[at] != stream)
+        at++;
+    return at;
+}
+
+/* The others stay in their order. */
+static void drop(struct fence_set *set, uint32_t at)
+{
+    set->count--;
+    for (; at < set->count; at++) {
+        set->stream[at] = set->stream[at + 1];
+        set->point[at] = set->point[at + 1];
+    }
+}
+
+static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOCKED
+{
+    for (uint32_t at = set->count; at-- > 0;) {
+        if (set->point[at] <= streams_at(pool, set->stream[at])->timeline.passed)
+            drop(set, at);
+    }
+}
+
+static void note(
+        const struct pool *pool, struct fence_set *set, uint32_t other, uint64_t point) POOL_LOCKED
+{
+    if (fence_set_add(set, other, point) == 0)
+        return;
+    drop_passed(pool, set);
+    if (set->count == FENCE_SET_MAX)
+        drop(set, 0);
+    (void)fence_set_add(set, other, point);
+}
+
+void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    note(pool, &streams_at(pool, stream)->behind, other, point);
+}
+
+void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    note(pool, &streams_at(pool, stream)->told, other, point);
+}
+
+uint64_t behind_upto(const struct fence_set *set, uint32_t other)
+{
+    uint32_t at = place_of(set, other);
+
+    if (at == set->count)
+        return 0;
+    return POOL_IS_WITHOUT(BEHIND) ? UINT64_MAX : set->point[at];
+}
+
+bool behind_covers(const struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
+{
+    const struct stream *at = streams_at(pool, stream);
+
+    return point <= max_of(behind_upto(&at->behind, other), behind_upto(&at->told, other));
+}
+
+uint64_t behind_told(const struct pool *pool, uint32_t stream, uint32_t other)
+{
+    return behind_upto(&streams_at(pool, stream)->told, other);
+}
+
+static void forget(struct fence_set *set, uint32_t other)
+{
+    uint32_t at = place_of(set, other);
+
+    if (at < set->count)
+        drop(set, at);
+}
+
+void behind_forget(struct pool *pool, uint32_t other)
+{
+    streams_at(pool, other)->behind.count = 0;
+    streams_at(pool, other)->told.count = 0;
+    for (uint32_t i = 1; i < pool->streams.top; i++) {
+        forget(&streams_at(pool, i)->behind, other);
+        forget(&streams_at(pool, i)->told, other);
+    }
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/heap/freecache.h"
+
+#include "alloc/heap/block.h"
+#include "alloc/heap/freelist.h"
+
+#define BELOW_MOST 8  /* blocks that are joined with the last one of a range */
+#define CHAIN_MOST 64 /* blocks of one size that are looked at for it */
+
+/* Puts the blocks of one slot where they belong. */
+static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
+{
+    while (*slot) {
+        uint32_t index = freecache_pop(pool, heap, slot);
+        const struct block *block = block_at(pool, index);
+
+        (void)freelist_put(pool, index, block->stream, block->seq);
+    }
+}
+
+uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
+{
+    uint32_t *home = freecache_home(slots, size);
+    uint32_t *other = freecache_other(slots, home);
+
+    if (!*home || *other)
+        settle_slot(pool, heap, home);
+    return *home ? other : home;
+}
+
+/* Puts one block of an arena, which is in a slot, where it belongs. False: its chain is too long. */
+static bool settle_one(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    uint32_t *link =
+            freecache_slot(pool, freecache_slots(heap, block->stream, false), block->node.size);
+
+    for (int i = 0; *link != index; i++) {
+        if (i == CHAIN_MOST)
+            return false;
+        link = &block_at(pool, *link)->node.left;
+    }
+    (void)freecache_pop(pool, heap, link);
+    (void)freelist_put(pool, index, block->stream, block->seq);
+    return true;
+}
+
+bool freecache_settle_below_top(struct pool *pool, struct heap *heap)
+{
+    const struct segment *arena = heap->arena ? slab_at(&pool->segments, heap->arena) : NULL;
+    int done = 0;
+
+    while (arena && done < BELOW_MOST) {
+        const struct block *top = block_at(pool, arena->last);
+        uint32_t below = top->prev;
+
+        if (top->state != BLOCK_FREE || top->flags & BLOCK_RECENT || below == heap->large
+                || !(block_at(pool, below)->flags & BLOCK_RECENT) || !settle_one(pool, heap, below))
+            break;
+        done++;
+    }
+    return done > 0;
+}
+
+void freecache_settle_held(struct pool *pool, struct heap *heap)
+{
+    uint32_t index = heap->large;
+    const struct block *block = block_at(pool, index);
+
+    freecache_unhold(pool, heap);
+    (void)freelist_put(pool, index, block->stream, block->seq);
+}
+
+static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
+{
+    for (uint32_t i = 0; i < FREECACHE_SLOTS && heap->recent_count; i++)
+        if (slots[i])
+            settle_slot(pool, heap, &slots[i]);
+}
+
+void freecache_settle(struct pool *pool, struct heap *heap)
+{
+    if (!heap->recent_count)
+        return;
+    if (heap->large)
+        freecache_settle_held(pool, heap);
+    for (struct heap_stream *at = heap->streams; at; at = at->next)
+        settle_slots(pool, heap, at->recent);
+    settle_slots(pool, heap, heap->recent_clean);
+    settle_slots(pool, heap, heap->recent_small);
+}

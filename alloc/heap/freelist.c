@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/heap/freelist.h"
+
+#include "alloc/base/mutation.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/streams.h"
+
+/* A plain segment of more than so many bytes is not kept from going back for the sake of a block below a granule. Mean
+ * utilisation of 68 recorded traces and variants of them, with devices that keep up and are a pass behind (budget 1.05), and the worst: 4 MiB
+ * 0.889, 0.765; 8 MiB 0.891, 0.765; 16 MiB 0.890, 0.765; 20 MiB 0.887, 0.760; any size 0.883, 0.718. */
+#define REST_SEGMENT_MAX (UINT64_C(8) << 20)
+
+/* No whole slot of an arena lies inside; or it is less than a granule of a large plain segment. */
+static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
+{
+    if (segment->kind == SEGMENT_PLAIN)
+        return !segment->small && segment->size > REST_SEGMENT_MAX && node->size < GRANULE_SIZE;
+    return segment->kind == SEGMENT_ARENA && slots_bytes(slots_in(segment, node)) == 0;
+}
+
+/* The index that a FREE, DECOMMITTED or IDLE block stands in. */
+static struct bestfit *fit_of(const struct pool *pool, const struct block *block)
+{
+    const struct segment *segment = block_segment(pool, block);
+    struct heap *heap = segment->heap;
+
+    if (block->state == BLOCK_IDLE)
+        return &heap->idle;
+    if (block->state == BLOCK_DECOMMITTED)
+        return segment->kind == SEGMENT_HINT ? &heap->hint_decommitted : &heap->decommitted;
+    if (segment->sealed)
+        return &heap->sealed;
+    if (block->stream) {
+        struct heap_stream *class = heap_class(heap, block->stream);
+
+        return is_fragment(segment, &block->node) ? &class->fragments : &class->fit;
+    }
+    if (is_fragment(segment, &block->node))
+        return &heap->fragments;
+    return segment->small ? &heap->small : &heap->clean;
+}
+
+/* May a free block be one with this neighbour? Where only one stream ever freed, clean memory joins its class: there is nobody
+ * else to whom it would be lost. */
+static bool can_join(const struct heap *heap, const struct block *block, const struct block *other)
+{
+    if (other->state != BLOCK_FREE || other->flags & BLOCK_RECENT)
+        return false;
+    return block->stream == other->stream
+            || (heap->stream_count <= 1 && (!block->stream || !other->stream));
+}
+
+uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64_t point)
+{
+    struct block *block = block_at(pool, index);
+    struct heap *heap = block_segment(pool, block)->heap;
+    const struct block *other;
+
+    stream = streams_class_of(pool, stream, point);
+    block->state = BLOCK_FREE;
+    block->flags = 0;
+    block->seq = stream ? point : 0;
+    block_name_stream(pool, block, stream);
+    other = block_at(pool, block->prev);
+    if (block->prev && can_join(heap, block, other)) {
+        index = block->prev;
+        bestfit_remove(fit_of(pool, other), index);
+        block_join(pool, index);
+        block = block_at(pool, index);
+    }
+    other = block_at(pool, block->next);
+    if (block->next && can_join(heap, block, other)) {
+        bestfit_remove(fit_of(pool, other), block->next);
+        block_join(pool, index);
+    }
+    bestfit_insert(fit_of(pool, block), index);
+    return index;
+}
+
+/* The gap in front of a hinted block. Margins of aliases are less than a slot. */
+static bool is_gap(const struct segment *segment, const struct block *block)
+{
+    return segment->kind == SEGMENT_HINT && block->state == BLOCK_MARGIN
+            && block->node.size == segment->slot;
+}
+
+void freelist_put_decommitted(struct pool *pool, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
+
+    block_name_stream(pool, block, 0);
+    if (block->prev && is_gap(segment, block_at(pool, block->prev))) {
+        index = block->prev;
+        block_join(pool, index);
+        block = block_at(pool, index);
+    }
+    block->state = BLOCK_DECOMMITTED;
+    block->flags = 0;
+    block->seq = 0;
+    if (block->prev && block_at(pool, block->prev)->state == BLOCK_DECOMMITTED) {
+        index = block->prev;
+        block = block_at(pool, index);
+        bestfit_remove(fit_of(pool, block), index);
+        block_join(pool, index);
+    }
+    if (block->next && block_at(pool, block->next)->state == BLOCK_DECOMMITTED) {
+        bestfit_remove(fit_of(pool, block_at(pool, block->next)), block->next);
+        block_join(pool, index);
+    }
+    if (block->next) {
+        bestfit_insert(fit_of(pool, block), index);
+        return;
+    }
+    segment->top = block->node.base - segment->base;
+    granule_set(&pool->granules, block->node.base, block->node.size, 0);
+    block_delete(pool, index);
+}
+
+void freelist_pull(struct pool *pool, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+
+    bestfit_remove(fit_of(pool, block), index);
+    block->state = BLOCK_BUSY;
+}
+
+uint32_t freelist_carve(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size)
+{
+    struct block *block = block_at(pool, index);
+    uint32_t rest;
+
+    if (skip) {
+        rest = block_cut(pool, index, skip);
+        (void)freelist_put(pool, index, block->stream, block->seq);
+        index = rest;
+        block = block_at(pool, index);
+    }
+    if (block->node.size > size) {
+        rest = block_cut(pool, index, size);
+        (void)freelist_put(pool, rest, block->stream, block_at(pool, rest)->seq);
+    }
+    return index;
+}
+
+/* A block that keeps its place in its index when it loses an end. */
+static bool can_shrink(const struct pool *pool, const struct block *block, uint32_t index,
+        const struct bestfit_node *rest) POOL_LOCKED
+{
+    const struct segment *segment = block_segment(pool, block);
+
+    return is_fragment(segment, &block->node) == is_fragment(segment, rest)
+            && bestfit_shrink(fit_of(pool, block), index, rest);
+}
+
+uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size)
+{
+    struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
+    devptr_t base = block->node.base + skip;
+    struct bestfit_node rest = {
+            .base = skip ? block->node.base : base + size,
+            .size = block->node.size - size,
+    };
+    struct block *piece;
+    uint32_t taken;
+
+    if (!rest.size || (skip && skip != rest.size) || !can_shrink(pool, block, index, &rest)) {
+        freelist_pull(pool, index);
+        return freelist_carve(pool, index, skip, size);
+    }
+    taken = block_new(pool, block->segment, skip ? index : block->prev, base, size);
+    if (!skip)
+        starts_set(&segment->starts, rest.base - segment->base, index);
+    piece = block_at(pool, taken);
+    piece->last = block->last;
+    piece->seq = block->seq;
+    block_name_stream(pool, piece, block->stream);
+    if (POOL_IS_WITHOUT(CUT))
+        block->seq = 0;
+    return taken;
+}

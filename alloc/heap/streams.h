@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * streams.h - the table of streams, by identity.
+ *
+ * A stream is known from its first request on, and forgotten when it is gone and no block names it (heap_forget_streams).
+ * Threads: the caller holds the pool lock. Memory: meta.h.
+ */
+#ifndef KEDGE_ALLOC_STREAMS_H
+#define KEDGE_ALLOC_STREAMS_H
+
+#include "alloc/heap/records.h"
+
+static inline struct stream *streams_at(const struct pool *pool, uint32_t index)
+{
+    return (struct stream *)(void *)pool->streams.span.base + index;
+}
+
+/* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
+uint32_t streams_make(struct pool *pool, uint64_t key) POOL_LOCKED;
+static inline uint32_t streams_get(struct pool *pool, uint64_t key) POOL_LOCKED
+{
+    const struct stream *last = pool->last_stream;
+
+    return last && last->key == key ? last->index : streams_make(pool, key);
+}
+
+/* The same, but none is made; 0 = there is none. */
+static inline uint32_t streams_find(struct pool *pool, uint64_t key) POOL_LOCKED
+{
+    struct stream *stream = pool->last_stream;
+
+    if (stream && stream->key == key)
+        return stream->index;
+    stream = key ? table_get(&pool->stream_of, key) : NULL;
+    if (stream)
+        pool->last_stream = stream;
+    return stream ? stream->index : 0;
+}
+
+/* The stream may wait for the host up to a point that is taken now. */
+static inline void streams_stall(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    if (!stream->stalled) {
+        stream->refs++;
+        atomic_fetch_add_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
+    }
+    stream->stalled = fence_take(&stream->timeline);
+}
+
+/* It does not any more. */
+static inline void streams_unstall(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    stream->stalled = 0;
+    stream->refs--;
+    atomic_fetch_sub_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
+}
+
+/* What has passed since is seen. */
+static inline void streams_look(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    if (stream->stalled && stream->timeline.passed >= stream->stalled)
+        streams_unstall(pool, stream);
+}
+
+/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
+static inline uint32_t streams_class_of(
+        const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
+{
+    return stream && point <= streams_at(pool, stream)->timeline.passed ? 0 : stream;
+}
+
+#endif

@@ -1,0 +1,1705 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/storage/reclaim.h"
+
+#include "alloc/base/meta.h"
+#include "alloc/base/mutation.h"
+#include "alloc/heap/alias.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/drive.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/freelist.h"
+#include "alloc/heap/handles.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/holder.h"
+#include "alloc/heap/news.h"
+#include "alloc/heap/pin.h"
+#include "alloc/heap/segment.h"
+#include "alloc/heap/streams.h"
+#include "alloc/heap/swapset.h"
+#include "alloc/heap/tally.h"
+#include "alloc/storage/trim.h"
+#include "alloc/storage/vacate.h"
+
+#include <sched.h>
+
+#define PUTS_MAX 16         /* fences that one hold of the lock lets go */
+#ifndef STREAMS_LOOK        /* less for a test */
+#    define STREAMS_LOOK 64 /* streams of a heap that one call looks at */
+#endif
+#define EVENTS_LOOK    16   /* events that one look asks in vain */
+#define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
+
+/* Fences to be given back once the lock is dropped. */
+struct puts {
+    uint64_t fence[PUTS_MAX];
+    uint32_t count;
+};
+
+static void unuse(struct fence_mark *mark, struct puts *puts)
+{
+    uint64_t fence = 0;
+    bool put = false;
+
+    if (fence_drop(mark, &fence, &put) && put)
+        puts->fence[puts->count++] = fence;
+}
+
+static void put_all(struct pool *pool, struct puts *puts)
+{
+    for (uint32_t i = 0; i < puts->count; i++)
+        drive_fence_put(pool, puts->fence[i]);
+    puts->count = 0;
+}
+
+/* ── what has passed ── */
+
+/* The addresses of a hinted block that nobody knows any more, and that nothing is mapped at. */
+static void put_addresses(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    if (block_at(pool, index)->flags & BLOCK_SHARED)
+        index = alias_join(pool, index);
+    freelist_put_decommitted(pool, index);
+}
+
+/* A freed block on a handle of its own can serve again. */
+static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct heap *heap = block_segment(pool, block)->heap;
+
+    heap->tally.pending -= block->node.size;
+    block->state = BLOCK_IDLE;
+    block->slack = 0;
+    block_name_stream(pool, block, 0);
+    bestfit_insert(&heap->idle, index);
+}
+
+/* The epoch of a block has passed that a hint has or had to do with. False: it goes the way of all others. */
+static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+
+    if (block->state == BLOCK_VACATED) {
+        vacate_ready(pool, index);
+        return true;
+    }
+    if (holder)
+        holder->waited = true;
+    if ((holder && holder->state == HOLDER_LIMBO)
+            || block_segment(pool, block)->kind == SEGMENT_MANAGED
+            || (!(block->flags & BLOCK_GONE)
+                    && block->flags & (BLOCK_TRAPPED | BLOCK_POISONED | BLOCK_SHARED))) {
+        block_chain(pool, &pool->removals, index);
+        return true;
+    }
+    holder_drop(pool, block);
+    if (block->flags & BLOCK_GONE) {
+        put_addresses(pool, index);
+        return true;
+    }
+    if (!(block->flags & BLOCK_HINTED))
+        return false;
+    rest(pool, index);
+    return true;
+}
+
+/* As freecache_put for what is anybody's, and inlined: it is on the way of each sync block. */
+static inline void retire(struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
+{
+    const struct segment *segment = block_segment(pool, block);
+    struct heap *heap = segment->heap;
+
+    heap->tally.pending -= block->node.size;
+    if (block->node.size > FREECACHE_MAX || segment->sealed) {
+        (void)freelist_put(pool, index, 0, 0);
+        return;
+    }
+    block_name_stream(pool, block, 0);
+    freecache_push(
+            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
+}
+
+static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    while (index) {
+        struct block *block = block_at(pool, index);
+        uint32_t next = block->chain;
+
+        if (!(block->holder || block->flags & (BLOCK_GONE | BLOCK_TRAPPED | BLOCK_HINTED))
+                || !retire_hinted(pool, index))
+            retire(pool, block, index);
+        index = next;
+    }
+}
+
+/* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
+ * to be let go to put the fences). */
+static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
+        struct puts *puts) POOL_LOCKED
+{
+    struct fence_mark *mark;
+
+    while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(timeline, number)) != NULL) {
+        timeline->stalled = false;
+        retire_chain(pool, mark->chain.head);
+        unuse(mark, puts);
+    }
+    return puts->count >= PUTS_MAX - 1;
+}
+
+static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_t number)
+{
+    struct puts puts = {.count = 0};
+    bool more;
+
+    do {
+        lock_take(&pool->lock);
+        more = pass(pool, timeline, number, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+    } while (more);
+}
+
+#define MS_NS        UINT64_C(1000000)
+#define STALLED_PART 64 /* of all patience, for whatever has outlasted that once */
+
+uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience)
+{
+    uint64_t now = pool->driver.clock_ns(pool->driver.self);
+
+    if (!patience->end_ns)
+        patience->end_ns = now + pool->opts.fence_timeout_ms * MS_NS;
+    return (uint32_t)((excess_of(patience->end_ns, now) + MS_NS - 1) / MS_NS);
+}
+
+/* Waits for a fence as long as there is patience, and briefly if it is of a timeline that has stalled. */
+static int wait_fence(
+        struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
+{
+    uint32_t left = reclaim_patience_left(pool, patience);
+    int r;
+
+    patience->is_over = left == 0;
+    if (is_stalled) {
+        left = (uint32_t)min_of(left, pool->opts.fence_timeout_ms / STALLED_PART + 1);
+        patience->was_stalled = true;
+    }
+    r = left ? DRIVE(pool, fence_wait, fence, left) : DRIVE(pool, fence_query, fence);
+    patience->is_over |= r == -EAGAIN && !is_stalled;
+    return r;
+}
+
+/* NULL while a context is being ended, which may take as long as it likes: natively nobody waits for that but the thread that does it. */
+static struct reclaim_patience *patience_now(
+        struct pool *pool, const struct device *device, struct reclaim_patience *patience)
+{
+    bool is_ending;
+
+    if (!patience || patience->for_ends || POOL_IS_WITHOUT(ENDS))
+        return patience;
+    lock_take(&pool->lock);
+    is_ending = device->ending > 0;
+    lock_drop(&pool->lock);
+    patience->missed |= is_ending;
+    return is_ending ? NULL : patience;
+}
+
+/* The driver's word on a fence: now, or after a wait if there is patience for one. A mutant has patience for each. */
+static int ask_fence(
+        struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
+{
+    if (POOL_IS_WITHOUT(FENCE))
+        return 0;
+    if (POOL_IS_WITHOUT(PATIENCE) && patience)
+        return DRIVE(pool, fence_wait, fence, pool->opts.fence_timeout_ms);
+    if (!patience || patience->is_over || (is_stalled && patience->was_stalled))
+        return DRIVE(pool, fence_query, fence);
+    return wait_fence(pool, fence, patience, is_stalled);
+}
+
+/* What became of asking a fence, or (`has_waited`) of waiting for it. */
+static void note_failure(
+        struct pool *pool, struct fence_timeline *timeline, int r, bool has_waited) POOL_LOCKED
+{
+    if (r > 0 || r == -EBUSY)
+        pool->counters.fence_errors++;
+    if (r == -EAGAIN && has_waited) {
+        pool->counters.timeouts += !timeline->stalled;
+        timeline->stalled = true;
+    }
+}
+
+/* Asks, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
+static int ask(struct pool *pool, const struct device *device, struct fence_timeline *timeline,
+        uint64_t number, struct reclaim_patience *patience)
+{
+    struct puts puts = {.count = 0};
+    bool is_stalled = false;
+    struct fence_mark *mark;
+    uint64_t fence = 0;
+    bool waits;
+    int r;
+
+    patience = patience_now(pool, device, patience);
+    waits = patience && !patience->is_over;
+    lock_take(&pool->lock);
+    mark = fence_at_least(timeline, number);
+    if (mark) {
+        fence_use(mark);
+        fence = mark->fence;
+        number = mark->number;
+        is_stalled = timeline->stalled;
+        pool->counters.host_waits += waits;
+    }
+    lock_drop(&pool->lock);
+    if (!mark)
+        return -ENOENT;
+
+    r = ask_fence(pool, fence, patience, is_stalled);
+    if (r == 0)
+        pass_all(pool, timeline, number);
+    lock_take(&pool->lock);
+    unuse(mark, &puts);
+    note_failure(pool, timeline, r, waits);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+/* ── epochs ── */
+
+/* The blocks of an epoch that could not be recorded are open again, before those freed since. */
+static void reopen(struct pool *pool, struct device *device, struct fence_chain chain) POOL_LOCKED
+{
+    struct fence_chain *open = &device->open;
+
+    if (!chain.head)
+        return;
+    block_at(pool, chain.tail)->chain = open->head;
+    if (!open->head)
+        open->tail = chain.tail;
+    open->head = chain.head;
+    open->count += chain.count;
+    open->bytes += chain.bytes;
+}
+
+/* Takes the blocks of a device out of a chain. */
+static struct fence_chain split(
+        struct pool *pool, struct fence_chain *from, const struct device *device) POOL_LOCKED
+{
+    struct fence_chain own = {.head = 0};
+    uint32_t index = from->head;
+    uint32_t next;
+
+    *from = (struct fence_chain){0};
+    for (; index; index = next) {
+        struct block *block = block_at(pool, index);
+
+        next = block->chain;
+        block_chain(pool, block_device(pool, block) == device ? &own : from, index);
+    }
+    return own;
+}
+
+/* Blocks of any devices are open, and a release is wanted as soon as can be. */
+static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
+{
+    while (chain.head) {
+        struct device *device = block_device(pool, block_at(pool, chain.head));
+
+        reopen(pool, device, split(pool, &chain, device));
+        device->eager = true;
+    }
+}
+
+/* What waits in the open epoch is missing where blocks are packed. No more than this part of what is held may wait there, or 2 MiB. On the eight
+ * real traces (README.md), served from mapped memory with a device that keeps up, four passes hold 0.956 and the fourth ones make
+ * 6,300 driver calls if 64 MiB may wait; 0.978 and 8,600 with a 128th of what is held, 0.979 and 11,000 with a 256th, 0.981 and 14,200
+ * with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of them. */
+#define EPOCH_PART 512
+
+static uint64_t bytes_of_epoch(const struct pool *pool, const struct device *device) POOL_LOCKED
+{
+    if (!pool->opts.sync_mapped)
+        return pool->opts.epoch_bytes;
+    return min_of(pool->opts.epoch_bytes, max_of(GRANULE_SIZE, device->reserved / EPOCH_PART));
+}
+
+void reclaim_put_back(struct pool *pool, struct device *device)
+{
+    struct fence_chain chain = device->aside;
+
+    device->aside = (struct fence_chain){0};
+    reopen(pool, device, chain);
+}
+
+/* A block that was allocated when no work of the contexts that are being ended could be submitted any more. What is more than a plain
+ * block of the sync API counts as old. */
+static bool is_young(const struct pool *pool, const struct block *block) POOL_LOCKED
+{
+    return block->state == BLOCK_PENDING && block->flags == 0 && !block->holder
+            && block_segment(pool, block)->heap->kind != HEAP_MAPPED
+            && block->seq > block_device(pool, block)->ending_seq && !POOL_IS_WITHOUT(YOUNG);
+}
+
+/* While contexts are being ended: the young ones of what is open get an event of their own, which passes when the other contexts are past
+ * it; all others wait until no context is. NULL: there are none. */
+static struct fence_mark *begin_young(struct pool *pool, struct device *device) POOL_LOCKED
+{
+    struct fence_chain young = {.head = 0};
+    uint32_t index = device->open.head;
+    struct fence_mark *mark;
+    uint32_t next;
+
+    device->open = (struct fence_chain){0};
+    for (; index; index = next) {
+        next = block_at(pool, index)->chain;
+        block_chain(pool, is_young(pool, block_at(pool, index)) ? &young : &device->aside, index);
+    }
+    mark = young.head ? fence_begin(&device->events, &young) : NULL;
+    reopen(pool, device, young);
+    return mark;
+}
+
+/* 0, or why the mark's blocks are open again. */
+static int record_young(
+        struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t endings)
+{
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    uint64_t fence = 0;
+    int r = DRIVE(pool, fence_record_beside, device->number, endings, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&device->events, mark, fence);
+        pool->counters.epochs++;
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&device->events, mark, &chain);
+        reopen(pool, device, chain);
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+static int close_epoch(struct pool *pool, struct device *device, bool always)
+{
+    struct puts puts = {.count = 0};
+    struct fence_mark *mark = NULL;
+    struct fence_chain chain;
+    uint64_t endings = 0;
+    uint64_t fence = 0;
+    bool is_ending;
+    int r;
+
+    lock_take(&pool->lock);
+    is_ending = device->ending > 0;
+    endings = device->endings;
+    if (device->open.head && (always || device->eager || reclaim_is_due(pool, device)))
+        mark = is_ending ? begin_young(pool, device) : fence_begin(&device->epochs, &device->open);
+    if (mark && is_ending) {
+        lock_drop(&pool->lock);
+        return record_young(pool, device, mark, endings);
+    }
+    if (mark)
+        device->epoch_bytes = bytes_of_epoch(pool, device);
+    lock_drop(&pool->lock);
+    if (!mark)
+        return -ENOENT;
+
+    r = DRIVE(pool, fence_record, device->number, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&device->epochs, mark, fence);
+        pool->counters.epochs++;
+        if (!device->open.head)
+            device->eager = false;
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&device->epochs, mark, &chain);
+        reopen(pool, device, chain);
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+/* ── limbo ── */
+
+void reclaim_begin_grace(struct pool *pool, struct grace *grace, uint32_t holders, uint64_t stream)
+{
+    *grace = (struct grace){.holders = holders, .stream = stream};
+    if (pool->grace_last)
+        pool->grace_last->next = grace;
+    else
+        pool->grace_first = grace;
+    pool->grace_last = grace;
+}
+
+void reclaim_ask_readers(struct pool *pool, struct grace *grace)
+{
+    uint64_t snapshot = drive_readers_snapshot(pool);
+
+    lock_take(&pool->lock);
+    if (grace->snapshot < snapshot)
+        grace->snapshot = snapshot;
+    grace->is_asked = true;
+    lock_drop(&pool->lock);
+}
+
+void reclaim_call_made(struct pool *pool, uint64_t readers)
+{
+    for (struct grace *grace = pool->grace_first; grace; grace = grace->next) {
+        grace->is_held_up = false;
+        if (grace->snapshot < readers)
+            grace->snapshot = readers;
+    }
+}
+
+/* What waits for one stream: its fence, or that of all streams where there can be none. */
+static void record_event(
+        struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t stream)
+{
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    uint64_t fence = 0;
+    int r = DRIVE(pool, stream_record, stream, &fence);
+
+    lock_take(&pool->lock);
+    if (r == 0) {
+        fence_recorded(&device->events, mark, fence);
+    } else {
+        pool->counters.fence_errors++;
+        fence_failed(&device->events, mark, &chain);
+        open_soon(pool, chain);
+    }
+    unuse(mark, &puts);
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+}
+
+struct grace *reclaim_grace(struct pool *pool)
+{
+    struct grace *grace = pool->grace_first;
+
+    while (grace && grace->is_held_up)
+        grace = grace->next;
+    return grace;
+}
+
+/* Its readers have ended, and no call names it that is still to be made: what was held is free, the rest waits for a fence. */
+static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t index,
+        struct fence_chain *chain) POOL_LOCKED
+{
+    struct holder *holder = holder_at(pool, index);
+    uint32_t block = holder->block;
+
+    if (holder->state == HOLDER_LET_GO) {
+        holder_drop(pool, block_at(pool, block));
+        pin_remove(pool, block, POOL_PIN_HELD);
+        return;
+    }
+    (void)holder_step(holder, HOLDER_EVENT_QUIET);
+    /* poison waits for all streams on the device, everything else on the host */
+    block_chain(
+            pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : chain, block);
+}
+
+/* What waits for a stream, of the first device of the chain: the mark of its fence that is to be recorded. NULL: there is none. */
+static struct fence_mark *begin_event(
+        struct pool *pool, struct fence_chain *chain, struct device **ret_device) POOL_LOCKED
+{
+    struct device *device = block_device(pool, block_at(pool, chain->head));
+    struct fence_chain own = split(pool, chain, device);
+    struct fence_mark *mark = fence_begin(&device->events, &own);
+
+    open_soon(pool, own);
+    *ret_device = device;
+    return mark;
+}
+
+/*
+ * Its holders wait for a fence from now on, but for those of blocks that calls name which are still to be made. The mark of the
+ * fence that is to be recorded, NULL = an epoch's.
+ */
+static struct fence_mark *wait_for_fence(
+        struct pool *pool, struct grace *grace, struct device **ret_device) POOL_LOCKED
+{
+    struct fence_chain chain = {.head = 0};
+    struct fence_mark *mark = NULL;
+    uint32_t index = grace->holders;
+
+    grace->holders = 0;
+    while (index) {
+        struct holder *holder = holder_at(pool, index);
+        uint32_t next = holder->next;
+
+        holder->next = 0;
+        if (holder->collected > 0) {
+            holder->next = grace->holders;
+            grace->holders = index;
+        } else {
+            pass_grace(pool, grace, index, &chain);
+        }
+        index = next;
+    }
+    if (grace->stream && chain.head)
+        mark = begin_event(pool, &chain, ret_device);
+    open_soon(pool, chain);
+    return mark;
+}
+
+static void unlink_grace(struct pool *pool, struct grace *grace) POOL_LOCKED
+{
+    struct grace *before = NULL;
+
+    for (struct grace *at = pool->grace_first; at != grace; at = at->next)
+        before = at;
+    if (before)
+        before->next = grace->next;
+    else
+        pool->grace_first = grace->next;
+    if (!grace->next)
+        pool->grace_last = before;
+}
+
+/* The readers of the first grace have ended. */
+static void end_grace(struct pool *pool, const struct grace *which, uint64_t snapshot)
+{
+    struct device *device = NULL;
+    struct fence_mark *mark;
+    struct grace *grace;
+    uint64_t stream;
+    bool is_over;
+
+    lock_take(&pool->lock);
+    grace = reclaim_grace(pool);
+    if (!grace || grace != which || grace->snapshot != snapshot) {
+        lock_drop(&pool->lock);
+        return; /* another thread was here first */
+    }
+    stream = grace->stream;
+    mark = wait_for_fence(pool, grace, &device);
+    is_over = grace->holders == 0;
+    grace->is_held_up = !is_over;
+    if (is_over)
+        unlink_grace(pool, grace);
+    lock_drop(&pool->lock);
+    if (mark)
+        record_event(pool, device, mark, stream);
+    if (is_over)
+        meta_put(grace, sizeof(*grace));
+}
+
+/* 0 = a grace has ended, -ENOENT = there is none, -EAGAIN = not yet. */
+static int poll_grace(struct pool *pool)
+{
+    const struct grace *grace;
+    uint64_t snapshot = 0;
+    bool is_asked = false;
+
+    lock_take(&pool->lock);
+    grace = reclaim_grace(pool);
+    if (grace) {
+        snapshot = grace->snapshot;
+        is_asked = grace->is_asked;
+    }
+    lock_drop(&pool->lock);
+    if (!grace)
+        return -ENOENT;
+    if (!is_asked)
+        return -EAGAIN;
+    if (!POOL_IS_WITHOUT(GRACE) && drive_readers_passed(pool, snapshot) != 0)
+        return -EAGAIN;
+    end_grace(pool, grace, snapshot);
+    return 0;
+}
+
+/* The mark of an event that has a fence, as a user of it; it goes to the end, so that each has its turn. NULL = none. */
+static struct fence_mark *next_event(
+        struct pool *pool, struct device *device, uint64_t *ret_fence, bool wait, bool *ret_stalled)
+{
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    mark = fence_at_least(&device->events, 0);
+    if (mark) {
+        fence_turn(&device->events, mark);
+        fence_use(mark);
+        *ret_fence = mark->fence;
+        *ret_stalled = device->events.stalled;
+        pool->counters.host_waits += wait;
+    }
+    lock_drop(&pool->lock);
+    return mark;
+}
+
+static uint32_t count_events(struct pool *pool, const struct device *device)
+{
+    uint32_t count;
+
+    lock_take(&pool->lock);
+    count = device->events.marks;
+    lock_drop(&pool->lock);
+    return count;
+}
+
+/* Each event by itself, since one may pass before those that came first; so many in vain. `patience`: for the first alone. Results as ask. */
+static int ask_events(
+        struct pool *pool, struct device *device, struct reclaim_patience *patience, uint32_t most)
+{
+    uint32_t left;
+    struct puts puts = {.count = 0};
+    struct fence_chain chain;
+    struct fence_mark *mark;
+    uint64_t fence = 0;
+    bool is_stalled, waits;
+    int r = -ENOENT;
+
+    patience = patience_now(pool, device, patience);
+    waits = patience && !patience->is_over;
+    left = patience ? 1 : count_events(pool, device);
+    for (; left > 0 && most > 0; left--) {
+        mark = next_event(pool, device, &fence, patience != NULL, &is_stalled);
+        if (!mark)
+            break;
+        r = ask_fence(pool, fence, patience, is_stalled);
+        most -= r != 0;
+        lock_take(&pool->lock);
+        if (r == 0) {
+            device->events.stalled = false;
+            fence_failed(&device->events, mark, &chain); /* off the list, with what waited */
+            retire_chain(pool, chain.head);
+        }
+        note_failure(pool, &device->events, r, waits);
+        unuse(mark, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+    }
+    return r;
+}
+
+/* What is done with the storage of a hinted block. */
+enum removal_kind {
+    REMOVE_STORAGE,
+    REMOVE_ACCESS,
+    REMOVE_CONTENT, /* poison is put into it */
+    REMOVE_POISON,  /* it is freed: the content is looked at */
+    REMOVE_NOTHING, /* poison comes too late, it is freed */
+    REMOVE_SEGMENT, /* it is freed: its managed memory goes back to the driver */
+};
+
+/* One hinted block on its way out. */
+struct removal {
+    uint32_t index;
+    struct heap *heap;
+    devptr_t base;
+    uint64_t size, requested;
+    devptr_t range; /* what is mapped by one call */
+    uint64_t range_size;
+    uint64_t intact;  /* REMOVE_POISON: so much of it is as it was */
+    uint64_t context; /* REMOVE_SEGMENT: of `range` */
+    bool waited;      /* the fence that the release waits for has passed */
+    enum removal_kind kind;
+};
+
+static struct outcome outcome_of(
+        struct pool *pool, uint32_t index, enum outcome_kind kind) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, index);
+    const struct holder *holder = holder_at(pool, block->holder);
+    struct outcome outcome = block_outcome(pool, block, kind, records_next_seq(pool));
+
+    outcome.rule = holder->rule;
+    outcome.how = OUTCOME_HINTED;
+    outcome.mode = holder->mode;
+    return outcome;
+}
+
+static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct outcome husk = outcome_of(pool, index, OUTCOME_HUSK);
+
+    news_tell(pool, &husk);
+}
+
+/* The content of a freed block was looked at, or could not be (r). */
+static void looked_at(struct pool *pool, const struct removal *removal, int r) POOL_LOCKED
+{
+    struct block *block = block_at(pool, removal->index);
+    bool is_written = removal->intact < removal->requested;
+    struct outcome outcome;
+
+    if (block_segment(pool, block)->dead)
+        return;
+    outcome = outcome_of(pool, removal->index, is_written ? OUTCOME_WRITTEN : OUTCOME_CLEAN);
+    if (is_written)
+        outcome.rounded = removal->intact;
+    if (r == 0)
+        news_tell(pool, &outcome);
+    block->flags &= (uint8_t)~BLOCK_POISONED;
+    holder_drop(pool, block);
+    if (block->flags & BLOCK_SHARED)
+        block_chain(pool, &pool->removals, removal->index);
+    else
+        rest(pool, removal->index);
+}
+
+/* Its release is over, or never came, and the program has freed it: only its mapping is left. */
+static bool is_freed(const struct block *block)
+{
+    return block->flags & BLOCK_TRAPPED || (block->flags & BLOCK_SHARED && !block->holder);
+}
+
+/* The handle that nothing stands on any more, since the block is not mapped; 0 = others do. */
+static uint64_t take_handle(const struct segment *segment, const struct block *block)
+{
+    uint64_t *at, handle;
+
+    if (block->flags & BLOCK_SHARED)
+        return alias_end(segment->heap, alias_range(segment, block));
+    at = &segment->handles[(block->node.base - segment->base) / segment->slot];
+    handle = *at;
+    *at = 0;
+    return handle;
+}
+
+/* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
+static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_LOCKED
+{
+    struct block *block = block_at(pool, removal->index);
+    struct segment *segment = block_segment(pool, block);
+    struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
+    bool was_freed = is_freed(block);
+    uint64_t handle = 0;
+
+    if (removal->kind == REMOVE_STORAGE) {
+        handle = take_handle(segment, block);
+        if (!handle || handles_put(removal->heap, removal->range_size, handle) == 0)
+            handle = 0;
+        else
+            tally_reserved(removal->heap, -(int64_t)removal->range_size);
+    } else if (removal->kind == REMOVE_ACCESS) {
+        block->flags |= BLOCK_TRAPPED;
+    }
+    if (segment->dead)
+        return handle; /* its books are closed */
+    if (was_freed) {
+        removal->heap->tally.pending -= removal->size;
+        holder_drop(pool, block);
+        put_addresses(pool, removal->index);
+        return handle;
+    }
+    removal->heap->tally.limbo -= removal->size;
+    if (holder && holder_step(holder, HOLDER_EVENT_REMOVED) == 0 && holder->state == HOLDER_HUSK) {
+        removal->heap->tally.husk += removal->size;
+        if (removal->kind == REMOVE_CONTENT)
+            block->flags |= BLOCK_POISONED;
+        if (removal->kind != REMOVE_NOTHING)
+            tell_husk(pool, removal->index);
+        return handle;
+    }
+    /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
+     * for one more epoch. */
+    holder_drop(pool, block);
+    if (removal->kind == REMOVE_STORAGE)
+        block->flags |= BLOCK_GONE;
+    block_push_open(pool, removal->index);
+    return handle;
+}
+
+/* Then it was not the driver that refused: it was not called. */
+static bool is_frozen(const struct pool *pool)
+{
+    return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
+}
+
+/*
+ * The driver refused, and all is mapped as it was: the release is undone. The program has its block as if no hint spoke of it,
+ * or has freed it meanwhile, and it goes the way of all others. What was freed before that stays as it is for good.
+ */
+static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
+{
+    struct block *block = block_at(pool, removal->index);
+    struct outcome refused;
+
+    if (block_segment(pool, block)->dead)
+        return;
+    if (is_freed(block)) {
+        removal->heap->tally.pending -= removal->size;
+        holder_drop(pool, block);
+        tally_keep(pool, block);
+        return;
+    }
+    removal->heap->tally.limbo -= removal->size;
+    if (block->state == BLOCK_LIVE) {
+        refused = outcome_of(pool, removal->index, OUTCOME_REFUSED);
+        if (!is_frozen(pool))
+            news_tell(pool, &refused);
+        tally_stored(removal->heap, (int64_t)removal->size);
+        holder_drop(pool, block);
+    } else {
+        holder_drop(pool, block);
+        block_push_open(pool, removal->index);
+    }
+}
+
+/* Nobody knows a block of managed memory any more: nor does the pool, before the driver gives its addresses to somebody else. */
+static void forget_managed(struct pool *pool, struct removal *removal) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, removal->index);
+    const struct segment *segment = block_segment(pool, block);
+
+    removal->range = segment->raw_base;
+    removal->context = segment->context;
+    removal->heap->tally.pending -= block->node.size;
+    if (swapset_is_held(pool, block))
+        tally_reserved(removal->heap, -(int64_t)block->node.size);
+    segment_remove(pool, block->segment);
+}
+
+/* The first that waits, busy for the caller. */
+static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
+{
+    const struct segment *segment;
+    const struct holder *holder;
+    const struct block *block;
+
+    ret->index = pool->removals.head;
+    if (!ret->index)
+        return false;
+    block = block_at(pool, ret->index);
+    holder = block->holder ? holder_at(pool, block->holder) : NULL;
+    pool->removals.head = block->chain;
+    if (!block->chain)
+        pool->removals.tail = 0;
+    pool->removals.count--;
+    pool->removals.bytes -= block->node.size;
+    segment = block_segment(pool, block);
+    ret->heap = segment->heap;
+    ret->base = block->node.base;
+    ret->size = block->node.size;
+    ret->range = alias_range(segment, block);
+    ret->range_size = max_of(ret->size, segment->slot);
+    ret->requested = ret->size - block->slack;
+    ret->kind = segment->kind == SEGMENT_MANAGED ? REMOVE_SEGMENT : REMOVE_STORAGE;
+    ret->waited = holder && holder->waited;
+    if (block->flags & BLOCK_POISONED)
+        ret->kind = REMOVE_POISON;
+    else if (holder && holder->mode == HINT_POISON)
+        ret->kind = holder->freed ? REMOVE_NOTHING : REMOVE_CONTENT;
+    else if (holder && holder->mode == HINT_TRAP && !(block->flags & BLOCK_TRAPPED))
+        ret->kind = REMOVE_ACCESS;
+    else if (ret->kind == REMOVE_SEGMENT)
+        forget_managed(pool, ret);
+    ret->heap->busy++;
+    return true;
+}
+
+/* Behind all that was submitted so far: what the program wrote before the edge is no late write. */
+static int put_poison(struct pool *pool, const struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+    uint64_t fence = 0;
+    int r = removal->waited ? 0 : DRIVE(pool, fence_record, heap->device->number, &fence);
+
+    if (r != 0)
+        return r;
+    r = DRIVE(pool, poison, heap->kind, heap->owner, heap->device->number, removal->base,
+            removal->size, fence);
+    if (fence)
+        drive_fence_put(pool, fence);
+    return r;
+}
+
+/* A refusal may come when a peer has lost its access, so all get it back: the block is still the program's. If that fails, too,
+ * nobody knows what is left of it, and it counts as taken: the guard says so, and the program's free unmaps the block. */
+static int take_access(struct pool *pool, const struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+    int r = drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_NONE);
+
+    if (r == 0 || is_frozen(pool))
+        return r;
+    return drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_RW) == 0
+            ? r
+            : 0;
+}
+
+static int remove_from(struct pool *pool, struct removal *removal)
+{
+    const struct heap *heap = removal->heap;
+
+    switch (removal->kind) {
+    case REMOVE_STORAGE:
+        return DRIVE(pool, unmap, removal->range, removal->range_size);
+    case REMOVE_SEGMENT:
+        return DRIVE(pool, mem_free, removal->context, removal->range);
+    case REMOVE_ACCESS:
+        return take_access(pool, removal);
+    case REMOVE_CONTENT:
+        return put_poison(pool, removal);
+    case REMOVE_POISON:
+        return DRIVE(pool, poison_read, heap->kind, heap->owner, heap->device->number,
+                removal->base, removal->requested, &removal->intact);
+    default:
+        return 0;
+    }
+}
+
+/* The driver has answered. Returns a handle as removed. */
+static uint64_t settle(struct pool *pool, struct removal *removal, int r) POOL_LOCKED
+{
+    bool is_poison = removal->kind == REMOVE_CONTENT || removal->kind == REMOVE_POISON;
+
+    removal->heap->busy--;
+    if (removal->kind == REMOVE_SEGMENT)
+        return 0;
+    if (r == -EBUSY && is_poison && !block_segment(pool, block_at(pool, removal->index))->dead) {
+        block_chain(pool, &pool->removals, removal->index);
+        return 0;
+    }
+    if (removal->kind == REMOVE_POISON) {
+        looked_at(pool, removal, r);
+        return 0;
+    }
+    if (r != 0 && is_poison) {
+        removal->kind = REMOVE_NOTHING;
+        pool->counters.fence_errors++;
+    } else if (r != 0) {
+        stuck(pool, removal);
+        return 0;
+    }
+    return removed(pool, removal);
+}
+
+/* 0 = one was removed or given up, -ENOENT = there is none, -EBUSY = it has to be tried again. */
+static int remove_one(struct pool *pool)
+{
+    struct removal removal = {.intact = 0};
+    uint64_t handle;
+    bool is_there;
+    int r;
+
+    lock_take(&pool->lock);
+    is_there = take_removal(pool, &removal);
+    lock_drop(&pool->lock);
+    if (!is_there)
+        return -ENOENT;
+
+    r = remove_from(pool, &removal);
+
+    lock_take(&pool->lock);
+    handle = settle(pool, &removal, r);
+    lock_drop(&pool->lock);
+    if (handle)
+        (void)DRIVE(pool, handle_release, handle);
+    return r == -EBUSY ? r : 0;
+}
+
+static void remove_all(struct pool *pool)
+{
+    while (remove_one(pool) == 0)
+        ;
+}
+
+/* ── the two ways on ── */
+
+void reclaim_events(struct pool *pool, int device)
+{
+    (void)ask_events(pool, &pool->devices[device], NULL, UINT32_MAX);
+}
+
+static int poll_device(struct pool *pool, struct device *device, bool close)
+{
+    int r = 0;
+
+    (void)close_epoch(pool, device, close);
+    while (r == 0)
+        r = ask(pool, device, &device->epochs, 0, NULL);
+    (void)ask_events(pool, device, NULL, EVENTS_LOOK);
+    return r;
+}
+
+static int devices_top(struct pool *pool)
+{
+    int top;
+
+    lock_take(&pool->lock);
+    top = pool->devices_top;
+    lock_drop(&pool->lock);
+    return top;
+}
+
+void reclaim_close(struct pool *pool)
+{
+    int top = devices_top(pool);
+
+    for (int i = 0; i < top; i++)
+        (void)close_epoch(pool, &pool->devices[i], true);
+}
+
+int reclaim_poll(struct pool *pool, int device, bool close)
+{
+    int top = device < 0 ? devices_top(pool) : device + 1;
+    int r = 0;
+
+    while (poll_grace(pool) == 0)
+        ;
+    for (int i = device < 0 ? 0 : device; i < top; i++) {
+        int one = poll_device(pool, &pool->devices[i], close);
+
+        r = one > 0 ? one : r;
+    }
+    remove_all(pool);
+    vacate_clear(pool);
+    reclaim_leaving(pool);
+    return r;
+}
+
+/* Submissions under way end soon, but not by waiting for the device. */
+static int wait_grace(struct pool *pool)
+{
+    int r = -EAGAIN;
+
+    for (int i = 0; i < GRACE_PATIENCE && r == -EAGAIN; i++) {
+        r = poll_grace(pool);
+        if (r == -EAGAIN)
+            (void)sched_yield();
+    }
+    return r;
+}
+
+/* The number of the epoch with which three quarters of what waits become free. */
+static uint64_t most_waiting(const struct pool *pool, const struct device *device) POOL_LOCKED
+{
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+
+    (void)pool;
+    for (const struct fence_mark *mark = device->epochs.first;
+            mark && bytes < device->epochs.bytes / 4 * 3; mark = mark->next) {
+        bytes += mark->chain.bytes;
+        if (mark->recorded)
+            number = mark->number;
+    }
+    return number;
+}
+
+/* While contexts are being ended, epochs may wait for that: what does not is asked first. True: something has passed. */
+static bool pass_young(struct pool *pool, struct device *device)
+{
+    bool is_ending;
+
+    lock_take(&pool->lock);
+    is_ending = device->ending > 0;
+    lock_drop(&pool->lock);
+    return is_ending && ask_events(pool, device, NULL, EVENTS_LOOK) == 0;
+}
+
+static int wait_for_epoch(
+        struct pool *pool, struct device *device, bool most, struct reclaim_patience *patience)
+{
+    bool waited_grace = wait_grace(pool) == 0;
+    uint64_t number = 0;
+    int r;
+
+    r = close_epoch(pool, device, true);
+    if (r == -ECANCELED)
+        return -ETIMEDOUT;
+    if (pass_young(pool, device))
+        return 0;
+    if (most) {
+        lock_take(&pool->lock);
+        number = most_waiting(pool, device);
+        lock_drop(&pool->lock);
+    }
+    r = ask(pool, device, &device->epochs, number, patience);
+    if (r == -ENOENT)
+        r = ask_events(pool, device, patience, 1);
+    remove_all(pool);
+    vacate_clear(pool);
+    if (r == -ENOENT)
+        return waited_grace ? 0 : -ENOENT;
+    if (r < 0)
+        return -ETIMEDOUT;
+    return r;
+}
+
+int reclaim_wait(struct pool *pool, int device, struct reclaim_patience *patience)
+{
+    return wait_for_epoch(pool, &pool->devices[device], false, patience);
+}
+
+int reclaim_wait_for_most(struct pool *pool, int device, struct reclaim_patience *patience)
+{
+    return wait_for_epoch(pool, &pool->devices[device], true, patience);
+}
+
+bool reclaim_is_stalled(struct pool *pool, int device)
+{
+    bool stalled;
+
+    lock_take(&pool->lock);
+    stalled = pool->devices[device].epochs.stalled || pool->devices[device].events.stalled;
+    lock_drop(&pool->lock);
+    return stalled;
+}
+
+/* ── points ── */
+
+static int record(struct pool *pool, uint32_t index, bool beside, uint64_t *ret_number)
+{
+    struct puts puts = {.count = 0};
+    struct stream *stream;
+    struct fence_mark *mark;
+    uint64_t fence = 0;
+    uint64_t key;
+    int r;
+
+    lock_take(&pool->lock);
+    stream = streams_at(pool, index);
+    key = stream->key;
+    stream->refs++; /* not to be forgotten meanwhile */
+    mark = fence_begin(&stream->timeline, NULL);
+    lock_drop(&pool->lock);
+
+    if (!mark)
+        r = -ENOMEM;
+    else if (beside && pool->driver.stream_record_beside)
+        r = DRIVE(pool, stream_record_beside, key, &fence);
+    else
+        r = DRIVE(pool, stream_record, key, &fence);
+
+    lock_take(&pool->lock);
+    stream->refs--;
+    if (mark) {
+        struct fence_chain none;
+
+        *ret_number = mark->number;
+        if (r == 0) {
+            fence_recorded(&stream->timeline, mark, fence);
+            pool->counters.points++;
+        } else {
+            fence_failed(&stream->timeline, mark, &none);
+            stream->newest =
+                    fence_next(&stream->timeline); /* what needed this number needs a later one */
+            pool->counters.fence_errors++;
+        }
+        unuse(mark, &puts);
+    }
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+    return r;
+}
+
+int reclaim_record(struct pool *pool, uint32_t index, uint64_t *ret_number)
+{
+    return record(pool, index, false, ret_number);
+}
+
+int reclaim_record_beside(struct pool *pool, uint32_t index, uint64_t *ret_number)
+{
+    return record(pool, index, true, ret_number);
+}
+
+int reclaim_cover(struct pool *pool, uint32_t index, bool beside)
+{
+    const struct stream *stream = streams_at(pool, index);
+    uint64_t number;
+    bool needed;
+
+    lock_take(&pool->lock);
+    needed = stream->index == index && reclaim_is_open(stream);
+    lock_drop(&pool->lock);
+    return needed ? record(pool, index, beside, &number) : 0;
+}
+
+int reclaim_ask_point(struct pool *pool, uint32_t index, uint64_t point)
+{
+    struct stream *stream = streams_at(pool, index);
+    bool is_begun, is_over;
+    uint64_t number;
+    int r;
+
+    lock_take(&pool->lock);
+    is_over = point <= stream->timeline.passed;
+    is_begun = point <= stream->timeline.begun;
+    lock_drop(&pool->lock);
+    if (is_over)
+        return 0;
+    r = is_begun ? 0 : reclaim_record(pool, index, &number);
+    if (r != 0)
+        return r;
+    r = ask(pool, NULL, &stream->timeline, point, NULL);
+    if (r != -ENOENT)
+        return r;
+    lock_take(&pool->lock);
+    r = point <= stream->timeline.passed ? 0 : -EAGAIN; /* still being recorded */
+    lock_drop(&pool->lock);
+    return r;
+}
+
+static void lose_in_fit(
+        struct pool *pool, const struct bestfit *fit, const struct stream *stream) POOL_LOCKED
+{
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        struct block *block = block_at(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq <= stream->timeline.recorded)
+            continue;
+        freelist_pull(pool, index);
+        block_name_stream(pool, block, 0);
+        block_push_open(pool, index);
+    }
+}
+
+static void lose_in_heap(
+        struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
+{
+    freecache_settle(pool, heap);
+    vacate_lose(pool, heap, stream, stream->timeline.recorded, &heap->device->open);
+    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+        if (at->stream != stream->index)
+            continue;
+        lose_in_fit(pool, &at->fit, stream);
+        lose_in_fit(pool, &at->fragments, stream);
+    }
+}
+
+void reclaim_lose_stream(struct pool *pool, uint32_t index)
+{
+    struct stream *stream = streams_at(pool, index);
+
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
+        lose_in_heap(pool, heap, stream);
+    stream->newest = stream->timeline.recorded;
+}
+
+void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t point)
+{
+    struct puts puts = {.count = 0};
+    struct stream *stream = streams_at(pool, index);
+    bool more;
+
+    do {
+        lock_take(&pool->lock);
+        more = stream->index == index && stream->born == born
+                && pass(pool, &stream->timeline, point, &puts);
+        lock_drop(&pool->lock);
+        put_all(pool, &puts);
+    } while (more);
+}
+
+/* Streams take turns: a look begins behind the one that was looked at last, so that each comes within as many looks as there
+ * are streams, whatever the others do. */
+static const struct heap_stream *next_turn(const struct heap *heap)
+{
+    const struct heap_stream *at = heap_class(heap, heap->looked_at);
+
+    return at && at->next ? at->next : heap->streams;
+}
+
+/* The streams other than `but` that have free blocks here, or (`vacated`) slots that are to be unmapped; how many. Each is held (let_streams_go): while its fences are
+ * asked without the lock, its record must not become another stream's. */
+static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but, bool vacated,
+        uint32_t list[STREAMS_LOOK]) POOL_LOCKED
+{
+    const struct heap_stream *at, *first;
+    uint32_t count = 0;
+
+    freecache_settle(pool, heap);
+    at = first = next_turn(heap);
+    while (at && count < STREAMS_LOOK) {
+        if (at->stream != but && (heap_class_count(at) > 0 || (vacated && at->vacated > 0))) {
+            streams_at(pool, at->stream)->refs++;
+            list[count++] = at->stream;
+        }
+        at = at->next ? at->next : heap->streams;
+        if (at == first)
+            break;
+    }
+    return count;
+}
+
+/* `looked`: the first so many were looked at. */
+static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t *list,
+        uint32_t count, uint32_t looked) POOL_LOCKED
+{
+    if (looked > 0)
+        heap->looked_at = list[looked - 1];
+    for (uint32_t i = 0; i < count; i++)
+        streams_at(pool, list[i])->refs--;
+}
+
+/* The same, or its blocks wait for all streams. */
+static void cover(struct pool *pool, uint32_t index)
+{
+    int r = reclaim_cover(pool, index, false);
+
+    if (r == 0 || r == -EBUSY || r == -ENOMEM || r == -ECANCELED)
+        return;
+    lock_take(&pool->lock);
+    reclaim_lose_stream(pool, index);
+    lock_drop(&pool->lock);
+}
+
+/* Free blocks of one index of a stream whose points have passed become clean. */
+static void sweep_fit(
+        struct pool *pool, const struct heap_stream *at, const struct bestfit *fit) POOL_LOCKED
+{
+    uint64_t passed = at->timeline_of->timeline.passed;
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
+        const struct block *block = block_at(pool, index);
+
+        size = block->node.size;
+        base = block->node.base + 1;
+        if (block->seq > passed)
+            continue;
+        freelist_pull(pool, index);
+        block_at(pool, index)->last = (uint16_t)at->stream;
+        (void)freelist_put(pool, index, 0, 0);
+    }
+}
+
+static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
+{
+    bool vacated = false;
+
+    freecache_settle(pool, heap);
+    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+        uint64_t passed = at->timeline_of->timeline.passed;
+
+        if (at->swept == passed)
+            continue;
+        at->swept = passed;
+        sweep_fit(pool, at, &at->fit);
+        sweep_fit(pool, at, &at->fragments);
+        vacated |= at->vacated > 0;
+    }
+    if (vacated)
+        vacate_sweep(pool, heap);
+}
+
+/* Is there another stream to be waited for? One that has stalled is given up soon. */
+static bool goes_on(int r, const struct reclaim_patience *patience)
+{
+    return r == -ENOENT || (r == -EAGAIN && !patience->is_over);
+}
+
+/* What a stream does behind its wait for the host is over when the program likes: natively nobody waits for that (R104). */
+static void expect_little(struct pool *pool, struct stream *stream)
+{
+    const struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    mark = stream->stalled ? fence_at_least(&stream->timeline, 0) : NULL;
+    if (mark && mark->number >= stream->stalled && !POOL_IS_WITHOUT(STALL))
+        stream->timeline.stalled = true;
+    lock_drop(&pool->lock);
+}
+
+/* Asks the fences of streams that have free blocks here, or (`patience`) waits for one of them; then sweeps. Results as ask. */
+static int look_at_streams(
+        struct pool *pool, struct heap *heap, uint32_t but, struct reclaim_patience *patience)
+{
+    uint32_t list[STREAMS_LOOK];
+    bool wait = patience != NULL;
+    uint32_t count, i;
+    int r = -ENOENT;
+
+    lock_take(&pool->lock);
+    heap->busy++;
+    count = list_streams(pool, heap, but, !wait, list);
+    lock_drop(&pool->lock);
+    for (i = 0; i < count && (wait ? goes_on(r, patience) : r <= 0); i++) {
+        struct stream *stream = streams_at(pool, list[i]);
+
+        cover(pool, list[i]);
+        if (wait)
+            expect_little(pool, stream);
+        do
+            r = ask(pool, heap->device, &stream->timeline, 0, patience);
+        while (r == 0 && !wait);
+    }
+    lock_take(&pool->lock);
+    heap->busy--;
+    heap->looked_frees = heap->frees;
+    sweep(pool, heap);
+    let_streams_go(pool, heap, list, count, i);
+    heap_forget_streams(pool);
+    lock_drop(&pool->lock);
+    vacate_clear(pool);
+    return r;
+}
+
+#define GONE_STAY  16 /* streams that are gone stay streams, so that others can be put behind them */
+#define GONE_LOOKS 4  /* streams that are asked at the end of one */
+#define GONE_STEPS 64 /* records that are looked at for that */
+
+/* The next stream that is gone, held; 0 = there is none near. */
+static uint32_t next_gone(struct pool *pool) POOL_LOCKED
+{
+    for (uint32_t i = 0; i < GONE_STEPS && pool->streams_gone; i++) {
+        struct stream *stream;
+
+        pool->gone_at = pool->gone_at + 1 < pool->streams.top ? pool->gone_at + 1 : 1;
+        stream = streams_at(pool, pool->gone_at);
+        if (stream->index == pool->gone_at && stream->gone) {
+            stream->refs++;
+            return pool->gone_at;
+        }
+    }
+    return 0;
+}
+
+static bool ask_gone(struct pool *pool)
+{
+    uint32_t index;
+
+    lock_take(&pool->lock);
+    index = next_gone(pool);
+    lock_drop(&pool->lock);
+    if (!index)
+        return false;
+    while (ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
+        ;
+    lock_take(&pool->lock);
+    streams_look(pool, streams_at(pool, index));
+    streams_at(pool, index)->refs--;
+    lock_drop(&pool->lock);
+    return true;
+}
+
+static void lump_fit(
+        struct pool *pool, const struct bestfit *fit, struct fence_chain *chain) POOL_LOCKED
+{
+    uint32_t index;
+
+    while ((index = bestfit_lower_bound(fit, 0, 0)) != 0) {
+        struct block *block = block_at(pool, index);
+
+        freelist_pull(pool, index);
+        block_name_stream(pool, block, 0);
+        block->state = BLOCK_PENDING;
+        block_segment(pool, block)->heap->tally.pending += block->node.size;
+        block_chain(pool, chain, index);
+    }
+}
+
+static void lump_in_heap(struct pool *pool, struct heap *heap, const struct stream *stream,
+        struct fence_chain *chain) POOL_LOCKED
+{
+    const struct heap_stream *class = heap_class(heap, stream->index);
+
+    if (!class)
+        return;
+    freecache_settle(pool, heap);
+    vacate_lose(pool, heap, stream, 0, chain);
+    lump_fit(pool, &class->fit, chain);
+    lump_fit(pool, &class->fragments, chain);
+}
+
+/* All marks of a stream that have a fence, without asking. */
+static void drop_marks(struct pool *pool, struct stream *stream, struct puts *puts) POOL_LOCKED
+{
+    struct fence_mark *mark;
+    struct fence_chain none;
+
+    (void)pool;
+    while (puts->count < PUTS_MAX - 1 && (mark = fence_at_least(&stream->timeline, 0)) != NULL) {
+        fence_use(mark);
+        fence_failed(&stream->timeline, mark, &none);
+        unuse(mark, puts);
+    }
+}
+
+/* Has everything that was freed on it a fence? */
+static struct fence_mark *last_mark(const struct stream *stream)
+{
+    struct fence_mark *mark = stream->timeline.last;
+
+    return mark && mark->recorded && mark->number >= stream->newest ? mark : NULL;
+}
+
+/* Of the first device; what the stream had of others waits for an epoch. */
+static void lump(struct pool *pool, struct stream *stream, struct fence_mark *mark,
+        struct fence_chain chain) POOL_LOCKED
+{
+    struct device *device = block_device(pool, block_at(pool, chain.head));
+    struct fence_chain own = split(pool, &chain, device);
+
+    fence_move(&stream->timeline, mark, &device->events, &own);
+    open_soon(pool, chain);
+}
+
+void reclaim_lump(struct pool *pool, uint32_t index)
+{
+    struct stream *stream = streams_at(pool, index);
+    struct fence_chain chain = {.head = 0};
+    struct puts puts = {.count = 0};
+    struct fence_mark *mark;
+
+    lock_take(&pool->lock);
+    if (stream->index == index && stream->gone && !stream->stalled && pool->streams_gone > GONE_STAY
+            && !POOL_IS_WITHOUT(GONE) && (mark = last_mark(stream)) != NULL) {
+        for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
+            lump_in_heap(pool, heap, stream, &chain);
+        stream->newest = 0;
+        if (chain.head)
+            lump(pool, stream, mark, chain);
+        drop_marks(pool, stream, &puts);
+        heap_forget_streams(pool);
+    }
+    lock_drop(&pool->lock);
+    put_all(pool, &puts);
+}
+
+void reclaim_gone_streams(struct pool *pool)
+{
+    for (int i = 0; i < GONE_LOOKS && !POOL_IS_WITHOUT(GONE) && ask_gone(pool); i++)
+        ;
+    lock_take(&pool->lock);
+    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
+        if (heap->streams && !heap->dropped)
+            sweep(pool, heap);
+    }
+    heap_forget_streams(pool);
+    lock_drop(&pool->lock);
+}
+
+int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
+{
+    int r = look_at_streams(pool, heap, but, NULL);
+
+    return r > 0 ? r : 0;
+}
+
+int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience)
+{
+    int r = patience->is_over ? -EAGAIN : look_at_streams(pool, heap, 0, patience);
+
+    return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
+}
+
+int reclaim_device_points(struct pool *pool, int device)
+{
+    struct heap *heap;
+    int r = 0;
+
+    for (heap = heap_walk(pool, NULL, device); heap && r == 0; heap = heap_walk(pool, heap, device))
+        r = reclaim_points(pool, heap, 0);
+    if (heap)
+        heap_let_go(pool, heap);
+    return r;
+}
+
+void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_patience *patience)
+{
+    for (struct heap *heap = heap_walk(pool, NULL, device); heap;
+            heap = heap_walk(pool, heap, device)) {
+        while (reclaim_wait_point(pool, heap, patience) == 0)
+            ;
+    }
+}
+
+/* ── heaps whose owner is gone ── */
+
+/* Is a block of the heap let go, while a call may be on its way that uses it? */
+static bool lets_go(struct pool *pool, const struct heap *heap) POOL_LOCKED
+{
+    for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {
+        for (uint32_t at = grace->holders; at; at = holder_at(pool, at)->next) {
+            const struct holder *holder = holder_at(pool, at);
+
+            if (holder->state == HOLDER_LET_GO
+                    && block_segment(pool, block_at(pool, holder->block))->heap == heap)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* True if nothing on the device or in the program can touch the heap's memory any more. */
+static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
+{
+    const struct tally *tally = &heap->tally;
+
+    if (heap->busy)
+        return false;
+    if (heap->dropped)
+        return true;
+    freecache_settle(pool, heap);
+    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
+        if (heap_class_count(at))
+            return false;
+    }
+    return heap->vacating == 0 && tally->live_count == 0 && tally->pending == 0 && tally->limbo == 0
+            && tally->held == 0 && !lets_go(pool, heap);
+}
+
+/* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */
+static struct heap *next_leaving(struct pool *pool, const struct heap *after) POOL_LOCKED
+{
+    struct heap *heap = after ? after->next : pool->leaving;
+
+    while (heap && (heap->busy || heap->dropped || heap->tally.live_count))
+        heap = heap->next;
+    if (heap)
+        heap->busy++;
+    return heap;
+}
+
+static struct heap *take_done(struct pool *pool) POOL_LOCKED
+{
+    for (struct heap **link = &pool->leaving; *link; link = &(*link)->next) {
+        struct heap *heap = *link;
+
+        if (is_done(pool, heap)) {
+            *link = heap->next;
+            heap_unlist(pool, heap);
+            return heap;
+        }
+    }
+    return NULL;
+}
+
+void reclaim_leaving(struct pool *pool)
+{
+    struct heap *heap, *next;
+
+    lock_take(&pool->lock);
+    heap = pool->leaving ? next_leaving(pool, NULL) : NULL;
+    lock_drop(&pool->lock);
+    while (heap) {
+        (void)reclaim_points(pool, heap, 0);
+        lock_take(&pool->lock);
+        heap->busy--;
+        next = next_leaving(pool, heap);
+        lock_drop(&pool->lock);
+        heap = next;
+    }
+    do {
+        lock_take(&pool->lock);
+        heap = pool->leaving ? take_done(pool) : NULL;
+        lock_drop(&pool->lock);
+        if (heap)
+            trim_whole_heap(pool, heap);
+    } while (heap);
+}

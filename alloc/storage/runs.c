@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/storage/runs.h"
+
+#include "alloc/heap/behind.h"
+#include "alloc/heap/block.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/freelist.h"
+#include "alloc/heap/streams.h"
+#include "alloc/storage/choice.h"
+
+#include <errno.h>
+
+static bool run_fits(const struct block *first, uint64_t bytes, const struct want *want)
+{
+    uint64_t skip = -first->node.base & (want->align - 1);
+
+    return skip + want->size <= bytes;
+}
+
+/* Free neighbours in one segment. */
+struct run {
+    uint32_t first, last;
+    uint64_t bytes;
+};
+
+/* One search. */
+struct search {
+    struct pool *pool;
+    const struct want *want;
+    struct run best;
+    uint32_t looks;               /* blocks that may still be looked at */
+    const struct fence_set *told; /* whose blocks beside the own ones, and up to where; NULL: all */
+};
+
+/* Up to which point of a stream its free blocks may be part of the run. */
+static uint64_t upto(const struct search *search, uint32_t stream)
+{
+    if (!search->told || stream == search->want->stream)
+        return UINT64_MAX;
+    return behind_upto(search->told, stream);
+}
+
+static bool belongs(const struct search *search, const struct block *block)
+{
+    return block->state == BLOCK_FREE
+            && (!block->stream || block->seq <= upto(search, block->stream));
+}
+
+/* Drops from the left of a run what is not needed. */
+static void shorten_run(const struct pool *pool, const struct want *want, struct run *run)
+{
+    while (run->first != run->last) {
+        const struct block *left = block_at(pool, run->first);
+
+        if (!run_fits(block_at(pool, left->next), run->bytes - left->node.size, want))
+            return;
+        run->bytes -= left->node.size;
+        run->first = left->next;
+    }
+}
+
+/* The runs among the free neighbours that begin with block `first`; of equal ones the lowest is the best. */
+static void try_from(struct search *search, uint32_t first)
+{
+    const struct pool *pool = search->pool;
+    struct run *best = &search->best;
+    struct run run = {.first = first};
+
+    for (uint32_t at = first; search->looks && belongs(search, block_at(pool, at));
+            at = block_at(pool, at)->next) {
+        search->looks--;
+        run.last = at;
+        run.bytes += block_at(pool, at)->node.size;
+        shorten_run(pool, search->want, &run);
+        if (!run_fits(block_at(pool, run.first), run.bytes, search->want))
+            continue;
+        if (run.bytes < best->bytes
+                || (run.bytes == best->bytes
+                        && block_at(pool, run.first)->node.base
+                                < block_at(pool, best->first)->node.base))
+            *best = run;
+    }
+}
+
+/* The left end of the free neighbours around a stream's block; 0 where another stream's block has the same. Clean neighbours are
+ * one block, so two looks tell. */
+static uint32_t left_end(const struct search *search, uint32_t index)
+{
+    const struct pool *pool = search->pool;
+    const struct block *before = block_at(pool, block_at(pool, index)->prev);
+
+    if (belongs(search, before) && !before->stream) {
+        index = block_at(pool, index)->prev;
+        before = block_at(pool, before->prev);
+    }
+    return belongs(search, before) ? 0 : index;
+}
+
+/* A run has a stream's block: clean ones alone are one block, and choice_take has looked at those. */
+static void try_blocks(struct search *search, const struct bestfit *fit)
+{
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t index, first;
+
+    while (search->looks && (index = bestfit_lower_bound(fit, size, base)) != 0) {
+        size = block_at(search->pool, index)->node.size;
+        base = block_at(search->pool, index)->node.base + 1;
+        search->looks--;
+        first = left_end(search, index);
+        if (first)
+            try_from(search, first);
+    }
+}
+
+int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enum runs_whose whose,
+        uint32_t *ret_first, uint32_t *ret_last)
+{
+    static const struct fence_set none;
+    struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, NULL};
+
+    if (whose == RUNS_OWN && heap->stream_count < 2)
+        return -ENOENT; /* its own free neighbours and clean ones are one block then (freelist.c) */
+    if (whose != RUNS_ANY)
+        search.told = whose == RUNS_OWN ? &none : &streams_at(pool, want->stream)->told;
+    freecache_settle(pool, heap);
+    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
+        if (!upto(&search, at->stream))
+            continue;
+        try_blocks(&search, &at->fit);
+        try_blocks(&search, &at->fragments);
+    }
+    pool->run_looks += RUNS_LOOKS - search.looks;
+    if (search.best.bytes == UINT64_MAX)
+        return -ENOENT;
+    *ret_first = search.best.first;
+    *ret_last = search.best.last;
+    return 0;
+}
+
+uint32_t runs_join(struct pool *pool, uint32_t first, uint32_t last)
+{
+    struct block *block = block_at(pool, first);
+
+    if (block->state == BLOCK_FREE)
+        freelist_pull(pool, first);
+    while (first != last) {
+        uint32_t next = block->next;
+        struct block *other = block_at(pool, next);
+
+        if (other->state == BLOCK_FREE)
+            freelist_pull(pool, next);
+        if (block->stream && other->stream && block->stream != other->stream)
+            pool->counters.point_merges++;
+        if (next == last)
+            last = first;
+        block_join(pool, first);
+    }
+    return first;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/storage/spot.h"
+
+#include "alloc/heap/block.h"
+#include "alloc/heap/freecache.h"
+#include "alloc/heap/freelist.h"
+#include "alloc/heap/segment.h"
+#include "alloc/heap/streams.h"
+#include "alloc/storage/choice.h"
+
+#include <errno.h>
+
+/* What one search knows. */
+struct look {
+    struct pool *pool;
+    const struct want *want;
+    struct spot *best; /* missing = UINT64_MAX: none yet */
+    uint64_t slot;     /* of the ranges that may grow */
+    uint64_t align;    /* of the place */
+};
+
+static bool is_free(const struct look *look, uint32_t index)
+{
+    const struct block *block = block_at(look->pool, index);
+
+    return index && block->state == BLOCK_FREE
+            && (!block->stream || block->stream == look->want->stream);
+}
+
+static bool is_gap(const struct look *look, uint32_t index)
+{
+    return index && block_at(look->pool, index)->state == BLOCK_DECOMMITTED;
+}
+
+static devptr_t end_of(const struct block *block)
+{
+    return block->node.base + block->node.size;
+}
+
+static uint64_t bytes_from(const struct look *look, devptr_t base)
+{
+    return (-base & (look->align - 1)) + look->want->size;
+}
+
+static void note(
+        const struct look *look, uint32_t number, uint32_t first, devptr_t base, uint64_t missing)
+{
+    const struct block *block = block_at(look->pool, first);
+
+    *look->best = (struct spot){
+            .segment = number,
+            .first = first,
+            .skip = first ? base - block->node.base : 0,
+            .bytes = bytes_from(look, base),
+            .missing = missing,
+    };
+}
+
+/* Is the run that begins at `base`, in block `first`, long enough, and does it lack less than the best so far? */
+static void try_from(const struct look *look, uint32_t number, uint32_t first, devptr_t base)
+{
+    const struct segment *segment = segment_at(look->pool, number);
+    uint64_t left = bytes_from(look, base);
+    uint64_t missing = 0;
+    devptr_t from = base;
+    uint32_t at = first;
+
+    while (at) {
+        const struct block *block = block_at(look->pool, at);
+        uint64_t part = min_of(left, end_of(block) - from);
+
+        if (is_gap(look, at))
+            missing += round_up(part, segment->slot);
+        else if (!is_free(look, at))
+            return;
+        if (missing >= look->best->missing)
+            return;
+        left -= part;
+        if (!left)
+            break;
+        from = end_of(block);
+        at = block->next;
+    }
+    if (left) {
+        left = round_up(left, segment->slot);
+        if (segment->slot != look->slot || left > segment->size - segment->top)
+            return;
+        missing += left;
+    }
+    if (missing < look->best->missing)
+        note(look, number, first, base, missing);
+}
+
+/* The first of the free blocks that end where `index` begins; `index` itself if there is none. */
+static uint32_t left_of(const struct look *look, uint32_t index)
+{
+    uint32_t before = block_at(look->pool, index)->prev;
+
+    while (is_free(look, before)) {
+        index = before;
+        before = block_at(look->pool, index)->prev;
+    }
+    return index;
+}
+
+/* From the free blocks before a gap on; and up to the end of the free blocks behind it, from the gap where that begins. */
+static void try_gap(const struct look *look, uint32_t gap)
+{
+    const struct block *block = block_at(look->pool, gap);
+    const struct segment *segment = block_segment(look->pool, block);
+    uint32_t first = left_of(look, gap);
+    devptr_t end = end_of(block);
+    devptr_t base;
+
+    try_from(look, block->segment, first, block_at(look->pool, first)->node.base);
+    for (uint32_t at = block->next; is_free(look, at); at = block_at(look->pool, at)->next)
+        end = end_of(block_at(look->pool, at));
+    base = (end - look->want->size) & ~(segment->slot - 1);
+    while (base < block->node.base && (is_free(look, block->prev) || is_gap(look, block->prev))) {
+        gap = block->prev;
+        block = block_at(look->pool, gap);
+    }
+    if (is_gap(look, gap) && base > block->node.base && base < end_of(block))
+        try_from(look, block->segment, gap, base);
+}
+
+/* Behind the last block, or from the free blocks there on. */
+static void try_top(const struct look *look, uint32_t number)
+{
+    const struct segment *segment = segment_at(look->pool, number);
+    uint32_t first = segment->last;
+
+    if (is_free(look, first))
+        first = left_of(look, first);
+    else
+        first = 0;
+    try_from(look, number, first,
+            first ? block_at(look->pool, first)->node.base : segment->base + segment->top);
+}
+
+static uint64_t slot_of(const struct pool *pool, const struct heap *heap, const struct want *want)
+{
+    return want->slot ? want->slot : segment_at(pool, heap->arena)->slot;
+}
+
+uint64_t spot_align(const struct pool *pool, const struct heap *heap, const struct want *want)
+{
+    return want->on_slot ? max_of(want->align, slot_of(pool, heap, want)) : want->align;
+}
+
+int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
+{
+    struct spot best = {.missing = UINT64_MAX};
+    struct look look = {.pool = pool, .want = want, .best = &best};
+    uint64_t slot = segment_at(pool, heap->arena)->slot; /* no arena has smaller ones */
+    uint64_t size = 0;
+    devptr_t base = 0;
+    uint32_t gap;
+
+    look.slot = slot_of(pool, heap, want);
+    look.align = spot_align(pool, heap, want);
+    freecache_settle(pool, heap);
+    while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
+        try_gap(&look, gap);
+        if (best.missing <= slot)
+            break; /* that is the least where something is lacking */
+        size = block_at(pool, gap)->node.size;
+        base = block_at(pool, gap)->node.base + 1;
+    }
+    for (uint32_t number = heap->segments; number && best.missing;
+            number = segment_at(pool, number)->next) {
+        const struct segment *segment = segment_at(pool, number);
+
+        if (segment->kind == SEGMENT_ARENA && !segment->dead)
+            try_top(&look, number);
+    }
+    if (best.missing == UINT64_MAX)
+        return -ENOENT;
+    *ret = best;
+    return 0;
+}
+
+void spot_put_back(struct pool *pool, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+
+    if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
+        block_name_stream(pool, block, 0); /* lost meanwhile: its points never come */
+        block_push_open(pool, index);
+    } else {
+        (void)freelist_put(pool, index, block->stream, block->seq);
+    }
+}
+
+/* What the last block of a spot has beyond its end goes back: so that nobody else has to do without its storage, and so that it
+ * can move to where this very request lacks some. */
+static void put_surplus(struct pool *pool, uint32_t at, uint64_t part, bool is_gap) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, at);
+    uint32_t rest;
+
+    if (is_gap)
+        part = round_up(part, block_segment(pool, block)->slot);
+    if (part >= block->node.size)
+        return;
+    rest = block_cut(pool, at, part);
+    if (is_gap)
+        freelist_put_decommitted(pool, rest);
+    else
+        (void)freelist_put(pool, rest, block->stream, block->seq);
+}
+
+/* The blocks of the spot below the top, from `first` on. Returns the last; *left is what lies above it. */
+static uint32_t take_blocks(
+        struct pool *pool, uint32_t first, uint64_t skip, uint64_t *left) POOL_LOCKED
+{
+    uint32_t at = first;
+
+    for (;;) {
+        const struct block *block = block_at(pool, at);
+        bool is_gap = block->state != BLOCK_FREE; /* one with a skip is BUSY already */
+        uint64_t part = min_of(*left, block->node.size);
+
+        if (at != first || !skip)
+            freelist_pull(pool, at);
+        *left -= part;
+        if (!*left)
+            put_surplus(pool, at, part, is_gap);
+        if (!*left || !block->next)
+            return at;
+        at = block->next;
+    }
+}
+
+uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last)
+{
+    const struct segment *segment = segment_at(pool, spot->segment);
+    devptr_t end = segment->base + segment->top;
+    uint32_t first = spot->first;
+    devptr_t base = first ? block_at(pool, first)->node.base + spot->skip : end;
+    uint64_t left = spot->bytes;
+    uint32_t top = 0;
+
+    /* Two cuts and the top here, two more when the request is cut out. */
+    if (slab_prepare(&pool->blocks, 5) != 0)
+        return 0;
+    if (spot->bytes > end - base) {
+        top = segment_extend(
+                pool, spot->segment, round_up(base + spot->bytes - end, segment->slot));
+        if (!top)
+            return 0;
+        *ret_last = top;
+        if (!first)
+            return top;
+        left = end - base;
+    }
+    if (spot->skip) {
+        uint32_t gap = first;
+
+        freelist_pull(pool, gap);
+        first = block_cut(pool, gap, spot->skip);
+        freelist_put_decommitted(pool, gap);
+    }
+    *ret_last = take_blocks(pool, first, spot->skip, &left);
+    if (top)
+        *ret_last = top;
+    return first;
+}

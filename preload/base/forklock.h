@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forklock.h - the locks of this folder, which start anew in the child of a fork: a thread that the child does not have may
+ * have held one.
+ *
+ * FORKLOCK defines one in its file, and notes it in a section of the library, where forklock_child finds them all.
+ */
+#ifndef KEDGE_PRELOAD_FORKLOCK_H
+#define KEDGE_PRELOAD_FORKLOCK_H
+
+#include "alloc/base/lock.h"
+
+#define FORKLOCK(name)                                      \
+    static struct lock name = LOCK_INIT(LOCK_RANK_PRELOAD); \
+    static struct lock *const name##_in_child __attribute__((used, section("forklocks"))) = &name
+
+/* The linker's, around that section. */
+extern struct lock *const __start_forklocks[];
+extern struct lock *const __stop_forklocks[];
+
+static inline void forklock_child(void)
+{
+    for (struct lock *const *at = __start_forklocks; at < __stop_forklocks; at++)
+        lock_init(*at, LOCK_RANK_PRELOAD);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * results.h - what results of the driver mean for kedge. Pure questions about numbers: no state, no lock, any thread.
+ * Source: the comments of CUresult in the CUDA Driver API's page "Data types used by CUDA driver".
+ */
+#ifndef KEDGE_PRELOAD_RESULTS_H
+#define KEDGE_PRELOAD_RESULTS_H
+
+#include "preload/base/cuda_abi.h"
+
+#include <stdbool.h>
+
+/* After this error nothing on the device can go on in this process (R34). */
+static inline bool results_is_sticky(int result)
+{
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The driver refuses because a capture is there: never the program's business (R14). */
+static inline bool results_is_capture_error(int result)
+{
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+#endif

@@ -1,0 +1,1002 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/driver/contexts.h"
+
+#include "preload/base/bounds.h"
+#include "preload/base/forklock.h"
+#include "preload/base/guard.h"
+#include "preload/driver/reach.h"
+#include "preload/driver/resolve.h"
+
+#include "alloc/base/table.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    POP_TRIES = 4,
+};
+
+/* By generation. */
+struct context_entry {
+    struct context context;
+    unsigned uses; /* calls of ours that name it now */
+    bool gone;     /* known no more; the entry goes with the last of its uses */
+};
+
+/* By identity. */
+struct stream_entry {
+    struct stream stream;
+    uint64_t owner; /* of a per-thread stream: the thread's number, else 0 */
+    unsigned uses;  /* calls of ours that name the handle now */
+    bool going;     /* about to be destroyed: no new ones */
+};
+
+/* By identity: one that went with its context, until stream_take_ended. */
+struct ended_stream {
+    uint64_t identity;
+    uint64_t context; /* generation */
+};
+
+/* By the handle of the context that it is converted to. */
+struct green {
+    uint64_t handle;
+    CUgreenCtx green;
+    uint64_t memory; /* as context.memory */
+};
+
+FORKLOCK(contexts_lock);
+
+/* guarded by contexts_lock: */
+static struct table contexts = TABLE_OF(struct context_entry);
+static struct table streams = TABLE_OF(struct stream_entry);
+static struct table ended_streams = TABLE_OF(struct ended_stream);
+static struct table greens = TABLE_OF(struct green);
+static CUcontext primaries[DEVICES_MAX];
+static uint64_t own_generations; /* below driver 12.0 */
+static uint32_t serials;
+
+/* A context that is being ended, and by how many calls. */
+struct ending {
+    uint64_t generation;
+    uint64_t calls;
+};
+static struct table endings = TABLE_OF(struct ending); /* guarded by contexts_lock */
+/* Contexts between context_forget and context_forget_done, by ending_key; guarded by contexts_lock. */
+static struct table forgotten = TABLE_OF(uint64_t);
+static _Atomic(uint64_t)
+        forgets; /* begun and done: what the driver said of a context before may be of one that is gone */
+static atomic_uint ending_calls; /* in all, */
+static atomic_uint
+        unlisted_calls; /* and those for contexts that are not known, or that there was no memory for */
+static atomic_uint
+        ending_on[DEVICES_MAX]; /* those of contexts that may have work on a device's memory */
+static _Atomic(uint64_t) ends_begun[DEVICES_MAX];
+atomic_uint context_epoch = 1;
+
+__thread struct context_memo context_memo __attribute__((tls_model("initial-exec")));
+
+static void (*context_lost)(uint64_t generation); /* fixed when life starts */
+
+void context_on_lost(void (*on_lost)(uint64_t generation))
+{
+    context_lost = on_lost;
+}
+
+/* ---- contexts ------------------------------------------------------------------------------- */
+
+/* Those that are known, one after the other. */
+static struct context_entry *next_locked(const struct context_entry *after)
+{
+    struct context_entry *at = table_next(&contexts, after);
+
+    while (at && at->gone)
+        at = table_next(&contexts, at);
+    return at;
+}
+
+static struct context_entry *of_handle_locked(CUcontext handle)
+{
+    struct context_entry *at = next_locked(NULL);
+
+    while (at && at->context.handle != handle)
+        at = next_locked(at);
+    return at;
+}
+
+static struct context_entry *of_generation_locked(uint64_t generation)
+{
+    struct context_entry *entry = table_find(&contexts, generation);
+
+    return entry && !entry->gone ? entry : NULL;
+}
+
+/* It is known no more, and its streams neither. */
+static void forget_locked(struct context_entry *entry)
+{
+    uint64_t generation = entry->context.generation;
+    struct stream_entry *at = table_next(&streams, NULL);
+
+    while (at) {
+        struct ended_stream *ended;
+
+        if (at->stream.context != generation) {
+            at = table_next(&streams, at);
+            continue;
+        }
+        ended = table_add(&ended_streams, at->stream.identity);
+        if (ended)
+            ended->context = generation;
+        at = table_remove(&streams, at);
+    }
+    entry->gone = true;
+    if (entry->uses == 0)
+        (void)table_remove(&contexts, entry);
+}
+
+unsigned stream_take_ended(uint64_t generation, uint64_t ret_identities[STREAM_ENDED])
+{
+    struct ended_stream *at;
+    unsigned count = 0;
+
+    lock_take(&contexts_lock);
+    at = table_next(&ended_streams, NULL);
+    while (at && count < STREAM_ENDED) {
+        if (at->context == generation) {
+            ret_identities[count++] = at->identity;
+            at = table_remove(&ended_streams, at);
+        } else {
+            at = table_next(&ended_streams, at);
+        }
+    }
+    lock_drop(&contexts_lock);
+    return count;
+}
+
+/* Below driver 12.0 a number of ours says nothing of a context that is being ended. */
+static uint64_t ending_key(uint64_t generation, CUcontext handle)
+{
+    return REAL_HAS(cuCtxGetId) ? generation : (uint64_t)(uintptr_t)handle;
+}
+
+static uint64_t memory_of_locked(const struct context *context)
+{
+    const struct green *green = table_find(&greens, (uintptr_t)context->handle);
+
+    return green ? green->memory : context->generation;
+}
+
+/* False: it is being ended, or there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+static bool add_locked(struct context *context, uint64_t *ret_lost)
+{
+    struct context_entry *entry = of_handle_locked(context->handle);
+
+    *ret_lost = 0;
+    if (table_find(&forgotten, ending_key(context->generation, context->handle)))
+        return false;
+    if (entry && entry->context.generation == context->generation) {
+        *context = entry->context;
+        return true;
+    }
+    if (entry) {
+        *ret_lost = entry->context.generation;
+        forget_locked(entry);
+    }
+    entry = table_add(&contexts, context->generation);
+    if (!entry)
+        return false;
+    context->serial = ++serials;
+    context->memory = memory_of_locked(context);
+    entry->context = *context;
+    entry->gone = false; /* its end was refused, perhaps */
+    reach_context(context->device);
+    return true;
+}
+
+static bool tell_locked(const struct context_entry *entry, struct context *ret_context)
+{
+    if (entry)
+        *ret_context = entry->context;
+    return entry != NULL;
+}
+
+bool context_of_handle(CUcontext handle, struct context *ret_context)
+{
+    bool found;
+
+    lock_take(&contexts_lock);
+    found = tell_locked(of_handle_locked(handle), ret_context);
+    lock_drop(&contexts_lock);
+    return found;
+}
+
+bool context_of_generation(uint64_t generation, struct context *ret_context)
+{
+    bool found;
+
+    lock_take(&contexts_lock);
+    found = tell_locked(of_generation_locked(generation), ret_context);
+    lock_drop(&contexts_lock);
+    return found;
+}
+
+bool context_next(uint64_t after, struct context *ret_context)
+{
+    const struct context_entry *next = NULL;
+
+    lock_take(&contexts_lock);
+    for (const struct context_entry *at = next_locked(NULL); at; at = next_locked(at))
+        if (at->context.generation > after
+                && (!next || at->context.generation < next->context.generation))
+            next = at;
+    (void)tell_locked(next, ret_context);
+    lock_drop(&contexts_lock);
+    return next != NULL;
+}
+
+void context_changed(void)
+{
+    atomic_fetch_add(&context_epoch, 1);
+}
+
+/* The driver's number for a context, or the next of ours; 0 if the handle is no context. */
+static int generation_of(CUcontext handle, uint64_t *ret_generation)
+{
+    unsigned long long id = 0;
+    struct context known;
+    CUresult result;
+
+    if (REAL_HAS(cuCtxGetId)) {
+        result = REAL(cuCtxGetId)(handle, &id);
+        if (result != CUDA_SUCCESS)
+            return (int)result;
+        *ret_generation = id + 1; /* 0 is nobody's */
+        return 0;
+    }
+    if (context_of_handle(handle, &known)) {
+        *ret_generation = known.generation;
+        return 0;
+    }
+    lock_take(&contexts_lock);
+    *ret_generation = ++own_generations;
+    lock_drop(&contexts_lock);
+    return 0;
+}
+
+/* Other threads remember the handle with the number of the dead one. */
+static void tell_lost(uint64_t generation)
+{
+    context_changed();
+    guard_push();
+    if (context_lost)
+        context_lost(generation);
+    guard_pop();
+}
+
+/* What the driver says about a context that is current in this thread. */
+static int ask_driver(CUcontext handle, struct context *ret_context)
+{
+    CUdevice device = 0;
+    int r = (int)REAL(cuCtxGetDevice)(&device);
+
+    *ret_context = (struct context){.handle = handle, .device = device};
+    return r == 0 ? generation_of(handle, &ret_context->generation) : r;
+}
+
+/*
+ * The same, and notes it. Another thread may end the context meanwhile, and a primary one lives on under its handle: memory of the
+ * new context in the books of the old one could have an address twice. So the driver is asked again if an end came between.
+ */
+static int ask_current(CUcontext handle, struct context *ret_context)
+{
+    struct context context;
+    uint64_t before, lost = 0;
+    bool is_known = false;
+    bool is_true = false;
+    int r;
+
+    while (!is_true) {
+        before = atomic_load(&forgets);
+        r = ask_driver(handle, &context);
+        if (r != 0)
+            return r;
+        lock_take(&contexts_lock);
+        is_true = atomic_load(&forgets) == before;
+        if (is_true)
+            is_known = add_locked(&context, &lost);
+        lock_drop(&contexts_lock);
+    }
+    if (lost)
+        tell_lost(lost);
+    if (!is_known)
+        return -ENOSPC;
+    *ret_context = context;
+    return 0;
+}
+
+/* What is remembered of another context goes; of the callers and of memory pools only at another time. */
+static void forget_memo(unsigned epoch)
+{
+    struct context_memo old = context_memo;
+
+    context_memo = (struct context_memo){.epoch = 0};
+    if (old.epoch != epoch)
+        return;
+    memcpy(context_memo.caller, old.caller, sizeof old.caller);
+    context_memo.left = old.left;
+    context_memo.device = old.device;
+    context_memo.mempool = old.mempool;
+    context_memo.mempool_id = old.mempool_id;
+}
+
+int context_here(struct context *ret_context)
+{
+    unsigned epoch = atomic_load(&context_epoch);
+    CUcontext handle = NULL;
+    int r = (int)REAL(cuCtxGetCurrent)(&handle);
+
+    if (r != 0)
+        return r;
+    if (!handle)
+        return -ENOENT;
+    if (context_memo.epoch != epoch || context_memo.context.handle != handle) {
+        forget_memo(epoch);
+        r = ask_current(handle, &context_memo.context);
+        context_memo.epoch = r == 0 ? epoch : 0;
+    }
+    if (r == 0)
+        *ret_context = context_memo.context;
+    return r;
+}
+
+/* The stack is the program's: what was pushed goes, whatever comes in between (R27). */
+static void pop(void)
+{
+    CUcontext popped;
+
+    for (int i = 0; i < POP_TRIES && REAL(cuCtxPopCurrent_v2)(&popped) != CUDA_SUCCESS; i++)
+        ;
+}
+
+void context_note(CUcontext handle)
+{
+    struct context context;
+
+    if (!handle || context_of_handle(handle, &context))
+        return;
+    if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
+        return;
+    (void)ask_current(handle, &context);
+    pop();
+}
+
+static struct green *green_locked(CUgreenCtx which)
+{
+    struct green *at = table_next(&greens, NULL);
+
+    while (at && at->green != which)
+        at = table_next(&greens, at);
+    return at;
+}
+
+void context_note_green(CUgreenCtx which, CUcontext handle, CUcontext primary)
+{
+    struct context context;
+    struct green *green;
+
+    context_note(primary);
+    if (!context_of_handle(primary, &context))
+        return;
+    lock_take(&contexts_lock);
+    green = table_add(&greens, (uintptr_t)handle);
+    if (green) {
+        green->green = which;
+        green->memory = context.generation;
+    }
+    lock_drop(&contexts_lock);
+    context_note(handle);
+}
+
+CUcontext context_of_green(CUgreenCtx which)
+{
+    const struct green *green;
+    CUcontext handle;
+
+    lock_take(&contexts_lock);
+    green = green_locked(which);
+    handle = green ? (CUcontext)(uintptr_t)green->handle
+                   : NULL; /* NOLINT(performance-no-int-to-ptr) */
+    lock_drop(&contexts_lock);
+    return handle;
+}
+
+void context_forget_green(CUgreenCtx which)
+{
+    lock_take(&contexts_lock);
+    (void)table_remove(&greens, green_locked(which));
+    lock_drop(&contexts_lock);
+}
+
+uint64_t context_forget(CUcontext handle)
+{
+    struct context_entry *found;
+    uint64_t generation = 0;
+    bool is_used = false;
+
+    lock_take(&contexts_lock);
+    found = of_handle_locked(handle);
+    if (found) {
+        generation = found->context.generation;
+        is_used = found->uses > 0;
+        forget_locked(found);
+        (void)table_add(&forgotten, ending_key(generation, handle));
+        atomic_fetch_add(&forgets, 1);
+    }
+    lock_drop(&contexts_lock);
+    /* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
+    while (is_used) {
+        (void)sched_yield();
+        lock_take(&contexts_lock);
+        found = table_find(&contexts, generation);
+        is_used = found && found->uses > 0;
+        lock_drop(&contexts_lock);
+    }
+    context_changed();
+    return generation;
+}
+
+void context_forget_done(uint64_t generation, CUcontext handle)
+{
+    lock_take(&contexts_lock);
+    (void)table_remove(&forgotten, table_find(&forgotten, ending_key(generation, handle)));
+    atomic_fetch_add(&forgets, 1);
+    lock_drop(&contexts_lock);
+}
+
+void context_end_begin(uint64_t generation, uint64_t devices, bool counts)
+{
+    struct ending *ending;
+
+    lock_take(&contexts_lock);
+    ending = table_add(&endings, generation);
+    if (ending)
+        ending->calls++;
+    else
+        atomic_fetch_add(&unlisted_calls, 1);
+    lock_drop(&contexts_lock);
+    atomic_fetch_add(&ending_calls, 1);
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        if (!(devices >> i & 1))
+            continue;
+        atomic_fetch_add(&ending_on[i], 1);
+        atomic_fetch_add(&ends_begun[i], counts);
+    }
+}
+
+void context_end_done(uint64_t generation, uint64_t devices)
+{
+    struct ending *ending;
+
+    lock_take(&contexts_lock);
+    ending = table_find(&endings, generation);
+    if (!ending)
+        atomic_fetch_sub(&unlisted_calls, 1);
+    else if (--ending->calls == 0)
+        (void)table_remove(&endings, ending);
+    lock_drop(&contexts_lock);
+    atomic_fetch_sub(&ending_calls, 1);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        if (devices >> i & 1)
+            atomic_fetch_sub(&ending_on[i], 1);
+}
+
+bool context_is_ending(uint64_t generation)
+{
+    bool is_ending = atomic_load(&ending_calls) != 0;
+
+    if (!is_ending || atomic_load(&unlisted_calls) != 0)
+        return is_ending;
+    lock_take(&contexts_lock);
+    is_ending = table_find(&endings, generation) != NULL;
+    lock_drop(&contexts_lock);
+    return is_ending;
+}
+
+bool context_is_ending_near(int device)
+{
+    return device < 0 || device >= DEVICES_MAX || atomic_load(&ending_on[device]) != 0;
+}
+
+uint64_t context_ends(int device)
+{
+    return device < 0 || device >= DEVICES_MAX ? 0 : atomic_load(&ends_begun[device]);
+}
+
+void context_note_primary(CUdevice device, CUcontext handle)
+{
+    if (device < 0 || device >= DEVICES_MAX)
+        return;
+    lock_take(&contexts_lock);
+    primaries[device] = handle;
+    lock_drop(&contexts_lock);
+}
+
+CUcontext context_primary(CUdevice device)
+{
+    CUcontext handle = NULL;
+
+    if (device < 0 || device >= DEVICES_MAX)
+        return NULL;
+    lock_take(&contexts_lock);
+    handle = primaries[device];
+    lock_drop(&contexts_lock);
+    return handle;
+}
+
+int context_enter(uint64_t generation, struct context_use *ret_use)
+{
+    struct context_entry *entry;
+    CUcontext handle = NULL;
+    CUcontext current = NULL;
+    int r;
+
+    *ret_use = (struct context_use){0};
+    lock_take(&contexts_lock);
+    entry = of_generation_locked(generation);
+    if (entry) {
+        handle = entry->context.handle;
+        entry->uses++;
+        ret_use->generation = generation;
+    }
+    lock_drop(&contexts_lock);
+    if (!ret_use->generation)
+        return -ENOENT;
+    r = (int)REAL(cuCtxGetCurrent)(&current);
+    if (r != 0 || current == handle)
+        return r;
+    r = (int)REAL(cuCtxPushCurrent_v2)(handle);
+    ret_use->pushed = r == 0;
+    return r;
+}
+
+void context_leave(struct context_use *use)
+{
+    struct context_entry *entry;
+
+    if (!use->generation)
+        return;
+    if (use->pushed)
+        pop();
+    lock_take(&contexts_lock);
+    entry = table_find(&contexts, use->generation);
+    if (entry && --entry->uses == 0 && entry->gone)
+        (void)table_remove(&contexts, entry);
+    lock_drop(&contexts_lock);
+    *use = (struct context_use){0};
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static bool is_default(CUstream handle)
+{
+    return handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
+/* Of the calling thread; unlike an address of its own it never comes back as another thread's. */
+static uint64_t thread_number(void)
+{
+    static _Atomic(uint64_t) threads;
+    static __thread uint64_t number __attribute__((tls_model("initial-exec")));
+
+    if (number == 0)
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    return number;
+}
+
+/* ---- threads end ---------------------------------------------------------------------------- */
+
+static void (*thread_stream_gone)(uint64_t identity); /* fixed when life starts */
+static pthread_key_t end_key;
+static atomic_bool has_end_key;
+/* How many were entered for this thread; those of dead contexts are gone already. */
+static __thread unsigned own_streams __attribute__((tls_model("initial-exec")));
+
+/* One stream of that thread, which leaves the table; 0 = there is none. */
+static uint64_t take_stream_of(uint64_t owner)
+{
+    struct stream_entry *at;
+    uint64_t identity;
+
+    lock_take(&contexts_lock);
+    at = table_next(&streams, NULL);
+    while (at && at->owner != owner)
+        at = table_next(&streams, at);
+    identity = at ? at->stream.identity : 0;
+    (void)table_remove(&streams, at);
+    lock_drop(&contexts_lock);
+    return identity;
+}
+
+/* In the thread itself: nobody else names its stream, so no use of it is under way. */
+static void thread_ends(void *unused)
+{
+    (void)unused;
+    guard_push();
+    while (own_streams > 0) {
+        uint64_t identity = take_stream_of(thread_number());
+
+        own_streams = identity ? own_streams - 1 : 0;
+        if (identity)
+            thread_stream_gone(identity);
+    }
+    guard_pop();
+}
+
+void stream_on_thread_end(void (*gone)(uint64_t identity))
+{
+    thread_stream_gone = gone;
+    atomic_store(&has_end_key, pthread_key_create(&end_key, thread_ends) == 0);
+}
+
+/* This thread has a stream of its own now. The destructor runs again if other destructors use CUDA after it. */
+static void expect_end(void)
+{
+    own_streams++;
+    if (atomic_load(&has_end_key))
+        (void)pthread_setspecific(end_key, &end_key);
+}
+
+/* ---- the order without events --------------------------------------------------------------- */
+
+atomic_bool stream_blocks[DEVICES_MAX];
+atomic_bool stream_defaults;
+atomic_uint stream_news = STREAM_NEWS_OWN | STREAM_NEWS_DEFAULT;
+
+static void (*streams_meet)(void); /* fixed when life starts */
+
+void stream_on_meeting(void (*meet)(void))
+{
+    streams_meet = meet;
+}
+
+/* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. False: it was known. */
+static bool note(atomic_bool *may_be_used)
+{
+    if (atomic_load(may_be_used) || atomic_exchange(may_be_used, true))
+        return false;
+    context_changed();
+    return true;
+}
+
+static void meet(bool is_new)
+{
+    if (is_new && streams_meet)
+        streams_meet();
+}
+
+/* device < 0: nobody knows which */
+static void note_blocking(int device)
+{
+    bool is_known = device >= 0 && device < DEVICES_MAX;
+    bool is_new = false;
+
+    for (int i = is_known ? device : 0; i < (is_known ? device + 1 : DEVICES_MAX); i++)
+        is_new |= note(&stream_blocks[i]);
+    meet(is_new);
+}
+
+/* Another thread's own stream may come at any time, on any device. */
+void stream_first(unsigned news)
+{
+    if (news == STREAM_NEWS_OWN)
+        note_blocking(-1);
+    else
+        meet(note(&stream_defaults));
+    atomic_fetch_and(&stream_news, ~news);
+}
+
+void stream_made(void)
+{
+    struct context here;
+
+    note_blocking(context_here(&here) == 0 ? here.device : -1);
+}
+
+/* A stream is named for the first time. Does it have an order with the default stream? */
+static bool note_named(CUstream handle, int device)
+{
+    unsigned flags = CU_STREAM_DEFAULT;
+
+    if (is_default(handle)) {
+        stream_notice(handle, false);
+        return handle == CU_STREAM_PER_THREAD;
+    }
+    if (REAL_HAS(cuStreamGetFlags) && REAL(cuStreamGetFlags)(handle, &flags) == CUDA_SUCCESS
+            && (flags & CU_STREAM_NON_BLOCKING))
+        return false;
+    note_blocking(device);
+    return true;
+}
+
+/* ---- streams of a call ---------------------------------------------------------------------- */
+
+bool stream_is_captured(CUstream named)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    return !REAL_HAS(cuStreamIsCapturing)
+            || REAL(cuStreamIsCapturing)(named, &status) != CUDA_SUCCESS
+            || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+uint64_t stream_captured_graph(CUstream named)
+{
+    CUstreamCaptureStatus status;
+    CUgraph graph = NULL;
+    cuuint64_t id;
+
+    if (!REAL_HAS(cuStreamGetCaptureInfo_v2)
+            || REAL(cuStreamGetCaptureInfo_v2)(named, &status, &id, &graph, NULL, NULL)
+                    != CUDA_SUCCESS)
+        return 0;
+    return (uintptr_t)graph;
+}
+
+#define IDENTITY_DEFAULT (UINT64_C(1) << 63) /* of a default stream */
+#define IDENTITY_SECOND  (UINT64_C(1) << 62) /* of a stream whose number another one has, too */
+
+/* Of a default stream the driver is asked whether it may be named now; its number may count within the context. */
+static uint64_t default_identity(CUstream handle, const struct context *here)
+{
+    uint64_t thread = handle == CU_STREAM_PER_THREAD ? thread_number() : 0;
+
+    return IDENTITY_DEFAULT | (uint64_t)here->serial << 32 | (uint32_t)thread;
+}
+
+/* The driver's number of a stream; below 12.0 the handle and the context's generation. */
+static int ask_identity(CUstream handle, const struct context *here, uint64_t *ret_identity)
+{
+    unsigned long long id = 0;
+    int r = 0;
+
+    if (REAL_HAS(cuStreamGetId))
+        r = (int)REAL(cuStreamGetId)(handle, &id);
+    if (is_default(handle))
+        *ret_identity = default_identity(handle, here);
+    else if (REAL_HAS(cuStreamGetId))
+        *ret_identity = id + 1;
+    else
+        *ret_identity = ((uint64_t)(uintptr_t)handle ^ here->generation << 40) * 2 + 1;
+    return r;
+}
+
+/* Whose context a stream belongs to: that of the call for the special ones. */
+static int ask_context(CUstream handle, const struct context *here, struct context *ret_context)
+{
+    CUcontext owner = NULL;
+
+    *ret_context = *here;
+    if (is_default(handle) || !REAL_HAS(cuStreamGetCtx))
+        return 0;
+    if (REAL(cuStreamGetCtx)(handle, &owner) != CUDA_SUCCESS || owner == here->handle || !owner)
+        return 0;
+    context_note(owner);
+    return context_of_handle(owner, ret_context) ? 0 : -ENOENT;
+}
+
+/* For the short path, which records no events. A thread's own stream is left out: its frees record in any case. */
+static void remember(const struct stream *stream)
+{
+    struct context_memo *memo = &context_memo;
+    unsigned at = stream_memo_at(stream->handle);
+
+    if (stream_owes(stream))
+        return;
+    if (stream->handle == CU_STREAM_LEGACY) {
+        memo->legacy = (struct stream_memo){stream->identity, stream->device};
+    } else if (!stream->per_thread && REAL_HAS(cuStreamGetId)) {
+        memo->handle[at] = stream->handle;
+        memo->identity[at] = stream->identity;
+        memo->device_of[at] = stream->device;
+        memo->number_of[at] = stream->number;
+    }
+}
+
+/* Guarded by contexts_lock. How many were numbered; the default streams all have the first number. */
+static uint16_t numbered[DEVICES_MAX];
+
+static uint16_t next_number(CUstream handle, int device)
+{
+    if (is_default(handle))
+        return 1;
+    if (device < 0 || device >= DEVICES_MAX)
+        return 0;
+    if (numbered[device] >= NUMBERS_MAX) {
+        bounds_reached(BOUNDS_NUMBERS);
+        return 0;
+    }
+    return (uint16_t)(++numbered[device] + 1);
+}
+
+/* Is it known? False also where another stream has this number. */
+static bool find_stream(CUstream handle, uint64_t identity, struct stream *ret_stream)
+{
+    const struct stream_entry *entry;
+    bool found;
+
+    lock_take(&contexts_lock);
+    entry = table_find(&streams, identity);
+    found = entry && entry->stream.handle == handle;
+    if (found)
+        *ret_stream = entry->stream;
+    lock_drop(&contexts_lock);
+    return found;
+}
+
+/* Two streams that are alive do not have one handle, and may have one number. */
+static uint64_t second_identity(uint64_t identity, const struct context *owner)
+{
+    return IDENTITY_SECOND | (uint64_t)owner->serial << 32 | (uint32_t)identity;
+}
+
+static bool has_number_of_another(CUstream handle, uint64_t identity)
+{
+    const struct stream_entry *entry;
+    bool has;
+
+    lock_take(&contexts_lock);
+    entry = table_find(&streams, identity);
+    has = entry && entry->stream.handle != handle;
+    lock_drop(&contexts_lock);
+    return has;
+}
+
+static int add_stream(
+        CUstream handle, uint64_t identity, const struct context *owner, struct stream *ret_stream)
+{
+    bool blocks = note_named(handle, owner->device);
+    struct stream_entry *entry;
+
+    lock_take(&contexts_lock);
+    entry = streams.count < STREAMS_MAX ? table_add(&streams, identity) : NULL;
+    if (!entry)
+        bounds_reached(BOUNDS_STREAMS);
+    if (entry && !entry->stream.handle) { /* no other thread was here first */
+        entry->stream.handle = handle;
+        entry->stream.context = owner->generation;
+        entry->stream.device = owner->device;
+        entry->stream.number = next_number(handle, owner->device);
+        entry->stream.per_thread = handle == CU_STREAM_PER_THREAD;
+        entry->stream.blocks = blocks;
+        entry->owner = entry->stream.per_thread ? thread_number() : 0;
+    }
+    if (entry && entry->stream.handle != handle) /* another stream took the number just now */
+        entry = NULL;
+    if (entry)
+        *ret_stream = entry->stream;
+    lock_drop(&contexts_lock);
+    if (entry && handle == CU_STREAM_PER_THREAD)
+        expect_end();
+    return entry ? 0 : -ENOSPC;
+}
+
+int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
+{
+    struct context here, owner;
+    uint64_t identity;
+    int r = context_here(&here);
+
+    handle = stream_named(handle, per_thread_call);
+    if (r == 0)
+        r = ask_identity(handle, &here, &identity);
+    if (r != 0)
+        return r;
+    if (find_stream(handle, identity, ret_stream)) {
+        remember(ret_stream);
+        return 0;
+    }
+    r = ask_context(handle, &here, &owner);
+    if (r != 0)
+        return r;
+    if (has_number_of_another(handle, identity))
+        identity = second_identity(identity, &owner);
+    if (find_stream(handle, identity, ret_stream))
+        return 0;
+    return add_stream(handle, identity, &owner, ret_stream);
+}
+
+bool stream_enter(uint64_t identity, struct stream *ret_stream)
+{
+    struct stream_entry *entry;
+    bool usable;
+
+    lock_take(&contexts_lock);
+    entry = table_find(&streams, identity);
+    usable = entry && !entry->going && (!entry->owner || entry->owner == thread_number());
+    if (usable) {
+        entry->uses++;
+        *ret_stream = entry->stream;
+    }
+    lock_drop(&contexts_lock);
+    return usable;
+}
+
+void stream_leave(uint64_t identity)
+{
+    struct stream_entry *entry;
+
+    lock_take(&contexts_lock);
+    entry = table_find(&streams, identity);
+    if (entry && entry->uses > 0) /* its context may have died meanwhile */
+        entry->uses--;
+    lock_drop(&contexts_lock);
+}
+
+uint64_t stream_identity(CUstream handle)
+{
+    const struct context nowhere = {.generation = 0};
+    const struct stream_entry *entry = NULL;
+    uint64_t identity = 0;
+
+    if (!handle || is_default(handle))
+        return 0;
+    /* Without a current context the driver does not say; then the handle is looked for, as below 12.0. */
+    if (REAL_HAS(cuStreamGetId) && ask_identity(handle, &nowhere, &identity) != 0)
+        identity = 0;
+    lock_take(&contexts_lock);
+    if (identity)
+        entry = table_find(&streams, identity);
+    if (!identity || (entry && entry->stream.handle != handle)) {
+        entry = table_next(&streams, NULL);
+        while (entry && entry->stream.handle != handle)
+            entry = table_next(&streams, entry);
+    }
+    identity = entry ? entry->stream.identity : 0;
+    lock_drop(&contexts_lock);
+    return identity;
+}
+
+uint64_t stream_capture_key(CUstream handle, bool per_thread_call)
+{
+    struct context here;
+    uint64_t identity;
+
+    handle = stream_named(handle, per_thread_call);
+    if (handle != CU_STREAM_PER_THREAD || context_here(&here) != 0
+            || ask_identity(handle, &here, &identity) != 0)
+        return (uintptr_t)handle;
+    return identity << 1 | 1;
+}
+
+void stream_forget(uint64_t identity)
+{
+    struct stream_entry *entry;
+    bool used = identity != 0;
+
+    while (used) {
+        lock_take(&contexts_lock);
+        entry = table_find(&streams, identity);
+        used = entry && entry->uses > 0;
+        if (used)
+            entry->going = true;
+        else
+            (void)table_remove(&streams, entry);
+        lock_drop(&contexts_lock);
+        if (used)
+            (void)sched_yield(); /* one short call into the driver */
+    }
+}
+
+void context_fork_child(void)
+{
+    for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
+        at->uses = 0;
+    endings = (struct table)TABLE_OF(struct ending); /* its memory is the parent's */
+    forgotten = (struct table)TABLE_OF(uint64_t);
+    atomic_store(&ending_calls, 0);
+    atomic_store(&unlisted_calls, 0);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        atomic_store(&ending_on[i], 0);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hookrow.h - hooks that are one row: the real call is made, and what it has made or ended is recorded.
+ *
+ *     HOOKROW        `then`, if the call has succeeded; it may set `result`. As every hooked call, one that the driver has no
+ *                    memory for is made once more after a trim (R81)
+ *     HOOKROW_ON     the same, of a call that names a stream (contexts.h)
+ *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
+ *     HOOKROW_ROOM   as HOOKROW; the call is for memory of this size on `device`, and what it came to is told
+ *     HOOKROW_LOAD   the same for what needs memory besides, and is not recorded: kedge does not begin with it
+ *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
+ *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call,
+ *                    `then` after it, whatever `result` is. What is known under a handle is forgotten or set aside in `first`:
+ *                    the driver may give the handle to another thread before the call has come back
+ *
+ * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
+ * Where kedge does not act (life_enter), a row is the real call alone.
+ */
+#ifndef KEDGE_PRELOAD_HOOKROW_H
+#define KEDGE_PRELOAD_HOOKROW_H
+
+#include "preload/driver/contexts.h"
+#include "preload/driver/life.h"
+#include "preload/driver/resolve.h"
+#include "preload/hints/pins.h"
+#include "preload/request/dispatch.h"
+#include "preload/request/submit.h"
+
+/* The key of a handle, 0 for none. */
+static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
+{
+    return handle ? dispatch_key(memclass, (uintptr_t)handle) : 0;
+}
+
+/* The driver had no memory for the call, and there is more now (R81). */
+static inline bool hookrow_again(CUresult result)
+{
+    struct pool_ladder ladder = {.waits = 0};
+
+    return __builtin_expect(result == CUDA_ERROR_OUT_OF_MEMORY, 0) && dispatch_more_room(&ladder);
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define HOOKROW(symbol, params, args, then)                                       \
+    CUresult symbol params                                                         \
+    HOOKROW_BODY(symbol, args, then)
+#define HOOKROW_ON(symbol, params, args, on_stream, per_thread, then)             \
+    ON_STREAM(symbol, params, on_stream, per_thread, HOOKROW_BODY(symbol, args, then))
+#define HOOKROW_BODY(symbol, args, then)                                          \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result = REAL(symbol) args;                                       \
+        if (entered && hookrow_again(result))                                      \
+            result = REAL(symbol) args;                                            \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            then;                                                                  \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_MADE(symbol, params, args, memclass, key, size)                   \
+    HOOKROW(symbol, params, args,                                                 \
+            dispatch_made(MEMCLASS_##memclass, key, size, dispatch_device()))
+#define HOOKROW_ROOM(symbol, params, args, size, device, then)                    \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result = REAL(symbol) args;                                       \
+        struct pool_ladder ladder = {.waits = 0};                                  \
+        if (entered && dispatch_make_room((int)result, size, device, &ladder))      \
+            result = REAL(symbol) args;                                            \
+        if (entered && (device) >= 0)                                              \
+            dispatch_refused((int)result, size, device, &ladder);                   \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            then;                                                                  \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_LOAD(symbol, params, args, then)                                  \
+    CUresult symbol params                                                         \
+    HOOKROW_LOAD_BODY(symbol, args, then)
+#define HOOKROW_LOAD_ON(symbol, params, args, on_stream, per_thread, then)        \
+    ON_STREAM(symbol, params, on_stream, per_thread, HOOKROW_LOAD_BODY(symbol, args, then))
+#define HOOKROW_LOAD_BODY(symbol, args, then)                                     \
+    {                                                                              \
+        CUresult result;                                                           \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        SUBMIT_CALL(symbol, REAL(symbol) args, false);                             \
+        if (result == CUDA_SUCCESS)                                                \
+            then;                                                                  \
+        return result;                                                             \
+    }
+#define HOOKROW_END(symbol, params, args, recorded)                               \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        uint64_t ends = entered ? (recorded) : 0;                                  \
+        struct dispatch_end end = {.key = 0};                                       \
+        CUresult result;                                                           \
+        if (ends)                                                                  \
+            end = dispatch_end(ends);                                               \
+        result = REAL(symbol) args;                                                \
+        dispatch_ended(&end, (int)result);                                          \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        return result;                                                             \
+    }
+#define HOOKROW_OWNER(symbol, type, owner, first, then)                           \
+    CUresult symbol(type object)                                                   \
+    {                                                                              \
+        struct pins pins = PINS_NONE(POOL_PIN_LIVE);                               \
+        CUresult result;                                                           \
+        if (!life_enter(SLOT_##symbol))                                            \
+            return REAL(symbol)(object);                                           \
+        pins_take(&pins, owner, (uint64_t)object);                                 \
+        first;                                                                     \
+        result = REAL(symbol)(object);                                             \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, (uint64_t)object);          \
+        then;                                                                      \
+        life_leave();                                                              \
+        return result;                                                             \
+    }
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+#endif

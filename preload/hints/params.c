@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/hints/params.h"
+
+#include "preload/base/forklock.h"
+#include "preload/base/guard.h"
+#include "preload/driver/resolve.h"
+#include "preload/hints/touch.h"
+
+#include "alloc/base/meta.h"
+#include "alloc/base/table.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    PARAMS_MAX = 4096, /* 4 KiB of parameters, or 32 KiB: never more of them than this */
+};
+
+/* Where the parameters of a kernel lie. */
+struct params {
+    atomic_uint holders; /* the table, and launches that look at it; the last one gives it back */
+    uint32_t count;
+    bool known; /* the driver said so; else it may have parameters that nobody tells us of */
+    struct {
+        uint32_t offset;
+        uint32_t size;
+    } param[];
+};
+
+/* A CUkernel that the driver has told. */
+struct kernel {
+    uint64_t handle;
+    uint64_t library;
+};
+
+FORKLOCK(params_lock);
+/* guarded by params_lock: */
+static struct table layouts; /* by handle: struct params */
+static uint64_t forgets;     /* how often all was forgotten */
+static struct table params_kernels = TABLE_OF(struct kernel);
+
+static void let_go(struct params *layout)
+{
+    if (layout && atomic_fetch_sub(&layout->holders, 1) == 1)
+        meta_put(layout, sizeof *layout + layout->count * sizeof layout->param[0]);
+}
+
+void params_forget(void)
+{
+    lock_take(&params_lock);
+    for (const struct table_pointer *at = table_next(&layouts, NULL); at;
+            at = table_next(&layouts, at))
+        let_go(at->to);
+    table_clear(&layouts);
+    forgets++;
+    lock_drop(&params_lock);
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+void params_kernels_told(CUlibrary library, const CUkernel *kernels, unsigned count)
+{
+    struct kernel *kernel;
+
+    lock_take(&params_lock);
+    for (unsigned i = 0; kernels && i < count; i++) {
+        kernel = table_add(&params_kernels, (uintptr_t)kernels[i]);
+        if (kernel)
+            kernel->library = (uintptr_t)library;
+    }
+    lock_drop(&params_lock);
+}
+
+void params_library_gone(CUlibrary library)
+{
+    struct kernel *at;
+
+    lock_take(&params_lock);
+    at = table_next(&params_kernels, NULL);
+    while (at)
+        at = at->library == (uintptr_t)library || !at->library ? table_remove(&params_kernels, at)
+                                                               : table_next(&params_kernels, at);
+    lock_drop(&params_lock);
+}
+
+bool params_is_kernel(CUfunction func)
+{
+    bool is_kernel;
+
+    lock_take(&params_lock);
+    is_kernel = table_find(&params_kernels, (uintptr_t)func) != NULL;
+    lock_drop(&params_lock);
+    return is_kernel;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+static CUresult ask_param(
+        CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
+{
+    if (as_kernel)
+        return REAL(cuKernelGetParamInfo)((CUkernel)(void *)func, index, offset, size);
+    return REAL(cuFuncGetParamInfo)(func, index, offset, size);
+}
+
+/* The list ends where the driver says that there is no such parameter; any other word means that it does not know. */
+static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
+{
+    CUresult result = CUDA_SUCCESS;
+    size_t offset, size;
+    unsigned n = 0;
+
+    while (n < PARAMS_MAX && result == CUDA_SUCCESS) {
+        result = ask_param(func, as_kernel, n, &offset, &size);
+        n += result == CUDA_SUCCESS ? 1 : 0;
+    }
+    *known |= result == CUDA_ERROR_INVALID_VALUE;
+    return n;
+}
+
+/* A handle of the other kind is not answered, or worse. */
+static struct params *ask_layout(CUfunction func)
+{
+    bool as_kernel = params_is_kernel(func);
+    bool known = false;
+    struct params *layout;
+    unsigned count = 0;
+
+    if (as_kernel ? REAL_HAS(cuKernelGetParamInfo) : REAL_HAS(cuFuncGetParamInfo))
+        count = count_params(func, as_kernel, &known);
+    layout = meta_get(sizeof *layout + count * sizeof layout->param[0]);
+    if (!layout)
+        return NULL;
+    layout->holders = 1;
+    layout->count = count;
+    layout->known = known;
+    for (unsigned i = 0; i < count; i++) {
+        size_t offset = 0;
+        size_t size = 0;
+
+        (void)ask_param(func, as_kernel, i, &offset, &size);
+        layout->param[i].offset = (uint32_t)offset;
+        layout->param[i].size = (uint32_t)size;
+    }
+    return layout;
+}
+
+/* Of another launch's asking; NULL = nobody has asked. */
+static struct params *find_layout(CUfunction func, uint64_t *ret_forgets)
+{
+    struct params *layout;
+
+    lock_take(&params_lock);
+    layout = table_get(&layouts, (uintptr_t)func);
+    if (layout)
+        atomic_fetch_add(&layout->holders, 1);
+    *ret_forgets = forgets;
+    lock_drop(&params_lock);
+    return layout;
+}
+
+/* Unless another launch was faster, or handles may mean other kernels since it was asked for. */
+static void keep_layout(CUfunction func, struct params *layout, uint64_t asked)
+{
+    lock_take(&params_lock);
+    if (asked == forgets && !table_get(&layouts, (uintptr_t)func)
+            && table_put(&layouts, (uintptr_t)func, layout) == 0)
+        atomic_fetch_add(&layout->holders, 1);
+    lock_drop(&params_lock);
+}
+
+/* The caller's, until let_go; NULL: the driver does not say, or there is no memory. */
+static struct params *params_of(CUfunction func)
+{
+    uint64_t asked;
+    struct params *layout = func ? find_layout(func, &asked) : NULL;
+
+    if (layout || !func)
+        return layout;
+    layout = ask_layout(func);
+    if (layout)
+        keep_layout(func, layout, asked);
+    return layout;
+}
+
+/* ---- looking at them ------------------------------------------------------------------------ */
+
+enum {
+    POINTER_BYTES = 8,
+};
+
+/* Eight bytes at `at`, which need not be aligned. */
+static devptr_t word_at(const char *at)
+{
+    devptr_t word;
+
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+static bool bytes_touch(const char *bytes, size_t size, const char *what)
+{
+    if (size == POINTER_BYTES)
+        return touch_range(word_at(bytes), 1, TOUCH_PARAM, what);
+    for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
+        if (touch_range(word_at(bytes + i), 1, TOUCH_INSIDE, what))
+            return true;
+    return false;
+}
+
+static bool list_touches(const struct params *layout, void **params, const char *what)
+{
+    for (unsigned i = 0; i < layout->count; i++)
+        if (params[i] && bytes_touch(params[i], layout->param[i].size, what))
+            return true;
+    return false;
+}
+
+/* The buffer and its size from an `extra` list. */
+static const char *extra_buffer(void **extra, size_t *ret_size)
+{
+    const char *buffer = NULL;
+
+    *ret_size = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *ret_size = *(const size_t *)extra[1];
+    }
+    return buffer;
+}
+
+static bool extra_touches(const struct params *layout, void **extra, const char *what)
+{
+    size_t size;
+    const char *buffer = extra_buffer(extra, &size);
+
+    if (!buffer)
+        return false;
+    if (!layout || !layout->known) { /* every word of it may be a pointer */
+        touch_unseen();
+        return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
+    }
+    for (unsigned i = 0; i < layout->count; i++)
+        if (layout->param[i].offset + layout->param[i].size <= size
+                && bytes_touch(buffer + layout->param[i].offset, layout->param[i].size, what))
+            return true;
+    return false;
+}
+
+static bool launch_touches(
+        const struct params *layout, CUfunction func, void **params, void **extra, const char *what)
+{
+    if (params && func && (!layout || !layout->known) && touch_unknown_layout(what))
+        return true;
+    if (params && layout && list_touches(layout, params, what))
+        return true;
+    return extra && extra_touches(layout, extra, what);
+}
+
+bool params_touch(CUfunction func, void **params, void **extra, const char *what)
+{
+    struct params *layout = params || extra ? params_of(func) : NULL;
+    bool touches;
+
+    guard_thread.word = 0;
+    touches = launch_touches(layout, func, params, extra, what);
+    let_go(layout);
+    return touches;
+}
+
+/* Where a reduction's address lies (13.1): behind the operation, its flags, the kind and the type, of 4 bytes each. */
+static devptr_t reduced_at(const CUstreamBatchMemOpParams *item)
+{
+    devptr_t address;
+
+    memcpy(&address, (const char *)item + 16, sizeof address);
+    return address;
+}
+
+bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what)
+{
+    for (unsigned i = 0; items && i < count; i++) {
+        unsigned bytes = 4;
+
+        switch ((int)items[i].operation) {
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            bytes = 8;
+            break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            break;
+        case CU_STREAM_MEM_OP_BARRIER:
+        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+            continue;
+        case CU_STREAM_MEM_OP_ATOMIC_REDUCTION:
+            if (touch_range(reduced_at(&items[i]), 8, TOUCH_POINTER, what))
+                return true;
+            continue;
+        default: /* of a later driver */
+            if (touch_untold())
+                return true;
+            continue;
+        }
+        if (touch_range(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/hints/pynamed.h"
+
+#include "alloc/base/lock.h"
+#include "alloc/base/meta.h"
+#include "tracker/format/format.h"
+#include "tracker/hints/pysite.h"
+#include "tracker/python/pycode.h"
+
+#include <stdatomic.h>
+
+/*
+ * What is known of a stack, by its number: the call sites of its innermost frame, as far as hints name them, and the list that
+ * begins there or further out: NULL = not known yet, &none = nothing. Release: with all that it leads to.
+ */
+struct known {
+    struct pysite own[2]; /* fixed before `sites` */
+    _Atomic(const struct pysite *) sites;
+};
+
+static const struct pysite none;
+static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
+
+/* guarded by lock for adding: */
+static struct span span = SPAN_OF(((size_t)PYCODE_NODES_MAX + 1) * sizeof(struct known));
+static _Atomic uint32_t room; /* entries that may be read; release: with the span */
+
+const struct hints *pynamed_hints;
+static void (*pynamed_saw)(const char *file); /* fixed by pynamed_start */
+
+void pynamed_start(const struct hints *hints, void (*saw)(const char *file))
+{
+    pynamed_hints = hints;
+    pynamed_saw = saw;
+}
+
+static struct known *known_at(uint32_t number)
+{
+    return (struct known *)(void *)span.base + number;
+}
+
+/* NULL = not known yet. */
+static const struct pysite *sites_of(uint32_t number)
+{
+    if (number >= atomic_load_explicit(&room, memory_order_acquire))
+        return NULL;
+    return atomic_load_explicit(&known_at(number)->sites, memory_order_acquire);
+}
+
+/* The keys of a frame, of any line and of its own; its file. */
+static const char *keys_of(uint32_t number, uint64_t ret_keys[static 2])
+{
+    struct pycode_frame frame = {"", "", 0};
+
+    (void)pycode_frame_at(number, &frame);
+    ret_keys[0] = pysite_key(frame.file, frame.function, 0);
+    ret_keys[1] = pysite_key(frame.file, frame.function, frame.line);
+    return frame.file;
+}
+
+/* What is known of a stack from now on; NULL = there is no memory for it. */
+static const struct pysite *learn_locked(
+        uint32_t number, const uint64_t keys[static 2], const struct pysite *outer)
+{
+    const struct pysite *sites = sites_of(number);
+    struct known *known;
+
+    if (sites)
+        return sites; /* another thread was quicker */
+    if (span_commit(&span, ((size_t)number + 1) * sizeof *known) < 0)
+        return NULL;
+    atomic_store_explicit(&room, (uint32_t)(span.committed / sizeof *known), memory_order_release);
+    known = known_at(number);
+    sites = outer == &none ? NULL : outer;
+    for (unsigned i = 0; i < 2; i++)
+        sites = hint_pysite(pynamed_hints, sites, keys[i], &known->own[i]);
+    sites = sites ? sites : &none;
+    atomic_store_explicit(&known->sites, sites, memory_order_release);
+    return sites;
+}
+
+/* noinline: its array would be on the stack of every request. */
+__attribute__((noinline)) static const struct pysite *learn(uint32_t number)
+{
+    uint32_t inner[PYFRAME_DEPTH_MAX];
+    const struct pysite *sites = NULL;
+    struct pycode_node node;
+    unsigned count = 0;
+
+    while (count < PYFRAME_DEPTH_MAX && !(sites = sites_of(number))
+            && pycode_node_at(number, &node)) {
+        inner[count++] = number;
+        number = node.parent;
+    }
+    sites = sites ? sites : &none;
+    while (sites && count > 0) {
+        const struct pysite *outer = sites;
+        uint64_t keys[2];
+        const char *file = keys_of(inner[--count], keys);
+
+        lock_take(&lock);
+        sites = learn_locked(inner[count], keys, outer);
+        lock_drop(&lock);
+        if (pynamed_saw && sites && sites != outer)
+            pynamed_saw(file);
+    }
+    return sites ? sites : &none;
+}
+
+const struct pysite *pynamed_find(uint32_t pystack)
+{
+    const struct pysite *sites;
+
+    if (pystack == 0 || pystack & FORMAT_PYSTACK_AMBIENT)
+        return NULL;
+    sites = sites_of(pystack);
+    if (__builtin_expect(!sites, 0))
+        sites = learn(pystack);
+    return sites == &none ? NULL : sites;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts. A new one is noted, so that fences cover it (R1). One that dies takes its plain heap with it: it is struck from
+ * our books before the call, so that nothing of ours names it any more (R26), and its number never comes back.
+ */
+#include "preload/base/gate.h"
+#include "preload/driver/backend.h"
+#include "preload/driver/reach.h"
+#include "preload/driver/session.h"
+#include "preload/graph/ending.h"
+#include "preload/graph/hookrow.h"
+#include "preload/graph/ipc.h"
+#include "preload/graph/kernelnames.h"
+#include "preload/graph/launches.h"
+#include "preload/hints/params.h"
+#include "preload/request/dispatch.h"
+
+/* ---- beginnings ----------------------------------------------------------------------------- */
+
+static void primary_made(CUdevice device, CUcontext context)
+{
+    context_note(context);
+    context_note_primary(device, context);
+}
+
+/* clang-format off */
+HOOKROW(cuDevicePrimaryCtxRetain, (CUcontext *made, CUdevice device), (made, device),
+        primary_made(device, *made))
+HOOKROW(cuCtxCreate_v2, (CUcontext *made, unsigned int flags, CUdevice device),
+        (made, flags, device), context_note(*made))
+HOOKROW(cuCtxCreate_v3,
+        (CUcontext *made, CUexecAffinityParam *affinities, int count, unsigned int flags, CUdevice device),
+        (made, affinities, count, flags, device), context_note(*made))
+HOOKROW(cuCtxCreate_v4,
+        (CUcontext *made, CUctxCreateParams *params, unsigned int flags, CUdevice device),
+        (made, params, flags, device), context_note(*made))
+/* clang-format on */
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/* A context on its way out. */
+struct leaving {
+    CUcontext handle;
+    uint64_t generation; /* 0 = it was not known */
+    bool has_work;       /* perhaps */
+    struct ending work;  /* then */
+};
+
+/* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
+static void modules_going(void)
+{
+    params_forget();
+    kernelnames_forget();
+}
+
+static uint64_t generation_of(CUcontext handle)
+{
+    struct context context;
+
+    return handle && context_of_handle(handle, &context) ? context.generation : 0;
+}
+
+/* An idle context ends as one that is gone: nobody has to wait for it. */
+static bool has_work(CUcontext handle)
+{
+    uint64_t generation = generation_of(handle);
+
+    return !generation || !backend_is_idle(generation);
+}
+
+/*
+ * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
+ * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
+ */
+static struct leaving going(CUcontext handle, bool has_work)
+{
+    struct leaving ending = {.handle = handle, .has_work = has_work};
+
+    modules_going();
+    if (has_work)
+        ending.work = ending_begin(generation_of(handle));
+    if (handle)
+        ending.generation = context_forget(handle);
+    if (ending.generation)
+        ending_hide(ending.generation, true);
+    gate_fences_end(); /* another thread's fence may be on its way into this context */
+    return ending;
+}
+
+/* The driver may refuse to end it: then it is the same one still, and what came from it is the program's as before. */
+static bool is_alive(const struct leaving *ending)
+{
+    struct context context;
+
+    context_note(ending->handle);
+    return context_of_handle(ending->handle, &context) && context.generation == ending->generation;
+}
+
+/* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
+static void gone(const struct leaving *ending, CUresult result)
+{
+    if (ending->has_work)
+        ending_done(&ending->work);
+    if (!ending->generation)
+        return;
+    context_forget_done(ending->generation, ending->handle);
+    if (result != CUDA_SUCCESS && is_alive(ending)) {
+        ending_hide(ending->generation, false);
+        return;
+    }
+    ending_context_gone(ending->generation);
+    ipc_context_gone(ending->generation);
+}
+
+static bool is_inactive(CUdevice device)
+{
+    unsigned flags;
+    int active = 1;
+
+    return REAL_HAS(cuDevicePrimaryCtxGetState)
+            && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active;
+}
+
+/* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
+ * and the next reset is noticed too. */
+static void reset(const struct leaving *ending, CUresult result, CUdevice device)
+{
+    CUcontext handle = context_primary(device);
+
+    gone(ending, result);
+    if (result == CUDA_SUCCESS)
+        ending_device_reset(device);
+    if (handle && is_inactive(device))
+        context_note_primary(device, NULL);
+    else if (handle)
+        context_note(handle);
+}
+
+/* `handle` ends with the call, behind which `after` is done. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define ENDS(symbol, params, args, handle, after)                                  \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        struct leaving ending = {0};                                                        \
+        CUresult result;                                                           \
+        if (entered)                                                               \
+            ending = going(handle, has_work(handle));                              \
+        result = REAL(symbol) args;                                                \
+        context_changed();                                                         \
+        if (entered) {                                                             \
+            after;                                                                 \
+            life_leave();                                                          \
+        }                                                                          \
+        launches_leave_gone();                                                         \
+        return result;                                                             \
+    }
+/* One reference less, of which only the driver knows whether it was the last one. */
+#define LETS_GO(symbol, params, args, after)                                       \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        bool entered = life_enter(SLOT_##symbol);                                  \
+        CUresult result;                                                           \
+        if (entered)                                                               \
+            modules_going();                                                       \
+        result = REAL(symbol) args;                                                \
+        if (entered && result == CUDA_SUCCESS)                                     \
+            after;                                                                 \
+        if (entered)                                                               \
+            life_leave();                                                          \
+        launches_leave_gone();                                                         \
+        return result;                                                             \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+ENDS(cuCtxDestroy, (CUcontext context), (context), context, gone(&ending, result))
+ENDS(cuCtxDestroy_v2, (CUcontext context), (context), context, gone(&ending, result))
+ENDS(cuDevicePrimaryCtxReset, (CUdevice device), (device), context_primary(device),
+        reset(&ending, result, device))
+ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(device),
+        reset(&ending, result, device))
+/* clang-format on */
+
+static void ended_by_itself(CUcontext handle)
+{
+    struct leaving ending = going(handle, false);
+
+    gone(&ending, CUDA_SUCCESS);
+}
+
+/* The last reference destroys; which one is the last, the driver knows. */
+static void detached(CUcontext handle)
+{
+    unsigned version;
+
+    if (REAL(cuCtxGetApiVersion)(handle, &version) != CUDA_SUCCESS)
+        ended_by_itself(handle);
+    context_changed();
+}
+
+/* A release that was not the last one changes nothing. */
+static void released(CUdevice device)
+{
+    if (is_inactive(device)) {
+        ended_by_itself(context_primary(device));
+        context_note_primary(device, NULL);
+    }
+    context_changed();
+}
+
+LETS_GO(cuCtxDetach, (CUcontext context), (context), detached(context))
+LETS_GO(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+LETS_GO(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
+
+/*
+ * A green context has streams and work of its own, but its memory is its primary context's and stays. The driver holds that one meanwhile, which may end
+ * with it.
+ */
+static void green_made(CUgreenCtx green, CUdevice device)
+{
+    CUcontext primary = NULL;
+    CUcontext context = NULL;
+
+    if (REAL(cuDevicePrimaryCtxRetain)(&primary, device) != CUDA_SUCCESS)
+        return;
+    context_note_primary(device, primary);
+    if (REAL(cuCtxFromGreenCtx)(&context, green) == CUDA_SUCCESS)
+        context_note_green(green, context, primary);
+    (void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
+}
+
+HOOKROW(cuGreenCtxCreate,
+        (CUgreenCtx * made, CUdevResourceDesc part, CUdevice device, unsigned int flags),
+        (made, part, device, flags), green_made(*made, device))
+
+static void green_gone(CUgreenCtx green)
+{
+    context_forget_green(green);
+    for (CUdevice device = 0; device < DEVICES_MAX; device++)
+        if (context_primary(device))
+            released(device);
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
+{
+    bool entered = life_enter(SLOT_cuGreenCtxDestroy);
+    struct leaving ending = {.handle = NULL};
+    CUresult result;
+
+    if (entered)
+        ending = going(context_of_green(green), true);
+    result = REAL(cuGreenCtxDestroy)(green);
+    context_changed();
+    if (entered) {
+        gone(&ending, result);
+        if (result == CUDA_SUCCESS)
+            green_gone(green);
+        life_leave();
+    }
+    launches_leave_gone();
+    return result;
+}
+
+/* ---- peers ---------------------------------------------------------------------------------- */
+
+/* Segments of the plain heap follow by themselves; what is mapped has to be told (R30). */
+static void peer(CUcontext peer_context, bool enabled)
+{
+    struct context here, there;
+
+    if (!session_pool || context_here(&here) != 0)
+        return;
+    context_note(peer_context);
+    if (context_of_handle(peer_context, &there))
+        backend_apply_peer(&here, &there, enabled);
+}
+
+/* Before the driver gives it: from then on work of the one device may use memory of the other. */
+static void peer_ahead(CUcontext peer_context)
+{
+    struct context here, there;
+    bool is_here = context_here(&here) == 0;
+
+    context_note(peer_context);
+    reach_add(is_here ? here.device : REACH_ANY,
+            context_of_handle(peer_context, &there) ? there.device : REACH_ANY);
+}
+
+/* A context that has access already by the driver's count has it by ours, too: we may have missed how it got it (R30). */
+CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned int flags)
+{
+    bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);
+    CUresult result;
+
+    if (entered)
+        peer_ahead(context);
+    result = REAL(cuCtxEnablePeerAccess)(context, flags);
+    if (entered && hookrow_again(result))
+        result = REAL(cuCtxEnablePeerAccess)(context, flags);
+    if (entered && (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))
+        peer(context, true);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+HOOKROW(cuCtxDisablePeerAccess, (CUcontext context), (context), peer(context, false))

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Events: what ties streams to each other (R69, R72), and whatever else records one. */
+#include "preload/graph/hookrow.h"
+#include "preload/request/follow.h"
+
+/* ---- beginnings and ends -------------------------------------------------------------------- */
+
+/* A context that ends takes its events with it, and other interfaces make some. So a handle is looked at when an event comes, and when one
+ * goes. */
+HOOKROW_LOAD(cuEventCreate, (CUevent * ret_event, unsigned int flags), (ret_event, flags),
+        follow_forget(*ret_event))
+
+CUresult cuEventDestroy(CUevent event)
+{
+    follow_forget(event);
+    return resolve_ready() ? REAL(cuEventDestroy)(event) : resolve_missing();
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    follow_forget(event);
+    return resolve_ready() ? REAL(cuEventDestroy_v2)(event) : resolve_missing();
+}
+
+/* ---- records, and waits for them ------------------------------------------------------------ */
+
+/* With a flag the record becomes a node of a graph that is captured. */
+static bool covers_with(unsigned flags)
+{
+    if (flags != 0)
+        follow_end();
+    return flags == 0;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define RECORD(symbol, args, covers, on_stream, per_thread)                        \
+    {                                                                              \
+        bool is_full = covers;                                                     \
+        struct follow follow;                                                      \
+        CUresult result;                                                           \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        if (!follow_is_on())                                                       \
+            return REAL(symbol) args;                                              \
+        follow_record_begin(&follow, event, is_full, on_stream, per_thread);       \
+        result = REAL(symbol) args;                                                \
+        follow_record_end(&follow, result);                                        \
+        return result;                                                             \
+    }
+#define RECORDS_ON(symbol, params, args, covers, per_thread)                       \
+    ON_STREAM(symbol, params, stream, per_thread,                                  \
+            RECORD(symbol, args, covers, stream, per_thread))
+#define RECORDS_PTSZ(symbol, params, args, covers)                                 \
+    RECORDS_ON(symbol, params, args, covers, false)                                \
+    RECORDS_ON(symbol##_ptsz, params, args, covers, true)
+/* Of all streams of a context. */
+#define RECORDS_ALL(symbol, params, args)                                          \
+    CUresult symbol params                                                         \
+    RECORD(symbol, args, false, NULL, false)
+/* With a flag the wait becomes such a node, and holds no stream. */
+#define WAITS(symbol, per_thread)                                                  \
+    ON_STREAM(symbol, (CUstream stream, CUevent event, unsigned int flags), stream, per_thread, \
+        struct follow follow;                                                      \
+        CUresult result;                                                           \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        if (!follow_is_on() || flags != 0)                                         \
+            return REAL(symbol)(stream, event, flags);                             \
+        follow_wait_begin(&follow, event);                                         \
+        result = REAL(symbol)(stream, event, flags);                               \
+        follow_wait_end(&follow, result, stream, per_thread);                      \
+        return result;                                                             \
+    )
+
+RECORDS_PTSZ(cuEventRecord, (CUevent event, CUstream stream), (event, stream), true)
+RECORDS_PTSZ(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int flags),
+        (event, stream, flags), covers_with(flags))
+RECORDS_ALL(cuCtxRecordEvent, (CUcontext context, CUevent event), (context, event))
+RECORDS_ALL(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context, event))
+WAITS(cuStreamWaitEvent, false)
+WAITS(cuStreamWaitEvent_ptsz, true)
+
+/* ---- records that are not seen -------------------------------------------------------------- */
+
+#define ENDS(symbol, params, args)                                                 \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        follow_end();                                                              \
+        return REAL(symbol) args;                                                  \
+    }
+
+ENDS(cuIpcGetEventHandle, (CUipcEventHandle *ret_handle, CUevent event), (ret_handle, event))
+ENDS(cuIpcOpenEventHandle, (CUevent *ret_event, CUipcEventHandle handle), (ret_event, handle))
+ENDS(cuGraphAddEventRecordNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count, CUevent event),
+        (ret_node, graph, deps, count, event))
+ENDS(cuGraphEventRecordNodeSetEvent, (CUgraphNode node, CUevent event), (node, event))
+ENDS(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event),
+        (exec, node, event))
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */

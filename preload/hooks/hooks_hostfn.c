@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Host functions: in a stream, in a capture, as nodes of a graph. The driver runs ours, which takes a note that no driver
+ * call may be made, and calls the program's (hostfn.h, R38). A captured callback is a node too: what the driver says about a
+ * node is what the program put there.
+ */
+#include "preload/driver/contexts.h"
+#include "preload/driver/hostwait.h"
+#include "preload/driver/life.h"
+#include "preload/driver/resolve.h"
+#include "preload/graph/hostfn.h"
+
+/* ---- in a stream ---------------------------------------------------------------------------- */
+
+/*
+ * A graph may run a captured one any number of times. Whether it is captured only the driver knows: a capture may have begun
+ * by an entry that has no hook.
+ */
+static struct hostfn hostfn_wrap(
+        CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
+{
+    return stream_is_captured(stream_named(stream, per_thread)) ? hostfn_kept(fn, callback, data)
+                                                                : hostfn_once(fn, callback, data);
+}
+
+static CUresult started(struct hostfn *given, CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        hostfn_cancel(given);
+    life_leave();
+    return result;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* clang-format off */
+#define HOSTFN(symbol, per_thread, params, args, given_args)                          \
+    ON_STREAM(symbol, params, stream, per_thread,                                     \
+        struct hostfn given;                                                          \
+        if (!life_enter(SLOT_##symbol))                                               \
+            return REAL(symbol) args;                                                 \
+        given = hostfn_wrap(fn, NULL, data, stream, per_thread);                             \
+        return started(&given, REAL(symbol) given_args);                              \
+    )
+#define HOSTFN_V1(symbol, per_thread)                                                 \
+    HOSTFN(symbol, per_thread, (CUstream stream, CUhostFn fn, void *data),            \
+            (stream, fn, data), (stream, given.fn, given.data))
+#define HOSTFN_V2(symbol, per_thread)                                                 \
+    HOSTFN(symbol, per_thread,                                                        \
+            (CUstream stream, CUhostFn fn, void *data, unsigned int sync_mode),       \
+            (stream, fn, data, sync_mode), (stream, given.fn, given.data, sync_mode))
+#define CALLBACK(symbol, per_thread)                                                  \
+    ON_STREAM(symbol,                                                                 \
+            (CUstream stream, CUstreamCallback callback, void *data, unsigned int flags), \
+            stream, per_thread,                                                       \
+        struct hostfn given;                                                          \
+        if (!life_enter(SLOT_##symbol))                                               \
+            return REAL(symbol)(stream, callback, data, flags);                       \
+        given = hostfn_wrap(NULL, callback, data, stream, per_thread);                       \
+        return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
+    )
+
+HOSTFN_V1(cuLaunchHostFunc, false)
+HOSTFN_V1(cuLaunchHostFunc_ptsz, true)
+HOSTFN_V2(cuLaunchHostFunc_v2, false)
+HOSTFN_V2(cuLaunchHostFunc_v2_ptsz, true)
+CALLBACK(cuStreamAddCallback, false)
+CALLBACK(cuStreamAddCallback_ptsz, true)
+/* clang-format on */
+
+/* ---- as a node ------------------------------------------------------------------------------ */
+
+/* clang-format off */
+#define NODE(symbol, params, args, type)                                              \
+    CUresult symbol params                                                            \
+    {                                                                                 \
+        type copy;                                                                    \
+        hostwait_in_graph();                                                          \
+        CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing();    \
+        if (life_enter(SLOT_##symbol))                                                \
+            life_leave();                                                             \
+        return result;                                                                \
+    }
+
+NODE(cuGraphAddHostNode,
+        (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
+                const CUDA_HOST_NODE_PARAMS *host),
+        (ret_node, graph, deps, count, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+NODE(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
+        (node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+NODE(cuGraphExecHostNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
+        (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+/* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+CUresult cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *ret_params)
+{
+    CUresult result =
+            resolve_ready() ? REAL(cuGraphNodeGetParams)(node, ret_params) : resolve_missing();
+
+    if (result == CUDA_SUCCESS && ret_params && ret_params->type == CU_GRAPH_NODE_TYPE_HOST)
+        hostfn_original(&ret_params->host);
+    return result;
+}
+
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret_params)
+{
+    CUresult result =
+            resolve_ready() ? REAL(cuGraphHostNodeGetParams)(node, ret_params) : resolve_missing();
+
+    if (result == CUDA_SUCCESS && ret_params)
+        hostfn_original(ret_params);
+    return result;
+}

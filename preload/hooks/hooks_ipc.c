@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that the program shows to others. The driver exports what an address lies in, from its base: for a block inside a
+ * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
+ * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80). A mapped block of
+ * the cudaMalloc API gets a handle of our own, which other programs under kedge can open (ipc.h).
+ */
+#include "preload/base/forklock.h"
+#include "preload/base/msg.h"
+#include "preload/base/results.h"
+#include "preload/base/vmm.h"
+#include "preload/driver/backend.h"
+#include "preload/driver/session.h"
+#include "preload/graph/hookrow.h"
+#include "preload/graph/ipc.h"
+#include "preload/hints/hit.h"
+#include "preload/hints/pins.h"
+#include "preload/hints/sidecar.h"
+#include "preload/hints/touch.h"
+
+#include "alloc/base/table.h"
+#include "tracker/capture/uses.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static void say_refused(const char *call, devptr_t ptr, const char *why)
+{
+    static atomic_bool said;
+
+    if (!atomic_exchange(&said, true))
+        msg_warn("%s(%p) is refused: %s; KEDGE_MODE=track serves such memory by the driver", call,
+                (void *)(uintptr_t)ptr, why);
+}
+
+/* The hint that placed or watches the block ends with the request, whatever comes of it, and none is suggested for its site
+ * (R85). */
+static void hint_off(const struct block_info *info, const char *call)
+{
+    if (info->size > 0)
+        hit_shared(info->base, info->size, info->device);
+    if (info->rule >= 0)
+        sidecar_rule_off(info->rule, call);
+}
+
+static bool is_ours(devptr_t ptr, struct block_info *ret_info)
+{
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0;
+}
+
+/* What natively is no address any more: the block was freed, and is only waiting. */
+static bool is_gone(const struct block_info *info)
+{
+    return info->state == HOLDER_GONE || info->size == 0;
+}
+
+/* 0: as the driver would show it; then its segment stays its own (R24). Else what the program gets instead. */
+static CUresult may_show(const char *call, devptr_t ptr, const struct block_info *info)
+{
+    if (is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
+    hint_off(info, call);
+    /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
+    if (info->mapped && ((info->heap == HEAP_MAPPED && info->rule < 0) || ipc_shows(info)))
+        return CUDA_SUCCESS;
+    if (info->mapped) {
+        say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (pool_export(session_pool, ptr) == 0)
+        return CUDA_SUCCESS;
+    say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult refused(struct pins *pins)
+{
+    CUresult result = pins_result(pins, CUDA_ERROR_INVALID_VALUE);
+
+    pins_undo(pins);
+    return result;
+}
+
+static void say_for_whom(const char *call, devptr_t ptr)
+{
+    static atomic_bool said;
+
+    if (!atomic_exchange(&said, true))
+        msg_warn("%s(%p): mapped memory, which programs under kedge alone can open; "
+                 "KEDGE_POOL=sync=plain serves "
+                 "others",
+                call, (void *)(uintptr_t)ptr);
+}
+
+/* A mapped block, by a handle of our own. */
+static CUresult show_mapped(
+        const char *call, CUipcMemHandle *ret_handle, devptr_t ptr, const struct block_info *info)
+{
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUipcMemHandle unused;
+    int r = (int)REAL(cuIpcGetMemHandle)(&unused, ptr);
+
+    if (results_is_sticky(r)) /* else it is an address that the driver knows nothing of */
+        return (CUresult)r;
+    if (!ret_handle || is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE;
+    hint_off(info, call);
+    if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
+        return refused(&pins);
+    r = ipc_export(info, ret_handle);
+    if (r == 0) {
+        pins_keep(&pins);
+        say_for_whom(call, ptr);
+        return CUDA_SUCCESS;
+    }
+    pins_undo(&pins);
+    if (r > 0 && results_is_sticky(r))
+        return (CUresult)r;
+    say_refused(call, ptr,
+            r == -EMFILE ? "it needs more descriptors than this process may have"
+                         : "its handles cannot be exported");
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuIpcGetMemHandle);
+    CUresult result = CUDA_SUCCESS;
+    struct block_info info;
+    struct context here;
+    bool is_shown = false;
+
+    if (entered && is_ours(ptr, &info)) {
+        /* without a context the driver has its say */
+        is_shown = ipc_shows(&info) && context_here(&here) != -ENOENT;
+        result = is_shown ? show_mapped("cuIpcGetMemHandle", ret_handle, ptr, &info)
+                          : may_show("cuIpcGetMemHandle", ptr, &info);
+    }
+    if (result == CUDA_SUCCESS && !is_shown)
+        result = REAL(cuIpcGetMemHandle)(ret_handle, ptr);
+    if (entered && result == CUDA_SUCCESS)
+        uses_shown(ptr, 1);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* A block of a pool that is shared: what the driver serves, never ours. */
+HOOKROW(cuMemPoolExportPointer, (CUmemPoolPtrExportData * ret_data, CUdeviceptr ptr),
+        (ret_data, ptr), uses_shown(ptr, 1))
+
+/* ---- what others show to us ----------------------------------------------------------------- */
+
+/* An allocation that is opened twice is one address, closed twice. */
+struct import {
+    uint64_t ptr;
+    uint64_t opens;
+};
+
+FORKLOCK(imports_lock);
+static struct table imports = TABLE_OF(struct import); /* guarded by imports_lock */
+
+static void imported(devptr_t ptr)
+{
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    (void)REAL(cuMemGetAddressRange_v2)(&base, &size, ptr);
+    dispatch_made(MEMCLASS_IMPORTED, ptr, size, dispatch_device());
+}
+
+/* Of another process, or of another pool of this one. It is freed like any other, and so recorded. */
+HOOKROW(cuMemPoolImportPointer,
+        (CUdeviceptr * made, CUmemoryPool mempool, CUmemPoolPtrExportData *data),
+        (made, mempool, data), imported(*made))
+
+static void opened(devptr_t ptr)
+{
+    struct import *known;
+    bool is_new;
+
+    lock_take(&imports_lock);
+    known = table_add(&imports, ptr);
+    is_new = known && known->opens++ == 0;
+    lock_drop(&imports_lock);
+    if (is_new)
+        imported(ptr);
+}
+
+/* How often the address was open; it is so once less from here on. */
+static uint64_t closing(devptr_t ptr)
+{
+    struct import *known;
+    uint64_t opens;
+
+    lock_take(&imports_lock);
+    known = table_find(&imports, ptr);
+    opens = known ? known->opens-- : 0;
+    if (opens == 1)
+        (void)table_remove(&imports, known);
+    lock_drop(&imports_lock);
+    return opens;
+}
+
+/* The driver refused to close it. */
+static void still_open(devptr_t ptr)
+{
+    struct import *known;
+
+    lock_take(&imports_lock);
+    known = table_add(&imports, ptr);
+    if (known)
+        known->opens++;
+    lock_drop(&imports_lock);
+}
+
+#define LAZY_PEERS 1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is */
+
+/* A handle of ours. False: the driver has its say. */
+static bool open_mapped(
+        CUdeviceptr *made, const CUipcMemHandle *handle, unsigned int flags, CUresult *ret_result)
+{
+    uint64_t size = 0;
+    int r;
+
+    if (!made || flags != LAZY_PEERS || !ipc_is_ours(handle))
+        return false;
+    r = ipc_open(handle, made, &size);
+    if (r < 0)
+        return false;
+    if (r == 0 && size > 0)
+        dispatch_made(MEMCLASS_IMPORTED, *made, size, dispatch_device());
+    *ret_result = (CUresult)r;
+    return true;
+}
+
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+#define OPENS(symbol)                                                             \
+    CUresult symbol(CUdeviceptr *made, CUipcMemHandle handle, unsigned int flags) \
+    {                                                                             \
+        bool entered = life_enter(SLOT_##symbol);                                 \
+        CUresult result;                                                          \
+        if (!entered || !open_mapped(made, &handle, flags, &result)) {            \
+            result = REAL(symbol)(made, handle, flags);                           \
+            if (entered && hookrow_again(result))                                 \
+                result = REAL(symbol)(made, handle, flags);                       \
+            if (entered && result == CUDA_SUCCESS)                                \
+                opened(*made);                                                    \
+        }                                                                         \
+        if (entered)                                                              \
+            life_leave();                                                         \
+        return result;                                                            \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+OPENS(cuIpcOpenMemHandle)
+OPENS(cuIpcOpenMemHandle_v2)
+
+/* -ENOENT: none of ours. */
+static int close_mapped(CUdeviceptr ptr)
+{
+    struct dispatch_end end = dispatch_end(ptr);
+    bool is_last = false;
+    int r = ipc_close(ptr, &is_last);
+
+    if (is_last)
+        dispatch_ended(&end, r);
+    return r;
+}
+
+/* Counted before the real call: afterwards the address may be something else's. */
+CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
+    int r = entered ? close_mapped(ptr) : -ENOENT;
+    uint64_t opens = entered && r < 0 ? closing(ptr) : 0;
+    struct dispatch_end end = {.key = 0};
+    CUresult result;
+
+    if (r >= 0) {
+        life_leave();
+        return (CUresult)r;
+    }
+    if (opens == 1)
+        end = dispatch_end(ptr);
+    result = REAL(cuIpcCloseMemHandle)(ptr);
+    if (opens > 0 && result != CUDA_SUCCESS)
+        still_open(ptr);
+    dispatch_ended(&end, (int)result);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* ---- handles of mapped memory --------------------------------------------------------------- */
+
+/*
+ * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
+ * it (cuMemRelease); the handles of other mapped memory are ours and may carry other blocks.
+ */
+static CUresult retain_of_ours(
+        CUmemGenericAllocationHandle *ret_handle, void *address, const struct block_info *info)
+{
+    const char *call = "cuMemRetainAllocationHandle";
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    struct block_info now;
+    CUresult result;
+
+    if (is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
+        return CUDA_ERROR_INVALID_VALUE;
+    if (info->heap
+            == HEAP_MAPPED) /* memory of a pool, likewise: the driver says of it what it says of an address without a mapping */
+        return REAL(cuMemRetainAllocationHandle)(ret_handle, NULL);
+    hint_off(info, call);
+    if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
+        return refused(&pins);
+    /* Only now it is in for sure. */
+    if (!is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
+            || now.segment_size != now.rounded) {
+        pins_undo(&pins);
+        say_refused(call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
+    pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE,
+            result == CUDA_SUCCESS ? *ret_handle : 0, 0);
+    return result;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
+{
+    bool entered = life_enter(SLOT_cuMemRetainAllocationHandle);
+    struct block_info info;
+    CUresult result;
+
+    if (entered && is_ours((devptr_t)(uintptr_t)address, &info) && info.mapped)
+        result = retain_of_ours(ret_handle, address, &info);
+    else
+        result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
+    if (entered && result == CUDA_SUCCESS && ret_handle) {
+        vmm_retained(*ret_handle, (devptr_t)(uintptr_t)address);
+        uses_shown((uintptr_t)address, 1);
+    }
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/*
+ * Memory of a pool is no memory for this call (CUDA driver API: cuMemAlloc's and cuMemAddressReserve's is), and handles of ours
+ * under it would be. The driver is asked of no address, so that it says whatever else is wrong.
+ */
+static CUresult show_range_of_pool(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
+{
+    enum {
+        PAGE = 4096,
+        DMA_BUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, the only one */
+        FLAGS = 1,
+    };
+    CUresult said = REAL(cuMemGetHandleForAddressRange)(ret_handle, 0, size, handle_type, flags);
+    bool is_sound = ret_handle && handle_type == DMA_BUF && flags <= FLAGS && size > 0
+            && (ptr | size) % PAGE == 0 && size <= info->rounded
+            && ptr - info->base <= info->rounded - size;
+
+    return said == CUDA_ERROR_INVALID_VALUE && is_sound ? CUDA_ERROR_NOT_SUPPORTED : said;
+}
+
+/* A range, not a base: any part of one block can be shown, and nothing beyond it. There is no end to it that we see. */
+static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
+{
+    const char *call = "cuMemGetHandleForAddressRange";
+    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
+    CUresult result;
+
+    if (is_gone(info))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (info->heap == HEAP_MAPPED)
+        return show_range_of_pool(ret_handle, ptr, size, handle_type, flags, info);
+    hint_off(info, call);
+    if (size > info->rounded || ptr - info->base > info->rounded - size) {
+        say_refused(call, ptr, "the range reaches beyond one block");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
+        return refused(&pins);
+    result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
+    if (result == CUDA_SUCCESS)
+        pins_keep(&pins);
+    else
+        pins_undo(&pins);
+    return result;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t size,
+        CUmemRangeHandleType handle_type, unsigned long long flags)
+{
+    bool entered = life_enter(SLOT_cuMemGetHandleForAddressRange);
+    struct block_info info;
+    CUresult result;
+
+    if (entered && is_ours(ptr, &info))
+        result = show_range(ret_handle, ptr, size, handle_type, flags, &info);
+    else
+        result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
+    if (entered && result == CUDA_SUCCESS)
+        uses_shown(ptr, size);
+    if (entered)
+        life_leave();
+    return result;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Questions about memory. On the plain heap the driver's truth stands: base and size are the segment's, which is what
+ * libraries need that export `base` and add `ptr - base` (R21). On the mapped heap the driver knows one handle's mapping,
+ * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
+ */
+#include "preload/base/guard.h"
+#include "preload/driver/gauge.h"
+#include "preload/driver/mempools.h"
+#include "preload/driver/session.h"
+#include "preload/graph/hookrow.h"
+#include "preload/graph/ipc.h"
+#include "preload/hints/bring.h"
+#include "preload/hints/sidecar.h"
+
+#include <string.h>
+
+/* ---- how much is there ---------------------------------------------------------------------- */
+
+/* What one request of the program can get, whatever hints did to the storage of its blocks (R22, R84). */
+static size_t free_for_program(size_t native_free, size_t total, int device)
+{
+    const struct pool_memory memory = {
+            .driver_free = native_free,
+            .total = total,
+            .may_wait = session_may_fence() && !pool_is_frozen(session_pool),
+    };
+
+    return (size_t)pool_available(session_pool, device, &memory);
+}
+
+static void answer_free(size_t *ret_free, const size_t *ret_total)
+{
+    struct context context;
+
+    if (!ret_free || !ret_total || guard_in_callback() || context_here(&context) != 0)
+        return;
+    gauge_looked(context.device, *ret_free, *ret_total);
+    if (session_pool && !session_meminfo_raw)
+        *ret_free = free_for_program(*ret_free, *ret_total, context.device);
+}
+
+HOOKROW(cuMemGetInfo_v2, (size_t * ret_free, size_t *ret_total), (ret_free, ret_total),
+        answer_free(ret_free, ret_total))
+
+/* ---- what is at an address ------------------------------------------------------------------ */
+
+/* true: ptr lies in mapped memory of ours. */
+static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
+{
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->mapped;
+}
+
+/* true: ptr lies in memory of another process that ipc.h has opened, in several mappings. */
+static bool is_imported(devptr_t ptr, struct block_info *ret_info)
+{
+    *ret_info = (struct block_info){.state = HOLDER_LIVE, .rule = -1};
+    return ipc_find(ptr, &ret_info->base, &ret_info->size);
+}
+
+/* An address at which there never is anything: what the driver says of it, it would say of a freed one. */
+#define NOWHERE ((CUdeviceptr)0)
+
+/* Held by the program: natively a freed address is no address any more. */
+static bool is_held(const struct block_info *info)
+{
+    return info->state != HOLDER_GONE && info->size > 0;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuMemGetAddressRange_v2);
+    struct block_info info;
+    CUresult result;
+
+    if (!entered || (!is_imported(ptr, &info) && !is_mapped(ptr, &info))) {
+        result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, ptr);
+    } else if (!is_held(&info)) {
+        result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, NOWHERE);
+    } else {
+        result = CUDA_SUCCESS;
+        if (ret_base)
+            *ret_base = info.base;
+        if (ret_size)
+            *ret_size = info.size;
+    }
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/* How wide a boolean is, the driver knows: it writes its own answer (the plural call always has one), and we the truth. */
+static bool put_bool(void *value, CUpointer_attribute attribute, devptr_t ptr, bool is)
+{
+    (void)REAL(cuPointerGetAttributes)(1, &attribute, &value, ptr);
+    *(unsigned char *)value = is;
+    return true;
+}
+
+static bool put_word(void *value, uint64_t word)
+{
+    memcpy(value, &word, sizeof word);
+    return true;
+}
+
+static bool put_int(void *value, unsigned number)
+{
+    memcpy(value, &number, sizeof number);
+    return true;
+}
+
+/* Attributes whose answer is the block's in every state. false: not one of them. */
+static bool answer_block(
+        void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
+{
+    struct mempool mempool;
+
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return put_word(value, info->base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return put_word(value, info->size);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: /* of this tenant, never used again */
+        return put_word(value, info->alloc_seq | UINT64_C(1) << 63);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        if (info->heap == HEAP_PRIVATE || !mempool_of_id(info->owner, &mempool))
+            mempool.handle = NULL;
+        return put_word(value, (uintptr_t)mempool.handle);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return put_bool(value, attribute, ptr, true);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* the handles are ours, and not to be had */
+        return put_word(value, 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* ipc.h */
+        return put_bool(value, attribute, ptr, ipc_shows(info));
+    default:
+        return false;
+    }
+}
+
+/* The context of memory that the program asked for in a context; stream-ordered memory has none. */
+static bool answer_context(void *value, const struct block_info *info)
+{
+    struct context context;
+
+    if (info->heap != HEAP_PRIVATE || !context_of_generation(info->owner, &context))
+        return false;
+    return put_word(value, (uintptr_t)context.handle);
+}
+
+/* The others, for a range that has no storage to ask the driver about (limbo is not told apart: both are dead). */
+static bool answer_husk(
+        void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return put_int(value, (unsigned)CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return put_word(value, ptr);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return put_int(value, (unsigned)info->device);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return put_bool(value, attribute, ptr, false);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return put_int(value, (unsigned)CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block stood on a handle of its own */
+        return put_word(value, info->base);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return put_word(value, info->rounded);
+    default:
+        return false;
+    }
+}
+
+/* What may be out is answered for as if it were, so that nobody can tell. */
+static bool is_out_of_reach(const struct block_info *info)
+{
+    return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO
+            || sidecar_is_evict_rule(info->rule);
+}
+
+/* Of memory that a hint has made managed the driver knows an address on the host; what the program asked for has none. */
+static bool is_of_host(CUpointer_attribute attribute, const struct block_info *info)
+{
+    return info->managed && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+}
+
+/* What we know better than the driver. */
+static bool answer(
+        void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
+{
+    if (is_of_host(attribute, info))
+        return put_word(value, 0);
+    return answer_block(value, attribute, info, ptr)
+            || (attribute == CU_POINTER_ATTRIBUTE_CONTEXT && answer_context(value, info))
+            || (is_out_of_reach(info) && answer_husk(value, attribute, info, ptr));
+}
+
+/* One attribute of an address in mapped memory of ours; the driver answers what we have nothing to say about. */
+static CUresult attribute_of(
+        void *value, CUpointer_attribute attribute, devptr_t ptr, const struct block_info *info)
+{
+    struct bring bring;
+    CUresult result;
+
+    if (!is_held(info) || is_of_host(attribute, info))
+        return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
+    if (answer(value, attribute, info, ptr))
+        return CUDA_SUCCESS;
+    if (!sidecar_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
+            || !session_may_fence())
+        return REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    /* Seldom asked for, and only the driver knows: it has to be in. */
+    guard_read_begin();
+    (void)bring_pinned(&bring, ptr, 1);
+    result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    (void)bring_end(&bring, CUDA_SUCCESS);
+    guard_read_end();
+    return result;
+}
+
+/* What was opened is one range, in as many mappings as there are physical handles. */
+static bool answer_imported(void *value, CUpointer_attribute attribute, devptr_t ptr)
+{
+    struct block_info info;
+
+    if (!is_imported(ptr, &info))
+        return false;
+    if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+        return put_word(value, info.base);
+    return attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE && put_word(value, info.size);
+}
+
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuPointerGetAttribute);
+    struct block_info info;
+    CUresult result;
+
+    if (entered && value && is_mapped(ptr, &info))
+        result = attribute_of(value, attribute, ptr, &info);
+    else if (entered && value && answer_imported(value, attribute, ptr))
+        result = CUDA_SUCCESS;
+    else
+        result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
+    if (entered)
+        life_leave();
+    return result;
+}
+
+/*
+ * The plural call never fails for an unknown address: it answers zeroes, or -2 for a device. So the driver answers first,
+ * of NOWHERE where natively nothing would be at this one, and the block's own answers are written over it.
+ */
+CUresult cuPointerGetAttributes(
+        unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr ptr)
+{
+    bool entered = life_enter(SLOT_cuPointerGetAttributes);
+    struct block_info info;
+    bool ours = entered && is_mapped(ptr, &info);
+    bool held = ours && is_held(&info);
+    CUresult result =
+            REAL(cuPointerGetAttributes)(count, attributes, values, ours && !held ? NOWHERE : ptr);
+
+    for (unsigned i = 0; entered && result == CUDA_SUCCESS && attributes && values && i < count;
+            i++)
+        if (values[i] && !(held && answer(values[i], attributes[i], &info, ptr)) && !ours)
+            (void)answer_imported(values[i], attributes[i], ptr);
+    if (entered)
+        life_leave();
+    return result;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * route.h - which look-up of the program gets which hook.
+ *
+ * Symbol preloading alone is not seen by most programs: they carry a static runtime that fetches
+ * its entries with one dlsym and then cuGetProcAddress. So the look-ups themselves are intercepted,
+ * and the pointer that the *driver* returned decides which hook is handed out, never a name prefix
+ * and a guess:
+ *
+ *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ──────────────► its hook
+ *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ no export, row (X, v, f)    ► adopted as that row's hook
+ *                                                        └─ else ───────────────────────► p untouched
+ *     a linked program ──────────► our export ──────────► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
+ *
+ * One libcuda is served, the first (resolve.h); a pointer into another object is handed out
+ * untouched, with one line.
+ *
+ * Does not decide whether hooks act (life.h) and never calls the driver.
+ * Threads: any. Locks: none; a look-up takes the loader's, so none of ours may be held. Memory:
+ * static.
+ * Rules: R41 R42 R43 R59 R100 (which function a look-up gets).
+ */
+#ifndef KEDGE_PRELOAD_ROUTE_H
+#define KEDGE_PRELOAD_ROUTE_H
+
+#include "preload/base/cuda_abi.h"
+#include "preload/driver/resolve.h"
+
+#include <stdbool.h>
+
+/* The hook of a row of hooks.def, as it is handed out. */
+void *route_hook(enum resolve_slot slot);
+
+/*
+ * Answers a dlsym on a real handle for the name of a hook, or NULL: then the real dlsym is to be
+ * asked by a jump, so that it sees its caller (export_dlsym.c). Never called for the pseudo
+ * handles. RESOLVE_HIDE: only our own export is there and no driver, so the name is to be not
+ * found.
+ */
+void *route_dlsym(void *handle, const char *name);
+
+/*
+ * What a look-up of `name` from `caller` gets in the place of our own export, which it would end
+ * at; NULL: nothing, it is to be made as it is. If the look-up finds nothing without kedge (a
+ * driver that was opened locally, a function that this driver lacks): RESOLVE_HIDE. Else what it
+ * finds then (`is_wanted` false, KEDGE_MODE=off), or our export, if it stands for that. Any handle.
+ */
+void *route_instead(void *handle, const char *name, const void *caller, bool is_wanted);
+
+/* Whether a name that is no hook is that of a function for memory, of the driver or the runtime. */
+bool route_notes(const char *name);
+
+/* Such a name is asked for on a real handle: the function is noted as unwatched if it is there. */
+void route_note_unwatched(void *handle, const char *name);
+
+/*
+ * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in
+ * for it, if there is one: the row whose function of the driver it is; else, if the driver does not
+ * export it under any name, the row whose range holds the version, with that flag (R100). Leaves it
+ * alone otherwise, as the forms of before CUDA 3.2 are (hooks.def).
+ */
+void route_answer(const char *name, int version, cuuint64_t flags, void **pfn);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/request/follow.h"
+
+#include "preload/base/forklock.h"
+#include "preload/base/guard.h"
+#include "preload/driver/contexts.h"
+#include "preload/driver/life.h"
+#include "preload/request/quick.h"
+
+enum {
+    EVENTS = 1024, /* places for them, a power of two */
+};
+
+/* An event that was recorded lately. */
+struct record {
+    CUevent event;
+    uint64_t turn;      /* of the record that began last: each has a number of its own */
+    unsigned under_way; /* records of it */
+    bool is_mixed;      /* two of those were under way at once: nobody knows which came last */
+    bool is_known;
+    struct pool_order order;
+};
+
+struct pool *_Atomic follow_pool;
+static atomic_bool has_ended; /* perhaps before it has begun */
+
+FORKLOCK(follow_lock);
+static struct record records[EVENTS]; /* guarded by follow_lock, by the handle */
+static uint64_t turns;                /* likewise */
+
+void follow_start(struct pool *pool)
+{
+    atomic_store(&follow_pool, pool);
+    if (atomic_load(&has_ended))
+        atomic_store(&follow_pool, NULL);
+}
+
+void follow_end(void)
+{
+    atomic_store(&has_ended, true);
+    atomic_store(&follow_pool, NULL);
+}
+
+/* Where an event has its place, which may be another one's. */
+static struct record *place_of(CUevent event)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &records[(hash >> 32) % EVENTS];
+}
+
+/* A call of the program's; and no capture may turn a record into something else. */
+static bool may_follow(void)
+{
+    return follow_is_on() && !guard_has(GUARD_CAPTURING) && !life_is_passive();
+}
+
+static uint64_t identity_of(CUstream stream, bool per_thread)
+{
+    CUstream named = stream_named(stream, per_thread);
+    struct stream here;
+    uint64_t identity;
+
+    if (named != CU_STREAM_LEGACY && named != CU_STREAM_PER_THREAD) {
+        identity = quick_stream(named);
+        if (identity)
+            return identity;
+    }
+    return stream_here(stream, per_thread, &here) == 0 ? here.identity : 0;
+}
+
+static struct pool_order order_now(CUstream stream, bool per_thread)
+{
+    struct pool_order order = {.count = 0};
+    struct pool *pool = atomic_load_explicit(&follow_pool, memory_order_acquire);
+    uint64_t identity;
+
+    guard_push();
+    identity = pool ? identity_of(stream, per_thread) : 0;
+    if (identity)
+        pool_order_now(pool, identity, &order);
+    guard_pop();
+    return order;
+}
+
+void follow_record_begin(
+        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread)
+{
+    struct record *record = place_of(event);
+
+    *follow = (struct follow){.event = NULL};
+    if (!follow_is_on())
+        return;
+    if (covers && guard_depth() == 0 && may_follow())
+        follow->order = order_now(stream, per_thread);
+    lock_take(&follow_lock);
+    if (record->event == event || record->under_way == 0) {
+        if (record->event != event)
+            *record = (struct record){.event = event};
+        record->is_known = false;
+        record->is_mixed |= record->under_way > 0;
+        record->under_way++;
+        record->turn = follow->turn = ++turns;
+        follow->event = event;
+    }
+    lock_drop(&follow_lock);
+}
+
+void follow_record_end(struct follow *follow, CUresult result)
+{
+    struct record *record = place_of(follow->event);
+
+    if (!follow->event)
+        return;
+    lock_take(&follow_lock);
+    record->under_way--;
+    record->is_known =
+            result == CUDA_SUCCESS && !record->is_mixed && follow->order.count > 0 && may_follow();
+    if (record->is_known)
+        record->order = follow->order;
+    if (record->under_way == 0)
+        record->is_mixed = false;
+    lock_drop(&follow_lock);
+}
+
+void follow_wait_begin(struct follow *follow, CUevent event)
+{
+    const struct record *record = place_of(event);
+
+    *follow = (struct follow){.event = NULL};
+    if (!event || !may_follow() || guard_depth() > 0)
+        return;
+    lock_take(&follow_lock);
+    if (record->event == event && record->is_known) {
+        follow->event = event;
+        follow->turn = record->turn;
+        follow->order = record->order;
+    }
+    lock_drop(&follow_lock);
+}
+
+/* Was it not recorded anew meanwhile? */
+static bool is_the_same(const struct follow *follow)
+{
+    const struct record *record = place_of(follow->event);
+    bool is_it;
+
+    lock_take(&follow_lock);
+    is_it = record->event == follow->event && record->turn == follow->turn;
+    lock_drop(&follow_lock);
+    return is_it;
+}
+
+void follow_wait_end(struct follow *follow, CUresult result, CUstream stream, bool per_thread)
+{
+    struct pool *pool = atomic_load_explicit(&follow_pool, memory_order_acquire);
+    uint64_t identity;
+
+    if (!follow->event || result != CUDA_SUCCESS || !pool || !may_follow() || !is_the_same(follow))
+        return;
+    guard_push();
+    identity = identity_of(stream, per_thread);
+    if (identity)
+        pool_order_follow(pool, identity, &follow->order);
+    guard_pop();
+}
+
+void follow_host_begin(struct follow *follow, CUevent event, CUstream stream, bool per_thread)
+{
+    follow->order.count = 0;
+    if (!follow_is_on())
+        return;
+    follow_wait_begin(follow, event);
+    if (!event && guard_depth() == 0 && may_follow())
+        follow->order = order_now(stream, per_thread);
+}
+
+void follow_host_end(const struct follow *follow, CUresult result)
+{
+    struct pool *pool = atomic_load_explicit(&follow_pool, memory_order_acquire);
+
+    if (!follow->order.count || result != CUDA_SUCCESS || !pool || !may_follow()
+            || (follow->event && !is_the_same(follow)))
+        return;
+    guard_push();
+    pool_order_passed(pool, &follow->order);
+    guard_pop();
+}
+
+void follow_forget(CUevent event)
+{
+    struct record *record = place_of(event);
+
+    if (!follow_is_on())
+        return;
+    lock_take(&follow_lock);
+    if (record->event == event) {
+        record->turn = ++turns;
+        record->is_known = false;
+        record->is_mixed |= record->under_way > 0;
+    }
+    lock_drop(&follow_lock);
+}

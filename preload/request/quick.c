@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/request/quick.h"
+
+#include "preload/caller/bypass.h"
+#include "preload/driver/mempools.h"
+#include "preload/driver/session.h"
+#include "preload/hints/pynamed.h"
+#include "tracker/capture/capture.h"
+#include "tracker/where/where.h"
+
+#include <pthread.h>
+
+void quick_start(bool decides, bool records)
+{
+    atomic_fetch_or(
+            &session_closed, (decides ? SESSION_DECIDED : 0u) | (records ? SESSION_RECORDED : 0u));
+    atomic_fetch_and(&session_closed, ~(unsigned)SESSION_ASLEEP);
+}
+
+/* ---- what is learned ------------------------------------------------------------------------ */
+
+void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id)
+{
+    struct context_memo *memo = &context_memo;
+    const void *asker = bypass_asker;
+
+    if (memo->epoch != atomic_load(&context_epoch))
+        return;
+    memo->left = QUICK_ROUNDS;
+    if (!quick_is_noted(caller))
+        *quick_caller(caller, asker) = bypass_spares(caller, asker)
+                ? (struct caller_memo){caller, asker}
+                : (struct caller_memo){NULL, NULL};
+    if (!mempool_id
+            || (atomic_load_explicit(&session_closed, memory_order_relaxed)
+                       & ~(unsigned)(SESSION_RECORDED | SESSION_DECIDED))
+                    != 0)
+        return;
+    memo->mempool = mempool;
+    memo->device = device;
+    /* Asked after the epoch: what has changed since it was looked up is seen here or there. */
+    memo->mempool_id = mempool_is_still(mempool, device, mempool_id) ? mempool_id : 0;
+}
+
+/* ---- what is told --------------------------------------------------------------------------- */
+
+/* As stream_told says it; what the memo has of a stream was looked at when the call was served. */
+static uint64_t told(struct quick_call call)
+{
+    if (call.api == API_SYNC)
+        return 0;
+    return quick_is_default(call.stream)
+            ? format_stream((uintptr_t)CU_STREAM_LEGACY, 1)
+            : format_stream(
+                    (uintptr_t)call.stream, context_memo.number_of[stream_memo_at(call.stream)]);
+}
+
+/* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation point. */
+static __attribute__((noinline)) void tell_news(int r)
+{
+    int cancel, unused;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (r < 0)
+        session_report(r);
+    else
+        session_tell_python();
+    (void)pthread_setcancelstate(cancel, &unused);
+}
+
+static int device_of(struct quick_call call)
+{
+    return call.api == API_SYNC ? context_memo.context.device : context_memo.device;
+}
+
+static void record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag)
+{
+    struct capture_alloc_info info = {
+            .tag = tag,
+            .ptr = given.ptr,
+            .seq = given.seq,
+            .stream = told(call),
+            .api = call.api,
+            .rule = -1,
+            .context = call.api == API_SYNC ? context_memo.context.memory
+                                            : context_pools_of(context_memo.device),
+    };
+    int r = capture_alloc(&info);
+
+    if (r < 0)
+        tell_news(r);
+}
+
+CUresult quick_record_alloc(
+        struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
+{
+    struct where_walk walk;
+    struct tag tag;
+    int r;
+
+    guard_push();
+    resolve_note(call.slot, ROUTE_CALLED);
+    where_go(size, caller, &walk);
+    r = where_end(&walk, size, device_of(call), &tag);
+    if (r > 0)
+        tell_news(r);
+    record_alloc(given, call, &tag);
+    guard_pop();
+    return CUDA_SUCCESS;
+}
+
+/* ---- hints ---------------------------------------------------------------------------------- */
+
+/* Does a hint match what is asked for here? The long way makes the plan (dispatch.c). */
+static bool is_wanted(struct tag *io_tag)
+{
+    struct plan plan;
+
+    io_tag->pysites = pynamed_of(io_tag->pystack);
+    hint_plan(sidecar.hints, io_tag, &plan);
+    return plan.rule >= 0;
+}
+
+struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
+        const void *caller, struct tag *ret_tag)
+{
+    const unsigned why = SESSION_DECIDED | SESSION_RECORDED;
+    struct pool_given given = {0, 0};
+    struct where_walk walk;
+    uint64_t stream = 0;
+    int r;
+
+    ret_tag->path = NULL;
+    if (!quick_is_calm(true))
+        return given;
+    if (call.api == API_SYNC ? !quick_may_alloc(why, caller)
+                             : !(stream = quick_stream_of_alloc(why, mempool, call.stream, caller)))
+        return given;
+    guard_push();
+    where_go(size, caller, &walk);
+    r = where_end(&walk, size, device_of(call), ret_tag);
+    if (r > 0)
+        tell_news(r);
+    ret_tag->stream = format_stream_number(told(call));
+    if (!is_wanted(ret_tag))
+        given = call.api == API_SYNC
+                ? pool_alloc_quickly(session_pool, context_memo.context.memory, size)
+                : pool_alloc_on_quickly(session_pool, context_memo.mempool_id, stream, size);
+    if (given.ptr && quick_records()) {
+        resolve_note(call.slot, ROUTE_CALLED);
+        record_alloc(given, call, ret_tag);
+    }
+    guard_pop();
+    return given;
+}
+
+void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)
+{
+    struct capture_free_info info = {
+            .ptr = ptr,
+            .seq = taken->seq,
+            .size = taken->size,
+            .stream = told(call),
+            .device = taken->device,
+            .api = call.api,
+    };
+    int r;
+
+    guard_push();
+    resolve_note(call.slot, ROUTE_CALLED);
+    r = capture_free(&info);
+    if (r < 0)
+        tell_news(r);
+    guard_pop();
+}

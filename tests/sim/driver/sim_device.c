@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/driver/sim_device.h"
+
+#include "tests/sim/base/sim_faults.h"
+#include "tests/sim/memory/sim_pages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int sim_device_hold(int device, uint64_t bytes)
+{
+    uint64_t available = sim_config.memory - sim_stats.held[device];
+
+    if (bytes > available && bytes <= sim_config.memory)
+        sim_pages_make_room(device, bytes - available);
+    if (bytes > sim_config.memory - sim_stats.held[device]
+            || sim_faults_short(sim_stats.held[device] + bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes && sim_stats.peak[device] == 0)
+        sim_stats.devices_used++;
+    sim_stats.held[device] += bytes;
+    if (sim_stats.peak[device] < sim_stats.held[device])
+        sim_stats.peak[device] = sim_stats.held[device];
+    return 0;
+}
+
+void sim_device_drop(int device, uint64_t bytes)
+{
+    sim_stats.held[device] -= bytes;
+}
+
+uint64_t sim_device_free_bytes(int device)
+{
+    return sim_config.memory - sim_stats.held[device];
+}
+
+static int valid(CUdevice device)
+{
+    return device >= 0 && device < sim_config.devices ? 0 : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* One question about one device: `answer` is run if the device exists and `out` is not NULL. */
+#define DEVICE_CALL(device, out, answer)                      \
+    struct sim_call call;                                     \
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);        \
+    if (r == 0)                                               \
+        r = (out) ? valid(device) : CUDA_ERROR_INVALID_VALUE; \
+    if (r == 0) {                                             \
+        answer;                                               \
+    }                                                         \
+    return sim_leave(&call, r)
+
+CUresult cuDeviceGetCount(int *ret_count)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && !ret_count)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        *ret_count = sim_config.devices;
+    return sim_leave(&call, r);
+}
+
+CUresult cuDeviceGet(CUdevice *ret_device, int ordinal)
+{
+    DEVICE_CALL(ordinal, ret_device, *ret_device = ordinal);
+}
+
+CUresult cuDeviceGetName(char *ret_name, int size, CUdevice device)
+{
+    DEVICE_CALL(device, ret_name && size > 0,
+            (void)snprintf(ret_name, (size_t)size, "Simulated device %d", device));
+}
+
+static void fill_uuid(CUuuid *uuid, int device)
+{
+    memcpy(uuid->bytes, "simulated-dev-00", sizeof(uuid->bytes));
+    uuid->bytes[14] = (char)('0' + device / 10);
+    uuid->bytes[15] = (char)('0' + device % 10);
+}
+
+CUresult cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
+{
+    DEVICE_CALL(device, ret_uuid, fill_uuid(ret_uuid, device));
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *ret_uuid, CUdevice device)
+{
+    DEVICE_CALL(device, ret_uuid, fill_uuid(ret_uuid, device));
+}
+
+CUresult cuDeviceGetLuid(char *ret_luid, unsigned int *ret_mask, CUdevice device)
+{
+    DEVICE_CALL(device, ret_luid && ret_mask, r = CUDA_ERROR_NOT_SUPPORTED);
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice device)
+{
+    DEVICE_CALL(device, ret_bytes, *ret_bytes = (size_t)sim_config.memory);
+}
+
+CUresult cuDeviceGetExecAffinitySupport(int *ret_support, CUexecAffinityType type, CUdevice device)
+{
+    (void)type;
+    DEVICE_CALL(device, ret_support, *ret_support = 0);
+}
+
+CUresult cuDeviceGetTexture1DLinearMaxWidth(
+        size_t *ret_width, CUarray_format format, unsigned channels, CUdevice device)
+{
+    (void)format;
+    (void)channels;
+    DEVICE_CALL(device, ret_width, *ret_width = (size_t)1 << 28);
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *ret_properties, CUdevice device)
+{
+    DEVICE_CALL(device, ret_properties,
+            *ret_properties = ((CUdevprop){.maxThreadsPerBlock = 1024,
+                    .maxThreadsDim = {1024, 1024, 64},
+                    .maxGridSize = {2147483647, 65535, 65535},
+                    .sharedMemPerBlock = 49152,
+                    .totalConstantMemory = 65536,
+                    .SIMDWidth = 32,
+                    .memPitch = 2147483647,
+                    .regsPerBlock = 65536,
+                    .clockRate = 1410000,
+                    .textureAlign = 512}));
+}
+
+/* What other devices wrote is there when it is written. */
+CUresult cuFlushGPUDirectRDMAWrites(
+        CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope)
+{
+    struct sim_call call;
+    int r = sim_enter(&call, __func__, SIM_NEED_CONTEXT);
+
+    if (r == 0
+            && (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX
+                    || (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER
+                            && scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return sim_leave(&call, r);
+}
+
+CUresult cuDeviceComputeCapability(int *ret_major, int *ret_minor, CUdevice device)
+{
+    DEVICE_CALL(device, ret_major && ret_minor, *ret_major = 8; *ret_minor = 0);
+}
+
+CUresult cuDeviceGetPCIBusId(char *ret_id, int size, CUdevice device)
+{
+    DEVICE_CALL(device, ret_id && size > 0,
+            (void)snprintf(ret_id, (size_t)size, "0000:%02x:00.0", (unsigned)device + 1));
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *ret_device, const char *id)
+{
+    struct sim_call call;
+    unsigned domain, bus;
+    int r = sim_enter(&call, __func__, SIM_NEED_INIT);
+
+    if (r == 0 && (!ret_device || !id))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0 && sscanf(id, "%x:%x", &domain, &bus) != 2) // NOLINT(cert-err34-c)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == 0)
+        r = domain == 0 && bus >= 1 ? valid((int)bus - 1) : CUDA_ERROR_INVALID_DEVICE;
+    if (r == 0)
+        *ret_device = (int)bus - 1;
+    return sim_leave(&call, r);
+}
+
+/* What programs ask for. Anything else is 0: "the device has no such thing". */
+static const struct {
+    CUdevice_attribute which;
+    int value;
+} attributes[] = {
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 166912},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 167936},
+        {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
+        {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
+        {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+        {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
+        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1410000},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
+        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
+        {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
+        {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
+        {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 108},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+        {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
+        {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+        {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+        {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+        {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+        {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+        {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
+        {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
+        {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
+        {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+        {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1},
+};
+
+static int attribute(CUdevice_attribute which, int device)
+{
+    if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
+        return device + 1;
+    if (which == CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)
+        return (int)sim_config.texture;
+    if (which == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)
+        return sim_config.managed;
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+        if (attributes[i].which == which)
+            return attributes[i].value;
+    return 0;
+}
+
+CUresult cuDeviceGetAttribute(int *ret_value, CUdevice_attribute which, CUdevice device)
+{
+    DEVICE_CALL(device, ret_value, *ret_value = attribute(which, device));
+}
+
+CUresult cuDeviceCanAccessPeer(int *ret_can, CUdevice device, CUdevice peer)
+{
+    DEVICE_CALL(device, ret_can, r = valid(peer); if (r == 0) *ret_can = device != peer);
+}
+
+CUresult cuDeviceGetP2PAttribute(
+        int *ret_value, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer)
+{
+    DEVICE_CALL(device, ret_value, r = valid(peer);
+                if (r == 0 && device == peer) r = CUDA_ERROR_INVALID_DEVICE;
+                if (r == 0) *ret_value = which == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED
+                        || which == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/base/keytable.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "tools/base/vec.h"
+
+#define FIRST_PART 16u
+
+struct keytable_entry {
+    struct key key;
+    uint32_t value;
+    uint32_t next; /* of its chain, or of those that were removed; from 1, 0 = the last one */
+};
+
+/* A finaliser with full avalanche; the constants are odd and without structure. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    return x;
+}
+
+/* 8 of the 16 random bytes that each process has from the kernel. */
+static uint64_t seed(void)
+{
+    static uint64_t known;
+
+    if (known == 0) {
+        const void *random =
+                (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+        if (random)
+            memcpy(&known, random, sizeof(known));
+    }
+    return known;
+}
+
+static uint32_t *chain_of(const struct keytable *map, const struct key *key)
+{
+    uint64_t hash = mix(mix(mix(key->a ^ seed()) + key->b) + key->c);
+
+    return &map->chain[hash & (map->chains - 1)];
+}
+
+/* Entries do not move: a part is full before there is the next one. */
+static struct keytable_entry *entry_at(const struct keytable *map, uint32_t number)
+{
+    uint64_t place = (uint64_t)number - 1 + FIRST_PART;
+    unsigned part = 63u - (unsigned)__builtin_clzll(place / FIRST_PART);
+
+    return &map->part[part][place - ((uint64_t)FIRST_PART << part)];
+}
+
+static bool is_of(const struct keytable_entry *entry, const struct key *key)
+{
+    return entry->key.a == key->a && entry->key.b == key->b && entry->key.c == key->c;
+}
+
+static struct keytable_entry *find(const struct keytable *map, const struct key *key)
+{
+    uint32_t number = map->chains ? *chain_of(map, key) : 0;
+
+    while (number) {
+        struct keytable_entry *entry = entry_at(map, number);
+
+        if (is_of(entry, key))
+            return entry;
+        number = entry->next;
+    }
+    return NULL;
+}
+
+static void link_entry(struct keytable *map, uint32_t number)
+{
+    struct keytable_entry *entry = entry_at(map, number);
+    uint32_t *chain = chain_of(map, &entry->key);
+
+    entry->next = *chain;
+    *chain = number;
+}
+
+/* As many chains as entries, so that most have one entry or none. Entries that were removed are not in any. */
+static void grow(struct keytable *map)
+{
+    uint32_t *old = map->chain;
+    uint32_t chains = map->chains;
+
+    if (chains > UINT32_MAX / 4)
+        vec_out_of_memory();
+    map->chains = chains ? 2 * chains : FIRST_PART;
+    map->chain = vec_new(map->chains, sizeof(*map->chain));
+    for (uint32_t i = 0; i < chains; i++) {
+        for (uint32_t number = old[i], next; number; number = next) {
+            next = entry_at(map, number)->next;
+            link_entry(map, number);
+        }
+    }
+    free(old);
+}
+
+/* The number of an entry that is free. */
+static uint32_t take_entry(struct keytable *map)
+{
+    uint32_t number = map->gone;
+    unsigned part = 63u - (unsigned)__builtin_clzll((uint64_t)map->used / FIRST_PART + 1);
+
+    if (number) {
+        map->gone = entry_at(map, number)->next;
+        return number;
+    }
+    if (part == KEYTABLE_PARTS)
+        vec_out_of_memory();
+    if (!map->part[part])
+        map->part[part] = vec_new((size_t)FIRST_PART << part, sizeof(**map->part));
+    return ++map->used;
+}
+
+uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
+{
+    struct keytable_entry *entry = find(map, &key);
+
+    if (!entry) {
+        if (map->count == map->chains)
+            grow(map);
+        uint32_t number = take_entry(map);
+        entry = entry_at(map, number);
+        *entry = (struct keytable_entry){.key = key, .value = initial};
+        link_entry(map, number);
+        map->count++;
+    }
+    return &entry->value;
+}
+
+uint32_t *keytable_find(const struct keytable *map, struct key key)
+{
+    struct keytable_entry *entry = find(map, &key);
+
+    return entry ? &entry->value : NULL;
+}
+
+void keytable_remove(struct keytable *map, struct key key)
+{
+    uint32_t *link = map->chains ? chain_of(map, &key) : NULL;
+
+    while (link && *link) {
+        uint32_t number = *link;
+        struct keytable_entry *entry = entry_at(map, number);
+
+        if (is_of(entry, &key)) {
+            *link = entry->next;
+            entry->next = map->gone;
+            map->gone = number;
+            map->count--;
+            return;
+        }
+        link = &entry->next;
+    }
+}
+
+uint32_t keytable_number(struct keytable *map, struct key key)
+{
+    return *keytable_at(map, key, map->count);
+}
+
+size_t keytable_count(const struct keytable *map)
+{
+    return map->count;
+}
+
+void keytable_done(struct keytable *map)
+{
+    for (unsigned i = 0; i < KEYTABLE_PARTS; i++)
+        free(map->part[i]);
+    free(map->chain);
+    *map = (struct keytable){0};
+}
+
+struct key keytable_longer(struct key key, char byte)
+{
+    key.a = (key.a ^ (unsigned char)byte) * 0x100000001b3u; /* FNV-1a */
+    key.b = mix(key.b + (unsigned char)byte + 0x9e3779b97f4a7c15u);
+    key.c++;
+    return key;
+}
+
+struct key keytable_text(const char *text)
+{
+    struct key key = KEYTABLE_NO_TEXT;
+
+    for (; *text; text++)
+        key = keytable_longer(key, *text);
+    return key;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * steps.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE, logging_resource_adaptor).
+ *
+ *     op,id,size,stream,time_us
+ *     a,0,2097152,0,-1            live before the recording began
+ *     a,1,4096,0,1772688692031319
+ *     f,1,4096,0,1772688692032623
+ *
+ *     Thread,Time,Action,Pointer,Size,Stream
+ *     4021,10:21:05.118223,allocate,0x7f2c40000000,4096,0x2
+ *     4021,10:21:05.120117,free,0x7f2c40000000,4096,0x2
+ *
+ * Action is allocate, free or "allocate failure". Pointer and stream are hexadecimal, with 0x or not. A failure may lack its pointer.
+ * Rows of size 0 are no memory: they are passed over. Threads and times do not matter: rows are in the order of the calls.
+ *
+ * An id, or a pointer, names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
+ * that makes no sense gives one message `file:line:column: what`.
+ *
+ * Knows nothing of CUDA. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_STEPS_H
+#define KEDGE_TOOLS_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tools/base/rowread.h"
+
+#define STEPS_HEAD     "op,id,size,stream,time_us"
+#define STEPS_RMM_HEAD "Thread,Time,Action,Pointer,Size,Stream"
+
+struct steps_block {
+    uint64_t id, size;
+    uint32_t stream; /* index in streams */
+};
+
+struct steps_row {
+    uint64_t time_us; /* 0: before the recording began, or a log of RMM */
+    uint32_t block;
+    uint32_t stream; /* index in streams: where it was allocated or freed */
+    bool is_free;
+};
+
+/* An allocation that failed. */
+struct steps_failure {
+    size_t row;    /* it comes before this one */
+    uint64_t size; /* 0: not known */
+    uint32_t stream;
+};
+
+struct steps {
+    struct steps_row *rows;
+    struct steps_block *blocks;
+    uint64_t *streams; /* the numbers in the file, in order of appearance */
+    size_t row_count, block_count, stream_count;
+    size_t row_room, block_room, stream_room;
+    struct steps_failure *failures;
+    size_t failed_room;
+    size_t alloc_count, free_count, before_count, failed_count;
+    /* steps_read_rmm: rows that make no sense and were passed over, the first of them in `error`; lines that are no rows */
+    size_t odd_count, other_count;
+    bool is_cut; /* the last row is one that was cut off */
+    uint64_t peak_bytes;
+    char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
+};
+
+/* 0, or -errno with `error` filled: -EINVAL a bad line or no regular file, else what reading said. steps_done in both cases. */
+int steps_read(const char *path, struct steps *ret_steps);
+int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
+/* A log of RMM whose first line may be missing, and that may have other lines between its own: they are counted. -EINVAL where nothing
+ * in it is an allocation. */
+int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps);
+/* Is this, up to its end, a row of such a log? */
+bool steps_is_rmm(const char *line);
+void steps_done(struct steps *steps);
+
+#endif

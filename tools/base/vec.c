@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/base/vec.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void vec_out_of_memory(void)
+{
+    fputs("kedge: out of memory\n", stderr);
+    exit(2);
+}
+
+void *vec_grow(void *base, size_t need, size_t size, size_t *room)
+{
+    if (need <= *room)
+        return base;
+
+    size_t more = *room ? *room * 2 : 16;
+    if (more < need)
+        more = need;
+    /* what calloc gives is no memory before it is written to */
+    void *moved = base ? reallocarray(base, more, size) : calloc(more, size);
+    if (!moved)
+        vec_out_of_memory();
+    if (base)
+        memset((char *)moved + *room * size, 0, (more - *room) * size);
+    *room = more;
+    return moved;
+}
+
+void *vec_new(size_t count, size_t size)
+{
+    void *base = calloc(count ? count : 1, size);
+    if (!base)
+        vec_out_of_memory();
+    return base;
+}
+
+void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+    if (count)
+        qsort(base, count, size, compare);
+}
+
+int vec_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+int vec_by_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+int vec_by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char *vec_text(const char *text)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        vec_out_of_memory();
+    return copy;
+}
+
+char *vec_format(const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0)
+        vec_out_of_memory();
+    return text;
+}
+
+char *vec_add_text(struct vec_texts *texts, char *text)
+{
+    VEC_PUSH(texts->at, texts->count, texts->room) = text;
+    return text;
+}
+
+bool vec_add_once(struct vec_texts *texts, char *text)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        if (strcmp(texts->at[i], text) == 0) {
+            free(text);
+            return false;
+        }
+    }
+    (void)vec_add_text(texts, text);
+    return true;
+}
+
+void vec_free_texts(struct vec_texts *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        free(texts->at[i]);
+    free((void *)texts->at);
+    *texts = (struct vec_texts){0};
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/check/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/base/wildcard.h"
+#include "tools/base/filename.h"
+#include "tools/base/vec.h"
+#include "tools/check/against.h"
+#include "tools/check/peaks.h"
+#include "tools/check/pileup.h"
+#include "tools/steps/stepview.h"
+#include "tools/symbols/title.h"
+
+#define CUT_OFF     "not known: the run was cut off before its end"
+#define DRIVER_HELD "not known: the driver served some of the memory itself"
+#define NOT_SAID    "not known: the record that was imported does not say"
+
+static const struct claim_range unknown = {0, UINT64_MAX};
+
+/* The other run of a claim with a FILE, and the comparison with it. */
+struct measure_other {
+    struct load load;
+    struct compare compare;
+    struct peaks peaks;
+    struct against against;
+};
+
+void measure_begin(const struct load *load, struct measure *ret_measure)
+{
+    struct model_window all = model_whole(load->trace);
+    struct measure measure = {.load = load, .pairs = MEASURE_PAIRS};
+    bool is_partial;
+
+    figures_of(load, all, &measure.figures, &is_partial);
+    *ret_measure = measure;
+}
+
+static void forget_other(struct measure *measure)
+{
+    if (!measure->other)
+        return;
+    compare_done(&measure->other->compare);
+    peaks_done(&measure->other->peaks);
+    load_close(&measure->other->load);
+    free(measure->other);
+    measure->other = NULL;
+}
+
+void measure_done(struct measure *measure)
+{
+    forget_other(measure);
+    free(measure->anchors);
+    *measure = (struct measure){0};
+}
+
+static bool lacks_events(const struct load *load)
+{
+    return load->complete_from > 0;
+}
+
+/* What is known of a value that was `value` when the record ended. */
+static struct claim_range range_of(enum claim_figure figure, uint64_t value, bool has_ended)
+{
+    if (value == MODEL_UNKNOWN)
+        return unknown;
+    if (has_ended)
+        return (struct claim_range){value, value};
+    return claim_row(figure)->is_final ? unknown : (struct claim_range){value, UINT64_MAX};
+}
+
+static uint64_t value_in(const struct model_figures *f, enum claim_figure figure)
+{
+    const uint64_t values[CLAIM_FIGURE_COUNT] = {
+            [CLAIM_PEAK] = f->peak_live,
+            [CLAIM_PEAK_WITH_HINTS] = f->hinted.max,
+            [CLAIM_PEAK_IF_LIVE] = f->would.max,
+            [CLAIM_RESERVED] = f->peak_reserved,
+            [CLAIM_ALLOCATED] = f->allocated,
+            [CLAIM_ALLOCATIONS] = f->allocated_count,
+            [CLAIM_FREED] = f->freed,
+            [CLAIM_FREES] = f->freed_count,
+            [CLAIM_REMAINING] = f->remaining,
+            [CLAIM_REMAINING_WITH_HINTS] = f->hinted.remaining,
+            [CLAIM_LEAKS] = f->allocated_count - f->freed_count,
+            [CLAIM_HINT_RELEASES] = f->hinted.released_count,
+    };
+
+    return values[figure];
+}
+
+/* ---- the whole run -------------------------------------------------------------------------- */
+
+static uint64_t drifted_hints(const struct load *load)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < load->hint_count; i++)
+        count += load_drifts(&load->hints[i]) > 0;
+    return count;
+}
+
+/* Of the steps that the capture has: of a long run it has some. */
+static struct claim_range moved(const struct load *load, enum claim_figure figure)
+{
+    const struct read_capture *capture = load->capture;
+    uint64_t bytes = 0;
+    bool is_all = true;
+
+    for (size_t i = 0; i < capture->evict_count; i++) {
+        const struct format_evict *what = &capture->evict[i].what;
+
+        bytes += figure == CLAIM_MOVED_IN ? what->moved_in : what->moved_out;
+        is_all = is_all && what->step < FORMAT_EVICT_STEPS_ALL;
+    }
+    return range_of(figure, bytes, is_all && load_has_ended(load));
+}
+
+static void measure_run(
+        const struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    bool has_ended = load_has_ended(measure->load);
+    uint64_t value = claim->figure == CLAIM_DRIFTED_HINTS
+            ? drifted_hints(measure->load)
+            : value_in(&measure->figures, claim->figure);
+
+    result->range = range_of(claim->figure, value, has_ended);
+    if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
+        result->range = moved(measure->load, claim->figure);
+    /* What shadow would have released the writer does not add up. */
+    if (claim->figure == CLAIM_PEAK_IF_LIVE && value == MODEL_UNKNOWN)
+        result->note = vec_text(load_lacks(measure->load->capture));
+}
+
+/* Live bytes after the last step that were not after the second: the first one makes what stays. What leaks now and then no step shows. */
+static uint64_t more_at_end(const struct stepview *view)
+{
+    return view->row_count > 2
+            ? excess_of(view->rows[view->row_count - 1].live_end, view->rows[1].live_end)
+            : 0;
+}
+
+/* "most of it: alloc_output sot.c:91, 8.00 MiB after the first step, 1.20 GiB after the last": as reports call it, not the allocator. */
+static char *grower_note(const struct load *load, const struct stepview *view)
+{
+    const struct stepview_grower *most = &view->growers[0];
+    struct symbols *symbols = symbols_new(load->trace);
+    char **titles = title_rows(symbols, TITLE_STACKS(view->growers), view->grower_count);
+    char *size = vec_format("blocks of %s", render_bytes(most->size).text);
+    char *note = vec_format("most of it: %s, %s after the first step, %s after the last",
+            most->stack ? titles[0] : size, render_bytes(most->first).text,
+            render_bytes(most->last).text);
+
+    free(size);
+    title_done(titles, view->grower_count);
+    symbols_free(symbols);
+    return note;
+}
+
+void measure_growers(const struct load *load, struct model_window window, struct stepview *ret)
+{
+    stepview_find(load, window, STEPVIEW_ONLY_STATED, ret);
+}
+
+/* Why nothing is known of growth; NULL: the steps are there. */
+static char *growth_lacks(const struct load *load, const struct stepview *view)
+{
+    if (lacks_events(load))
+        return vec_text(load_lacks(load->capture));
+    if (!view->family)
+        return vec_format("not known: the program states no steps (%s)", view->period.reason);
+    if (view->grower_rows < STEPVIEW_GROW_ROWS)
+        return vec_format("not known: %zu finished step%s, growth shows in %d", view->grower_rows,
+                render_s(view->grower_rows), STEPVIEW_GROW_ROWS);
+    return NULL;
+}
+
+/* What may grow beside that what call sites gain in each step; NULL: nothing. */
+static char *growth_doubt(
+        const struct load *load, const struct stepview *view, const struct pileup *pileup)
+{
+    const struct stepview_grower place = {.stack = pileup->stack};
+
+    if (pileup->held)
+        return vec_format("not known: hints hold %s more at the end than before, of blocks that "
+                          "the program freed",
+                render_bytes(pileup->held).text);
+    if (view->grower_count == 0 && more_at_end(view))
+        return vec_format("not known: %s more are live after the last step than after the second, "
+                          "and no call site grows in each",
+                render_bytes(more_at_end(view)).text);
+    if (!pileup->more)
+        return NULL;
+    struct symbols *symbols = symbols_new(load->trace);
+    char **titles = title_rows(symbols, TITLE_STACKS(&place), 1);
+    char *size = vec_format("blocks of %s", render_bytes(pileup->size).text);
+    char *note = vec_format(
+            "not known: %s more are kept at the end than in earlier steps, most of it by %s",
+            render_bytes(pileup->more).text, pileup->stack ? titles[0] : size);
+    free(size);
+    title_done(titles, 1);
+    symbols_free(symbols);
+    return note;
+}
+
+/*
+ * By what the program frees, and by what is stored: hints may have released what grows, or hold
+ * what is freed.
+ */
+static void measure_steps(const struct load *load, const struct claim *claim,
+        const struct stepview *view, struct measure_result *result)
+{
+    uint64_t growth = 0;
+    struct pileup pileup;
+
+    pileup_find(load, view, &pileup);
+    for (size_t i = 0; i < view->grower_count; i++)
+        growth += view->growers[i].last - view->growers[i].first;
+    char *doubt = growth_doubt(load, view, &pileup);
+    result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
+    if (load_has_ended(load))
+        result->range = (struct claim_range){pileup.stored, doubt ? UINT64_MAX : growth};
+    bool is_known = claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN;
+    if (!load_has_ended(load))
+        ; /* that is the reason */
+    else if (!is_known && doubt)
+        result->note = vec_text(doubt);
+    else if (!is_known)
+        result->note = vec_format("not known: call sites gained %s by what the program freed, and "
+                                  "%s by what hints have not released",
+                render_bytes(growth).text, render_bytes(pileup.stored).text);
+    else if (growth)
+        result->note = grower_note(load, view);
+    free(doubt);
+}
+
+static void measure_growth(
+        const struct load *load, const struct claim *claim, struct measure_result *result)
+{
+    struct stepview view;
+
+    measure_growers(load, model_whole(load->trace), &view);
+    result->note = growth_lacks(load, &view);
+    if (result->note)
+        result->range = unknown;
+    else
+        measure_steps(load, claim, &view, result);
+    stepview_done(&view);
+}
+
+/* ---- another run ---------------------------------------------------------------------------- */
+
+/* False: it has no such window, and a line says so. */
+static bool measure_find_side(
+        const struct measure *measure, const struct load *load, struct compare_side *ret_side)
+{
+    *ret_side = (struct compare_side){.trace = load->trace, .ended = load_has_ended(load)};
+    return figures_window(load, measure->from, measure->to, &ret_side->window) == 0;
+}
+
+static bool measure_lacks_in(const struct load *load, const struct compare_side *side)
+{
+    return load->complete_from > side->window.first;
+}
+
+static void measure_compare_sides(const struct measure *measure, const struct compare_side *good,
+        const struct compare_side *bad)
+{
+    struct measure_other *other = measure->other;
+    const struct load *lacking = measure_lacks_in(&other->load, good) ? &other->load
+            : measure_lacks_in(measure->load, bad)                    ? measure->load
+                                                                      : NULL;
+
+    other->against =
+            (struct against){&other->compare, lacking ? load_lacks(lacking->capture) : NULL,
+                    compare_has_end(good), compare_has_end(bad), measure->pairs};
+    compare_runs(good, bad, &other->compare);
+    peaks_find(&(struct peaks_run){&other->load, good->window, other->against.good_ended},
+            &(struct peaks_run){measure->load, bad->window, other->against.bad_ended},
+            &other->peaks);
+}
+
+/* False: it cannot be used, and a line says so. */
+static bool compare_with(struct measure *measure, const char *path)
+{
+    struct measure_other *other = measure->other;
+    struct compare_side good, bad;
+
+    if (other && strcmp(other->load.path, path) == 0)
+        return true;
+    forget_other(measure);
+    other = measure->other = vec_new(1, sizeof(*other));
+    if (load_open(path, &other->load) != 0 || load_refuses("kedge check", &other->load)
+            || !measure_find_side(measure, &other->load, &good)
+            || !measure_find_side(measure, measure->load, &bad)) {
+        forget_other(measure);
+        return false;
+    }
+    measure_compare_sides(measure, &good, &bad);
+    return true;
+}
+
+static void measure_other(
+        const struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    char *why;
+    char *peaks = peaks_note(&measure->other->peaks);
+
+    result->range = against_range(&measure->other->against, claim->figure, &why);
+    result->note = vec_format("%s%s%s", why ? why : "", why ? "; " : "", peaks);
+    free(why);
+    free(peaks);
+}
+
+/* ---- anchors -------------------------------------------------------------------------------- */
+
+/* A mark is called like an anchor and holds nothing. */
+static bool is_mark(const struct trace *trace, const struct trace_anchor *anchor)
+{
+    return anchor->enter != TRACE_NEVER && trace->events[anchor->enter].kind != TRACE_ENTER;
+}
+
+static bool is_named(const struct trace_anchor *anchor, const char *glob)
+{
+    const char *name = strchr(glob, '/') ? anchor->path : filename_of(anchor->path);
+    uint32_t instance;
+    size_t length = model_name_length(glob, &instance);
+    bool is_one = false;
+
+    if (anchor->instance == instance) {
+        char *base = vec_format("%.*s", (int)length, glob);
+        is_one = wildcard_match(base, name);
+        free(base);
+    }
+    return is_one || wildcard_match(glob, name) || strcmp(glob, name) == 0; /* a name is its own */
+}
+
+/* How far a value is on the wrong side, or how near to it: the larger the worse. */
+static uint64_t badness(const struct claim *claim, uint64_t value)
+{
+    uint64_t distance = value > claim->limit ? value - claim->limit : claim->limit - value;
+
+    switch (claim->op) {
+    case CLAIM_LESS:
+    case CLAIM_LESS_EQUAL:
+        return value;
+    case CLAIM_GREATER:
+    case CLAIM_GREATER_EQUAL:
+        return UINT64_MAX - value;
+    case CLAIM_NOT_EQUAL:
+        return UINT64_MAX - distance;
+    case CLAIM_EQUAL:
+    case CLAIM_OP_COUNT:
+        break;
+    }
+    return distance;
+}
+
+static bool is_worse(const struct claim *claim, enum claim_answer answer, struct claim_range range,
+        const struct measure_result *than)
+{
+    if (than->anchor == TRACE_NONE)
+        return true;
+    if (answer != than->answer)
+        return claim_both(answer, than->answer) == answer;
+    return badness(claim, range.low) > badness(claim, than->range.low);
+}
+
+static char *nobody_note(const struct trace *trace, const char *glob)
+{
+    const char *near = figures_nearest_anchor(trace, glob);
+
+    return near ? vec_format("no anchor is called '%s'; did you mean '%s'?", glob, near)
+                : vec_format("no anchor is called '%s'", glob);
+}
+
+static void measure_anchors(
+        struct measure *measure, const struct claim *claim, struct measure_result *result)
+{
+    const struct trace *trace = measure->load->trace;
+    bool has_ended = load_has_ended(measure->load);
+
+    if (!measure->anchors)
+        measure->anchors = model_figure_anchors(trace, model_whole(trace));
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (!is_named(anchor, claim->anchor) || is_mark(trace, anchor))
+            continue;
+        struct claim_range range =
+                range_of(claim->figure, value_in(&measure->anchors[i], claim->figure),
+                        has_ended || anchor->exit != TRACE_NEVER);
+        enum claim_answer answer = claim_holds(range, claim->op, claim->limit);
+        if (!is_worse(claim, answer, range, result))
+            continue;
+        result->anchor = (uint32_t)i;
+        result->answer = answer;
+        result->range = range;
+    }
+    if (result->anchor == TRACE_NONE) {
+        result->range = unknown;
+        result->note = nobody_note(trace, claim->anchor);
+    } else if (lacks_events(measure->load)) {
+        result->range = unknown;
+        result->note = vec_text(load_lacks(measure->load->capture));
+    } else if (!has_ended && result->answer == CLAIM_YES) {
+        result->range = unknown; /* more instances may have followed */
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+bool measure_claim(
+        struct measure *measure, const struct claim *claim, struct measure_result *ret_result)
+{
+    struct measure_result result = {.anchor = TRACE_NONE};
+
+    if (claim->file && !compare_with(measure, claim->file))
+        return false;
+    if (claim->figure == CLAIM_RESERVED && load_lacks_reserved(measure->load)) {
+        result.range = unknown;
+        result.note = vec_text(NOT_SAID);
+    } else if (claim->anchor)
+        measure_anchors(measure, claim, &result);
+    else if (claim->file)
+        measure_other(measure, claim, &result);
+    else if (claim->figure == CLAIM_GROWTH)
+        measure_growth(measure->load, claim, &result);
+    else
+        measure_run(measure, claim, &result);
+    if (claim->figure == CLAIM_RESERVED && !result.note
+            && load_native_peak(measure->load->capture->class_total) > 0) {
+        result.range.high = UINT64_MAX; /* it is the pool's, and more was held */
+        result.note = vec_text(DRIVER_HELD);
+    }
+    result.answer = claim_holds(result.range, claim->op, claim->limit);
+    if (result.answer == CLAIM_UNKNOWN && !result.note)
+        result.note = vec_text(CUT_OFF);
+    *ret_result = result;
+    return true;
+}

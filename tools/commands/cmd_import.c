@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/commands/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/base/render.h"
+#include "tools/import/import.h"
+#include "tools/output/outfile.h"
+
+struct fields {
+    const char *output, *from, *anchors, *rank;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"output|o", "FILE", "the capture to write", ARGS_OUTPUT, offsetof(struct fields, output)},
+        {"from", "KIND", "paddle, torch, rmm or csv (default: what the file looks like)", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"anchors", "PATTERNS",
+                "lines of a log that are anchors, as after KEDGE_ANCHORS=log= (default: START "
+                "{}|END {})",
+                ARGS_TEXT, offsetof(struct fields, anchors)},
+        {"rank", "N", "the rank of the process, for kedge ranks", ARGS_TEXT,
+                offsetof(struct fields, rank)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* What is known to be read, and by whom. */
+static const struct kind {
+    const char *name, *tool;
+    int (*read)(struct import_job *job);
+} kinds[] = {
+        {"paddle", IMPORT_PADDLE, import_paddle},
+        {"torch", IMPORT_TORCH, import_torch},
+        {"rmm", IMPORT_RMM, import_rmm},
+        {"csv", IMPORT_ROWS, import_rows},
+};
+
+enum kind_number {
+    KIND_PADDLE,
+    KIND_TORCH,
+    KIND_RMM,
+    KIND_CSV,
+};
+
+/* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. NULL: it can be no log either. */
+static const struct kind *look(struct import_job *job)
+{
+    unsigned char head[256] = "";
+    size_t length = fread(head, 1, sizeof(head) - 1, job->in);
+    bool is_rmm;
+    bool is_sure;
+
+    rewind(job->in);
+    if (import_is_torch(head, length))
+        return &kinds[KIND_TORCH];
+    if (import_is_rows((const char *)head, &is_rmm))
+        return &kinds[is_rmm ? KIND_RMM : KIND_CSV];
+    job->what = import_what(head, length, &is_sure);
+    return job->what && is_sure ? NULL : &kinds[KIND_PADDLE];
+}
+
+static const struct kind *kind_named(const char *word)
+{
+    const char *names[CMD_COUNT(kinds)];
+
+    for (size_t i = 0; i < CMD_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].name, word) == 0)
+            return &kinds[i];
+        names[i] = kinds[i].name;
+    }
+    const char *near = args_nearest(word, names, CMD_COUNT(kinds));
+    (void)fprintf(stderr, "kedge import: --from %s: no such kind (%s%s%s)\n", word,
+            near ? "did you mean " : "paddle, torch, rmm, csv", near ? near : "", near ? "?" : "");
+    return NULL;
+}
+
+static int add_patterns(const char *text, struct loglines *patterns)
+{
+    const char *why = NULL;
+
+    for (size_t length; *text; text += length + (text[length] == ',')) {
+        char pattern[LOGLINES_TEXT_MAX + 1];
+
+        length = strcspn(text, ",");
+        (void)snprintf(pattern, sizeof(pattern), "%.*s",
+                (int)(length < sizeof(pattern) ? length : sizeof(pattern)), text);
+        if (loglines_add(patterns, pattern, &why) == 0)
+            continue;
+        (void)fprintf(stderr, "kedge import: --anchors '%s': %s\n", pattern, why);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static void say_processes(const struct import_job *job)
+{
+    for (size_t i = 0; i < job->processes.count; i++) {
+        const struct import_process *process = &job->processes.list[i];
+        uint64_t peak, live;
+
+        import_device_bytes(job->import, process->device, &peak, &live);
+        printf("  device %d, ", process->device);
+        render_text(stdout, process->name);
+        printf(": peak live %s, %s live at the end\n", render_bytes(peak).text,
+                render_bytes(live).text);
+    }
+}
+
+static void say_text(
+        const struct kind *kind, const struct import_job *job, const struct import_counts *counts)
+{
+    printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64 " anchor%s, peak live %s\n",
+            kind->tool, counts->allocs, render_s(counts->allocs), counts->frees,
+            render_s(counts->frees), counts->anchors, render_s(counts->anchors),
+            render_bytes(counts->peak_bytes).text);
+    say_processes(job);
+    if (counts->before)
+        printf("%" PRIu64 " block%s lived before it begins\n", counts->before,
+                render_s(counts->before));
+    if (counts->shared)
+        printf("%" PRIu64 " block%s lay at an address that was live elsewhere, on another device "
+               "or in another process; all are counted\n",
+                counts->shared, render_s(counts->shared));
+    if (counts->failed)
+        printf("%" PRIu64 " allocation%s failed\n", counts->failed, render_s(counts->failed));
+    if (counts->bad)
+        printf("%" PRIu64 " of its records make no sense and are left out; the capture says "
+               "that it is incomplete\n",
+                counts->bad);
+}
+
+static void json_processes(struct json *json, const struct import_job *job)
+{
+    json_begin(json, "processes", '[');
+    for (size_t i = 0; i < job->processes.count; i++) {
+        const struct import_process *process = &job->processes.list[i];
+        uint64_t peak, live;
+
+        import_device_bytes(job->import, process->device, &peak, &live);
+        json_begin(json, NULL, '{');
+        json_int(json, "device", process->device);
+        json_text(json, "name", process->name);
+        json_known(json, "peak_live_bytes", peak);
+        json_known(json, "live_bytes", live);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void say_json(const struct fields *fields, const struct kind *kind,
+        const struct import_job *job, const struct import_counts *counts)
+{
+    struct json json = json_open(stdout);
+
+    json_text(&json, "from", kind->name);
+    json_text(&json, "file", job->path);
+    json_text(&json, "capture", fields->output);
+    json_uint(&json, "allocated_count", counts->allocs);
+    json_uint(&json, "freed_count", counts->frees);
+    json_uint(&json, "before_count", counts->before);
+    json_uint(&json, "anchor_count", counts->anchors);
+    json_uint(&json, "oom_count", counts->failed);
+    json_uint(&json, "live_bytes", counts->live_bytes);
+    json_uint(&json, "peak_live_bytes", counts->peak_bytes);
+    json_uint(&json, "left_out_count", counts->bad);
+    json_processes(&json, job);
+    json_end(&json, '}');
+}
+
+static int cannot(const char *path, int error)
+{
+    (void)fprintf(stderr, "kedge import: %s: %s\n", path, strerror(error));
+    return CMD_BAD;
+}
+
+/* From the beginning, into a file that is empty again. 0 or -errno. */
+static int start_again(struct import_job *job, int fd)
+{
+    import_free_books(job->import);
+    rewind(job->in);
+    return ftruncate(fd, 0) == 0 ? 0 : -errno;
+}
+
+static int write_capture(
+        const struct fields *fields, const struct kind *kind, struct import_job *job, int fd)
+{
+    struct import_counts counts;
+    int error = 0;
+    int r;
+
+    progress_begin("importing");
+    do {
+        job->import = import_new(fd, kind->tool, job->path, fields->rank);
+        r = kind->read(job);
+    } while (r == IMPORT_AGAIN && (error = start_again(job, fd)) == 0);
+    progress_end();
+    if (error < 0)
+        return cannot(fields->output, -error);
+    if (r == CMD_DONE) {
+        error = import_done(job->import, &counts);
+        if (error < 0)
+            r = cannot(fields->output, -error);
+        else if (fields->json)
+            say_json(fields, kind, job, &counts);
+        else
+            say_text(kind, job, &counts);
+    }
+    import_free_books(job->import);
+    import_processes_done(&job->processes);
+    return r;
+}
+
+static int import_to_file(
+        const struct fields *fields, const struct kind *kind, struct import_job *job)
+{
+    struct outfile file;
+    struct stat status;
+    int r;
+
+    if (outfile_open("kedge import", fields->output, OUTFILE_CAPTURE, &file) < 0)
+        return CMD_BAD;
+    if (fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        (void)fprintf(stderr, "kedge import: %s: a capture can only be written to a file\n",
+                fields->output);
+        r = CMD_BAD;
+    } else {
+        r = write_capture(fields, kind, job, file.fd);
+    }
+    return outfile_done(&file, r == CMD_DONE) < 0 ? CMD_BAD : r;
+}
+
+static int import_stream(
+        const struct fields *fields, const struct kind *kind, struct import_job *job)
+{
+    int r = add_patterns(fields->anchors ? fields->anchors : LOGLINES_DEFAULT, &job->patterns);
+
+    const struct kind *looks = job->size || !kind ? look(job) : kind;
+
+    if (!kind)
+        kind = looks;
+    if (r || kind)
+        return r ? r : import_to_file(fields, kind, job);
+    (void)fprintf(stderr, "kedge import: %s: %s\n", job->path, job->what);
+    return CMD_BAD;
+}
+
+static int import_command(const void *parsed, char **words)
+{
+    const struct fields *fields = parsed;
+    struct import_job job = {.path = words[0]};
+    const struct kind *kind = fields->from ? kind_named(fields->from) : NULL;
+    struct stat status;
+    int r = CMD_BAD;
+
+    if (fields->from && !kind)
+        return CMD_BAD;
+    if (!fields->output) {
+        (void)fprintf(stderr, "kedge import: -o FILE says where the capture goes\n");
+        return CMD_BAD;
+    }
+    job.in = fopen(job.path, "re");
+    if (!job.in)
+        return cannot(job.path, errno);
+    if (fstat(fileno(job.in), &status) == 0 && S_ISREG(status.st_mode))
+        job.size = (uint64_t)status.st_size;
+    else if (!kind) {
+        (void)fprintf(stderr,
+                "kedge import: %s: it is no regular file, so --from has to say what comes\n",
+                job.path);
+        (void)fclose(job.in);
+        return CMD_BAD;
+    }
+    r = import_stream(fields, kind, &job);
+    (void)fclose(job.in);
+    return r;
+}
+
+const struct cmd cmd_import = {
+        .name = "import",
+        .usage = "import FILE -o CAPTURE [options]",
+        .summary =
+                "Makes a capture of what another tool has recorded: a log of Paddle's allocator, "
+                "a memory snapshot of PyTorch, a log of RMM or a csv of allocations.",
+        CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_CAPTURE,
+        .words_min = 1,
+        .words_max = 1,
+        .run = import_command,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/commands/cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/base/render.h"
+#include "tools/load/captures.h"
+#include "tools/ranks/ranksprint.h"
+
+struct fields {
+    const char *by;
+    uint64_t top;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"by", "anchor", "each anchor's figures over the ranks, in a table", ARGS_TEXT,
+                offsetof(struct fields, by)},
+        {"top", "N", "how many call sites or anchors to list (default 10)", ARGS_UINT,
+                offsetof(struct fields, top)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* Captures without a summary, of a folder, which has a slash at its end. */
+struct unread {
+    char *folder;
+    size_t count;
+};
+
+struct ranks {
+    struct ranksum_book book;
+    struct ranksum *sums;
+    size_t count, room;
+    struct unread *unread;
+    size_t unread_count, unread_room;
+};
+
+/* 0, or an exit code after one line. */
+static int add_capture(struct ranks *ranks, const char *path)
+{
+    struct ranksum sum;
+    int r = ranksum_open(path, &ranks->book, &sum);
+
+    if (r == CMD_DONE)
+        VEC_PUSH(ranks->sums, ranks->count, ranks->room) = sum;
+    return r;
+}
+
+/* All captures of a folder, each that cannot be used after one line; 0, or an exit code after one line. */
+static int add_folder(struct ranks *ranks, const char *path)
+{
+    struct captures found;
+    size_t length = strlen(path);
+    size_t unread = 0;
+    int r = CMD_DONE;
+
+    captures_find_any(path, &found);
+    if (found.count == 0) {
+        (void)fprintf(stderr, "kedge ranks: %s: no captures in this folder\n", path);
+        r = CMD_BAD;
+    }
+    progress_begin_all("reading captures");
+    for (size_t i = 0; i < found.count; i++) {
+        unread += add_capture(ranks, found.file[i].path) != CMD_DONE;
+        progress_step_all(i, found.count);
+    }
+    progress_end_all();
+    if (unread)
+        VEC_PUSH(ranks->unread, ranks->unread_count, ranks->unread_room) = (struct unread){
+                vec_format("%s%s", path, length && path[length - 1] == '/' ? "" : "/"), unread};
+    captures_done(&found);
+    return r;
+}
+
+static int add_word(struct ranks *ranks, const char *word)
+{
+    struct stat about;
+
+    if (stat(word, &about) == 0 && S_ISDIR(about.st_mode))
+        return add_folder(ranks, word);
+    return add_capture(ranks, word);
+}
+
+static bool is_same_folder(const struct ranksum *a, const struct ranksum *b)
+{
+    return a->folder_length == b->folder_length && memcmp(a->path, b->path, a->folder_length) == 0;
+}
+
+static size_t unread_of(const struct ranks *ranks, const struct ranksum *sum)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < ranks->unread_count; i++)
+        if (strlen(ranks->unread[i].folder) == sum->folder_length
+                && memcmp(ranks->unread[i].folder, sum->path, sum->folder_length) == 0)
+            count += ranks->unread[i].count;
+    return count;
+}
+
+/* The captures of one folder are one job; the caller frees the array and what is in it. */
+static struct rankjob *list_jobs(const struct ranks *ranks, size_t *ret_count)
+{
+    struct rankjob *jobs = NULL;
+    size_t count = 0;
+    size_t room = 0;
+
+    for (size_t i = 0, end; i < ranks->count; i = end) {
+        struct rankjob job;
+        for (end = i + 1; end < ranks->count && is_same_folder(&ranks->sums[i], &ranks->sums[end]);
+                end++)
+            ;
+        rankjob_compare(
+                &ranks->sums[i], end - i, unread_of(ranks, &ranks->sums[i]), &ranks->book, &job);
+        VEC_PUSH(jobs, count, room) = job;
+    }
+    *ret_count = count;
+    return jobs;
+}
+
+static void compare_and_print(struct ranks *ranks, const struct fields *fields)
+{
+    struct ranksprint print = {.book = &ranks->book,
+            .by_anchor = fields->by != NULL,
+            .top = fields->top ? fields->top : 10};
+
+    VEC_SORT(ranks->sums, ranks->count, ranksum_by_rank);
+    struct rankjob *jobs = list_jobs(ranks, &print.job_count);
+    print.jobs = jobs;
+    print.symbols = symbols_new(ranks->book.sites.trace);
+    if (fields->json)
+        ranksprint_json(&print);
+    else
+        ranksprint_text(&print);
+    symbols_free(print.symbols);
+    for (size_t i = 0; i < print.job_count; i++)
+        rankjob_done(&jobs[i]);
+    free(jobs);
+}
+
+static void free_ranks(struct ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        ranksum_done(&ranks->sums[i]);
+    free(ranks->sums);
+    for (size_t i = 0; i < ranks->unread_count; i++)
+        free(ranks->unread[i].folder);
+    free(ranks->unread);
+    ranksum_book_done(&ranks->book);
+}
+
+static int ranks_command(const void *parsed, char **words)
+{
+    const struct fields *fields = parsed;
+    struct ranks ranks = {.book = ranksum_book_new()};
+    int r = CMD_DONE;
+
+    if (fields->by && strcmp(fields->by, "anchor") != 0) {
+        (void)fprintf(stderr, "kedge ranks: --by %s: only --by anchor exists\n", fields->by);
+        r = CMD_BAD;
+    }
+    for (size_t i = 0; words[i] && r == CMD_DONE; i++)
+        r = add_word(&ranks, words[i]);
+    if (r == CMD_DONE && ranks.count)
+        compare_and_print(&ranks, fields);
+    if (r == CMD_DONE && ranks.unread_count)
+        r = CMD_BAD;
+    free_ranks(&ranks);
+    return r;
+}
+
+const struct cmd cmd_ranks = {
+        .name = "ranks",
+        .usage = "ranks CAPTURE|FOLDER... [options]",
+        .summary =
+                "Which rank of a job stands out, and by what; the peaks of all ranks in one table.",
+        CMD_OPTIONS(options, struct fields),
+        .pages = true,
+        .words_min = 1,
+        .words_max = -1,
+        .run = ranks_command,
+};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/commands/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/output/pager.h"
+#include "tools/page/page.h"
+
+struct fields {
+    const char *from, *to, *by, *sort, *filter, *view, *steps, *html;
+    uint64_t top;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"from", "ANCHOR", "begin at the first enter of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "end after the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"by", "WHAT",
+                "rows by stack, site, library, class, anchor or device (views live, hwm, leaks, "
+                "temporary); --by anchor alone: the figures of each anchor",
+                ARGS_TEXT, offsetof(struct fields, by)},
+        {"sort", "FIELD", "the view's rows by this figure, largest first; a wrong FIELD lists them",
+                ARGS_TEXT, offsetof(struct fields, sort)},
+        {"filter", "TEXT", "only rows with TEXT in their stack, library, anchor or kind", ARGS_TEXT,
+                offsetof(struct fields, filter)},
+        {"view", "NAME", "only this view (below)", ARGS_TEXT, offsetof(struct fields, view)},
+        {"steps", "WHICH",
+                "of --view steps and --html: stated or detected (default: stated, else detected)",
+                ARGS_TEXT, offsetof(struct fields, steps)},
+        {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
+                offsetof(struct fields, top)},
+        {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
+                ARGS_OUTPUT, offsetof(struct fields, html)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+static int find_view(const struct fields *fields, enum view *ret_view)
+{
+    *ret_view = VIEW_ALL;
+    if (!fields->view)
+        return CMD_DONE;
+    *ret_view = report_view_named(fields->view);
+    if (*ret_view != VIEW_COUNT)
+        return CMD_DONE;
+    const char *near = report_view_nearest(fields->view);
+    (void)fputs("kedge report: --view ", stderr);
+    render_text(stderr, fields->view);
+    (void)fprintf(stderr, " is not in this version%s%s%s; kedge report --help lists the views\n",
+            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return CMD_BAD;
+}
+
+static int find_steps(const struct fields *fields, enum stepview_choice *ret_choice)
+{
+    const char *which = fields->steps;
+
+    *ret_choice = STEPVIEW_ANY;
+    if (!which)
+        return CMD_DONE;
+    *ret_choice = strcmp(which, "stated") == 0 ? STEPVIEW_ONLY_STATED : STEPVIEW_ONLY_DETECTED;
+    if (*ret_choice == STEPVIEW_ONLY_STATED || strcmp(which, "detected") == 0)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --steps %s: stated or detected\n", which);
+    return CMD_BAD;
+}
+
+/* A page has all views and is no JSON. */
+static int check_html(const struct fields *fields)
+{
+    const char *other = fields->view ? "--view"
+            : fields->by             ? "--by"
+            : fields->sort           ? "--sort"
+            : fields->filter         ? "--filter"
+            : fields->json           ? "--json"
+                                     : NULL;
+
+    if (!fields->html || !other)
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --html has everything on one page: not with %s\n", other);
+    return CMD_BAD;
+}
+
+/* A csv has allocations and nothing else. */
+static int report_csv(struct report *report, const char *path, const struct fields *fields)
+{
+    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by || fields->html) {
+        (void)fprintf(stderr, "kedge report: %s: of a csv there is --view steps only\n", path);
+        return CMD_BAD;
+    }
+    int r = load_csv(path, false, &report->load);
+    if (r != CMD_DONE)
+        return r;
+    report->window = model_whole(report->load.trace);
+    report->symbols = symbols_new(report->load.trace);
+    if (fields->json)
+        report_steps_json_only(report);
+    else
+        report_text_print(report);
+    symbols_free(report->symbols);
+    load_close(&report->load);
+    return CMD_DONE;
+}
+
+/* What area C and the records of eviction know, they know of the whole run. */
+static int check_window(const struct fields *fields, enum view view)
+{
+    bool is_whole = view == VIEW_LEAKS || view == VIEW_TEMPORARY || view == VIEW_EVICTION;
+
+    if (!is_whole || !(fields->from || fields->to))
+        return CMD_DONE;
+    (void)fprintf(stderr, "kedge report: --view %s is of the whole run: not with --from or --to\n",
+            fields->view);
+    return CMD_BAD;
+}
+
+/* Area C has no kinds of memory. */
+static int check_groups(const struct report *report)
+{
+    if (report->by != REPORT_BY_CLASS || report->view != VIEW_HWM || !report_has_high(report))
+        return CMD_DONE;
+    (void)fprintf(stderr,
+            "kedge report: --by class: %s: without them the kinds of memory at the maximum are not "
+            "known\n",
+            load_lacks(report->load.capture));
+    return CMD_BAD;
+}
+
+static void say_written(const char *path)
+{
+    (void)fputs("written to ", stdout);
+    render_text(stdout, path);
+    (void)fputc('\n', stdout);
+}
+
+static int print_as_asked(const struct report *report, const struct fields *fields)
+{
+    if (fields->html) {
+        int r = page_write(report, fields->html);
+        if (r == CMD_DONE && strcmp(fields->html, "-") != 0)
+            say_written(fields->html);
+        return r;
+    }
+    if (fields->json)
+        report_json_print(report);
+    else
+        report_text_print(report);
+    return CMD_DONE;
+}
+
+/* Of a capture that is loaded, and a window that is known. */
+static int print_report(struct report *report, const struct fields *fields)
+{
+    int r;
+
+    report->symbols = symbols_new(report->load.trace);
+    if (report->filter_text)
+        report->filter =
+                rowpick_new(report->filter_text, report->symbols, report->load.trace->stack_count);
+    progress_begin("adding up");
+    figures_of(&report->load, report->window, &report->figures, &report->partial);
+    sources_figure(&report->load, report->window, report->symbols, &report->sources);
+    if (fields->json || report->view == VIEW_ALL)
+        report_mapped_find(report);
+    progress_end();
+    if (fields->html || pager_is_on()
+            || !isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
+        progress_begin("reporting");
+    r = print_as_asked(report, fields);
+    progress_end();
+    rowpick_done(report->filter);
+    sources_done(&report->sources);
+    symbols_free(report->symbols);
+    return r;
+}
+
+static int report_command(const void *parsed, char **words)
+{
+    const struct fields *fields = parsed;
+    struct report report = {.from = fields->from,
+            .to = fields->to,
+            .path = words[0],
+            .top = fields->top ? fields->top : 10};
+    int r = find_view(fields, &report.view);
+
+    if (r == CMD_DONE)
+        r = find_steps(fields, &report.steps);
+    if (r == CMD_DONE)
+        r = check_html(fields);
+    if (r == CMD_DONE)
+        r = report_select_find(
+                &report, report_view_fields(report.view), fields->by, fields->sort, fields->filter);
+    if (r != CMD_DONE)
+        return r;
+    if (load_is_csv(words[0]))
+        return report_csv(&report, words[0], fields);
+    r = load_open(words[0], &report.load);
+    if (r)
+        return r;
+    r = check_window(fields, report.view);
+    if (r == CMD_DONE)
+        r = figures_window(&report.load, fields->from, fields->to, &report.window);
+    if (r == CMD_DONE)
+        r = check_groups(&report);
+    if (r == CMD_DONE)
+        r = print_report(&report, fields);
+    load_close(&report.load);
+    return r;
+}
+
+const struct cmd cmd_report = {
+        .name = "report",
+        .usage = "report CAPTURE [options]",
+        .summary = "What a run allocated, freed and kept, whole or between two anchors.",
+        .explain = report_views_explain,
+        CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_PRIVATE,
+        .pages = true,
+        .words_min = 1,
+        .words_max = 1,
+        .run = report_command,
+};

@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/commands/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/base/filename.h"
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+#include "tools/check/measure.h"
+#include "tools/compare/compare.h"
+#include "tools/compare/looked.h"
+#include "tools/evict/capped.h"
+#include "tools/load/captures.h"
+#include "tools/load/figures.h"
+#include "tools/replay/predict.h"
+#include "tools/steps/stepview.h"
+#include "tools/suggest/hintnew.h"
+#include "tools/suggest/lastuse.h"
+#include "tools/suggest/lint.h"
+#include "tools/suggest/mine.h"
+#include "tools/symbols/builds.h"
+#include "tools/symbols/title.h"
+#include "tracker/hints/hintfile.h"
+
+struct fields {
+    const char *good, *bad, *output, *from, *to;
+    uint64_t min_size, cap, bandwidth;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"good", "CAPTURE", "the run that frees in time", ARGS_TEXT, offsetof(struct fields, good)},
+        {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
+        {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_OUTPUT,
+                offsetof(struct fields, output)},
+        {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
+                offsetof(struct fields, from)},
+        {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
+                offsetof(struct fields, to)},
+        {"min-size", "SIZE", "leave smaller blocks alone (default 2M)", ARGS_SIZE,
+                offsetof(struct fields, min_size)},
+        {"cap", "SIZE",
+                "make the program fit into SIZE of a device: what goes out to the host, and when",
+                ARGS_SIZE, offsetof(struct fields, cap)},
+        {"bandwidth", "SIZE",
+                "of copies to and from the host, bytes a second (with --cap; default 24G)",
+                ARGS_SIZE, offsetof(struct fields, bandwidth)},
+        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+};
+
+/* Captures do not show that nothing uses a block on a path that none of them took: what is released can come back for so long. */
+#define KEEP_CONTENT 100 /* instances */
+
+#define GROWTH_SHOWN 5
+#define HINTS_SHOWN  20 /* of the table; the file has all */
+
+struct suggestion {
+    const struct fields *fields;
+    struct load good, bad;       /* of one run: bad, the rank that has its hints made */
+    bool is_mining;              /* there is only one */
+    struct load *ranks;          /* of one run: the captures of its ranks, as they were named */
+    const struct trace **traces; /* of them */
+    size_t rank_count, rank_room;
+    struct growers growers; /* of one run: what piles up within its steps */
+    struct compare compare;
+    struct model_window window; /* of the bad run */
+    struct mine mine;
+    struct stepview growth;  /* of one run: what grows from step to step */
+    struct symbols *symbols; /* of the bad run */
+    char **titles;           /* of the hints */
+    /* predicted of the whole run; UINT64_MAX, 0 = not known */
+    uint64_t reserved, whole_max;
+};
+
+static const char *effect_text(enum mine_effect effect)
+{
+    static const char *const texts[] = {
+            "effect on the peak not tried", "no effect on the peak", "lowers the peak"};
+    return texts[effect];
+}
+
+/* ", 2.25 MiB to 12.25 MiB each, 1 to 3 in each SOT_CALL_*"; of one block what it has is said already. */
+static char *spread_text(const struct mine_hint *hint)
+{
+    const struct rule_range *each = &hint->rule.expect.count;
+    struct render_bytes least = render_bytes(hint->least);
+    struct render_bytes most = render_bytes(hint->most);
+    bool is_one_size = hint->least == hint->most;
+    char many[48];
+
+    if (hint->count == 1)
+        return vec_text("");
+    if (each->lo == each->hi)
+        (void)snprintf(many, sizeof(many), "%" PRIu64, each->lo);
+    else
+        (void)snprintf(many, sizeof(many), "%" PRIu64 " to %" PRIu64, each->lo, each->hi);
+    return vec_format(", %s%s%s each, %s in each %s", least.text, is_one_size ? "" : " to ",
+            is_one_size ? "" : most.text, many, hint->rule.when.anchor);
+}
+
+/* "24 late frees, 384.00 MiB, 16.00 MiB each, 1 in each step/0/forward, never used" */
+static char *late_text(const struct mine_hint *hint)
+{
+    char *spread = spread_text(hint);
+    char *unused = hint->unused == 0 ? vec_text("")
+            : hint->unused == hint->count
+            ? vec_text(", never used")
+            : vec_format(", %" PRIu64 " of them never used", hint->unused);
+    char *text = vec_format("%" PRIu64 " late free%s, %s%s%s", hint->count, render_s(hint->count),
+            render_bytes(hint->bytes).text, spread, unused);
+
+    free(unused);
+    free(spread);
+    return text;
+}
+
+/* "nd" of 2 */
+static const char *ordinal_ending(uint32_t number)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    bool is_teen = number / 10 % 10 == 1;
+
+    return endings[is_teen || number % 10 > 3 ? 0 : number % 10];
+}
+
+static char *grown_text(const struct mine_hint *hint)
+{
+    const struct grower *grower = hint->grower;
+
+    return vec_format("%zu blocks, %s, given to ncclSend%s%s, and kept: up to %" PRIu64
+                      " live at a time\nthe hint releases each at the %" PRIu32
+                      "%s ncclRecv in %s after the send, else at the exit of %s",
+            grower->count, render_bytes(grower->bytes).text, *grower->sent ? " in " : "",
+            grower->sent, grower->most, grower->receives, ordinal_ending(grower->receives),
+            grower->received, grower->closing);
+}
+
+static char *make_comment(struct suggestion *s, size_t number, const char *way)
+{
+    const struct mine_hint *hint = &s->mine.hints[number];
+    char *what = hint->grower ? grown_text(hint) : late_text(hint);
+    char *effect = hint->gain
+            ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
+            : vec_text(effect_text(hint->effect));
+    char *comment =
+            vec_format("%s\n%s; %s\nthe first of them: %s", s->titles[number], what, effect, way);
+
+    free(what);
+    free(effect);
+    return comment;
+}
+
+/* What the capture of one rank cannot tell; NULL = nothing is open. */
+static char *make_proof(const struct mine_hint *hint)
+{
+    if (!hint->grower)
+        return NULL;
+    return vec_format(LINT_PROOF_OPEN
+            " when the %" PRIu32
+            "%s ncclRecv in %s after the send is over, why has the peer read the whole buffer?",
+            hint->grower->receives, ordinal_ending(hint->grower->receives), hint->grower->received);
+}
+
+/* Before they are named: the hints are final. */
+static void give_titles(struct suggestion *s)
+{
+    char **words = title_words(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
+    struct keytable used = {0};
+
+    s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        if (s->mine.hints[i].key.frame)
+            hintnew_name(&s->mine.hints[i].key, &s->titles[i], &words[i]);
+        hintnew_id(words[i], &used, s->mine.hints[i].rule.id);
+    }
+    keytable_done(&used);
+    title_done(words, s->mine.hint_count);
+}
+
+/* What the reader of the file must know beyond its hints; NULL = nothing. */
+static char *make_head(const struct suggestion *s)
+{
+    const struct trace_sum *used = &s->mine.used;
+    const char *rank = s->bad.capture->rank;
+    bool is_of_rank = rank && *rank;
+
+    if (used->count == 0 && !is_of_rank)
+        return NULL;
+    char *left = used->count == 0
+            ? vec_text("")
+            : vec_format("left out: %" PRIu64 " late free%s (%s) that the run still used after the "
+                         "anchor's exit\n",
+                    used->count, render_s(used->count), render_bytes(used->bytes).text);
+    char *others = s->rank_count > 1
+            ? vec_format("; no hint takes what %zu other rank%s may still use", s->rank_count - 1,
+                    s->rank_count > 2 ? "s" : "")
+            : vec_text(" alone: others may use such memory, so verify them with all ranks");
+    char *head = vec_format("%s%s%s%s", left, is_of_rank ? "made from the capture of rank " : "",
+            is_of_rank ? rank : "", is_of_rank ? others : "");
+
+    free(others);
+    free(left);
+    return head;
+}
+
+static struct hintfile *make_file(struct suggestion *s)
+{
+    struct hintfile *file = hintnew_file(s->bad.capture, s->fields->min_size);
+    char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
+
+    file->comment = make_head(s);
+    file->keep_content = KEEP_CONTENT;
+    file->predicted_max = s->whole_max;
+    file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
+    file->made_from = vec_new(2 + s->rank_count, sizeof(*file->made_from));
+    if (!s->is_mining)
+        file->made_from[file->made_from_count++] = vec_text(filename_of(s->good.path));
+    file->made_from[file->made_from_count++] = vec_text(filename_of(s->bad.path));
+    for (size_t i = 0; i < s->rank_count; i++)
+        if (s->traces[i] != s->bad.trace)
+            file->made_from[file->made_from_count++] = vec_text(filename_of(s->ranks[i].path));
+    file->rule_count = s->mine.hint_count;
+    file->rule = vec_new(file->rule_count, sizeof(*file->rule));
+    file->words = vec_new(file->rule_count, sizeof(*file->words));
+    for (size_t i = 0; i < s->mine.hint_count; i++) {
+        file->rule[i] = s->mine.hints[i].rule;
+        file->rule[i].keep_content = KEEP_CONTENT;
+        file->words[i].comment = make_comment(s, i, ways[i]);
+        file->words[i].proof = make_proof(&s->mine.hints[i]);
+        file->words[i].saves = s->mine.hints[i].gain;
+        file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
+        if (!s->mine.hints[i].key.frame) /* a Python function is found in every build */
+            hintnew_builds(file, s->bad.trace, s->mine.hints[i].stack);
+    }
+    title_done(ways, s->mine.hint_count);
+    return file;
+}
+
+static int save(struct suggestion *s)
+{
+    struct hintfile *file = make_file(s);
+    int r = hintnew_save(file, s->fields->output);
+
+    hintfile_free(file);
+    return r;
+}
+
+/* "1.00 MiB more with each step, since step_3" */
+static char *growth_text(const struct suggestion *s, const struct stepview_grower *grower)
+{
+    uint32_t anchor = s->growth.rows[grower->since].anchor;
+    char *since = figures_anchor_text(&s->bad.trace->anchors[anchor]);
+    char *each = grower->rises + 1 == s->growth.grower_rows
+            ? vec_text("each")
+            : vec_format("%" PRIu64 " of %zu", grower->rises, s->growth.grower_rows - 1);
+    char *text = vec_format("%s more with %s step%s, since %s",
+            render_bytes((grower->last - grower->first) / grower->rises).text, each,
+            grower->rises + 1 == s->growth.grower_rows ? "" : "s", since);
+
+    free(since);
+    free(each);
+    return text;
+}
+
+/* What a run keeps more of with each step: no anchor ends that, so it is the program's to mend. */
+static void print_growth(const struct suggestion *s)
+{
+    const struct stepview *view = &s->growth;
+    size_t shown = view->grower_count < GROWTH_SHOWN ? view->grower_count : GROWTH_SHOWN;
+    char **titles = title_rows(s->symbols, TITLE_STACKS(view->growers), shown);
+
+    for (size_t i = 0; i < shown; i++) {
+        char *text = growth_text(s, &view->growers[i]);
+        (void)fputs("growth: ", stdout);
+        render_text(stdout, text);
+        (void)fputs(": ", stdout);
+        render_text(stdout, view->growers[i].stack ? titles[i] : "no call site");
+        (void)putchar('\n');
+        free(text);
+    }
+    if (view->grower_count > shown)
+        printf("growth: at %zu more call site%s\n", view->grower_count - shown,
+                render_s(view->grower_count - shown));
+    title_done(titles, shown);
+}
+
+/* What gets no hint, and why. */
+static void print_sum(const char *why, const struct trace_sum *sum)
+{
+    if (sum->count)
+        printf("  no hint for %" PRIu64 " late free%s (%s): %s\n", sum->count, render_s(sum->count),
+                render_bytes(sum->bytes).text, why);
+}
+
+static void print_written(const struct suggestion *s)
+{
+    char *word = render_word(s->fields->output);
+    bool shadow = true;
+
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        shadow = shadow && s->mine.hints[i].rule.mode == HINT_SHADOW;
+    printf("written to %s%s; next: kedge verify --hints %s -- PROGRAM...\n", s->fields->output,
+            shadow ? ", mode shadow" : "", word);
+    free(word);
+}
+
+static void suggest_print_text(struct suggestion *s)
+{
+    const struct mine *mine = &s->mine;
+
+    for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
+        const struct mine_hint *hint = &mine->hints[i];
+        printf("%-28s %6" PRIu64 "  %11s  %s\n    ", hint->rule.id, hint->count,
+                render_bytes(hint->bytes).text, effect_text(hint->effect));
+        render_label(stdout, s->titles[i], 4, 4);
+    }
+    if (mine->hint_count > HINTS_SHOWN)
+        printf("... %zu more\n", mine->hint_count - HINTS_SHOWN);
+    printf("%zu hint%s for %" PRIu64 " of %zu late free%s (%s of %s)\n", mine->hint_count,
+            render_s(mine->hint_count), mine->covered.count, s->compare.late_count,
+            render_s(s->compare.late_count), render_bytes(mine->covered.bytes).text,
+            render_bytes(s->compare.late_bytes).text);
+    if (mine->grown.count)
+        printf("  and for %" PRIu64
+               " blocks that pile up (%s): sent, and released at a later receive\n",
+                mine->grown.count, render_bytes(mine->grown.bytes).text);
+    print_sum("smaller than a physical handle, 2 MiB (--min-size)", &mine->small);
+    print_sum(mine->is_cut
+                    ? "not told apart from blocks that must stay by the first sites, anchors and "
+                      "sizes that were tried; narrow it down by --from, --to, --min-size"
+                    : "not to be told apart from blocks that must stay",
+            &mine->mixed);
+    print_sum("no stack, or not the pool's", &mine->unplaced);
+    print_sum("shared by their site (exports, registrations, descriptors)", &mine->shared);
+    print_sum("still used after the anchor's exit", &mine->used);
+    print_sum("it would not lower the peak", &mine->idle);
+    if (s->compare.never_count)
+        printf("  no hint for %zu block%s (%s): never freed, but not because of an anchor\n",
+                s->compare.never_count, render_s(s->compare.never_count),
+                render_bytes(s->compare.never_bytes).text);
+    looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
+    print_growth(s);
+    if (s->rank_count > 1)
+        printf("made from %s; no hint takes what %zu other rank%s may still use\n", s->bad.path,
+                s->rank_count - 1, render_s(s->rank_count - 1));
+    printf("Max memory: %s, predicted with the hints %s\n", render_bytes(mine->max_before).text,
+            render_bytes(mine->max_after).text);
+    if (s->reserved != UINT64_MAX)
+        printf("Peak reserved, predicted with the hints: %s\n", render_bytes(s->reserved).text);
+    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+        builds_print(stdout, s->good.trace, s->bad.trace);
+    if (mine->hint_count && strcmp(s->fields->output, "-") != 0)
+        print_written(s);
+}
+
+static void json_hint(struct json *json, struct suggestion *s, size_t number)
+{
+    const struct mine_hint *hint = &s->mine.hints[number];
+    char *key = sitekey_text(&hint->key);
+
+    if (!key)
+        key = vec_format("c:%016" PRIx64, hint->key.key);
+    json_begin(json, NULL, '{');
+    json_text(json, "id", hint->rule.id);
+    json_text(json, "title", s->titles[number]);
+    json_text(json, "key", key);
+    json_text(json, "site", symbols_site(s->symbols, hint->stack));
+    json_text(json, "python_site", symbols_pysite(s->symbols, hint->stack));
+    json_text(json, "inside", hint->rule.pick.inside);
+    json_text(json, "when", hint->rule.when.anchor);
+    json_known(json, "receives", hint->grower ? hint->grower->receives : UINT64_MAX);
+    json_text(json, "else", hint->grower ? hint->grower->closing : NULL);
+    json_uint(json, "size_min", hint->rule.pick.size_lo);
+    json_uint(json, "size_max", hint->rule.pick.size_hi);
+    json_uint(json, "count", hint->count);
+    json_uint(json, "bytes", hint->bytes);
+    json_uint(json, "unused_count", hint->unused);
+    json_uint(json, "saves_bytes", hint->gain);
+    json_text(json, "effect", effect_text(hint->effect));
+    json_end(json, '}');
+    free(key);
+}
+
+static void json_growth(struct json *json, const struct suggestion *s)
+{
+    char **titles = title_rows(s->symbols, TITLE_STACKS(s->growth.growers), s->growth.grower_count);
+
+    json_begin(json, "growth", '[');
+    for (size_t i = 0; i < s->growth.grower_count; i++) {
+        const struct stepview_grower *grower = &s->growth.growers[i];
+        char *since =
+                figures_anchor_text(&s->bad.trace->anchors[s->growth.rows[grower->since].anchor]);
+        json_begin(json, NULL, '{');
+        json_text(json, "title", grower->stack ? titles[i] : NULL);
+        json_uint(json, "bytes_per_step", (grower->last - grower->first) / grower->rises);
+        json_uint(json, "steps", grower->rises);
+        json_text(json, "since", since);
+        json_end(json, '}');
+        free(since);
+    }
+    json_end(json, ']');
+    title_done(titles, s->growth.grower_count);
+}
+
+static void suggest_print_json(struct suggestion *s)
+{
+    struct json json = json_open(stdout);
+
+    json_text(&json, "output", s->mine.hint_count ? s->fields->output : NULL);
+    json_text(&json, "made_from", s->bad.path);
+    json_uint(&json, "late_frees", s->compare.late_count);
+    json_uint(&json, "late_bytes", s->compare.late_bytes);
+    json_uint(&json, "max_bytes", s->mine.max_before);
+    json_uint(&json, "predicted_max_bytes", s->mine.max_after);
+    json_known(&json, "predicted_peak_reserved_bytes", s->reserved);
+    figures_json_sum(&json, "covered", &s->mine.covered);
+    figures_json_sum(&json, "piled_up", &s->mine.grown);
+    figures_json_sum(&json, "small", &s->mine.small);
+    figures_json_sum(&json, "mixed", &s->mine.mixed);
+    figures_json_sum(&json, "no_stack", &s->mine.unplaced);
+    figures_json_sum(&json, "shared", &s->mine.shared);
+    figures_json_sum(&json, "used_after", &s->mine.used);
+    figures_json_sum(&json, "saves_nothing", &s->mine.idle);
+    looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
+    json_begin(&json, "hints", '[');
+    for (size_t i = 0; i < s->mine.hint_count; i++)
+        json_hint(&json, s, i);
+    json_end(&json, ']');
+    json_growth(&json, s);
+    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+        builds_json(&json, s->good.trace, s->bad.trace);
+    json_end(&json, '}');
+}
+
+static void predict(struct suggestion *s)
+{
+    struct rule *rules = mine_rules(&s->mine);
+
+    if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
+        s->reserved = UINT64_MAX;
+    (void)predict_max(s->bad.trace, rules, s->mine.hint_count, &s->whole_max);
+    free(rules);
+}
+
+static void say_none(const struct suggestion *s)
+{
+    const char *why = "nothing was freed late that a hint could release";
+
+    if (looked_is_unknown(&s->compare))
+        why = "too little could be looked at to know what was freed late";
+    else if (s->compare.late_count && s->mine.used.count == s->compare.late_count)
+        why = "all that was freed late is still used after the anchor's exit";
+    else if (s->mine.idle.count)
+        why = "no hint would lower the peak";
+    (void)fprintf(stderr, "kedge suggest: no hint to write: %s\n", why);
+}
+
+static int mine(struct suggestion *s)
+{
+    struct mine_job job = {
+            .trace = s->bad.trace,
+            .good = s->good.trace,
+            .window = s->window,
+            .late = s->compare.late,
+            .late_count = s->compare.late_count,
+            .growers = &s->growers,
+            .ranks = s->traces,
+            .rank_count = s->rank_count,
+            .min_size = s->fields->min_size,
+            .only_effective = s->is_mining,
+    };
+    progress_begin("looking for hints");
+    int r = mine_hints(&job, &s->mine);
+
+    progress_end();
+    if (r < 0)
+        (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
+    return r < 0 ? CMD_BAD : CMD_DONE;
+}
+
+static int mine_and_save(struct suggestion *s)
+{
+    int r = mine(s);
+
+    if (r != CMD_DONE)
+        return r;
+    s->symbols = symbols_new(s->bad.trace);
+    give_titles(s);
+    progress_begin("predicting");
+    predict(s);
+    progress_end();
+    r = CMD_DONE;
+    if (s->mine.hint_count == 0)
+        say_none(s);
+    else if (save(s) < 0)
+        r = CMD_BAD;
+    if (r == CMD_DONE && s->fields->json)
+        suggest_print_json(s);
+    else if (r == CMD_DONE)
+        suggest_print_text(s);
+    /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
+    if (r == CMD_DONE && s->mine.hint_count == 0)
+        r = looked_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
+    title_done(s->titles, s->mine.hint_count);
+    symbols_free(s->symbols);
+    mine_done(&s->mine);
+    return r;
+}
+
+static int compare_and_mine(struct suggestion *s)
+{
+    struct compare_side good = {.trace = s->good.trace, .ended = load_has_ended(&s->good)};
+    struct compare_side bad = {.trace = s->bad.trace, .ended = load_has_ended(&s->bad)};
+    bool is_refused = load_refuses("kedge suggest", &s->good);
+    int r = CMD_BAD;
+
+    is_refused |= load_refuses("kedge suggest", &s->bad);
+    if (!is_refused)
+        r = figures_window(&s->good, s->fields->from, s->fields->to, &good.window);
+    if (r == 0)
+        r = figures_window(&s->bad, s->fields->from, s->fields->to, &bad.window);
+    if (r)
+        return r;
+    if (s->good.complete_from > good.window.first || s->bad.complete_from > bad.window.first) {
+        const struct load *lacks = s->bad.complete_from > bad.window.first ? &s->bad : &s->good;
+        (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be proved from it\n", lacks->path,
+                load_lacks(lacks->capture));
+        return CMD_BAD;
+    }
+    s->window = bad.window;
+    progress_begin("comparing");
+    compare_runs(&good, &bad, &s->compare);
+    progress_end();
+    r = mine_and_save(s);
+    compare_done(&s->compare);
+    return r;
+}
+
+/* Can hints be made from this run alone? */
+static int check_uses(struct suggestion *s, const struct load *load)
+{
+    int r = load_refuses("kedge suggest", load)
+            ? CMD_BAD
+            : figures_window(load, s->fields->from, s->fields->to, &s->window);
+
+    if (r)
+        return r;
+    if (load->complete_from > s->window.first || !load->capture->unseen.is_on) {
+        (void)fprintf(stderr, "kedge suggest: %s: %s: no hint can be made from it\n", load->path,
+                load->capture->unseen.is_on ? load_lacks(load->capture)
+                        : load_is_imported(load->capture)
+                        ? "the record that was imported does not say when memory was used"
+                        : "the capture has no uses (KEDGE_TRACE=full,uses=on records them)");
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+/* What one run holds beyond its own last use of it (lastuse.h), and what piles up in it; forget_late in any case. */
+static void find_late(struct suggestion *s)
+{
+    lastuse_late(s->bad.trace, s->window, &s->compare);
+    grower_find(s->bad.trace, s->window, s->fields->min_size, &s->growers);
+}
+
+static void forget_late(struct suggestion *s)
+{
+    grower_done(&s->growers);
+    compare_done(&s->compare);
+}
+
+/* Of several ranks the one whose peak is lowered most by hints that no other speaks against. */
+static int choose_rank(struct suggestion *s)
+{
+    uint64_t most = 0;
+    size_t chosen = 0;
+    int r = CMD_DONE;
+
+    for (size_t i = 0; i < s->rank_count && s->rank_count > 1 && r == CMD_DONE; i++) {
+        s->bad = s->ranks[i];
+        (void)figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+        find_late(s);
+        r = mine(s);
+        if (r == CMD_DONE && s->mine.max_before - s->mine.max_after > most) {
+            most = s->mine.max_before - s->mine.max_after;
+            chosen = i;
+        }
+        mine_done(&s->mine);
+        forget_late(s);
+    }
+    s->bad = s->ranks[chosen];
+    (void)figures_window(&s->bad, s->fields->from, s->fields->to, &s->window);
+    return r;
+}
+
+/* Two of one rank, or without one, are two runs, not one. */
+static int check_ranks(const struct suggestion *s)
+{
+    for (size_t i = 0; i < s->rank_count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const char *rank = s->ranks[i].capture->rank;
+
+            if (strcmp(rank, s->ranks[k].capture->rank) != 0)
+                continue;
+            (void)fprintf(stderr,
+                    "kedge suggest: %s and %s are %s: name one of them, or compare two runs with "
+                    "--good and --bad\n",
+                    s->ranks[k].path, s->ranks[i].path, *rank ? "of one rank" : "without a rank");
+            return CMD_BAD;
+        }
+    return CMD_DONE;
+}
+
+static int mine_ranks(struct suggestion *s)
+{
+    int r = check_ranks(s);
+
+    s->traces = vec_new(s->rank_count, sizeof(const struct trace *));
+    for (size_t i = 0; i < s->rank_count && r == CMD_DONE; i++) {
+        s->traces[i] = s->ranks[i].trace;
+        r = check_uses(s, &s->ranks[i]);
+    }
+    if (r == CMD_DONE)
+        r = choose_rank(s);
+    if (r != CMD_DONE)
+        return r;
+    find_late(s);
+    measure_growers(&s->bad, s->window, &s->growth);
+    r = mine_and_save(s);
+    stepview_done(&s->growth);
+    forget_late(s);
+    return r;
+}
+
+static int add_rank(struct suggestion *s, const char *path)
+{
+    struct load load = {0};
+    int r = load_open(path, &load);
+
+    if (r == CMD_DONE)
+        VEC_PUSH(s->ranks, s->rank_count, s->rank_room) = load;
+    else
+        load_close(&load);
+    return r;
+}
+
+/* A capture, or a folder with those of all ranks. */
+static int add_word(struct suggestion *s, const char *word)
+{
+    struct captures found = {0};
+    struct stat about;
+    int r = CMD_DONE;
+
+    if (stat(word, &about) < 0 || !S_ISDIR(about.st_mode))
+        return add_rank(s, word);
+    captures_find_any(word, &found);
+    if (found.count == 0) {
+        (void)fprintf(stderr, "kedge suggest: %s: no captures in this folder\n", word);
+        r = CMD_BAD;
+    }
+    for (size_t i = 0; i < found.count && r == CMD_DONE; i++)
+        r = add_rank(s, found.file[i].path);
+    captures_done(&found);
+    return r;
+}
+
+/* --cap looks at one whole run, and may write nothing. */
+static bool is_usage(const struct fields *fields, char **words)
+{
+    bool is_one = words[0] && !fields->good && !fields->bad;
+    bool is_two = !words[0] && fields->good && fields->bad;
+
+    if (fields->cap)
+        return is_one && !words[1] && !fields->from && !fields->to;
+    return fields->output && !fields->bandwidth && (is_one || is_two);
+}
+
+/* What is wrong with what is_usage refuses. */
+static const char *why_no_usage(const struct fields *fields, char **words)
+{
+    if (!words[0] && !fields->good && !fields->bad)
+        return "a capture is missing";
+    if (words[0] && (fields->good || fields->bad))
+        return "--good and --bad name the captures: none stands beside them";
+    if (fields->cap && (words[0] && words[1]))
+        return "--cap looks at one capture";
+    if (fields->cap && (fields->from || fields->to))
+        return "--cap looks at a whole run: not with --from or --to";
+    if (!fields->good != !fields->bad || fields->cap)
+        return fields->cap ? "--cap looks at one capture: not with --good or --bad"
+                           : "--good and --bad belong together";
+    if (!fields->output)
+        return "-o FILE is missing: where the hints go (- is standard output)";
+    return "--bandwidth needs --cap";
+}
+
+static int check_fields(const struct fields *fields, char **words)
+{
+    if (!is_usage(fields, words)) {
+        (void)fprintf(stderr, "kedge suggest: %s\nusage: kedge %s\n", why_no_usage(fields, words),
+                cmd_suggest.usage);
+        return CMD_BAD;
+    }
+    return CMD_DONE;
+}
+
+static int suggest_cap(struct suggestion *s)
+{
+    struct capped_job job = {.output = s->fields->output,
+            .size = s->fields->cap,
+            .min_size = s->fields->min_size,
+            .bandwidth = s->fields->bandwidth ? s->fields->bandwidth : CAPPED_BANDWIDTH,
+            .json = s->fields->json};
+
+    if (s->rank_count == 1) {
+        job.load = &s->ranks[0];
+        return capped_suggest(&job);
+    }
+    (void)fprintf(stderr, "kedge suggest: --cap looks at one capture, and there are %zu\n",
+            s->rank_count);
+    return CMD_BAD;
+}
+
+static int suggest_command(const void *parsed, char **words)
+{
+    struct fields fields = *(const struct fields *)parsed;
+    struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
+    int r = check_fields(&fields, words);
+
+    if (r != CMD_DONE)
+        return r;
+    if (fields.min_size == 0)
+        fields.min_size = HINTFILE_MIN_SIZE;
+    s.is_mining = words[0] != NULL;
+    for (size_t i = 0; words[i] && r == CMD_DONE; i++)
+        r = add_word(&s, words[i]);
+    if (!s.is_mining)
+        r = load_open(fields.good, &s.good);
+    if (!s.is_mining && r == CMD_DONE)
+        r = load_open(fields.bad, &s.bad);
+    if (r == CMD_DONE && fields.cap)
+        r = suggest_cap(&s);
+    else if (r == CMD_DONE)
+        r = s.is_mining ? mine_ranks(&s) : compare_and_mine(&s);
+    load_close(&s.good);
+    if (!s.is_mining) /* else it is one of the ranks' */
+        load_close(&s.bad);
+    for (size_t i = 0; i < s.rank_count; i++)
+        load_close(&s.ranks[i]);
+    free(s.ranks);
+    free((void *)s.traces);
+    return r;
+}
+
+const struct cmd cmd_suggest = {
+        .name = "suggest",
+        .usage = "suggest (CAPTURE|FOLDER... | --good CAPTURE --bad CAPTURE | CAPTURE --cap SIZE) "
+                 "-o FILE [options]",
+        .summary = "Writes hints for memory that is freed too late: later than in a good run, or "
+                   "long after its last use; or for what may go out to the host.",
+        CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_HINTS,
+        .pages = true,
+        .words_min = 0,
+        .words_max = -1,
+        .run = suggest_command,
+};

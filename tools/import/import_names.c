@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/import/import_names.h"
+
+#include <string.h>
+
+#define TEXT_MAX 4096u
+
+uint32_t import_names_text(struct import_names *names, const char *text, size_t length)
+{
+    char copy[TEXT_MAX + 1];
+    uint32_t next = (uint32_t)keytable_count(&names->texts) + 1;
+    uint32_t *number;
+
+    length = strnlen(text, length < TEXT_MAX ? length : TEXT_MAX);
+    if (length == 0)
+        return 0;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    number = keytable_at(&names->texts, keytable_text(copy), 0);
+    if (*number == 0) {
+        struct format_def def = {.kind = FORMAT_DEF_STRING, .id = next};
+
+        *number = next;
+        (void)capmake_def(names->make, &def, sizeof def, copy, length);
+    }
+    return *number;
+}
+
+static uint32_t text_of(struct import_names *names, const struct import_text *text)
+{
+    return import_names_text(names, text->at, text->length);
+}
+
+/* One code for each line: other tools say on which line a frame is, not how the lines of its function lie. */
+static uint32_t code_of(struct import_names *names, const struct import_frame *frame)
+{
+    struct format_def_pycode def = {
+            .def = {.kind = FORMAT_DEF_PYCODE},
+            .name = text_of(names, &frame->function),
+            .file = text_of(names, &frame->file),
+            .first_line = (int32_t)(frame->line & INT32_MAX),
+            .table = frame->is_native ? FORMAT_PYTABLE_NATIVE : FORMAT_PYTABLE_NONE,
+    };
+    uint32_t next = (uint32_t)keytable_count(&names->codes) + 1;
+    struct key key = {(uint64_t)def.name << 32 | def.file, (uint32_t)def.first_line, def.table};
+    uint32_t *number = keytable_at(&names->codes, key, 0);
+
+    if (*number == 0) {
+        *number = def.def.id = next;
+        (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
+    }
+    return *number;
+}
+
+uint32_t import_names_stack(
+        struct import_names *names, uint32_t outer, const struct import_frame *frame)
+{
+    /* before the first instruction: the line is the code's first one */
+    struct format_def_pynode def = {.def = {.kind = FORMAT_DEF_PYNODE},
+            .parent = outer,
+            .code = code_of(names, frame),
+            .lasti = -1};
+    uint32_t next = (uint32_t)keytable_count(&names->nodes) + 1;
+    uint32_t *number = keytable_at(&names->nodes, (struct key){outer, def.code, 0}, 0);
+
+    if (*number == 0) {
+        *number = def.def.id = next;
+        (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
+    }
+    return *number;
+}
+
+uint32_t import_names_thread(struct import_names *names, uint64_t id)
+{
+    uint32_t next = (uint32_t)keytable_count(&names->threads) + 1;
+    uint32_t *number = keytable_at(&names->threads, (struct key){id, 0, 0}, 0);
+
+    if (*number == 0) {
+        struct format_def_thread def = {
+                .def = {.kind = FORMAT_DEF_THREAD, .id = next}, .tid = (uint32_t)id};
+
+        *number = next;
+        (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
+    }
+    return *number;
+}
+
+void import_names_setting(struct import_names *names, const char *name, const char *value)
+{
+    struct format_def_pair def = {.def = {.kind = FORMAT_DEF_SETTING},
+            .name = import_names_text(names, name, strlen(name)),
+            .value = import_names_text(names, value, strlen(value))};
+
+    (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
+}
+
+void import_names_done(struct import_names *names)
+{
+    keytable_done(&names->texts);
+    keytable_done(&names->codes);
+    keytable_done(&names->nodes);
+    keytable_done(&names->threads);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * frames.h - the table of frames of a page's JSON (struct json_page), whose stacks are numbers.
+ *
+ * Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_FRAMES_H
+#define KEDGE_TOOLS_FRAMES_H
+
+#include "tools/base/keytable.h"
+#include "tools/base/render.h"
+#include "tools/symbols/symbols.h"
+
+struct frames {
+    struct keytable index;
+    const struct symbols_line **list; /* of the symbols object, which outlives the table */
+    size_t count, room;
+};
+
+/* The number of a line of a stack: lines that look alike are one frame. */
+uint32_t frames_number(struct frames *frames, const struct symbols_line *line);
+
+/* Into the list that is open: the line's number in the page's frames. */
+void frames_json_number(struct json *json, const struct symbols_line *line);
+
+/* "frames": [function, file (where none is known the library), line, enum frames_kind] of each. */
+void frames_json(struct json *json, const struct frames *frames);
+void frames_done(struct frames *frames);
+
+enum frames_kind {
+    FRAMES_NATIVE,
+    FRAMES_PYTHON,
+    FRAMES_BELOW,   /* CUDA's, kedge's, the C library's */
+    FRAMES_AMBIENT, /* Python of another thread */
+};
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sitebook.h - call sites of several captures in one trace, each once.
+ *
+ *     capture 1 ─► its trace ─┐
+ *     capture 2 ─► its trace ─┼─ by a key ─► one trace with a stack for each site ─► titles, after the captures are closed
+ *     ...                     ┘
+ *
+ * The key is the caller's: what is one site for it. The first stack that comes with a key stands for it. Texts are copied.
+ * Threads: none. Memory: vec.h; at most SITEBOOK_MAX sites.
+ */
+#ifndef KEDGE_TOOLS_SITEBOOK_H
+#define KEDGE_TOOLS_SITEBOOK_H
+
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+#include "tools/trace/trace.h"
+
+#define SITEBOOK_MAX  (1u << 16)
+#define SITEBOOK_NONE TRACE_NONE
+
+/* sitebook_new, sitebook_done. */
+struct sitebook {
+    struct trace *trace;       /* stacks and modules, no blocks and no events */
+    struct keytable sites;     /* key -> stack */
+    struct keytable modules;   /* (path, build) -> module */
+    struct keytable text_keys; /* text -> index in `texts` */
+    struct vec_texts texts;
+};
+
+struct sitebook sitebook_new(void);
+void sitebook_done(struct sitebook *book);
+
+/* The stack of a key; SITEBOOK_NONE: it is not in the book. */
+uint32_t sitebook_find(const struct sitebook *book, struct key key);
+
+/* The stack of a key, which is that of `from` where the key is new. SITEBOOK_NONE: the book is full. Stack 0 of `from` is stack 0. */
+uint32_t sitebook_add(
+        struct sitebook *book, struct key key, const struct trace *from, uint32_t stack);
+
+/* The number of a library in book->trace: one of the same path and build is the same. */
+uint32_t sitebook_module(struct sitebook *book, const struct trace_module *module);
+
+/* A copy of the text that lives as long as the book; equal texts are one copy. */
+const char *sitebook_text(struct sitebook *book, const char *text);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/page/page.h"
+
+#include <stdlib.h>
+
+#include "tools/base/vec.h"
+#include "tools/output/outfile.h"
+#include "tools/page/page_parts.h"
+#include "tools/page/page_text.h"
+
+static bool is_in_window(const struct report *report, const struct load_oom *oom)
+{
+    return report_oom_is_told(report, oom) && oom->at >= report->window.first
+            && oom->at < report->window.last;
+}
+
+static void find_moments(struct page *page)
+{
+    const struct report *report = page->report;
+    const struct load *load = &report->load;
+    const struct load_oom *last = load->oom_count ? &load->ooms[load->oom_count - 1] : NULL;
+
+    page->by_places = figures_by_totals(load, report->window);
+    page->moment[PAGE_PEAK] = page->by_places ? TRACE_NEVER : report_peak(report);
+    page->moment[PAGE_FAILURE] = TRACE_NEVER;
+    if (last && !page->by_places && is_in_window(report, last)) {
+        page->moment[PAGE_FAILURE] = last->at;
+        page->failed_device = last->device;
+    }
+    page->moment[PAGE_END] = report->window.last;
+}
+
+/* ---- what is not known ---- */
+
+struct notes {
+    struct json *json;
+    unsigned count;
+};
+
+static void page_json_note(void *context, const char *word, const char *text)
+{
+    struct notes *notes = context;
+
+    if (notes->count++ >= PAGE_NOTES)
+        return;
+    json_begin(notes->json, NULL, '[');
+    json_text(notes->json, NULL, word);
+    json_text(notes->json, NULL, text);
+    json_end(notes->json, ']');
+}
+
+static void page_json_notes(struct page *page)
+{
+    const struct symbols *symbols = page->report->symbols;
+    struct notes notes = {.json = &page->json};
+    const char *line;
+
+    json_begin(&page->json, "notes", '[');
+    report_notes_tell(page->report, page_json_note, &notes);
+    for (size_t i = 0; (line = symbols_trouble(symbols, i)) != NULL; i++)
+        page_json_note(&notes, "note", line);
+    json_end(&page->json, ']');
+}
+
+/* When and where Max was reached. */
+static void page_json_max(struct page *page)
+{
+    const struct report *report = page->report;
+    const struct trace *trace = report->load.trace;
+    uint32_t at = report->figures.max_at;
+    struct json *json = &page->json;
+
+    json_begin(json, "max", '{');
+    if (at != TRACE_NEVER && !page->by_places) {
+        const struct trace_event *event = &trace->events[at];
+
+        json_known(json, "time_ns", event->time_ns ? event->time_ns : UINT64_MAX);
+        page_json_anchor(page, "anchor", trace->blocks[event->block].anchor);
+        json_known(json, "step", page_step_of(page, at));
+    }
+    json_end(json, '}');
+}
+
+/* ---- the page ---- */
+
+/* Of lists with many rows: what the scripts of tools/page/ show. */
+static const struct json_columns columns[] = {
+        {"hints",
+                " id do mode matched_count released_bytes would_bytes held_bytes skipped_count "
+                "refused_count late_touches "
+                "violations late_writes drift "},
+        {"steps",
+                " step ended block_bytes cap_bytes moved_in_bytes moved_out_bytes dropped_bytes "
+                "wait_count in_at_most_bytes "
+                "in_at_least_bytes layout_ms evict_ms stall_ms "},
+        {"kept", " reason title count bytes stack "},
+        {"live_at_oom", " title bytes count stack "},
+        {"sources",
+                " library allocated_bytes allocated_count live_bytes live_count own_peak_bytes "
+                "at_max_bytes "},
+        {"findings",
+                " pattern title anchor instance saves_bytes max_left_bytes bytes count "
+                "at_max_bytes longest_ns memory_of "
+                "advice stack "},
+        {"anchors",
+                " name instance max_bytes remaining_bytes allocated_bytes allocated_count "
+                "freed_bytes freed_count "
+                "peak_live_bytes "},
+        {"rows",
+                " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
+                "allocated_bytes allocated_count "},
+        {"growers", " title first_bytes last_bytes rises stack "},
+        {NULL, NULL},
+};
+
+/* The object that the scripts read: that of --json, and what only a page has. */
+static void page_json(struct page *page)
+{
+    struct json *json = &page->json;
+
+    report_json(json, page->report);
+    report_steps_json_view(json, page->report, &page->report->stated);
+    json_text(json, "kedge", KEDGE_VERSION);
+    json_bool(json, "by_places", page->by_places);
+    page_json_notes(page);
+    page_json_max(page);
+    page_sites_json(page);
+    page_timeline_json(page);
+    page_flame_json(page);
+    page_map_json(page);
+    frames_json(json, &page->frames);
+    json_end(json, '}');
+}
+
+static void page_print(FILE *out, const struct report *report)
+{
+    struct page page = {.report = report, .json = json_open_line(out)};
+    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
+
+    page.json.page = &form;
+    find_moments(&page);
+    page_sites_find(&page);
+    page_json(&page);
+    page_sites_done(&page);
+    frames_done(&page.frames);
+}
+
+/*
+ * With steps to be looked for, the report of ten million events takes 1.5 GiB of memory instead of 1 GiB. A reader who wants a page
+ * does not ask for that: in a run of more events that states no steps they are looked for with --steps detected only.
+ */
+#define DETECT_EVENTS 1000000u
+
+static void find_steps(struct report *report)
+{
+    bool is_long = report->load.trace->event_count > DETECT_EVENTS;
+    enum stepview_choice choice =
+            report->steps == STEPVIEW_ANY && is_long ? STEPVIEW_ONLY_STATED : report->steps;
+
+    stepview_find(&report->load, report->window, choice, &report->stated);
+    if (report->stated.origin == STEPVIEW_DETECTED && report->stated.period.kind != PERIOD_STEPS)
+        report->stated.row_count = 0; /* layers and the like say nothing on a page */
+}
+
+int page_write(const struct report *report, const char *path)
+{
+    struct report whole = *report;
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        vec_out_of_memory();
+    find_steps(&whole);
+    (void)fwrite(page_text_head, 1, page_text_head_length, out);
+    page_print(out, &whole);
+    (void)fwrite(page_text_tail, 1, page_text_tail_length, out);
+    stepview_done(&whole.stated);
+    if (fclose(out) != 0)
+        vec_out_of_memory();
+    int r = outfile_write("kedge report", path, OUTFILE_PRIVATE, text, length);
+    free(text);
+    return r < 0 ? 2 : 0;
+}

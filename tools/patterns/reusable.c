@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/patterns/reusable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+
+/* A block among those of its device and size. */
+struct candidate {
+    uint64_t time; /* of its first use, or of its last */
+    uint32_t block;
+    uint32_t died; /* event */
+};
+
+/* Those that are done with, as a binary heap: the one that is freed last is on top. */
+struct done {
+    struct candidate *at;
+    size_t count;
+};
+
+static void swap(struct candidate *a, struct candidate *b)
+{
+    struct candidate held = *a;
+
+    *a = *b;
+    *b = held;
+}
+
+static void push(struct done *done, struct candidate candidate)
+{
+    size_t i = done->count++;
+
+    done->at[i] = candidate;
+    for (; i > 0 && done->at[i].died > done->at[(i - 1) / 2].died; i = (i - 1) / 2)
+        swap(&done->at[i], &done->at[(i - 1) / 2]);
+}
+
+static void pop(struct done *done)
+{
+    size_t i = 0;
+
+    done->at[0] = done->at[--done->count];
+    for (;;) {
+        size_t top = i;
+
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < done->count; child++)
+            if (done->at[child].died > done->at[top].died)
+                top = child;
+        if (top == i)
+            return;
+        swap(&done->at[i], &done->at[top]);
+        i = top;
+    }
+}
+
+static int by_use_time(const void *left, const void *right)
+{
+    const struct candidate *a = left;
+    const struct candidate *b = right;
+
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return (a->block > b->block) - (a->block < b->block);
+}
+
+/* Those of a run mostly come in this order already. */
+static void sort_by_time(struct candidate *candidates, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (by_use_time(&candidates[i - 1], &candidates[i]) > 0) {
+            VEC_SORT(candidates, count, by_use_time);
+            return;
+        }
+    }
+}
+
+struct pairs {
+    struct reusable_pair *at;
+    size_t count, room;
+};
+
+/* Of blocks of one device and size. */
+static void pair_kind(
+        const struct trace *trace, const uint32_t *blocks, size_t count, struct pairs *pairs)
+{
+    struct candidate *seconds = vec_new(count + 1, sizeof(*seconds));
+    struct candidate *firsts = vec_new(count + 1, sizeof(*firsts));
+    struct done done = {.at = vec_new(count + 1, sizeof(*done.at))};
+    size_t next = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_block *block = &trace->blocks[blocks[i]];
+        const struct trace_uses uses = trace_uses(trace, block);
+
+        seconds[i] = (struct candidate){uses.first, blocks[i], block->died};
+        firsts[i] = (struct candidate){uses.last, blocks[i], block->died};
+    }
+    sort_by_time(seconds, count);
+    sort_by_time(firsts, count);
+    for (size_t i = 0; i < count; i++) {
+        while (next < count && firsts[next].time < seconds[i].time)
+            push(&done, firsts[next++]);
+        /* whoever is freed last was freed too early: so were all */
+        if (done.count == 0 || done.at[0].died <= trace->blocks[seconds[i].block].born)
+            continue;
+        VEC_PUSH(pairs->at, pairs->count, pairs->room) =
+                (struct reusable_pair){done.at[0].block, seconds[i].block};
+        pop(&done);
+    }
+    free(seconds);
+    free(firsts);
+    free(done.at);
+}
+
+/* Blocks of one device and size. */
+struct kind {
+    int16_t device;
+    uint32_t number; /* in the order in which they appear */
+    uint64_t size;   /* rounded to 512 */
+    size_t count;
+    size_t end; /* of those that are placed so far */
+};
+
+struct kinds {
+    struct keytable numbers; /* (device, size) -> index in `at` */
+    struct kind *at;
+    size_t count, room;
+};
+
+static uint32_t kind_of(struct kinds *kinds, const struct trace_block *block)
+{
+    struct kind kind = {.device = block->device, .size = (block->size + 511) & ~UINT64_C(511)};
+    uint32_t number =
+            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
+
+    kind.number = number;
+    if (number == kinds->count)
+        VEC_PUSH(kinds->at, kinds->count, kinds->room) = kind;
+    return number;
+}
+
+static int by_kind(const void *left, const void *right)
+{
+    const struct kind *a = left;
+    const struct kind *b = right;
+
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return (a->size > b->size) - (a->size < b->size);
+}
+
+/* The blocks of each kind beside each other, in the order in which they come; the caller frees it. */
+static uint32_t *order_by_kind(
+        const struct trace *trace, const uint32_t *blocks, size_t count, struct kinds *kinds)
+{
+    uint32_t *order = vec_new(count + 1, sizeof(*order));
+    uint32_t *numbers = vec_new(count + 1, sizeof(*numbers)); /* of kinds */
+    struct kind *sorted;
+    size_t end = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = kind_of(kinds, &trace->blocks[blocks[i]]);
+        kinds->at[numbers[i]].count++;
+    }
+    sorted = vec_new(kinds->count + 1, sizeof(*sorted));
+    if (kinds->count)
+        memcpy(sorted, kinds->at, kinds->count * sizeof(*sorted));
+    VEC_SORT(sorted, kinds->count, by_kind);
+    for (size_t i = 0; i < kinds->count; i++) {
+        kinds->at[sorted[i].number].end = end;
+        end += sorted[i].count;
+    }
+    free(sorted);
+    for (size_t i = 0; i < count; i++)
+        order[kinds->at[numbers[i]].end++] = blocks[i];
+    free(numbers);
+    return order;
+}
+
+struct reusable_pair *reusable_find(
+        const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count)
+{
+    struct kinds kinds = {.count = 0};
+    struct pairs pairs = {NULL, 0, 0};
+    uint32_t *order = order_by_kind(trace, blocks, count, &kinds);
+
+    for (size_t done = 0; done < count;) {
+        const struct kind *kind = &kinds.at[kind_of(&kinds, &trace->blocks[order[done]])];
+
+        pair_kind(trace, order + done, kind->count, &pairs);
+        done += kind->count;
+    }
+    free(order);
+    free(kinds.at);
+    keytable_done(&kinds.numbers);
+    *ret_count = pairs.count;
+    return pairs.at;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/replay/whatif.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tools/base/render.h"
+#include "tools/base/vec.h"
+#include "tools/replay/peer.h"
+#include "tools/replay/playback.h"
+
+const struct whatif_policy whatif_policies[] = {
+        {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
+                POOL_REMAP_LAZY, false, false},
+        {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
+                false, false},
+        {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_LAZY,
+                true, false},
+        {"kedge-mapped", "the same with KEDGE_POOL=sync=mapped", NULL, POOL_REMAP_LAZY, true, true},
+        {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false, false},
+        {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false, false},
+        {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false, false},
+        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false, false},
+        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false, false},
+        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false, false},
+};
+
+const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
+
+/* One policy at work: the pool, or one model per device. */
+struct player {
+    const struct workload *workload;
+    const struct peer *peer;
+    struct counting counting;
+    struct peer_device device;
+    struct playback playback;
+    void **models;
+    bool *is_live; /* per block */
+    bool sync;     /* no stream is told */
+    uint32_t last; /* the stream of the event before, 0 = none is known */
+    struct whatif_job *job;
+};
+
+/* One event more; a look at the clock once in a while. */
+static void step(struct player *player)
+{
+    if ((++player->job->done & 0xff) == 0)
+        progress_step(player->job->done, player->job->total);
+}
+
+static int open_pool(struct player *player, const struct whatif_policy *policy)
+{
+    const struct whatif_job *job = player->job;
+    struct pool_opts opts;
+
+    pool_opts_init(&opts);
+    opts.remap = (enum pool_remap)policy->remap;
+    opts.sync_mapped = policy->mapped;
+    opts.budget = job->budget;
+    int r = playback_open(
+            &player->playback, &player->counting, &opts, NULL, player->workload->block_count);
+    for (uint32_t i = 0; i < player->workload->device_count && r == 0; i++)
+        r = playback_keep(&player->playback, (int)i, job->threshold);
+    return r;
+}
+
+static int open_player(
+        struct player *player, const struct whatif_policy *policy, struct whatif_job *job)
+{
+    const struct workload *workload = job->workload;
+    int r = 0;
+
+    *player = (struct player){.workload = workload,
+            .peer = policy->peer,
+            .job = job,
+            .sync = job->sync || policy->sync,
+            .is_live = vec_new(workload->block_count, sizeof(*player->is_live))};
+    if (!policy->peer) {
+        r = open_pool(player, policy);
+    } else {
+        player->device.driver = counting_driver(&player->counting);
+        player->device.counting = &player->counting;
+        player->models = vec_new(workload->device_count, sizeof(*player->models));
+        for (uint32_t i = 0; i < workload->device_count; i++)
+            player->models[i] = peer_open(policy->peer, &player->device);
+    }
+    player->counting.backed = job->backed;
+    player->counting.lag =
+            (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
+    return r;
+}
+
+static void close_player(struct player *player)
+{
+    for (uint32_t i = 0; player->models && i < player->workload->device_count; i++)
+        player->peer->close(player->models[i]);
+    if (!player->peer)
+        playback_close(&player->playback);
+    counting_done(&player->counting);
+    free((void *)player->models);
+    free(player->is_live);
+}
+
+static int take(struct player *player, uint32_t number)
+{
+    const struct workload_block *block = &player->workload->blocks[number];
+
+    player->is_live[number] = true;
+    if (player->peer) {
+        counting_step(&player->counting);
+        player->peer->take(player->models[block->device], number, block->size, block->stream);
+        return 0;
+    }
+    struct playback_ask ask = {.size = block->size,
+            .stream = player->sync ? 0 : block->stream,
+            .device = block->device};
+    return playback_take(&player->playback, number, &ask);
+}
+
+static int give(struct player *player, uint32_t number, uint32_t stream)
+{
+    const struct workload_block *block = &player->workload->blocks[number];
+
+    player->is_live[number] = false;
+    if (!player->peer)
+        return playback_give(&player->playback, number, player->sync ? 0 : stream);
+    counting_step(&player->counting);
+    /* A sync free of a block with a stream waits for all of them, which no model of a stream allocator knows. */
+    player->peer->give(player->models[block->device], number, stream ? stream : block->stream);
+    return 0;
+}
+
+static void wait_for_device(struct player *player)
+{
+    if (!player->peer) {
+        playback_waited(&player->playback);
+        return;
+    }
+    counting_catch_up(&player->counting);
+    for (uint32_t i = 0; i < player->workload->device_count && player->peer->waited; i++)
+        player->peer->waited(player->models[i], player->job->threshold);
+}
+
+/* Does a step end behind this event? Steps have as many as each other. */
+static bool ends_step(const struct player *player, size_t event)
+{
+    size_t count = player->workload->event_count;
+    uint64_t steps = player->job->steps;
+
+    return player->job->waits == WHATIF_WAITS_STEP
+            && event * steps / count != (event + 1) * steps / count;
+}
+
+/* The models of other allocators are not told of events. */
+static void order_streams(struct player *player, uint32_t stream)
+{
+    uint32_t last = player->last;
+
+    if (!player->job->is_ordered || player->peer || player->sync || !stream)
+        return;
+    player->last = stream;
+    if (last && last != stream)
+        playback_order(&player->playback, last, stream);
+}
+
+static uint32_t stream_of(const struct workload *workload, const struct workload_event *event)
+{
+    return event->is_free ? event->stream : workload->blocks[event->block].stream;
+}
+
+static int play_once(struct player *player)
+{
+    const struct workload *workload = player->workload;
+    int r = 0;
+
+    for (size_t i = 0; i < workload->event_count && r == 0; i++) {
+        const struct workload_event *event = &workload->events[i];
+        order_streams(player, stream_of(workload, event));
+        r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
+        step(player);
+        if (r == 0 && ends_step(player, i))
+            wait_for_device(player);
+    }
+    for (uint32_t i = 0; i < workload->block_count && r == 0; i++) {
+        if (!player->is_live[i])
+            continue;
+        order_streams(player, workload->blocks[i].stream);
+        r = give(player, i, workload->blocks[i].stream);
+    }
+    if (r == 0 && player->job->waits != WHATIF_WAITS_NONE)
+        wait_for_device(player);
+    return r;
+}
+
+static uint64_t moved(struct player *player)
+{
+    struct pool_stats stats;
+
+    if (player->peer)
+        return 0;
+    pool_stats(player->playback.pool, -1, &stats);
+    return stats.granules_moved;
+}
+
+static int play_pass(struct player *player, struct whatif_pass *ret)
+{
+    struct counting *counting = &player->counting;
+    struct counting before = *counting;
+    uint64_t moved_before = moved(player);
+
+    counting->reserved_high = counting->reserved;
+    int r = play_once(player);
+    *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
+            .waits = counting->waits - before.waits,
+            .granules_moved = moved(player) - moved_before,
+            .peak_reserved = counting->reserved_high};
+    for (int i = 0; i < COUNTING_KIND_COUNT; i++)
+        ret->calls[i] = counting->calls[i] - before.calls[i];
+    return r;
+}
+
+int whatif_run(const struct whatif_policy *policy, struct whatif_job *job, struct whatif *ret)
+{
+    const struct workload *workload = job->workload;
+    struct player player;
+    const char *what;
+    int r;
+
+    *ret = (struct whatif){.policy = policy,
+            .passes = vec_new(job->passes, sizeof(*ret->passes)),
+            .pass_count = job->passes};
+    if (workload->peak_live > WHATIF_LIVE_MAX)
+        return -ERANGE;
+    r = open_player(&player, policy, job);
+    for (size_t i = 0; i < job->passes && r == 0; i++) {
+        r = play_pass(&player, &ret->passes[i]);
+        if (ret->passes[i].peak_reserved > ret->peak_reserved)
+            ret->peak_reserved = ret->passes[i].peak_reserved;
+    }
+    if (r == 0 && !policy->peer)
+        r = pool_check(player.playback.pool, &what);
+    if (ret->peak_reserved)
+        ret->e = (double)workload->peak_live_512 / (double)ret->peak_reserved;
+    close_player(&player);
+    return r;
+}
+
+void whatif_done(struct whatif *whatif)
+{
+    free(whatif->passes);
+    *whatif = (struct whatif){0};
+}

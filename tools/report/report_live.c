@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+
+#define STACK_LINES 6
+
+/* Live blocks of a stack, or of whatever --by says. */
+struct row {
+    uint32_t stack;   /* of the first block */
+    const char *name; /* NULL: it is called by its stack */
+    uint64_t bytes, count;
+};
+
+static const struct rowpick_field fields[] = {
+        ROWPICK_UINT("bytes", struct row, bytes), ROWPICK_UINT("count", struct row, count)};
+const struct rowpick_fields report_live_fields = ROWPICK_FIELDS(fields);
+
+struct rows {
+    struct row *at; /* most bytes first, or as --sort says */
+    size_t count, room;
+    size_t shown;
+    char **titles; /* of those that are shown */
+};
+
+static int most_first(const void *left, const void *right)
+{
+    const struct row *a = left;
+    const struct row *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return (a->stack > b->stack) - (a->stack < b->stack);
+}
+
+static void add_block(const struct report *report, enum view of, const struct trace_block *block,
+        struct keytable *index, struct rows *rows)
+{
+    const char *path = report->load.trace->anchors[block->anchor].path;
+    const struct report_group group = {.stack = block->stack,
+            .anchor = path,
+            .memclass = block->memclass,
+            .device = block->device};
+    const char *name = report->view == of ? report_group_name(report, &group) : NULL;
+    struct key key = name ? keytable_text(name) : (struct key){block->stack, 0, 0};
+    uint32_t at;
+
+    if (!report_keeps(report, of, block->stack, path)
+            && !report_keeps_text(report, of, sources_class_name(block->memclass)))
+        return;
+    at = keytable_number(index, key);
+    if (at == rows->count)
+        VEC_PUSH(rows->at, rows->count, rows->room) =
+                (struct row){.stack = block->stack, .name = name};
+    rows->at[at].bytes += block->size;
+    rows->at[at].count++;
+}
+
+/* What lives just before event `at`, of blocks born in the window. */
+static struct rows collect(const struct report *report, enum view of, uint32_t at)
+{
+    const struct trace *trace = report->load.trace;
+    struct keytable index = {0};
+    struct rows rows = {0};
+
+    rows.at = vec_grow(NULL, 1, sizeof(*rows.at), &rows.room);
+    for (size_t i = 0; i < trace->block_count; i++) {
+        const struct trace_block *block = &trace->blocks[i];
+
+        if (block->born >= report->window.first && block->born < at && block->died >= at)
+            add_block(report, of, block, &index, &rows);
+    }
+    keytable_done(&index);
+    VEC_SORT(rows.at, rows.count, most_first);
+    report_sort(report, of, &report_live_fields, rows.at, rows.count, sizeof(*rows.at));
+    rows.shown = rows.count < report->top ? rows.count : (size_t)report->top;
+    rows.titles = report_titles(report, of, TITLE_STACKS(rows.at), rows.shown);
+    return rows;
+}
+
+static void rows_done(struct rows *rows)
+{
+    title_done(rows->titles, rows->shown);
+    free(rows->at);
+}
+
+static uint32_t moment_of(const struct report *report, enum view of)
+{
+    return of == VIEW_HWM ? report_peak(report) : report->window.last;
+}
+
+static bool is_known(const struct report *report, enum view of)
+{
+    return of == VIEW_HWM ? !report_lacks_events(report) : report_has_sums(report);
+}
+
+/* Blocks that are on no record, freed or not: what has no slot is in no event either where the disk was full. */
+static uint64_t count_lacking(const struct report *report, enum view of)
+{
+    return of == VIEW_LIVE ? report->load.capture->lost.live_dropped : 0;
+}
+
+void report_live_print(const struct report *report, enum view of)
+{
+    struct rows rows = {0};
+    uint64_t lacks = count_lacking(report, of);
+    const char *by = report->view == of ? report_by_word(report->by) : "stack";
+
+    if (is_known(report, of))
+        rows = collect(report, of, moment_of(report, of));
+    printf("\n%sLive at the %s, by %s%s\n", report->ink.bold, of == VIEW_HWM ? "maximum" : "end",
+            by, report->ink.off);
+    if (rows.count == 0)
+        puts(!is_known(report, of) || lacks ? "  not known" : "  nothing");
+    else if (lacks)
+        printf("  and %" PRIu64 " more that the live table had no room for, at most\n", lacks);
+    for (size_t i = 0; i < rows.shown; i++) {
+        const struct row *row = &rows.at[i];
+
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->bytes).text, row->count,
+                render_s(row->count));
+        render_label(stdout, row->name ? row->name : rows.titles[i], 33, 6);
+        if (!row->name)
+            figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
+    }
+    figures_print_more(
+            rows.count, report->top, report_by_noun(report->view == of ? report->by : 0));
+    rows_done(&rows);
+}
+
+void report_live_json(struct json *json, const struct report *report, enum view of, const char *key)
+{
+    struct rows rows = {0};
+
+    if (is_known(report, of))
+        rows = collect(report, of, moment_of(report, of));
+    if (!is_known(report, of) || (rows.count == 0 && count_lacking(report, of))) {
+        json_text(json, key, NULL);
+        rows_done(&rows);
+        return;
+    }
+    json_begin(json, key, '[');
+    for (size_t i = 0; i < rows.shown; i++) {
+        const struct row *row = &rows.at[i];
+
+        json_begin(json, NULL, '{');
+        json_text(json, "title", row->name ? row->name : rows.titles[i]);
+        json_uint(json, "count", row->count);
+        json_uint(json, "bytes", row->bytes);
+        if (!row->name) {
+            json_text(json, "site", symbols_site(report->symbols, row->stack));
+            json_text(json, "python_site", symbols_pysite(report->symbols, row->stack));
+            figures_json_stack(json, report->symbols, row->stack, "stack");
+        }
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    rows_done(&rows);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+#include "tools/suggest/candidates.h"
+
+/* What a view is about. */
+enum about {
+    HIGH,
+    LIVE,
+    TEMPORARY, /* by blocks, the others by bytes */
+};
+
+/* The view that is about it. */
+static enum view view_of(enum about about)
+{
+    if (about == HIGH)
+        return VIEW_HWM;
+    return about == LIVE ? VIEW_LEAKS : VIEW_TEMPORARY;
+}
+
+static struct trace_sum sum_of(const struct read_place *place, enum about about)
+{
+    if (about == HIGH)
+        return (struct trace_sum){place->high_count, place->high_bytes};
+    if (about == LIVE)
+        return (struct trace_sum){place->live_count, place->live_bytes};
+    return (struct trace_sum){place->temporary_count, place->temporary_bytes};
+}
+
+/* 0 = it is not in the view. */
+static uint64_t weight_of(struct trace_sum sum, enum about about)
+{
+    return about == TEMPORARY ? sum.count : sum.bytes;
+}
+
+/*
+ * Places of one stack whose anchors differ in digits only (the steps of a loop are one row), or what --by has of places; then `name`
+ * is what they have, NULL for a stack.
+ */
+struct row {
+    struct trace_sum sum;
+    uint64_t weight, allocated_count;
+    const struct load_place *place; /* the first, which has most of them */
+    uint32_t stack;                 /* its */
+    uint64_t places;
+    const char *name;
+};
+
+static const struct rowpick_field fields[] = {ROWPICK_UINT("bytes", struct row, sum.bytes),
+        ROWPICK_UINT("count", struct row, sum.count),
+        ROWPICK_UINT("allocated_count", struct row, allocated_count)};
+const struct rowpick_fields report_places_fields = ROWPICK_FIELDS(fields);
+
+static int heaviest_first(const void *left, const void *right)
+{
+    const struct row *a = left;
+    const struct row *b = right;
+
+    if (a->weight != b->weight)
+        return a->weight < b->weight ? 1 : -1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* What --by calls the place's group, NULL = a stack, or nothing is to be grouped. */
+static const char *group_of(
+        const struct report *report, const struct load_place *place, enum about about)
+{
+    const struct report_group group = {
+            .stack = place->stack, .anchor = place->what->path, .device = place->what->device};
+
+    if (report->view != view_of(about))
+        return NULL;
+    return place->what->is_other ? "(places beyond the bound of the table)"
+                                 : report_group_name(report, &group);
+}
+
+static struct key key_of(
+        const struct report *report, const struct load_place *place, enum about about)
+{
+    const char *name = group_of(report, place, about);
+    char folded[RULE_GLOB_MAX];
+    struct key key;
+
+    if (report->view == view_of(about) && report->by != REPORT_BY_ITSELF)
+        return name ? keytable_text(name) : (struct key){place->stack, place->what->is_other, 0};
+    candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
+    key = keytable_text(folded);
+    key.c ^= ((uint64_t)place->stack << 16) ^ ((uint64_t)place->what->is_other << 63);
+    return key;
+}
+
+static void add_to_row(struct row *row, const struct load_place *place, enum about about)
+{
+    struct trace_sum sum = sum_of(place->what, about);
+    uint64_t weight = weight_of(sum, about);
+
+    row->allocated_count += place->what->allocated_count;
+    if (!weight)
+        return;
+    row->sum.count += sum.count;
+    row->sum.bytes += sum.bytes;
+    row->weight += weight;
+    row->places++;
+    if (!row->place || weight > weight_of(sum_of(row->place->what, about), about)) {
+        row->place = place;
+        row->stack = place->stack;
+    }
+}
+
+/* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
+static struct row *rows_of(
+        const struct report *report, int device, enum about about, size_t *ret_count)
+{
+    const struct load *load = &report->load;
+    struct row *rows = vec_new(load->place_count, sizeof(*rows));
+    struct keytable index = {0};
+    size_t count = 0;
+
+    for (size_t i = 0; i < load->place_count; i++) {
+        const struct load_place *place = &load->places[i];
+
+        if ((device >= 0 && place->what->device != device)
+                || !report_keeps(report, view_of(about), place->stack, place->what->path))
+            continue;
+        struct row *row = &rows[keytable_number(&index, key_of(report, place, about))];
+        row->name = group_of(report, place, about);
+        add_to_row(row, place, about);
+    }
+    size_t all = keytable_count(&index);
+    keytable_done(&index);
+    for (size_t i = 0; i < all; i++)
+        if (rows[i].places)
+            rows[count++] = rows[i];
+    VEC_SORT(rows, count, heaviest_first);
+    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
+    *ret_count = count;
+    return rows;
+}
+
+static void print_where(
+        const struct report *report, const struct row *row, const char *title, unsigned used)
+{
+    const struct load_place *place = row->place;
+
+    if (row->name) {
+        render_label(stdout, row->name, used, 6);
+        return;
+    }
+    if (place->what->is_other) {
+        puts("(places beyond the bound of the table)");
+        return;
+    }
+    render_label(stdout, title, used, 6);
+    if (place->what->path[0] && report->by == REPORT_BY_ITSELF) {
+        printf("              in ");
+        if (row->places == 1) {
+            render_text(stdout, place->what->path);
+        } else {
+            char folded[RULE_GLOB_MAX];
+            candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
+            render_text(stdout, folded);
+            printf(" (%" PRIu64 " places, most in ", row->places);
+            render_text(stdout, place->what->path);
+            putchar(')');
+        }
+        putchar('\n');
+    }
+    figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
+}
+
+static void print_row(
+        const struct report *report, const struct row *row, enum about about, const char *title)
+{
+    if (about == TEMPORARY)
+        printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->sum.count,
+                row->allocated_count, render_bytes(row->sum.bytes).text);
+    else
+        printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->sum.bytes).text, row->sum.count,
+                render_s(row->sum.count));
+    print_where(report, row, title, about == TEMPORARY ? 44 : 33);
+}
+
+static void print_rows(const struct report *report, int device, enum about about)
+{
+    size_t count;
+    struct row *rows = rows_of(report, device, about, &count);
+
+    if (count == 0)
+        puts("  nothing");
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    for (size_t i = 0; i < shown; i++)
+        print_row(report, &rows[i], about, titles[i]);
+    title_done(titles, shown);
+    figures_print_more(count, report->top,
+            report->by == REPORT_BY_ITSELF ? "place" : report_by_noun(report->by));
+    free(rows);
+}
+
+static const char *by_word(const struct report *report)
+{
+    return report->by == REPORT_BY_ITSELF ? "place" : report_by_word(report->by);
+}
+
+void report_high_print(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    bool any = false;
+
+    for (int i = 0; i < (int)FORMAT_DEVICES_MAX; i++) {
+        if (!capture->high[i].bytes)
+            continue;
+        any = true;
+        printf("\n%sLive at the maximum of device %d, %s, by %s%s\n", report->ink.bold, i,
+                render_bytes(capture->high[i].bytes).text, by_word(report), report->ink.off);
+        print_rows(report, i, HIGH);
+    }
+    if (!any)
+        puts("nothing was allocated");
+}
+
+void report_leaks_print(const struct report *report)
+{
+    printf("\n%s%s, by %s%s\n", report->ink.bold,
+            load_has_ended(&report->load) ? "Live at the end"
+                                          : "Live now (still running, or killed)",
+            by_word(report), report->ink.off);
+    print_rows(report, -1, LIVE);
+}
+
+void report_temporary_print(const struct report *report)
+{
+    printf("\n%sTemporary blocks (freed by their thread before it allocated two others)%s\n",
+            report->ink.bold, report->ink.off);
+    print_rows(report, -1, TEMPORARY);
+}
+
+static void json_place(struct json *json, const struct report *report,
+        const struct load_place *place, const char *title)
+{
+    const struct read_place *what = place->what;
+
+    json_begin(json, NULL, '{');
+    json_text(json, "title", what->is_other ? "(other)" : title);
+    json_text(
+            json, "site", what->is_other ? "(other)" : symbols_site(report->symbols, place->stack));
+    json_text(json, "python_site",
+            what->is_other ? NULL : symbols_pysite(report->symbols, place->stack));
+    json_text(json, "anchor", what->path);
+    if (what->device >= 0)
+        json_uint(json, "device", (uint64_t)what->device);
+    json_uint(json, "at_peak_bytes", what->high_bytes);
+    json_uint(json, "at_peak_count", what->high_count);
+    json_uint(json, "live_bytes", what->live_bytes);
+    json_uint(json, "live_count", what->live_count);
+    json_uint(json, "own_peak_bytes", what->peak_bytes);
+    json_uint(json, "own_peak_count", what->peak_count);
+    json_uint(json, "allocated_bytes", what->allocated_bytes);
+    json_uint(json, "allocated_count", what->allocated_count);
+    json_uint(json, "temporary_bytes", what->temporary_bytes);
+    json_uint(json, "temporary_count", what->temporary_count);
+    figures_json_stack(json, report->symbols, place->stack, "stack");
+    json_end(json, '}');
+}
+
+/* What the report's view is about, if it has places. */
+static bool find_about(const struct report *report, enum about *ret_about)
+{
+    if (report->view == VIEW_HWM)
+        *ret_about = HIGH;
+    else if (report->view == VIEW_LEAKS)
+        *ret_about = LIVE;
+    else if (report->view == VIEW_TEMPORARY)
+        *ret_about = TEMPORARY;
+    else
+        return false;
+    return true;
+}
+
+/* The places that the view shows, each by itself: as the reader has them, or as --sort says. The caller frees the array. */
+static struct row *single_rows(const struct report *report, size_t *ret_count)
+{
+    const struct load *load = &report->load;
+    struct row *rows = vec_new(load->place_count + 1, sizeof(*rows));
+    enum about about = HIGH;
+    bool has_view = find_about(report, &about);
+    size_t count = 0;
+
+    for (size_t i = 0; i < load->place_count; i++) {
+        const struct load_place *place = &load->places[i];
+
+        if (has_view && !report_keeps(report, report->view, place->stack, place->what->path))
+            continue;
+        rows[count++] = (struct row){.sum = sum_of(place->what, about),
+                .allocated_count = place->what->allocated_count,
+                .place = place,
+                .stack = place->stack};
+    }
+    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
+    *ret_count = count;
+    return rows;
+}
+
+/* What --by makes of the places, of all devices. */
+static void json_groups(struct json *json, const struct report *report)
+{
+    enum about about;
+    size_t count;
+
+    if (report->by == REPORT_BY_ITSELF || !find_about(report, &about))
+        return;
+    struct row *rows = rows_of(report, -1, about, &count);
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    json_begin(json, "groups", '[');
+    for (size_t i = 0; i < shown; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "title", rows[i].name ? rows[i].name : titles[i]);
+        json_uint(json, "bytes", rows[i].sum.bytes);
+        json_uint(json, "count", rows[i].sum.count);
+        json_uint(json, "allocated_count", rows[i].allocated_count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    title_done(titles, shown);
+    free(rows);
+}
+
+void report_places_json(struct json *json, const struct report *report)
+{
+    const struct load *load = &report->load;
+
+    json_begin(json, "device_peaks", '[');
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
+        if (!load->capture->high[i].bytes)
+            continue;
+        json_begin(json, NULL, '{');
+        json_uint(json, "device", i);
+        json_uint(json, "peak_live_bytes", load->capture->high[i].bytes);
+        json_real(json, "at_ms", (double)load->capture->high[i].time_ns / 1e6);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+    json_uint(json, "place_count", load->place_count);
+    json_uint(json, "places_lost", load->capture->places_lost);
+    /* the reader has them by their share in the high-water mark */
+    enum about about = HIGH;
+    size_t count;
+    struct row *rows = single_rows(report, &count);
+    (void)find_about(report, &about);
+    json_begin(json, "places", '[');
+    size_t shown = count < report->top ? count : (size_t)report->top;
+    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    for (size_t i = 0; i < shown; i++)
+        json_place(json, report, rows[i].place, titles[i]);
+    title_done(titles, shown);
+    json_end(json, ']');
+    free(rows);
+    json_groups(json, report);
+}

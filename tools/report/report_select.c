@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/base/args.h"
+#include "tools/base/cmdexit.h"
+#include "tools/base/vec.h"
+
+static const char *const by_names[REPORT_BY_COUNT] = {
+        [REPORT_BY_ITSELF] = "",
+        [REPORT_BY_STACK] = "stack",
+        [REPORT_BY_SITE] = "site",
+        [REPORT_BY_LIBRARY] = "library",
+        [REPORT_BY_CLASS] = "class",
+        [REPORT_BY_ANCHOR] = "anchor",
+        [REPORT_BY_DEVICE] = "device",
+};
+
+static bool has_groups(enum view view)
+{
+    return view == VIEW_LIVE || view == VIEW_HWM || view == VIEW_LEAKS || view == VIEW_TEMPORARY;
+}
+
+static enum report_by by_named(const char *name)
+{
+    unsigned by = REPORT_BY_STACK;
+
+    while (by < REPORT_BY_COUNT && strcmp(by_names[by], name) != 0)
+        by++;
+    return (enum report_by)by;
+}
+
+const char *report_by_word(enum report_by by)
+{
+    return by == REPORT_BY_ITSELF ? by_names[REPORT_BY_STACK] : by_names[by];
+}
+
+const char *report_by_noun(enum report_by by)
+{
+    static const char *const nouns[REPORT_BY_COUNT] = {"stack", "stack",
+            "site", [REPORT_BY_LIBRARY] = "other", "class", [REPORT_BY_ANCHOR] = "anchor",
+            "device"};
+
+    return nouns[by];
+}
+
+/* "bytes, count", and what was meant perhaps. */
+static int refuse(const char *option, const char *word, const char *const *words, size_t count)
+{
+    const char *near = args_nearest(word, words, count);
+
+    (void)fprintf(stderr, "kedge report: --%s %s: one of ", option, word);
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(stderr, "%s%s", i ? ", " : "", words[i]);
+    if (near)
+        (void)fprintf(stderr, " (did you mean %s?)", near);
+    (void)fputc('\n', stderr);
+    return CMD_BAD;
+}
+
+static int check_sort(const char *sort, const struct rowpick_fields *fields)
+{
+    const char *names[16];
+    size_t count = 0;
+
+    if (rowpick_find(fields, sort))
+        return CMD_DONE;
+    for (; count < fields->count && count < CMD_COUNT(names); count++)
+        names[count] = fields->at[count].name;
+    return refuse("sort", sort, names, count);
+}
+
+static int need_view(const char *option, const char *views)
+{
+    (void)fprintf(stderr, "kedge report: --%s needs --view %s\n", option, views);
+    return CMD_BAD;
+}
+
+int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
+        const char *sort, const char *filter)
+{
+    report->by = by ? by_named(by) : REPORT_BY_ITSELF;
+    if (report->by == REPORT_BY_COUNT)
+        return refuse("by", by, &by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);
+    if (by && !has_groups(report->view)
+            && (report->by != REPORT_BY_ANCHOR || report->view != VIEW_ALL))
+        return need_view("by", "live, hwm, leaks or temporary (--by anchor: or no view)");
+    if (report->by == REPORT_BY_CLASS && report->view != VIEW_LIVE && report->view != VIEW_HWM)
+        return need_view("by class", "live or hwm");
+    if ((sort || filter) && !fields)
+        return need_view(sort ? "sort" : "filter",
+                "live, hwm, leaks, temporary, anchors, libraries, sources or patterns");
+    report->sort = sort;
+    report->filter_text = filter;
+    return sort ? check_sort(sort, fields) : CMD_DONE;
+}
+
+void report_sort(const struct report *report, enum view of, const struct rowpick_fields *fields,
+        void *rows, size_t count, size_t size)
+{
+    if (report->view == of && report->sort)
+        rowpick_sort(rows, count, size, rowpick_find(fields, report->sort));
+}
+
+bool report_keeps(const struct report *report, enum view of, uint32_t stack, const char *name)
+{
+    return report->view != of || rowpick_has_text(report->filter, name)
+            || rowpick_has_stack(report->filter, stack);
+}
+
+bool report_keeps_text(const struct report *report, enum view of, const char *text)
+{
+    return report->view != of || rowpick_has_text(report->filter, text);
+}
+
+char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
+        size_t offset, size_t count)
+{
+    if (report->view == of && report->filter)
+        return title_ways(report->symbols, rows, stride, offset, count);
+    return title_rows(report->symbols, rows, stride, offset, count);
+}
+
+static const char *device_name(int device)
+{
+    static char names[FORMAT_DEVICES_MAX][16];
+
+    if (device < 0 || device >= (int)FORMAT_DEVICES_MAX)
+        return "another device";
+    (void)snprintf(names[device], sizeof(names[device]), "device %d", device);
+    return names[device];
+}
+
+const char *report_group_name(const struct report *report, const struct report_group *group)
+{
+    const char *name = "";
+
+    switch (report->by) {
+    case REPORT_BY_SITE:
+        name = symbols_pysite(report->symbols, group->stack);
+        return name ? name : symbols_site(report->symbols, group->stack);
+    case REPORT_BY_LIBRARY:
+        name = symbols_owner(report->symbols, group->stack);
+        return *name ? name : "(no stack)";
+    case REPORT_BY_CLASS:
+        return sources_class_name(group->memclass);
+    case REPORT_BY_ANCHOR:
+        return *group->anchor ? group->anchor : "(outside of all anchors)";
+    case REPORT_BY_DEVICE:
+        return device_name(group->device);
+    case REPORT_BY_ITSELF:
+    case REPORT_BY_STACK:
+    case REPORT_BY_COUNT:
+        break;
+    }
+    return NULL;
+}

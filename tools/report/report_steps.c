@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report/report.h"
+
+#include <inttypes.h>
+
+#include "tools/steps/stepview.h"
+
+/* Of a page. */
+#define REPORT_STEPS_ROWS    1000u
+#define REPORT_STEPS_GROWERS 50u
+
+#define STACK_LINES  6
+#define WIDE_COLUMNS 170
+
+/* ── text ── */
+
+/* Of an event, since the first that has a time. */
+static double ms_of(const struct report *report, const struct trace_event *event)
+{
+    const struct trace *trace = report->load.trace;
+    uint64_t began = 0;
+
+    for (size_t i = 0; report->load.capture && i < trace->event_count && began == 0; i++)
+        began = trace->events[i].time_ns;
+    return event->time_ns > began ? (double)(event->time_ns - began) / 1e6 : 0;
+}
+
+/* With room for all columns; else the ones that tell most, and --json has all. */
+static bool is_wide(void)
+{
+    return render_columns(stdout) >= WIDE_COLUMNS;
+}
+
+static void print_row(const struct report *report, const struct stepview *view, size_t number)
+{
+    const struct stepview_row *row = &view->rows[number];
+    const struct trace_event *events = report->load.trace->events;
+    bool grew = row->live_end >= row->live_begin;
+    uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
+
+    if (is_wide()) {
+        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number,
+                events[row->first].seq, events[row->behind - 1].seq,
+                ms_of(report, &events[row->first]), ms_of(report, &events[row->behind - 1]),
+                render_bytes(row->live_begin).text);
+        printf(" %11s %c%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
+                render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
+                render_bytes(row->peak).text, render_bytes(row->allocated).text,
+                row->allocated_count, render_bytes(row->freed).text, row->freed_count);
+    } else {
+        printf("%6zu %11s %c%11s %11s %11s %7" PRIu64 "  ", number,
+                render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
+                render_bytes(row->peak).text, render_bytes(row->allocated).text,
+                row->allocated_count);
+    }
+    if (row->anchor != TRACE_NONE)
+        report_anchor_print(&report->load.trace->anchors[row->anchor], is_wide() ? 149 : 65);
+    else if (row->likeness < 0.7)
+        printf("unlike (%.0f %%)\n", 100 * row->likeness);
+    else
+        putchar('\n');
+}
+
+/* As many at the beginning as at the end. */
+static void print_rows(const struct report *report, const struct stepview *view)
+{
+    size_t top = (size_t)report->top;
+
+    if (is_wide())
+        printf("%6s %10s %10s %10s %10s %11s %11s %12s %11s %11s %7s %11s %7s\n", "step",
+                "first seq", "last seq", "begin ms", "end ms", "live before", "after", "change",
+                "peak live", "allocated", "count", "freed", "count");
+    else
+        printf("%6s %11s %12s %11s %11s %7s\n", "step", "live after", "change", "peak live",
+                "allocated", "count");
+    for (size_t i = 0; i < view->row_count; i++) {
+        if (i == top && view->row_count > 2 * top) {
+            printf("   ... %zu more (--top, --json)\n", view->row_count - 2 * top);
+            i = view->row_count - top;
+        }
+        print_row(report, view, i);
+    }
+}
+
+static void print_growers(
+        const struct report *report, const struct stepview *view, unsigned stack_lines)
+{
+    if (view->grower_count == 0)
+        return;
+    printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
+    size_t shown = view->grower_count < report->top ? view->grower_count : (size_t)report->top;
+    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
+    for (size_t i = 0; i < shown; i++) {
+        const struct stepview_grower *grower = &view->growers[i];
+        printf("  %s more in %zu step%s, rising in %" PRIu64 " of them, now %s",
+                render_bytes(grower->last - grower->first).text, view->grower_rows - 1,
+                render_s(view->grower_rows - 1), grower->rises, render_bytes(grower->last).text);
+        if (grower->size)
+            printf(", in blocks of %" PRIu64 " bytes", grower->size);
+        putchar('\n');
+        if (grower->stack) {
+            fputs("    ", stdout);
+            render_label(stdout, titles[i], 4, 4);
+        }
+        if (grower->stack && stack_lines)
+            figures_print_stack(stdout, report->symbols, grower->stack, "      ", stack_lines);
+    }
+    title_done(titles, shown);
+    figures_print_more(view->grower_count, report->top, "call site");
+}
+
+static const char *kind_name(const struct stepview *view)
+{
+    if (view->origin == STEPVIEW_STATED || view->period.kind == PERIOD_STEPS)
+        return "steps";
+    return view->period.kind == PERIOD_PARTS ? "parts" : "none";
+}
+
+void report_steps_print(const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, report->steps, &view);
+    if (view.origin == STEPVIEW_STATED) {
+        printf("Steps: %zu, stated by the program: ", view.row_count);
+        render_text(stdout, view.family);
+        putchar('\n');
+    } else if (view.period.kind == PERIOD_STEPS) {
+        printf("Steps: %zu, detected: %s\n", view.row_count, view.period.reason);
+        if (!view.period.rests)
+            puts("  (what lives across the cuts is not a layer's result: a step is made of parts "
+                 "that repeat in turn)");
+    } else if (view.period.kind == PERIOD_PARTS) {
+        printf("Steps: none. Parts that repeat: %s\n  (layers or sub-graphs hand memory on like "
+               "that; one step of them would be all that was recorded)\n",
+                view.period.reason);
+    } else {
+        printf("Steps: none: %s\n", view.period.reason);
+    }
+    if (view.row_count)
+        print_rows(report, &view);
+    print_growers(report, &view, STACK_LINES);
+    stepview_done(&view);
+}
+
+void report_stated_find(struct report *report)
+{
+    stepview_find(&report->load, report->window, STEPVIEW_ONLY_STATED, &report->stated);
+}
+
+void report_growth_print(const struct report *report)
+{
+    print_growers(report, &report->stated, 0);
+}
+
+/* ── JSON ── */
+
+static void json_row(struct json *json, const struct report *report, const struct stepview_row *row)
+{
+    const struct trace_event *begin = &report->load.trace->events[row->first];
+    const struct trace_event *end = &report->load.trace->events[row->behind - 1];
+
+    json_begin(json, NULL, '{');
+    if (row->anchor != TRACE_NONE) {
+        json_text(json, "name", report->load.trace->anchors[row->anchor].path);
+        json_uint(json, "instance", report->load.trace->anchors[row->anchor].instance);
+    } else {
+        json_real(json, "likeness", row->likeness);
+    }
+    json_uint(json, "first_event", row->first);
+    json_uint(json, "first_seq", begin->seq);
+    json_uint(json, "last_seq", end->seq);
+    json_real(json, "begin_ms", ms_of(report, begin));
+    json_real(json, "end_ms", ms_of(report, end));
+    json_uint(json, "live_begin_bytes", row->live_begin);
+    json_uint(json, "live_end_bytes", row->live_end);
+    json_int(json, "delta_live_bytes", (int64_t)(row->live_end - row->live_begin));
+    json_uint(json, "peak_live_bytes", row->peak);
+    json_uint(json, "allocated_bytes", row->allocated);
+    json_uint(json, "allocated_count", row->allocated_count);
+    json_uint(json, "freed_bytes", row->freed);
+    json_uint(json, "freed_count", row->freed_count);
+    json_end(json, '}');
+}
+
+static void json_grower(struct json *json, const struct report *report,
+        const struct stepview_grower *grower, const char *title)
+{
+    json_begin(json, NULL, '{');
+    json_uint(json, "first_bytes", grower->first);
+    json_uint(json, "last_bytes", grower->last);
+    json_uint(json, "rises", grower->rises);
+    if (grower->size)
+        json_uint(json, "block_bytes", grower->size);
+    if (grower->stack) {
+        json_text(json, "title", title);
+        json_text(json, "site", symbols_site(report->symbols, grower->stack));
+        figures_json_stack(json, report->symbols, grower->stack, "stack");
+    }
+    json_end(json, '}');
+}
+
+static void report_steps_json_growers(
+        struct json *json, const struct report *report, const struct stepview *view)
+{
+    size_t shown = json_begin_rows(json, "growers", view->grower_count, REPORT_STEPS_GROWERS);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
+
+    for (size_t i = 0; i < shown; i++)
+        json_grower(json, report, &view->growers[i], titles[i]);
+    json_end(json, ']');
+    title_done(titles, shown);
+}
+
+void report_steps_json_view(
+        struct json *json, const struct report *report, const struct stepview *view)
+{
+    json_begin(json, "steps", '{');
+    json_text(json, "kind", kind_name(view));
+    json_text(json, "origin", view->origin == STEPVIEW_STATED ? "stated" : "detected");
+    json_text(json, "anchor", view->family);
+    if (view->origin == STEPVIEW_DETECTED) {
+        json_text(json, "reason", view->period.reason);
+        json_bool(json, "rests", view->period.rests);
+        json_uint(json, "length", view->period.length);
+        json_real(json, "likeness", view->period.likeness);
+        json_real(json, "chance", view->period.chance);
+        json_uint(json, "handed_on_bytes", view->period.handed_on);
+    }
+    json_uint(json, "count", view->row_count);
+    size_t shown = json_begin_rows(json, "rows", view->row_count, REPORT_STEPS_ROWS);
+    for (size_t i = 0; i < shown; i++)
+        json_row(json, report, &view->rows[i]);
+    json_end(json, ']');
+    report_steps_json_growers(json, report, view);
+    json_end(json, '}');
+}
+
+void report_steps_json(struct json *json, const struct report *report)
+{
+    struct stepview view;
+
+    stepview_find(&report->load, report->window, report->steps, &view);
+    report_steps_json_view(json, report, &view);
+    stepview_done(&view);
+}
+
+/* Of a csv there is nothing else to say. */
+void report_steps_json_only(const struct report *report)
+{
+    struct json json = json_open(stdout);
+
+    json_text(&json, "trace", report->load.path);
+    report_steps_json(&json, report);
+    json_end(&json, '}');
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/base/args.h"
+#include "tools/report/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    const char *question;
+} views[VIEW_COUNT] = {
+        [VIEW_ALL] = {"all", "the whole report: how much, who made the peak, what is left?"},
+        [VIEW_HWM] = {"hwm", "who held the memory when most was live, by stack?"},
+        [VIEW_LIVE] = {"live", "what is live at the end, by stack?"},
+        [VIEW_LEAKS] = {"leaks", "what is live at the end, by stack and anchor, of all devices?"},
+        [VIEW_TEMPORARY] = {"temporary", "where is memory asked for that is freed at once?"},
+        [VIEW_OOM] = {"oom", "why did allocations fail, and who held the memory then?"},
+        [VIEW_HINTS] = {"hints", "what did each hint match, release and refuse?"},
+        [VIEW_LIBRARIES] = {"libraries", "which libraries asked, for how much?"},
+        [VIEW_CLASSES] = {"classes", "how much is pooled, managed, for graphs, on the host ...?"},
+        [VIEW_SOURCES] = {"sources",
+                "who asked, by library, kind and place; what is on the device?"},
+        [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
+        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
+        [VIEW_PATTERNS] = {"patterns",
+                "which memory is held for nothing, and what to do about it?"},
+        [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
+        [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?"},
+};
+
+enum view report_view_named(const char *name)
+{
+    unsigned i = 0;
+
+    while (i < VIEW_COUNT && strcmp(views[i].name, name) != 0)
+        i++;
+    return (enum view)i;
+}
+
+const char *report_view_nearest(const char *name)
+{
+    const char *names[VIEW_COUNT];
+
+    for (unsigned i = 0; i < VIEW_COUNT; i++)
+        names[i] = views[i].name;
+    return args_nearest(name, names, VIEW_COUNT);
+}
+
+void report_views_explain(void)
+{
+    puts("\nviews:");
+    for (unsigned i = 0; i < VIEW_COUNT; i++)
+        printf("  %-10s %s\n", views[i].name, views[i].question);
+}
+
+const struct rowpick_fields *report_view_fields(enum view view)
+{
+    switch (view) {
+    case VIEW_LIVE:
+    case VIEW_HWM:
+        return &report_live_fields;
+    case VIEW_LEAKS:
+    case VIEW_TEMPORARY:
+        return &report_places_fields;
+    case VIEW_ANCHORS:
+        return &report_anchors_fields;
+    case VIEW_LIBRARIES:
+    case VIEW_SOURCES:
+        return &report_libraries_fields;
+    case VIEW_PATTERNS:
+        return &report_patterns_fields;
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t count_anchors(const struct report *report)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 1; i < report->load.trace->anchor_count; i++)
+        count += report_has_anchor(report, i);
+    return count;
+}
+
+static uint64_t count_places(const struct report *report, bool is_live)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < report->load.place_count && !report->from && !report->to; i++) {
+        const struct read_place *place = report->load.places[i].what;
+        count += is_live ? place->live_count != 0 : place->temporary_count != 0;
+    }
+    return count;
+}
+
+/* Nothing where there is no text. */
+static void print_word(const char *before, const char *text)
+{
+    char *word = text ? render_word(text) : NULL;
+
+    if (word) {
+        fputs(before, stdout);
+        render_text(stdout, word);
+    }
+    free(word);
+}
+
+static void print_command(const struct report *report, enum view view)
+{
+    print_word("  kedge report ", report->path);
+    print_word(" --from ", report->from);
+    print_word(" --to ", report->to);
+    printf(" --view %-10s ", views[view].name);
+}
+
+/* "429 anchors", "1 place with memory left"; nothing where there is none. */
+static void print_view(const struct report *report, enum view view, uint64_t count,
+        const char *noun, const char *more)
+{
+    if (count == 0)
+        return;
+    print_command(report, view);
+    printf("%" PRIu64 " %s%s%s\n", count, noun, render_s(count), more);
+}
+
+void report_views_print(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    uint64_t allocated = report->figures.allocated_count;
+
+    if (allocated == 0)
+        return;
+    printf("\n%sMore:%s\n", report->ink.bold, report->ink.off);
+    if (capture->oom_count > 1)
+        print_view(report, VIEW_OOM, capture->oom_count, "failed request", "");
+    print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");
+    if (report->stated.origin == STEPVIEW_STATED && report->stated.row_count) {
+        print_view(report, VIEW_STEPS, report->stated.row_count, "step", "");
+    } else if (!report_lacks_events(report)) {
+        print_command(report, VIEW_STEPS);
+        puts("looks for steps");
+    }
+    print_view(report, VIEW_EVICTION, capture->evict_count, "step", " of eviction");
+    print_view(report, VIEW_LEAKS, count_places(report, true), "place", " with memory left");
+    print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
+    print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");
+    if (capture->unseen.is_on)
+        print_view(report, VIEW_PATTERNS, allocated, "block", " by patterns of use");
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sources.h - who asked for the memory that a run held: by library and kind of memory, with the places that asked for most.
+ *
+ * A library is the file of the first frame outside of CUDA's own libraries, libc and kedge; whatever it was: the pool's
+ * memory, and what went past the pool (physical handles of NCCL, arrays, managed and pinned memory, imports, graphs).
+ * What is no device memory of this process stands in rows of its own and in no library's sum.
+ *
+ * Figures count what the window allocated, as in model.h. Peaks are each row's own: they do not add up.
+ * `at_max` is what a row held when the window held most, and does add up.
+ *
+ * `classes` has the same bytes by kind, of all libraries together.
+ *
+ * Where events are missing and the window is the whole run, the writer's own sums by place (area C) stand for them: then device
+ * memory has no rows by kind, `at_max` is what each device's own maximum held, and peaks of more than one place are not
+ * known.
+ *
+ * The rest of a device's memory is overhead: contexts, kernels, the driver's own pools and rounding, and other processes. It
+ * is the device's own figure minus everything that is known:
+ *
+ *     overhead = total - free - held by kedge's heaps - native allocations - held for graphs        (when we looked last)
+ *
+ * Managed memory is not subtracted, because it is not known how much of it is on the device.
+ *
+ * Prints nothing. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_SOURCES_H
+#define KEDGE_TOOLS_SOURCES_H
+
+#include "tools/load/load.h"
+#include "tools/symbols/symbols.h"
+#include "tools/trace/model.h"
+
+struct sources_figures {
+    uint64_t allocated, allocated_count;
+    uint64_t live, live_count; /* at the window's end */
+    uint64_t peak;             /* UINT64_MAX = not known */
+    uint64_t at_max;           /* UINT64_MAX = not known, of a class with `by_places` */
+    uint64_t places;           /* of area C that are in it */
+};
+
+/* A library's memory of one kind. */
+struct sources_row {
+    uint32_t library; /* index in `libraries` */
+    enum memclass memclass;
+    struct sources_figures figures;
+};
+
+struct sources_site {
+    uint32_t library;
+    const char *site;   /* "function file:line" */
+    const char *pysite; /* of the Python function that led there, NULL = none */
+    uint32_t stack;     /* one that leads there */
+    struct sources_figures figures;
+};
+
+struct sources_library {
+    const char *name;               /* path; "(no stack)" for what has none */
+    struct sources_figures figures; /* device memory of this process */
+};
+
+struct sources {
+    struct sources_library *libraries; /* largest at_max first */
+    size_t library_count, library_room;
+    struct sources_row *rows; /* by library, then class */
+    size_t row_count, row_room;
+    /* of memory that is none of the device's, too; with `by_places` as the writer counted them */
+    struct sources_figures classes[MEMCLASS_COUNT];
+    struct sources_site *sites; /* by library, then largest at_max first */
+    size_t site_count, site_room;
+    uint64_t without_stack, count; /* allocations */
+    bool by_places;                /* from area C */
+};
+
+void sources_figure(const struct load *load, struct model_window window, struct symbols *symbols,
+        struct sources *ret_sources);
+void sources_done(struct sources *sources);
+
+/* "pitched", for people; the word in JSON is the same. */
+const char *sources_class_name(enum memclass memclass);
+
+struct sources_overhead {
+    bool is_known;
+    uint64_t bytes;
+    bool is_short; /* more is known than the device holds: memory that is counted and not backed yet */
+};
+
+/* What is left of a device's memory; not known if nobody looked. */
+struct sources_overhead sources_overhead(const struct format_look *look);
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/run/launch.h"
+
+#include <argz.h>
+#include <envz.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/base/cmdexit.h"
+#include "tools/base/vec.h"
+#include "tools/load/captures.h"
+#include "tracker/base/config.h"
+#include "tracker/base/runmark.h"
+
+static const char *const api_names[LAUNCH_API_COUNT] = {"stream", "sync", "framework"};
+
+bool launch_parse_api(const char *word, enum launch_api *ret_api)
+{
+    if (!word) {
+        *ret_api = LAUNCH_STREAM;
+        return true;
+    }
+    for (unsigned i = 0; i < LAUNCH_API_COUNT; i++) {
+        if (strcmp(word, api_names[i]) == 0) {
+            *ret_api = (enum launch_api)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *launch_value(const struct launch *launch, const char *name)
+{
+    return envz_get(launch->vars, launch->vars_length, name);
+}
+
+/* An empty value counts as not stated. */
+static const char *stated(const struct launch *launch, const char *name)
+{
+    const char *value = launch_value(launch, name);
+
+    return value && *value ? value : NULL;
+}
+
+static void drop(struct launch *launch, const char *name)
+{
+    while (envz_entry(launch->vars, launch->vars_length, name)) /* it may be there twice */
+        envz_remove(&launch->vars, &launch->vars_length, name);
+}
+
+static void put(struct launch *launch, const char *name, const char *value)
+{
+    drop(launch, name);
+    if (envz_add(&launch->vars, &launch->vars_length, name, value) != 0)
+        vec_out_of_memory();
+}
+
+static void say(struct launch *launch, char *line)
+{
+    (void)vec_add_text(&launch->lines, line);
+}
+
+/* Is `word` one of the words of a list that any of `separators` separates? */
+static bool has_word(const char *list, const char *word, const char *separators)
+{
+    size_t length = strlen(word);
+
+    while (*list) {
+        size_t n = strcspn(list, separators);
+        if (n == length && memcmp(list, word, n) == 0)
+            return true;
+        list += n;
+        list += strspn(list, separators);
+    }
+    return false;
+}
+
+/* One entry more of a list with colons. */
+static void put_entry(struct launch *launch, const char *name, const char *entry, bool in_front)
+{
+    const char *old = stated(launch, name);
+    char *list = !old  ? vec_text(entry)
+            : in_front ? vec_format("%s:%s", entry, old)
+                       : vec_format("%s:%s", old, entry);
+
+    put(launch, name, list);
+    free(list);
+}
+
+static void append_preload(struct launch *launch, const char *object)
+{
+    const char *old = stated(launch, "LD_PRELOAD");
+
+    if (!old || !has_word(old, object, ": "))
+        put_entry(launch, "LD_PRELOAD", object, false);
+}
+
+static bool is_other_copy(const struct launch_request *request, const char *object)
+{
+    for (size_t i = 0; request->others && i < request->others->count; i++)
+        if (strcmp(request->others->at[i], object) == 0)
+            return true;
+    return false;
+}
+
+/* Takes other copies of the library out, and stands before what would answer look-ups in its place. */
+static void order_preloads(struct launch *launch, const struct launch_request *request)
+{
+    char *old = vec_text(stated(launch, "LD_PRELOAD") ? stated(launch, "LD_PRELOAD") : "");
+    char *list = vec_text("");
+    char *rest = NULL;
+    bool stands = false;
+
+    for (char *object = strtok_r(old, ": ", &rest); object; object = strtok_r(NULL, ": ", &rest)) {
+        bool is_front = !stands && request->front && strcmp(object, request->front) == 0;
+        if (is_other_copy(request, object)) {
+            say(launch,
+                    vec_format("LD_PRELOAD has another libkedge.so, %s: left out, this one is %s",
+                            object, request->library));
+            continue;
+        }
+        if (is_front)
+            say(launch,
+                    vec_format("LD_PRELOAD has %s, which answers look-ups of functions itself: "
+                               "libkedge.so stands before it",
+                            object));
+        if (stands && strcmp(object, request->library) == 0)
+            continue;
+        stands |= is_front || strcmp(object, request->library) == 0;
+        char *longer = vec_format("%s%s%s%s%s", list, *list ? ":" : "",
+                is_front ? request->library : "", is_front ? ":" : "", object);
+        free(list);
+        list = longer;
+    }
+    put(launch, "LD_PRELOAD", list);
+    free(list);
+    free(old);
+}
+
+static int preload(struct launch *launch, const struct launch_request *request)
+{
+    if (request->is_foreign) {
+        say(launch,
+                vec_format("%s is a program of another C library, into which libkedge.so cannot be "
+                           "preloaded: started without it",
+                        request->command[0]));
+        return 0;
+    }
+    if (strpbrk(request->library, ": ")) {
+        say(launch,
+                vec_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
+                        request->library));
+        return -EINVAL;
+    }
+    if (request->front || (request->others && request->others->count))
+        order_preloads(launch, request);
+    append_preload(launch, request->library);
+    if (!request->sim)
+        return 0;
+    if (strchr(request->sim, ':')
+            || (request->sim_runtime && strpbrk(request->sim_runtime, ": "))) {
+        say(launch, vec_format("%s: a library path cannot hold a colon", request->sim));
+        return -EINVAL;
+    }
+    if (request->sim_runtime)
+        append_preload(launch, request->sim_runtime);
+    put_entry(launch, "LD_LIBRARY_PATH", request->sim, true);
+    return 0;
+}
+
+/* A file name that stays right when the program changes its directory. */
+static char *absolute(const char *directory, const char *file)
+{
+    if (*file == '/')
+        return vec_text(file);
+    return vec_format("%s/%s", directory, file);
+}
+
+/* The same for a capture, where % begins a pattern: those of the directory are meant literally. */
+static char *absolute_pattern(const char *directory, const char *file)
+{
+    if (*file == '/')
+        return vec_text(file);
+    char *quoted = captures_quote(directory);
+    char *text = vec_format("%s/%s", quoted, file);
+    free(quoted);
+    return text;
+}
+
+static void put_own(struct launch *launch, const struct launch_request *request)
+{
+    const char *capture = request->capture;
+    char *path;
+
+    if (!capture)
+        capture = stated(launch, "KEDGE_CAPTURE");
+    path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
+    put(launch, "KEDGE_CAPTURE", path);
+    drop(launch, CONFIG_RUN);
+    drop(launch, RUNMARK_VARIABLE); /* of a run around this one */
+    if (request->run) {             /* the name that was asked for is this run's */
+        char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
+        put(launch, CONFIG_RUN, run);
+        free(run);
+    }
+    free(path);
+    if (request->hints) {
+        bool off = strcmp(request->hints, "off") == 0;
+        path = off ? vec_text("off") : absolute(request->directory, request->hints);
+        put(launch, "KEDGE_HINTS", path);
+        free(path);
+    }
+    if (request->hints_mode)
+        put(launch, "KEDGE_HINTS_MODE", request->hints_mode);
+    if (request->mode)
+        put(launch, "KEDGE_MODE", request->mode);
+    if (request->trace)
+        put(launch, "KEDGE_TRACE", request->trace);
+}
+
+/* Python keeps what it prints to a pipe or a file until there is much of it: lines that are anchors would come too late. */
+static void put_lines(struct launch *launch)
+{
+    const char *anchors = stated(launch, "KEDGE_ANCHORS");
+
+    if ((!anchors || strstr(anchors, "log")) && !launch_value(launch, "PYTHONUNBUFFERED"))
+        put(launch, "PYTHONUNBUFFERED", "1");
+}
+
+/* Is a key stated in PyTorch's "key:value,key:value"? */
+static bool has_key(const char *list, const char *key)
+{
+    size_t length = strlen(key);
+
+    for (;;) {
+        list += strspn(list, " ,");
+        if (!*list)
+            return false;
+        if (strncmp(list, key, length) == 0 && list[length] == ':')
+            return true;
+        list += strcspn(list, ",");
+    }
+}
+
+#define PYTORCH_CONF     "PYTORCH_CUDA_ALLOC_CONF"
+#define PYTORCH_CONF_NEW "PYTORCH_ALLOC_CONF"
+#define PYTORCH_UNCACHED "PYTORCH_NO_CUDA_MEMORY_CACHING"
+#define PYTORCH_NCCL2    "TORCH_DIST_USE_NCCL2"
+
+/* True if the user stated where PyTorch's memory comes from; a line says that it is kept. */
+static bool is_backend_stated(struct launch *launch, const char *own_choice)
+{
+    static const char *const names[] = {PYTORCH_CONF, PYTORCH_CONF_NEW};
+
+    for (size_t i = 0; i < CMD_COUNT(names); i++) {
+        const char *conf = stated(launch, names[i]);
+        if (!conf || !has_key(conf, "backend"))
+            continue;
+        if (!strstr(conf, own_choice))
+            say(launch, vec_format("%s=%s names a backend and is kept", names[i], conf));
+        return true;
+    }
+    return false;
+}
+
+static void merge_conf(struct launch *launch, const char *name)
+{
+    static const char *const ignored[] = {"max_split_size_mb", "roundup_power2_divisions",
+            "garbage_collection_threshold", "expandable_segments"};
+    const char *old = stated(launch, name);
+    char *conf = old ? vec_format("%s,backend:cudaMallocAsync", old)
+                     : vec_text("backend:cudaMallocAsync");
+
+    for (size_t i = 0; i < CMD_COUNT(ignored); i++) {
+        if (old && has_key(old, ignored[i]))
+            say(launch,
+                    vec_format("%s: PyTorch ignores %s with backend:cudaMallocAsync", name,
+                            ignored[i]));
+    }
+    put(launch, name, conf);
+    free(conf);
+}
+
+/* Does the user ask for PyTorch without its cache? 2.5 asks whether the variable is there, 2.15 whether it is 1. */
+static bool is_uncached(struct launch *launch)
+{
+    const char *value = stated(launch, PYTORCH_UNCACHED);
+
+    if (!value || strcmp(value, "0") == 0)
+        return false;
+    if (strcmp(value, "1") == 0)
+        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch allocates by cudaMalloc"));
+    else
+        say(launch,
+                vec_format("%s=%s is kept as you set it; PyTorch 2.5 takes it for 1 and allocates "
+                           "by cudaMalloc, 2.15 for 0",
+                        PYTORCH_UNCACHED, value));
+    return true;
+}
+
+static void pytorch_stream(struct launch *launch, bool speak)
+{
+    bool has_new = stated(launch, PYTORCH_CONF_NEW) != NULL;
+
+    if (is_backend_stated(launch, "backend:cudaMallocAsync"))
+        return;
+    if (is_uncached(launch))
+        return;
+    if (has_new)
+        merge_conf(launch, PYTORCH_CONF_NEW);
+    if (!has_new || stated(launch, PYTORCH_CONF))
+        merge_conf(launch, PYTORCH_CONF);
+    if (speak)
+        say(launch,
+                vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
+                         "history, snapshots, MemPool and pool checkpoints (cudagraph trees), "
+                         "and " PYTORCH_NCCL2 "=0; --api framework leaves it alone"));
+    if (!stated(launch, PYTORCH_NCCL2))
+        put(launch, PYTORCH_NCCL2, "0");
+    else if (strcmp(stated(launch, PYTORCH_NCCL2), "0") != 0)
+        say(launch,
+                vec_format("%s=%s is kept as you set it; that process group of NCCL ends a program "
+                           "with backend:cudaMallocAsync, use --api sync",
+                        PYTORCH_NCCL2, stated(launch, PYTORCH_NCCL2)));
+}
+
+/* What frameworks are switched by, PyTorch's stream API aside: one variable each. */
+struct switch_row {
+    const char *name, *value, *other; /* nothing is set where the user states `other` */
+    const char *lost;
+};
+
+/* Sets it unless the user did; a line to who uses the framework if something changes, or if another backend is kept. */
+static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
+{
+    const char *old = row->name ? stated(launch, row->name) : NULL;
+
+    if (!row->value || (row->other && stated(launch, row->other)))
+        return;
+    if (framework && !old)
+        say(launch,
+                vec_format("%s gets %s=%s, %s; --api framework leaves it alone", framework,
+                        row->name, row->value, row->lost));
+    else if (framework && strcmp(old, row->value) != 0)
+        say(launch,
+                vec_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
+                        row->name, old));
+    if (!old)
+        put(launch, row->name, row->value);
+}
+
+static void framework_switches(struct launch *launch, const struct launch_request *request)
+{
+    static const struct switch_row rows[][FRAMEWORK_COUNT] = {
+            [LAUNCH_STREAM] = {[FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc_async",
+                                       NULL, "without its BFC allocator's statistics"},
+                    [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", NULL,
+                            "without its BFC allocator's preallocation"},
+                    [FRAMEWORK_PADDLE] = {"FLAGS_use_cuda_malloc_async_allocator", "1",
+                            "FLAGS_use_system_allocator", "without its auto-growth allocator"}},
+            [LAUNCH_SYNC] =
+                    {[FRAMEWORK_PYTORCH] = {PYTORCH_UNCACHED, "1", NULL,
+                             "without its cache, CUDA tensor IPC, memory history and CUDA graphs"},
+                            [FRAMEWORK_TENSORFLOW] = {"TF_GPU_ALLOCATOR", "cuda_malloc", NULL,
+                                    "without its BFC allocator"},
+                            [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
+                                    "without its BFC allocator; 0.10 makes a pool of segments of "
+                                    "it, and "
+                                    "only --api stream shows its buffers"},
+                            [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
+                                    "FLAGS_use_cuda_malloc_async_allocator",
+                                    "without its auto-growth allocator"}},
+    };
+    const struct framework_found *found = &request->frameworks;
+    enum launch_api api = request->api;
+
+    for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
+        const char *name = found->which & 1U << f ? framework_name(f) : NULL;
+        bool is_old_paddle =
+                f == FRAMEWORK_PADDLE && found->paddle_major > 0 && found->paddle_major < 3;
+        if (api == LAUNCH_FRAMEWORK) {
+            if (name)
+                say(launch,
+                        vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
+                                   "(--api stream shows tensors)",
+                                name));
+        } else if (f == FRAMEWORK_PYTORCH && api == LAUNCH_STREAM)
+            pytorch_stream(launch, name != NULL);
+        else if (f != FRAMEWORK_PYTORCH || !is_backend_stated(launch, "no backend is ours here"))
+            turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : api][f], name);
+    }
+}
+
+/* The environment as exec takes it. */
+static void list_vars(struct launch *launch)
+{
+    free((void *)launch->env);
+    launch->env = vec_new(argz_count(launch->vars, launch->vars_length) + 1, sizeof(*launch->env));
+    argz_extract(launch->vars, launch->vars_length, launch->env);
+}
+
+void launch_add(struct launch *launch, const char *name, const char *value)
+{
+    put(launch, name, value);
+    list_vars(launch);
+}
+
+int launch_prepare(const struct launch_request *request, struct launch *ret_launch)
+{
+    struct launch launch = {.argv = request->command};
+
+    if (argz_create(request->env, &launch.vars, &launch.vars_length) != 0)
+        vec_out_of_memory();
+    int r = preload(&launch, request);
+    if (r == 0) {
+        put_own(&launch, request);
+        const char *mode = stated(&launch, "KEDGE_MODE");
+        if (!mode || strcmp(mode, "off") != 0) {
+            put_lines(&launch);
+        }
+        framework_switches(&launch, request);
+    }
+    list_vars(&launch);
+    *ret_launch = launch;
+    return r;
+}
+
+void launch_done(struct launch *launch)
+{
+    vec_free_texts(&launch->lines);
+    free((void *)launch->env);
+    free(launch->vars);
+    *launch = (struct launch){0};
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/steps/stepview.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/base/keytable.h"
+#include "tools/base/render.h"
+#include "tools/base/vec.h"
+#include "tools/trace/stated.h"
+
+/* ── steps that are detected ── */
+
+struct sequence {
+    struct period_alloc *allocs;
+    uint32_t *events; /* the event of each */
+
+    uint32_t count;
+};
+
+/* Its thread; where there is one only, its stream: of several that one thread feeds the order may be chance too. */
+static bool has_threads(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->block_count; i++) {
+        if (trace->blocks[i].thread != trace->blocks[0].thread)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t lane_of(const struct trace *trace, const struct trace_event *event, bool by_thread)
+{
+    uint64_t lane = by_thread ? event->thread : trace_stream(trace, event);
+
+    return (uint32_t)(lane ^ lane >> 32);
+}
+
+static struct sequence sequence_of(const struct load *load, struct model_window window)
+{
+    const struct trace *trace = load->trace;
+    uint32_t from = load->complete_from > window.first ? load->complete_from : window.first;
+    uint32_t *numbers = vec_new(trace->block_count, sizeof(*numbers)); /* + 1; 0 = not in it */
+    bool by_thread = has_threads(trace);
+    struct sequence sequence = {.allocs = vec_new(trace->block_count, sizeof(*sequence.allocs)),
+            .events = vec_new(trace->block_count, sizeof(*sequence.events))};
+
+    for (uint32_t i = from; i < window.last; i++) {
+        const struct trace_event *event = &trace->events[i];
+        bool is_free = event->kind == TRACE_FREE && event->block != TRACE_NONE;
+        if (is_free && numbers[event->block])
+            sequence.allocs[numbers[event->block] - 1].dies = sequence.count;
+        if (event->kind != TRACE_ALLOC)
+            continue;
+        const struct trace_block *block = &trace->blocks[event->block];
+        sequence.allocs[sequence.count] = (struct period_alloc){
+                block->site, block->size, PERIOD_NEVER, lane_of(trace, event, by_thread)};
+        sequence.events[sequence.count++] = i;
+        numbers[event->block] = sequence.count;
+    }
+    free(numbers);
+    return sequence;
+}
+
+/* Behind the last allocation: what the step frees of its own. */
+static uint32_t own_end(const struct load *load, const struct sequence *sequence,
+        const struct period_span *span, struct model_window window)
+{
+    uint32_t end = sequence->events[span->behind - 1] + 1;
+
+    for (uint32_t i = span->first; i < span->behind; i++) {
+        const struct trace_event *event = &load->trace->events[sequence->events[i]];
+        uint32_t died = load->trace->blocks[event->block].died;
+        if (died != TRACE_NEVER && died < window.last && died >= end)
+            end = died + 1;
+    }
+    return end;
+}
+
+/* The first event behind the last allocation or free of a step. */
+static uint32_t end_of(const struct load *load, const struct sequence *sequence,
+        const struct period_span *span, struct model_window window)
+{
+    const struct trace_event *events = load->trace->events;
+
+    if (span->behind >= sequence->count)
+        return own_end(load, sequence, span, window);
+    uint32_t behind = sequence->events[span->behind];
+    while (events[behind - 1].kind != TRACE_ALLOC && events[behind - 1].kind != TRACE_FREE)
+        behind--;
+    return behind;
+}
+
+static void detect(const struct load *load, struct model_window window, struct stepview *view)
+{
+    struct sequence sequence = sequence_of(load, window);
+
+    progress_begin("looking for steps");
+    period_find(sequence.allocs, sequence.count, &view->period);
+    progress_end();
+    view->rows = vec_new(view->period.span_count, sizeof(*view->rows));
+    for (uint32_t i = 0; i < view->period.span_count; i++) {
+        const struct period_span *span = &view->period.spans[i];
+        view->rows[view->row_count++] = (struct stepview_row){.first = sequence.events[span->first],
+                .behind = end_of(load, &sequence, span, window),
+                .anchor = TRACE_NONE,
+                .likeness = span->likeness};
+    }
+    free(sequence.allocs);
+    free(sequence.events);
+}
+
+/* ── steps that are stated ── */
+
+static void take_stated(struct stated *stated, struct model_window window, struct stepview *view)
+{
+    view->origin = STEPVIEW_STATED;
+    view->rows = vec_new(stated->count, sizeof(*view->rows));
+    for (size_t i = 0; i < stated->count; i++) {
+        const struct stated_span *span = &stated->spans[i];
+        if (span->first < window.first || span->behind > window.last)
+            continue;
+        view->rows[view->row_count++] = (struct stepview_row){
+                .first = span->first, .behind = span->behind, .anchor = span->anchor};
+    }
+    view->family = stated->family;
+    stated->family = NULL;
+}
+
+/* ── figures ── */
+
+static void count_event(const struct trace *trace, const struct trace_event *event, uint64_t *live,
+        struct stepview_row *row)
+{
+    bool is_alloc = event->kind == TRACE_ALLOC;
+
+    if (!is_alloc && (event->kind != TRACE_FREE || event->block == TRACE_NONE))
+        return;
+    uint64_t size = trace->blocks[event->block].size;
+    *live += is_alloc ? size : 0 - size;
+    if (!row)
+        return;
+    row->peak = *live > row->peak ? *live : row->peak;
+    *(is_alloc ? &row->allocated : &row->freed) += size;
+    (*(is_alloc ? &row->allocated_count : &row->freed_count))++;
+}
+
+static void count_rows(const struct load *load, struct stepview *view)
+{
+    const struct trace *trace = load->trace;
+    uint64_t live = 0;
+    uint32_t event = 0;
+
+    for (size_t i = 0; i < view->row_count; i++) {
+        struct stepview_row *row = &view->rows[i];
+        for (; event < row->first; event++)
+            count_event(trace, &trace->events[event], &live, NULL);
+        row->live_begin = row->peak = live;
+        for (; event < row->behind; event++)
+            count_event(trace, &trace->events[event], &live, row);
+        row->live_end = live;
+    }
+}
+
+/* ── what grows ── */
+
+struct place {
+    uint32_t stack;
+    uint64_t size;
+    uint64_t live, before; /* now, and at the end of the step before */
+    uint64_t first;        /* at the end of the first step */
+    uint64_t rises;
+    uint32_t since;
+    bool fell, is_touched; /* in this step */
+};
+
+struct places {
+    struct place *places;
+    size_t count, room;
+    uint32_t *touched; /* in this step */
+    size_t touched_count, touched_room;
+    struct keytable numbers;
+};
+
+static void touch(struct places *places, const struct trace_block *block, bool is_alloc)
+{
+    uint64_t size = block->stack ? 0 : block->size;
+    uint32_t number = keytable_number(&places->numbers, (struct key){block->stack, size, 0});
+
+    if (number == places->count)
+        VEC_PUSH(places->places, places->count, places->room) =
+                (struct place){.stack = block->stack, .size = size};
+    struct place *place = &places->places[number];
+    place->live += is_alloc ? block->size : 0 - block->size;
+    if (!place->is_touched)
+        VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
+    place->is_touched = true;
+}
+
+static void end_row(struct places *places, uint32_t row)
+{
+    for (size_t i = 0; i < places->touched_count; i++) {
+        struct place *place = &places->places[places->touched[i]];
+        place->is_touched = false;
+        if (row == 0)
+            place->first = place->before = place->live;
+        place->fell = place->fell || place->live < place->before;
+        if (place->live > place->before && place->rises++ == 0)
+            place->since = row;
+        place->before = place->live;
+    }
+    places->touched_count = 0;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+    const struct stepview_grower *x = a;
+    const struct stepview_grower *y = b;
+    uint64_t one = x->last - x->first;
+    uint64_t other = y->last - y->first;
+
+    if (one != other)
+        return one < other ? 1 : -1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static void find_growers(const struct trace *trace, struct stepview *view)
+{
+    struct places places = {0};
+    uint32_t event = 0;
+
+    for (uint32_t i = 0; i < view->grower_rows; i++) {
+        for (; event < view->rows[i].behind; event++) {
+            const struct trace_event *at = &trace->events[event];
+            bool is_alloc = at->kind == TRACE_ALLOC;
+            if (is_alloc || (at->kind == TRACE_FREE && at->block != TRACE_NONE))
+                touch(&places, &trace->blocks[at->block], is_alloc);
+        }
+        end_row(&places, i);
+    }
+    for (size_t i = 0; i < places.count; i++) {
+        const struct place *place = &places.places[i];
+        if (!place->fell && 3 * place->rises >= 2 * (view->grower_rows - 1))
+            VEC_PUSH(view->growers, view->grower_count, view->grower_room) =
+                    (struct stepview_grower){place->stack, place->size, place->first, place->before,
+                            place->rises, place->since};
+    }
+    VEC_SORT(view->growers, view->grower_count, by_growth);
+    free(places.places);
+    free(places.touched);
+    keytable_done(&places.numbers);
+}
+
+/* Not a last step that is stated and that the program never left. */
+static size_t finished_rows(const struct trace *trace, const struct stepview *view)
+{
+    if (view->row_count == 0)
+        return 0;
+    uint32_t anchor = view->rows[view->row_count - 1].anchor;
+    bool is_open = anchor != TRACE_NONE && trace->anchors[anchor].exit == TRACE_NEVER;
+    return view->row_count - is_open;
+}
+
+/* ── all of it ── */
+
+void stepview_find(const struct load *load, struct model_window window, enum stepview_choice choice,
+        struct stepview *ret)
+{
+    struct stated stated = {0};
+
+    *ret = (struct stepview){.origin = STEPVIEW_DETECTED};
+    if (choice != STEPVIEW_ONLY_DETECTED)
+        stated_find(load->trace, &stated);
+    if (stated.family)
+        take_stated(&stated, window, ret);
+    else if (choice == STEPVIEW_ONLY_STATED)
+        (void)snprintf(ret->period.reason, sizeof(ret->period.reason),
+                "no anchors that are steps: of one name but for digits, one after another");
+    else
+        detect(load, window, ret);
+    stated_done(&stated);
+    count_rows(load, ret);
+    ret->grower_rows = finished_rows(load->trace, ret);
+    if (ret->grower_rows >= STEPVIEW_GROW_ROWS && (ret->family || ret->period.kind == PERIOD_STEPS))
+        find_growers(load->trace, ret);
+}
+
+void stepview_done(struct stepview *view)
+{
+    period_done(&view->period);
+    free(view->family);
+    free(view->rows);
+    free(view->growers);
+    *view = (struct stepview){0};
+}

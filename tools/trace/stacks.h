@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stacks.h - the stacks of a capture as a trace has them.
+ *
+ *     (native leaf, Python leaf) of the file ─► frames with modules, Python functions with lines ─► number in trace->stacks
+ *
+ * Each pair becomes one stack of the trace, when it is first asked for. Threads: none. Memory: vec.h; the trace points to texts of the
+ * capture, which must live as long.
+ */
+#ifndef KEDGE_TOOLS_STACKS_H
+#define KEDGE_TOOLS_STACKS_H
+
+#include "tools/base/keytable.h"
+#include "tools/trace/trace.h"
+#include "tracker/reader/read.h"
+
+/* The first two are set by the caller. */
+struct stacks {
+    const struct read_capture *capture;
+    struct trace *trace;
+    struct keytable modules; /* module number -> the trace's */
+    struct keytable known;   /* (leaf, Python leaf) -> the trace's */
+    uint64_t *sites; /* of the trace's stacks but the empty one, which must all be made here */
+    size_t site_count, site_room;
+};
+
+/* The native stack with the Python stack of the same moment; 0 = neither is there. */
+uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack);
+
+/* The site of a stack that stacks_number returned. */
+uint64_t stacks_site(const struct stacks *stacks, uint32_t number);
+
+/* Adds a module of a capture to a trace; returns its number there. */
+uint32_t stacks_add_module(struct trace *trace, const struct read_module *module);
+
+void stacks_done(struct stacks *stacks);
+
+#endif

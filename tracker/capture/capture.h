@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture.h - writes the run down, into a file that is its own post-mortem.
+ *
+ * The file is mapped and shared: what has been stored survives SIGKILL without any dump code. It holds the live table
+ * itself (one slot per live allocation), so after `kill -9` a report is right within one operation in flight per
+ * thread (R47). FORMAT.md and format.h describe the bytes.
+ *
+ *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► F ─ capture_state ─► clean | signal
+ *                                                                            └ fork ─► child writes nothing
+ *
+ * Order does not matter: the pool numbers each operation under its lock, calls arrive here in any order, and a slot is
+ * overwritten only by a higher number. All calls that take `seq` want numbers from that one counter; 0 = "after the
+ * newest one seen".
+ *
+ * Space is allocated before it is mapped, so that no store raises SIGBUS on a full disk. The call that met trouble returns -errno,
+ * once for all parts of the file; later calls return 0 and count what they lose (a full log goes on as a ring).
+ *
+ * Does not unwind (where.h), symbolise, compress, print or malloc. Threads: any; no global lock in the hot path: events
+ * go to the thread's own chunk, live slots lie in 64 shards with a lock each. No kedge lock may be held by the caller,
+ * since growth makes file system calls. Rules R39 R47 R48 R50 R51 R52.
+ */
+#ifndef KEDGE_TRACKER_CAPTURE_H
+#define KEDGE_TRACKER_CAPTURE_H
+
+#include "alloc/base/rule.h"
+#include "alloc/base/types.h"
+#include "tracker/format/format.h"
+#include "tracker/hints/hintwords.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CAPTURE_DEFAULT_NAME "kedge-%h-%r-%p.kcap"
+#define CAPTURE_PATH_MAX     4096u
+#define CAPTURE_NOTES_MAX    256u /* further notes are counted */
+
+/* All strings are copied. */
+struct capture_opts {
+    /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
+    const char *file;
+    /*
+     * What the launcher says (ranks.def); NULL = none. A name without a pattern is rank 0's, and those of other ranks end in
+     * .RANK: which process would take it first is left to chance otherwise.
+     */
+    const char *rank;
+    /*
+     * CONFIG_RUN's value; NULL = none. With a "+" behind it an old capture that has the name, is of another run and whose process has
+     * ended gives way to this one (capold.h, R102).
+     */
+    const char *run;
+    const char *program;     /* where_program(); NULL = "" */
+    enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */
+    uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */
+};
+
+/* What an evict hint's blocks on a device have done in a step. */
+struct capture_evict {
+    int rule;
+    struct format_evict what;
+};
+
+/* What is known about an allocation that was made. */
+struct capture_alloc_info {
+    const struct tag *tag; /* from where_am_i */
+    devptr_t ptr;
+    uint64_t seq;
+    uint64_t stream; /* as format.h has it, or 0 */
+    enum api api;
+    enum memclass memclass; /* what is not of this process's device is recorded apart */
+    bool native;            /* by the driver itself, not from the pool */
+    bool stream_capture;    /* while its stream was being captured */
+    uint64_t context; /* the number of the context that it ends with, 0 = none, or not known */
+    int rule;         /* plan.rule, -1 = none */
+};
+
+/* What is known about a free. */
+struct capture_free_info {
+    devptr_t ptr;
+    uint64_t seq;
+    uint64_t size;                  /* 0 = look it up in the live table */
+    uint64_t stream;                /* as format.h has it, or 0 */
+    const struct format_uses *uses; /* NULL = what the live table has */
+    int device;                     /* -1 = that of the allocation */
+    enum api api;
+    bool native;
+};
+
+/* What happened to a range that a rule names. */
+struct capture_hint_info {
+    enum format_hint_what what;
+    enum hint_mode mode; /* in force; only DEAD in HINT_LIVE counts as freed by a hint */
+    int rule;
+    devptr_t ptr; /* start of the block */
+    uint64_t size;
+    uint64_t seq;
+    uint32_t stack; /* of the toucher (where_stack), 0 = none */
+    uint32_t pystack;
+    int device;
+    int result;              /* CUresult or errno behind SKIPPED and REFUSED, 0 = none */
+    const struct edge *edge; /* the anchor edge that did it, NULL = none */
+};
+
+/* A call of a library between ranks, or the launch of a kernel, which has a name alone; before it is forwarded. */
+struct capture_call_info {
+    bool is_launch;
+    const char *name; /* of the function; it and the names of its arguments are not copied */
+    struct {
+        const char *arg; /* as the library's header calls it, NULL = no such buffer */
+        devptr_t ptr;
+    } buffer[FORMAT_CALL_BUFFERS];
+    uint64_t comm; /* handle */
+    int peer;      /* rank in it, -1 = the call names none */
+    uint64_t seq;
+};
+
+/* An allocation that failed. */
+struct capture_oom_info {
+    const struct tag *tag; /* size and device are there */
+    uint64_t seq;
+    uint64_t free_bytes, total_bytes; /* as the driver says, UINT64_MAX = not asked */
+    const char *call;                 /* the driver's entry, NULL = not known */
+    uint64_t stream;                  /* as format.h has it, or 0 */
+    uint32_t flags;                   /* FORMAT_OOM_* */
+    struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
+    uint64_t free_elsewhere;          /* of heaps.free, in heaps of the other API */
+    uint64_t hint_held;               /* of heaps.kept, by hints */
+    struct format_oom_ladder ladder;
+    int result; /* the CUresult that the program gets */
+};
+
+/* What the driver says about a device, and what our heaps hold of it. */
+struct capture_look_info {
+    int device;
+    uint64_t free_bytes, total_bytes;
+    uint64_t held_bytes;
+    uint64_t graph_reserved, graph_high; /* of the driver's pool for graphs, 0 = none */
+    uint64_t live, used, dead;           /* of our heaps, as struct format_inside has them */
+};
+
+/* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
+int capture_init(const struct capture_opts *init_opts);
+
+/*
+ * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID, then
+ * NAME.PID.2 and so on. Writes the ranges that are open now. The first caller does it, others wait for it (at most two seconds, after which calls
+ * are lost, and counted as events that were dropped, until it is there); capture_alloc and
+ * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
+ */
+int capture_open(void);
+
+/* The file's name, "" while there is none. Valid for the process's life. */
+const char *capture_path(void);
+
+/* The name under which no file could be made, "" where one was or nobody has tried. Valid for the process's life. */
+const char *capture_refused(void);
+
+/* Each returns 0, or -errno of trouble that no call has told yet: the same errno is told once (see above). */
+int capture_alloc(const struct capture_alloc_info *info);
+int capture_free(const struct capture_free_info *info);
+/* What was allocated with this `context` and is live ends now, as freed. */
+int capture_context_gone(uint64_t context, uint64_t seq);
+int capture_edge(const struct edge *edge, uint64_t seq);
+int capture_hint(const struct capture_hint_info *info);
+int capture_call(const struct capture_call_info *info);
+
+/* The Python stack of the live block that begins at `ptr`, as tag.pystack had it; 0 = none, or not known. */
+uint32_t capture_pystack(devptr_t ptr);
+
+/*
+ * Writes the event and, for the first 16 failures and the newest 16, a record that says why (area E), with the stacks
+ * that hold most now. *ret_top: the foremost of them; its bytes are 0 if there is none. ret_top may be NULL.
+ */
+int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top);
+
+/* What is recorded under `key` is mapped at an address, size 0: no more. Uses of that address are its own. Without it, nothing. */
+void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
+
+/* For uses.c: an event of a call that uses the block whose allocation had seq `block`. flags: FORMAT_USE_MAY, or 0. */
+void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags);
+
+/*
+ * `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles
+ * included. high: the most that it ever held, 0 = not known. If nobody was told of so much, because
+ * it came and went within one call (a growth that failed half way), it has an event of its own
+ * before the one about `bytes`.
+ */
+int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq);
+
+/* The driver was asked about a device. The newest answer is kept, the others count. */
+int capture_look(const struct capture_look_info *info);
+
+/* Identity records. Kept in memory when the file is not open yet (at most 64 KiB of them), written when it opens. */
+int capture_setting(
+        const char *name, const char *value); /* "KEDGE_MODE" "pool"; also what was really chosen */
+int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version);
+int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
+int capture_rule(uint32_t index, const struct rule *rule);
+int capture_drift(uint32_t index, const struct hintwords_drift *drift); /* once per rule */
+
+/* A step of a managed set has ended, or, at the end of the run, has not (FORMAT_EVICT_RUNNING). Of very many not all are written. */
+int capture_evict(const struct capture_evict *info);
+/* The block at `ptr`, live and made as `seq`, does not go out. Once for each block and reason. */
+int capture_evict_kept(
+        int rule, devptr_t ptr, uint64_t size, int device, enum format_kept_why why, uint64_t seq);
+/* A call of this thread was not made, since its blocks need `needed` bytes at once and `room` could be had under `cap`. */
+int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, uint64_t cap);
+
+int capture_note(unsigned severity,
+        const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
+
+/* `hook` ("cuMemAlloc_v2") was reached `count` times by `route` ("dlsym", "cuGetProcAddress", "symbol") so far. */
+int capture_coverage(const char *hook, const char *route, uint64_t count);
+
+/*
+ * How the run stands. A few stores: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
+ * `detail` is the signal's number. CLEAN is for the program's end, in no signal handler: it adds up the header, a few thousand
+ * instructions, and takes a lock.
+ */
+void capture_state(enum format_state state, uint32_t detail);
+
+/* In the child of a fork: detach from the parent's file; nothing is written any more if it was open, else as new. */
+/*
+ * A store at `at` has raised SIGBUS. True: it was into the capture, which is not written from here on (the next capture_alloc returns -EIO);
+ * the store can be made again. Async-signal-safe.
+ */
+bool capture_fault(const void *at);
+
+void capture_fork_child(void);
+
+#endif

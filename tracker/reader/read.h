@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * read.h - a capture as data, for the tools.
+ *
+ * Reads any bytes: every offset, number and length is checked, work and memory are bounded by the
+ * file's size. Reads the capture of a process that runs, was killed, or ended. What was not
+ * published when the file was read is absent.
+ *
+ *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules, stacks · rules
+ *
+ * Names nothing (tools/symbols) and concludes nothing (tools/model): numbers in it are the file's.
+ * Uses malloc; not part of libkedge.so. Threads: an open capture is read-only data.
+ */
+#ifndef KEDGE_TRACKER_READ_H
+#define KEDGE_TRACKER_READ_H
+
+#include "alloc/base/types.h"
+#include "tracker/format/format.h"
+#include "tracker/hints/hintwords.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define READ_FRAMES_MAX 128u /* deepest stack that read_stack writes */
+
+/* Why a file was refused, in words, and where in it. */
+struct read_error {
+    char text[256];
+    uint64_t offset;
+};
+
+struct read_module {
+    const char *path; /* "" = unknown */
+    uint64_t base, end, bias, hash;
+    uint8_t build_id[32];
+    unsigned build_id_bytes;
+    unsigned kind; /* enum intern_module_kind */
+    bool is_main;
+};
+
+/* One frame; module NULL = code in no loaded object. */
+struct read_frame {
+    const struct read_module *module;
+    uint32_t module_number;
+    uint64_t offset; /* ELF address, for addr2line */
+};
+
+/* One frame of a Python stack. */
+struct read_pyframe {
+    const char *name, *qualname, *file; /* qualname "" before 3.11 */
+    const unsigned char *lines;         /* the line table, for pylines.h */
+    size_t lines_bytes;
+    enum format_pytable table;
+    int32_t first_line, lasti;
+    bool is_cut;   /* the line table was longer than what was kept */
+    bool is_entry; /* called from C */
+};
+
+/* One live allocation, in the order of their numbers. */
+struct read_live {
+    uint64_t seq, addr, size, stream, time_ns;
+    const char *path; /* anchor path, "" = none */
+    uint32_t path_number, instance, nth, stack, pystack;
+    int device;
+    unsigned flags; /* FORMAT_ALLOC_*, without the class */
+    enum memclass memclass;
+    enum format_hint_what hint;
+    int rule;
+    struct format_uses uses;
+    uint64_t use_count;
+    unsigned use_flags; /* FORMAT_USE_*; without WATCHED nothing is known of its uses */
+};
+
+/* One event. Which of the fields below mean something depends on `kind`; the others are 0. */
+struct read_event {
+    enum format_event_kind kind;
+    uint32_t thread;
+    uint64_t seq;
+    uint64_t time_ns;
+    int device;
+    unsigned flags;
+    enum memclass memclass; /* alloc */
+
+    uint64_t addr, size,
+            stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
+    uint32_t stack;       /* alloc, free, oom; hint: of the toucher */
+    uint32_t pystack;     /* alloc, free, oom, hint */
+    uint32_t path_number; /* anchor path */
+    uint32_t instance;
+    const char *path;        /* never NULL */
+    uint32_t nth;            /* alloc */
+    struct format_uses uses; /* free: of what was freed, and the two below */
+    uint64_t use_count;
+    unsigned use_flags; /* use: FORMAT_USE_MAY */
+    uint64_t block;     /* use: seq of its allocation */
+
+    enum edge_kind edge;   /* edge */
+    uint32_t anchor;       /* edge: instance id */
+    bool before_start;     /* edge: was open when the capture began */
+    uint64_t heap;         /* reserved */
+    uint64_t free_bytes;   /* oom */
+    uint64_t largest_free; /* oom */
+    int result;            /* oom, hint */
+
+    uint32_t call; /* launch: the kernel; call: the function, its buffers; strings, 0 = none */
+    uint32_t arg[FORMAT_CALL_BUFFERS];
+    uint64_t arg_addr[FORMAT_CALL_BUFFERS];
+    uint64_t comm; /* call: the communicator's handle */
+    int peer;      /* call: a rank in it, -1 = the call names none */
+
+    enum format_hint_what what; /* hint */
+    enum hint_mode mode;        /* hint */
+    int rule;                   /* hint, -1 = none */
+};
+
+/* Why an allocation failed. */
+struct read_oom {
+    uint64_t number;        /* from 1; where numbers are missing, later ones took their place */
+    const char *call;       /* the driver's entry, "" = not known */
+    const char *path;       /* anchor path, "" = none */
+    struct format_oom what; /* with at most FORMAT_OOM_HOLDERS holders */
+};
+
+/*
+ * What was allocated at one place: a stack, a Python stack, an anchor path, on a device. high_*:
+ * what was live here when most was live on the device (of a process that runs: about then).
+ */
+struct read_place {
+    uint32_t stack, pystack, path_number;
+    const char *path; /* never NULL */
+    int device;
+    bool is_other; /* all that found no place of its own: no stack, no path */
+    uint64_t allocated_bytes, allocated_count;
+    uint64_t live_bytes, live_count;
+    uint64_t peak_bytes, peak_count; /* the most that was live here, each by itself */
+    uint64_t temporary_bytes, temporary_count;
+    uint64_t high_bytes, high_count;
+};
+
+/* When most was live on a device. */
+struct read_high {
+    uint64_t bytes; /* 0 = nothing was */
+    uint64_t seq, time_ns;
+};
+
+struct read_rule {
+    const char *id;
+    enum action action;
+    enum hint_mode mode;
+    uint32_t line;
+    bool has_drifted;
+    struct hintwords_drift drift; /* the first one */
+};
+
+/* What a managed set has done in a step (format.h). By hint, device and step. */
+struct read_evict {
+    int rule;
+    uint64_t time_ns;
+    struct format_evict what;
+};
+
+/* A block of a managed set that does not go out. */
+struct read_kept {
+    int rule, device;
+    enum format_kept_why why; /* FORMAT_KEPT_NONE: a reason that is not known here */
+    uint64_t addr, size, seq;
+    uint32_t stack, pystack;
+    const char *path; /* anchor path of the allocation, never NULL */
+};
+
+/* A call that was not made, since its blocks did not fit under the cap together. */
+struct read_short {
+    int rule, device;
+    uint64_t time_ns, needed, room, cap;
+    const char *path; /* anchor path of the call, never NULL */
+    uint32_t instance;
+};
+
+struct read_pair {
+    const char *name;
+    const char *value;
+};
+
+struct read_device {
+    int device;
+    const char *name;
+    uint64_t total_bytes;
+    uint32_t driver_version;
+};
+
+struct read_coverage {
+    const char *hook;
+    const char *route;
+    uint64_t count;
+};
+
+struct read_note {
+    unsigned severity;
+    char *text;
+};
+
+struct read_thread {
+    uint32_t number;
+    uint32_t tid;
+    const char *name;
+};
+
+/* Where a capture may be damaged; it has sums for all of them. */
+enum read_area {
+    READ_AREA_HEADER, /* and directory: extents that are not in the file */
+    READ_AREA_LIVE,
+    READ_AREA_DEFS,   /* blocks of definitions, of which the rest was left out */
+    READ_AREA_EVENTS, /* chunks */
+    READ_AREA_FAILURES,
+    READ_AREA_PLACES,
+    READ_AREA_TOTALS, /* figures that the records contradict, of captures that were opened by read_begin */
+    READ_AREA_COUNT,
+};
+
+/* All of it; arrays belong to the capture. */
+struct read_capture {
+    enum format_state state;
+    bool is_sealed; /* nobody writes it any more, and the header has a sum of all its figures */
+    uint32_t state_detail;
+    enum format_trace trace;
+    uint32_t pid, ppid;
+    uint64_t start_real_ns;
+    const char *exe, *host, *rank, *program;
+    const char **argv; /* as far as the header held it; NULL-terminated */
+    size_t argc;
+    uint64_t oom_count, last_seq, file_bytes;
+
+    struct format_totals total, device_total[FORMAT_DEVICES_MAX]; /* as the writer counted */
+    uint64_t peak_stored_512; /* as format_header's; UINT64_MAX = the writer did not count it */
+    struct format_lost lost;
+    /* as format_header's: where it is 0 the peaks are those of the events in their order */
+    uint64_t counted_late;
+
+    /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none
+     * it is known. */
+    uint64_t complete_after_seq;
+    /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
+    bool has_all_events;
+
+    struct format_class class_total[FORMAT_CLASSES_MAX];
+    struct format_look look[FORMAT_DEVICES_MAX];
+    struct format_inside inside[FORMAT_DEVICES_MAX];
+    struct format_unseen unseen;
+
+    struct read_live *live;
+    size_t live_count;
+    struct read_live *other; /* live, and not this process's device memory */
+    size_t other_count;
+    struct read_event *event; /* by seq, then time; of read_begin NULL */
+    size_t event_count;
+    size_t kind_count[FORMAT_EVENT_KIND_COUNT]; /* events by kind */
+    struct read_oom *oom;                       /* by number */
+    size_t oom_record_count;
+    struct read_place *place; /* most at the high-water mark first */
+    size_t place_count;
+    struct read_high high[FORMAT_DEVICES_MAX];
+    uint64_t places_lost;       /* allocations that are in an "other" place, or in none */
+    struct read_module *module; /* [0] is unused */
+    size_t module_count;
+    struct read_rule *rule; /* index = rule number */
+    size_t rule_count;
+    struct read_evict *evict;
+    size_t evict_count;
+    struct read_kept *kept;
+    size_t kept_count;
+    struct read_short *shorts;
+    size_t short_count;
+    struct read_pair *setting;
+    size_t setting_count;
+    struct read_device *device;
+    size_t device_count;
+    struct read_coverage *coverage;
+    size_t coverage_count;
+    struct read_note *note;
+    size_t note_count;
+    struct read_thread *thread;
+    size_t thread_count;
+
+    uint64_t hints_hash; /* 0 = the run had no hints */
+    const char *hints_path;
+    enum hint_mode hints_mode;
+
+    uint64_t loose_sum; /* formatsum_loose_* of what was read, for the header */
+    /* figures that differ by no more than what threads may have had under way when the process was
+     * killed */
+    uint64_t torn;
+    uint64_t bad_records; /* records that made no sense and were left out */
+    uint64_t damaged
+            [READ_AREA_COUNT]; /* by area: what changed since it was written, and was left out */
+    struct read_private *private;
+};
+
+/*
+ * Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn),
+ * -EPROTONOSUPPORT (a version that is not ours), -ENOMEM, or what open and read said. ret_error may
+ * be NULL.
+ */
+int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
+
+/*
+ * The same for whoever looks at a running process again and again: only these parts. What is left
+ * out reads as if the file had none of it. Header and definitions always come. READ_NEWEST is a few
+ * thousand events at most: of each chunk of the log that is being written, among the last 4 GiB of
+ * the log; has_all_events is false. Its time grows with the length of the log, by a look at each 64
+ * KiB.
+ */
+#define READ_LIVE     0x01u
+#define READ_EVENTS   0x02u
+#define READ_NEWEST   0x04u /* instead of READ_EVENTS */
+#define READ_FAILURES 0x08u
+#define READ_PLACES   0x10u
+#define READ_ALL      (READ_LIVE | READ_EVENTS | READ_FAILURES | READ_PLACES)
+
+int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
+        struct read_error *ret_error);
+
+/*
+ * All of it without `event`, and a look at whether header, live table, places and events agree
+ * (damaged, torn). Events are walked through one after the other, and take no more memory than they
+ * take in the file. An element of `event` takes twenty times as much.
+ */
+int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
+
+/*
+ * The events in their order, from the first one on. read_walk_next: valid until the next call; NULL
+ * = that was all, or there is no memory: then there were fewer than event_count. With `is_last` the
+ * memory of events that were passed is given back, and no walk can come after it. read_walk_new
+ * returns NULL if there is no memory. The walk must not outlive the capture.
+ */
+struct read_walk;
+struct read_walk *read_walk_new(struct read_capture *capture, bool is_last);
+const struct read_event *read_walk_next(struct read_walk *walk);
+void read_walk_free(struct read_walk *walk);
+
+/* Fills in `event`; false = no memory. */
+bool read_list(struct read_capture *capture);
+
+/* All of it, from bytes in memory, which need not live longer than the call. */
+int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
+        struct read_error *ret_error);
+
+/* Does any part of it not say what was written? Then no figure is to be relied on. */
+bool read_is_damaged(const struct read_capture *capture);
+
+/* What an area is called: "live allocations". */
+const char *read_area_name(enum read_area area);
+
+/* Gives all of it back. NULL is fine. */
+void read_close(struct read_capture *capture);
+
+/* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the
+ * file does not hold. */
+unsigned read_stack(const struct read_capture *capture, uint32_t stack,
+        struct read_frame *ret_frames, unsigned max);
+
+/* The largest stack number of the file. Each number from 1 is a stack, whose first frame is in no
+ * smaller one's. */
+uint32_t read_stack_count(const struct read_capture *capture);
+
+/*
+ * The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these
+ * are another one's. A stack as deep as the writer looks may have lost its outer frames.
+ */
+unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
+        struct read_pyframe *ret_frames, unsigned max, bool *ret_ambient);
+
+/* The site key of a stack, as tag.site in the run and `c:` in a hint file. 0 for no stack. */
+uint64_t read_site(const struct read_capture *capture, uint32_t stack);
+
+/* A string by its number, "" if there is none. */
+const char *reader_string(const struct read_capture *capture, uint32_t number);
+
+#endif

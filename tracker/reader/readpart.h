@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * readpart.h - the parts of read.h, which read.c calls. All stand on reader.h.
+ *
+ *     read.c      header, directory, the door, questions
+ *     readlive.c  areas A and E: records of one size
+ *     readlog.c   area D: the records of each chunk, in order
+ *     readwalk.c  the events of all chunks, in order
+ *     readplace.c area C: places
+ *     readdefs.c  area B: strings, modules, stacks, rules ...
+ *     readtally.c do totals, live table, places and events agree?
+ *
+ * Not for others. Threads: a reader belongs to one.
+ * Prefixes: read_.
+ */
+#ifndef KEDGE_TRACKER_READPART_H
+#define KEDGE_TRACKER_READPART_H
+
+#include "tracker/reader/reader.h"
+
+/* The parts, in this order: what has numbers first, then what they mean. Each 0 or -errno. */
+int read_live_table(struct reader *reader);
+int read_events(struct reader *reader); /* or, by `parts`, the newest alone, or none */
+int read_failures(struct reader *reader);
+int read_places(struct reader *reader);
+int read_definitions(struct reader *reader);
+
+/*
+ * After all parts, none of them damaged: counts in damaged[READ_AREA_TOTALS] or [READ_AREA_DEFS],
+ * or in `torn`, what contradicts each other.
+ */
+void read_tally(struct reader *reader);
+
+/* For read_walk_new: by what their first records have. */
+void read_sort_chunks(struct read_private *private);
+
+#endif

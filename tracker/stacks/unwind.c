@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/stacks/unwind.h"
+
+#include "tracker/stacks/cfirule.h"
+#include "tracker/stacks/thread.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define DEPTH_DEFAULT 48u
+
+#if defined(__x86_64__)
+#    define HAS_TABLES true
+#else
+#    define HAS_TABLES false
+#endif
+
+/* As far below its beginning the main thread's stack reaches at most: the system puts nothing else there. */
+#define MAIN_STACK_MAX (UINT64_C(128) << 20)
+
+/* Where the main thread's frames begin: the loader's, as the program finds it at its start. */
+extern void *__libc_stack_end; // NOLINT(bugprone-reserved-identifier)
+
+/* fixed by unwind_init, before there are other threads */
+static struct {
+    enum unwind_engine engine;
+    unsigned depth;
+    unwind_fn walk;
+    struct unwind_ops ops;
+} unwinder = {.depth = DEPTH_DEFAULT};
+
+/* backtrace(), once it is needed. */
+static _Atomic(unwind_fn) other_walk;
+
+/* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
+static unwind_fn find_backtrace(const struct unwind_ops *ops)
+{
+    void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void *symbol = object ? ops->symbol(object, "backtrace") : NULL;
+    unwind_fn walk = NULL;
+
+    /* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
+    memcpy(&walk, &symbol, sizeof walk);
+    return walk;
+}
+
+/*
+ * The bounds of this thread's stack, asked once. Not of the main thread's: pthread_getattr_np would open /proc/self/maps for
+ * them. A walk on another stack (a coroutine, sigaltstack) finds itself outside.
+ */
+static void find_stack(struct thread *thread, uintptr_t sp)
+{
+    uintptr_t main_high = (uintptr_t)__libc_stack_end;
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t size = 0;
+
+    thread->stack_low = 1;
+    thread->stack_high = 1;
+    if (sp < main_high && main_high - sp < MAIN_STACK_MAX) {
+        thread->stack_low = main_high - MAIN_STACK_MAX;
+        thread->stack_high = main_high;
+        return;
+    }
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+        thread->stack_low = (uintptr_t)low;
+        thread->stack_high = (uintptr_t)low + size;
+    }
+    (void)pthread_attr_destroy(&attr);
+}
+
+static bool is_on_stack(struct thread *thread, uintptr_t sp)
+{
+    if (thread->stack_high == 0)
+        find_stack(thread, sp);
+    return sp >= thread->stack_low && sp < thread->stack_high;
+}
+
+bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
+{
+    if (unwinder.engine != UNWIND_ENGINE_TABLES || !is_on_stack(thread, sp))
+        return false;
+    *ret_high = thread->stack_high;
+    return true;
+}
+
+/* No sanitizer: what is read lies between the variables of others, all of it on the stack. */
+__attribute__((no_sanitize("address"))) static inline uintptr_t stack_word(uintptr_t at)
+{
+    uintptr_t word;
+
+    memcpy(&word, (const void *)at, sizeof word); // NOLINT(performance-no-int-to-ptr)
+    return word;
+}
+
+/* ---- by tables ------------------------------------------------------------------------------ */
+
+/* A frame whose callee returns to `ip`, with the registers as they are then. */
+struct frame {
+    uintptr_t ip, sp, bp;
+    uintptr_t
+            high; /* the stack ends here; UINTPTR_MAX: it is not the thread's own, and nobody knows */
+};
+
+static bool is_word(const struct frame *frame, uintptr_t at)
+{
+    return at % sizeof at == 0 && at >= frame->sp && at <= frame->high - sizeof at;
+}
+
+/* From a frame to its caller's. False: there is none, or it cannot be read. */
+static bool step_out(struct frame *frame, const struct cfirule *rule)
+{
+    uintptr_t base = rule->is_by_bp ? frame->bp : frame->sp;
+    uintptr_t cfa = base + (uintptr_t)(intptr_t)rule->cfa;
+    uintptr_t bp_at;
+
+    if (rule->kind == CFIRULE_ALIGNED) {
+        if (!is_word(frame, cfa))
+            return false;
+        cfa = stack_word(cfa);
+    }
+    bp_at = (rule->kind == CFIRULE_ALIGNED ? base : cfa) + (uintptr_t)(intptr_t)rule->bp;
+    if (cfa <= frame->sp || !is_word(frame, cfa - sizeof cfa)
+            || (rule->has_bp && !is_word(frame, bp_at)))
+        return false;
+    frame->ip = stack_word(cfa - sizeof cfa);
+    if (rule->has_bp)
+        frame->bp = stack_word(bp_at);
+    frame->sp = cfa;
+    return frame->ip != 0;
+}
+
+/* What the rule of a frame without a table may be: the usual one of functions that keep a frame pointer. */
+static const struct cfirule guessed = {
+        .kind = CFIRULE_PLAIN, .is_by_bp = true, .has_bp = true, .bp = -16, .cfa = 16};
+
+static int walk_otherwise(void **ret_ips, int max)
+{
+    unwind_fn walk = atomic_load_explicit(&other_walk, memory_order_acquire);
+
+    if (!walk) {
+        walk = find_backtrace(&unwinder.ops);
+        atomic_store_explicit(&other_walk, walk, memory_order_release);
+    }
+    return walk ? walk(ret_ips, max) : 0;
+}
+
+__attribute__((noinline, no_sanitize("address"))) static int walk_tables(void **ret_ips, int max)
+{
+    uintptr_t own = (uintptr_t)__builtin_frame_address(0); /* {caller's rbp, return address} */
+    struct thread *thread = thread_self();
+    struct frame frame = {
+            stack_word(own + sizeof own), own + 2 * sizeof own, stack_word(own), UINTPTR_MAX};
+    int count = 0, others;
+
+    if (thread && is_on_stack(thread, frame.sp))
+        frame.high = thread->stack_high;
+    while (count < max) {
+        struct cfirule rule = cfirule_known(frame.ip);
+
+        memcpy(&ret_ips[count++], &frame.ip, sizeof frame.ip);
+        if (rule.kind == CFIRULE_OTHER) {
+            others = walk_otherwise(ret_ips, max);
+            return others > 0 ? others : count;
+        }
+        if (rule.kind == CFIRULE_NONE && frame.high != UINTPTR_MAX)
+            rule = guessed;
+        if (rule.kind == CFIRULE_END || rule.kind == CFIRULE_NONE || !step_out(&frame, &rule))
+            break;
+    }
+    return count;
+}
+
+/* ---- by frame pointers ---------------------------------------------------------------------- */
+
+/* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
+__attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers(
+        void **ret_ips, int max)
+{
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    struct thread *thread = thread_self();
+    int count = 0;
+
+    if (!thread || !is_on_stack(thread, frame))
+        return 0;
+    while (count < max && frame % sizeof(uintptr_t) == 0 && frame >= thread->stack_low
+            && frame + 2 * sizeof(uintptr_t) <= thread->stack_high) {
+        uintptr_t next = stack_word(frame);
+        uintptr_t ip = stack_word(frame + sizeof frame);
+
+        if (ip == 0)
+            break;
+        memcpy(&ret_ips[count++], &ip, sizeof ip);
+        if (next <= frame)
+            break;
+        frame = next;
+    }
+    return count;
+}
+
+/* ---- which ---------------------------------------------------------------------------------- */
+
+int unwind_init(const struct unwind_opts *opts)
+{
+    enum unwind_engine engine = UNWIND_ENGINE_NONE;
+    unwind_fn walk = NULL;
+
+    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
+        return -EINVAL;
+    unwinder.ops = opts->ops;
+    if (opts->mode == UNWIND_FP) {
+        engine = UNWIND_ENGINE_FP;
+        walk = walk_frame_pointers;
+    }
+    if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
+        if (!opts->ops.open || !opts->ops.symbol)
+            return -EINVAL;
+        walk = HAS_TABLES ? walk_tables : find_backtrace(&opts->ops);
+        engine = HAS_TABLES ? UNWIND_ENGINE_TABLES : UNWIND_ENGINE_BACKTRACE;
+        engine = walk ? engine : UNWIND_ENGINE_FP;
+        walk = walk ? walk : walk_frame_pointers;
+    }
+    unwinder.engine = engine;
+    unwinder.walk = walk;
+    unwinder.depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
+    return 0;
+}
+
+unwind_fn unwind_walker(void)
+{
+    return unwinder.walk;
+}
+
+void unwind_code_changed(void)
+{
+    cfirule_forget();
+}
+
+enum unwind_engine unwind_engine(void)
+{
+    return unwinder.engine;
+}
+
+const char *unwind_engine_name(enum unwind_engine engine)
+{
+    static const char *const names[UNWIND_ENGINE_COUNT] = {
+            [UNWIND_ENGINE_NONE] = "none",
+            [UNWIND_ENGINE_TABLES] = "tables",
+            [UNWIND_ENGINE_BACKTRACE] = "backtrace",
+            [UNWIND_ENGINE_FP] = "fp",
+    };
+
+    return engine < UNWIND_ENGINE_COUNT ? names[engine] : "none";
+}
+
+unsigned unwind_depth(void)
+{
+    return unwinder.depth;
+}
