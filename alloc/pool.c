@@ -127,7 +127,7 @@ static void free_timeline(struct pool *pool, struct fence_timeline *timeline)
     }
 }
 
-static void free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
+static void pool_free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
 {
     struct outcome untold;
 
@@ -174,7 +174,7 @@ void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
     swapset_done(pool);
     swap_flush(pool);
     if (pool->streams.span.base)
-        free_lists(pool);
+        pool_free_lists(pool);
     slab_done(&pool->blocks);
     slab_done(&pool->segments);
     slab_done(&pool->holders);

@@ -16,7 +16,7 @@ enum {
     TIMEOUTS_MAX = 12, /* of waits for the device: a minute by default */
 };
 
-static bool is_frozen(const struct pool *pool)
+static bool pool_evict_is_frozen(const struct pool *pool)
 {
     return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
 }
@@ -28,7 +28,7 @@ int pool_call_name(
 {
     int r;
 
-    if (len == 0 || is_frozen(pool)
+    if (len == 0 || pool_evict_is_frozen(pool)
             || (len != UINT64_MAX
                     && (lo + len < lo || !granule_has_swaps(&pool->granules, lo, len))))
         return 0;
@@ -38,7 +38,7 @@ int pool_call_name(
     return r;
 }
 
-static const struct pool_named *named_of(const struct pool_call *call)
+static const struct pool_named *pool_evict_named_of(const struct pool_call *call)
 {
     return call->more ? call->more : call->few;
 }
@@ -68,7 +68,7 @@ static void drop_copy(struct pool *pool, struct swap_copy *copy)
 /* The stream of the call waits for what is being copied. 0, or it cannot: then the host has to. */
 static int order_stream(struct pool *pool, const struct pool_call *call)
 {
-    const struct pool_named *named = named_of(call);
+    const struct pool_named *named = pool_evict_named_of(call);
     int r = 0;
 
     for (uint32_t i = 0; i < call->count && r == 0; i++) {
@@ -84,7 +84,7 @@ static int order_stream(struct pool *pool, const struct pool_call *call)
 
 static int wait_for_copies(struct pool *pool, const struct pool_call *call)
 {
-    const struct pool_named *named = named_of(call);
+    const struct pool_named *named = pool_evict_named_of(call);
     int r = 0;
 
     for (uint32_t i = 0; i < call->count && r == 0; i++) {
@@ -101,7 +101,7 @@ static int wait_for_copies(struct pool *pool, const struct pool_call *call)
 /* Is something of it still being copied, which the stream of the call cannot be told to wait for? */
 static bool must_wait(struct pool *pool, const struct pool_call *call)
 {
-    const struct pool_named *named = named_of(call);
+    const struct pool_named *named = pool_evict_named_of(call);
     bool is_coming = false;
 
     if (call->stream && !call->must_wait)
@@ -133,7 +133,7 @@ static int settle_call(struct pool *pool, struct pool_call *call, struct pool_sh
     if (r == -EAGAIN)
         swapcall_late(pool, call);
     lock_drop(&pool->lock);
-    swap_spend(pool, named_of(call)->set, SWAP_LAYOUT,
+    swap_spend(pool, pool_evict_named_of(call)->set, SWAP_LAYOUT,
             pool->driver.clock_ns(pool->driver.self) - begin);
     return r;
 }
@@ -143,7 +143,7 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call)
     struct pool_short not_told;
     int r;
 
-    if (io_call->count == 0 || is_frozen(pool))
+    if (io_call->count == 0 || pool_evict_is_frozen(pool))
         return 0;
     r = settle_call(pool, io_call, &not_told);
     if (r != 0 || must_wait(pool, io_call))
@@ -176,9 +176,9 @@ static bool is_patient(const struct bring *bring)
 }
 
 /* The sets that the call needs go on. 0, -EAGAIN, or what the first that failed met. */
-static int advance(struct bring *bring, struct swap_set **ret_set)
+static int pool_evict_advance(struct bring *bring, struct swap_set **ret_set)
 {
-    const struct pool_named *named = named_of(bring->call);
+    const struct pool_named *named = pool_evict_named_of(bring->call);
     int all = -EAGAIN;
 
     for (uint32_t i = 0; i < bring->call->count; i++) {
@@ -217,7 +217,7 @@ static int cope(struct bring *bring, struct swap_set *set, int code)
  * A device that is far behind the host is waited for longer than another thread, or a capture: it comes to the copy, unless what it
  * does now waits for the very call that waits here (R73).
  */
-static int wait_on(struct bring *bring, struct swap_set *set, int r)
+static int pool_evict_wait_on(struct bring *bring, struct swap_set *set, int r)
 {
     struct pool *pool = bring->pool;
 
@@ -235,7 +235,7 @@ static int wait_on(struct bring *bring, struct swap_set *set, int r)
 static int bring_more(struct bring *bring)
 {
     struct pool *pool = bring->pool;
-    struct swap_set *set = named_of(bring->call)->set;
+    struct swap_set *set = pool_evict_named_of(bring->call)->set;
     int r = settle_call(pool, bring->call, bring->ret_short);
 
     if (r == 0) {
@@ -243,7 +243,7 @@ static int bring_more(struct bring *bring)
         if (r != -EAGAIN && r != -ETIMEDOUT)
             return r;
     } else if (r == -EAGAIN) {
-        r = advance(bring, &set);
+        r = pool_evict_advance(bring, &set);
         if (r == 0)
             return -EAGAIN;
         if (r != -EAGAIN && r != -ETIMEDOUT)
@@ -251,7 +251,7 @@ static int bring_more(struct bring *bring)
     } else if (r != -ESTALE && !(r == -ENOSPC && bring->ret_short->is_waiting)) {
         return DRIVER_OUT_OF_MEMORY;
     }
-    return wait_on(bring, set, r);
+    return pool_evict_wait_on(bring, set, r);
 }
 
 int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short)
@@ -264,7 +264,7 @@ int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_sh
 
     *ret_short = (struct pool_short){.rule = -1};
     do
-        r = is_frozen(pool) ? 0 : bring_more(&bring);
+        r = pool_evict_is_frozen(pool) ? 0 : bring_more(&bring);
     while (r == -EAGAIN);
     swap_flush(pool);
     return r;
@@ -289,7 +289,7 @@ void pool_evict_go_on(struct pool *pool)
 {
     struct swap_set *set;
 
-    if (is_frozen(pool))
+    if (pool_evict_is_frozen(pool))
         return;
     lock_take(&pool->lock);
     set = pool->swap_sets;
@@ -301,7 +301,7 @@ void pool_evict_go_on(struct pool *pool)
 
 void pool_evict_keep(struct pool *pool, devptr_t ptr, enum pool_kept why)
 {
-    if (is_frozen(pool))
+    if (pool_evict_is_frozen(pool))
         return;
     lock_take(&pool->lock);
     for (uint32_t i = 1; ptr == 0 && i < pool->swaps.top; i++)
@@ -318,7 +318,7 @@ void pool_evict_keep(struct pool *pool, devptr_t ptr, enum pool_kept why)
 
 uint64_t pool_evict_make_room(struct pool *pool, int device, uint64_t want)
 {
-    return is_frozen(pool) ? 0 : swap_make_room(pool, device, want, NULL);
+    return pool_evict_is_frozen(pool) ? 0 : swap_make_room(pool, device, want, NULL);
 }
 
 /* ── steps ── */

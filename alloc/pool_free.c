@@ -30,7 +30,8 @@ static bool is_on_its_way(struct pool *pool, struct block *block) POOL_LOCKED
 }
 
 /* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
-static void let_go(struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
+static void pool_free_let_go(
+        struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
 {
     const struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
     struct heap *heap = block_segment(pool, block)->heap;
@@ -67,7 +68,7 @@ static void leave_holder(struct pool *pool, struct block *block, bool is_kept) P
 }
 
 /* A hint that holds: the program's free is done, and the block is nobody's until the edge. False: it goes its way now. */
-static bool is_held(struct pool *pool, uint32_t index, struct outcome *ret) POOL_LOCKED
+static bool pool_free_is_held(struct pool *pool, uint32_t index, struct outcome *ret) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
@@ -146,8 +147,9 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     struct heap *heap = block_segment(pool, block)->heap;
     uint32_t stream;
 
-    let_go(pool, block, ret);
-    if (is_on_its_way(pool, block) || is_held(pool, index, ret) || swapset_free(pool, index))
+    pool_free_let_go(pool, block, ret);
+    if (is_on_its_way(pool, block) || pool_free_is_held(pool, index, ret)
+            || swapset_free(pool, index))
         return 0;
     if (block->holder)
         leave_holder(pool, block, block->flags & BLOCK_PINNED);

@@ -42,7 +42,8 @@ static void note_edge(struct pool *pool, struct edge_walk *walk, const struct ho
 }
 
 /* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
-static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+static bool pool_hint_is_refused(
+        struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
     const struct holder *holder = holder_at(pool, index);
     struct block *block = block_at(pool, holder->block);
@@ -56,7 +57,7 @@ static bool is_refused(struct pool *pool, struct edge_walk *walk, uint32_t index
 }
 
 /* What a block was held for has come. It may be a call that names the block and is made only now. */
-static void let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
+static void pool_hint_let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
     struct holder *holder = holder_at(pool, index);
     const struct block *block = block_at(pool, holder->block);
@@ -88,7 +89,7 @@ static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) P
     uint64_t requested = block->node.size - block->slack;
     uint32_t *chain;
 
-    if (is_refused(pool, walk, index))
+    if (pool_hint_is_refused(pool, walk, index))
         return;
     holder_unexpect(pool, index);
     if (holder->swap) {
@@ -184,8 +185,8 @@ static void note_drift(struct pool *pool, const struct edge *edge, int number,
 }
 
 /* An instance ends. Nothing of it is released if it is not what the rule expects, or if too few have been since the last ones that were not. */
-static void judge(struct pool *pool, const struct edge *edge, int number, struct expect_seen seen,
-        bool matches) POOL_LOCKED
+static void pool_hint_judge(struct pool *pool, const struct edge *edge, int number,
+        struct expect_seen seen, bool matches) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[number];
     struct holder *holder;
@@ -229,7 +230,7 @@ static void find_due(struct pool *pool, const struct edge *edge) POOL_LOCKED
             seen = expect_take(pool, number, edge, matches);
         else if (!fired)
             seen.seen = (struct rule_seen){0, 0};
-        judge(pool, edge, number, seen, matches);
+        pool_hint_judge(pool, edge, number, seen, matches);
     }
 }
 
@@ -265,7 +266,7 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_
         if (holder->due != walk->edge->seq)
             continue;
         if (holder->state == HOLDER_HELD)
-            let_go(pool, walk, at);
+            pool_hint_let_go(pool, walk, at);
         else
             release(pool, walk, at);
     }
@@ -340,7 +341,7 @@ void pool_forwarded(struct pool *pool, const struct plan *plan, uint64_t size)
 }
 
 /* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
-static bool is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
+static bool pool_hint_is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
 {
     return len == 0 || lo + len < lo
             || atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD
@@ -356,7 +357,7 @@ bool pool_use(struct pool *pool, devptr_t ptr, const struct edge *call, uint32_t
     struct holder *holder;
     bool unused;
 
-    if (!pool_is_armed(pool) || is_foreign(pool, ptr, 1))
+    if (!pool_is_armed(pool) || pool_hint_is_foreign(pool, ptr, 1))
         return false;
     lock_take(&pool->lock);
     block = block_at(pool, block_find(pool, ptr));
@@ -378,7 +379,7 @@ bool pool_collect(struct pool *pool, devptr_t ptr, bool is_named, struct pool_co
     const struct block *block;
     struct holder *holder;
 
-    if (!pool_is_armed(pool) || is_foreign(pool, ptr, 1))
+    if (!pool_is_armed(pool) || pool_hint_is_foreign(pool, ptr, 1))
         return false;
     lock_take(&pool->lock);
     block = block_at(pool, block_find(pool, ptr));
@@ -462,13 +463,13 @@ static void fill_hit(const struct block *block, const struct holder *holder, str
     };
 }
 
-static bool is_live(const struct pool *pool, const struct block *block)
+static bool pool_hint_is_live(const struct pool *pool, const struct block *block)
 {
     (void)pool;
     return block->state == BLOCK_LIVE;
 }
 
-static bool is_released(const struct pool *pool, const struct block *block)
+static bool pool_hint_is_released(const struct pool *pool, const struct block *block)
 {
     return block->state == BLOCK_LIVE && block->holder
             && holder_is_released(holder_at(pool, block->holder))
@@ -504,7 +505,7 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
             || !granule_is_released(&pool->granules, lo, len))
         return 0;
     lock_take(&pool->lock);
-    index = first_in(pool, lo, len, is_released);
+    index = first_in(pool, lo, len, pool_hint_is_released);
     if (index)
         fill_hit(block_at(pool, index), holder_at(pool, block_at(pool, index)->holder), ret);
     lock_drop(&pool->lock);
@@ -556,10 +557,10 @@ int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
     int r = -ENOENT;
     uint32_t index;
 
-    if (is_foreign(pool, lo, len))
+    if (pool_hint_is_foreign(pool, lo, len))
         return -ENOENT;
     lock_take(&pool->lock);
-    index = first_in(pool, lo, len, is_live);
+    index = first_in(pool, lo, len, pool_hint_is_live);
     if (index)
         r = pin_locked(pool, index, kind, ret, ret_hit);
     lock_drop(&pool->lock);

@@ -28,7 +28,7 @@ static void order_add_set(
 }
 
 /* A number that covers what was freed on the stream so far. Its lane has taken one for what is freed there. */
-static uint64_t point_now(struct pool *pool, struct stream *stream) POOL_LOCKED
+static uint64_t pool_order_point_now(struct pool *pool, struct stream *stream) POOL_LOCKED
 {
     const struct lane *lane = lane_of(pool, stream->key);
 
@@ -39,14 +39,15 @@ static uint64_t point_now(struct pool *pool, struct stream *stream) POOL_LOCKED
     return fence_split(&stream->timeline, stream->newest);
 }
 
-static void order_now(struct pool *pool, uint64_t stream, struct pool_order *ret) POOL_LOCKED
+static void pool_order_now_locked(
+        struct pool *pool, uint64_t stream, struct pool_order *ret) POOL_LOCKED
 {
     uint32_t index = streams_find(pool, stream);
     struct stream *own = streams_at(pool, index);
 
     if (!index)
         return;
-    order_add(ret, own, point_now(pool, own));
+    order_add(ret, own, pool_order_point_now(pool, own));
     order_add_set(pool, ret, &own->behind);
     order_add_set(pool, ret, &own->told);
 }
@@ -57,12 +58,13 @@ void pool_order_now(struct pool *pool, uint64_t stream, struct pool_order *ret)
     if (pool_is_frozen(pool))
         return;
     (void)lock_take_lent(&pool->lock);
-    order_now(pool, stream, ret);
+    pool_order_now_locked(pool, stream, ret);
     lock_drop_lent(&pool->lock, lanes_are_open(pool));
 }
 
 /* A stream is known from here on, if it was not: others may come behind it. */
-static void follow(struct pool *pool, uint64_t stream, const struct pool_order *order) POOL_LOCKED
+static void pool_order_follow_locked(
+        struct pool *pool, uint64_t stream, const struct pool_order *order) POOL_LOCKED
 {
     uint32_t index = streams_get(pool, stream);
 
@@ -88,6 +90,6 @@ void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_ord
     if (!order->count || pool_is_frozen(pool))
         return;
     (void)lock_take_lent(&pool->lock);
-    follow(pool, stream, order);
+    pool_order_follow_locked(pool, stream, order);
     lock_drop_lent(&pool->lock, lanes_are_open(pool));
 }

@@ -41,7 +41,7 @@ APART struct pool_given end_slowly(struct pool_given given, struct lock *lock, u
 }
 
 /* As lock_drop_leaf, then `given` is returned. */
-QUICK struct pool_given end(struct pool *pool, struct pool_given given) POOL_DROPS
+QUICK struct pool_given pool_quick_end(struct pool *pool, struct pool_given given) POOL_DROPS
 {
     uint32_t word = atomic_exchange_explicit(&pool->lock.word, 0, memory_order_release);
 
@@ -83,7 +83,7 @@ QUICK struct block *first_recent(
 }
 
 /* A block that is in no index becomes the program's. */
-QUICK struct pool_given give(struct pool *pool, struct heap *heap, struct block *block,
+QUICK struct pool_given pool_quick_give(struct pool *pool, struct heap *heap, struct block *block,
         uint64_t size, uint8_t flags) POOL_LOCKED
 {
     block->state = BLOCK_LIVE;
@@ -116,7 +116,7 @@ static __attribute__((noinline)) struct pool_given give_fit(
     last = block->stream ? block->stream : block->last;
     pool->counters.cross_reuses += last && (uint16_t)last != (uint16_t) class->stream;
     block_name_stream(pool, block, class->stream);
-    return give(pool, class->heap, block, size, BLOCK_STREAMED);
+    return pool_quick_give(pool, class->heap, block, size, BLOCK_STREAMED);
 }
 
 /* And for the sync API. */
@@ -127,7 +127,7 @@ static __attribute__((noinline)) struct pool_given give_sync_fit(
 
     if (!index)
         return (struct pool_given){0, 0};
-    return give(pool, heap, block_at(pool, index), size, 0);
+    return pool_quick_give(pool, heap, block_at(pool, index), size, 0);
 }
 
 /* The first block of its slot does. */
@@ -137,7 +137,7 @@ QUICK struct pool_given give_first(struct pool *pool, struct heap *heap, uint32_
     *slot = block->node.left;
     heap->recent_count--;
     heap->recent_bytes -= block->node.size;
-    return give(pool, heap, block, size, flags);
+    return pool_quick_give(pool, heap, block, size, flags);
 }
 
 struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t size)
@@ -207,11 +207,12 @@ QUICK struct pool_given take_large(
     if (block->node.size != rounded || block->stream != class->stream)
         return give_fit(pool, class, rounded, size);
     freecache_unhold(pool, heap);
-    return give(pool, heap, block, size, BLOCK_STREAMED);
+    return pool_quick_give(pool, heap, block, size, BLOCK_STREAMED);
 }
 
 /* The class of a stream in a heap; NULL if there is none yet. */
-QUICK struct heap_stream *class_of(struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
+QUICK struct heap_stream *pool_quick_class_of(
+        struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
 {
     struct heap_stream *class = pool->last_class;
 
@@ -231,7 +232,7 @@ APART struct pool_given alloc_lent(
     struct block *block = NULL;
     uint32_t *slot;
 
-    class = class_of(pool, owner, stream);
+    class = pool_quick_class_of(pool, owner, stream);
     if (!class)
         goto drop;
     opens |= lanes_are_open(pool);
@@ -264,13 +265,13 @@ APART struct pool_given alloc_crowded(
 APART struct pool_given alloc_large(
         struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_DROPS
 {
-    return end(pool, take_large(pool, class, rounded, size));
+    return pool_quick_end(pool, take_large(pool, class, rounded, size));
 }
 
 APART struct pool_given alloc_another(
         struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_DROPS
 {
-    return end(pool, take_another(pool, class, rounded, size));
+    return pool_quick_end(pool, take_another(pool, class, rounded, size));
 }
 
 /* For another class than the last one. */
@@ -283,13 +284,13 @@ APART struct pool_given alloc_elsewhere(
     uint32_t *slot;
 
     if (!class)
-        return end(pool, (struct pool_given){0, 0});
+        return pool_quick_end(pool, (struct pool_given){0, 0});
     if (rounded > FREECACHE_MAX)
         return alloc_large(pool, class, rounded, size);
     block = first_recent(pool, class->recent, rounded, &slot);
     if (!block)
         return alloc_another(pool, class, rounded, size);
-    return end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
+    return pool_quick_end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
 }
 
 struct pool_given pool_alloc_on_quickly(
@@ -312,13 +313,14 @@ struct pool_given pool_alloc_on_quickly(
     block = first_recent(pool, class->recent, rounded, &slot);
     if (UNLIKELY(!block))
         return alloc_another(pool, class, rounded, size);
-    return end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
+    return pool_quick_end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
 }
 
 /* ── free ── */
 
 /* The block that begins here, if it is live without anything special about it; else NULL. *ret_index is its number. */
-QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_index) POOL_LOCKED
+QUICK struct block *pool_quick_find(
+        const struct pool *pool, devptr_t ptr, uint32_t *ret_index) POOL_LOCKED
 {
     /* Record 0 of each table is there: a segment without a beginning, a block that nobody has. */
     const struct segment *segment = segment_at(pool, granule_segment(&pool->granules, ptr));
@@ -333,7 +335,7 @@ QUICK struct block *find(const struct pool *pool, devptr_t ptr, uint32_t *ret_in
 }
 
 /* The program lets a block go, and a caller may want to know what of it. */
-QUICK void take(struct pool *pool, struct heap *heap, const struct block *block,
+QUICK void pool_quick_take(struct pool *pool, struct heap *heap, const struct block *block,
         struct pool_taken *ret_taken) POOL_LOCKED
 {
     heap->frees++;
@@ -347,7 +349,7 @@ QUICK void take(struct pool *pool, struct heap *heap, const struct block *block,
 QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken) POOL_DROPS
 {
     uint32_t index;
-    struct block *block = find(pool, ptr, &index);
+    struct block *block = pool_quick_find(pool, ptr, &index);
     struct heap *heap;
 
     if (UNLIKELY(!block))
@@ -355,7 +357,7 @@ QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *re
     heap = block_segment(pool, block)->heap;
     if (UNLIKELY(heap->kind == HEAP_MAPPED))
         return end_free(pool, false); /* its streams are known */
-    take(pool, heap, block, ret_taken);
+    pool_quick_take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
     block_chain(pool, &heap->device->open, index);
@@ -393,7 +395,7 @@ QUICK struct heap_stream *class_of_free(
 }
 
 /* What must have passed for a block that is freed now. */
-QUICK uint64_t point_now(const struct heap_stream *class)
+QUICK uint64_t pool_quick_point_now(const struct heap_stream *class)
 {
     struct stream *stream = class->timeline_of;
     uint64_t point = fence_next(&stream->timeline);
@@ -407,7 +409,7 @@ QUICK uint64_t point_now(const struct heap_stream *class)
 QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block *block,
         uint32_t index) POOL_LOCKED
 {
-    uint64_t point = point_now(class);
+    uint64_t point = pool_quick_point_now(class);
 
     if (UNLIKELY(block->node.size > FREECACHE_MAX))
         freecache_hold(pool, class->heap, block, index, point);
@@ -433,12 +435,12 @@ static bool free_with_lock(
     if (!class || block->stream != class->stream)
         return false;
     (void)lane_close(pool, class);
-    block = find(pool, ptr, &index);
+    block = pool_quick_find(pool, ptr, &index);
     if (!block)
         return false;
     if (!has_slot(pool, class, block->node.size))
         lanes_recall(pool);
-    take(pool, class->heap, block, ret_taken);
+    pool_quick_take(pool, class->heap, block, ret_taken);
     put_recent(pool, class, block, index);
     return true;
 }
@@ -463,7 +465,7 @@ APART bool free_crowded(struct pool *pool, devptr_t ptr, uint64_t key, struct po
 APART bool free_large(struct pool *pool, struct heap_stream *class, struct block *block,
         uint32_t index, struct pool_taken *ret_taken) POOL_DROPS
 {
-    take(pool, class->heap, block, ret_taken);
+    pool_quick_take(pool, class->heap, block, ret_taken);
     put_recent(pool, class, block, index);
     return end_free(pool, true);
 }
@@ -474,8 +476,8 @@ APART bool free_first(struct pool *pool, struct heap_stream *class, struct block
 {
     uint32_t *slot = freecache_new_slot(pool, class->heap, class->recent, block->node.size);
 
-    take(pool, class->heap, block, ret_taken);
-    freecache_push_at(pool, class->heap, slot, block, index, point_now(class));
+    pool_quick_take(pool, class->heap, block, ret_taken);
+    freecache_push_at(pool, class->heap, slot, block, index, pool_quick_point_now(class));
     return end_free(pool, true);
 }
 
@@ -487,7 +489,7 @@ APART bool free_otherwise(struct pool *pool, struct block *block, uint32_t index
 
     if (!class || block->stream != class->stream)
         return end_free(pool, false);
-    take(pool, class->heap, block, ret_taken);
+    pool_quick_take(pool, class->heap, block, ret_taken);
     put_recent(pool, class, block, index);
     return end_free(pool, true);
 }
@@ -501,7 +503,7 @@ QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_ta
 
     if (UNLIKELY(lanes_are_open(pool)) || !lock_try_leaf(&pool->lock))
         return free_crowded(pool, ptr, key, ret_taken);
-    block = find(pool, ptr, &index);
+    block = pool_quick_find(pool, ptr, &index);
     if (UNLIKELY(!block))
         return end_free(pool, false);
     class = pool->last_class;
@@ -513,8 +515,8 @@ QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_ta
     slot = freecache_slot(pool, class->recent, block->node.size);
     if (UNLIKELY(!slot))
         return free_first(pool, class, block, index, ret_taken);
-    take(pool, class->heap, block, ret_taken);
-    freecache_push_at(pool, class->heap, slot, block, index, point_now(class));
+    pool_quick_take(pool, class->heap, block, ret_taken);
+    freecache_push_at(pool, class->heap, slot, block, index, pool_quick_point_now(class));
     return end_free(pool, true);
 }
 

@@ -8,7 +8,7 @@
 #include "alloc/storage/reclaim.h"
 
 /* Held, so that its record stays. What was freed in its lane needs a point that the stream knows of once the lane is closed. */
-static uint32_t hold(struct pool *pool, uint64_t stream)
+static uint32_t pool_stall_hold(struct pool *pool, uint64_t stream)
 {
     const struct lane *lane = lane_of(pool, stream);
     uint32_t index;
@@ -32,7 +32,8 @@ static void unhold(struct pool *pool, uint32_t index)
 
 void pool_settle_stream(struct pool *pool, uint64_t stream)
 {
-    uint32_t index = pool_is_frozen(pool) || POOL_IS_WITHOUT(EARLY) ? 0 : hold(pool, stream);
+    uint32_t index =
+            pool_is_frozen(pool) || POOL_IS_WITHOUT(EARLY) ? 0 : pool_stall_hold(pool, stream);
 
     if (!index)
         return;

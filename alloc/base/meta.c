@@ -25,7 +25,7 @@ static size_t piece_left;
 /* any thread, relaxed */
 static _Atomic uint64_t held_bytes;
 
-static void *map(size_t size, int protection)
+static void *meta_map_pages(size_t size, int protection)
 {
     void *ptr = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -38,7 +38,7 @@ void *meta_map(size_t size)
 
     if (size == 0 || size > SIZE_MAX - META_PAGE)
         return NULL;
-    ptr = map(round_up(size, META_PAGE), PROT_READ | PROT_WRITE);
+    ptr = meta_map_pages(round_up(size, META_PAGE), PROT_READ | PROT_WRITE);
     if (ptr)
         atomic_fetch_add_explicit(&held_bytes, round_up(size, META_PAGE), memory_order_relaxed);
     return ptr;
@@ -52,7 +52,7 @@ void meta_unmap(void *ptr, size_t size)
     atomic_fetch_sub_explicit(&held_bytes, round_up(size, META_PAGE), memory_order_relaxed);
 }
 
-static unsigned class_of(size_t size)
+static unsigned meta_class_of(size_t size)
 {
     unsigned class = META_CLASS_MIN;
 
@@ -89,7 +89,7 @@ static void *cut_locked(size_t size) TSA(requires_capability(meta_lock))
 
 void *meta_get(size_t size)
 {
-    unsigned class = class_of(size);
+    unsigned class = meta_class_of(size);
     void *ptr;
 
     if (size == 0)
@@ -111,7 +111,7 @@ void *meta_get(size_t size)
 
 void meta_put(void *ptr, size_t size)
 {
-    unsigned class = class_of(size);
+    unsigned class = meta_class_of(size);
 
     if (!ptr)
         return;
@@ -162,7 +162,7 @@ int span_init(struct span *span, size_t size)
         return -ENOMEM;
     span->reserved = round_up(size, META_PAGE);
     span->committed = 0;
-    span->base = map(span->reserved, PROT_NONE);
+    span->base = meta_map_pages(span->reserved, PROT_NONE);
     return span->base ? 0 : -ENOMEM;
 }
 

@@ -10,7 +10,7 @@ enum {
     TABLE_FIRST = 16, /* records that the first memory has room for */
 };
 
-static int grow(struct table *table)
+static int table_grow(struct table *table)
 {
     struct table larger = {
             .room = table->room ? table->room * 2 : TABLE_FIRST, .count = table->count};
@@ -34,7 +34,7 @@ void *table_add(struct table *table, uint64_t key)
 
     if (record || !key)
         return record;
-    if (table->count + 1 > table->room / 4 * 3 && grow(table) != 0)
+    if (table->count + 1 > table->room / 4 * 3 && table_grow(table) != 0)
         return NULL;
     record = table_place(table, key);
     memset(record, 0, table->bytes);

@@ -35,7 +35,7 @@ static struct alias_handle *find_handle(const struct heap *heap, uint64_t count)
     return best;
 }
 
-static void take(struct alias *alias, struct alias_handle *from, uint64_t count)
+static void alias_take(struct alias *alias, struct alias_handle *from, uint64_t count)
 {
     alias->handle = from->handle;
     alias->parts = free_run(from->used, count);
@@ -57,7 +57,7 @@ int alias_begin(struct heap *heap, devptr_t range, uint64_t size, uint64_t unit)
         return -ENOMEM;
     if (!from)
         return -ENOENT;
-    take(alias, from, count);
+    alias_take(alias, from, count);
     return 0;
 }
 
@@ -67,7 +67,7 @@ int alias_open(struct heap *heap, devptr_t range, uint64_t size, uint64_t unit, 
 
     if (!from)
         return -ENOMEM;
-    take(table_find(&heap->aliases, range), from, size / alias_part(unit));
+    alias_take(table_find(&heap->aliases, range), from, size / alias_part(unit));
     return 0;
 }
 

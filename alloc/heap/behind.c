@@ -5,7 +5,7 @@
 #include "alloc/heap/streams.h"
 
 /* Where a set has a stream; `count` if it has not. */
-static uint32_t place_of(const struct fence_set *set, uint32_t stream)
+static uint32_t behind_place_of(const struct fence_set *set, uint32_t stream)
 {
     uint32_t at = 0;
 
@@ -15,7 +15,7 @@ static uint32_t place_of(const struct fence_set *set, uint32_t stream)
 }
 
 /* The others stay in their order. */
-static void drop(struct fence_set *set, uint32_t at)
+static void behind_drop(struct fence_set *set, uint32_t at)
 {
     set->count--;
     for (; at < set->count; at++) {
@@ -28,34 +28,34 @@ static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOC
 {
     for (uint32_t at = set->count; at-- > 0;) {
         if (set->point[at] <= streams_at(pool, set->stream[at])->timeline.passed)
-            drop(set, at);
+            behind_drop(set, at);
     }
 }
 
-static void note(
+static void behind_note_in(
         const struct pool *pool, struct fence_set *set, uint32_t other, uint64_t point) POOL_LOCKED
 {
     if (fence_set_add(set, other, point) == 0)
         return;
     drop_passed(pool, set);
     if (set->count == FENCE_SET_MAX)
-        drop(set, 0);
+        behind_drop(set, 0);
     (void)fence_set_add(set, other, point);
 }
 
 void behind_note(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
 {
-    note(pool, &streams_at(pool, stream)->behind, other, point);
+    behind_note_in(pool, &streams_at(pool, stream)->behind, other, point);
 }
 
 void behind_tell(struct pool *pool, uint32_t stream, uint32_t other, uint64_t point)
 {
-    note(pool, &streams_at(pool, stream)->told, other, point);
+    behind_note_in(pool, &streams_at(pool, stream)->told, other, point);
 }
 
 uint64_t behind_upto(const struct fence_set *set, uint32_t other)
 {
-    uint32_t at = place_of(set, other);
+    uint32_t at = behind_place_of(set, other);
 
     if (at == set->count)
         return 0;
@@ -74,12 +74,12 @@ uint64_t behind_told(const struct pool *pool, uint32_t stream, uint32_t other)
     return behind_upto(&streams_at(pool, stream)->told, other);
 }
 
-static void forget(struct fence_set *set, uint32_t other)
+static void behind_forget_in(struct fence_set *set, uint32_t other)
 {
-    uint32_t at = place_of(set, other);
+    uint32_t at = behind_place_of(set, other);
 
     if (at < set->count)
-        drop(set, at);
+        behind_drop(set, at);
 }
 
 void behind_forget(struct pool *pool, uint32_t other)
@@ -87,7 +87,7 @@ void behind_forget(struct pool *pool, uint32_t other)
     streams_at(pool, other)->behind.count = 0;
     streams_at(pool, other)->told.count = 0;
     for (uint32_t i = 1; i < pool->streams.top; i++) {
-        forget(&streams_at(pool, i)->behind, other);
-        forget(&streams_at(pool, i)->told, other);
+        behind_forget_in(&streams_at(pool, i)->behind, other);
+        behind_forget_in(&streams_at(pool, i)->told, other);
     }
 }

@@ -42,7 +42,7 @@ static uint64_t free_bytes(const struct heap *heap)
     return bytes;
 }
 
-static void add_heap(struct pool_stats *to, const struct heap *heap)
+static void census_add_heap(struct pool_stats *to, const struct heap *heap)
 {
     add_tally(to, &heap->tally);
     to->free += free_bytes(heap);
@@ -54,7 +54,7 @@ static void add_heap(struct pool_stats *to, const struct heap *heap)
 void census_heap(const struct heap *heap, struct pool_stats *ret)
 {
     *ret = (struct pool_stats){.grows = heap->grows};
-    add_heap(ret, heap);
+    census_add_heap(ret, heap);
     ret->hits = ret->allocs - ret->misses;
 }
 
@@ -72,7 +72,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
     ret->driver_calls = atomic_load_explicit(&pool->driver_calls, memory_order_relaxed);
     for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
         if (device < 0 || heap->device->number == device)
-            add_heap(ret, heap);
+            census_add_heap(ret, heap);
     }
     ret->stored_high = 0;
     ret->reserved_high = 0;
@@ -326,7 +326,7 @@ static const char *check_fits(const struct heap *heap, const struct count *count
     return blocks != count->free_blocks ? "free blocks are missing from their index" : NULL;
 }
 
-static const char *compare(const struct heap *heap, const struct count *count)
+static const char *census_compare(const struct heap *heap, const struct count *count)
 {
     const struct tally *is = &heap->tally;
     const struct tally *should = &count->tally;
@@ -442,7 +442,7 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     if (!what)
         what = check_recent(pool, heap);
     if (!what)
-        what = compare(heap, &count);
+        what = census_compare(heap, &count);
     sum->holders += count.holders;
     sum->pinned += count.pinned;
     sum->released += count.released;

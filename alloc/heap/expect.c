@@ -6,13 +6,13 @@ struct expect_entry {
     struct expect_seen sums;
 };
 
-static uint64_t key_of(int rule, uint32_t anchor)
+static uint64_t expect_key_of(int rule, uint32_t anchor)
 {
     return ((uint64_t)rule + 1) << 32 | anchor;
 }
 
 /* NULL: the instance was judged a moment ago, and nobody would ask; or there is no room. */
-static struct expect_entry *begin(struct pool *pool, const struct plan *plan) POOL_LOCKED
+static struct expect_entry *expect_begin(struct pool *pool, const struct plan *plan) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[plan->rule];
     struct expect_entry *entry = NULL;
@@ -21,7 +21,7 @@ static struct expect_entry *begin(struct pool *pool, const struct plan *plan) PO
         return NULL;
     pool->matched.bytes = sizeof(*entry);
     if (due->counted < EXPECT_OPEN_MAX)
-        entry = table_add(&pool->matched, key_of(plan->rule, plan->due_anchor));
+        entry = table_add(&pool->matched, expect_key_of(plan->rule, plan->due_anchor));
     if (entry)
         due->counted++;
     else
@@ -29,7 +29,7 @@ static struct expect_entry *begin(struct pool *pool, const struct plan *plan) PO
     return entry;
 }
 
-static void add(struct rule_seen *io_seen, struct rule_seen more)
+static void expect_add(struct rule_seen *io_seen, struct rule_seen more)
 {
     io_seen->count += more.count;
     io_seen->bytes += more.bytes;
@@ -43,8 +43,8 @@ static struct expect_entry *entry_of(struct pool *pool, const struct plan *plan)
 
     if (!rule_expects(rule) || rule_counts(rule))
         return NULL;
-    entry = table_find(&pool->matched, key_of(plan->rule, plan->due_anchor));
-    return entry ? entry : begin(pool, plan);
+    entry = table_find(&pool->matched, expect_key_of(plan->rule, plan->due_anchor));
+    return entry ? entry : expect_begin(pool, plan);
 }
 
 void expect_count(struct pool *pool, const struct plan *plan, uint64_t size)
@@ -52,7 +52,7 @@ void expect_count(struct pool *pool, const struct plan *plan, uint64_t size)
     struct expect_entry *entry = entry_of(pool, plan);
 
     if (entry)
-        add(&entry->sums.seen, (struct rule_seen){1, size});
+        expect_add(&entry->sums.seen, (struct rule_seen){1, size});
 }
 
 void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t size)
@@ -60,20 +60,20 @@ void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t
     struct expect_entry *entry = entry_of(pool, plan);
 
     if (entry)
-        add(&entry->sums.forwarded, (struct rule_seen){1, size});
+        expect_add(&entry->sums.forwarded, (struct rule_seen){1, size});
     else if (rule_counts(hint_rule(pool->hints, plan->rule)))
-        add(&pool->due[plan->rule].forwarded, (struct rule_seen){1, size});
+        expect_add(&pool->due[plan->rule].forwarded, (struct rule_seen){1, size});
 }
 
 static void take_one(
         struct pool *pool, int rule, uint32_t anchor, struct expect_seen *io_seen) POOL_LOCKED
 {
-    struct expect_entry *entry = table_find(&pool->matched, key_of(rule, anchor));
+    struct expect_entry *entry = table_find(&pool->matched, expect_key_of(rule, anchor));
 
     if (!entry)
         return;
-    add(&io_seen->seen, entry->sums.seen);
-    add(&io_seen->forwarded, entry->sums.forwarded);
+    expect_add(&io_seen->seen, entry->sums.seen);
+    expect_add(&io_seen->forwarded, entry->sums.forwarded);
     (void)table_remove(&pool->matched, entry);
     pool->due[rule].counted--;
 }

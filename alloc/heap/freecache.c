@@ -29,7 +29,7 @@ uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slo
 }
 
 /* Puts one block of an arena, which is in a slot, where it belongs. False: its chain is too long. */
-static bool settle_one(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
+static bool freecache_settle_one(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     uint32_t *link =
@@ -55,7 +55,8 @@ bool freecache_settle_below_top(struct pool *pool, struct heap *heap)
         uint32_t below = top->prev;
 
         if (top->state != BLOCK_FREE || top->flags & BLOCK_RECENT || below == heap->large
-                || !(block_at(pool, below)->flags & BLOCK_RECENT) || !settle_one(pool, heap, below))
+                || !(block_at(pool, below)->flags & BLOCK_RECENT)
+                || !freecache_settle_one(pool, heap, below))
             break;
         done++;
     }

@@ -79,7 +79,7 @@ uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64
 }
 
 /* The gap in front of a hinted block. Margins of aliases are less than a slot. */
-static bool is_gap(const struct segment *segment, const struct block *block)
+static bool freelist_is_gap(const struct segment *segment, const struct block *block)
 {
     return segment->kind == SEGMENT_HINT && block->state == BLOCK_MARGIN
             && block->node.size == segment->slot;
@@ -91,7 +91,7 @@ void freelist_put_decommitted(struct pool *pool, uint32_t index)
     struct segment *segment = block_segment(pool, block);
 
     block_name_stream(pool, block, 0);
-    if (block->prev && is_gap(segment, block_at(pool, block->prev))) {
+    if (block->prev && freelist_is_gap(segment, block_at(pool, block->prev))) {
         index = block->prev;
         block_join(pool, index);
         block = block_at(pool, index);

@@ -13,7 +13,7 @@ uint32_t handles_count(const struct heap *heap, uint64_t size)
     return shelf ? shelf->count : 0;
 }
 
-static int put(struct table *shelves, uint64_t size, uint64_t handle)
+static int handles_put_on_shelf(struct table *shelves, uint64_t size, uint64_t handle)
 {
     struct shelf *shelf = table_add(shelves, size);
 
@@ -35,7 +35,7 @@ static int put(struct table *shelves, uint64_t size, uint64_t handle)
     return 0;
 }
 
-static uint64_t take(const struct table *shelves, uint64_t size)
+static uint64_t handles_take_from_shelf(const struct table *shelves, uint64_t size)
 {
     struct shelf *shelf = table_find(shelves, size);
 
@@ -44,7 +44,7 @@ static uint64_t take(const struct table *shelves, uint64_t size)
 
 int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
 {
-    int r = put(&heap->shelves, size, handle);
+    int r = handles_put_on_shelf(&heap->shelves, size, handle);
 
     heap->tally.cached += r == 0 ? size : 0;
     return r;
@@ -52,7 +52,7 @@ int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
 
 uint64_t handles_take(struct heap *heap, uint64_t size)
 {
-    uint64_t handle = take(&heap->shelves, size);
+    uint64_t handle = handles_take_from_shelf(&heap->shelves, size);
 
     heap->tally.cached -= handle ? size : 0;
     return handle;
@@ -60,7 +60,7 @@ uint64_t handles_take(struct heap *heap, uint64_t size)
 
 int handles_put_spare(struct heap *heap, uint64_t size, uint64_t handle)
 {
-    int r = put(&heap->spares, size, handle);
+    int r = handles_put_on_shelf(&heap->spares, size, handle);
 
     heap->tally.spare += r == 0 ? size : 0;
     heap->device->spare += r == 0 ? size : 0;
@@ -69,7 +69,7 @@ int handles_put_spare(struct heap *heap, uint64_t size, uint64_t handle)
 
 uint64_t handles_take_spare(struct heap *heap, uint64_t size)
 {
-    uint64_t handle = take(&heap->spares, size);
+    uint64_t handle = handles_take_from_shelf(&heap->spares, size);
 
     heap->tally.spare -= handle ? size : 0;
     heap->device->spare -= handle ? size : 0;

@@ -17,7 +17,7 @@
 
 /* ── what a lane owes ── */
 
-static void add(uint64_t *sum, int64_t by)
+static void lane_add(uint64_t *sum, int64_t by)
 {
     *sum += (uint64_t)by;
 }
@@ -28,12 +28,12 @@ static void book(struct heap *heap, const struct lane_debt *debt)
     struct tally *tally = &heap->tally;
     struct device *device = heap->device;
 
-    add(&tally->live_requested, debt->requested);
-    add(&device->live_requested, debt->requested);
-    add(&tally->live_rounded, debt->rounded);
-    add(&tally->stored, debt->rounded);
-    add(&device->stored, debt->rounded);
-    add(&tally->used, debt->used);
+    lane_add(&tally->live_requested, debt->requested);
+    lane_add(&device->live_requested, debt->requested);
+    lane_add(&tally->live_rounded, debt->rounded);
+    lane_add(&tally->stored, debt->rounded);
+    lane_add(&device->stored, debt->rounded);
+    lane_add(&tally->used, debt->used);
 }
 
 static uint64_t room_below(uint64_t mark, uint64_t sum)

@@ -57,7 +57,7 @@ static bool is_lost(const struct pool *pool, const struct pin *pin) POOL_LOCKED
 }
 
 /* Returns what table_remove does. */
-static struct pin *forget(struct pool *pool, struct pin *pin) POOL_LOCKED
+static struct pin *pin_forget_one(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
     block_at(pool, (uint32_t)pin->block)->flags &= (uint8_t)~BLOCK_PINNED;
     return table_remove(&pool->pins, pin);
@@ -68,15 +68,15 @@ void pin_forget(struct pool *pool, uint32_t index)
     struct pin *pin = pin_of(pool, index);
 
     if (pin)
-        (void)forget(pool, pin);
+        (void)pin_forget_one(pool, pin);
 }
 
 /* A block that nothing keeps any more waits for the work that was submitted so far, like any freed one. */
-static struct pin *let_go(struct pool *pool, struct pin *pin) POOL_LOCKED
+static struct pin *pin_let_go(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
     uint32_t index = (uint32_t)pin->block;
     struct block *block = block_at(pool, index);
-    struct pin *next = forget(pool, pin);
+    struct pin *next = pin_forget_one(pool, pin);
 
     tally_kept(block_segment(pool, block)->heap, -(int64_t)block->node.size);
     block_push_open(pool, index);
@@ -93,9 +93,9 @@ void pin_remove(struct pool *pool, uint32_t index, enum pool_pin kind)
     if (is_kept_by(pin, true) && !(pin->kept && is_lost(pool, pin)))
         return;
     if (pin->kept)
-        (void)let_go(pool, pin);
+        (void)pin_let_go(pool, pin);
     else if (pin->count[POOL_PIN_LIVE] == 0 && pin->count[POOL_PIN_HINT] == 0)
-        (void)forget(pool, pin);
+        (void)pin_forget_one(pool, pin);
 }
 
 bool pin_keep(struct pool *pool, uint32_t index)
@@ -105,7 +105,7 @@ bool pin_keep(struct pool *pool, uint32_t index)
     if (!pin)
         return false;
     if (!is_kept_by(pin, true) || is_lost(pool, pin) || POOL_IS_WITHOUT(PIN)) {
-        (void)forget(pool, pin);
+        (void)pin_forget_one(pool, pin);
         return false;
     }
     pin->kept = true;
@@ -121,7 +121,7 @@ void pin_leave(struct pool *pool, const struct heap *heap)
         const struct segment *segment = block_segment(pool, block_at(pool, (uint32_t)pin->block));
 
         pin = pin->kept && segment->heap == heap && !segment->dead && is_lost(pool, pin)
-                ? let_go(pool, pin)
+                ? pin_let_go(pool, pin)
                 : table_next(&pool->pins, pin);
     }
 }
@@ -136,7 +136,7 @@ uint32_t pin_let_graphs_go(struct pool *pool, int device)
 
         if (pin->kept && !is_kept_by(pin, false) && !segment->dead
                 && segment->heap->device->number == device) {
-            pin = let_go(pool, pin);
+            pin = pin_let_go(pool, pin);
             gone++;
         } else {
             pin = table_next(&pool->pins, pin);

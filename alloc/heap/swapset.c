@@ -168,7 +168,7 @@ bool swapset_keeps_content(const struct swap_set *set)
     return set->is_needed || set->now.step < set->rule->keep_content;
 }
 
-static void hold(struct swap *swap, bool *io_reason, bool is_held);
+static void swapset_hold(struct swap *swap, bool *io_reason, bool is_held);
 
 void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number)
 {
@@ -189,13 +189,13 @@ void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number
     swap->stream_count = SWAP_STREAMS + 1; /* what releases waits for all streams */
     set->in_bytes += size;
     set->storage += size;
-    hold(swap, &swap->is_awaited, true);
+    swapset_hold(swap, &swap->is_awaited, true);
     swapset_bind(pool, index, number);
 }
 
 void swapset_is_due(struct swap *swap)
 {
-    hold(swap, &swap->is_awaited, false);
+    swapset_hold(swap, &swap->is_awaited, false);
 }
 
 void swapset_came_back(struct pool *pool, struct swap *swap)
@@ -326,7 +326,7 @@ struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uin
 
 /* ---- who stays ---- */
 
-static void hold(struct swap *swap, bool *io_reason, bool is_held)
+static void swapset_hold(struct swap *swap, bool *io_reason, bool is_held)
 {
     if (*io_reason == is_held)
         return;
@@ -342,7 +342,7 @@ void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned)
     struct swap *swap = swapset_of(pool, block);
 
     if (swap)
-        hold(swap, &swap->is_pinned, is_pinned);
+        swapset_hold(swap, &swap->is_pinned, is_pinned);
 }
 
 /* Is it a reason because a use may come that no call names? */
@@ -357,7 +357,7 @@ void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why)
 
     if (swap->is_kept || !swap->block || (swap->is_managed && is_of_unseen(why)))
         return;
-    hold(swap, why == POOL_KEPT_UNUSED ? &swap->is_unused : &swap->is_kept, true);
+    swapset_hold(swap, why == POOL_KEPT_UNUSED ? &swap->is_unused : &swap->is_kept, true);
     kept = block_outcome(pool, block_at(pool, swap->block), OUTCOME_KEPT, records_next_seq(pool));
     kept.rule = swap->set->number;
     kept.rounded = (uint64_t)why;
@@ -367,7 +367,7 @@ void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why)
 
 void swapset_let_go(struct swap *swap)
 {
-    hold(swap, &swap->is_unused, false);
+    swapset_hold(swap, &swap->is_unused, false);
 }
 
 bool swapset_let_unused_go(struct pool *pool, struct swap_set *set)

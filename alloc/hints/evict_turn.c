@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/hints/evict_parts.h"
 
-static uint64_t key_of(const struct evict *set, const struct unit *unit)
+static uint64_t evict_turn_key_of(const struct evict *set, const struct unit *unit)
 {
     switch (set->opts.victim) {
     case RULE_VICTIM_FARTHEST:
@@ -68,7 +68,7 @@ void evict_turn_place(struct evict *set, uint32_t index)
 
     if (!set->is_heap || !unit->is_in || unit->held)
         return;
-    unit->key = key_of(set, unit);
+    unit->key = evict_turn_key_of(set, unit);
     if (!unit->heap)
         evict_turn_put(set, set->heap.count++, index);
     evict_turn_sift(set, unit->heap - 1);
@@ -99,7 +99,7 @@ void evict_turn_make(struct evict *set)
         struct unit *unit = evict_unit(set, i);
 
         unit->heap = 0;
-        unit->key = key_of(set, unit);
+        unit->key = evict_turn_key_of(set, unit);
         if (unit->is_in && !unit->held)
             evict_turn_put(set, set->heap.count++, i);
     }
@@ -126,7 +126,7 @@ void evict_turn_make_of_out(struct evict *set)
         evict_turn_sink(set, place);
 }
 
-static uint64_t hash_of(uint32_t unit)
+static uint64_t evict_turn_hash_of(uint32_t unit)
 {
     uint64_t hash = (unit + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -144,7 +144,7 @@ void evict_turn_in(struct evict *set, uint32_t index)
     set->in_count++;
     set->in_bytes += unit->size;
     set->held_bytes += unit->held ? unit->size : 0;
-    set->hash += hash_of(index);
+    set->hash += evict_turn_hash_of(index);
     evict_turn_place(set, index);
 }
 
@@ -157,7 +157,7 @@ void evict_turn_out(struct evict *set, uint32_t index)
     set->in_count--;
     set->in_bytes -= unit->size;
     set->held_bytes -= unit->held ? unit->size : 0;
-    set->hash -= hash_of(index);
+    set->hash -= evict_turn_hash_of(index);
 }
 
 void evict_turn_move(struct evict *set, uint32_t index, bool in)

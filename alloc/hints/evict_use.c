@@ -71,7 +71,7 @@ static uint32_t place_of_old(const struct evict *set, uint64_t size)
 }
 
 /* A record for a unit that takes nobody's place. 0 = no memory. */
-static uint32_t new_record(struct evict *set)
+static uint32_t evict_use_new_record(struct evict *set)
 {
     uint32_t index = set->free_head;
 
@@ -95,7 +95,7 @@ int evict_add(struct evict *set, uint64_t size, uint32_t *ret_unit)
     struct unit *unit;
 
     if (!index)
-        index = new_record(set);
+        index = evict_use_new_record(set);
     if (!index)
         return -ENOMEM;
     if (set->step > 0 && !set->is_lost
@@ -400,7 +400,7 @@ bool evict_is_in(const struct evict *set, uint32_t unit)
     return evict_unit(set, unit)->is_in;
 }
 
-static enum evict_state state_of(const struct evict *set, const struct unit *unit)
+static enum evict_state evict_use_state_of(const struct evict *set, const struct unit *unit)
 {
     if (!unit->is_in)
         return EVICT_FREE;
@@ -428,6 +428,6 @@ void evict_figures(const struct evict *set, struct evict_figures *ret)
         const struct unit *unit = evict_unit(set, i);
 
         if (unit->is_live)
-            ret->state_bytes[state_of(set, unit)] += unit->size;
+            ret->state_bytes[evict_use_state_of(set, unit)] += unit->size;
     }
 }

@@ -45,7 +45,7 @@ struct hints {
     atomic_bool live_refused;
 };
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t hint_mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
     return hash ^ hash >> 32;
@@ -100,16 +100,16 @@ static uint32_t shape_of(const struct rule *rule)
 }
 
 /* Of all that a shape states but the site, which comes last: a stack may have many. */
-static uint64_t hash_of(uint32_t shape, uint64_t size, uint32_t nth, uint64_t path)
+static uint64_t hint_hash_of(uint32_t shape, uint64_t size, uint32_t nth, uint64_t path)
 {
-    uint64_t hash = mix(UINT64_C(0x9e3779b97f4a7c15), shape);
+    uint64_t hash = hint_mix(UINT64_C(0x9e3779b97f4a7c15), shape);
 
     if (shape & PART_SIZE)
-        hash = mix(hash, size);
+        hash = hint_mix(hash, size);
     if (shape & PART_NTH)
-        hash = mix(hash, nth);
+        hash = hint_mix(hash, nth);
     if (shape & PART_PATH)
-        hash = mix(hash, path);
+        hash = hint_mix(hash, path);
     return hash;
 }
 
@@ -118,7 +118,7 @@ static bool is_ended(const struct rule_when *when)
     return strnlen(when->anchor, sizeof(when->anchor)) < sizeof(when->anchor);
 }
 
-static bool is_whole(const struct rule *rule)
+static bool hint_is_whole(const struct rule *rule)
 {
     return strnlen(rule->id, sizeof(rule->id)) < sizeof(rule->id)
             && strnlen(rule->pick.inside, sizeof(rule->pick.inside)) < sizeof(rule->pick.inside)
@@ -133,14 +133,14 @@ static bool can_match(const struct rule *rule)
     return rule->action != ACTION_NONE && rule->action != ACTION_RESTORE && rule->mode != HINT_OFF;
 }
 
-static void add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint64_t site)
+static void hint_add_entry(struct hints *hints, uint32_t index, uint32_t shape, uint64_t site)
 {
     const struct rule *rule = &hints->rules[index];
     struct entry *entry = &hints->entries[++hints->entry_count];
     uint64_t path = shape & PART_PATH ? hash_literal(rule->pick.inside) : 0;
     uint32_t *bucket;
 
-    entry->hash = mix(hash_of(shape, rule->pick.size_lo, rule->pick.nth_lo, path), site);
+    entry->hash = hint_mix(hint_hash_of(shape, rule->pick.size_lo, rule->pick.nth_lo, path), site);
     entry->rule = index;
     bucket = &hints->buckets[entry->hash & hints->mask];
     entry->next = *bucket;
@@ -158,7 +158,7 @@ static void add_size(struct hints *hints, uint32_t index)
     const struct rule_pick *pick = &hints->rules[index].pick;
 
     if (pick->size_lo == pick->size_hi)
-        add_entry(hints, index, SHAPE_SIZED, pick->size_lo);
+        hint_add_entry(hints, index, SHAPE_SIZED, pick->size_lo);
     else if (pick->size_lo < pick->size_hi)
         hints->ranges |= UINT64_MAX << power_of(pick->size_lo)
                 & UINT64_MAX >> (63 - power_of(pick->size_hi));
@@ -172,15 +172,15 @@ static void add_rule(struct hints *hints, uint32_t index)
     add_size(hints, index);
     if (pick->site_count == 0) {
         hints->shapes |= 1u << rest;
-        add_entry(hints, index, rest, 0);
+        hint_add_entry(hints, index, rest, 0);
     }
     for (uint32_t i = 0; i < pick->site_count; i++) {
         uint32_t shape = rest | (is_python(pick, i) ? PART_PYSITE : PART_SITE);
 
         hints->shapes |= 1u << shape;
-        add_entry(hints, index, shape, pick->site[i]);
+        hint_add_entry(hints, index, shape, pick->site[i]);
         if (is_python(pick, i))
-            add_entry(hints, index, SHAPE_NAMED, pick->site[i]);
+            hint_add_entry(hints, index, SHAPE_NAMED, pick->site[i]);
     }
 }
 
@@ -202,7 +202,7 @@ int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints)
     if (n > INT32_MAX / (RULE_SITES_MAX * 4))
         return -EINVAL;
     for (size_t i = 0; i < n; i++) {
-        if (!is_whole(&rules[i]))
+        if (!hint_is_whole(&rules[i]))
             return -EINVAL;
         entries += 1 + (rules[i].pick.site_count ? 2 * rules[i].pick.site_count : 1);
     }
@@ -268,7 +268,7 @@ static bool has_site(const struct rule_pick *pick, uint64_t site, bool of_python
 }
 
 /* Numbers first: a glob is looked at only when all of them fit. `site`: the one that led here. */
-static bool matches(
+static bool hint_matches(
         const struct rule_pick *pick, const struct tag *tag, uint64_t site, bool of_python)
 {
     return tag->size >= pick->size_lo && tag->size <= pick->size_hi && tag->nth >= pick->nth_lo
@@ -331,7 +331,7 @@ bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
 }
 
 /* The first rule with this hash that matches, from this entry of a bucket on, `best` if none is before it. */
-__attribute__((noinline)) static uint32_t judge(const struct hints *hints, uint32_t at,
+__attribute__((noinline)) static uint32_t hint_judge(const struct hints *hints, uint32_t at,
         uint64_t site, bool of_python, const struct tag *tag, uint32_t best)
 {
     uint64_t hash = hints->entries[at].hash;
@@ -342,14 +342,14 @@ __attribute__((noinline)) static uint32_t judge(const struct hints *hints, uint3
         if (entry->rule >= best)
             return best;
         if (entry->hash == hash && !is_off(hints, entry->rule)
-                && matches(&hints->rules[entry->rule].pick, tag, site, of_python))
+                && hint_matches(&hints->rules[entry->rule].pick, tag, site, of_python))
             return entry->rule;
     }
     return best;
 }
 
 /* The first entry of a bucket with this hash, 0 = there is none, as for nearly all that is asked. */
-static inline uint32_t find(const struct hints *hints, uint64_t hash)
+static inline uint32_t hint_find(const struct hints *hints, uint64_t hash)
 {
     uint32_t at = hints->buckets[hash & hints->mask];
 
@@ -361,9 +361,9 @@ static inline uint32_t find(const struct hints *hints, uint64_t hash)
 static inline uint32_t probe(const struct hints *hints, uint64_t hash, uint64_t site,
         bool of_python, const struct tag *tag, uint32_t best)
 {
-    uint32_t at = find(hints, mix(hash, site));
+    uint32_t at = hint_find(hints, hint_mix(hash, site));
 
-    return at ? judge(hints, at, site, of_python, tag, best) : best;
+    return at ? hint_judge(hints, at, site, of_python, tag, best) : best;
 }
 
 bool hint_has_pysites(const struct hints *hints)
@@ -372,9 +372,9 @@ bool hint_has_pysites(const struct hints *hints)
 }
 
 /* Is there a rule that names it? */
-static bool is_named(const struct hints *hints, uint64_t key)
+static bool hint_is_named(const struct hints *hints, uint64_t key)
 {
-    uint32_t at = find(hints, mix(hash_of(SHAPE_NAMED, 0, 0, 0), key));
+    uint32_t at = hint_find(hints, hint_mix(hint_hash_of(SHAPE_NAMED, 0, 0, 0), key));
 
     return at && has_site(&hints->rules[hints->entries[at].rule].pick, key, true);
 }
@@ -382,7 +382,7 @@ static bool is_named(const struct hints *hints, uint64_t key)
 const struct pysite *hint_pysite(
         const struct hints *hints, const struct pysite *outer, uint64_t key, struct pysite *room)
 {
-    if (!is_named(hints, key))
+    if (!hint_is_named(hints, key))
         return outer;
     for (const struct pysite *at = outer; at; at = at->outer) {
         if (at->key == key)
@@ -395,7 +395,7 @@ const struct pysite *hint_pysite(
 bool hint_has_size(const struct hints *hints, uint64_t size)
 {
     return hints->ranges >> power_of(size) & 1
-            || find(hints, mix(hash_of(SHAPE_SIZED, 0, 0, 0), size)) != 0;
+            || hint_find(hints, hint_mix(hint_hash_of(SHAPE_SIZED, 0, 0, 0), size)) != 0;
 }
 
 /* The instance whose edge is meant, 0 = the first that matches. */
@@ -424,7 +424,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
             path = hash_path(tag->path);
             hashed = true;
         }
-        hash = hash_of(shape, tag->size, tag->nth, path);
+        hash = hint_hash_of(shape, tag->size, tag->nth, path);
         if (!(shape & PART_PYSITE))
             best = probe(hints, hash, shape & PART_SITE ? tag->site : 0, false, tag, best);
         else
@@ -475,7 +475,7 @@ uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge
 /* ---- how long a block waits ---- */
 
 /* Where the count stands when such a block is due that begins to wait now, or at `edge`, which is not counted yet. */
-static uint64_t due_at(const struct rule_when *when, uint64_t now, const struct edge *edge)
+static uint64_t hint_due_at(const struct rule_when *when, uint64_t now, const struct edge *edge)
 {
     return now + when->count + (edge && hint_edge_matches(when, edge));
 }
@@ -493,9 +493,9 @@ void hint_wait_begin(const struct rule *rule, const struct plan *plan,
             .unused = rule->pick.use.call > 0,
     };
     if (when->from == RULE_FROM_ALLOC)
-        ret_wait->at.when = due_at(when, now->when, NULL);
+        ret_wait->at.when = hint_due_at(when, now->when, NULL);
     if (otherwise->from == RULE_FROM_ALLOC)
-        ret_wait->at.otherwise = due_at(otherwise, now->otherwise, NULL);
+        ret_wait->at.otherwise = hint_due_at(otherwise, now->otherwise, NULL);
 }
 
 bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t arg,
@@ -508,9 +508,9 @@ bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t ar
         return false;
     io_wait->unused = false;
     if (rule->when.from == RULE_FROM_USE)
-        io_wait->at.when = due_at(&rule->when, now->when, call);
+        io_wait->at.when = hint_due_at(&rule->when, now->when, call);
     if (rule->otherwise.from == RULE_FROM_USE)
-        io_wait->at.otherwise = due_at(&rule->otherwise, now->otherwise, call);
+        io_wait->at.otherwise = hint_due_at(&rule->otherwise, now->otherwise, call);
     return true;
 }
 
@@ -519,8 +519,8 @@ bool hint_wait_free(
 {
     if (rule->action != ACTION_HOLD || io_wait->unused)
         return false;
-    io_wait->at.when = due_at(&rule->when, now->when, NULL);
-    io_wait->at.otherwise = due_at(&rule->otherwise, now->otherwise, NULL);
+    io_wait->at.when = hint_due_at(&rule->when, now->when, NULL);
+    io_wait->at.otherwise = hint_due_at(&rule->otherwise, now->otherwise, NULL);
     return true;
 }
 

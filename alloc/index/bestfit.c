@@ -26,7 +26,7 @@ static uint32_t priority(uint32_t index)
     return index ^ index >> 16;
 }
 
-static bool is_before(const struct bestfit_node *a, uint64_t size, devptr_t base)
+static bool bestfit_is_before(const struct bestfit_node *a, uint64_t size, devptr_t base)
 {
     return a->size != size ? a->size < size : a->base < base;
 }
@@ -50,7 +50,7 @@ uint32_t bestfit_class(uint64_t size)
     return class < BESTFIT_CLASSES ? class : BESTFIT_CLASSES - 1;
 }
 
-static void mark(struct bestfit *fit, uint32_t class)
+static void bestfit_mark(struct bestfit *fit, uint32_t class)
 {
     fit->map[class / 64] |= UINT64_C(1) << class % 64;
     fit->summary |= UINT64_C(1) << class / 64;
@@ -91,7 +91,7 @@ void bestfit_insert(struct bestfit *fit, uint32_t index)
     while (*link && priority(*link) > mine) {
         struct bestfit_node *there = node_at(fit, *link);
 
-        link = is_before(there, node->size, node->base) ? &there->right : &there->left;
+        link = bestfit_is_before(there, node->size, node->base) ? &there->right : &there->left;
     }
     /* What stands here goes below: the smaller ones left, the larger ones right. */
     at = *link;
@@ -99,7 +99,7 @@ void bestfit_insert(struct bestfit *fit, uint32_t index)
     while (at) {
         struct bestfit_node *there = node_at(fit, at);
 
-        if (is_before(there, node->size, node->base)) {
+        if (bestfit_is_before(there, node->size, node->base)) {
             *left = at;
             left = &there->right;
             at = there->right;
@@ -111,7 +111,7 @@ void bestfit_insert(struct bestfit *fit, uint32_t index)
     }
     *left = 0;
     *right = 0;
-    mark(fit, class);
+    bestfit_mark(fit, class);
     fit->count++;
     fit->bytes += node->size;
 }
@@ -127,7 +127,7 @@ void bestfit_remove(struct bestfit *fit, uint32_t index)
     while (*link != index) {
         struct bestfit_node *there = node_at(fit, *link);
 
-        link = is_before(there, node->size, node->base) ? &there->right : &there->left;
+        link = bestfit_is_before(there, node->size, node->base) ? &there->right : &there->left;
     }
     while (left && right) {
         if (priority(left) > priority(right)) {
@@ -183,7 +183,7 @@ uint32_t bestfit_lower_bound(const struct bestfit *fit, uint64_t size, devptr_t 
     while (at) {
         const struct bestfit_node *there = node_at(fit, at);
 
-        if (is_before(there, size, base)) {
+        if (bestfit_is_before(there, size, base)) {
             at = there->right;
         } else {
             found = at;

@@ -86,15 +86,16 @@ enum count {
     COUNT_SWAPS,
 };
 
-static _Atomic uint32_t *count_of(struct granule *granule, enum count count)
+static _Atomic uint32_t *granule_count_of(struct granule *granule, enum count count)
 {
     return count == COUNT_RELEASED ? &granule->released : &granule->swaps;
 }
 
-static void add(struct granules *granules, devptr_t base, uint64_t size, enum count count, int by)
+static void granule_add(
+        struct granules *granules, devptr_t base, uint64_t size, enum count count, int by)
 {
     for (uint64_t i = base >> GRANULE_SHIFT; i <= last_of(base, size); i++)
-        atomic_fetch_add_explicit(count_of(granule_at(granules, i << GRANULE_SHIFT), count),
+        atomic_fetch_add_explicit(granule_count_of(granule_at(granules, i << GRANULE_SHIFT), count),
                 (uint32_t)by, memory_order_release);
 }
 
@@ -108,7 +109,7 @@ static bool has(const struct granules *granules, devptr_t base, uint64_t size, e
             i |= (1u << GRANULE_LEAF_SHIFT) - 1;
             continue;
         }
-        if (atomic_load_explicit(count_of(granule, count), memory_order_acquire))
+        if (atomic_load_explicit(granule_count_of(granule, count), memory_order_acquire))
             return true;
     }
     return false;
@@ -116,7 +117,7 @@ static bool has(const struct granules *granules, devptr_t base, uint64_t size, e
 
 void granule_release(struct granules *granules, devptr_t base, uint64_t size, int by)
 {
-    add(granules, base, size, COUNT_RELEASED, by);
+    granule_add(granules, base, size, COUNT_RELEASED, by);
 }
 
 bool granule_is_released(const struct granules *granules, devptr_t base, uint64_t size)
@@ -126,7 +127,7 @@ bool granule_is_released(const struct granules *granules, devptr_t base, uint64_
 
 void granule_swap(struct granules *granules, devptr_t base, uint64_t size, int by)
 {
-    add(granules, base, size, COUNT_SWAPS, by);
+    granule_add(granules, base, size, COUNT_SWAPS, by);
 }
 
 bool granule_has_swaps(const struct granules *granules, devptr_t base, uint64_t size)

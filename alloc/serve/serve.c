@@ -31,14 +31,14 @@
 
 /* ── what the ladder did ── */
 
-static void note_wait(struct serve *serve)
+static void serve_note_wait(struct serve *serve)
 {
     serve->how |= OUTCOME_WAITED;
     if (serve->request->ladder)
         serve->request->ladder->waits++;
 }
 
-static void note_trim(struct serve *serve, uint64_t bytes)
+static void serve_note_trim(struct serve *serve, uint64_t bytes)
 {
     if (!bytes)
         return;
@@ -49,7 +49,7 @@ static void note_trim(struct serve *serve, uint64_t bytes)
     }
 }
 
-static int grow(struct pool *pool, struct serve *serve)
+static int serve_grow(struct pool *pool, struct serve *serve)
 {
     if (serve->request->ladder)
         serve->request->ladder->attempts++;
@@ -57,7 +57,7 @@ static int grow(struct pool *pool, struct serve *serve)
 }
 
 /* Growth says so if there is no room, by the driver or by our own opinion. */
-static bool is_refused(int r)
+static bool serve_is_refused(int r)
 {
     return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC;
 }
@@ -412,11 +412,11 @@ static int hit_others(struct pool *pool, struct serve *serve)
 /* ── a full device (R31) ── */
 
 /* Parts of a shared handle have become free, or a whole one: a mapping is all that the request needs. */
-static int share(struct pool *pool, struct serve *serve)
+static int serve_share(struct pool *pool, struct serve *serve)
 {
-    int r = serve->shares && need_of(pool, serve) == 0 ? grow(pool, serve) : NEXT;
+    int r = serve->shares && need_of(pool, serve) == 0 ? serve_grow(pool, serve) : NEXT;
 
-    return is_refused(r) ? NEXT : r;
+    return serve_is_refused(r) ? NEXT : r;
 }
 
 static int wait_and_hit(struct pool *pool, struct serve *serve)
@@ -432,10 +432,10 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
             r = reclaim_wait_point(pool, serve->heap, &serve->patience);
         if (r != 0)
             break;
-        note_wait(serve);
+        serve_note_wait(serve);
         r = hit(pool, serve);
         if (r == NEXT)
-            r = streams ? hit_run(pool, serve) : share(pool, serve);
+            r = streams ? hit_run(pool, serve) : serve_share(pool, serve);
         if (r != NEXT)
             return r;
         r = 0;
@@ -480,8 +480,8 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
     lock_drop(&pool->lock);
     if (!any)
         return NEXT;
-    r = grow(pool, serve);
-    return is_refused(r) ? NEXT : r;
+    r = serve_grow(pool, serve);
+    return serve_is_refused(r) ? NEXT : r;
 }
 
 /* A piece of a wholly free segment would keep all of it from going back, to the other API too (R22, R78). If that is more than
@@ -497,9 +497,9 @@ static int regrow(struct pool *pool, struct serve *serve)
 
     any.small = false;
     while ((given = trim_segment(pool, serve->heap, &any, need)) != 0) {
-        note_trim(serve, given);
-        r = grow(pool, serve);
-        if (!is_refused(r))
+        serve_note_trim(serve, given);
+        r = serve_grow(pool, serve);
+        if (!serve_is_refused(r))
             return r;
         if (r != -ENOSPC)
             return NEXT;
@@ -516,10 +516,10 @@ static int evict_and_grow(struct pool *pool, struct serve *serve)
     if (!serve->request->may_wait || swap_is_idle(pool))
         return NEXT;
     serve->last = true;
-    r = grow(pool, serve);
-    if (!is_refused(r) || swap_make_room(pool, device, need_of(pool, serve), NULL) == 0)
-        return is_refused(r) ? NEXT : r;
-    note_trim(serve, trim_device(pool, device, UINT64_MAX));
+    r = serve_grow(pool, serve);
+    if (!serve_is_refused(r) || swap_make_room(pool, device, need_of(pool, serve), NULL) == 0)
+        return serve_is_refused(r) ? NEXT : r;
+    serve_note_trim(serve, trim_device(pool, device, UINT64_MAX));
     return NEXT;
 }
 
@@ -533,7 +533,7 @@ static bool is_hopeless(struct pool *pool, const struct serve *serve)
     return room_most(pool, serve->heap->device, &most) == 0 && serve->request->size > most;
 }
 
-static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
+static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
 
 /* What is free in the plain heap of the calling context, and cannot go back while the context has work under way (R104). */
 static int hit_plain(struct pool *pool, struct serve *serve)
@@ -561,7 +561,7 @@ static int hit_plain(struct pool *pool, struct serve *serve)
     is_held_up = trim_is_held_up(pool, plain.heap);
     lock_take(&pool->lock);
     plain.heap->busy--;
-    if (is_held_up && !plain.heap->dropped && measure(pool, &plain) == 0) {
+    if (is_held_up && !plain.heap->dropped && serve_measure(pool, &plain) == 0) {
         plain.want.small = false;
         r = hit_locked(pool, &plain);
     }
@@ -580,11 +580,11 @@ static int hit_stalled(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)
         return r;
-    note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
+    serve_note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
     serve->last = true;
-    r = grow(pool, serve);
+    r = serve_grow(pool, serve);
     serve->last = false;
-    if (is_refused(r))
+    if (serve_is_refused(r))
         r = hit_plain(pool, serve);
     return r == NEXT ? hit_waited(pool, serve) : r;
 }
@@ -598,8 +598,8 @@ static int free_and_grow(struct pool *pool, struct serve *serve)
     if (r != NEXT || !serve->request->may_wait || serve->no_waits)
         return r;
     given = trim_busy(pool, serve->request->device, reclaim_patience_left(pool, &serve->patience));
-    note_trim(serve, given);
-    return given ? grow(pool, serve) : NEXT;
+    serve_note_trim(serve, given);
+    return given ? serve_grow(pool, serve) : NEXT;
 }
 
 /* What other streams have freed, and what could move. */
@@ -624,7 +624,7 @@ static int hit_cleaned(struct pool *pool, struct serve *serve)
         r = move_and_grow(pool, serve);
     if (r != NEXT)
         return r;
-    note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
+    serve_note_trim(serve, trim_device(pool, serve->request->device, UINT64_MAX));
     return evict_and_grow(pool, serve);
 }
 
@@ -658,8 +658,8 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
     if (r != NEXT)
         return r;
     serve->last = true;
-    r = grow(pool, serve);
-    if (!is_refused(r) || !serve->request->may_fence)
+    r = serve_grow(pool, serve);
+    if (!serve_is_refused(r) || !serve->request->may_fence)
         return r;
     again = free_and_grow(pool, serve);
     return again == NEXT ? r : again;
@@ -673,12 +673,12 @@ static int grow_by_chunk(struct pool *pool, struct serve *serve)
 {
     bool is_plain = serve->heap->kind == HEAP_PLAIN;
     uint64_t need = is_plain ? need_of(pool, serve) : 0;
-    int r = grow(pool, serve);
+    int r = serve_grow(pool, serve);
 
-    if (!is_plain || !is_refused(r))
+    if (!is_plain || !serve_is_refused(r))
         return r;
     serve->full = true; /* so that no chunk is asked for any more */
-    return need_of(pool, serve) < need ? grow(pool, serve) : r;
+    return need_of(pool, serve) < need ? serve_grow(pool, serve) : r;
 }
 
 /* What is left for others is given out before the host waits for anything: the driver would have served (R73, R104). */
@@ -688,15 +688,16 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     bool may_wait;
     int again;
 
-    if (!is_refused(r))
+    if (!serve_is_refused(r))
         return r;
     may_wait = !is_hopeless(pool, serve);
     again = serve_full(pool, serve, may_wait && r != -ENOSPC);
-    if (may_wait && r == -ENOSPC && is_refused(again)) {
+    if (may_wait && r == -ENOSPC && serve_is_refused(again)) {
         serve->last = false;
         again = serve_full(pool, serve, true);
     }
-    if (is_refused(again) && serve->patience.missed) { /* another thread may end its context */
+    if (serve_is_refused(again)
+            && serve->patience.missed) { /* another thread may end its context */
         serve->last = false;
         serve->patience.for_ends = true;
         again = serve_full(pool, serve, may_wait);
@@ -718,7 +719,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
         r = reclaim_wait_for_most(pool, serve->request->device, &serve->patience);
         if (r != 0)
             return r > 0 ? r : NEXT;
-        note_wait(serve);
+        serve_note_wait(serve);
         r = hit(pool, serve);
     }
     return r;
@@ -743,7 +744,7 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     if (r > 0)
         return r;
     if (pool->opts.trim != POOL_TRIM_NEVER)
-        note_trim(serve, trim_others(pool, serve, over));
+        serve_note_trim(serve, trim_others(pool, serve, over));
     return excess(pool, serve, true) ? hit_other(pool, serve, false) : NEXT;
 }
 
@@ -799,7 +800,7 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
         return r;
     over = excess(pool, serve, true);
     if (over)
-        note_trim(serve, trim_for(pool, serve->heap, serve->want.slot, over));
+        serve_note_trim(serve, trim_for(pool, serve->heap, serve->want.slot, over));
     return NEXT;
 }
 
@@ -856,7 +857,7 @@ static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL
 }
 
 /* What is rounded how: R15. */
-static int measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
+static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
 {
     const struct pool_opts *opts = &pool->opts;
     uint64_t size = serve->request->size;
@@ -899,7 +900,7 @@ static void note_asked(struct pool *pool, struct heap *heap, uint32_t stream) PO
     adopt_judge(pool, class);
 }
 
-static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED
+static int serve_begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED
 {
     const struct pool_request *request = serve->request;
 
@@ -912,7 +913,7 @@ static int begin(struct pool *pool, struct serve *serve, enum heap_kind kind) PO
     note_asked(pool, serve->heap, serve->stream);
     serve->reserved_before = serve->heap->device->reserved;
     serve->contexts_gone = pool->contexts_gone;
-    return measure(pool, serve);
+    return serve_measure(pool, serve);
 }
 
 uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
@@ -920,7 +921,7 @@ uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
     const struct pool_request request = {.size = size, .may_call = true};
     struct serve serve = {.request = &request, .heap = heap};
 
-    if (measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
+    if (serve_measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
         return 0;
     return choice_fit(pool, heap, &serve.want);
 }
@@ -976,7 +977,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     int r;
 
     lock_take(&pool->lock);
-    r = begin(pool, &serve, kind);
+    r = serve_begin(pool, &serve, kind);
     prepared = r == 0 && (serve.heap->hint || serve.heap->no_hints);
     if (r == 0)
         serve.heap->busy++;
@@ -987,7 +988,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     if (!prepared && request->may_call) {
         (void)grow_prepare(pool, serve.heap, true);
         lock_take(&pool->lock);
-        r = measure(pool, &serve);
+        r = serve_measure(pool, &serve);
         lock_drop(&pool->lock);
     }
     if (r == 0 && request->plan->action == ACTION_EVICT && !serve.shares) {
@@ -1034,7 +1035,7 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
     lock_take(&pool->lock);
     if (!streams && *io_kind != HEAP_PLAIN)
         *io_kind = heap_sync_kind(pool, request->owner);
-    r = begin(pool, &serve, *io_kind);
+    r = serve_begin(pool, &serve, *io_kind);
     if (r == 0) {
         looks = streams && request->may_call && request->may_fence && heap_look_is_due(serve.heap);
         r = looks ? NEXT : hit_locked(pool, &serve);

@@ -24,7 +24,7 @@ static uint32_t next_stalled(struct pool *pool, uint32_t after)
 }
 
 /* A stream that nobody can record on any more, and that was not recorded in time, counts as done: nobody will ever know better. */
-static bool is_over(struct pool *pool, uint32_t index)
+static bool stall_is_over(struct pool *pool, uint32_t index)
 {
     struct stream *stream = streams_at(pool, index);
     uint64_t point;
@@ -52,7 +52,7 @@ bool stall_goes_on(struct pool *pool, unsigned own)
     if (!stall_is_possible(pool) || POOL_IS_WITHOUT(STALL))
         return false;
     while ((index = next_stalled(pool, index)) != 0) {
-        if (!is_over(pool, index))
+        if (!stall_is_over(pool, index))
             return true;
     }
     return atomic_load_explicit(&pool->gate.stalls, memory_order_relaxed)

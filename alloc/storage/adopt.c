@@ -106,7 +106,7 @@ static void count_turn(struct pool *pool, struct heap_stream *class, uint32_t to
     class->turn_at = fence_take(&streams_at(pool, to)->timeline);
 }
 
-static void hand_over(struct pool *pool, struct heap *heap, uint32_t to) POOL_LOCKED
+static void adopt_hand_over(struct pool *pool, struct heap *heap, uint32_t to) POOL_LOCKED
 {
     uint64_t now = heap->allocs + heap->frees;
 
@@ -136,7 +136,7 @@ void adopt_handed(struct pool *pool, uint32_t to)
 {
     for (struct heap *heap = pool->heaps; heap; heap = heap->next) {
         if (heap->stream_count > 1 && heap->attrs.reuse_follow && heap_class(heap, to))
-            hand_over(pool, heap, to);
+            adopt_hand_over(pool, heap, to);
     }
 }
 

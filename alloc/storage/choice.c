@@ -44,8 +44,8 @@ static bool is_top(const struct pool *pool, const struct heap *heap, uint32_t in
 }
 
 /* The best fit in an index, which need not be there; the top only where it is the only one. */
-static uint32_t find_in(const struct pool *pool, const struct heap *heap, const struct bestfit *fit,
-        const struct want *want) POOL_LOCKED
+static uint32_t choice_find_in(const struct pool *pool, const struct heap *heap,
+        const struct bestfit *fit, const struct want *want) POOL_LOCKED
 {
     uint32_t index = fit && fit->count ? bestfit_find(fit, want->size, want->align) : 0;
     const struct bestfit_node *node;
@@ -85,23 +85,24 @@ uint32_t choice_find(const struct pool *pool, const struct heap *heap, const str
     if (want->whole)
         return find_whole(pool, heap, want->size);
     if (heap->arena && want->size < 2 * segment_at(pool, heap->arena)->slot)
-        fragment = better(pool, heap, find_in(pool, heap, class ? &class->fragments : NULL, want),
-                find_in(pool, heap, &heap->fragments, want));
+        fragment = better(pool, heap,
+                choice_find_in(pool, heap, class ? &class->fragments : NULL, want),
+                choice_find_in(pool, heap, &heap->fragments, want));
     if (fragment && !is_top(pool, heap, fragment))
         return fragment;
-    index = better(pool, heap, find_in(pool, heap, class ? &class->fit : NULL, want),
-            find_in(pool, heap, clean, want));
+    index = better(pool, heap, choice_find_in(pool, heap, class ? &class->fit : NULL, want),
+            choice_find_in(pool, heap, clean, want));
     if (index && want->most && block_at(pool, index)->node.size > want->most)
         index = 0;
     if (!index && want->rests && !want->small)
-        return find_in(pool, heap, &heap->fragments, want);
+        return choice_find_in(pool, heap, &heap->fragments, want);
     return index ? index : fragment;
 }
 
 /* ── which end ── */
 
 /* When a neighbour was handed out; what is not the program's may be anybody's at any time. */
-static uint64_t born(const struct pool *pool, uint32_t index) POOL_LOCKED
+static uint64_t choice_born(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
 
@@ -110,7 +111,8 @@ static uint64_t born(const struct pool *pool, uint32_t index) POOL_LOCKED
     return block->state == BLOCK_LIVE ? block->seq : UINT64_MAX;
 }
 
-static bool is_like(const struct pool *pool, uint32_t index, const struct want *want) POOL_LOCKED
+static bool choice_is_like(
+        const struct pool *pool, uint32_t index, const struct want *want) POOL_LOCKED
 {
     return index && block_at(pool, index)->node.size == want->size;
 }
@@ -137,8 +139,8 @@ static uint64_t rest_of(const struct pool *pool, const struct block *block, cons
 static bool is_high(
         const struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED
 {
-    bool low_like = is_like(pool, block->prev, want);
-    bool high_like = is_like(pool, block->next, want);
+    bool low_like = choice_is_like(pool, block->prev, want);
+    bool high_like = choice_is_like(pool, block->next, want);
     uint64_t low_rest, high_rest;
 
     if (block_segment(pool, block)->kind != SEGMENT_ARENA
@@ -150,7 +152,7 @@ static bool is_high(
     high_rest = rest_of(pool, block, want, true);
     if (low_rest != high_rest)
         return high_rest > low_rest;
-    return block->next && born(pool, block->next) < born(pool, block->prev);
+    return block->next && choice_born(pool, block->next) < choice_born(pool, block->prev);
 }
 
 uint64_t choice_skip(const struct pool *pool, const struct block *block, const struct want *want)
@@ -161,7 +163,7 @@ uint64_t choice_skip(const struct pool *pool, const struct block *block, const s
 }
 
 /* Does the cut cost no whole slot? */
-static bool is_free(
+static bool choice_is_free(
         const struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED
 {
     return rest_of(pool, block, want, is_high(pool, block, want))
@@ -212,7 +214,7 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
         return false;
     return block->node.size == want->size
             || (heap->recent_count >= JOINED_AT_ONCE && is_only_place(pool, heap, want, block))
-            || (heap->recent_count < UNJOINED_FEW && is_free(pool, block, want));
+            || (heap->recent_count < UNJOINED_FEW && choice_is_free(pool, block, want));
 }
 
 /* The fit after recent blocks were joined: those right below the top first, which are often enough. */

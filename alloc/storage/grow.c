@@ -34,7 +34,7 @@ uint64_t grow_slot(const struct pool *pool, const struct heap *heap)
     return round_up(max_of(pool->opts.handle, grow_unit(heap)), grow_unit(heap));
 }
 
-static bool is_plain(const struct serve *serve)
+static bool grow_is_plain(const struct serve *serve)
 {
     return serve->heap->kind == HEAP_PLAIN;
 }
@@ -111,7 +111,7 @@ static int find_granularity(struct pool *pool, struct device *device)
 }
 
 /* The first range of a heap, or another one instead of segment `full`. */
-static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
+static int grow_first_range(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
     uint32_t number = 0;
@@ -144,7 +144,7 @@ static int prepare(struct pool *pool, struct heap *heap, bool hinted, uint32_t f
 
 int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 {
-    return prepare(pool, heap, hinted, 0);
+    return grow_first_range(pool, heap, hinted, 0);
 }
 
 /* ── wide slots ── */
@@ -156,7 +156,7 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 
 /* Wide slots cannot move to where other requests lack small ones. So there are none in eager heaps, where all that is free moves, and
  * where memory is short, by the user's word or the driver's; nor in heaps of which single handles may be shown to others. */
-static bool is_wide(const struct pool *pool, const struct serve *serve)
+static bool grow_is_wide(const struct pool *pool, const struct serve *serve)
 {
     return serve->want.size >= WIDE_FROM && serve->heap->kind == HEAP_MAPPED && !serve->hinted
             && pool->opts.remap != POOL_REMAP_EAGER && !pool->opts.budget && !pool->opts.cap
@@ -164,7 +164,7 @@ static bool is_wide(const struct pool *pool, const struct serve *serve)
 }
 
 /* The range of slots of a size, beside the arena; 0 = there is none. */
-static uint32_t range_of(
+static uint32_t grow_range_of(
         const struct pool *pool, const struct heap *heap, uint64_t slot) POOL_LOCKED
 {
     uint32_t number = heap->segments;
@@ -190,7 +190,7 @@ __attribute__((noinline)) static int add_wide_range(
     lock_take(&pool->lock);
     if (heap->dropped || heap->leaving)
         r = -EAGAIN;
-    else if (!range_of(pool, heap, slot))
+    else if (!grow_range_of(pool, heap, slot))
         r = segment_add(pool, heap, &like, &number);
     heap->wide = number ? slot : heap->wide;
     lock_drop(&pool->lock);
@@ -201,7 +201,7 @@ __attribute__((noinline)) static int add_wide_range(
 
 uint64_t grow_wish(const struct pool *pool, const struct serve *serve)
 {
-    return is_wide(pool, serve) ? max_of(grow_slot(pool, serve->heap), WIDE_SLOT) : 0;
+    return grow_is_wide(pool, serve) ? max_of(grow_slot(pool, serve->heap), WIDE_SLOT) : 0;
 }
 
 /* Now that the request has to grow there is a range of such slots; without addresses for one it stands on the arena's. */
@@ -212,7 +212,7 @@ static void choose_slot(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     slot = grow_wish(pool, serve);
-    is_there = !slot || range_of(pool, serve->heap, slot);
+    is_there = !slot || grow_range_of(pool, serve->heap, slot);
     lock_drop(&pool->lock);
     if (!is_there && add_wide_range(pool, serve->heap, slot) != 0)
         slot = 0;
@@ -233,7 +233,7 @@ static int add_range(struct pool *pool, struct serve *serve)
     segment = segment_at(pool, full);
     helps = full && serve->want.size + serve->want.align <= segment->size - segment->slot;
     lock_drop(&pool->lock);
-    return helps ? prepare(pool, serve->heap, false, full) : -ENOSPC;
+    return helps ? grow_first_range(pool, serve->heap, false, full) : -ENOSPC;
 }
 
 /*
@@ -401,8 +401,8 @@ static int move_handle(struct pool *pool, struct source *source, uint64_t *ret_h
 
 /* A handle for a slot or a hinted block: from the shelf, from under free blocks (if the source may move any), else from the
  * driver; and if that has none, from under free blocks all the same. */
-static int get_handle(struct pool *pool, struct heap *heap, uint64_t size, struct source *source,
-        uint64_t *ret_handle)
+static int grow_get_handle(struct pool *pool, struct heap *heap, uint64_t size,
+        struct source *source, uint64_t *ret_handle)
 {
     uint64_t handle;
     int r;
@@ -476,7 +476,7 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
 
     *ret_stuck = false;
     while (done < node->size) {
-        r = get_handle(pool, heap, each, source, &handle);
+        r = grow_get_handle(pool, heap, each, source, &handle);
         if (r != 0)
             break;
         r = DRIVE(pool, map, node->base + done, each, handle);
@@ -679,7 +679,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
 /* ── hinted blocks ── */
 
 /* A BUSY block of addresses without storage; 0 = there is none, or no memory for the records. */
-static uint32_t take_range(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
+static uint32_t grow_take_range(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
     uint32_t index = bestfit_lower_bound(&heap->hint_decommitted, size, 0);
 
@@ -699,7 +699,7 @@ static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t si
 
     if (slab_prepare(&pool->blocks, 3) != 0)
         return 0;
-    index = take_range(pool, heap, gap + size);
+    index = grow_take_range(pool, heap, gap + size);
     if (!index || !gap)
         return index;
     block = block_cut(pool, index, gap);
@@ -909,7 +909,7 @@ static int get_parts(struct pool *pool, const struct serve *serve, devptr_t rang
     lock_drop(&pool->lock);
     if (r != -ENOENT)
         return r;
-    r = get_handle(pool, heap, unit, &source, ret_handle);
+    r = grow_get_handle(pool, heap, unit, &source, ret_handle);
     if (r != 0)
         return r;
     lock_take(&pool->lock);
@@ -1005,7 +1005,7 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     uint64_t need = serve->want.size;
     struct spot spot;
 
-    if (!serve->hinted && is_plain(serve))
+    if (!serve->hinted && grow_is_plain(serve))
         return plain_size(pool, serve);
     if (serve->shares)
         need = alias_fits(heap, need, grow_unit(heap)) ? 0 : grow_unit(heap);
@@ -1018,7 +1018,7 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
 
 /* Bytes of whole slots in the blocks that a spot is made of and whose storage could move, `stream`'s and clean ones: growth takes
  * these, so they cannot move. What it leaves of the last one can. */
-static uint64_t slots_of(
+static uint64_t grow_slots_of(
         const struct pool *pool, const struct spot *spot, uint32_t stream) POOL_LOCKED
 {
     const struct segment *segment = segment_at(pool, spot->segment);
@@ -1046,13 +1046,13 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
     uint64_t own = 0;
     struct spot spot;
 
-    if (serve->hinted || is_plain(serve) || !heap->arena)
+    if (serve->hinted || grow_is_plain(serve) || !heap->arena)
         return 0;
     remap = moves_of(pool, serve, 0);
     remap.slot = segment_at(pool, heap->arena)->slot;
     if (spot_find(pool, serve->heap, &serve->want, &spot) == 0) {
         remap.slot = segment_at(pool, spot.segment)->slot;
-        own = slots_of(pool, &spot, remap.stream);
+        own = grow_slots_of(pool, &spot, remap.stream);
     }
     need = moves_for(pool, serve, need, remap.slot);
     if (!need)
@@ -1078,7 +1078,7 @@ static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need)
     serve->full = true;
     ask.spared = grow_moves(pool, serve, need) - moves;
     serve->full = full;
-    ask.many = !serve->hinted && !is_plain(serve) && ask.need >= GUESS_MIN;
+    ask.many = !serve->hinted && !grow_is_plain(serve) && ask.need >= GUESS_MIN;
     return ask;
 }
 
@@ -1119,7 +1119,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
     if (!serve->hinted)
         count_to_try(heap);
     ready = serve->hinted ? heap->hint || heap->no_hints
-                          : is_plain(serve) || heap->arena || heap->no_range;
+                          : grow_is_plain(serve) || heap->arena || heap->no_range;
     lock_drop(&pool->lock);
     if (!ready) {
         r = grow_prepare(pool, heap, serve->hinted);
@@ -1128,7 +1128,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
     }
     choose_slot(pool, serve);
     lock_take(&pool->lock);
-    ready = serve->hinted ? heap->hint != 0 : is_plain(serve) || heap->arena != 0;
+    ready = serve->hinted ? heap->hint != 0 : grow_is_plain(serve) || heap->arena != 0;
     if (ready)
         ask = ask_for(pool, serve, grow_need(pool, serve));
     lock_drop(&pool->lock);
@@ -1144,7 +1144,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
     serve->how |= OUTCOME_GROWN;
     if (serve->hinted)
         return serve->shares ? grow_alias(pool, serve) : grow_hinted(pool, serve);
-    if (is_plain(serve))
+    if (grow_is_plain(serve))
         return grow_plain(pool, serve);
     r = grow_arena(pool, serve);
     /* Holes in the addresses, none of them long enough: another range, beside the old one. */

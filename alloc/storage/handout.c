@@ -18,7 +18,7 @@
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 
 /* The most that was ever live, with this request. */
-static uint64_t high_of(const struct serve *serve)
+static uint64_t handout_high_of(const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
 
@@ -27,7 +27,7 @@ static uint64_t high_of(const struct serve *serve)
 
 uint64_t handout_budget(const struct pool *pool, const struct serve *serve)
 {
-    uint64_t high = high_of(serve);
+    uint64_t high = handout_high_of(serve);
     uint64_t spare = high / (serve->heap->kind == HEAP_PLAIN ? SPARE_PLAIN : SPARE_MAPPED);
     uint64_t budget = pool->opts.budget;
 
@@ -42,11 +42,12 @@ uint64_t handout_move_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t budget = handout_budget(pool, serve);
 
-    return pool->opts.budget ? budget : min_of(budget, high_of(serve) + SPARE_SLOTS + GRANULE_SIZE);
+    return pool->opts.budget ? budget
+                             : min_of(budget, handout_high_of(serve) + SPARE_SLOTS + GRANULE_SIZE);
 }
 
 /* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
-static enum hint_mode mode_of(const struct serve *serve)
+static enum hint_mode handout_mode_of(const struct serve *serve)
 {
     const struct plan *plan = serve->request->plan;
 
@@ -154,7 +155,7 @@ void handout_block(struct pool *pool, struct serve *serve, uint32_t index)
     const struct plan *plan = request->plan;
     struct block *block = block_at(pool, index);
     struct heap *heap = serve->heap;
-    enum hint_mode mode = mode_of(serve);
+    enum hint_mode mode = handout_mode_of(serve);
 
     give_birth(pool, heap, request, block, serve->stream);
     if (serve->hinted) {

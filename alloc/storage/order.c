@@ -36,7 +36,7 @@ static bool is_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64
 }
 
 /* The driver has answered: 0 = the stream waits for the mark, which the caller used. */
-static void note_wait(
+static void order_note_wait(
         struct pool *pool, uint64_t stream, uint32_t index, struct fence_mark *mark, int r)
 {
     uint64_t fence = 0;
@@ -75,7 +75,7 @@ int order_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t po
     if (!mark)
         return passed ? 0 : -EAGAIN;
     r = DRIVE(pool, stream_wait_fence, stream, mark->fence);
-    note_wait(pool, stream, index, mark, r);
+    order_note_wait(pool, stream, index, mark, r);
     return r;
 }
 

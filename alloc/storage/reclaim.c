@@ -135,7 +135,7 @@ static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED
 
 /* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
  * to be let go to put the fences). */
-static bool pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
+static bool reclaim_pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
         struct puts *puts) POOL_LOCKED
 {
     struct fence_mark *mark;
@@ -155,7 +155,7 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
 
     do {
         lock_take(&pool->lock);
-        more = pass(pool, timeline, number, &puts);
+        more = reclaim_pass(pool, timeline, number, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
     } while (more);
@@ -231,8 +231,8 @@ static void note_failure(
 }
 
 /* Asks, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
-static int ask(struct pool *pool, const struct device *device, struct fence_timeline *timeline,
-        uint64_t number, struct reclaim_patience *patience)
+static int reclaim_ask(struct pool *pool, const struct device *device,
+        struct fence_timeline *timeline, uint64_t number, struct reclaim_patience *patience)
 {
     struct puts puts = {.count = 0};
     bool is_stalled = false;
@@ -285,7 +285,7 @@ static void reopen(struct pool *pool, struct device *device, struct fence_chain 
 }
 
 /* Takes the blocks of a device out of a chain. */
-static struct fence_chain split(
+static struct fence_chain reclaim_split(
         struct pool *pool, struct fence_chain *from, const struct device *device) POOL_LOCKED
 {
     struct fence_chain own = {.head = 0};
@@ -308,7 +308,7 @@ static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
     while (chain.head) {
         struct device *device = block_device(pool, block_at(pool, chain.head));
 
-        reopen(pool, device, split(pool, &chain, device));
+        reopen(pool, device, reclaim_split(pool, &chain, device));
         device->eager = true;
     }
 }
@@ -512,11 +512,11 @@ static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t in
 }
 
 /* What waits for a stream, of the first device of the chain: the mark of its fence that is to be recorded. NULL: there is none. */
-static struct fence_mark *begin_event(
+static struct fence_mark *reclaim_begin_event(
         struct pool *pool, struct fence_chain *chain, struct device **ret_device) POOL_LOCKED
 {
     struct device *device = block_device(pool, block_at(pool, chain->head));
-    struct fence_chain own = split(pool, chain, device);
+    struct fence_chain own = reclaim_split(pool, chain, device);
     struct fence_mark *mark = fence_begin(&device->events, &own);
 
     open_soon(pool, own);
@@ -550,7 +550,7 @@ static struct fence_mark *wait_for_fence(
         index = next;
     }
     if (grace->stream && chain.head)
-        mark = begin_event(pool, &chain, ret_device);
+        mark = reclaim_begin_event(pool, &chain, ret_device);
     open_soon(pool, chain);
     return mark;
 }
@@ -622,7 +622,7 @@ static int poll_grace(struct pool *pool)
 }
 
 /* The mark of an event that has a fence, as a user of it; it goes to the end, so that each has its turn. NULL = none. */
-static struct fence_mark *next_event(
+static struct fence_mark *reclaim_next_event(
         struct pool *pool, struct device *device, uint64_t *ret_fence, bool wait, bool *ret_stalled)
 {
     struct fence_mark *mark;
@@ -666,7 +666,7 @@ static int ask_events(
     waits = patience && !patience->is_over;
     left = patience ? 1 : count_events(pool, device);
     for (; left > 0 && most > 0; left--) {
-        mark = next_event(pool, device, &fence, patience != NULL, &is_stalled);
+        mark = reclaim_next_event(pool, device, &fence, patience != NULL, &is_stalled);
         if (!mark)
             break;
         r = ask_fence(pool, fence, patience, is_stalled);
@@ -758,7 +758,7 @@ static bool is_freed(const struct block *block)
 }
 
 /* The handle that nothing stands on any more, since the block is not mapped; 0 = others do. */
-static uint64_t take_handle(const struct segment *segment, const struct block *block)
+static uint64_t reclaim_take_handle(const struct segment *segment, const struct block *block)
 {
     uint64_t *at, handle;
 
@@ -780,7 +780,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     uint64_t handle = 0;
 
     if (removal->kind == REMOVE_STORAGE) {
-        handle = take_handle(segment, block);
+        handle = reclaim_take_handle(segment, block);
         if (!handle || handles_put(removal->heap, removal->range_size, handle) == 0)
             handle = 0;
         else
@@ -815,7 +815,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
 }
 
 /* Then it was not the driver that refused: it was not called. */
-static bool is_frozen(const struct pool *pool)
+static bool reclaim_is_frozen(const struct pool *pool)
 {
     return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
 }
@@ -840,7 +840,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     removal->heap->tally.limbo -= removal->size;
     if (block->state == BLOCK_LIVE) {
         refused = outcome_of(pool, removal->index, OUTCOME_REFUSED);
-        if (!is_frozen(pool))
+        if (!reclaim_is_frozen(pool))
             news_tell(pool, &refused);
         tally_stored(removal->heap, (int64_t)removal->size);
         holder_drop(pool, block);
@@ -925,7 +925,7 @@ static int take_access(struct pool *pool, const struct removal *removal)
     const struct heap *heap = removal->heap;
     int r = drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_NONE);
 
-    if (r == 0 || is_frozen(pool))
+    if (r == 0 || reclaim_is_frozen(pool))
         return r;
     return drive_set_access(pool, heap, removal->range, removal->range_size, DRIVER_ACCESS_RW) == 0
             ? r
@@ -954,7 +954,7 @@ static int remove_from(struct pool *pool, struct removal *removal)
 }
 
 /* The driver has answered. Returns a handle as removed. */
-static uint64_t settle(struct pool *pool, struct removal *removal, int r) POOL_LOCKED
+static uint64_t reclaim_settle(struct pool *pool, struct removal *removal, int r) POOL_LOCKED
 {
     bool is_poison = removal->kind == REMOVE_CONTENT || removal->kind == REMOVE_POISON;
 
@@ -996,7 +996,7 @@ static int remove_one(struct pool *pool)
     r = remove_from(pool, &removal);
 
     lock_take(&pool->lock);
-    handle = settle(pool, &removal, r);
+    handle = reclaim_settle(pool, &removal, r);
     lock_drop(&pool->lock);
     if (handle)
         (void)DRIVE(pool, handle_release, handle);
@@ -1022,7 +1022,7 @@ static int poll_device(struct pool *pool, struct device *device, bool close)
 
     (void)close_epoch(pool, device, close);
     while (r == 0)
-        r = ask(pool, device, &device->epochs, 0, NULL);
+        r = reclaim_ask(pool, device, &device->epochs, 0, NULL);
     (void)ask_events(pool, device, NULL, EVENTS_LOOK);
     return r;
 }
@@ -1120,7 +1120,7 @@ static int wait_for_epoch(
         number = most_waiting(pool, device);
         lock_drop(&pool->lock);
     }
-    r = ask(pool, device, &device->epochs, number, patience);
+    r = reclaim_ask(pool, device, &device->epochs, number, patience);
     if (r == -ENOENT)
         r = ask_events(pool, device, patience, 1);
     remove_all(pool);
@@ -1237,7 +1237,7 @@ int reclaim_ask_point(struct pool *pool, uint32_t index, uint64_t point)
     r = is_begun ? 0 : reclaim_record(pool, index, &number);
     if (r != 0)
         return r;
-    r = ask(pool, NULL, &stream->timeline, point, NULL);
+    r = reclaim_ask(pool, NULL, &stream->timeline, point, NULL);
     if (r != -ENOENT)
         return r;
     lock_take(&pool->lock);
@@ -1297,7 +1297,7 @@ void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t p
     do {
         lock_take(&pool->lock);
         more = stream->index == index && stream->born == born
-                && pass(pool, &stream->timeline, point, &puts);
+                && reclaim_pass(pool, &stream->timeline, point, &puts);
         lock_drop(&pool->lock);
         put_all(pool, &puts);
     } while (more);
@@ -1345,7 +1345,7 @@ static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t 
 }
 
 /* The same, or its blocks wait for all streams. */
-static void cover(struct pool *pool, uint32_t index)
+static void reclaim_cover_or_wait_for_all(struct pool *pool, uint32_t index)
 {
     int r = reclaim_cover(pool, index, false);
 
@@ -1431,11 +1431,11 @@ static int look_at_streams(
     for (i = 0; i < count && (wait ? goes_on(r, patience) : r <= 0); i++) {
         struct stream *stream = streams_at(pool, list[i]);
 
-        cover(pool, list[i]);
+        reclaim_cover_or_wait_for_all(pool, list[i]);
         if (wait)
             expect_little(pool, stream);
         do
-            r = ask(pool, heap->device, &stream->timeline, 0, patience);
+            r = reclaim_ask(pool, heap->device, &stream->timeline, 0, patience);
         while (r == 0 && !wait);
     }
     lock_take(&pool->lock);
@@ -1478,7 +1478,7 @@ static bool ask_gone(struct pool *pool)
     lock_drop(&pool->lock);
     if (!index)
         return false;
-    while (ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
+    while (reclaim_ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
         ;
     lock_take(&pool->lock);
     streams_look(pool, streams_at(pool, index));
@@ -1543,7 +1543,7 @@ static void lump(struct pool *pool, struct stream *stream, struct fence_mark *ma
         struct fence_chain chain) POOL_LOCKED
 {
     struct device *device = block_device(pool, block_at(pool, chain.head));
-    struct fence_chain own = split(pool, &chain, device);
+    struct fence_chain own = reclaim_split(pool, &chain, device);
 
     fence_move(&stream->timeline, mark, &device->events, &own);
     open_soon(pool, chain);

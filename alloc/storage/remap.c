@@ -16,7 +16,7 @@
 #include <errno.h>
 
 /* The whole slots inside a free block whose storage can move for the request. */
-static struct slots slots_of(
+static struct slots remap_slots_of(
         const struct pool *pool, const struct remap *remap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
@@ -46,7 +46,7 @@ static uint64_t bytes_in(const struct pool *pool, const struct remap *remap,
     uint32_t at;
 
     for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at))
-        bytes += slots_bytes(slots_of(pool, remap, at));
+        bytes += slots_bytes(remap_slots_of(pool, remap, at));
     return bytes;
 }
 
@@ -94,7 +94,7 @@ static void best_victim(const struct pool *pool, const struct remap *remap,
 
     for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
             at = next_free(pool, fit, at)) {
-        uint64_t bytes = slots_bytes(slots_of(pool, remap, at)) / BESTFIT_QUANTUM;
+        uint64_t bytes = slots_bytes(remap_slots_of(pool, remap, at)) / BESTFIT_QUANTUM;
         uint64_t left_bytes = block_at(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
 
         if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
@@ -131,14 +131,14 @@ static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
     if (!victim.index)
         return 0;
     remap->is_alias = block_at(pool, victim.index)->stream && !POOL_IS_WITHOUT(MOVE);
-    slots = cut_slots(pool, victim.index, slots_of(pool, remap, victim.index), remap->left);
+    slots = cut_slots(pool, victim.index, remap_slots_of(pool, remap, victim.index), remap->left);
     return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
             slots_bytes(slots));
 }
 
 /* What a BUSY block is when nobody takes storage from it any more: `done` bytes without storage, then perhaps a slot that
  * the driver would not let go, then what was not touched. */
-static void split(struct pool *pool, struct remap *remap) POOL_LOCKED
+static void remap_split(struct pool *pool, struct remap *remap) POOL_LOCKED
 {
     uint32_t at = remap->block;
     const struct segment *segment = block_segment(pool, block_at(pool, at));
@@ -177,7 +177,7 @@ void remap_end(struct pool *pool, struct remap *remap)
     if (block_segment(pool, block)->dead)
         block->state = BLOCK_KEPT;
     else
-        split(pool, remap);
+        remap_split(pool, remap);
     lock_drop(&pool->lock);
     remap->block = 0;
     remap->done = 0;
@@ -192,7 +192,7 @@ static bool may_take(struct pool *pool, const struct remap *remap)
 }
 
 /* All of a clean victim moves, as far as anybody knows. Where that is refused each slot is asked for when it is wanted. */
-static void unmap_all(struct pool *pool, struct remap *remap)
+static void remap_unmap_all(struct pool *pool, struct remap *remap)
 {
     const struct block *block = block_at(pool, remap->block);
     const struct bestfit_node node = block->node;
@@ -216,7 +216,7 @@ static bool go_on(struct pool *pool, struct remap *remap)
         return false;
     }
     if (remap->block && !remap->is_alias)
-        unmap_all(pool, remap);
+        remap_unmap_all(pool, remap);
     return remap->block != 0;
 }
 
@@ -246,7 +246,7 @@ static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_hand
 }
 
 /* The handle of the next slot of a victim, which is unmapped. */
-static uint64_t take_handle(struct pool *pool, struct remap *remap, uint64_t slot)
+static uint64_t remap_take_handle(struct pool *pool, struct remap *remap, uint64_t slot)
 {
     uint64_t *at;
     uint64_t handle;
@@ -271,7 +271,7 @@ static int next_clean(struct pool *pool, struct remap *remap, uint64_t *ret_hand
         return -ENOENT;
     }
     remap->bare = max_of(remap->bare, remap->done + slot);
-    *ret_handle = take_handle(pool, remap, slot);
+    *ret_handle = remap_take_handle(pool, remap, slot);
     remap->left -= slot;
     remap->moved++;
     return 0;
@@ -281,7 +281,8 @@ bool remap_rest(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
 {
     if (!remap->block || remap->done == remap->bare)
         return false;
-    *ret_handle = take_handle(pool, remap, block_segment(pool, block_at(pool, remap->block))->slot);
+    *ret_handle =
+            remap_take_handle(pool, remap, block_segment(pool, block_at(pool, remap->block))->slot);
     return true;
 }
 

@@ -36,7 +36,7 @@ static void end_run(struct run *run, const struct segment *segment, struct pool_
 }
 
 /* A free block that belongs to a run; one that is awaited makes all slots that it touches wait. */
-static void add_block(
+static void room_add_block(
         struct pool *pool, const struct block *block, uint64_t slot, struct run *run) POOL_LOCKED
 {
     devptr_t lo = block->node.base;
@@ -66,7 +66,7 @@ static void measure_arena(
         const struct block *block = block_at(pool, at);
 
         if (block->state == BLOCK_FREE)
-            add_block(pool, block, segment->slot, &run);
+            room_add_block(pool, block, segment->slot, &run);
         else if (run.hi)
             end_run(&run, segment, ret);
     }
@@ -252,7 +252,7 @@ static void add_segment(
     }
 }
 
-static void add_heap(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
+static void room_add_heap(struct pool *pool, const struct heap *heap, struct sums *sums) POOL_LOCKED
 {
     uint64_t back = sums->back;
 
@@ -278,7 +278,7 @@ uint64_t room_available(struct pool *pool, int device, const struct pool_memory 
 
     for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
         if (heap->device->number == device)
-            add_heap(pool, heap, &sums);
+            room_add_heap(pool, heap, &sums);
     }
     back = memory->may_wait ? sums.back : 0;
     bytes = memory->driver_free + pool->devices[device].spare + back;

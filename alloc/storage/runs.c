@@ -60,7 +60,7 @@ static void shorten_run(const struct pool *pool, const struct want *want, struct
 }
 
 /* The runs among the free neighbours that begin with block `first`; of equal ones the lowest is the best. */
-static void try_from(struct search *search, uint32_t first)
+static void runs_try_from(struct search *search, uint32_t first)
 {
     const struct pool *pool = search->pool;
     struct run *best = &search->best;
@@ -109,7 +109,7 @@ static void try_blocks(struct search *search, const struct bestfit *fit)
         search->looks--;
         first = left_end(search, index);
         if (first)
-            try_from(search, first);
+            runs_try_from(search, first);
     }
 }
 

@@ -19,7 +19,7 @@ struct look {
     uint64_t align;    /* of the place */
 };
 
-static bool is_free(const struct look *look, uint32_t index)
+static bool spot_is_free(const struct look *look, uint32_t index)
 {
     const struct block *block = block_at(look->pool, index);
 
@@ -27,12 +27,12 @@ static bool is_free(const struct look *look, uint32_t index)
             && (!block->stream || block->stream == look->want->stream);
 }
 
-static bool is_gap(const struct look *look, uint32_t index)
+static bool spot_is_gap(const struct look *look, uint32_t index)
 {
     return index && block_at(look->pool, index)->state == BLOCK_DECOMMITTED;
 }
 
-static devptr_t end_of(const struct block *block)
+static devptr_t spot_end_of(const struct block *block)
 {
     return block->node.base + block->node.size;
 }
@@ -42,7 +42,7 @@ static uint64_t bytes_from(const struct look *look, devptr_t base)
     return (-base & (look->align - 1)) + look->want->size;
 }
 
-static void note(
+static void spot_note(
         const struct look *look, uint32_t number, uint32_t first, devptr_t base, uint64_t missing)
 {
     const struct block *block = block_at(look->pool, first);
@@ -57,7 +57,7 @@ static void note(
 }
 
 /* Is the run that begins at `base`, in block `first`, long enough, and does it lack less than the best so far? */
-static void try_from(const struct look *look, uint32_t number, uint32_t first, devptr_t base)
+static void spot_try_from(const struct look *look, uint32_t number, uint32_t first, devptr_t base)
 {
     const struct segment *segment = segment_at(look->pool, number);
     uint64_t left = bytes_from(look, base);
@@ -67,18 +67,18 @@ static void try_from(const struct look *look, uint32_t number, uint32_t first, d
 
     while (at) {
         const struct block *block = block_at(look->pool, at);
-        uint64_t part = min_of(left, end_of(block) - from);
+        uint64_t part = min_of(left, spot_end_of(block) - from);
 
-        if (is_gap(look, at))
+        if (spot_is_gap(look, at))
             missing += round_up(part, segment->slot);
-        else if (!is_free(look, at))
+        else if (!spot_is_free(look, at))
             return;
         if (missing >= look->best->missing)
             return;
         left -= part;
         if (!left)
             break;
-        from = end_of(block);
+        from = spot_end_of(block);
         at = block->next;
     }
     if (left) {
@@ -88,7 +88,7 @@ static void try_from(const struct look *look, uint32_t number, uint32_t first, d
         missing += left;
     }
     if (missing < look->best->missing)
-        note(look, number, first, base, missing);
+        spot_note(look, number, first, base, missing);
 }
 
 /* The first of the free blocks that end where `index` begins; `index` itself if there is none. */
@@ -96,7 +96,7 @@ static uint32_t left_of(const struct look *look, uint32_t index)
 {
     uint32_t before = block_at(look->pool, index)->prev;
 
-    while (is_free(look, before)) {
+    while (spot_is_free(look, before)) {
         index = before;
         before = block_at(look->pool, index)->prev;
     }
@@ -109,19 +109,20 @@ static void try_gap(const struct look *look, uint32_t gap)
     const struct block *block = block_at(look->pool, gap);
     const struct segment *segment = block_segment(look->pool, block);
     uint32_t first = left_of(look, gap);
-    devptr_t end = end_of(block);
+    devptr_t end = spot_end_of(block);
     devptr_t base;
 
-    try_from(look, block->segment, first, block_at(look->pool, first)->node.base);
-    for (uint32_t at = block->next; is_free(look, at); at = block_at(look->pool, at)->next)
-        end = end_of(block_at(look->pool, at));
+    spot_try_from(look, block->segment, first, block_at(look->pool, first)->node.base);
+    for (uint32_t at = block->next; spot_is_free(look, at); at = block_at(look->pool, at)->next)
+        end = spot_end_of(block_at(look->pool, at));
     base = (end - look->want->size) & ~(segment->slot - 1);
-    while (base < block->node.base && (is_free(look, block->prev) || is_gap(look, block->prev))) {
+    while (base < block->node.base
+            && (spot_is_free(look, block->prev) || spot_is_gap(look, block->prev))) {
         gap = block->prev;
         block = block_at(look->pool, gap);
     }
-    if (is_gap(look, gap) && base > block->node.base && base < end_of(block))
-        try_from(look, block->segment, gap, base);
+    if (spot_is_gap(look, gap) && base > block->node.base && base < spot_end_of(block))
+        spot_try_from(look, block->segment, gap, base);
 }
 
 /* Behind the last block, or from the free blocks there on. */
@@ -130,22 +131,23 @@ static void try_top(const struct look *look, uint32_t number)
     const struct segment *segment = segment_at(look->pool, number);
     uint32_t first = segment->last;
 
-    if (is_free(look, first))
+    if (spot_is_free(look, first))
         first = left_of(look, first);
     else
         first = 0;
-    try_from(look, number, first,
+    spot_try_from(look, number, first,
             first ? block_at(look->pool, first)->node.base : segment->base + segment->top);
 }
 
-static uint64_t slot_of(const struct pool *pool, const struct heap *heap, const struct want *want)
+static uint64_t spot_slot_of(
+        const struct pool *pool, const struct heap *heap, const struct want *want)
 {
     return want->slot ? want->slot : segment_at(pool, heap->arena)->slot;
 }
 
 uint64_t spot_align(const struct pool *pool, const struct heap *heap, const struct want *want)
 {
-    return want->on_slot ? max_of(want->align, slot_of(pool, heap, want)) : want->align;
+    return want->on_slot ? max_of(want->align, spot_slot_of(pool, heap, want)) : want->align;
 }
 
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
@@ -157,7 +159,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
     devptr_t base = 0;
     uint32_t gap;
 
-    look.slot = slot_of(pool, heap, want);
+    look.slot = spot_slot_of(pool, heap, want);
     look.align = spot_align(pool, heap, want);
     freecache_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {

@@ -180,7 +180,7 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 }
 
 /* All of a plain segment is free. */
-static bool is_free(const struct pool *pool, const struct segment *segment) POOL_LOCKED
+static bool trim_is_free(const struct pool *pool, const struct segment *segment) POOL_LOCKED
 {
     const struct block *block = block_at(pool, segment->first);
 
@@ -188,7 +188,7 @@ static bool is_free(const struct pool *pool, const struct segment *segment) POOL
             && block->node.size == segment->size;
 }
 
-static void note_trim(struct pool *pool, uint64_t bytes)
+static void trim_note_trim(struct pool *pool, uint64_t bytes)
 {
     if (!bytes)
         return;
@@ -245,7 +245,8 @@ static uint32_t find_segment(
     for (number = heap->segments; number; number = segment_at(pool, number)->next) {
         const struct segment *segment = segment_at(pool, number);
 
-        if (is_free(pool, segment) && segment->raw_size <= most && (!sealed || segment->sealed))
+        if (trim_is_free(pool, segment) && segment->raw_size <= most
+                && (!sealed || segment->sealed))
             break;
     }
     return number;
@@ -278,10 +279,10 @@ uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *w
         return 0;
     lock_take(&pool->lock);
     number = block_at(pool, choice_find(pool, heap, want))->segment;
-    if (!is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
+    if (!trim_is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
         number = 0;
     given = give_segment(pool, heap, number);
-    note_trim(pool, given);
+    trim_note_trim(pool, given);
     return given;
 }
 
@@ -298,7 +299,7 @@ void trim_sealed(struct pool *pool, struct heap *heap)
         one = segment_one(pool, heap, UINT64_MAX, true);
         given += one;
     }
-    note_trim(pool, given);
+    trim_note_trim(pool, given);
 }
 
 /* The highest clean free block of an arena below *from that has whole slots: these are cut out, BUSY. */
@@ -401,12 +402,12 @@ uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes)
     struct goal goal = {.bytes = bytes};
 
     empty_shelves(pool, heap, &goal);
-    note_trim(pool, goal.given);
+    trim_note_trim(pool, goal.given);
     return goal.given;
 }
 
 /* Slots of an arena: so many as are needed, or strictly not one more. */
-static uint64_t slots_of(const struct goal *goal, uint64_t slot, uint64_t moved)
+static uint64_t trim_slots_of(const struct goal *goal, uint64_t slot, uint64_t moved)
 {
     uint64_t bytes = excess_of(left(goal), moved);
 
@@ -426,7 +427,7 @@ static uint64_t arena_one(struct pool *pool, struct heap *heap, const struct goa
         lock_take(&pool->lock);
         number = next_arena(pool, heap, number);
         if (number)
-            bytes = slots_of(goal, segment_at(pool, number)->slot, moved);
+            bytes = trim_slots_of(goal, segment_at(pool, number)->slot, moved);
         lock_drop(&pool->lock);
         moved += bytes ? harvest(pool, heap, number, bytes) : 0;
     } while (number);
@@ -454,7 +455,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
         empty_shelves(pool, heap, &goal);
     empty_shelves(pool, heap, &goal); /* what was unmapped before the driver refused the next */
     heap_let_go(pool, heap);
-    note_trim(pool, goal.given);
+    trim_note_trim(pool, goal.given);
     return goal.given;
 }
 

@@ -81,7 +81,7 @@ int vacate_slot(struct pool *pool, uint32_t index, uint32_t *ret_rest, uint64_t 
 }
 
 /* One mapping less. */
-static void forget(struct heap *heap, uint64_t handle, devptr_t at)
+static void vacate_forget(struct heap *heap, uint64_t handle, devptr_t at)
 {
     struct vacated *vacated = table_find(&heap->vacated_handles, handle);
 
@@ -126,7 +126,7 @@ bool vacate_return(struct pool *pool, struct heap *heap, uint64_t handle)
 
     if (!index || block->state != BLOCK_VACATED || block->slack)
         return false;
-    forget(heap, handle, at);
+    vacate_forget(heap, handle, at);
     block->flags = 0;
     if (unchain(pool, &heap->vacated, index)) {
         heap_class(heap, block->stream)->vacated--;
@@ -218,7 +218,7 @@ static struct ready take_ready(struct pool *pool) POOL_LOCKED
 }
 
 /* The driver has answered. */
-static void settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
+static void vacate_settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     const struct segment *segment = block_segment(pool, block);
@@ -231,7 +231,7 @@ static void settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
             block_chain(pool, &pool->vacant, index);
         return;
     }
-    forget(segment->heap, *handle, block->node.base);
+    vacate_forget(segment->heap, *handle, block->node.base);
     *handle = 0;
     if (segment->dead)
         block->state = BLOCK_KEPT;
@@ -240,7 +240,7 @@ static void settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
 }
 
 /* One BUSY slot, unmapped already or to be unmapped. *ret_next: the one behind it. */
-static int clear_one(struct pool *pool, uint32_t index, bool is_done, uint32_t *ret_next)
+static int vacate_clear_one(struct pool *pool, uint32_t index, bool is_done, uint32_t *ret_next)
 {
     struct bestfit_node node;
     int r = 0;
@@ -252,7 +252,7 @@ static int clear_one(struct pool *pool, uint32_t index, bool is_done, uint32_t *
     if (!is_done)
         r = DRIVE(pool, unmap, node.base, node.size);
     lock_take(&pool->lock);
-    settle(pool, index, r);
+    vacate_settle(pool, index, r);
     lock_drop(&pool->lock);
     return r;
 }
@@ -273,7 +273,7 @@ static int clear_some(struct pool *pool)
     is_done =
             ready.first != ready.last && DRIVE(pool, unmap, ready.node.base, ready.node.size) == 0;
     for (at = ready.first; at; at = at == ready.last ? 0 : next) {
-        int one = clear_one(pool, at, is_done, &next);
+        int one = vacate_clear_one(pool, at, is_done, &next);
 
         r = one ? one : r;
     }
@@ -301,7 +301,7 @@ void vacate_end(struct pool *pool, struct heap *heap)
             if (block->state != BLOCK_VACATED
                     || DRIVE(pool, unmap, block->node.base, block->node.size) != 0)
                 continue;
-            forget(heap, *spot_handles(pool, block), block->node.base);
+            vacate_forget(heap, *spot_handles(pool, block), block->node.base);
             *spot_handles(pool, block) = 0;
             block->state = BLOCK_KEPT;
         }

@@ -115,7 +115,7 @@ struct busy {
 };
 
 /* The block of a move, which is there. */
-static void take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKED
+static void swap_take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, index);
     const struct block *block;
@@ -186,7 +186,7 @@ static void note_storage(struct pool *pool, const struct busy *busy, bool comes)
 }
 
 /* A refusal of the driver's. Its block stays in if it comes again. */
-static void refuse(struct pool *pool, const struct busy *busy, enum pool_kept why) POOL_LOCKED
+static void swap_refuse(struct pool *pool, const struct busy *busy, enum pool_kept why) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, busy->index);
 
@@ -229,7 +229,7 @@ static bool is_pinned_host(const struct swap_set *set)
 }
 
 /* Has the copy passed that uses the oldest room of this size? */
-static void ask_room(struct pool *pool, const struct swap_set *set, uint64_t size)
+static void swap_ask_room(struct pool *pool, const struct swap_set *set, uint64_t size)
 {
     struct swap_copy *copy = NULL;
 
@@ -299,7 +299,7 @@ static int find_host(struct pool *pool, struct busy *busy)
 
     if (busy->room)
         return 0;
-    ask_room(pool, set, busy->size);
+    swap_ask_room(pool, set, busy->size);
     lock_take(&pool->lock);
     busy->room = swapset_take_room(pool, set, busy->size);
     may_take = !busy->room && (!budget || set->host + busy->size <= budget);
@@ -337,7 +337,7 @@ static int copy_out(
 }
 
 /* What has to pass before the storage goes: the copy out, or of what need not be copied its uses. The copy in, of what was never used. */
-static int begin_copy(struct pool *pool, struct busy *busy, struct swap_copy *ret)
+static int swap_begin_copy(struct pool *pool, struct busy *busy, struct swap_copy *ret)
 {
     struct swap_copy uses = {.count = 0};
     int r = fence_uses(pool, busy, &uses);
@@ -372,9 +372,9 @@ static void note_begun(
     if (r == 0)
         swap->state = SWAP_LEAVING;
     else if (r == -ENOMEM)
-        refuse(pool, busy, POOL_KEPT_HOST);
+        swap_refuse(pool, busy, POOL_KEPT_HOST);
     else if (r > 0)
-        refuse(pool, busy, POOL_KEPT_DRIVER);
+        swap_refuse(pool, busy, POOL_KEPT_DRIVER);
     swap_copy_drop(pool, copy);
     leave_busy(pool, busy);
 }
@@ -395,13 +395,13 @@ static int begin_out(struct pool *pool, struct swap_set *set, uint64_t number)
     index = swapset_move(set, number)->swap;
     is_in = index && swap_at(pool, index)->state == SWAP_IN;
     if (is_in)
-        take(pool, index, &busy);
+        swap_take(pool, index, &busy);
     lock_drop(&pool->lock);
     if (!is_in) {
         meta_put(copy, sizeof(*copy));
         return index ? -EAGAIN : 0;
     }
-    r = begin_copy(pool, &busy, copy);
+    r = swap_begin_copy(pool, &busy, copy);
     lock_take(&pool->lock);
     note_begun(pool, &busy, copy, r);
     lock_drop(&pool->lock);
@@ -469,7 +469,7 @@ static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
 }
 
 /* The handle of a block that was unmapped. */
-static uint64_t take_handle(const struct busy *busy)
+static uint64_t swap_take_handle(const struct busy *busy)
 {
     uint64_t handle = *busy->handle;
 
@@ -484,11 +484,11 @@ static int unmap_out(struct pool *pool, struct busy *busy)
 
     lock_take(&pool->lock);
     if (r == 0) {
-        handle = take_handle(busy);
+        handle = swap_take_handle(busy);
         note_out(pool, busy);
     } else if (r > 0) {
         swap_at(pool, busy->index)->state = SWAP_IN;
-        refuse(pool, busy, POOL_KEPT_DRIVER);
+        swap_refuse(pool, busy, POOL_KEPT_DRIVER);
     }
     lock_drop(&pool->lock);
     if (handle)
@@ -506,7 +506,7 @@ static int leave_pages(struct pool *pool, struct busy *busy)
 }
 
 /* What it waits for, then its storage goes. `begun`: what begin_outs said. */
-static int go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
+static int swap_go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
 {
     enum swap_state state = SWAP_OUT;
     struct busy busy;
@@ -518,7 +518,7 @@ static int go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
     if (index)
         state = swap_at(pool, index)->state;
     if (state == SWAP_LEAVING)
-        take(pool, index, &busy);
+        swap_take(pool, index, &busy);
     lock_drop(&pool->lock);
     if (state == SWAP_IN)
         return begun ? begun : -EAGAIN;
@@ -595,7 +595,8 @@ static int force_handle(struct pool *pool, const struct busy *busy, uint64_t *re
     return r;
 }
 
-static int get_handle(struct pool *pool, const struct busy *busy, bool wait, uint64_t *ret_handle)
+static int swap_get_handle(
+        struct pool *pool, const struct busy *busy, bool wait, uint64_t *ret_handle)
 {
     int r;
 
@@ -620,7 +621,7 @@ static int get_handle(struct pool *pool, const struct busy *busy, bool wait, uin
 static int map_in(struct pool *pool, struct busy *busy, bool wait)
 {
     uint64_t handle;
-    int r = get_handle(pool, busy, wait, &handle);
+    int r = swap_get_handle(pool, busy, wait, &handle);
 
     if (r != 0)
         return r;
@@ -712,7 +713,7 @@ static void note_in(struct pool *pool, struct busy *busy, struct swap_copy *copy
         swapset_came_back(pool, swap);
 }
 
-static int come_in(struct pool *pool, struct swap_set *set, bool wait)
+static int swap_come_in(struct pool *pool, struct swap_set *set, bool wait)
 {
     struct swap_copy *copy = meta_get(sizeof(*copy));
     struct busy busy;
@@ -727,7 +728,7 @@ static int come_in(struct pool *pool, struct swap_set *set, bool wait)
     index = swapset_move(set, set->done + 1)->swap;
     is_out = index && swap_at(pool, index)->state != SWAP_IN;
     if (is_out)
-        take(pool, index, &busy);
+        swap_take(pool, index, &busy);
     lock_drop(&pool->lock);
     if (!is_out) {
         meta_put(copy, sizeof(*copy));
@@ -799,7 +800,7 @@ int swap_advance(struct pool *pool, struct swap_set *set, bool wait)
     if (r != 0)
         return r;
     begun = begin_outs(pool, set);
-    r = in ? come_in(pool, set, wait) : go_out(pool, set, begun, wait);
+    r = in ? swap_come_in(pool, set, wait) : swap_go_out(pool, set, begun, wait);
     end_move(pool, set, r);
     swap_flush(pool);
     stall = excess_of(stalled(pool, set), stall);

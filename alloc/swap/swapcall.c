@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct pool_named *named_of(struct pool_call *call)
+static struct pool_named *swapcall_named_of(struct pool_call *call)
 {
     return call->more ? call->more : call->few;
 }
@@ -29,7 +29,7 @@ static bool is_there(const struct pool *pool, const struct pool_named *named)
 
 static int add_named(struct pool_call *call, const struct pool_named *named)
 {
-    struct pool_named *list = named_of(call);
+    struct pool_named *list = swapcall_named_of(call);
     uint32_t room = call->more ? call->room : POOL_NAMED_MAX;
 
     for (uint32_t i = call->count; i-- > 0 && call->count - i <= POOL_NAMED_MAX;) {
@@ -118,7 +118,8 @@ static uint32_t list_units(
 }
 
 /* Everything but these goes out. */
-static bool send_others_out(struct pool *pool, struct swap_set *set, uint32_t count) POOL_LOCKED
+static bool swapcall_send_others_out(
+        struct pool *pool, struct swap_set *set, uint32_t count) POOL_LOCKED
 {
     struct evict_moves moves;
 
@@ -139,7 +140,7 @@ static int decide_in(struct pool *pool, struct swap_set *set, uint32_t count,
     swapset_see_others(pool, set);
     if (hint_learnt(pool->hints, set->number) >= HINT_LEARNT_STOPPED && set->cap != UINT64_MAX)
         swapset_put_cap(set, UINT64_MAX);
-    if (set->is_alone && !send_others_out(pool, set, count))
+    if (set->is_alone && !swapcall_send_others_out(pool, set, count))
         return -ENOMEM;
     r = evict_use(set->evict, set->units, count, &moves);
     if (r == -ENOSPC && swapset_let_unused_go(pool, set))
@@ -158,7 +159,7 @@ static int decide_in(struct pool *pool, struct swap_set *set, uint32_t count,
 
 static void hold_named(struct pool *pool, struct swap_set *set, struct pool_call *call) POOL_LOCKED
 {
-    struct pool_named *named = named_of(call);
+    struct pool_named *named = swapcall_named_of(call);
 
     for (uint32_t i = 0; i < call->count; i++) {
         struct swap *swap = swap_at(pool, named[i].swap);
@@ -238,7 +239,7 @@ void swapcall_late(struct pool *pool, struct pool_call *call)
 }
 
 /* A stream that it does not know makes it wait for all. */
-static void add_stream(struct swap *swap, uint64_t stream)
+static void swapcall_add_stream(struct swap *swap, uint64_t stream)
 {
     for (uint32_t i = 0; i < swap->stream_count && i < SWAP_STREAMS; i++)
         if (swap->stream[i] == stream)
@@ -267,7 +268,7 @@ void swapcall_use(struct pool *pool, const struct pool_call *call)
         if (!is_there(pool, &named[i]))
             continue;
         if (!swap->set->is_paper)
-            add_stream(swap, call->stream);
+            swapcall_add_stream(swap, call->stream);
         swap->has_content = true;
         if (!named[i].is_written && swap->set->rule->evict.clean)
             continue;
@@ -279,7 +280,7 @@ void swapcall_use(struct pool *pool, const struct pool_call *call)
 
 void swapcall_end(struct pool *pool, struct pool_call *call)
 {
-    struct pool_named *named = named_of(call);
+    struct pool_named *named = swapcall_named_of(call);
 
     for (uint32_t i = 0; i < call->count; i++) {
         struct swap *swap = swap_at(pool, named[i].swap);

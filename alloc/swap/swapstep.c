@@ -38,7 +38,7 @@ void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret)
 /* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names, and stays as long as
  * there is room. What was out all the time has been used by nobody, or the device would have faulted. With several threads a step of
  * one of them is no whole step, so this must not be what a call fails of: the trap run of verify knows more. */
-static void keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
+static void swapstep_keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
 {
     for (uint32_t i = 1; i < pool->swaps.top; i++) {
         struct swap *swap = swap_at(pool, i);
@@ -53,7 +53,8 @@ static void keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
 
 /* A set is made with its first block, which may come within a step: the one that ends at its
  * first edge is not the first then. */
-static void end_step(struct pool *pool, struct swap_set *set, const struct edge *edge) POOL_LOCKED
+static void swapstep_end_step(
+        struct pool *pool, struct swap_set *set, const struct edge *edge) POOL_LOCKED
 {
     struct swap_step *step = meta_get(sizeof(*step));
     struct pool_evict_step was;
@@ -70,7 +71,7 @@ static void end_step(struct pool *pool, struct swap_set *set, const struct edge 
         set->step_last = step;
     }
     if (set->now.step == 1 && !set->is_paper && !set->is_alone && !swapset_releases(set))
-        keep_unused(pool, set);
+        swapstep_keep_unused(pool, set);
     evict_step(set->evict);
     swapset_see_others(pool, set);
     set->other_high = set->other_now;
@@ -93,7 +94,7 @@ void swapstep_edge(struct pool *pool, const struct edge *edge)
     for (struct swap_set *set = pool->swap_sets; set; set = set->next)
         if (hint_edge_matches(&set->rule->when, edge)
                 && (!swapset_releases(set) || set->bytes || swapset_keeps_content(set)))
-            end_step(pool, set, edge);
+            swapstep_end_step(pool, set, edge);
     for (int i = 0; (size_t)i < hint_count(pool->hints); i++) {
         const struct rule *rule = hint_rule(pool->hints, i);
 

@@ -61,7 +61,7 @@ const char *nvtx_kept(const char *text)
 
 /* ---- handles: without another tool, an interned name is its own handle ------------------------ */
 
-static const char *text_of(const void *handle)
+static const char *nvtx_text_of(const void *handle)
 {
     return handle && nvtx_chain_is_set() ? nvtx_chain_text(handle) : handle;
 }
@@ -129,8 +129,8 @@ static const char *note_nccl(const char *name)
     return name;
 }
 
-#define TEXT(handle)     text_of(handle)
-#define NAME(attributes) nvtx_name(attributes, text_of)
+#define TEXT(handle)     nvtx_text_of(handle)
+#define NAME(attributes) nvtx_name(attributes, nvtx_text_of)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
 /* clang-format off */

@@ -186,7 +186,7 @@ nvtx_fn nvtx_chain_next(int module, unsigned id)
 
 /* ---- handles and ids ------------------------------------------------------------------------ */
 
-static void put(struct table *table, uint64_t key, uint64_t value)
+static void nvtx_chain_put(struct table *table, uint64_t key, uint64_t value)
 {
     struct entry *entry;
 
@@ -199,7 +199,7 @@ static void put(struct table *table, uint64_t key, uint64_t value)
     guard_pop();
 }
 
-static uint64_t get(struct table *table, uint64_t key, bool remove)
+static uint64_t nvtx_chain_get(struct table *table, uint64_t key, bool remove)
 {
     struct entry *entry;
     uint64_t value;
@@ -217,20 +217,20 @@ static uint64_t get(struct table *table, uint64_t key, bool remove)
 
 void nvtx_chain_name(const void *handle, const char *text)
 {
-    put(&names, (uint64_t)(uintptr_t)handle, (uint64_t)(uintptr_t)text);
+    nvtx_chain_put(&names, (uint64_t)(uintptr_t)handle, (uint64_t)(uintptr_t)text);
 }
 
 const char *nvtx_chain_text(const void *handle)
 {
-    return (const char *)(uintptr_t)get(&names, (uint64_t)(uintptr_t)handle, false);
+    return (const char *)(uintptr_t)nvtx_chain_get(&names, (uint64_t)(uintptr_t)handle, false);
 }
 
 void nvtx_chain_range(uint64_t id, uint64_t anchor)
 {
-    put(&ranges, id, anchor);
+    nvtx_chain_put(&ranges, id, anchor);
 }
 
 uint64_t nvtx_chain_anchor(uint64_t id)
 {
-    return get(&ranges, id, true);
+    return nvtx_chain_get(&ranges, id, true);
 }

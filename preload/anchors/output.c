@@ -156,7 +156,7 @@ static void look_for_lack(const char *line, size_t length)
     }
 }
 
-static void judge(const char *line, size_t length)
+static void output_judge(const char *line, size_t length)
 {
     struct loglines_word word;
 
@@ -173,7 +173,7 @@ static void judge(const char *line, size_t length)
     }
 }
 
-static void keep(struct piece *piece, const char *text, size_t length)
+static void output_keep(struct piece *piece, const char *text, size_t length)
 {
     if (piece->is_lost || length > sizeof piece->text - piece->used) {
         piece->is_lost = true;
@@ -184,20 +184,20 @@ static void keep(struct piece *piece, const char *text, size_t length)
 }
 
 /* The line ends here. */
-static void finish(struct piece *piece, const char *text, size_t length)
+static void output_finish(struct piece *piece, const char *text, size_t length)
 {
     size_t used;
 
     if (piece->used == 0 && !piece->is_lost) { /* whole, and where it is */
         if (length <= LOGLINES_LINE_MAX)
-            judge(text, length);
+            output_judge(text, length);
         return;
     }
-    keep(piece, text, length);
+    output_keep(piece, text, length);
     used = piece->is_lost ? 0 : piece->used;
     piece->used = 0;
     piece->is_lost = false;
-    judge(piece->text, used);
+    output_judge(piece->text, used);
 }
 
 /* A line ends at `newline`, or at a return before it. */
@@ -209,7 +209,7 @@ static const char *line_end(const char *text, const char *newline, const char *e
 }
 
 /* The pieces of a descriptor, busy until leave; NULL: nothing is to be done. */
-static struct piece *enter(int fd)
+static struct piece *output_enter(int fd)
 {
     struct output_thread *self = output_thread;
 
@@ -224,7 +224,7 @@ static struct piece *enter(int fd)
     return &self->piece[fd - 1];
 }
 
-static void leave(void)
+static void output_leave(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
     output_thread->is_busy = false;
@@ -232,7 +232,7 @@ static void leave(void)
 
 void output_seen(int fd, const char *text, size_t length)
 {
-    struct piece *piece = enter(fd);
+    struct piece *piece = output_enter(fd);
     const char *end = text + length;
     const char *newline;
 
@@ -243,24 +243,24 @@ void output_seen(int fd, const char *text, size_t length)
         const char *stop = line_end(text, newline, end);
 
         if (!stop) {
-            keep(piece, text, (size_t)(end - text));
+            output_keep(piece, text, (size_t)(end - text));
             break;
         }
-        finish(piece, text, (size_t)(stop - text));
+        output_finish(piece, text, (size_t)(stop - text));
         text = stop + 1;
         if (stop == newline)
             newline = memchr(text, '\n', (size_t)(end - text));
     }
-    leave();
+    output_leave();
 }
 
 void output_unseen(int fd, bool line_ended)
 {
-    struct piece *piece = enter(fd);
+    struct piece *piece = output_enter(fd);
 
     if (!piece)
         return;
     piece->used = 0;
     piece->is_lost = !line_ended;
-    leave();
+    output_leave();
 }

@@ -68,7 +68,7 @@ struct visit {
 };
 
 /* False inside kedge: no event of the program's, or a signal handler's above something half done, perhaps a lock. */
-static bool begin(struct visit *visit)
+static bool source_begin(struct visit *visit)
 {
     if (guard_depth() > 0 || lock_is_held())
         return false;
@@ -85,7 +85,8 @@ enum reach {
 };
 
 /* `r` is anchor_*'s. */
-static void finish(const struct visit *visit, int r, const struct edge *edge, enum reach reach)
+static void source_finish(
+        const struct visit *visit, int r, const struct edge *edge, enum reach reach)
 {
     int unused;
 
@@ -108,19 +109,19 @@ static const char *named(const char *name)
     return name && *name ? name : "(unnamed)";
 }
 
-static void say(const char *domain, const char *name,
+static void source_say(const char *domain, const char *name,
         int (*how)(const char *, const char *, struct edge *), enum reach reach)
 {
     struct visit visit;
     struct edge edge;
 
-    if (begin(&visit))
-        finish(&visit, how(domain, named(name), &edge), &edge, reach);
+    if (source_begin(&visit))
+        source_finish(&visit, how(domain, named(name), &edge), &edge, reach);
 }
 
 void source_push(const char *domain, const char *name)
 {
-    say(domain, name, anchor_push, REACH_ALL);
+    source_say(domain, name, anchor_push, REACH_ALL);
 }
 
 void source_pop(const char *domain)
@@ -128,18 +129,18 @@ void source_pop(const char *domain)
     struct visit visit;
     struct edge edge;
 
-    if (begin(&visit))
-        finish(&visit, anchor_pop(domain, &edge), &edge, REACH_ALL);
+    if (source_begin(&visit))
+        source_finish(&visit, anchor_pop(domain, &edge), &edge, REACH_ALL);
 }
 
 void source_mark(const char *domain, const char *name)
 {
-    say(domain, name, anchor_mark, REACH_ALL);
+    source_say(domain, name, anchor_mark, REACH_ALL);
 }
 
 void source_label(const char *domain, const char *name)
 {
-    say(domain, name, anchor_mark, REACH_CAPTURE);
+    source_say(domain, name, anchor_mark, REACH_CAPTURE);
 }
 
 bool source_event(enum edge_kind kind, struct edge *ret_event)
@@ -161,10 +162,10 @@ uint64_t source_start(const char *domain, const char *name)
     struct visit visit;
     int r;
 
-    if (!begin(&visit))
+    if (!source_begin(&visit))
         return 0;
     r = anchor_start(domain, named(name), &edge);
-    finish(&visit, r, &edge, REACH_ALL);
+    source_finish(&visit, r, &edge, REACH_ALL);
     return r == 0 ? edge.anchor : 0;
 }
 
@@ -173,13 +174,13 @@ void source_end(uint64_t id)
     struct visit visit;
     struct edge edge;
 
-    if (id && id <= UINT32_MAX && begin(&visit))
-        finish(&visit, anchor_end((uint32_t)id, &edge), &edge, REACH_ALL);
+    if (id && id <= UINT32_MAX && source_begin(&visit))
+        source_finish(&visit, anchor_end((uint32_t)id, &edge), &edge, REACH_ALL);
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static const char *copied(char text[ANCHOR_NAME_MAX + 1], const char *name, size_t length)
+static const char *source_copied(char text[ANCHOR_NAME_MAX + 1], const char *name, size_t length)
 {
     if (!name)
         return NULL;
@@ -196,8 +197,8 @@ static void say_group(uint32_t group, const char *name,
     struct visit visit;
     struct edge edge;
 
-    if (begin(&visit))
-        finish(&visit, how(group, name, &edge), &edge, reach);
+    if (source_begin(&visit))
+        source_finish(&visit, how(group, name, &edge), &edge, reach);
 }
 
 void source_enter_group(uint32_t group, const char *name, size_t length)
@@ -205,14 +206,14 @@ void source_enter_group(uint32_t group, const char *name, size_t length)
     char text[ANCHOR_NAME_MAX + 1];
 
     source_leave_group(group, NULL, 0);
-    say_group(group, named(copied(text, name, length)), anchor_push_group, REACH_HANDLER);
+    say_group(group, named(source_copied(text, name, length)), anchor_push_group, REACH_HANDLER);
 }
 
 void source_leave_group(uint32_t group, const char *name, size_t length)
 {
     char text[ANCHOR_NAME_MAX + 1];
 
-    say_group(group, copied(text, name, length), anchor_pop_group, REACH_HANDLER);
+    say_group(group, source_copied(text, name, length), anchor_pop_group, REACH_HANDLER);
 }
 
 /* ---- Python --------------------------------------------------------------------------------- */

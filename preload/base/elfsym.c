@@ -101,7 +101,7 @@ static const ElfW(Sym)
     return NULL;
 }
 
-static uint32_t hash_of(const char *name)
+static uint32_t elfsym_hash_of(const char *name)
 {
     uint32_t hash = 0;
 
@@ -120,7 +120,7 @@ static const ElfW(Sym) * find_by_hash(const struct tables *tables, const char *n
 
     if (tables->hash[0] == 0)
         return NULL;
-    for (uint32_t i = buckets[hash_of(name) % tables->hash[0]]; i != 0; i = chain[i])
+    for (uint32_t i = buckets[elfsym_hash_of(name) % tables->hash[0]]; i != 0; i = chain[i])
         if (is_it(tables, i, name))
             return &tables->symbols[i];
     return NULL;
@@ -243,7 +243,7 @@ size_t elfsym_size_of(const struct link_map *object, const ElfW(Rela) * relocati
 }
 
 /* The `which`-th text of that kind. */
-static const char *text_of(const struct link_map *object, ElfW(Sxword) tag, unsigned which)
+static const char *elfsym_text_of(const struct link_map *object, ElfW(Sxword) tag, unsigned which)
 {
     struct tables tables = find_tables(object);
 
@@ -255,12 +255,12 @@ static const char *text_of(const struct link_map *object, ElfW(Sxword) tag, unsi
 
 const char *elfsym_soname(const struct link_map *object)
 {
-    return text_of(object, DT_SONAME, 0);
+    return elfsym_text_of(object, DT_SONAME, 0);
 }
 
 const char *elfsym_needed(const struct link_map *object, unsigned which)
 {
-    return text_of(object, DT_NEEDED, which);
+    return elfsym_text_of(object, DT_NEEDED, which);
 }
 
 /* What the table does not hash comes first: the null symbol, and all that is wanted. */

@@ -59,7 +59,7 @@ static bool is_entered(void)
     return (uint32_t)atomic_load(&gate_word) != 0 || atomic_load(&gate_drains) != 0;
 }
 
-static uint64_t now_ms(void)
+static uint64_t gate_now_ms(void)
 {
     struct timespec now;
 
@@ -71,7 +71,7 @@ static uint64_t now_ms(void)
 static void wait_for_entered(void)
 {
     const struct timespec pause = {0, 50000};
-    uint64_t start = now_ms();
+    uint64_t start = gate_now_ms();
     uint64_t waited = 0;
 
     for (unsigned i = 0; is_entered() && waited < GATE_FENCE_MS; i++) {
@@ -81,7 +81,7 @@ static void wait_for_entered(void)
             (void)sched_yield();
         else
             (void)nanosleep(&pause, NULL);
-        waited = now_ms() - start;
+        waited = gate_now_ms() - start;
     }
 }
 

@@ -36,7 +36,7 @@ static bool is_called(const struct link_map *object, const char *name)
     return soname && strcmp(soname, name) == 0;
 }
 
-static void add(struct list *list, const struct link_map *object)
+static void linked_add(struct list *list, const struct link_map *object)
 {
     if (!object || linked_is_us(object) || list->count == LIST_MAX)
         return;
@@ -61,7 +61,7 @@ static struct list *list_of(const struct link_map *object)
     struct list *list = meta_get(sizeof *list);
 
     if (list)
-        add(list, object);
+        linked_add(list, object);
     return list;
 }
 
@@ -72,7 +72,7 @@ static void add_needed(struct list *list, const struct link_map *object)
     const char *name;
 
     for (unsigned i = 0; (name = elfsym_needed(object, i)); i++)
-        add(list, called(name));
+        linked_add(list, called(name));
 }
 
 static void *find_from(const struct link_map *object, const char *name)
@@ -124,7 +124,7 @@ static void *find_in_users(const struct link_map *object, const char *name)
     for (unsigned i = 0; list && i < list->count; i++)
         for (const struct link_map *user = _r_debug.r_map; user; user = user->l_next)
             if (needs(user, list->object[i]))
-                add(list, user);
+                linked_add(list, user);
     for (unsigned i = 1; list && i < list->count && !found; i++)
         found = find_from(list->object[i], name);
     meta_put(list, sizeof *list);
@@ -144,7 +144,7 @@ const Elf64_Phdr *linked_segment(const struct dl_phdr_info *info, unsigned type,
     return NULL;
 }
 
-static bool holds(const struct dl_phdr_info *info, const void *address)
+static bool linked_holds(const struct dl_phdr_info *info, const void *address)
 {
     return linked_segment(info, PT_LOAD, (uintptr_t)address) != NULL;
 }
@@ -178,13 +178,13 @@ struct question {
     struct linked answer;
 };
 
-static int answer(struct dl_phdr_info *info, size_t size, void *data)
+static int linked_answer(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct question *question = data;
     const struct link_map *object;
 
     (void)size;
-    if (!holds(info, question->caller))
+    if (!linked_holds(info, question->caller))
         return 0;
     object = linked_record(info);
     if (!object)
@@ -202,7 +202,7 @@ struct linked linked_for(const void *caller, const char *name)
 {
     struct question question = {caller, name, {.own = NULL}};
 
-    (void)dl_iterate_phdr(answer, &question);
+    (void)dl_iterate_phdr(linked_answer, &question);
     return question.answer;
 }
 
@@ -213,7 +213,7 @@ struct search {
     void *found;
 };
 
-static bool begins(const char *path, const char *base)
+static bool linked_begins(const char *path, const char *base)
 {
     return path && strncmp(linked_base(path), base, strlen(base)) == 0;
 }
@@ -224,7 +224,7 @@ static int look_in(struct dl_phdr_info *info, size_t size, void *data)
     const struct link_map *object;
 
     (void)size;
-    if (!begins(info->dlpi_name, search->base))
+    if (!linked_begins(info->dlpi_name, search->base))
         return 0;
     object = linked_record(info);
     search->found = object ? elfsym_function(object, search->name) : NULL;
@@ -239,19 +239,20 @@ void *linked_in(const char *base, const char *name)
     return search.found;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+static int linked_look_at(struct dl_phdr_info *info, size_t size, void *data)
 {
     const struct search *search = data;
 
     (void)size;
-    return holds(info, search->address) ? 1 + begins(info->dlpi_name, search->base) : 0;
+    return linked_holds(info, search->address) ? 1 + linked_begins(info->dlpi_name, search->base)
+                                               : 0;
 }
 
 bool linked_is_in(const void *address, const char *base)
 {
     struct search search = {.base = base, .address = address};
 
-    return dl_iterate_phdr(look_at, &search) == 2;
+    return dl_iterate_phdr(linked_look_at, &search) == 2;
 }
 
 static int look_for_code(struct dl_phdr_info *info, size_t size, void *data)

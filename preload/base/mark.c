@@ -17,7 +17,7 @@ static atomic_bool has_ended;
 
 /* In another namespace of processes the path may lead to anything: what it leads to is asked before
  * it is opened. */
-static bool is_mark(const char *path, const char *run)
+static bool mark_is_mark(const char *path, const char *run)
 {
     char wanted[80], found[80];
     int length = snprintf(wanted, sizeof wanted, "/memfd:" RUNMARK_NAME "%.*s (deleted)",
@@ -28,7 +28,7 @@ static bool is_mark(const char *path, const char *run)
             && memcmp(found, wanted, (size_t)n) == 0;
 }
 
-static _Atomic uint32_t *slot_of(uint32_t process)
+static _Atomic uint32_t *mark_slot_of(uint32_t process)
 {
     for (uint32_t i = 0; i < RUNMARK_PROBES; i++) {
         _Atomic uint32_t *slot = &mark->process[(process + i) % RUNMARK_SLOTS];
@@ -43,7 +43,7 @@ static _Atomic uint32_t *slot_of(uint32_t process)
 static void note_loaded(void)
 {
     uint32_t process = (uint32_t)mark_process;
-    bool is_noted = slot_of(process) != NULL;
+    bool is_noted = mark_slot_of(process) != NULL;
 
     if (is_noted)
         return;
@@ -70,7 +70,7 @@ void mark_loaded(void)
     mark_process = getpid();
     /* NVTX loads us, too, into a program that lost LD_PRELOAD: nothing of it passes through us
      * then. */
-    if (!path || !run || !preload || !strstr(preload, "libkedge") || !is_mark(path, run))
+    if (!path || !run || !preload || !strstr(preload, "libkedge") || !mark_is_mark(path, run))
         return;
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
@@ -89,7 +89,7 @@ void mark_ended(void)
 
     if (!mark || getpid() != mark_process || atomic_exchange(&has_ended, true))
         return;
-    slot = slot_of((uint32_t)mark_process);
+    slot = mark_slot_of((uint32_t)mark_process);
     if (slot)
         atomic_store_explicit(slot, RUNMARK_GONE, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&mark->ended, 1, memory_order_relaxed);

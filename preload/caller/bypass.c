@@ -130,7 +130,7 @@ struct search {
     uint64_t changes; /* the loader's counts, of the objects that were walked */
 };
 
-static int find_library(struct dl_phdr_info *info, size_t size, void *data)
+static int bypass_find_library(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
 
@@ -150,7 +150,7 @@ static bool is_present(const char *list, const char *more, _Atomic(uint64_t) *kn
     struct search search = {list, more, 0};
 
     if (answer == 0 || answer >> 1 < atomic_load_explicit(&loader_changes, memory_order_acquire)) {
-        answer = dl_iterate_phdr(find_library, &search) != 0;
+        answer = dl_iterate_phdr(bypass_find_library, &search) != 0;
         answer |= search.changes << 1;
         atomic_store_explicit(known, answer, memory_order_release);
     }
@@ -167,7 +167,7 @@ static bool list_is_there(void)
 /* ---- who asks? ---- */
 
 /* Where an address lies. Not by dladdr: whoever opens a library holds the lock that it takes, and may wait for us. */
-static const struct intern_module *module_of(const void *address, uint32_t *ret_number)
+static const struct intern_module *bypass_module_of(const void *address, uint32_t *ret_number)
 {
     *ret_number = modules_at((uintptr_t)address);
     return intern_module_at(*ret_number);
@@ -188,7 +188,7 @@ static bool walk_wants(void)
 
     for (int i = 0; i < n; i++) {
         uint32_t number;
-        const struct intern_module *module = module_of(ips[i], &number);
+        const struct intern_module *module = bypass_module_of(ips[i], &number);
 
         if (module && !is_between(module))
             return module_wants(number, module);
@@ -200,9 +200,9 @@ static bool walk_wants(void)
 static const struct intern_module *module_behind(
         const void *caller, const void *asker, uint32_t *ret_number)
 {
-    const struct intern_module *module = module_of(caller, ret_number);
+    const struct intern_module *module = bypass_module_of(caller, ret_number);
 
-    return module && is_between(module) && asker ? module_of(asker, ret_number) : module;
+    return module && is_between(module) && asker ? bypass_module_of(asker, ret_number) : module;
 }
 
 bool bypass_wants(const struct tag *tag, const void *caller, const void *asker)
@@ -271,7 +271,7 @@ int bypass_caching_framework(unsigned which, struct bypass_caching *ret_caching)
             .name = framework->name,
             .library = framework->library,
             .advice = framework->advice,
-            .is_on = dl_iterate_phdr(find_library, &search) && uncached != UNCACHED_YES,
+            .is_on = dl_iterate_phdr(bypass_find_library, &search) && uncached != UNCACHED_YES,
             .is_certain = uncached == UNCACHED_NO,
     };
     return 0;

@@ -56,7 +56,7 @@ bool coverage_is_memory(const char *name)
 }
 
 /* NULL: there is no room for another. *ret_new: this call entered it. */
-static struct name *enter(const char *text, const char *route, bool *ret_new)
+static struct name *coverage_enter(const char *text, const char *route, bool *ret_new)
 {
     *ret_new = false;
     for (int i = 0; i < NAMES_MAX; i++) {
@@ -76,10 +76,10 @@ static struct name *enter(const char *text, const char *route, bool *ret_new)
     return NULL;
 }
 
-static void note(const char *text, const char *route)
+static void coverage_note(const char *text, const char *route)
 {
     bool is_new;
-    struct name *name = enter(text, route, &is_new);
+    struct name *name = coverage_enter(text, route, &is_new);
 
     if (!name)
         return;
@@ -90,12 +90,12 @@ static void note(const char *text, const char *route)
 
 void coverage_unhooked(const char *name)
 {
-    note(name, unhooked_route);
+    coverage_note(name, unhooked_route);
 }
 
 void coverage_runtime(const char *name)
 {
-    note(name, "dlsym");
+    coverage_note(name, "dlsym");
 }
 
 /* ---- the loader ----------------------------------------------------------------------------- */
@@ -301,7 +301,7 @@ static void tell_cut_stacks(bool ends)
 }
 
 /* What else was not known, or found no room. */
-static void tell_losses(bool ends)
+static void coverage_tell_losses(bool ends)
 {
     static _Atomic(uint64_t) told[4];
     struct where_stats where;
@@ -327,5 +327,5 @@ void coverage_tell(bool ends)
     tell_hooks();
     tell_exports();
     tell_names();
-    tell_losses(ends);
+    coverage_tell_losses(ends);
 }

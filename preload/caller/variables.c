@@ -77,7 +77,7 @@ static void note_variable(unsigned which)
     atomic_store(&any_variable, true);
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+static int variables_look_at(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct look *look = data;
     const struct link_map *object;
@@ -128,7 +128,7 @@ static uintptr_t variable_for(const struct link_map *object, const struct name *
     return (uintptr_t)linked_variable(object, exports[name - names].text);
 }
 
-static const struct name *name_of(const char *text)
+static const struct name *variables_name_of(const char *text)
 {
     uint32_t hash = elfsym_hash(text);
 
@@ -142,7 +142,7 @@ bool variables_stands_next(const char *name)
 {
     const void *next;
 
-    if (!atomic_load_explicit(&any_variable, memory_order_relaxed) || !name_of(name)
+    if (!atomic_load_explicit(&any_variable, memory_order_relaxed) || !variables_name_of(name)
             || linked_before_us(name))
         return false;
     next = resolve_next(name);
@@ -179,7 +179,7 @@ static void copy_variable(const struct link_map *object, const ElfW(Rela) * relo
 {
     char *copy = (char *)(object->l_addr + relocation->r_offset);
     size_t size = elfsym_size_of(object, relocation);
-    const struct name *name = name_of(elfsym_name_of(object, relocation));
+    const struct name *name = variables_name_of(elfsym_name_of(object, relocation));
 
     if (name && atomic_load(&name->is_next_a_variable) && is_zero(copy, size))
         memcpy(copy, (const void *)atomic_load(&name->next), size);
@@ -196,7 +196,7 @@ static void bind_slot(const struct dl_phdr_info *info, const struct link_map *ob
 
     if (value < lowest || value > highest)
         return;
-    name = name_of(elfsym_name_of(object, relocation));
+    name = variables_name_of(elfsym_name_of(object, relocation));
     if (!name || name->ours != value)
         return;
     variable = variable_for(object, name);
@@ -255,7 +255,7 @@ void variables_look(void)
 
     if (guard_depth() > 0 || atomic_load_explicit(&is_child, memory_order_relaxed))
         return;
-    (void)dl_iterate_phdr(look_at, &look);
+    (void)dl_iterate_phdr(variables_look_at, &look);
     if (!look.is_changed)
         look.skip = atomic_load(&seen_skip);
     else if (atomic_load(&any_variable))

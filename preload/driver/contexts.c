@@ -114,7 +114,7 @@ static struct context_entry *of_generation_locked(uint64_t generation)
 }
 
 /* It is known no more, and its streams neither. */
-static void forget_locked(struct context_entry *entry)
+static void contexts_forget_locked(struct context_entry *entry)
 {
     uint64_t generation = entry->context.generation;
     struct stream_entry *at = table_next(&streams, NULL);
@@ -182,7 +182,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
     }
     if (entry) {
         *ret_lost = entry->context.generation;
-        forget_locked(entry);
+        contexts_forget_locked(entry);
     }
     entry = table_add(&contexts, context->generation);
     if (!entry)
@@ -242,7 +242,7 @@ void context_changed(void)
 }
 
 /* The driver's number for a context, or the next of ours; 0 if the handle is no context. */
-static int generation_of(CUcontext handle, uint64_t *ret_generation)
+static int contexts_generation_of(CUcontext handle, uint64_t *ret_generation)
 {
     unsigned long long id = 0;
     struct context known;
@@ -282,14 +282,14 @@ static int ask_driver(CUcontext handle, struct context *ret_context)
     int r = (int)REAL(cuCtxGetDevice)(&device);
 
     *ret_context = (struct context){.handle = handle, .device = device};
-    return r == 0 ? generation_of(handle, &ret_context->generation) : r;
+    return r == 0 ? contexts_generation_of(handle, &ret_context->generation) : r;
 }
 
 /*
  * The same, and notes it. Another thread may end the context meanwhile, and a primary one lives on under its handle: memory of the
  * new context in the books of the old one could have an address twice. So the driver is asked again if an end came between.
  */
-static int ask_current(CUcontext handle, struct context *ret_context)
+static int contexts_ask_current(CUcontext handle, struct context *ret_context)
 {
     struct context context;
     uint64_t before, lost = 0;
@@ -343,7 +343,7 @@ int context_here(struct context *ret_context)
         return -ENOENT;
     if (context_memo.epoch != epoch || context_memo.context.handle != handle) {
         forget_memo(epoch);
-        r = ask_current(handle, &context_memo.context);
+        r = contexts_ask_current(handle, &context_memo.context);
         context_memo.epoch = r == 0 ? epoch : 0;
     }
     if (r == 0)
@@ -352,7 +352,7 @@ int context_here(struct context *ret_context)
 }
 
 /* The stack is the program's: what was pushed goes, whatever comes in between (R27). */
-static void pop(void)
+static void contexts_pop(void)
 {
     CUcontext popped;
 
@@ -368,8 +368,8 @@ void context_note(CUcontext handle)
         return;
     if (REAL(cuCtxPushCurrent_v2)(handle) != CUDA_SUCCESS)
         return;
-    (void)ask_current(handle, &context);
-    pop();
+    (void)contexts_ask_current(handle, &context);
+    contexts_pop();
 }
 
 static struct green *green_locked(CUgreenCtx which)
@@ -430,7 +430,7 @@ uint64_t context_forget(CUcontext handle)
     if (found) {
         generation = found->context.generation;
         is_used = found->uses > 0;
-        forget_locked(found);
+        contexts_forget_locked(found);
         (void)table_add(&forgotten, ending_key(generation, handle));
         atomic_fetch_add(&forgets, 1);
     }
@@ -568,7 +568,7 @@ void context_leave(struct context_use *use)
     if (!use->generation)
         return;
     if (use->pushed)
-        pop();
+        contexts_pop();
     lock_take(&contexts_lock);
     entry = table_find(&contexts, use->generation);
     if (entry && --entry->uses == 0 && entry->gone)
@@ -662,7 +662,7 @@ void stream_on_meeting(void (*meet)(void))
 }
 
 /* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. False: it was known. */
-static bool note(atomic_bool *may_be_used)
+static bool contexts_note(atomic_bool *may_be_used)
 {
     if (atomic_load(may_be_used) || atomic_exchange(may_be_used, true))
         return false;
@@ -683,7 +683,7 @@ static void note_blocking(int device)
     bool is_new = false;
 
     for (int i = is_known ? device : 0; i < (is_known ? device + 1 : DEVICES_MAX); i++)
-        is_new |= note(&stream_blocks[i]);
+        is_new |= contexts_note(&stream_blocks[i]);
     meet(is_new);
 }
 
@@ -693,7 +693,7 @@ void stream_first(unsigned news)
     if (news == STREAM_NEWS_OWN)
         note_blocking(-1);
     else
-        meet(note(&stream_defaults));
+        meet(contexts_note(&stream_defaults));
     atomic_fetch_and(&stream_news, ~news);
 }
 
@@ -787,7 +787,7 @@ static int ask_context(CUstream handle, const struct context *here, struct conte
 }
 
 /* For the short path, which records no events. A thread's own stream is left out: its frees record in any case. */
-static void remember(const struct stream *stream)
+static void contexts_remember(const struct stream *stream)
 {
     struct context_memo *memo = &context_memo;
     unsigned at = stream_memo_at(stream->handle);
@@ -853,7 +853,7 @@ static bool has_number_of_another(CUstream handle, uint64_t identity)
     return has;
 }
 
-static int add_stream(
+static int contexts_add_stream(
         CUstream handle, uint64_t identity, const struct context *owner, struct stream *ret_stream)
 {
     bool blocks = note_named(handle, owner->device);
@@ -894,7 +894,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
     if (r != 0)
         return r;
     if (find_stream(handle, identity, ret_stream)) {
-        remember(ret_stream);
+        contexts_remember(ret_stream);
         return 0;
     }
     r = ask_context(handle, &here, &owner);
@@ -904,7 +904,7 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
         identity = second_identity(identity, &owner);
     if (find_stream(handle, identity, ret_stream))
         return 0;
-    return add_stream(handle, identity, &owner, ret_stream);
+    return contexts_add_stream(handle, identity, &owner, ret_stream);
 }
 
 bool stream_enter(uint64_t identity, struct stream *ret_stream)

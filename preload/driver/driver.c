@@ -50,7 +50,7 @@ static int quiet_end(struct quiet *quiet, int result)
 }
 
 /* Of a context or a stream; a stream outlives the green context that it was made in, and takes no work any more. */
-static bool is_gone(int result)
+static bool driver_is_gone(int result)
 {
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT
             || result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_STREAM_DETACHED;
@@ -60,7 +60,7 @@ static bool is_gone(int result)
  * Whether a context is over, so that its work is, too (R76): the context has ended where kedge saw it, or the driver says of
  * the context itself that there is none. A refusal of another call alone says nothing about work that is under way.
  */
-static bool has_ended(uint64_t generation)
+static bool driver_has_ended(uint64_t generation)
 {
     struct context context;
     unsigned version;
@@ -68,7 +68,7 @@ static bool has_ended(uint64_t generation)
     if (context_is_ending(generation)) /* its work may be under way still (R26) */
         return false;
     return !context_of_generation(generation, &context)
-            || is_gone((int)REAL(cuCtxGetApiVersion)(context.handle, &version));
+            || driver_is_gone((int)REAL(cuCtxGetApiVersion)(context.handle, &version));
 }
 
 /* Every function of the table below is given one, and there is but one driver here. */
@@ -361,7 +361,7 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
     lock_drop(&ranges_lock);
 }
 
-static int map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
+static int driver_map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
 {
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemMap)(ptr, size, 0, handle, 0);
@@ -435,7 +435,7 @@ static int apply_to(const struct range *range, const CUmemAccessDesc *descs, siz
 }
 
 /* device -1 = of any. */
-static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
+static int driver_apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
 {
     uint32_t count_all;
     struct range *copy = ranges_copy(&count_all);
@@ -455,7 +455,7 @@ static int apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, siz
 int backend_apply_access(uint64_t mempool, const CUmemAccessDesc *descs, size_t count)
 {
     mempool_set_access(mempool, descs, count);
-    return apply(mempool, -1, descs, count);
+    return driver_apply(mempool, -1, descs, count);
 }
 
 void backend_apply_peer(const struct context *from, const struct context *to, bool enabled)
@@ -468,7 +468,7 @@ void backend_apply_peer(const struct context *from, const struct context *to, bo
     desc.location.id = from->device;
     if (enabled)
         desc.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    (void)apply(0, to->device, &desc, 1);
+    (void)driver_apply(0, to->device, &desc, 1);
 }
 
 /* ---- fences --------------------------------------------------------------------------------- */
@@ -606,8 +606,9 @@ static int drain(uint64_t context)
     gate_drain_leave();
     if (results_is_capture_error(r))
         return -EBUSY;
-    if (r == -ENOENT || is_gone(r))
-        return has_ended(context) ? 0 : -EBUSY; /* work of a dead context counts as done (R76) */
+    if (r == -ENOENT || driver_is_gone(r))
+        return driver_has_ended(context) ? 0
+                                         : -EBUSY; /* work of a dead context counts as done (R76) */
     return r;
 }
 
@@ -662,8 +663,8 @@ static int fence_each(struct fence *fence, int device, bool *ret_drains)
             return -EBUSY;
         if (r == -EOPNOTSUPP)
             *ret_drains = true;
-        else if (r == -ENOENT || is_gone(r))
-            r = has_ended(context.generation) ? 0 : -EBUSY;
+        else if (r == -ENOENT || driver_is_gone(r))
+            r = driver_has_ended(context.generation) ? 0 : -EBUSY;
         if (r != 0 && r != -EOPNOTSUPP)
             return r;
     }
@@ -841,7 +842,7 @@ static int record_entered(const struct stream *stream, bool beside, uint64_t *re
 
     if (results_is_capture_error(r))
         r = -EBUSY;
-    else if (is_gone(r))
+    else if (driver_is_gone(r))
         r = -ENOENT;
     r = quiet_end(&quiet, r);
     if (r != 0 && fence)
@@ -898,7 +899,7 @@ static int ask_event(const struct event *event)
     if (!context_of_generation(event->context, &context))
         return -ENOENT;
     r = (int)REAL(cuEventQuery)(event->handle);
-    return is_gone(r) ? ask_event_in_context(event) : r;
+    return driver_is_gone(r) ? ask_event_in_context(event) : r;
 }
 
 /* "Passed" is said by the driver, or follows from the end of the context; any other answer means: not known. */
@@ -909,7 +910,7 @@ static int query_event(struct event *event)
     if (atomic_load_explicit(&event->passed, memory_order_relaxed))
         return 0;
     r = ask_event(event);
-    if ((r == -ENOENT || is_gone(r)) && has_ended(event->context))
+    if ((r == -ENOENT || driver_is_gone(r)) && driver_has_ended(event->context))
         r = 0;
     if (r == 0)
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
@@ -941,7 +942,7 @@ static int fence_query(SELF, uint64_t handle)
     return r;
 }
 
-static uint64_t now_ms(void)
+static uint64_t driver_now_ms(void)
 {
     struct timespec now;
 
@@ -953,10 +954,10 @@ static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 {
     struct timespec pause = {
             0, 20000}; /* 20 us, then longer: kernels end in micro- to milliseconds */
-    uint64_t end = now_ms() + timeout_ms;
+    uint64_t end = driver_now_ms() + timeout_ms;
     int r = fence_query(self, handle);
 
-    while (r == -EAGAIN && now_ms() < end) {
+    while (r == -EAGAIN && driver_now_ms() < end) {
         (void)nanosleep(&pause, NULL);
         if (pause.tv_nsec < 1000000)
             pause.tv_nsec += pause.tv_nsec / 2;
@@ -968,7 +969,7 @@ static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 /* An event is not passed at once where there is nothing before it. */
 #define QUIET_LOOKS 64
 
-static int look_at(const struct fence *fence, uint32_t timeout_ms)
+static int driver_look_at(const struct fence *fence, uint32_t timeout_ms)
 {
     uint64_t handle = (uint64_t)(uintptr_t)fence;
     int r = fence_query(NULL, handle);
@@ -1004,7 +1005,7 @@ static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
     int r = fence_context(generation, &fence);
 
     if (r == 0)
-        r = look_at(&fence, timeout_ms);
+        r = driver_look_at(&fence, timeout_ms);
     if (fence.first)
         event_put(fence.first);
     if (r == -EOPNOTSUPP)
@@ -1012,7 +1013,7 @@ static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
     return r;
 }
 
-static int wait_on(const struct stream *stream, const struct fence *fence)
+static int driver_wait_on(const struct stream *stream, const struct fence *fence)
 {
     struct context_use use = {0};
     int r = enter_stream(stream, &use);
@@ -1038,7 +1039,7 @@ static int stream_wait_fence(SELF, uint64_t identity, uint64_t handle)
     if (r != 0)
         return r;
     quiet = quiet_begin();
-    r = wait_on(&stream, (const struct fence *)(uintptr_t)handle);
+    r = driver_wait_on(&stream, (const struct fence *)(uintptr_t)handle);
     r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
     leave_gate(identity);
     return r;
@@ -1127,7 +1128,7 @@ static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_
     quiet = quiet_begin();
     r = enter_side(heap, owner, device, SIDE_FILL, &quiet, &stream.handle);
     if (r == 0 && fence)
-        r = wait_on(&stream, (const struct fence *)(uintptr_t)fence);
+        r = driver_wait_on(&stream, (const struct fence *)(uintptr_t)fence);
     if (r == 0)
         r = (int)REAL(cuMemsetD8Async)(ptr, DRIVER_POISON, size, stream.handle);
     r = quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);
@@ -1139,8 +1140,8 @@ static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_
  * A part of it. Outside of the gate, since it takes as long as the copy and those before it on the device do (R96): it is on a
  * stream of ours and makes no fence, so a capture that begins meanwhile does not mind. -EBUSY: one runs already (R10).
  */
-static int read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t ptr, uint64_t size,
-        unsigned char *ret_bytes)
+static int driver_read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
+        uint64_t size, unsigned char *ret_bytes)
 {
     CUstream stream = NULL;
     struct quiet quiet;
@@ -1179,7 +1180,7 @@ static int poison_read(SELF, enum heap_kind heap, uint64_t owner, int device, de
 
     while (r == 0 && done < size && intact == part) {
         part = min_of(size - done, POISON_CHUNK);
-        r = read_part(heap, owner, device, ptr + done, part, bytes);
+        r = driver_read_part(heap, owner, device, ptr + done, part, bytes);
         if (r == 0)
             intact = count_intact(bytes, part);
         done += intact;
@@ -1304,7 +1305,7 @@ static bool unpin_host(void *host, uint64_t context)
         r = (int)REAL(cuMemHostUnregister)(host);
     (void)quiet_end(&quiet, 0);
     return r == 0 || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
-            || ((r == -ENOENT || is_gone(r)) && has_ended(context));
+            || ((r == -ENOENT || driver_is_gone(r)) && driver_has_ended(context));
 }
 
 static void host_give(SELF, void *host, uint64_t size, bool pinned)
@@ -1356,7 +1357,7 @@ static int wait_on_all(const struct stream *stream, const uint64_t *fences, uint
     int r = 0;
 
     for (uint32_t i = 0; i < count && r == 0; i++)
-        r = wait_on(stream, (const struct fence *)(uintptr_t)fences[i]);
+        r = driver_wait_on(stream, (const struct fence *)(uintptr_t)fences[i]);
     return r;
 }
 
@@ -1433,7 +1434,7 @@ const struct driver backend_driver = {
         .address_free = address_free,
         .handle_create = handle_create,
         .handle_release = handle_release,
-        .map = map,
+        .map = driver_map,
         .unmap = unmap,
         .set_access = set_access,
         .fence_record = fence_record,
@@ -1455,7 +1456,7 @@ const struct driver backend_driver = {
 };
 
 /* An event that was not recorded in a capture may be waited for beside one. */
-static int wait_for(const struct event *event)
+static int driver_wait_for(const struct event *event)
 {
     struct context_use use;
     int r = context_enter(event->context, &use);
@@ -1482,7 +1483,7 @@ static int wait_for_context(uint64_t generation)
     if (r == -EOPNOTSUPP)
         r = drain(generation);
     if (fence.first) {
-        r = wait_for(fence.first);
+        r = driver_wait_for(fence.first);
         event_put(fence.first);
     }
     return quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);

@@ -34,7 +34,7 @@ static struct pool *pool_of_call(void)
 }
 
 /* The stream may come behind one that waits. */
-static void follow(struct pool *pool, CUstream stream, bool per_thread)
+static void hostwait_settle_stream(struct pool *pool, CUstream stream, bool per_thread)
 {
     struct stream here;
 
@@ -71,7 +71,7 @@ void hostwait_follow(CUstream stream, bool per_thread)
     struct pool *pool = pool_of_call();
 
     if (pool && pool_has_stalls(pool))
-        follow(pool, stream, per_thread);
+        hostwait_settle_stream(pool, stream, per_thread);
 }
 
 struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread)

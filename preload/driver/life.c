@@ -47,7 +47,7 @@ bool life_is_secure(void)
     return getauxval(AT_SECURE) != 0;
 }
 
-static enum life_mode mode_of(const struct config *c)
+static enum life_mode life_mode_of(const struct config *c)
 {
     static const enum life_mode modes[] = {LIFE_POOL, LIFE_TRACK, LIFE_OFF};
 
@@ -78,9 +78,9 @@ static void read_config(void)
     msg_set_level((enum msg_level)config_word(&config, CONFIG_LOG));
     config_read(&config, environ, warn_line, NULL);
     other = atomic_load(&other_copy);
-    if (other && mode_of(&config) != LIFE_OFF)
+    if (other && life_mode_of(&config) != LIFE_OFF)
         msg_warn("another libkedge.so, %s, stands before this one, which stands aside", other);
-    mode = other ? LIFE_OFF : mode_of(&config);
+    mode = other ? LIFE_OFF : life_mode_of(&config);
     atomic_store_explicit(&life_mode_known, mode, memory_order_release);
 }
 
@@ -101,7 +101,7 @@ bool life_read_early(struct config *ret_config)
 {
     config_read(ret_config, environ, NULL, NULL);
     find_other_copy();
-    return mode_of(ret_config) != LIFE_OFF && !atomic_load(&other_copy);
+    return life_mode_of(ret_config) != LIFE_OFF && !atomic_load(&other_copy);
 }
 
 const struct config *life_config(void)

@@ -36,7 +36,7 @@ struct peering {
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
 static atomic_uint mempool_changes;               /* of what is current anywhere */
 
-static struct entry *find_locked(CUmemoryPool handle)
+static struct entry *mempools_find_locked(CUmemoryPool handle)
 {
     struct entry *at = table_next(&pools, NULL);
 
@@ -45,12 +45,12 @@ static struct entry *find_locked(CUmemoryPool handle)
     return at;
 }
 
-static void add_pool(CUmemoryPool handle, int device, bool served, bool on_host)
+static void mempools_add_pool(CUmemoryPool handle, int device, bool served, bool on_host)
 {
     struct entry *entry;
 
     lock_take(&mempools_lock);
-    entry = find_locked(handle) ? NULL : table_add(&pools, last_id + 1);
+    entry = mempools_find_locked(handle) ? NULL : table_add(&pools, last_id + 1);
     if (entry)
         entry->pool = (struct mempool){.id = ++last_id,
                 .handle = handle,
@@ -67,7 +67,7 @@ void mempool_created(CUmemoryPool handle, const CUmemPoolProps *props)
             && props->location.id < DEVICES_MAX && props->handleTypes == CU_MEM_HANDLE_TYPE_NONE
             && props->maxSize == 0 && props->usage == 0;
 
-    add_pool(handle, props->location.id, served,
+    mempools_add_pool(handle, props->location.id, served,
             props->location.type != CU_MEM_LOCATION_TYPE_DEVICE);
 }
 
@@ -77,7 +77,7 @@ uint64_t mempool_destroy_begin(CUmemoryPool handle)
     uint64_t id = 0;
 
     lock_take(&mempools_lock);
-    entry = find_locked(handle);
+    entry = mempools_find_locked(handle);
     if (entry) {
         id = entry->pool.id;
         entry->pool.dying = true;
@@ -111,7 +111,7 @@ bool mempool_is_host(CUmemoryPool handle)
     bool is_host;
 
     lock_take(&mempools_lock);
-    entry = find_locked(handle);
+    entry = mempools_find_locked(handle);
     is_host = entry && entry->pool.on_host;
     lock_drop(&mempools_lock);
     return is_host;
@@ -123,7 +123,7 @@ bool mempool_find(CUmemoryPool handle, struct mempool *ret_pool)
     bool served;
 
     lock_take(&mempools_lock);
-    entry = find_locked(handle);
+    entry = mempools_find_locked(handle);
     served = entry && entry->pool.served;
     if (served)
         *ret_pool = entry->pool;
@@ -146,7 +146,7 @@ bool mempool_of_id(uint64_t id, struct mempool *ret_pool)
 }
 
 /* Asks the driver which pool is current, and gets to know the default one on the way. */
-static int ask_current(int device, struct mempool *ret_pool)
+static int mempools_ask_current(int device, struct mempool *ret_pool)
 {
     CUmemoryPool handle = NULL;
     CUmemoryPool fallback = NULL;
@@ -158,7 +158,7 @@ static int ask_current(int device, struct mempool *ret_pool)
     if (r != 0)
         return r;
     if (REAL(cuDeviceGetDefaultMemPool)(&fallback, device) == CUDA_SUCCESS)
-        add_pool(fallback, device, true, false);
+        mempools_add_pool(fallback, device, true, false);
     return mempool_find(handle, ret_pool) ? 0 : -ENOENT;
 }
 
@@ -172,7 +172,7 @@ void mempool_learn_defaults(void)
     for (int device = 0; device < DEVICES_MAX; device++) {
         if (REAL(cuDeviceGetDefaultMemPool)(&handle, device) != CUDA_SUCCESS)
             break;
-        add_pool(handle, device, true, false);
+        mempools_add_pool(handle, device, true, false);
         atomic_store(&learned, true);
     }
 }
@@ -188,7 +188,7 @@ int mempool_current(int device, struct mempool *ret_pool)
     id = atomic_load_explicit(&current_id[device], memory_order_acquire);
     if (id && mempool_of_id(id, ret_pool))
         return 0;
-    r = ask_current(device, ret_pool);
+    r = mempools_ask_current(device, ret_pool);
     if (r == 0)
         atomic_store(&current_id[device], ret_pool->id);
     if (atomic_load(&mempool_changes)

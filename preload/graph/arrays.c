@@ -24,7 +24,7 @@ static uint64_t channel_bits(CUarray_format format)
 }
 
 /* Of the others an element may have less than a byte: blocks, planes. */
-static bool is_plain(CUarray_format format)
+static bool arrays_is_plain(CUarray_format format)
 {
     return channel_bits(format) > 8 || format == CU_AD_FORMAT_UNSIGNED_INT8
             || format == CU_AD_FORMAT_SIGNED_INT8;
@@ -78,7 +78,8 @@ static bool is_mapped_later(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 
 uint64_t arrays_least(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
-    return desc && !is_mapped_later(desc) && is_plain(desc->Format) ? estimate(desc, levels) : 0;
+    return desc && !is_mapped_later(desc) && arrays_is_plain(desc->Format) ? estimate(desc, levels)
+                                                                           : 0;
 }
 
 static CUDA_ARRAY3D_DESCRIPTOR deep_of(const CUDA_ARRAY_DESCRIPTOR *desc)

@@ -25,7 +25,7 @@ struct node {
 FORKLOCK(lock);
 static struct table instances; /* guarded by lock: the first node by CUgraphExec */
 
-static uint64_t key(CUgraphExec exec)
+static uint64_t graphkernels_key(CUgraphExec exec)
 {
     return (uint64_t)(uintptr_t)exec;
 }
@@ -47,7 +47,7 @@ static void lack_memory(void)
     say_once(&said, "kernels of a graph are no events: there was no memory to note them");
 }
 
-static uint32_t name_of(CUfunction function)
+static uint32_t graphkernels_name_of(CUfunction function)
 {
     static atomic_bool said;
     bool is_known;
@@ -59,7 +59,7 @@ static uint32_t name_of(CUfunction function)
 }
 
 /* False: the node is of another kind. */
-static bool look(struct node *node)
+static bool graphkernels_look(struct node *node)
 {
     CUDA_KERNEL_NODE_PARAMS params = {.func = NULL};
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -73,7 +73,7 @@ static bool look(struct node *node)
     if (type != CU_GRAPH_NODE_TYPE_KERNEL
             || REAL(cuGraphKernelNodeGetParams_v2)(node->handle, &params) != CUDA_SUCCESS)
         return false;
-    node->name = name_of(params.func ? params.func : (CUfunction)(void *)params.kern);
+    node->name = graphkernels_name_of(params.func ? params.func : (CUfunction)(void *)params.kern);
     return true;
 }
 
@@ -94,7 +94,7 @@ static void read_graph(struct node **at, CUgraph graph)
         count = 0;
     for (size_t i = 0; i < count; i++) {
         struct node like = {.next = *at, .handle = handles[i]};
-        struct node *node = look(&like) ? meta_get(sizeof *node) : NULL;
+        struct node *node = graphkernels_look(&like) ? meta_get(sizeof *node) : NULL;
 
         if (!node) {
             if (like.child || like.name)
@@ -122,18 +122,18 @@ static struct node *read_all(CUgraph graph)
 
 /* ---- instances ------------------------------------------------------------------------------ */
 
-static struct node *take(CUgraphExec exec)
+static struct node *graphkernels_take(CUgraphExec exec)
 {
     struct node *first;
 
     lock_take(&lock);
-    first = table_get(&instances, key(exec));
-    (void)table_remove(&instances, table_find(&instances, key(exec)));
+    first = table_get(&instances, graphkernels_key(exec));
+    (void)table_remove(&instances, table_find(&instances, graphkernels_key(exec)));
     lock_drop(&lock);
     return first;
 }
 
-static void forget(struct node *node)
+static void graphkernels_forget(struct node *node)
 {
     while (node) {
         struct node *next = node->next;
@@ -143,17 +143,17 @@ static void forget(struct node *node)
     }
 }
 
-static void give(CUgraphExec exec, struct node *first)
+static void graphkernels_give(CUgraphExec exec, struct node *first)
 {
     int r = 0;
 
     lock_take(&lock);
     if (first)
-        r = table_put(&instances, key(exec), first);
+        r = table_put(&instances, graphkernels_key(exec), first);
     lock_drop(&lock);
     if (r == 0)
         return;
-    forget(first);
+    graphkernels_forget(first);
     lack_memory();
 }
 
@@ -161,8 +161,8 @@ void graphkernels_made(CUgraphExec exec, CUgraph graph)
 {
     if (!kernelnames_are_wanted())
         return;
-    forget(take(exec)); /* its context took it along */
-    give(exec, read_all(graph));
+    graphkernels_forget(graphkernels_take(exec)); /* its context took it along */
+    graphkernels_give(exec, read_all(graph));
 }
 
 /* The graph looks as before, and calls go on to name the nodes of the one that the instance was made of. */
@@ -173,30 +173,30 @@ void graphkernels_updated(CUgraphExec exec, CUgraph graph)
     if (!kernelnames_are_wanted())
         return;
     first = read_all(graph);
-    old = take(exec);
+    old = graphkernels_take(exec);
     for (struct node *to = first, *from = old; to && from; to = to->next, from = from->next) {
         to->handle = from->handle;
         to->is_off = from->is_off;
     }
-    forget(old);
-    give(exec, first);
+    graphkernels_forget(old);
+    graphkernels_give(exec, first);
 }
 
 void graphkernels_gone(CUgraphExec exec)
 {
     if (kernelnames_are_wanted())
-        forget(take(exec));
+        graphkernels_forget(graphkernels_take(exec));
 }
 
 void graphkernels_move(CUgraphExec from, CUgraphExec to)
 {
     if (kernelnames_are_wanted())
-        give(to, take(from));
+        graphkernels_give(to, graphkernels_take(from));
 }
 
-static struct node *find_locked(CUgraphExec exec, CUgraphNode handle)
+static struct node *graphkernels_find_locked(CUgraphExec exec, CUgraphNode handle)
 {
-    struct node *node = table_get(&instances, key(exec));
+    struct node *node = table_get(&instances, graphkernels_key(exec));
 
     while (node && node->handle != handle)
         node = node->next;
@@ -210,9 +210,9 @@ void graphkernels_set(CUgraphExec exec, CUgraphNode handle, CUfunction function)
 
     if (!kernelnames_are_wanted() || !function)
         return;
-    name = name_of(function);
+    name = graphkernels_name_of(function);
     lock_take(&lock);
-    node = find_locked(exec, handle);
+    node = graphkernels_find_locked(exec, handle);
     if (node)
         node->name = name;
     lock_drop(&lock);
@@ -226,13 +226,13 @@ void graphkernels_set_child(CUgraphExec exec, CUgraphNode handle, CUgraph child)
         return;
     first = read_all(child);
     lock_take(&lock);
-    node = find_locked(exec, handle);
+    node = graphkernels_find_locked(exec, handle);
     for (const struct node *from = first; node && node->next && from; from = from->next) {
         node = node->next;
         node->name = from->name;
     }
     lock_drop(&lock);
-    forget(first);
+    graphkernels_forget(first);
 }
 
 void graphkernels_switched(CUgraphExec exec, CUgraphNode handle, bool is_on)
@@ -242,7 +242,7 @@ void graphkernels_switched(CUgraphExec exec, CUgraphNode handle, bool is_on)
     if (!kernelnames_are_wanted())
         return;
     lock_take(&lock);
-    node = find_locked(exec, handle);
+    node = graphkernels_find_locked(exec, handle);
     if (node)
         node->is_off = !is_on;
     lock_drop(&lock);
@@ -253,8 +253,8 @@ size_t graphkernels_names(CUgraphExec exec, size_t skip, uint32_t *ret_names, si
     size_t count = 0;
 
     lock_take(&lock);
-    for (const struct node *node = table_get(&instances, key(exec)); node && count < max;
-            node = node->next) {
+    for (const struct node *node = table_get(&instances, graphkernels_key(exec));
+            node && count < max; node = node->next) {
         if (!node->name || node->is_off)
             continue;
         if (skip > 0)

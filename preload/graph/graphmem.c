@@ -54,7 +54,7 @@ static void set_state(devptr_t ptr, enum state state, bool make)
 }
 
 /* False: no memory; its launches are not recorded then. */
-static bool push(uint64_t owner, const struct node *like)
+static bool graphmem_push(uint64_t owner, const struct node *like)
 {
     struct node *node = meta_get(sizeof *node);
 
@@ -68,7 +68,7 @@ static bool push(uint64_t owner, const struct node *like)
     return false;
 }
 
-static bool drop(uint64_t owner, devptr_t ptr)
+static bool graphmem_drop(uint64_t owner, devptr_t ptr)
 {
     struct node *node = table_get(&owners, owner);
     struct node *before = NULL;
@@ -92,7 +92,7 @@ void graphmem_allocates(uint64_t graph, devptr_t ptr, uint64_t size, int device)
     struct node node = {.ptr = ptr, .size = size, .device = device};
 
     lock_take(&lock);
-    if (graph && push(graph, &node))
+    if (graph && graphmem_push(graph, &node))
         set_state(ptr, STATE_ADDED, true);
     lock_drop(&lock);
     atomic_store(&is_used, true);
@@ -101,7 +101,7 @@ void graphmem_allocates(uint64_t graph, devptr_t ptr, uint64_t size, int device)
 void graphmem_frees(uint64_t graph, devptr_t ptr)
 {
     lock_take(&lock);
-    if (!drop(graph, ptr))
+    if (!graphmem_drop(graph, ptr))
         set_state(ptr, STATE_BEYOND, false);
     lock_drop(&lock);
 }
@@ -114,7 +114,7 @@ void graphmem_instantiated(uint64_t graph, uint64_t exec)
         return;
     lock_take(&lock);
     for (const struct node *node = table_get(&owners, graph); node; node = node->next)
-        any |= push(exec, node);
+        any |= graphmem_push(exec, node);
     lock_drop(&lock);
     if (any)
         guard_set(GUARD_LAUNCHES);
@@ -198,7 +198,7 @@ static size_t launch_some(uint64_t exec, size_t skip, struct birth list[BATCH])
     return count;
 }
 
-static void tell(const struct birth *birth)
+static void graphmem_tell(const struct birth *birth)
 {
     if (birth->was == STATE_HELD) /* an instance that frees at its next launch */
         dispatch_gone(birth->node.ptr);
@@ -219,7 +219,7 @@ void graphmem_launched(uint64_t exec)
     do {
         count = launch_some(exec, all, list);
         for (size_t i = 0; i < count; i++)
-            tell(&list[i]);
+            graphmem_tell(&list[i]);
         all += count;
     } while (count == BATCH);
     life_leave();

@@ -38,7 +38,7 @@ static bool same_record(uint32_t number, const void *key)
 
 /* ---- what the driver runs ------------------------------------------------------------------- */
 
-static void call(const struct record *record, CUstream stream, CUresult status)
+static void hostfn_call(const struct record *record, CUstream stream, CUresult status)
 {
     guard_thread.callback++;
     if (record->fn)
@@ -53,7 +53,7 @@ static void run_once(void *data)
     struct record copy = *(struct record *)data;
 
     meta_put(data, sizeof copy);
-    call(&copy, NULL, CUDA_SUCCESS);
+    hostfn_call(&copy, NULL, CUDA_SUCCESS);
 }
 
 static void run_once_callback(CUstream stream, CUresult status, void *data)
@@ -61,17 +61,17 @@ static void run_once_callback(CUstream stream, CUresult status, void *data)
     struct record copy = *(struct record *)data;
 
     meta_put(data, sizeof copy);
-    call(&copy, stream, status);
+    hostfn_call(&copy, stream, status);
 }
 
 static void run_kept(void *data)
 {
-    call(data, NULL, CUDA_SUCCESS);
+    hostfn_call(data, NULL, CUDA_SUCCESS);
 }
 
 static void run_kept_callback(CUstream stream, CUresult status, void *data)
 {
-    call(data, stream, status);
+    hostfn_call(data, stream, status);
 }
 
 /* ---- records -------------------------------------------------------------------------------- */

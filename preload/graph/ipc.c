@@ -131,7 +131,7 @@ bool ipc_is_ours(const CUipcMemHandle *handle)
 }
 
 /* When a process was started; 0 = there is none, or nobody tells. */
-static uint64_t started(int pid)
+static uint64_t ipc_started(int pid)
 {
     char path[32], text[1024];
     const char *at;
@@ -155,7 +155,7 @@ static uint64_t started(int pid)
 
 /* ---- descriptors that stay open ------------------------------------------------------------- */
 
-static struct held held_of(int fd)
+static struct held ipc_held_of(int fd)
 {
     struct held held = {.fd = fd};
     struct stat status;
@@ -170,7 +170,7 @@ static struct held held_of(int fd)
 /* Whether `fd`, here, is of the file that `held` is of. */
 static bool held_is(const struct held *held, int fd)
 {
-    struct held now = held_of(fd);
+    struct held now = ipc_held_of(fd);
 
     return now.inode != 0 && now.device == held->device && now.inode == held->inode;
 }
@@ -208,7 +208,7 @@ static int describe(devptr_t at, struct held *ret_held)
     (void)REAL(cuMemRelease)(handle);
     if (r == 0)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    *ret_held = held_of(fd);
+    *ret_held = ipc_held_of(fd);
     return r;
 }
 
@@ -253,7 +253,7 @@ static int name_it(const struct block_info *info, struct export *made)
     const struct list *list = made->list;
     struct name name = {.version = VERSION,
             .pid = getpid(),
-            .started = started(getpid()),
+            .started = ipc_started(getpid()),
             .nonce = list->nonce,
             .offset = list->offset,
             .size = info->size};
@@ -263,7 +263,7 @@ static int name_it(const struct block_info *info, struct export *made)
     if (name.list_fd < 0)
         return name.list_fd;
     name.check = check_of(&name);
-    made->list_file = held_of(name.list_fd);
+    made->list_file = ipc_held_of(name.list_fd);
     memcpy(&made->handle, &name, sizeof name);
     return 0;
 }
@@ -383,7 +383,7 @@ static bool is_sealed(int fd)
     return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-static int read_list(struct opening *opening)
+static int ipc_read_list(struct opening *opening)
 {
     struct list *list = opening->list;
     struct stat status;
@@ -424,7 +424,7 @@ static int find_process(struct opening *opening)
     opening->pidfd = (int)syscall(SYS_pidfd_open, name->pid, 0);
     if (opening->pidfd < 0)
         return errno == ENOSYS ? -ENOSYS : -ESTALE;
-    return started(name->pid) == name->started ? 0 : -ESTALE;
+    return ipc_started(name->pid) == name->started ? 0 : -ESTALE;
 }
 
 static int map_piece(const struct opening *opening, uint64_t i, struct import *import)
@@ -450,7 +450,7 @@ static int map_piece(const struct opening *opening, uint64_t i, struct import *i
 }
 
 /* Each handle was mapped by itself, and one unmap takes them all. */
-static int unmap_all(struct import *import)
+static int ipc_unmap_all(struct import *import)
 {
     int r = 0;
 
@@ -477,7 +477,7 @@ static int map_all(const struct opening *opening, int device, struct import *imp
     if (r == 0)
         r = (int)REAL(cuMemSetAccess)(range, import->bytes, &access, 1);
     if (r != 0)
-        (void)unmap_all(import);
+        (void)ipc_unmap_all(import);
     return r;
 }
 
@@ -487,7 +487,7 @@ static int open_new(struct opening *opening, const struct context *here, struct 
     int r = find_process(opening);
 
     if (r == 0)
-        r = read_list(opening);
+        r = ipc_read_list(opening);
     if (r == 0)
         r = sum_up(opening, &import->bytes);
     if (r != 0)
@@ -495,8 +495,8 @@ static int open_new(struct opening *opening, const struct context *here, struct 
     relaxed = relax_begin();
     r = map_all(opening, here->device, import);
     /* Still the same list: so its descriptors were, too, while they were fetched. */
-    if (r == 0 && read_list(opening) != 0) {
-        (void)unmap_all(import);
+    if (r == 0 && ipc_read_list(opening) != 0) {
+        (void)ipc_unmap_all(import);
         r = -ESTALE;
     }
     relax_end(&relaxed);
@@ -506,7 +506,7 @@ static int open_new(struct opening *opening, const struct context *here, struct 
 }
 
 /* Opened in this context already: once more. */
-static bool open_again(const struct name *name, uint64_t context, CUdeviceptr *ret_ptr)
+static bool ipc_open_again(const struct name *name, uint64_t context, CUdeviceptr *ret_ptr)
 {
     struct import *at;
 
@@ -563,7 +563,7 @@ int ipc_open(const CUipcMemHandle *handle, CUdeviceptr *ret_ptr, uint64_t *ret_s
     if (opening.name.pid == getpid())
         return CUDA_ERROR_INVALID_CONTEXT; /* as of a handle of the driver's */
     *ret_size = 0;
-    if (open_again(&opening.name, here.generation, ret_ptr))
+    if (ipc_open_again(&opening.name, here.generation, ret_ptr))
         return 0;
     import.nonce = opening.name.nonce;
     import.context = here.generation;
@@ -572,7 +572,7 @@ int ipc_open(const CUipcMemHandle *handle, CUdeviceptr *ret_ptr, uint64_t *ret_s
     if (r == 0) {
         r = note_import(&import);
         if (r != 0)
-            (void)unmap_all(&import);
+            (void)ipc_unmap_all(&import);
     }
     if (opening.pidfd >= 0)
         (void)close(opening.pidfd);
@@ -616,7 +616,7 @@ static int end_import(struct import *import, bool waits)
     if (waits) /* an unmap does not wait for work that uses the memory */
         (void)backend_synchronise(import->context);
     relaxed = relax_begin();
-    r = unmap_all(import);
+    r = ipc_unmap_all(import);
     relax_end(&relaxed);
     return r;
 }

@@ -136,7 +136,7 @@ void launches_start(void)
 
 /* ---- captures ------------------------------------------------------------------------------- */
 
-static uint32_t group_of(uint64_t number)
+static uint32_t launches_group_of(uint64_t number)
 {
     return (uint32_t)(LOGLINES_MAX + number % GROUPS);
 }
@@ -154,7 +154,7 @@ void launches_capture_begins(uint64_t stream)
         return;
     if (number <= LAUNCHES_CAPTURES_MAX)
         (void)snprintf(name, sizeof name, "capture:%lu", (unsigned long)number - 1);
-    source_enter_group(group_of(number), name, strlen(name));
+    source_enter_group(launches_group_of(number), name, strlen(name));
 }
 
 void launches_capture_ends(uint64_t stream)
@@ -162,7 +162,7 @@ void launches_capture_ends(uint64_t stream)
     uint64_t number = wants_graphs ? number_get(&captures, stream, true) : 0;
 
     if (number)
-        source_leave_group(group_of(number), NULL, 0);
+        source_leave_group(launches_group_of(number), NULL, 0);
 }
 
 void launches_capture_move(uint64_t from, uint64_t to)
@@ -197,7 +197,7 @@ void launches_leave_gone(void)
         (void)table_remove(&gone, entry);
         lock_drop(&lock);
         if (number)
-            source_leave_group(group_of(number), NULL, 0);
+            source_leave_group(launches_group_of(number), NULL, 0);
     } while (number);
 }
 
@@ -251,7 +251,7 @@ void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread)
 /* ---- kernels -------------------------------------------------------------------------------- */
 
 /* For predictions of what hints would do that wait for it. */
-static void note(const char *name)
+static void launches_note(const char *name)
 {
     struct capture_call_info info = {.is_launch = true, .name = name, .peer = -1};
 
@@ -263,13 +263,13 @@ static void note(const char *name)
 }
 
 /* It is launched next. */
-static void tell(const char *name)
+static void launches_tell(const char *name)
 {
     struct edge event;
 
     if (!sidecar_waits(EDGE_LAUNCH) || kernelnames_is_listed(name))
         label(name);
-    note(name);
+    launches_note(name);
     if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
         return;
     event.name = name;
@@ -290,7 +290,7 @@ __attribute__((noinline)) static bool name_launch(
     if (!name || is_captured(stream, per_thread))
         return false;
     is_event = submit_event_begin();
-    tell(intern_text(name));
+    launches_tell(intern_text(name));
     return is_event;
 }
 
@@ -313,7 +313,7 @@ __attribute__((noinline)) static bool name_graph(CUgraphExec exec, CUstream stre
     do {
         count = graphkernels_names(exec, all, names, BATCH);
         for (size_t i = 0; i < count; i++)
-            tell(intern_text(names[i]));
+            launches_tell(intern_text(names[i]));
         all += count;
     } while (count == BATCH);
     return is_event;

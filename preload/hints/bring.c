@@ -75,7 +75,7 @@ bool bring_all(void)
 
 /* ---- addresses among data ------------------------------------------------------------------- */
 
-static void keep(devptr_t ptr, enum pool_kept why)
+static void bring_keep(devptr_t ptr, enum pool_kept why)
 {
     pool_evict_keep(session_pool, ptr, why);
     session_go_on_later(); /* it is told there */
@@ -93,7 +93,7 @@ static bool name_pointer(devptr_t word)
     if (bring->pointers < BRING_POINTERS)
         bring->pointer[bring->pointers++] = word;
     else
-        keep(word, POOL_KEPT_POINTER);
+        bring_keep(word, POOL_KEPT_POINTER);
     return bring_name(word, 1, false);
 }
 
@@ -145,7 +145,7 @@ bool bring_data_slowly(devptr_t dst, const void *src, uint64_t size)
 /* ---- coming in ------------------------------------------------------------------------------ */
 
 /* What the program is told. Natively nothing would have to be moved, so no code of the driver's is meant for this. */
-static CUresult code_of(int r)
+static CUresult bring_code_of(int r)
 {
     if (r >= 0)
         return (CUresult)r;
@@ -182,16 +182,16 @@ static CUresult call_ready(struct pool_call *call)
         if (r == 0)
             r = pool_call_begin(session_pool, call);
     }
-    return code_of(r);
+    return bring_code_of(r);
 }
 
 /* It is in, and held until the call is made. */
 static void keep_noted(const struct bring *bring)
 {
     if (bring->is_untold)
-        keep(0, POOL_KEPT_UNTOLD);
+        bring_keep(0, POOL_KEPT_UNTOLD);
     for (unsigned i = 0; i < bring->pointers; i++)
-        keep(bring->pointer[i], POOL_KEPT_POINTER);
+        bring_keep(bring->pointer[i], POOL_KEPT_POINTER);
 }
 
 CUresult bring_ready_slowly(struct bring *bring)

@@ -29,7 +29,7 @@ static bool is_first(struct told *told, int rule)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static void tell_step(const struct pool_evict_step *step, bool is_running)
+static void evictlog_tell_step(const struct pool_evict_step *step, bool is_running)
 {
     struct capture_evict info = {
             .rule = step->rule,
@@ -68,7 +68,7 @@ void evictlog_steps(void)
     struct pool_evict_step step;
 
     while (pool_evict_next_step(session_pool, &step))
-        tell_step(&step, false);
+        evictlog_tell_step(&step, false);
 }
 
 void evictlog_end(void)
@@ -81,7 +81,7 @@ void evictlog_end(void)
     for (int rule = 0; rule < (int)hint_count(sidecar.hints); rule++)
         for (int device = 0; sidecar_is_evict_rule(rule) && device < DEVICES_MAX; device++)
             if (pool_evict_now(session_pool, rule, device, &step))
-                tell_step(&step, true);
+                evictlog_tell_step(&step, true);
 }
 
 /* ---- what stays in -------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ static struct table layouts; /* by handle: struct params */
 static uint64_t forgets;     /* how often all was forgotten */
 static struct table params_kernels = TABLE_OF(struct kernel);
 
-static void let_go(struct params *layout)
+static void params_let_go(struct params *layout)
 {
     if (layout && atomic_fetch_sub(&layout->holders, 1) == 1)
         meta_put(layout, sizeof *layout + layout->count * sizeof layout->param[0]);
@@ -52,7 +52,7 @@ void params_forget(void)
     lock_take(&params_lock);
     for (const struct table_pointer *at = table_next(&layouts, NULL); at;
             at = table_next(&layouts, at))
-        let_go(at->to);
+        params_let_go(at->to);
     table_clear(&layouts);
     forgets++;
     lock_drop(&params_lock);
@@ -171,7 +171,7 @@ static void keep_layout(CUfunction func, struct params *layout, uint64_t asked)
     lock_drop(&params_lock);
 }
 
-/* The caller's, until let_go; NULL: the driver does not say, or there is no memory. */
+/* The caller's, until params_let_go; NULL: the driver does not say, or there is no memory. */
 static struct params *params_of(CUfunction func)
 {
     uint64_t asked;
@@ -192,7 +192,7 @@ enum {
 };
 
 /* Eight bytes at `at`, which need not be aligned. */
-static devptr_t word_at(const char *at)
+static devptr_t params_word_at(const char *at)
 {
     devptr_t word;
 
@@ -203,9 +203,9 @@ static devptr_t word_at(const char *at)
 static bool bytes_touch(const char *bytes, size_t size, const char *what)
 {
     if (size == POINTER_BYTES)
-        return touch_range(word_at(bytes), 1, TOUCH_PARAM, what);
+        return touch_range(params_word_at(bytes), 1, TOUCH_PARAM, what);
     for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
-        if (touch_range(word_at(bytes + i), 1, TOUCH_INSIDE, what))
+        if (touch_range(params_word_at(bytes + i), 1, TOUCH_INSIDE, what))
             return true;
     return false;
 }
@@ -268,7 +268,7 @@ bool params_touch(CUfunction func, void **params, void **extra, const char *what
 
     guard_thread.word = 0;
     touches = launch_touches(layout, func, params, extra, what);
-    let_go(layout);
+    params_let_go(layout);
     return touches;
 }
 

@@ -67,7 +67,7 @@ static struct table owners[PINS_OWNER_COUNT];
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 
-static bool add_entry(struct pins *pins, const struct pool_pinned *pinned, bool may)
+static bool pins_add_entry(struct pins *pins, const struct pool_pinned *pinned, bool may)
 {
     struct pins_entry *entry = meta_get(sizeof *entry);
 
@@ -145,7 +145,8 @@ static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinne
         evictlog_pinned(&info, pins->registers ? FORMAT_KEPT_REGISTERED : FORMAT_KEPT_SHOWN);
 }
 
-static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
+static bool pins_collect_range(
+        struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
 {
     const struct pins_entry *before = pins->first;
     devptr_t from = lo;
@@ -163,7 +164,7 @@ static bool collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how
             break;
         if (pins->kind == POOL_PIN_SHOWN && !pins->frees) /* to other devices, perhaps */
             reach_add(REACH_ANY, pinned.device);
-        if (!add_entry(pins, &pinned, how == TOUCH_INSIDE))
+        if (!pins_add_entry(pins, &pinned, how == TOUCH_INSIDE))
             r = -ENOMEM; /* the pin itself stays, for good */
         tell_pinned(pins, &pinned);
         lo = pinned.end;
@@ -181,13 +182,13 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
     bool stops;
 
     if (pins->kind == POOL_PIN_GRAPH || pins->frees || !bring_is_wanted())
-        return collect(pins, lo, len, how, call);
+        return pins_collect_range(pins, lo, len, how, call);
     if (!session_may_fence()) {
         bring_later(lo, len);
-        return collect(pins, lo, len, how, call);
+        return pins_collect_range(pins, lo, len, how, call);
     }
     pins->refused = bring_pinned(&bring, lo, len);
-    stops = pins->refused != CUDA_SUCCESS || collect(pins, lo, len, how, call);
+    stops = pins->refused != CUDA_SUCCESS || pins_collect_range(pins, lo, len, how, call);
     (void)bring_end(&bring, CUDA_SUCCESS);
     return stops;
 }
@@ -267,7 +268,7 @@ static void forget_uses_locked(struct owner *owner)
 }
 
 /* Not a block, but a mark. */
-static bool is_mark(const struct pins_entry *entry)
+static bool pins_is_mark(const struct pins_entry *entry)
 {
     return entry->base <= BASE_DEVICE;
 }
@@ -386,7 +387,7 @@ void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
 
 /* ---- captures ------------------------------------------------------------------------------- */
 
-static void hand_over(enum pins_owner from, uint64_t id, uint64_t graph)
+static void pins_hand_over(enum pins_owner from, uint64_t id, uint64_t graph)
 {
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
 
@@ -409,14 +410,14 @@ void pins_for_captures(devptr_t ptr)
         pins_give(&pins, PINS_OF_CAPTURE, capture, 0);
         if (gate_next(capture - 1)
                 != capture) /* it has ended meanwhile, and may not have seen this one */
-            hand_over(PINS_OF_CAPTURE, capture, 0);
+            pins_hand_over(PINS_OF_CAPTURE, capture, 0);
     }
 }
 
 /* What a capture recorded into is this graph, or none. */
 static void end_graph(uint64_t captured, uint64_t graph)
 {
-    hand_over(PINS_OF_GRAPH, captured, graph);
+    pins_hand_over(PINS_OF_GRAPH, captured, graph);
     graphnodes_gone(captured);
 }
 
@@ -432,7 +433,7 @@ bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
         is_gone = true;
     }
     if (gate_next(capture->number - 1) != capture->number) {
-        hand_over(PINS_OF_CAPTURE, capture->number, graph);
+        pins_hand_over(PINS_OF_CAPTURE, capture->number, graph);
         return is_gone;
     }
     pins_copy(&pins, PINS_OF_CAPTURE,
@@ -470,11 +471,11 @@ static struct pins_uses *list_uses(const struct pins_entry *first)
     bool full = false;
 
     for (const struct pins_entry *at = first; at && !full; at = at->next) {
-        struct use *use = is_mark(at) ? NULL : table_add(&bases, uses_base(at->base));
+        struct use *use = pins_is_mark(at) ? NULL : table_add(&bases, uses_base(at->base));
 
         unseen |= at->base == BASE_UNSEEN;
         untold |= at->base == BASE_UNTOLD;
-        full = !use && !is_mark(at);
+        full = !use && !pins_is_mark(at);
         if (use)
             use->is_sure |= !at->may;
     }
@@ -543,7 +544,7 @@ void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
 }
 
 /* Device -1: it is not known. */
-static void note_device(struct pins *pins, int device)
+static void pins_note_device(struct pins *pins, int device)
 {
     const struct pins_entry *before = pins->first;
 
@@ -555,10 +556,10 @@ static void note_device(struct pins *pins, int device)
 void pins_runs_on(struct pins *pins, uint64_t devices)
 {
     if (devices == REACH_ALL)
-        note_device(pins, -1);
+        pins_note_device(pins, -1);
     for (int i = 0; i < DEVICES_MAX && devices != REACH_ALL; i++)
         if (devices >> i & 1)
-            note_device(pins, i);
+            pins_note_device(pins, i);
 }
 
 static uint64_t list_devices(const struct pins_entry *first)

@@ -296,7 +296,7 @@ static void leave_out(struct hintfile *file, const char *rank)
 }
 
 /* false: the file is not to be used. */
-static bool judge(struct hintfile *file, const struct config *config, const char *path)
+static bool sidecar_judge(struct hintfile *file, const struct config *config, const char *path)
 {
     const struct hintfile_build *other = other_build(file);
     const char *rank = config_rank(environ) ? config_rank(environ) : "";
@@ -393,7 +393,7 @@ void sidecar_load(const struct config *config, bool serves)
         msg_warn("%s, hints are ignored", error.text);
         return;
     }
-    if (!judge(file, config, path)) {
+    if (!sidecar_judge(file, config, path)) {
         hintfile_free(file);
         return;
     }

@@ -168,7 +168,7 @@ uint64_t touch_extent(size_t pitch, size_t plane_rows, size_t width, size_t heig
 }
 
 /* The first byte that is copied. */
-static devptr_t begin_of(const struct touch_side *side, CUextent3D size)
+static devptr_t touch_begin_of(const struct touch_side *side, CUextent3D size)
 {
     size_t pitch = side->pitch ? side->pitch : size.width;
     size_t rows = side->plane_rows ? side->plane_rows : size.height;
@@ -185,12 +185,12 @@ static bool touch_side(
 
     if (side->type == CU_MEMORYTYPE_ARRAY)
         return false;
-    return touch_range(begin_of(side, size),
+    return touch_range(touch_begin_of(side, size),
             touch_extent(pitch, rows, size.width, size.height, size.depth), how, what);
 }
 
 /* Are there no gaps between the rows? */
-static bool is_whole(const struct touch_side *side, CUextent3D size)
+static bool touch_is_whole(const struct touch_side *side, CUextent3D size)
 {
     return (!side->pitch || side->pitch == size.width)
             && (!side->plane_rows || side->plane_rows == size.height);
@@ -202,13 +202,13 @@ static bool touch_data(const struct touch_side *src, const struct touch_side *ds
     if (src->type != CU_MEMORYTYPE_HOST || dst->type == CU_MEMORYTYPE_HOST
             || dst->type == CU_MEMORYTYPE_ARRAY)
         return false;
-    return bring_data(begin_of(dst, size), (const void *)(uintptr_t)begin_of(src, size),
-            is_whole(src, size) ? size.width * size.height * size.depth : size.width);
+    return bring_data(touch_begin_of(dst, size), (const void *)(uintptr_t)touch_begin_of(src, size),
+            touch_is_whole(src, size) ? size.width * size.height * size.depth : size.width);
 }
 
 bool touch_sides(struct touch_side src, struct touch_side dst, CUextent3D size, const char *what)
 {
-    enum touch writes = is_whole(&dst, size) ? TOUCH_WRITE : TOUCH_POINTER;
+    enum touch writes = touch_is_whole(&dst, size) ? TOUCH_WRITE : TOUCH_POINTER;
 
     return touch_side(&src, size, TOUCH_READ, what) || touch_side(&dst, size, writes, what)
             || touch_data(&src, &dst, size);
@@ -239,7 +239,7 @@ struct side {
     bool is_mapped; /* of a context */
 };
 
-static bool is_mapped(devptr_t ptr, struct side *ret_side)
+static bool touch_is_mapped(devptr_t ptr, struct side *ret_side)
 {
     struct context context;
     struct block_info info;
@@ -252,7 +252,7 @@ static bool is_mapped(devptr_t ptr, struct side *ret_side)
 }
 
 /* Other memory: the driver knows whose it is, unless it belongs to no context. */
-static bool is_plain(devptr_t ptr, struct side *ret_side)
+static bool touch_is_plain(devptr_t ptr, struct side *ret_side)
 {
     *ret_side = (struct side){NULL, -1, false};
     return REAL(cuPointerGetAttribute)(&ret_side->context, CU_POINTER_ATTRIBUTE_CONTEXT, ptr)
@@ -271,11 +271,12 @@ bool touch_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_
 
     if (!sidecar.acts && !guard_has(GUARD_PEERS))
         return false;
-    (void)is_mapped(dst, &to);
-    (void)is_mapped(src, &from);
+    (void)touch_is_mapped(dst, &to);
+    (void)touch_is_mapped(src, &from);
     if ((!to.is_mapped && !from.is_mapped) || context_here(&here) != 0)
         return false;
-    if ((!to.is_mapped && !is_plain(dst, &to)) || (!from.is_mapped && !is_plain(src, &from)))
+    if ((!to.is_mapped && !touch_is_plain(dst, &to))
+            || (!from.is_mapped && !touch_is_plain(src, &from)))
         return false;
     if (to.device == here.device && from.device == here.device)
         return false;

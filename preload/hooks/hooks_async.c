@@ -74,7 +74,7 @@ static void driver_freed(CUdeviceptr ptr, CUstream handle, bool per_thread)
 }
 
 /* false: the driver is to answer, nothing is recorded. */
-static bool prepare(
+static bool hooks_async_prepare(
         const struct call *call, struct dispatch_request *request, size_t size, const void *caller)
 {
     struct mempool mempool;
@@ -109,7 +109,7 @@ static bool prepare(
 }
 
 /* Inlined: each frame of ours is one more to unwind. */
-__attribute__((always_inline)) static inline CUresult alloc(const struct call *call,
+__attribute__((always_inline)) static inline CUresult hooks_async_alloc(const struct call *call,
         CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     struct dispatch_request request;
@@ -117,7 +117,7 @@ __attribute__((always_inline)) static inline CUresult alloc(const struct call *c
     devptr_t ptr;
     int r;
 
-    if (!ret_ptr || !prepare(call, &request, size, caller))
+    if (!ret_ptr || !hooks_async_prepare(call, &request, size, caller))
         return forward(call, ret_ptr, size);
     request.counted = counted;
     r = dispatch_alloc(&request, &ptr);
@@ -139,7 +139,7 @@ __attribute__((always_inline)) static inline CUresult alloc(const struct call *c
     return result;
 }
 
-static __attribute__((noinline)) CUresult alloc_fully(CUdeviceptr *ret_ptr, size_t size,
+static __attribute__((noinline)) CUresult hooks_async_alloc_fully(CUdeviceptr *ret_ptr, size_t size,
         struct call call, const void *caller, const struct tag *counted)
 {
     static const int slots[] = {
@@ -152,7 +152,7 @@ static __attribute__((noinline)) CUresult alloc_fully(CUdeviceptr *ret_ptr, size
 
     if (!life_enter(slots[call.form]))
         return forward(&call, ret_ptr, size);
-    result = alloc(&call, ret_ptr, size, caller, counted);
+    result = hooks_async_alloc(&call, ret_ptr, size, caller, counted);
     life_leave();
     return result;
 }
@@ -170,31 +170,32 @@ static struct call call_of(CUmemoryPool mempool, CUstream stream)
 }
 
 /* The short path where hints are asked (quick.h), else the long one. */
-static __attribute__((noinline)) CUresult alloc_decided(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, const void *caller)
+static __attribute__((noinline)) CUresult hooks_async_alloc_decided(CUdeviceptr *ret_ptr,
+        size_t size, CUmemoryPool mempool, CUstream stream, const void *caller)
 {
     struct tag tag;
     struct pool_given given =
             quick_alloc_decided(size, mempool, quick_call_of(mempool, stream), caller, &tag);
 
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, tag.path ? &tag : NULL);
+        return hooks_async_alloc_fully(
+                ret_ptr, size, call_of(mempool, stream), caller, tag.path ? &tag : NULL);
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
 
 /* The short path while requests are recorded or there are hints, else the long one. */
-static __attribute__((noinline)) CUresult alloc_recorded(CUdeviceptr *ret_ptr, size_t size,
-        CUmemoryPool mempool, CUstream stream, const void *caller)
+static __attribute__((noinline)) CUresult hooks_async_alloc_recorded(CUdeviceptr *ret_ptr,
+        size_t size, CUmemoryPool mempool, CUstream stream, const void *caller)
 {
     struct pool_given given = {0, 0};
 
     if (ret_ptr && quick_asks(size))
-        return alloc_decided(ret_ptr, size, mempool, stream, caller);
+        return hooks_async_alloc_decided(ret_ptr, size, mempool, stream, caller);
     if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
         given = quick_alloc_on(SESSION_RECORDED | SESSION_DECIDED, size, mempool, stream, caller);
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, NULL);
+        return hooks_async_alloc_fully(ret_ptr, size, call_of(mempool, stream), caller, NULL);
     *ret_ptr = given.ptr;
     if (!quick_records())
         return CUDA_SUCCESS;
@@ -209,13 +210,13 @@ ON_STREAM(cuMemAllocAsync, (CUdeviceptr *ret_ptr, size_t size, CUstream stream),
     if (ret_ptr)
         given = quick_alloc_on(0, size, NULL, stream, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_recorded(ret_ptr, size, NULL, stream, __builtin_return_address(0));
+        return hooks_async_alloc_recorded(ret_ptr, size, NULL, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 )
 
 ON_STREAM(cuMemAllocAsync_ptsz, (CUdeviceptr *ret_ptr, size_t size, CUstream stream), STREAM_NONE, true,
-    return alloc_fully(ret_ptr, size, (struct call){NULL, stream, PER_THREAD},
+    return hooks_async_alloc_fully(ret_ptr, size, (struct call){NULL, stream, PER_THREAD},
             __builtin_return_address(0), NULL);
 )
 
@@ -224,26 +225,26 @@ ON_STREAM(cuMemAllocFromPoolAsync,
     struct pool_given given = {0, 0};
 
     if (!mempool)
-        return alloc_fully(ret_ptr, size, (struct call){NULL, stream, FROM_POOL},
+        return hooks_async_alloc_fully(ret_ptr, size, (struct call){NULL, stream, FROM_POOL},
                 __builtin_return_address(0), NULL);
     if (ret_ptr)
         given = quick_alloc_on(0, size, mempool, stream, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_recorded(ret_ptr, size, mempool, stream, __builtin_return_address(0));
+        return hooks_async_alloc_recorded(ret_ptr, size, mempool, stream, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 )
 
 ON_STREAM(cuMemAllocFromPoolAsync_ptsz,
         (CUdeviceptr *ret_ptr, size_t size, CUmemoryPool mempool, CUstream stream), STREAM_NONE, true,
-    return alloc_fully(ret_ptr, size, (struct call){mempool, stream, FROM_POOL | PER_THREAD},
+    return hooks_async_alloc_fully(ret_ptr, size, (struct call){mempool, stream, FROM_POOL | PER_THREAD},
             __builtin_return_address(0), NULL);
 )
 /* clang-format on */
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
-static bool is_live(CUdeviceptr ptr, struct block_info *ret_info)
+static bool hooks_async_is_live(CUdeviceptr ptr, struct block_info *ret_info)
 {
     return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->base == ptr
             && ret_info->size > 0;
@@ -335,7 +336,7 @@ static int free_here(
         r = stream_here(handle, per_thread, &stream);
     if (r != 0)
         return free_on_unknown(ptr, handle, per_thread, ret_end);
-    if (gate_may_capture() && is_live(ptr, &block)) {
+    if (gate_may_capture() && hooks_async_is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)
             return r;
@@ -343,7 +344,7 @@ static int free_here(
     return dispatch_free(ptr, API_STREAM, &stream, ret_end);
 }
 
-static __attribute__((noinline)) CUresult free_fully(
+static __attribute__((noinline)) CUresult hooks_async_free_fully(
         CUdeviceptr ptr, CUstream stream, bool per_thread)
 {
     struct dispatch_end end = {.key = 0};
@@ -366,23 +367,24 @@ static __attribute__((noinline)) CUresult free_fully(
     return result;
 }
 
-static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr, CUstream stream)
+static __attribute__((noinline)) CUresult hooks_async_free_recorded(
+        CUdeviceptr ptr, CUstream stream)
 {
     struct pool_taken taken;
 
     if (!quick_records() || !quick_free_on(SESSION_RECORDED, ptr, stream, &taken))
-        return free_fully(ptr, stream, false);
+        return hooks_async_free_fully(ptr, stream, false);
     quick_record_free(ptr, &taken, (struct quick_call){stream, API_STREAM, SLOT_cuMemFreeAsync});
     return CUDA_SUCCESS;
 }
 
 /* clang-format off */
 ON_STREAM(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream), STREAM_NONE, false,
-    return quick_free_on(0, ptr, stream, NULL) ? CUDA_SUCCESS : free_recorded(ptr, stream);
+    return quick_free_on(0, ptr, stream, NULL) ? CUDA_SUCCESS : hooks_async_free_recorded(ptr, stream);
 )
 
 ON_STREAM(cuMemFreeAsync_ptsz, (CUdeviceptr ptr, CUstream stream), STREAM_NONE, true,
-    return free_fully(ptr, stream, true);
+    return hooks_async_free_fully(ptr, stream, true);
 )
 /* clang-format on */
 
@@ -501,7 +503,7 @@ HOOKROW(cuMemPoolSetAttribute, (CUmemoryPool mempool, CUmemPool_attribute attrib
         (mempool, attribute, value), mirror_setting(mempool, attribute, value))
 
 /* What the heap has of an attribute; 0 for settings, which the driver's pool keeps. */
-static uint64_t share_of(const struct mempool *mempool, CUmemPool_attribute attribute)
+static uint64_t hooks_async_share_of(const struct mempool *mempool, CUmemPool_attribute attribute)
 {
     struct pool_stats stats;
 
@@ -534,7 +536,7 @@ static cuuint64_t together(CUmemPool_attribute attribute, cuuint64_t native, uin
 static void add_share(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     struct mempool known;
-    uint64_t share = is_served(handle, &known) ? share_of(&known, attribute) : 0;
+    uint64_t share = is_served(handle, &known) ? hooks_async_share_of(&known, attribute) : 0;
 
     if (share > 0)
         *(cuuint64_t *)value = together(attribute, *(cuuint64_t *)value, share);

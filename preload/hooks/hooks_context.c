@@ -53,7 +53,7 @@ static void modules_going(void)
     kernelnames_forget();
 }
 
-static uint64_t generation_of(CUcontext handle)
+static uint64_t hooks_context_generation_of(CUcontext handle)
 {
     struct context context;
 
@@ -63,7 +63,7 @@ static uint64_t generation_of(CUcontext handle)
 /* An idle context ends as one that is gone: nobody has to wait for it. */
 static bool has_work(CUcontext handle)
 {
-    uint64_t generation = generation_of(handle);
+    uint64_t generation = hooks_context_generation_of(handle);
 
     return !generation || !backend_is_idle(generation);
 }
@@ -72,13 +72,13 @@ static bool has_work(CUcontext handle)
  * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
  * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
  */
-static struct leaving going(CUcontext handle, bool has_work)
+static struct leaving hooks_context_going(CUcontext handle, bool has_work)
 {
     struct leaving ending = {.handle = handle, .has_work = has_work};
 
     modules_going();
     if (has_work)
-        ending.work = ending_begin(generation_of(handle));
+        ending.work = ending_begin(hooks_context_generation_of(handle));
     if (handle)
         ending.generation = context_forget(handle);
     if (ending.generation)
@@ -88,7 +88,7 @@ static struct leaving going(CUcontext handle, bool has_work)
 }
 
 /* The driver may refuse to end it: then it is the same one still, and what came from it is the program's as before. */
-static bool is_alive(const struct leaving *ending)
+static bool hooks_context_is_alive(const struct leaving *ending)
 {
     struct context context;
 
@@ -104,7 +104,7 @@ static void gone(const struct leaving *ending, CUresult result)
     if (!ending->generation)
         return;
     context_forget_done(ending->generation, ending->handle);
-    if (result != CUDA_SUCCESS && is_alive(ending)) {
+    if (result != CUDA_SUCCESS && hooks_context_is_alive(ending)) {
         ending_hide(ending->generation, false);
         return;
     }
@@ -146,7 +146,7 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
         struct leaving ending = {0};                                                        \
         CUresult result;                                                           \
         if (entered)                                                               \
-            ending = going(handle, has_work(handle));                              \
+            ending = hooks_context_going(handle, has_work(handle));                              \
         result = REAL(symbol) args;                                                \
         context_changed();                                                         \
         if (entered) {                                                             \
@@ -184,7 +184,7 @@ ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(de
 
 static void ended_by_itself(CUcontext handle)
 {
-    struct leaving ending = going(handle, false);
+    struct leaving ending = hooks_context_going(handle, false);
 
     gone(&ending, CUDA_SUCCESS);
 }
@@ -249,7 +249,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     CUresult result;
 
     if (entered)
-        ending = going(context_of_green(green), true);
+        ending = hooks_context_going(context_of_green(green), true);
     result = REAL(cuGreenCtxDestroy)(green);
     context_changed();
     if (entered) {

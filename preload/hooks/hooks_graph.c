@@ -31,7 +31,7 @@
 #include <string.h>
 
 /* What the call names is pinned on the way through touch_range. */
-static bool begin(struct pins *pins, int slot)
+static bool hooks_graph_begin(struct pins *pins, int slot)
 {
     if (!life_enter(slot))
         return false;
@@ -42,13 +42,13 @@ static bool begin(struct pins *pins, int slot)
     return true;
 }
 
-static void end(void)
+static void hooks_graph_end(void)
 {
     guard_read_end();
     life_leave();
 }
 
-static uint64_t key(const void *handle)
+static uint64_t hooks_graph_key(const void *handle)
 {
     return (uint64_t)(uintptr_t)handle;
 }
@@ -61,7 +61,7 @@ static CUfunction kernel_of(CUfunction func, CUkernel kernel)
     return func ? func : (CUfunction)(void *)kernel;
 }
 
-static bool kernel_touches(
+static bool hooks_graph_kernel_touches(
         CUfunction func, CUkernel kernel, void **params, void **extra, const char *what)
 {
     if (!func)
@@ -71,13 +71,15 @@ static bool kernel_touches(
 
 static bool kernel_v1_touches(const CUDA_KERNEL_NODE_PARAMS_v1 *params, const char *what)
 {
-    return params && kernel_touches(params->func, NULL, params->kernelParams, params->extra, what);
+    return params
+            && hooks_graph_kernel_touches(
+                    params->func, NULL, params->kernelParams, params->extra, what);
 }
 
 static bool kernel_v2_touches(const CUDA_KERNEL_NODE_PARAMS *params, const char *what)
 {
     return params
-            && kernel_touches(
+            && hooks_graph_kernel_touches(
                     params->func, params->kern, params->kernelParams, params->extra, what);
 }
 
@@ -98,7 +100,7 @@ static bool words_touch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch, const char *
 }
 
 /* The graph of a child node: first in the union since 12.2; cuda_abi.h need not name it. */
-static CUgraph child_of(const CUgraphNodeParams *params)
+static CUgraph hooks_graph_child_of(const CUgraphNodeParams *params)
 {
     return (CUgraph)(uintptr_t)params->reserved1[0];
 }
@@ -106,7 +108,7 @@ static CUgraph child_of(const CUgraphNodeParams *params)
 static void child_touches(CUgraph child)
 {
     if (guard_thread.pins)
-        pins_copy(guard_thread.pins, PINS_OF_GRAPH, graphnodes_owner(key(child)));
+        pins_copy(guard_thread.pins, PINS_OF_GRAPH, graphnodes_owner(hooks_graph_key(child)));
 }
 
 /* What follows the graph of a child node in its description, since 12.9: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE. */
@@ -142,8 +144,8 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
         return false;
     switch ((int)params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return kernel_touches(params->kernel.func, params->kernel.kern, params->kernel.kernelParams,
-                params->kernel.extra, what);
+        return hooks_graph_kernel_touches(params->kernel.func, params->kernel.kern,
+                params->kernel.kernelParams, params->kernel.extra, what);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_touches(&params->memcpy.copyParams, what);
     case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -151,7 +153,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
                 params->memset.width * params->memset.elementSize, params->memset.height, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         if (!child_moves(params)) /* else its pins come with it */
-            child_touches(child_of(params));
+            child_touches(hooks_graph_child_of(params));
         return false;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
@@ -172,7 +174,7 @@ static void node_runs(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParam
     if (params->type == CU_GRAPH_NODE_TYPE_KERNEL)
         graphkernels_set(exec, node, kernel_of(params->kernel.func, params->kernel.kern));
     else if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        graphkernels_set_child(exec, node, child_of(params));
+        graphkernels_set_child(exec, node, hooks_graph_child_of(params));
 }
 
 /* ---- nodes of graphs ------------------------------------------------------------------------ */
@@ -185,10 +187,10 @@ static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const C
     if (is_wanted && guard_has(GUARD_DEVICES)) /* only the driver knows where it runs */
         pins_runs_on(pins, REACH_ALL);
     if (result == CUDA_SUCCESS && node && is_wanted)
-        graphnodes_note(key(graph), key(*node));
-    pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graphnodes_owner(key(graph)),
-            node ? key(*node) : 0);
-    end();
+        graphnodes_note(hooks_graph_key(graph), hooks_graph_key(*node));
+    pins_settle(pins, result == CUDA_SUCCESS, PINS_OF_GRAPH,
+            graphnodes_owner(hooks_graph_key(graph)), node ? hooks_graph_key(*node) : 0);
+    hooks_graph_end();
     return result;
 }
 
@@ -200,13 +202,13 @@ static void embedded(CUgraph graph, const CUgraphNodeParams *params)
     unsigned count = (unsigned)((unsigned long long)params->reserved1[1] >> 32);
 
     if (child_moves(params)) {
-        pins_take(&pins, PINS_OF_GRAPH, key(child_of(params)));
-        graphnodes_embed(key(graph), key(child_of(params)));
-        pins_give(&pins, PINS_OF_GRAPH, graphnodes_owner(key(graph)), PINS_SAME_PARTS);
+        pins_take(&pins, PINS_OF_GRAPH, hooks_graph_key(hooks_graph_child_of(params)));
+        graphnodes_embed(hooks_graph_key(graph), hooks_graph_key(hooks_graph_child_of(params)));
+        pins_give(&pins, PINS_OF_GRAPH, graphnodes_owner(hooks_graph_key(graph)), PINS_SAME_PARTS);
     }
     if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
         for (unsigned i = 0; bodies && i < count; i++)
-            graphnodes_embed(key(graph), key(bodies[i]));
+            graphnodes_embed(hooks_graph_key(graph), hooks_graph_key(bodies[i]));
 }
 
 /* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
@@ -223,11 +225,11 @@ static CUresult changed(
     } else {
         if (owner == PINS_OF_GRAPH && guard_has(GUARD_DEVICES)) /* elsewhere than before, perhaps */
             pins_runs_on(pins, REACH_ALL);
-        pins_take_parts(&before, owner, id, key(node), key(node) + 1, -1);
-        pins_give(pins, owner, id, key(node));
+        pins_take_parts(&before, owner, id, hooks_graph_key(node), hooks_graph_key(node) + 1, -1);
+        pins_give(pins, owner, id, hooks_graph_key(node));
         pins_undo(&before);
     }
-    end();
+    hooks_graph_end();
     return result;
 }
 
@@ -240,7 +242,7 @@ static CUresult changed(
         first;                                                                  \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct pins pins;                                                       \
-        if (!begin(&pins, SLOT_##symbol))                                       \
+        if (!hooks_graph_begin(&pins, SLOT_##symbol))                                       \
             return REAL(symbol) args;                                           \
         if (!(check))                                                           \
             result = REAL(symbol) args;                                         \
@@ -257,12 +259,12 @@ static CUresult changed(
     SET_WITH(symbol, params, args, (void)0, check)
 #define SET_WITH(symbol, params, args, first, check)                            \
     NAMES(symbol, params, args, first, check, (void)0,                          \
-            changed(&pins, result, PINS_OF_GRAPH, graphnodes_graph(key(node)), node))
+            changed(&pins, result, PINS_OF_GRAPH, graphnodes_graph(hooks_graph_key(node)), node))
 #define SET_EXEC(symbol, params, args, check)                                   \
     SET_EXEC_WITH(symbol, params, args, (void)0, check, (void)0)
 #define SET_EXEC_WITH(symbol, params, args, first, check, runs)                 \
     NAMES(symbol, params, args, first, check, runs,                             \
-            changed(&pins, result, PINS_OF_EXEC, key(exec), node))
+            changed(&pins, result, PINS_OF_EXEC, hooks_graph_key(exec), node))
 
 ADD(cuGraphAddKernelNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
@@ -325,7 +327,7 @@ static void look_at_kind(const CUgraphNodeParams *params)
         CUresult result = CUDA_ERROR_INVALID_VALUE;                             \
         struct pool_ladder ladder = {.waits = 0};                               \
         struct pins pins;                                                       \
-        if (!begin(&pins, SLOT_##symbol))                                       \
+        if (!hooks_graph_begin(&pins, SLOT_##symbol))                                       \
             return REAL(symbol) args;                                           \
         if (!node_touches(params, __func__))                                    \
             result = REAL(symbol) args;                                         \
@@ -405,13 +407,15 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 
     if (!life_enter(SLOT_cuGraphDestroyNode))
         return REAL(cuGraphDestroyNode)(node);
-    graph = graphnodes_graph(key(node));
+    graph = graphnodes_graph(hooks_graph_key(node));
     if (graph)
-        pins_take_parts(&pins, PINS_OF_GRAPH, graph, key(node), key(node) + 1, -1);
-    graphnodes_node_gone(key(node)); /* before: the handle may be another node's right after */
+        pins_take_parts(
+                &pins, PINS_OF_GRAPH, graph, hooks_graph_key(node), hooks_graph_key(node) + 1, -1);
+    graphnodes_node_gone(
+            hooks_graph_key(node)); /* before: the handle may be another node's right after */
     result = REAL(cuGraphDestroyNode)(node);
     if (result != CUDA_SUCCESS)
-        graphnodes_note(graph, key(node));
+        graphnodes_note(graph, hooks_graph_key(node));
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graph);
     life_leave();
     return result;
@@ -420,17 +424,18 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 /* ---- instances, copies, ends ---------------------------------------------------------------- */
 
 /* Before the driver copies a graph, what it names is pinned once more, for the copy. */
-static bool begin_copy(struct pins *pins, int slot, CUgraph graph)
+static bool hooks_graph_begin_copy(struct pins *pins, int slot, CUgraph graph)
 {
     if (!life_enter(slot))
         return false;
     *pins = PINS_NONE(POOL_PIN_GRAPH);
     if (session_pool || uses_on())
-        pins_copy(pins, PINS_OF_GRAPH, graphnodes_owner(key(graph)));
+        pins_copy(pins, PINS_OF_GRAPH, graphnodes_owner(hooks_graph_key(graph)));
     return true;
 }
 
-static CUresult copied(struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id)
+static CUresult hooks_graph_copied(
+        struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id)
 {
     pins_settle(pins, result == CUDA_SUCCESS, owner, id, PINS_SAME_PARTS);
     if (result == CUDA_SUCCESS && owner == PINS_OF_EXEC)
@@ -448,7 +453,7 @@ static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
 
 static void made(CUgraph graph, CUgraphExec exec)
 {
-    graphmem_instantiated(key(graph), key(exec));
+    graphmem_instantiated(hooks_graph_key(graph), hooks_graph_key(exec));
     graphkernels_made(exec, graph);
 }
 
@@ -478,7 +483,7 @@ static CUstream upload_stream(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
         struct pool_ladder ladder = {.waits = 0};                               \
         struct pins pins;                                                 \
         CUresult result;                                                        \
-        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
+        if (!hooks_graph_begin_copy(&pins, SLOT_##symbol, graph))                           \
             return REAL(symbol) args;                                           \
         result = REAL(symbol) args;                                             \
         if (lacks_memory(result, &ladder))                                      \
@@ -487,7 +492,7 @@ static CUstream upload_stream(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
             dispatch_refused((int)result, 0, dispatch_device(), &ladder);         \
         if (result == CUDA_SUCCESS)                                             \
             made(graph, *ret_exec);                                             \
-        return copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? key(*ret_exec) : 0); \
+        return hooks_graph_copied(&pins, result, PINS_OF_EXEC, result == CUDA_SUCCESS ? hooks_graph_key(*ret_exec) : 0); \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -512,8 +517,8 @@ static uint64_t node_of_clone(uint64_t node, void *clone)
             || REAL(cuGraphNodeFindInClone)(&copy, (CUgraphNode)(uintptr_t)node, clone)
                     != CUDA_SUCCESS)
         return 0;
-    graphnodes_note(key(clone), key(copy));
-    return key(copy);
+    graphnodes_note(hooks_graph_key(clone), hooks_graph_key(copy));
+    return hooks_graph_key(copy);
 }
 
 CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
@@ -521,14 +526,15 @@ CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
     struct pins pins;
     CUresult result;
 
-    if (!begin_copy(&pins, SLOT_cuGraphClone, graph))
+    if (!hooks_graph_begin_copy(&pins, SLOT_cuGraphClone, graph))
         return REAL(cuGraphClone)(ret_graph, graph);
     result = REAL(cuGraphClone)(ret_graph, graph);
     if (hookrow_again(result))
         result = REAL(cuGraphClone)(ret_graph, graph);
     if (result == CUDA_SUCCESS)
         pins_map_parts(&pins, node_of_clone, *ret_graph);
-    return copied(&pins, result, PINS_OF_GRAPH, result == CUDA_SUCCESS ? key(*ret_graph) : 0);
+    return hooks_graph_copied(
+            &pins, result, PINS_OF_GRAPH, result == CUDA_SUCCESS ? hooks_graph_key(*ret_graph) : 0);
 }
 
 /* An update replaces all that the instance names. */
@@ -537,10 +543,10 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CU
     struct pins before = PINS_NONE(POOL_PIN_GRAPH);
 
     if (result == CUDA_SUCCESS) {
-        pins_take(&before, PINS_OF_EXEC, key(exec));
+        pins_take(&before, PINS_OF_EXEC, hooks_graph_key(exec));
         graphkernels_updated(exec, graph);
     }
-    result = copied(pins, result, PINS_OF_EXEC, key(exec));
+    result = hooks_graph_copied(pins, result, PINS_OF_EXEC, hooks_graph_key(exec));
     pins_undo(&before);
     return result;
 }
@@ -574,7 +580,7 @@ static void set_aside(uint64_t object, uint64_t aside, bool ended)
     {                                                                           \
         struct pins pins;                                                       \
         CUresult result;                                                        \
-        if (!begin_copy(&pins, SLOT_##symbol, graph))                           \
+        if (!hooks_graph_begin_copy(&pins, SLOT_##symbol, graph))                           \
             return REAL(symbol) args;                                           \
         result = REAL(symbol) args;                                             \
         if (hookrow_again(result))                                              \
@@ -591,11 +597,11 @@ UPDATES(cuGraphExecUpdate_v2,
         (exec, graph, ret_info))
 /* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
 HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH,
-        (graphnodes_gone(key(object)), move_known(key(object), key(&pins) | 1)),
-        set_aside(key(object), key(&pins) | 1, result == CUDA_SUCCESS))
+        (graphnodes_gone(hooks_graph_key(object)), move_known(hooks_graph_key(object), hooks_graph_key(&pins) | 1)),
+        set_aside(hooks_graph_key(object), hooks_graph_key(&pins) | 1, result == CUDA_SUCCESS))
 HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC,
-        move_known(key(object), key(&pins) | 1),
-        set_aside(key(object), key(&pins) | 1, result == CUDA_SUCCESS))
+        move_known(hooks_graph_key(object), hooks_graph_key(&pins) | 1),
+        set_aside(hooks_graph_key(object), hooks_graph_key(&pins) | 1, result == CUDA_SUCCESS))
 HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int is_on),
         (exec, node, is_on), graphkernels_switched(exec, node, is_on != 0))
 /* clang-format on */
@@ -608,28 +614,28 @@ static void nodes_told(uint64_t graph, const CUgraphNode *nodes, const size_t *c
     if (!graph || !nodes || !count || !(session_pool || uses_on()))
         return;
     for (size_t i = 0; i < *count; i++)
-        graphnodes_note(graph, key(nodes[i]));
+        graphnodes_note(graph, hooks_graph_key(nodes[i]));
 }
 
 static void edges_told(
         CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const size_t *count)
 {
-    nodes_told(key(graph), from, count);
-    nodes_told(key(graph), to, count);
+    nodes_told(hooks_graph_key(graph), from, count);
+    nodes_told(hooks_graph_key(graph), to, count);
 }
 
 static void capture_told(const CUstreamCaptureStatus *status, const CUgraph *graph,
         const CUgraphNode *const *nodes, const size_t *count)
 {
     if (status && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE && graph && nodes)
-        nodes_told(key(*graph), *nodes, count);
+        nodes_told(hooks_graph_key(*graph), *nodes, count);
 }
 
 /* clang-format off */
 HOOKROW(cuGraphGetNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count),
-        nodes_told(key(graph), nodes, count))
+        nodes_told(hooks_graph_key(graph), nodes, count))
 HOOKROW(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count),
-        nodes_told(key(graph), nodes, count))
+        nodes_told(hooks_graph_key(graph), nodes, count))
 HOOKROW(cuGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
         (graph, from, to, count), edges_told(graph, from, to, count))
 HOOKROW(cuGraphGetEdges_v2,
@@ -637,17 +643,17 @@ HOOKROW(cuGraphGetEdges_v2,
         (graph, from, to, edges, count), edges_told(graph, from, to, count))
 #define NEIGHBOURS(symbol)                                                                \
     HOOKROW(symbol, (CUgraphNode node, CUgraphNode *nodes, size_t *count),                \
-            (node, nodes, count), nodes_told(graphnodes_graph(key(node)), nodes, count))  \
+            (node, nodes, count), nodes_told(graphnodes_graph(hooks_graph_key(node)), nodes, count))  \
     HOOKROW(symbol##_v2,                                                                  \
             (CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count), \
             (node, nodes, edges, count),                                                  \
-            nodes_told(graphnodes_graph(key(node)), nodes, count))
+            nodes_told(graphnodes_graph(hooks_graph_key(node)), nodes, count))
 NEIGHBOURS(cuGraphNodeGetDependencies)
 NEIGHBOURS(cuGraphNodeGetDependentNodes)
 HOOKROW(cuGraphNodeFindInClone, (CUgraphNode *ret_node, CUgraphNode node, CUgraph clone),
-        (ret_node, node, clone), nodes_told(key(clone), ret_node, &(const size_t){1}))
+        (ret_node, node, clone), nodes_told(hooks_graph_key(clone), ret_node, &(const size_t){1}))
 HOOKROW(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *ret_graph), (node, ret_graph),
-        graphnodes_embed(graphnodes_graph(key(node)), key(*ret_graph)))
+        graphnodes_embed(graphnodes_graph(hooks_graph_key(node)), hooks_graph_key(*ret_graph)))
 #define CAPTURE_INFO(symbol, params, args)                                                \
     HOOKROW_ON(symbol, params, args, STREAM_NONE, false,                                  \
             capture_told(status, graph, nodes, count))
@@ -668,13 +674,13 @@ CAPTURE_INFO(cuStreamGetCaptureInfo_v3_ptsz, CAPTURE_INFO_3, (stream, status, id
 /* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
 static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 {
-    touch_runs(pins_devices(PINS_OF_EXEC, key(exec)));
+    touch_runs(pins_devices(PINS_OF_EXEC, hooks_graph_key(exec)));
     if (guard_thread.pins)
-        pins_copy(guard_thread.pins, PINS_OF_EXEC, key(exec));
+        pins_copy(guard_thread.pins, PINS_OF_EXEC, hooks_graph_key(exec));
     else if (uses_on())
-        pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
+        pins_use(PINS_OF_EXEC, hooks_graph_key(exec), &guard_thread.moment);
     return guard_thread.bring
-            && (pins_bring(PINS_OF_EXEC, key(exec)) || bring_ready() != CUDA_SUCCESS);
+            && (pins_bring(PINS_OF_EXEC, hooks_graph_key(exec)) || bring_ready() != CUDA_SUCCESS);
 }
 
 /* True: the launch must not be made. */
@@ -683,7 +689,7 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
     if (__builtin_expect(guard_thread.pins || guard_thread.bring || guard_thread.from, 0))
         return launched_among_hints(exec);
     if (uses_on())
-        pins_use(PINS_OF_EXEC, key(exec), &guard_thread.moment);
+        pins_use(PINS_OF_EXEC, hooks_graph_key(exec), &guard_thread.moment);
     return false;
 }
 
@@ -711,7 +717,7 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
             submit_event_end();                                                 \
         if (result == CUDA_SUCCESS && guard_has(GUARD_LAUNCHES)) {              \
             launches_graph(exec, stream, per_thread);                           \
-            graphmem_launched(key(exec));                                       \
+            graphmem_launched(hooks_graph_key(exec));                                       \
         }                                                                       \
         return result;                                                          \
     )

@@ -23,7 +23,7 @@ static struct hostfn hostfn_wrap(
                                                                 : hostfn_once(fn, callback, data);
 }
 
-static CUresult started(struct hostfn *given, CUresult result)
+static CUresult hooks_hostfn_started(struct hostfn *given, CUresult result)
 {
     if (result != CUDA_SUCCESS)
         hostfn_cancel(given);
@@ -39,7 +39,7 @@ static CUresult started(struct hostfn *given, CUresult result)
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol) args;                                                 \
         given = hostfn_wrap(fn, NULL, data, stream, per_thread);                             \
-        return started(&given, REAL(symbol) given_args);                              \
+        return hooks_hostfn_started(&given, REAL(symbol) given_args);                              \
     )
 #define HOSTFN_V1(symbol, per_thread)                                                 \
     HOSTFN(symbol, per_thread, (CUstream stream, CUhostFn fn, void *data),            \
@@ -56,7 +56,7 @@ static CUresult started(struct hostfn *given, CUresult result)
         if (!life_enter(SLOT_##symbol))                                               \
             return REAL(symbol)(stream, callback, data, flags);                       \
         given = hostfn_wrap(NULL, callback, data, stream, per_thread);                       \
-        return started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
+        return hooks_hostfn_started(&given, REAL(symbol)(stream, given.callback, given.data, flags)); \
     )
 
 HOSTFN_V1(cuLaunchHostFunc, false)

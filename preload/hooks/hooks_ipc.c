@@ -43,13 +43,13 @@ static void hint_off(const struct block_info *info, const char *call)
         sidecar_rule_off(info->rule, call);
 }
 
-static bool is_ours(devptr_t ptr, struct block_info *ret_info)
+static bool hooks_ipc_is_ours(devptr_t ptr, struct block_info *ret_info)
 {
     return session_pool && pool_find(session_pool, ptr, ret_info) == 0;
 }
 
 /* What natively is no address any more: the block was freed, and is only waiting. */
-static bool is_gone(const struct block_info *info)
+static bool hooks_ipc_is_gone(const struct block_info *info)
 {
     return info->state == HOLDER_GONE || info->size == 0;
 }
@@ -57,7 +57,7 @@ static bool is_gone(const struct block_info *info)
 /* 0: as the driver would show it; then its segment stays its own (R24). Else what the program gets instead. */
 static CUresult may_show(const char *call, devptr_t ptr, const struct block_info *info)
 {
-    if (is_gone(info))
+    if (hooks_ipc_is_gone(info))
         return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
     hint_off(info, call);
     /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
@@ -102,7 +102,7 @@ static CUresult show_mapped(
 
     if (results_is_sticky(r)) /* else it is an address that the driver knows nothing of */
         return (CUresult)r;
-    if (!ret_handle || is_gone(info))
+    if (!ret_handle || hooks_ipc_is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
     hint_off(info, call);
     if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
@@ -130,7 +130,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
     struct context here;
     bool is_shown = false;
 
-    if (entered && is_ours(ptr, &info)) {
+    if (entered && hooks_ipc_is_ours(ptr, &info)) {
         /* without a context the driver has its say */
         is_shown = ipc_shows(&info) && context_here(&here) != -ENOENT;
         result = is_shown ? show_mapped("cuIpcGetMemHandle", ret_handle, ptr, &info)
@@ -306,7 +306,7 @@ static CUresult retain_of_ours(
     struct block_info now;
     CUresult result;
 
-    if (is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
+    if (hooks_ipc_is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
         return CUDA_ERROR_INVALID_VALUE;
     if (info->heap
             == HEAP_MAPPED) /* memory of a pool, likewise: the driver says of it what it says of an address without a mapping */
@@ -315,7 +315,7 @@ static CUresult retain_of_ours(
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
         return refused(&pins);
     /* Only now it is in for sure. */
-    if (!is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
+    if (!hooks_ipc_is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
             || now.segment_size != now.rounded) {
         pins_undo(&pins);
         say_refused(call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
@@ -333,7 +333,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
     struct block_info info;
     CUresult result;
 
-    if (entered && is_ours((devptr_t)(uintptr_t)address, &info) && info.mapped)
+    if (entered && hooks_ipc_is_ours((devptr_t)(uintptr_t)address, &info) && info.mapped)
         result = retain_of_ours(ret_handle, address, &info);
     else
         result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
@@ -374,7 +374,7 @@ static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
     struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
     CUresult result;
 
-    if (is_gone(info))
+    if (hooks_ipc_is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
     if (info->heap == HEAP_MAPPED)
         return show_range_of_pool(ret_handle, ptr, size, handle_type, flags, info);
@@ -400,7 +400,7 @@ CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr ptr, size_t
     struct block_info info;
     CUresult result;
 
-    if (entered && is_ours(ptr, &info))
+    if (entered && hooks_ipc_is_ours(ptr, &info))
         result = show_range(ret_handle, ptr, size, handle_type, flags, &info);
     else
         result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);

@@ -9,7 +9,8 @@
 #include "preload/request/submit.h"
 
 /* Devices are no reason to look: a kernel has its way to memory of another one from elsewhere (reach.h). */
-static bool kernel_touches(CUfunction func, void **params, void **extra, const char *what)
+static bool hooks_launch_kernel_touches(
+        CUfunction func, void **params, void **extra, const char *what)
 {
     if (guard_thread.from && !guard_thread.pins && !guard_has(GUARD_ACTING | GUARD_USES))
         return false;
@@ -31,13 +32,13 @@ LAUNCH_PTSZ(cuLaunchKernel,
                 unsigned int shared_bytes, CUstream stream, void **params, void **extra),
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
                 extra),
-        kernel_touches(func, params, extra, __func__))
+        hooks_launch_kernel_touches(func, params, extra, __func__))
 LAUNCH_PTSZ(cuLaunchCooperativeKernel,
         (CUfunction func, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
                 unsigned int shared_bytes, CUstream stream, void **params),
         (func, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params),
-        kernel_touches(func, params, NULL, __func__))
+        hooks_launch_kernel_touches(func, params, NULL, __func__))
 /* clang-format on */
 
 /* ---- launches with attributes --------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
 #define LAUNCH_EX(symbol, inner, per_thread)                                       \
     static CUresult inner EX_PARAMS                                                \
     SUBMIT_BODY(symbol, EX_ARGS, launches_kernel(func, EX_STREAM, per_thread),     \
-            kernel_touches(func, params, extra, #symbol), EX_STREAM, per_thread)     \
+            hooks_launch_kernel_touches(func, params, extra, #symbol), EX_STREAM, per_thread)     \
     ON_STREAM(symbol, EX_PARAMS, EX_STREAM, per_thread,                            \
         struct follow follow[EVENTS_MOST];                                         \
         unsigned count;                                                            \
@@ -104,7 +105,7 @@ LAUNCH_EX(cuLaunchKernelEx_ptsz, launch_ex_ptsz, true)
 static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const char *what)
 {
     for (unsigned i = 0; list && i < count; i++)
-        if (kernel_touches(list[i].function, list[i].kernelParams, NULL, what))
+        if (hooks_launch_kernel_touches(list[i].function, list[i].kernelParams, NULL, what))
             return true;
     return false;
 }

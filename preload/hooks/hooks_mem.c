@@ -13,14 +13,14 @@
 #include <errno.h>
 
 /* Whether there is anything to do about a request: its context is found out on the way. */
-static bool prepare(struct dispatch_request *request, uint64_t size, const void *caller)
+static bool hooks_mem_prepare(struct dispatch_request *request, uint64_t size, const void *caller)
 {
     *request = (struct dispatch_request){.size = size, .api = API_SYNC, .caller = caller};
     /* A request for nothing, without a context or in a callback is answered by the driver (R17, R38). */
     return size > 0 && !guard_in_callback() && context_here(&request->context) == 0;
 }
 
-static CUresult alloc(
+static CUresult hooks_mem_alloc(
         CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     struct dispatch_request request;
@@ -28,7 +28,7 @@ static CUresult alloc(
     devptr_t ptr;
     int r;
 
-    if (!ret_ptr || !prepare(&request, size, caller))
+    if (!ret_ptr || !hooks_mem_prepare(&request, size, caller))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
     request.counted = counted;
     r = dispatch_alloc(&request, &ptr);
@@ -47,20 +47,20 @@ static CUresult alloc(
     return result;
 }
 
-static __attribute__((noinline)) CUresult alloc_fully(
+static __attribute__((noinline)) CUresult hooks_mem_alloc_fully(
         CUdeviceptr *ret_ptr, size_t size, const void *caller, const struct tag *counted)
 {
     CUresult result;
 
     if (!life_enter(SLOT_cuMemAlloc_v2))
         return REAL(cuMemAlloc_v2)(ret_ptr, size);
-    result = alloc(ret_ptr, size, caller, counted);
+    result = hooks_mem_alloc(ret_ptr, size, caller, counted);
     life_leave();
     return result;
 }
 
 /* The short path where hints are asked (quick.h), else the long one. */
-static __attribute__((noinline)) CUresult alloc_decided(
+static __attribute__((noinline)) CUresult hooks_mem_alloc_decided(
         CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     struct quick_call call = {NULL, API_SYNC, SLOT_cuMemAlloc_v2};
@@ -68,23 +68,23 @@ static __attribute__((noinline)) CUresult alloc_decided(
     struct pool_given given = quick_alloc_decided(size, NULL, call, caller, &tag);
 
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, caller, tag.path ? &tag : NULL);
+        return hooks_mem_alloc_fully(ret_ptr, size, caller, tag.path ? &tag : NULL);
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
 
 /* The short path while requests are recorded or there are hints, else the long one. */
-static __attribute__((noinline)) CUresult alloc_recorded(
+static __attribute__((noinline)) CUresult hooks_mem_alloc_recorded(
         CUdeviceptr *ret_ptr, size_t size, const void *caller)
 {
     struct pool_given given = {0, 0};
 
     if (ret_ptr && quick_asks(size))
-        return alloc_decided(ret_ptr, size, caller);
+        return hooks_mem_alloc_decided(ret_ptr, size, caller);
     if (ret_ptr && (quick_records() || quick_decides()) && quick_is_calm(quick_records()))
         given = quick_alloc(SESSION_RECORDED | SESSION_DECIDED, size, caller);
     if (!given.ptr)
-        return alloc_fully(ret_ptr, size, caller, NULL);
+        return hooks_mem_alloc_fully(ret_ptr, size, caller, NULL);
     *ret_ptr = given.ptr;
     if (!quick_records())
         return CUDA_SUCCESS;
@@ -99,7 +99,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
     if (ret_ptr)
         given = quick_alloc(0, size, __builtin_return_address(0));
     if (!given.ptr)
-        return alloc_recorded(ret_ptr, size, __builtin_return_address(0));
+        return hooks_mem_alloc_recorded(ret_ptr, size, __builtin_return_address(0));
     *ret_ptr = given.ptr;
     return CUDA_SUCCESS;
 }
@@ -108,7 +108,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
 static bool prepare_forwarded(
         struct dispatch_request *request, uint64_t size, enum memclass memclass, const void *caller)
 {
-    if (!prepare(request, size, caller))
+    if (!hooks_mem_prepare(request, size, caller))
         return false;
     request->forward = true;
     request->memclass = memclass;
@@ -154,7 +154,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *ret_ptr, size_t size, unsigned int flags
     return result;
 }
 
-static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
+static __attribute__((noinline)) CUresult hooks_mem_free_fully(CUdeviceptr ptr)
 {
     struct dispatch_end end = {.key = 0};
     CUresult result;
@@ -177,17 +177,17 @@ static __attribute__((noinline)) CUresult free_fully(CUdeviceptr ptr)
     return result;
 }
 
-static __attribute__((noinline)) CUresult free_recorded(CUdeviceptr ptr)
+static __attribute__((noinline)) CUresult hooks_mem_free_recorded(CUdeviceptr ptr)
 {
     struct pool_taken taken;
 
     if (!quick_records() || !quick_free(SESSION_RECORDED, ptr, &taken))
-        return free_fully(ptr);
+        return hooks_mem_free_fully(ptr);
     quick_record_free(ptr, &taken, (struct quick_call){NULL, API_SYNC, SLOT_cuMemFree_v2});
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
-    return quick_free(0, ptr, NULL) ? CUDA_SUCCESS : free_recorded(ptr);
+    return quick_free(0, ptr, NULL) ? CUDA_SUCCESS : hooks_mem_free_recorded(ptr);
 }

@@ -9,7 +9,7 @@
 #include "preload/hints/pins.h"
 
 /* Between the first look and the driver's return the thread is a reader (R66). */
-static bool begin(struct pins *pins, enum pool_pin kind, int slot)
+static bool hooks_objects_begin(struct pins *pins, enum pool_pin kind, int slot)
 {
     if (!life_enter(slot))
         return false;
@@ -18,7 +18,7 @@ static bool begin(struct pins *pins, enum pool_pin kind, int slot)
     return true;
 }
 
-static void end(void)
+static void hooks_objects_end(void)
 {
     guard_read_end();
     life_leave();
@@ -32,14 +32,14 @@ static void end(void)
     {                                                                                           \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                             \
         struct pins pins;                                                                       \
-        if (!begin(&pins, kind, SLOT_##symbol))                                                 \
+        if (!hooks_objects_begin(&pins, kind, SLOT_##symbol))                                                 \
             return REAL(symbol) args;                                                           \
         if (!(check))                                                                           \
             result = REAL(symbol) args;                                                         \
         if (hookrow_again(result))                                                              \
             result = REAL(symbol) args;                                                         \
         then;                                                                                   \
-        end();                                                                                  \
+        hooks_objects_end();                                                                                  \
         return pins_result(&pins, result);                                                      \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */

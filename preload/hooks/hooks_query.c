@@ -46,7 +46,7 @@ HOOKROW(cuMemGetInfo_v2, (size_t * ret_free, size_t *ret_total), (ret_free, ret_
 /* ---- what is at an address ------------------------------------------------------------------ */
 
 /* true: ptr lies in mapped memory of ours. */
-static bool is_mapped(devptr_t ptr, struct block_info *ret_info)
+static bool hooks_query_is_mapped(devptr_t ptr, struct block_info *ret_info)
 {
     return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->mapped;
 }
@@ -62,7 +62,7 @@ static bool is_imported(devptr_t ptr, struct block_info *ret_info)
 #define NOWHERE ((CUdeviceptr)0)
 
 /* Held by the program: natively a freed address is no address any more. */
-static bool is_held(const struct block_info *info)
+static bool hooks_query_is_held(const struct block_info *info)
 {
     return info->state != HOLDER_GONE && info->size > 0;
 }
@@ -73,9 +73,9 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     struct block_info info;
     CUresult result;
 
-    if (!entered || (!is_imported(ptr, &info) && !is_mapped(ptr, &info))) {
+    if (!entered || (!is_imported(ptr, &info) && !hooks_query_is_mapped(ptr, &info))) {
         result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, ptr);
-    } else if (!is_held(&info)) {
+    } else if (!hooks_query_is_held(&info)) {
         result = REAL(cuMemGetAddressRange_v2)(ret_base, ret_size, NOWHERE);
     } else {
         result = CUDA_SUCCESS;
@@ -187,7 +187,7 @@ static bool is_of_host(CUpointer_attribute attribute, const struct block_info *i
 }
 
 /* What we know better than the driver. */
-static bool answer(
+static bool hooks_query_answer(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
     if (is_of_host(attribute, info))
@@ -204,9 +204,9 @@ static CUresult attribute_of(
     struct bring bring;
     CUresult result;
 
-    if (!is_held(info) || is_of_host(attribute, info))
+    if (!hooks_query_is_held(info) || is_of_host(attribute, info))
         return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
-    if (answer(value, attribute, info, ptr))
+    if (hooks_query_answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
     if (!sidecar_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
             || !session_may_fence())
@@ -238,7 +238,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     struct block_info info;
     CUresult result;
 
-    if (entered && value && is_mapped(ptr, &info))
+    if (entered && value && hooks_query_is_mapped(ptr, &info))
         result = attribute_of(value, attribute, ptr, &info);
     else if (entered && value && answer_imported(value, attribute, ptr))
         result = CUDA_SUCCESS;
@@ -258,14 +258,15 @@ CUresult cuPointerGetAttributes(
 {
     bool entered = life_enter(SLOT_cuPointerGetAttributes);
     struct block_info info;
-    bool ours = entered && is_mapped(ptr, &info);
-    bool held = ours && is_held(&info);
+    bool ours = entered && hooks_query_is_mapped(ptr, &info);
+    bool held = ours && hooks_query_is_held(&info);
     CUresult result =
             REAL(cuPointerGetAttributes)(count, attributes, values, ours && !held ? NOWHERE : ptr);
 
     for (unsigned i = 0; entered && result == CUDA_SUCCESS && attributes && values && i < count;
             i++)
-        if (values[i] && !(held && answer(values[i], attributes[i], &info, ptr)) && !ours)
+        if (values[i] && !(held && hooks_query_answer(values[i], attributes[i], &info, ptr))
+                && !ours)
             (void)answer_imported(values[i], attributes[i], ptr);
     if (entered)
         life_leave();

@@ -41,7 +41,7 @@ static void began(CUresult result, CUstream stream, bool per_thread, bool is_pro
 }
 
 /* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
-static bool is_over(CUstream named)
+static bool hooks_stream_is_over(CUstream named)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult asked = CUDA_ERROR_INVALID_HANDLE;
@@ -60,7 +60,7 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
     bool was_one = result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     struct gate_capture capture;
 
-    if (result != CUDA_SUCCESS && !is_over(stream_named(stream, per_thread)))
+    if (result != CUDA_SUCCESS && !hooks_stream_is_over(stream_named(stream, per_thread)))
         return false;
     if (gate_ended(stream_capture_key(stream, per_thread), was_one, &capture))
         graphmem_capture_ended(&capture, (uintptr_t)graph);
@@ -180,7 +180,7 @@ CREATES(cuStreamCreateWithPriority, (CUstream *ret_stream, unsigned int flags, i
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
 /* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
-static void going(CUstream stream)
+static void hooks_stream_going(CUstream stream)
 {
     uint64_t identity;
 
@@ -208,7 +208,7 @@ static void capture_move(uint64_t from, uint64_t to)
         uint64_t aside = (uintptr_t)&capture | 1; /* no handle's number */ \
         CUresult result;                                       \
         if (entered) {                                         \
-            going(stream);                                     \
+            hooks_stream_going(stream);                                     \
             capture_move((uintptr_t)stream, aside);            \
         }                                                      \
         result = REAL(symbol)(stream);                         \

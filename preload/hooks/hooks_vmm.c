@@ -58,7 +58,7 @@ static struct table vmm_aliases = TABLE_OF(struct alias);
 static struct table vmm_mappings = TABLE_OF(struct mapping);
 static struct table vmm_tiles = TABLE_OF(struct tile);
 
-static uint64_t key_of(uint64_t handle)
+static uint64_t hooks_vmm_key_of(uint64_t handle)
 {
     return dispatch_key(MEMCLASS_VMM, handle);
 }
@@ -134,7 +134,7 @@ static void take_hold_locked(struct vmm_taken *taken)
     if (taken->is_last)
         (void)table_remove(&vmm_handles, known);
     if (taken->is_last && !taken->is_unsized)
-        taken->end = dispatch_end(key_of(taken->handle));
+        taken->end = dispatch_end(hooks_vmm_key_of(taken->handle));
 }
 
 static void give_hold_locked(const struct vmm_taken *taken)
@@ -173,7 +173,7 @@ static void give_place_locked(const struct vmm_taken *taken)
 }
 
 /* The driver has answered: what was taken is gone, or it is put back. */
-static void settle_one(const struct vmm_taken *taken, CUresult result)
+static void hooks_vmm_settle_one(const struct vmm_taken *taken, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
         dispatch_ended(&taken->end, CUDA_SUCCESS);
@@ -184,15 +184,15 @@ static void settle_one(const struct vmm_taken *taken, CUresult result)
     give_place_locked(taken);
     lock_drop(&vmm_lock);
     if (taken->handle && taken->what == HOLD_MAPPING && !taken->is_tile)
-        dispatch_mapped(key_of(taken->handle), taken->at, taken->size);
+        dispatch_mapped(hooks_vmm_key_of(taken->handle), taken->at, taken->size);
 }
 
-static void settle(struct vmm_taken *taken, CUresult result)
+static void hooks_vmm_settle(struct vmm_taken *taken, CUresult result)
 {
     while (taken) {
         struct vmm_taken *next = taken->next;
 
-        settle_one(taken, result);
+        hooks_vmm_settle_one(taken, result);
         meta_put(taken, sizeof *taken);
         taken = next;
     }
@@ -211,7 +211,7 @@ static struct vmm_taken take_reference(uint64_t number)
     return taken;
 }
 
-static int device_of(const CUmemAllocationProp *prop)
+static int hooks_vmm_device_of(const CUmemAllocationProp *prop)
 {
     return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
 }
@@ -219,13 +219,15 @@ static int device_of(const CUmemAllocationProp *prop)
 static void made_for(uint64_t handle, uint64_t size, int device)
 {
     if (note_handle(handle, false))
-        dispatch_made(device >= 0 ? MEMCLASS_VMM : MEMCLASS_HOST, key_of(handle), size, device);
+        dispatch_made(
+                device >= 0 ? MEMCLASS_VMM : MEMCLASS_HOST, hooks_vmm_key_of(handle), size, device);
 }
 
 HOOKROW_ROOM(cuMemCreate,
         (CUmemGenericAllocationHandle * made, size_t size, const CUmemAllocationProp *prop,
                 unsigned long long flags),
-        (made, size, prop, flags), size, device_of(prop), made_for(*made, size, device_of(prop)))
+        (made, size, prop, flags), size, hooks_vmm_device_of(prop),
+        made_for(*made, size, hooks_vmm_device_of(prop)))
 
 HOOKROW(cuMemImportFromShareableHandle,
         (CUmemGenericAllocationHandle * made, void *os_handle, CUmemAllocationHandleType type),
@@ -235,7 +237,7 @@ HOOKROW(cuMemImportFromShareableHandle,
 static void multicast_made(uint64_t handle, uint64_t size)
 {
     if (note_handle(handle, false))
-        dispatch_made(MEMCLASS_MULTICAST, key_of(handle), size, -1);
+        dispatch_made(MEMCLASS_MULTICAST, hooks_vmm_key_of(handle), size, -1);
 }
 
 HOOKROW(cuMulticastCreate, (CUmemGenericAllocationHandle * made, const CUmulticastObjectProp *prop),
@@ -254,7 +256,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     }
     result = REAL(cuMemRelease)(handle);
     if (entered) {
-        settle_one(&taken, result);
+        hooks_vmm_settle_one(&taken, result);
         pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE, handle);
         life_leave();
     }
@@ -291,8 +293,9 @@ static void mapped(devptr_t ptr, uint64_t size, uint64_t offset, uint64_t handle
     uint64_t meant;
 
     if (note_mapping(ptr, size, handle, &meant))
-        dispatch_made(MEMCLASS_IMPORTED, key_of(handle), offset + size, dispatch_device());
-    dispatch_mapped(key_of(meant), ptr, size);
+        dispatch_made(
+                MEMCLASS_IMPORTED, hooks_vmm_key_of(handle), offset + size, dispatch_device());
+    dispatch_mapped(hooks_vmm_key_of(meant), ptr, size);
 }
 
 HOOKROW(cuMemMap,
@@ -350,7 +353,7 @@ static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
             break;
         }
         if (taken->handle)
-            dispatch_mapped(key_of(taken->handle), taken->at, 0);
+            dispatch_mapped(hooks_vmm_key_of(taken->handle), taken->at, 0);
         first = taken;
     }
     return first;
@@ -369,7 +372,7 @@ static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
         CUresult result = REAL(symbol) args;                                       \
         if (!entered)                                                              \
             return result;                                                         \
-        settle(taken, result);                                                     \
+        hooks_vmm_settle(taken, result);                                                     \
         if (result == CUDA_SUCCESS)                                                \
             then;                                                                  \
         life_leave();                                                              \
@@ -548,7 +551,7 @@ struct vmm_taken *vmm_array_ends(uint64_t array)
 
 void vmm_array_ended(struct vmm_taken *taken, CUresult result)
 {
-    settle(taken, result);
+    hooks_vmm_settle(taken, result);
 }
 
 #define MAPS_TILES(symbol, per_thread)                                                       \

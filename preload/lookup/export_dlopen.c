@@ -27,7 +27,7 @@ typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
 typedef int (*dlclose_fn)(void *);
 
 /* The next one in line, which is another preload's or the C library's; found once. */
-static void *next_of(const char *name, _Atomic(void *) *known)
+static void *export_dlopen_next_of(const char *name, _Atomic(void *) *known)
 {
     void *fn = atomic_load_explicit(known, memory_order_relaxed);
 
@@ -59,7 +59,7 @@ __attribute__((noinline)) static void library_comes(const char *file)
 __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 {
     static _Atomic(void *) known;
-    dlopen_fn real = (dlopen_fn)next_of("dlopen", &known);
+    dlopen_fn real = (dlopen_fn)export_dlopen_next_of("dlopen", &known);
 
     library_comes(file);
     if (mode & RTLD_DEEPBIND)
@@ -71,7 +71,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *file, int mode)
 {
     static _Atomic(void *) known;
-    dlmopen_fn real = (dlmopen_fn)next_of("dlmopen", &known);
+    dlmopen_fn real = (dlmopen_fn)export_dlopen_next_of("dlmopen", &known);
 
     library_comes(file);
     if (nsid == LM_ID_BASE && (mode & RTLD_DEEPBIND))
@@ -85,7 +85,7 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
 __attribute__((visibility("default"))) int dlclose(void *handle)
 {
     static _Atomic(void *) known;
-    dlclose_fn real = (dlclose_fn)next_of("dlclose", &known);
+    dlclose_fn real = (dlclose_fn)export_dlopen_next_of("dlclose", &known);
     int r;
 
     export_close_begins();

@@ -146,7 +146,7 @@ void *export_nccl(void *handle, const char *name)
 static __thread struct underway group __attribute__((tls_model("initial-exec")));
 
 /* What the event that the call is releases, or lets go. Inside the call's section, and inside kedge. */
-static void collect(devptr_t ptr)
+static void export_nccl_collect(devptr_t ptr)
 {
     underway_collect(&group, ptr, false);
 }
@@ -334,7 +334,7 @@ struct buffers {
 };
 
 /* Of an element, by nccl.h's numbers; 0 = a type that is not known. */
-static size_t size_of(int type)
+static size_t export_nccl_size_of(int type)
 {
     static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
@@ -369,7 +369,7 @@ static struct questions questions_of(const void *real)
 }
 
 /* -1 = it does not say. A question is no event of the program's. */
-static int ask(question_fn question, const void *comm)
+static int export_nccl_ask(question_fn question, const void *comm)
 {
     int answer = -1;
 
@@ -381,26 +381,27 @@ static int ask(question_fn question, const void *comm)
 }
 
 /* Bytes of a buffer that this rank uses, 0 = none. Where NCCL does not say who we are, all do, and its first byte at least. */
-static uint64_t bytes_of(const struct buffers *all, enum extent extent)
+static uint64_t export_nccl_bytes_of(const struct buffers *all, enum extent extent)
 {
-    int rank = extent & AT_ROOT ? ask(questions_of(all->real).rank, all->comm) : -1;
+    int rank = extent & AT_ROOT ? export_nccl_ask(questions_of(all->real).rank, all->comm) : -1;
     uint64_t bytes;
     int ranks;
 
     if (extent == UNUSED || all->count == 0 || (rank >= 0 && rank != all->root))
         return 0;
-    if (size_of(all->type) == 0 || __builtin_mul_overflow(all->count, size_of(all->type), &bytes))
+    if (export_nccl_size_of(all->type) == 0
+            || __builtin_mul_overflow(all->count, export_nccl_size_of(all->type), &bytes))
         return 1;
     if (!(extent & ALL_RANKS))
         return bytes;
-    ranks = ask(questions_of(all->real).count, all->comm);
+    ranks = export_nccl_ask(questions_of(all->real).count, all->comm);
     return ranks < 1 || __builtin_mul_overflow(bytes, (unsigned)ranks, &bytes) ? 1 : bytes;
 }
 
-static bool touch(const struct buffers *all, const void *buffer, enum extent extent, enum touch how,
-        const char *what)
+static bool export_nccl_touch(const struct buffers *all, const void *buffer, enum extent extent,
+        enum touch how, const char *what)
 {
-    uint64_t bytes = bytes_of(all, extent);
+    uint64_t bytes = export_nccl_bytes_of(all, extent);
 
     return bytes != 0 && touch_range((devptr_t)(uintptr_t)buffer, bytes, how, what);
 }
@@ -419,8 +420,8 @@ static int look_at_buffers(const struct buffers *all, void *stream, const char *
 
     if (guard_is_idle() || !submit_begin(&submit, (CUstream)stream, false))
         return NCCL_SUCCESS;
-    if (touch(all, all->send, all->sent, sends, what)
-            || touch(all, all->receive, all->received, TOUCH_POINTER, what))
+    if (export_nccl_touch(all, all->send, all->sent, sends, what)
+            || export_nccl_touch(all, all->receive, all->received, TOUCH_POINTER, what))
         result = NCCL_INVALID_ARGUMENT;
     else if (guard_thread.bring && !underway_bring(&group, guard_thread.bring))
         result = NCCL_CUDA_ERROR;
@@ -470,7 +471,7 @@ static void tell_event(
     event->call = call;
     if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
         event->stream = stream.identity;
-    dispatch_event(event, used, APICALL_BUFFERS, collect);
+    dispatch_event(event, used, APICALL_BUFFERS, export_nccl_collect);
     life_leave();
 }
 

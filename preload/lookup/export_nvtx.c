@@ -50,7 +50,8 @@ static bool is_untold(uint64_t before)
     return nvtx_calls == before && source_wants(SOURCE_NVTX);
 }
 
-static uint64_t started(uint64_t before, uint64_t id, const char *domain, const char *name)
+static uint64_t export_nvtx_started(
+        uint64_t before, uint64_t id, const char *domain, const char *name)
 {
     uint64_t anchor;
 
@@ -91,7 +92,7 @@ static void *handled(uint64_t before, void *handle, const char *name)
         __typeof__(&(name)) real = FIND(name);                 \
         uint64_t before = nvtx_calls;                          \
         uint64_t id = real ? real args : 0;                    \
-        return started(before, id, domain, said);              \
+        return export_nvtx_started(before, id, domain, said);              \
     }
 #define END(name, module, nth, params, args, domain, said)     \
     void name params                                           \

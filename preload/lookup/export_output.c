@@ -91,7 +91,7 @@ static inline void *real_of(enum output_slot slot)
 
 #define REAL_OF(name) ((__typeof__(&(name)))real_of(OUTPUT_##name))
 
-__attribute__((constructor)) static void find_all(void)
+__attribute__((constructor)) static void export_output_find_all(void)
 {
     for (int slot = 0; slot < OUTPUT_COUNT; slot++)
         (void)real_of((enum output_slot)slot);
@@ -125,7 +125,7 @@ static void note_conversion(int letter)
     atomic_fetch_or(&own_conversions[bit / 64], (uint64_t)1 << (bit % 64));
 }
 
-static bool is_own(char letter)
+static bool export_output_is_own(char letter)
 {
     unsigned bit = (unsigned char)letter;
 
@@ -133,11 +133,11 @@ static bool is_own(char letter)
 }
 
 /* Working the format out calls no function of the program's: each conversion is one of the C library's. */
-static bool is_plain(const char *format)
+static bool export_output_is_plain(const char *format)
 {
     for (const char *at = strchr(format, '%'); at; at = strchr(at + 1, '%')) {
         at += 1 + strspn(at + 1, "0123456789$*.+-# 'IhlLqjztZw");
-        if (*at == '\0' || !strchr("%diouxXeEfFgGaAcsCSpnmbB", *at) || is_own(*at))
+        if (*at == '\0' || !strchr("%diouxXeEfFgGaAcsCSpnmbB", *at) || export_output_is_own(*at))
             return false;
     }
     return true;
@@ -191,7 +191,7 @@ __attribute__((format(printf, 4, 0))) static void show_format(
         return;
     if (strchr(format, '%') == NULL)
         output_seen(fd, format, length);
-    else if (count > FORMAT_MAX || !is_plain(format))
+    else if (count > FORMAT_MAX || !export_output_is_plain(format))
         output_unseen(fd, length > 0 && format[length - 1] == '\n');
     else if (count < FORMAT_SHORT)
         show_short(fd, before, count, format, args);

@@ -36,7 +36,7 @@ void export_fork_child(void)
 }
 
 /* A signal handler that calls in between finds another caller's, or none. */
-static void remember(struct export_memo known)
+static void export_take_remember(struct export_memo known)
 {
     struct export_memo *memo;
 
@@ -54,7 +54,7 @@ static void remember(struct export_memo known)
 }
 
 /* The object that an address lies in stays for good. */
-static void keep(const void *address)
+static void export_take_keep(const void *address)
 {
     Dl_info info;
 
@@ -68,7 +68,7 @@ void *export_beside(const void *real, const char *name)
 }
 
 /* What comes after us in the global scope; it was not the program that asked. */
-static void *next_of(const char *name)
+static void *export_take_next_of(const char *name)
 {
     void *found = resolve_next(name);
 
@@ -88,7 +88,7 @@ static void *next_preload(
     void *next = atomic_load_explicit(&export->preload, memory_order_acquire);
 
     if (!next) {
-        next = next_of(name);
+        next = export_take_next_of(name);
         if (!next || linked_is_in(next, library->base))
             next = &none;
         atomic_store_explicit(&export->preload, next, memory_order_release);
@@ -96,8 +96,8 @@ static void *next_preload(
     return next == &none ? NULL : next;
 }
 
-static void *find(const struct export_library *library, struct export *export, const char *name,
-        const void *ours, const void *caller)
+static void *export_take_find(const struct export_library *library, struct export *export,
+        const char *name, const void *ours, const void *caller)
 {
     void *known = atomic_load_explicit(&export->real, memory_order_acquire);
     struct linked linked = linked_for(caller, name);
@@ -106,19 +106,19 @@ static void *find(const struct export_library *library, struct export *export, c
     void *found = NULL;
 
     if (linked.is_earlier)
-        found = next_of(name);
+        found = export_take_next_of(name);
     else if (is_by_name)
         found = next_preload(library, export, name);
     if (!found && !(is_given && linked.is_program))
         found = linked.own;
     if (!found && is_by_name)
-        found = next_of(name);
+        found = export_take_next_of(name);
     if (!found && is_by_name)
         found = linked.users;
     if (!found)
         found = known ? known : linked_in(library->base, name);
     if (!known && found && atomic_compare_exchange_strong(&export->real, &known, found))
-        keep(found);
+        export_take_keep(found);
     return found == ours ? NULL : found;
 }
 
@@ -129,10 +129,10 @@ void *export_search(const struct export_library *library, struct export *export,
     void *found;
 
     guard_push();
-    found = find(library, export, name, ours, caller);
+    found = export_take_find(library, export, name, ours, caller);
     guard_pop();
     if (found && (now & UNDER_WAY) == 0)
-        remember((struct export_memo){caller, ours, found, now});
+        export_take_remember((struct export_memo){caller, ours, found, now});
     return found;
 }
 
@@ -150,7 +150,7 @@ void *export_take(struct export_library *library, struct export *export, void *h
     if (!found || !linked_is_code(found))
         return NULL;
     if (atomic_compare_exchange_strong(&export->real, &none, found))
-        keep(found);
+        export_take_keep(found);
     if (!none || none == found) {
         atomic_store_explicit(&export->is_given, true, memory_order_release);
         return ours;

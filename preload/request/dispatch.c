@@ -249,7 +249,7 @@ static void tell_gone(const struct outcome *news)
 }
 
 /* Storage that has gone since the last call; limbo moves on the way. */
-static void tell_news(void)
+static void dispatch_tell_news(void)
 {
     struct outcome news[OUTCOMES];
     bool any = false;
@@ -276,7 +276,7 @@ void dispatch_go_on(void)
             || !atomic_exchange(&session_goes_on, false))
         return;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    tell_news();
+    dispatch_tell_news();
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
@@ -299,7 +299,7 @@ static void look_at_clock(uint64_t seq)
 
 /* ---- allocation ----------------------------------------------------------------------------- */
 
-static bool is_ours(const struct dispatch_request *request)
+static bool dispatch_is_ours(const struct dispatch_request *request)
 {
     if (!session_pool || request->forward || request->capturing || pool_is_frozen(session_pool))
         return false;
@@ -369,7 +369,8 @@ static void record_device(int device)
         sidecar_device(device, name);
 }
 
-static void record_alloc(const struct dispatch_request *request, const struct outcome *outcome)
+static void dispatch_record_alloc(
+        const struct dispatch_request *request, const struct outcome *outcome)
 {
     struct capture_alloc_info info = {
             .tag = &request->tag,
@@ -425,7 +426,7 @@ static void tell_no_range(void)
 }
 
 /* Bounds that were reached: a line each, and a note in the report (bounds.def). */
-static void tell_bounds(void)
+static void dispatch_tell_bounds(void)
 {
     const char *line;
 
@@ -437,7 +438,7 @@ static void tell_bounds(void)
 }
 
 /* Mapped memory of two devices: copies between them do not find their way by the address alone (R85). */
-static void note_device(int device)
+static void dispatch_note_device(int device)
 {
     static _Atomic(uint64_t) seen;
     uint64_t bit = UINT64_C(1) << (device & 63);
@@ -460,7 +461,7 @@ bool dispatch_beside_capture(struct dispatch_request *request, int result, devpt
             || request->forward || guard_in_callback() || pool_is_frozen(session_pool)
             || is_bypassed(request) || ask_pool(request, &outcome) != 0)
         return false;
-    record_alloc(request, &outcome);
+    dispatch_record_alloc(request, &outcome);
     *ret_ptr = outcome.ptr;
     return true;
 }
@@ -472,14 +473,14 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     int r;
 
     coverage_look();
-    tell_bounds();
-    note_device(device);
+    dispatch_tell_bounds();
+    dispatch_note_device(device);
     if (request->counted)
         request->tag = *request->counted;
     else if (where_am_i(request->caller, request->size, device, &request->tag) > 0)
         session_tell_python();
     make_plan(request);
-    if (!is_ours(request) || is_bypassed(request))
+    if (!dispatch_is_ours(request) || is_bypassed(request))
         return -ENOTSUP;
     r = ask_pool(request, &outcome);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && session_may_fence() && spill_trim(device) > 0)
@@ -503,9 +504,9 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     }
     if (!operates(request, outcome.ptr))
         return -ENOTSUP;
-    record_alloc(request, &outcome);
+    dispatch_record_alloc(request, &outcome);
     if (pool_has_news(session_pool))
-        tell_news();
+        dispatch_tell_news();
     if (!(outcome.how & OUTCOME_HIT)
             || outcome.seq - atomic_load_explicit(&clock_seq, memory_order_relaxed) >= CLOCK_STRIDE)
         look_at_clock(outcome.seq);
@@ -579,7 +580,7 @@ void dispatch_refused(int result, uint64_t size, int device, const struct pool_l
     oom_record(&request, result, true);
 }
 
-static enum memclass class_of(const struct dispatch_request *request)
+static enum memclass dispatch_class_of(const struct dispatch_request *request)
 {
     if (request->memclass != MEMCLASS_POOLED)
         return request->memclass;
@@ -591,7 +592,7 @@ static uint64_t ends_with(const struct dispatch_request *request)
 {
     struct context here;
 
-    if (class_of(request) == MEMCLASS_GRAPH)
+    if (dispatch_class_of(request) == MEMCLASS_GRAPH)
         return 0;
     if (request->api != API_SYNC)
         return context_pools_of(request->tag.device);
@@ -607,7 +608,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
             .ptr = ptr,
             .stream = stream_told(&request->stream),
             .api = request->api,
-            .memclass = class_of(request),
+            .memclass = dispatch_class_of(request),
             .native = true,
             .stream_capture = request->capturing,
             .rule = -1,
@@ -827,7 +828,7 @@ void dispatch_label(const struct edge *edge)
 }
 
 /* What is due by it; how much that was. */
-static size_t pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
+static size_t dispatch_pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
 {
     struct edge edge = *passed;
     struct outcome due[OUTCOMES];
@@ -855,12 +856,12 @@ void dispatch_edge(const struct edge *edge, bool may_call)
     session_report(capture_edge(edge, session_seq()));
     if (!sidecar_decides())
         return;
-    (void)pass(edge, NULL);
+    (void)dispatch_pass(edge, NULL);
     if (!may_call) {
         session_go_on_later();
         return;
     }
-    tell_news();
+    dispatch_tell_news();
     bring_go_on();
 }
 
@@ -874,7 +875,7 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
     for (uint32_t i = 0; i < count; i++)
         if (pool_use(session_pool, used[i], event, i, &picked))
             tell_hint(&picked, FORMAT_HINT_PLANNED, NULL, 0);
-    if (pass(event, each_dead) > 0)
+    if (dispatch_pass(event, each_dead) > 0)
         session_go_on_later();
 }
 
@@ -942,7 +943,7 @@ void dispatch_synchronised(void)
     spill_look_again();
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(session_pool) || atomic_exchange(&session_goes_on, false))
-        tell_news();
+        dispatch_tell_news();
     bring_go_on();
 }
 

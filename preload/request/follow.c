@@ -42,7 +42,7 @@ void follow_end(void)
 }
 
 /* Where an event has its place, which may be another one's. */
-static struct record *place_of(CUevent event)
+static struct record *follow_place_of(CUevent event)
 {
     uint64_t hash = (uint64_t)(uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -69,7 +69,7 @@ static uint64_t identity_of(CUstream stream, bool per_thread)
     return stream_here(stream, per_thread, &here) == 0 ? here.identity : 0;
 }
 
-static struct pool_order order_now(CUstream stream, bool per_thread)
+static struct pool_order follow_order_now(CUstream stream, bool per_thread)
 {
     struct pool_order order = {.count = 0};
     struct pool *pool = atomic_load_explicit(&follow_pool, memory_order_acquire);
@@ -86,13 +86,13 @@ static struct pool_order order_now(CUstream stream, bool per_thread)
 void follow_record_begin(
         struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread)
 {
-    struct record *record = place_of(event);
+    struct record *record = follow_place_of(event);
 
     *follow = (struct follow){.event = NULL};
     if (!follow_is_on())
         return;
     if (covers && guard_depth() == 0 && may_follow())
-        follow->order = order_now(stream, per_thread);
+        follow->order = follow_order_now(stream, per_thread);
     lock_take(&follow_lock);
     if (record->event == event || record->under_way == 0) {
         if (record->event != event)
@@ -108,7 +108,7 @@ void follow_record_begin(
 
 void follow_record_end(struct follow *follow, CUresult result)
 {
-    struct record *record = place_of(follow->event);
+    struct record *record = follow_place_of(follow->event);
 
     if (!follow->event)
         return;
@@ -125,7 +125,7 @@ void follow_record_end(struct follow *follow, CUresult result)
 
 void follow_wait_begin(struct follow *follow, CUevent event)
 {
-    const struct record *record = place_of(event);
+    const struct record *record = follow_place_of(event);
 
     *follow = (struct follow){.event = NULL};
     if (!event || !may_follow() || guard_depth() > 0)
@@ -142,7 +142,7 @@ void follow_wait_begin(struct follow *follow, CUevent event)
 /* Was it not recorded anew meanwhile? */
 static bool is_the_same(const struct follow *follow)
 {
-    const struct record *record = place_of(follow->event);
+    const struct record *record = follow_place_of(follow->event);
     bool is_it;
 
     lock_take(&follow_lock);
@@ -172,7 +172,7 @@ void follow_host_begin(struct follow *follow, CUevent event, CUstream stream, bo
         return;
     follow_wait_begin(follow, event);
     if (!event && guard_depth() == 0 && may_follow())
-        follow->order = order_now(stream, per_thread);
+        follow->order = follow_order_now(stream, per_thread);
 }
 
 void follow_host_end(const struct follow *follow, CUresult result)
@@ -189,7 +189,7 @@ void follow_host_end(const struct follow *follow, CUresult result)
 
 void follow_forget(CUevent event)
 {
-    struct record *record = place_of(event);
+    struct record *record = follow_place_of(event);
 
     if (!follow_is_on())
         return;

@@ -156,7 +156,7 @@ static void tell_heaps(
             hinted ? bytes_text(kept, hinted) : "", hinted ? " held by hints after its free" : "");
 }
 
-static void tell(const struct capture_oom_info *info, const struct format_oom_holder *top)
+static void oom_tell(const struct capture_oom_info *info, const struct format_oom_holder *top)
 {
     char requested[BYTES_MAX], available[BYTES_MAX], most[BYTES_MAX];
     char heaps[256] = "";
@@ -204,5 +204,5 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
     look_at_device(request->tag.device, &info);
     session_report(capture_oom(&info, &top));
     if (!atomic_exchange(&told, true))
-        tell(&info, &top);
+        oom_tell(&info, &top);
 }

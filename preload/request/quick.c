@@ -56,7 +56,7 @@ static uint64_t told(struct quick_call call)
 }
 
 /* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation point. */
-static __attribute__((noinline)) void tell_news(int r)
+static __attribute__((noinline)) void quick_tell_news(int r)
 {
     int cancel, unused;
 
@@ -68,12 +68,13 @@ static __attribute__((noinline)) void tell_news(int r)
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
-static int device_of(struct quick_call call)
+static int quick_device_of(struct quick_call call)
 {
     return call.api == API_SYNC ? context_memo.context.device : context_memo.device;
 }
 
-static void record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag)
+static void quick_write_alloc(
+        struct pool_given given, struct quick_call call, const struct tag *tag)
 {
     struct capture_alloc_info info = {
             .tag = tag,
@@ -88,7 +89,7 @@ static void record_alloc(struct pool_given given, struct quick_call call, const 
     int r = capture_alloc(&info);
 
     if (r < 0)
-        tell_news(r);
+        quick_tell_news(r);
 }
 
 CUresult quick_record_alloc(
@@ -101,10 +102,10 @@ CUresult quick_record_alloc(
     guard_push();
     resolve_note(call.slot, ROUTE_CALLED);
     where_go(size, caller, &walk);
-    r = where_end(&walk, size, device_of(call), &tag);
+    r = where_end(&walk, size, quick_device_of(call), &tag);
     if (r > 0)
-        tell_news(r);
-    record_alloc(given, call, &tag);
+        quick_tell_news(r);
+    quick_write_alloc(given, call, &tag);
     guard_pop();
     return CUDA_SUCCESS;
 }
@@ -112,7 +113,7 @@ CUresult quick_record_alloc(
 /* ---- hints ---------------------------------------------------------------------------------- */
 
 /* Does a hint match what is asked for here? The long way makes the plan (dispatch.c). */
-static bool is_wanted(struct tag *io_tag)
+static bool quick_is_wanted(struct tag *io_tag)
 {
     struct plan plan;
 
@@ -138,17 +139,17 @@ struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struc
         return given;
     guard_push();
     where_go(size, caller, &walk);
-    r = where_end(&walk, size, device_of(call), ret_tag);
+    r = where_end(&walk, size, quick_device_of(call), ret_tag);
     if (r > 0)
-        tell_news(r);
+        quick_tell_news(r);
     ret_tag->stream = format_stream_number(told(call));
-    if (!is_wanted(ret_tag))
+    if (!quick_is_wanted(ret_tag))
         given = call.api == API_SYNC
                 ? pool_alloc_quickly(session_pool, context_memo.context.memory, size)
                 : pool_alloc_on_quickly(session_pool, context_memo.mempool_id, stream, size);
     if (given.ptr && quick_records()) {
         resolve_note(call.slot, ROUTE_CALLED);
-        record_alloc(given, call, ret_tag);
+        quick_write_alloc(given, call, ret_tag);
     }
     guard_pop();
     return given;
@@ -170,6 +171,6 @@ void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quic
     resolve_note(call.slot, ROUTE_CALLED);
     r = capture_free(&info);
     if (r < 0)
-        tell_news(r);
+        quick_tell_news(r);
     guard_pop();
 }

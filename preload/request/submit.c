@@ -198,7 +198,7 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
 }
 
 /* What the call pinned belongs to the node that it became. */
-static void give(struct submit *submit)
+static void submit_give(struct submit *submit)
 {
     CUgraphNode node = NULL;
 
@@ -225,7 +225,7 @@ static __attribute__((noinline)) CUresult end_reading(struct submit *submit, CUr
     if (submit->graph) {
         guard_thread.pins = NULL;
         if (result == CUDA_SUCCESS)
-            give(submit);
+            submit_give(submit);
         else
             pins_undo(&submit->pins);
     }

@@ -26,15 +26,15 @@ FORKLOCK(parked_lock);
 static struct underway_entry *parked; /* guarded by parked_lock */
 static _Atomic(uint64_t) park_number; /* of the last one; changed with parked_lock */
 
-static size_t size_of(bool is_call)
+static size_t underway_size_of(bool is_call)
 {
     return sizeof(struct underway_entry) + (is_call ? sizeof(struct pool_call) : 0);
 }
 
 /* NULL: there is no memory. */
-static struct underway_entry *add(struct underway *underway, bool is_call)
+static struct underway_entry *underway_add(struct underway *underway, bool is_call)
 {
-    struct underway_entry *entry = meta_get(size_of(is_call));
+    struct underway_entry *entry = meta_get(underway_size_of(is_call));
 
     if (!entry)
         return NULL;
@@ -52,7 +52,7 @@ void underway_collect(struct underway *underway, devptr_t ptr, bool is_named)
 
     if (underway->reads || !pool_collect(session_pool, ptr, is_named, &block))
         return;
-    entry = add(underway, false);
+    entry = underway_add(underway, false);
     if (entry) {
         entry->block = block;
         return;
@@ -70,7 +70,7 @@ bool underway_bring(struct underway *underway, struct bring *bring)
         return false;
     if (bring->call.count == 0)
         return true;
-    entry = add(underway, true);
+    entry = underway_add(underway, true);
     if (!entry)
         return false;
     entry->call[0] = bring->call;
@@ -78,7 +78,7 @@ bool underway_bring(struct underway *underway, struct bring *bring)
     return true;
 }
 
-static void let_go(struct underway_entry *first)
+static void underway_let_go(struct underway_entry *first)
 {
     if (__builtin_expect(!first, 1) || !life_begin_edge())
         return;
@@ -90,7 +90,7 @@ static void let_go(struct underway_entry *first)
             pool_call_end(session_pool, entry->call);
         else
             pool_call_made(session_pool, &entry->block);
-        meta_put(entry, size_of(entry->is_call));
+        meta_put(entry, underway_size_of(entry->is_call));
     }
     session_go_on_later();
     life_leave();
@@ -104,7 +104,7 @@ void underway_over(struct underway *underway)
         guard_read_end();
     underway->reads = false;
     underway->first = NULL;
-    let_go(first);
+    underway_let_go(first);
 }
 
 void underway_park(struct underway *underway)
@@ -150,11 +150,11 @@ void underway_given(const void *comm, uint64_t number)
         given = entry;
     }
     lock_drop(&parked_lock);
-    let_go(given);
+    underway_let_go(given);
 }
 
 /* A block may be parked for several calls. */
-static bool is_told(const struct underway_entry *first, const struct underway_entry *at)
+static bool underway_is_told(const struct underway_entry *first, const struct underway_entry *at)
 {
     while (first != at && (first->is_call || first->block.base != at->block.base))
         first = first->next;
@@ -172,7 +172,7 @@ void underway_end(void)
     parked = NULL;
     lock_drop(&parked_lock);
     for (const struct underway_entry *at = first; at; at = at->next) {
-        if (at->is_call || is_told(first, at)
+        if (at->is_call || underway_is_told(first, at)
                 || !pool_waits_for_call(session_pool, &at->block, &kept))
             continue;
         session_report(capture_hint(&(struct capture_hint_info){.what = FORMAT_HINT_REFUSED,

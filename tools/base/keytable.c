@@ -17,7 +17,7 @@ struct keytable_entry {
 };
 
 /* A finaliser with full avalanche; the constants are odd and without structure. */
-static uint64_t mix(uint64_t x)
+static uint64_t keytable_mix(uint64_t x)
 {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93u;
@@ -43,13 +43,13 @@ static uint64_t seed(void)
 
 static uint32_t *chain_of(const struct keytable *map, const struct key *key)
 {
-    uint64_t hash = mix(mix(mix(key->a ^ seed()) + key->b) + key->c);
+    uint64_t hash = keytable_mix(keytable_mix(keytable_mix(key->a ^ seed()) + key->b) + key->c);
 
     return &map->chain[hash & (map->chains - 1)];
 }
 
 /* Entries do not move: a part is full before there is the next one. */
-static struct keytable_entry *entry_at(const struct keytable *map, uint32_t number)
+static struct keytable_entry *keytable_entry_at(const struct keytable *map, uint32_t number)
 {
     uint64_t place = (uint64_t)number - 1 + FIRST_PART;
     unsigned part = 63u - (unsigned)__builtin_clzll(place / FIRST_PART);
@@ -62,12 +62,12 @@ static bool is_of(const struct keytable_entry *entry, const struct key *key)
     return entry->key.a == key->a && entry->key.b == key->b && entry->key.c == key->c;
 }
 
-static struct keytable_entry *find(const struct keytable *map, const struct key *key)
+static struct keytable_entry *keytable_find_key(const struct keytable *map, const struct key *key)
 {
     uint32_t number = map->chains ? *chain_of(map, key) : 0;
 
     while (number) {
-        struct keytable_entry *entry = entry_at(map, number);
+        struct keytable_entry *entry = keytable_entry_at(map, number);
 
         if (is_of(entry, key))
             return entry;
@@ -78,7 +78,7 @@ static struct keytable_entry *find(const struct keytable *map, const struct key 
 
 static void link_entry(struct keytable *map, uint32_t number)
 {
-    struct keytable_entry *entry = entry_at(map, number);
+    struct keytable_entry *entry = keytable_entry_at(map, number);
     uint32_t *chain = chain_of(map, &entry->key);
 
     entry->next = *chain;
@@ -86,7 +86,7 @@ static void link_entry(struct keytable *map, uint32_t number)
 }
 
 /* As many chains as entries, so that most have one entry or none. Entries that were removed are not in any. */
-static void grow(struct keytable *map)
+static void keytable_grow(struct keytable *map)
 {
     uint32_t *old = map->chain;
     uint32_t chains = map->chains;
@@ -97,7 +97,7 @@ static void grow(struct keytable *map)
     map->chain = vec_new(map->chains, sizeof(*map->chain));
     for (uint32_t i = 0; i < chains; i++) {
         for (uint32_t number = old[i], next; number; number = next) {
-            next = entry_at(map, number)->next;
+            next = keytable_entry_at(map, number)->next;
             link_entry(map, number);
         }
     }
@@ -105,13 +105,13 @@ static void grow(struct keytable *map)
 }
 
 /* The number of an entry that is free. */
-static uint32_t take_entry(struct keytable *map)
+static uint32_t keytable_take_entry(struct keytable *map)
 {
     uint32_t number = map->gone;
     unsigned part = 63u - (unsigned)__builtin_clzll((uint64_t)map->used / FIRST_PART + 1);
 
     if (number) {
-        map->gone = entry_at(map, number)->next;
+        map->gone = keytable_entry_at(map, number)->next;
         return number;
     }
     if (part == KEYTABLE_PARTS)
@@ -123,13 +123,13 @@ static uint32_t take_entry(struct keytable *map)
 
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
 {
-    struct keytable_entry *entry = find(map, &key);
+    struct keytable_entry *entry = keytable_find_key(map, &key);
 
     if (!entry) {
         if (map->count == map->chains)
-            grow(map);
-        uint32_t number = take_entry(map);
-        entry = entry_at(map, number);
+            keytable_grow(map);
+        uint32_t number = keytable_take_entry(map);
+        entry = keytable_entry_at(map, number);
         *entry = (struct keytable_entry){.key = key, .value = initial};
         link_entry(map, number);
         map->count++;
@@ -139,7 +139,7 @@ uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial)
 
 uint32_t *keytable_find(const struct keytable *map, struct key key)
 {
-    struct keytable_entry *entry = find(map, &key);
+    struct keytable_entry *entry = keytable_find_key(map, &key);
 
     return entry ? &entry->value : NULL;
 }
@@ -150,7 +150,7 @@ void keytable_remove(struct keytable *map, struct key key)
 
     while (link && *link) {
         uint32_t number = *link;
-        struct keytable_entry *entry = entry_at(map, number);
+        struct keytable_entry *entry = keytable_entry_at(map, number);
 
         if (is_of(entry, &key)) {
             *link = entry->next;
@@ -184,7 +184,7 @@ void keytable_done(struct keytable *map)
 struct key keytable_longer(struct key key, char byte)
 {
     key.a = (key.a ^ (unsigned char)byte) * 0x100000001b3u; /* FNV-1a */
-    key.b = mix(key.b + (unsigned char)byte + 0x9e3779b97f4a7c15u);
+    key.b = keytable_mix(key.b + (unsigned char)byte + 0x9e3779b97f4a7c15u);
     key.c++;
     return key;
 }

@@ -364,7 +364,7 @@ void json_text(struct json *json, const char *key, const char *value)
         (void)fputs("null", json->out);
 }
 
-static uint64_t now_ns(void)
+static uint64_t render_now_ns(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -375,7 +375,7 @@ static const char *volatile working_on; /* NULL: nothing, or nobody would see it
 static volatile sig_atomic_t is_shown;
 static bool is_part; /* of what progress_begin_all has begun */
 
-static void write_all(const char *text)
+static void render_write_all(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
         is_shown = 1; /* nobody is there to see it */
@@ -388,9 +388,9 @@ static void say_working(int number)
     (void)number;
     if (working_on) {
         is_shown = 1;
-        write_all("\r\033[K");
-        write_all(working_on);
-        write_all(" ...");
+        render_write_all("\r\033[K");
+        render_write_all(working_on);
+        render_write_all(" ...");
     }
     errno = kept;
 }
@@ -411,10 +411,10 @@ void progress_step(uint64_t done, uint64_t total)
 {
     static uint64_t shown_ns;
 
-    if (is_part || !working_on || !is_shown || now_ns() - shown_ns < 100000000u)
+    if (is_part || !working_on || !is_shown || render_now_ns() - shown_ns < 100000000u)
         return;
-    shown_ns = now_ns();
-    write_all("\r\033[K");
+    shown_ns = render_now_ns();
+    render_write_all("\r\033[K");
     (void)fprintf(
             stderr, "%s: %.0f %%", working_on, total ? 100.0 * (double)done / (double)total : 0.0);
     (void)fflush(stderr);
@@ -447,7 +447,7 @@ void progress_end(void)
     working_on = NULL;
     (void)signal(SIGALRM, SIG_DFL);
     if (is_shown)
-        write_all("\r\033[K");
+        render_write_all("\r\033[K");
 }
 
 /* ---- messages ---- */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_digit(char c, unsigned base)
+static bool rowread_is_digit(char c, unsigned base)
 {
     return (c >= '0' && c <= '9')
             || (base == 16 && ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')));
@@ -17,9 +17,10 @@ bool rowread_uint(struct rowread *reader, unsigned base, uint64_t *ret)
     char *end;
 
     reader->field = at;
-    if (base == 16 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && is_digit(at[2], base))
+    if (base == 16 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X')
+            && rowread_is_digit(at[2], base))
         at += 2;
-    if (!is_digit(*at, base))
+    if (!rowread_is_digit(*at, base))
         return false;
     errno = 0;
     *ret = strtoull(at, &end, (int)base);

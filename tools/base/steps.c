@@ -108,7 +108,7 @@ static int read_csv_row(struct rowread *row, struct line *ret_line)
     return 0;
 }
 
-static bool is_word(const char *text, size_t length, const char *word)
+static bool steps_is_word(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
@@ -136,10 +136,10 @@ static int read_rmm_row(struct rowread *row, struct line *ret_line)
         if (!rowread_text(row, &text, &length))
             return rowread_fault(row, "Thread, Time and Action must be there");
     }
-    if (is_word(text, length, "allocate failure"))
+    if (steps_is_word(text, length, "allocate failure"))
         return read_failure(row, ret_line);
-    ret_line->is_free = is_word(text, length, "free");
-    if (!ret_line->is_free && !is_word(text, length, "allocate"))
+    ret_line->is_free = steps_is_word(text, length, "free");
+    if (!ret_line->is_free && !steps_is_word(text, length, "allocate"))
         return rowread_fault(row, "Action must be allocate, free or allocate failure");
     ret_line->id_at = row->at;
     if (!rowread_uint(row, 16, &ret_line->id))
@@ -161,7 +161,7 @@ static void add_failure(struct reader *reader, const struct line *line)
             (struct steps_failure){steps->row_count, line->size, stream};
 }
 
-static int add_line(struct reader *reader, struct rowread *row, const struct line *line)
+static int steps_add_line(struct reader *reader, struct rowread *row, const struct line *line)
 {
     if (line->is_failure) {
         add_failure(reader, line);
@@ -186,7 +186,7 @@ static int read_row(void *context, struct rowread *row)
     }
     int r = reader->is_rmm ? read_rmm_row(row, &line) : read_csv_row(row, &line);
 
-    return r < 0 ? r : add_line(reader, row, &line);
+    return r < 0 ? r : steps_add_line(reader, row, &line);
 }
 
 static int read_any_row(void *context, struct rowread *row)
@@ -198,7 +198,7 @@ static int read_any_row(void *context, struct rowread *row)
         return 0;
     int r = read_rmm_row(row, &line);
 
-    return r < 0 ? r : add_line(reader, row, &line);
+    return r < 0 ? r : steps_add_line(reader, row, &line);
 }
 
 /* Something of a row of RMM: it begins with a number and a comma, or says what is done. */
@@ -211,7 +211,7 @@ static bool looks_like_row(const char *line)
 }
 
 /* One that makes no sense; the first is kept. */
-static int pass_over(void *context, struct rowread *row)
+static int steps_pass_over(void *context, struct rowread *row)
 {
     struct reader *reader = context;
     struct steps *steps = reader->steps;
@@ -257,7 +257,7 @@ int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps)
 {
     char error[ROWREAD_ERROR_MAX] = "";
     struct reader reader = {.steps = ret_steps, .is_rmm = true};
-    struct rowread row = {.name = name, .error = error, .odd = pass_over};
+    struct rowread row = {.name = name, .error = error, .odd = steps_pass_over};
     int r;
 
     *ret_steps = (struct steps){0};

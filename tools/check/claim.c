@@ -91,7 +91,7 @@ struct parsing {
     struct claim_error *error;
 };
 
-__attribute__((format(printf, 3, 4))) static bool refuse(
+__attribute__((format(printf, 3, 4))) static bool claim_refuse(
         const struct parsing *p, const char *at, const char *form, ...)
 {
     va_list args;
@@ -137,17 +137,17 @@ static bool parse_name(
     size_t length = name_length(begin, is_quoted ? "\"" : end, is_glob);
 
     if (is_quoted && begin[length] == '\0')
-        return refuse(p, begin - 1, "the quote of the %s has no end", what);
+        return claim_refuse(p, begin - 1, "the quote of the %s has no end", what);
     if (length == 0)
-        return refuse(p, begin, "the name of the %s is missing", what);
+        return claim_refuse(p, begin, "the name of the %s is missing", what);
     p->at = begin + length + is_quoted;
     if (!skip_sign(p, end))
-        return refuse(p, p->at, "a '%s' is missing behind the %s", end, what);
+        return claim_refuse(p, p->at, "a '%s' is missing behind the %s", end, what);
     while (!is_quoted && length > 1 && strchr(" \t", begin[length - 1]))
         length--;
     *ret_name = vec_format("%.*s", (int)length, begin);
     if (is_glob && wildcard_is_cut(*ret_name))
-        return refuse(p, begin + length - 1, "the %s ends in a single \\", what);
+        return claim_refuse(p, begin + length - 1, "the %s ends in a single \\", what);
     return true;
 }
 
@@ -158,11 +158,11 @@ static bool refuse_figure(const struct parsing *p, const char *word)
     for (unsigned i = 0; i < CLAIM_FIGURE_COUNT; i++)
         names[i] = rows[i].name;
     if (*word == '\0')
-        return refuse(p, p->at, "a figure is missing");
+        return claim_refuse(p, p->at, "a figure is missing");
     const char *near = args_nearest(word, names, CLAIM_FIGURE_COUNT);
     if (near)
-        return refuse(p, p->at, "unknown figure '%.40s'; did you mean '%s'?", word, near);
-    return refuse(p, p->at, "unknown figure '%.40s'; kedge check --help lists them", word);
+        return claim_refuse(p, p->at, "unknown figure '%.40s'; did you mean '%s'?", word, near);
+    return claim_refuse(p, p->at, "unknown figure '%.40s'; kedge check --help lists them", word);
 }
 
 static bool parse_figure(struct parsing *p)
@@ -177,7 +177,7 @@ static bool parse_figure(struct parsing *p)
     if (!is_known)
         (void)refuse_figure(p, word);
     else if (p->claim->anchor && !rows[figure].has_anchors)
-        is_known = refuse(p, p->at, "'%s' is of the whole run, not of an anchor", word);
+        is_known = claim_refuse(p, p->at, "'%s' is of the whole run, not of an anchor", word);
     p->claim->figure = (enum claim_figure)figure;
     p->at += strlen(word);
     free(word);
@@ -190,9 +190,9 @@ static bool parse_file(struct parsing *p)
     bool has_file = skip_sign(p, "(");
 
     if (has_file && !row->has_file)
-        return refuse(p, p->at - 1, "'%s' takes no file", row->name);
+        return claim_refuse(p, p->at - 1, "'%s' takes no file", row->name);
     if (!has_file && row->has_file)
-        return refuse(
+        return claim_refuse(
                 p, p->at, "'%s' needs the capture to compare with: %s(FILE)", row->name, row->name);
     return !has_file || parse_name(p, "file", ")", false, &p->claim->file);
 }
@@ -207,7 +207,7 @@ static bool parse_op(struct parsing *p)
         if (skip_sign(p, ops[p->claim->op]))
             return true;
     }
-    return refuse(p, p->at,
+    return claim_refuse(p, p->at,
             *p->at ? "< <= == != >= or > is missing"
                    : "< <= == != >= or > is missing (a shell needs quotes around an expression)");
 }
@@ -229,9 +229,9 @@ static bool parse_limit(struct parsing *p)
     bool is_limit = (is_bytes || is_plain) && config_size(word, &p->claim->limit) == 0;
     p->claim->is_bare = is_bytes && is_limit && is_plain && p->claim->limit > 0;
     if (length == 0)
-        (void)refuse(p, begin, "what to compare with is missing");
+        (void)claim_refuse(p, begin, "what to compare with is missing");
     else if (!is_limit)
-        (void)refuse(p, begin, "'%.40s' is not a %s", word,
+        (void)claim_refuse(p, begin, "'%.40s' is not a %s", word,
                 is_bytes ? "size (try 512M or 12GiB)" : "number");
     free(word);
     return is_limit;
@@ -268,7 +268,7 @@ static enum claim_answer opposite(enum claim_answer answer)
 }
 
 /* Of "it is, if `yes`", and "it is not, if `no`". */
-static enum claim_answer known(bool yes, bool no)
+static enum claim_answer claim_known(bool yes, bool no)
 {
     return yes ? CLAIM_YES : no ? CLAIM_NO : CLAIM_UNKNOWN;
 }
@@ -277,11 +277,11 @@ enum claim_answer claim_holds(struct claim_range range, enum claim_op op, uint64
 {
     switch (op) {
     case CLAIM_LESS:
-        return known(range.high < limit, range.low >= limit);
+        return claim_known(range.high < limit, range.low >= limit);
     case CLAIM_LESS_EQUAL:
-        return known(range.high <= limit, range.low > limit);
+        return claim_known(range.high <= limit, range.low > limit);
     case CLAIM_EQUAL:
-        return known(
+        return claim_known(
                 range.low == limit && range.high == limit, limit < range.low || limit > range.high);
     case CLAIM_NOT_EQUAL:
         return opposite(claim_holds(range, CLAIM_EQUAL, limit));

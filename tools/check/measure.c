@@ -55,13 +55,13 @@ void measure_done(struct measure *measure)
     *measure = (struct measure){0};
 }
 
-static bool lacks_events(const struct load *load)
+static bool measure_lacks_events(const struct load *load)
 {
     return load->complete_from > 0;
 }
 
 /* What is known of a value that was `value` when the record ended. */
-static struct claim_range range_of(enum claim_figure figure, uint64_t value, bool has_ended)
+static struct claim_range measure_range_of(enum claim_figure figure, uint64_t value, bool has_ended)
 {
     if (value == MODEL_UNKNOWN)
         return unknown;
@@ -102,7 +102,7 @@ static uint64_t drifted_hints(const struct load *load)
 }
 
 /* Of the steps that the capture has: of a long run it has some. */
-static struct claim_range moved(const struct load *load, enum claim_figure figure)
+static struct claim_range measure_moved(const struct load *load, enum claim_figure figure)
 {
     const struct read_capture *capture = load->capture;
     uint64_t bytes = 0;
@@ -114,7 +114,7 @@ static struct claim_range moved(const struct load *load, enum claim_figure figur
         bytes += figure == CLAIM_MOVED_IN ? what->moved_in : what->moved_out;
         is_all = is_all && what->step < FORMAT_EVICT_STEPS_ALL;
     }
-    return range_of(figure, bytes, is_all && load_has_ended(load));
+    return measure_range_of(figure, bytes, is_all && load_has_ended(load));
 }
 
 static void measure_run(
@@ -125,9 +125,9 @@ static void measure_run(
             ? drifted_hints(measure->load)
             : value_in(&measure->figures, claim->figure);
 
-    result->range = range_of(claim->figure, value, has_ended);
+    result->range = measure_range_of(claim->figure, value, has_ended);
     if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
-        result->range = moved(measure->load, claim->figure);
+        result->range = measure_moved(measure->load, claim->figure);
     /* What shadow would have released the writer does not add up. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && value == MODEL_UNKNOWN)
         result->note = vec_text(load_lacks(measure->load->capture));
@@ -166,7 +166,7 @@ void measure_growers(const struct load *load, struct model_window window, struct
 /* Why nothing is known of growth; NULL: the steps are there. */
 static char *growth_lacks(const struct load *load, const struct stepview *view)
 {
-    if (lacks_events(load))
+    if (measure_lacks_events(load))
         return vec_text(load_lacks(load->capture));
     if (!view->family)
         return vec_format("not known: the program states no steps (%s)", view->period.reason);
@@ -218,7 +218,7 @@ static void measure_steps(const struct load *load, const struct claim *claim,
     for (size_t i = 0; i < view->grower_count; i++)
         growth += view->growers[i].last - view->growers[i].first;
     char *doubt = growth_doubt(load, view, &pileup);
-    result->range = range_of(CLAIM_GROWTH, growth, load_has_ended(load));
+    result->range = measure_range_of(CLAIM_GROWTH, growth, load_has_ended(load));
     if (load_has_ended(load))
         result->range = (struct claim_range){pileup.stored, doubt ? UINT64_MAX : growth};
     bool is_known = claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN;
@@ -316,12 +316,12 @@ static void measure_other(
 /* ---- anchors -------------------------------------------------------------------------------- */
 
 /* A mark is called like an anchor and holds nothing. */
-static bool is_mark(const struct trace *trace, const struct trace_anchor *anchor)
+static bool measure_is_mark(const struct trace *trace, const struct trace_anchor *anchor)
 {
     return anchor->enter != TRACE_NEVER && trace->events[anchor->enter].kind != TRACE_ENTER;
 }
 
-static bool is_named(const struct trace_anchor *anchor, const char *glob)
+static bool measure_is_named(const struct trace_anchor *anchor, const char *glob)
 {
     const char *name = strchr(glob, '/') ? anchor->path : filename_of(anchor->path);
     uint32_t instance;
@@ -385,10 +385,10 @@ static void measure_anchors(
         measure->anchors = model_figure_anchors(trace, model_whole(trace));
     for (size_t i = 1; i < trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &trace->anchors[i];
-        if (!is_named(anchor, claim->anchor) || is_mark(trace, anchor))
+        if (!measure_is_named(anchor, claim->anchor) || measure_is_mark(trace, anchor))
             continue;
         struct claim_range range =
-                range_of(claim->figure, value_in(&measure->anchors[i], claim->figure),
+                measure_range_of(claim->figure, value_in(&measure->anchors[i], claim->figure),
                         has_ended || anchor->exit != TRACE_NEVER);
         enum claim_answer answer = claim_holds(range, claim->op, claim->limit);
         if (!is_worse(claim, answer, range, result))
@@ -400,7 +400,7 @@ static void measure_anchors(
     if (result->anchor == TRACE_NONE) {
         result->range = unknown;
         result->note = nobody_note(trace, claim->anchor);
-    } else if (lacks_events(measure->load)) {
+    } else if (measure_lacks_events(measure->load)) {
         result->range = unknown;
         result->note = vec_text(load_lacks(measure->load->capture));
     } else if (!has_ended && result->answer == CLAIM_YES) {

@@ -52,7 +52,7 @@ struct job {
 
 /* ── what there is ── */
 
-static void add_modules(struct job *job)
+static void cmd_bundle_add_modules(struct job *job)
 {
     const struct read_capture *capture = job->load.capture;
 
@@ -108,7 +108,7 @@ static void write_place(struct job *job, FILE *out, const struct place *place)
     free(lines);
 }
 
-static int write_names(struct job *job)
+static int cmd_bundle_write_names(struct job *job)
 {
     FILE *out = open_memstream(&job->text, &job->text_length);
     uint32_t module = TRACE_NONE;
@@ -171,7 +171,7 @@ static void pack_files(struct job *job)
 
 /* ── the whole ── */
 
-static void say_text(const struct job *job)
+static void cmd_bundle_say_text(const struct job *job)
 {
     render_text(stdout, job->output);
     printf(": %s, names for %" PRIu64 " of %zu frames in %" PRIu64 " module%s",
@@ -183,7 +183,7 @@ static void say_text(const struct job *job)
     figures_print_trouble(stdout, job->symbols);
 }
 
-static void say_json(const struct job *job)
+static void cmd_bundle_say_json(const struct job *job)
 {
     struct json json = json_open(stdout);
 
@@ -229,7 +229,7 @@ static int write_bundle(struct job *job)
     return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
-static void drop(struct job *job)
+static void cmd_bundle_drop(struct job *job)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         free(job->files[i].path);
@@ -262,19 +262,19 @@ static int bundle_command(const void *parsed, char **words)
         free(job.output);
         return r;
     }
-    add_modules(&job);
+    cmd_bundle_add_modules(&job);
     add_all_places(&job);
     job.symbols = symbols_new(job.all);
-    r = write_names(&job);
+    r = cmd_bundle_write_names(&job);
     if (job.fields->modules)
         pack_files(&job);
     if (r == CMD_DONE)
         r = write_bundle(&job);
     if (r == CMD_DONE && job.fields->json)
-        say_json(&job);
+        cmd_bundle_say_json(&job);
     else if (r == CMD_DONE)
-        say_text(&job);
-    drop(&job);
+        cmd_bundle_say_text(&job);
+    cmd_bundle_drop(&job);
     return r;
 }
 

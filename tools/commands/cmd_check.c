@@ -63,7 +63,7 @@ struct check {
 /* ---- what is asked -------------------------------------------------------------------------- */
 
 /* Takes `text` over. */
-static bool add_row(struct check *check, char *text)
+static bool cmd_check_add_row(struct check *check, char *text)
 {
     struct row *row = &VEC_PUSH(check->rows, check->row_count, check->row_room);
     struct claim_error error;
@@ -92,26 +92,27 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     uint64_t reserved = file->predicted_reserved;
     uint64_t slack = file->rule_count * GRANULE;
 
-    (void)add_row(check, vec_text("drifted_hints==0"));
-    (void)add_row(check,
+    (void)cmd_check_add_row(check, vec_text("drifted_hints==0"));
+    (void)cmd_check_add_row(check,
             vec_format("%s==%" PRIu64, is_live ? "peak_with_hints" : "peak_if_live",
                     file->predicted_max));
     check->is_reserved_left_out = !is_live || reserved == 0;
     if (check->is_reserved_left_out)
         return;
-    (void)add_row(check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
-    (void)add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
+    (void)cmd_check_add_row(
+            check, vec_format("reserved>=%" PRIu64, reserved > slack ? reserved - slack : 0));
+    (void)cmd_check_add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
 }
 
 /* One step, and one way. */
-static void add_step(
+static void cmd_check_add_step(
         struct check *check, const struct moved_step *step, const char *figure, uint64_t predicted)
 {
     const struct read_evict *told = step->told;
     struct row *row;
     uint64_t is;
 
-    if (!add_row(check, vec_format("%s==%" PRIu64, figure, predicted)))
+    if (!cmd_check_add_row(check, vec_format("%s==%" PRIu64, figure, predicted)))
         return;
     row = &check->rows[check->row_count - 1];
     is = row->claim.figure == CLAIM_MOVED_IN ? told->what.moved_in : told->what.moved_out;
@@ -136,12 +137,12 @@ static int add_moved(struct check *check, const struct hintfile *file)
         moved.trouble = "the run told nothing of a hint's steps";
     check->moved_left_out = moved.trouble;
     if (r == 0 && !moved.trouble) {
-        (void)add_row(check, vec_format("moved_in==%" PRIu64, moved.in));
-        (void)add_row(check, vec_format("moved_out==%" PRIu64, moved.out));
+        (void)cmd_check_add_row(check, vec_format("moved_in==%" PRIu64, moved.in));
+        (void)cmd_check_add_row(check, vec_format("moved_out==%" PRIu64, moved.out));
     }
     for (size_t i = 0; i < moved.wrong_count && i < STEPS_SHOWN && r == 0; i++) {
-        add_step(check, &moved.wrong[i], "moved_in", moved.wrong[i].in);
-        add_step(check, &moved.wrong[i], "moved_out", moved.wrong[i].out);
+        cmd_check_add_step(check, &moved.wrong[i], "moved_in", moved.wrong[i].in);
+        cmd_check_add_step(check, &moved.wrong[i], "moved_out", moved.wrong[i].out);
     }
     moved_done(&moved);
     return r;
@@ -243,7 +244,7 @@ static bool is_exact(const struct row *row)
 }
 
 /* "11.92 GiB", "at least 3" */
-static char *is_text(const struct row *row)
+static char *cmd_check_is_text(const struct row *row)
 {
     const struct claim_range *range = &row->result.range;
 
@@ -289,12 +290,12 @@ static char *note_text(const struct check *check, const struct row *row)
     return note;
 }
 
-static void print_row(const struct check *check, const struct row *row, int width)
+static void cmd_check_print_row(const struct check *check, const struct row *row, int width)
 {
     struct render_ink ink = render_ink(stdout);
     const char *const inks[] = {ink.green, ink.red, ink.yellow};
     char *wanted = wanted_text(row);
-    char *is = is_text(row);
+    char *is = cmd_check_is_text(row);
     char *note = note_text(check, row);
     int used = (int)strlen(row->text);
 
@@ -328,7 +329,7 @@ static void print_text(const struct check *check)
     printf("  %s%-*s  %-14s  %-14s  %s%s\n", ink.bold, width, "expression", "wanted", "is", "ok",
             ink.off);
     for (size_t i = 0; i < check->row_count; i++)
-        print_row(check, &check->rows[i], width);
+        cmd_check_print_row(check, &check->rows[i], width);
     if (check->is_reserved_left_out)
         puts("  peak reserved is not compared: the hints were not live, or nothing was predicted");
     if (check->moved_left_out)
@@ -345,7 +346,7 @@ static enum claim_answer answer_of(const struct check *check)
     return answer;
 }
 
-static void json_row(struct json *json, const struct check *check, const struct row *row)
+static void cmd_check_json_row(struct json *json, const struct check *check, const struct row *row)
 {
     const struct measure_result *result = &row->result;
     const struct trace_anchor *anchor =
@@ -367,7 +368,7 @@ static void json_row(struct json *json, const struct check *check, const struct 
     json_end(json, '}');
 }
 
-static void print_json(const struct check *check)
+static void cmd_check_print_json(const struct check *check)
 {
     struct json json = json_open(stdout);
 
@@ -380,7 +381,7 @@ static void print_json(const struct check *check)
         json_text(&json, "moved_not_compared", check->moved_left_out);
     json_begin(&json, "checks", '[');
     for (size_t i = 0; i < check->row_count; i++)
-        json_row(&json, check, &check->rows[i]);
+        cmd_check_json_row(&json, check, &check->rows[i]);
     json_end(&json, ']');
     json_end(&json, '}');
 }
@@ -430,7 +431,7 @@ static void put_case(FILE *out, const struct check *check, const struct row *row
     put_attribute(out, "name", row->text);
     if (element) {
         char *wanted = wanted_text(row);
-        char *is = is_text(row);
+        char *is = cmd_check_is_text(row);
         char *message =
                 vec_format("is %s, wanted %s%s%s", is, wanted, note ? "; " : "", note ? note : "");
         (void)fprintf(out, "><%s", element);
@@ -449,7 +450,7 @@ static void put_case(FILE *out, const struct check *check, const struct row *row
     free(note);
 }
 
-static size_t count_of(const struct check *check, enum claim_answer answer)
+static size_t cmd_check_count_of(const struct check *check, enum claim_answer answer)
 {
     size_t count = 0;
 
@@ -470,7 +471,8 @@ static int write_junit(const struct check *check)
     (void)fprintf(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
             "<testsuite name=\"kedge check\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n",
-            check->row_count, count_of(check, CLAIM_NO), count_of(check, CLAIM_UNKNOWN));
+            check->row_count, cmd_check_count_of(check, CLAIM_NO),
+            cmd_check_count_of(check, CLAIM_UNKNOWN));
     for (size_t i = 0; i < check->row_count; i++)
         put_case(out, check, &check->rows[i]);
     (void)fputs("</testsuite>\n", out);
@@ -509,7 +511,7 @@ static bool is_junit_alone(const struct fields *fields)
 }
 
 /* The capture is open. */
-static int judge(struct check *check)
+static int cmd_check_judge(struct check *check)
 {
     static const int codes[] = {
             [CLAIM_YES] = CMD_DONE, [CLAIM_NO] = CMD_NO, [CLAIM_UNKNOWN] = CMD_BAD};
@@ -524,16 +526,16 @@ static int judge(struct check *check)
     if (r != CMD_DONE)
         return r;
     if (check->fields->json)
-        print_json(check);
+        cmd_check_print_json(check);
     else if (!is_junit_alone(check->fields))
         print_text(check);
     return codes[answer_of(check)];
 }
 
 /* An expression of the user's. */
-static int ask(struct check *check, const char *text)
+static int cmd_check_ask(struct check *check, const char *text)
 {
-    if (!add_row(check, vec_text(text)))
+    if (!cmd_check_add_row(check, vec_text(text)))
         return CMD_BAD;
     const struct claim *claim = &check->rows[check->row_count - 1].claim;
     if (claim->is_bare) {
@@ -577,7 +579,7 @@ static int check_command(const void *parsed, char **words)
         return CMD_BAD;
     }
     for (size_t i = 1; words[i] && r == CMD_DONE; i++)
-        r = ask(&check, words[i]);
+        r = cmd_check_ask(&check, words[i]);
     if (!words[1] && !check.fields->predicted) {
         (void)fputs("kedge check: an expression or --predicted is missing\n", stderr);
         (void)fprintf(stderr, "usage: kedge %s\n", cmd_check.usage);
@@ -588,7 +590,7 @@ static int check_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = load_open(words[0], &check.load);
     if (r == CMD_DONE)
-        r = judge(&check);
+        r = cmd_check_judge(&check);
     for (size_t i = 0; i < check.row_count; i++) {
         free(check.rows[i].text);
         free(check.rows[i].result.note);
@@ -599,7 +601,7 @@ static int check_command(const void *parsed, char **words)
     return r;
 }
 
-static void explain(void)
+static void cmd_check_explain(void)
 {
     puts("\nexpressions: [anchor:\"GLOB\".]FIGURE OP LIMIT, as in peak<12GiB,\n"
          "late(good.kcap)==0 or anchor:\"SOT_CALL_*\".remaining<1GiB (the worst instance\n"
@@ -620,7 +622,7 @@ const struct cmd cmd_check = {
         .usage = "check CAPTURE [EXPR...] [options]",
         .summary = "Asserts figures of a run: exit 0 if all hold, 1 if one does not, 2 if there is "
                    "no answer.",
-        .explain = explain,
+        .explain = cmd_check_explain,
         CMD_OPTIONS(options, struct fields),
         .writes = OUTFILE_FOR_RUNS,
         .pages = true,

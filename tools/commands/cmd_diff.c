@@ -214,7 +214,7 @@ static void json_stacks(struct json *json, const struct diff *diff, const struct
     json_end(json, ']');
 }
 
-static void json_groups(
+static void cmd_diff_json_groups(
         struct json *json, const struct diff *diff, const char *key, const struct groups *groups)
 {
     json_begin(json, key, '[');
@@ -260,14 +260,14 @@ static void diff_print_json(const struct diff *diff)
     peaks_json(&json, &diff->peaks);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
-    json_groups(&json, diff, "groups", &diff->late);
+    cmd_diff_json_groups(&json, diff, "groups", &diff->late);
     json_uint(&json, "never_freed", c->never_count);
     json_uint(&json, "never_freed_bytes", c->never_bytes);
-    json_groups(&json, diff, "never_freed_groups", &diff->never);
+    cmd_diff_json_groups(&json, diff, "never_freed_groups", &diff->never);
     json_uint(&json, "extra", c->extra_count);
     json_uint(&json, "extra_bytes", c->extra_bytes);
     json_sum(&json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);
-    json_groups(&json, diff, "extra_groups", &diff->extra);
+    cmd_diff_json_groups(&json, diff, "extra_groups", &diff->extra);
     json_sum(&json, "remaining", "remaining_bytes", &c->remaining);
     json_sum(&json, "remaining_good", "remaining_good_bytes", &c->remaining_good);
     json_sum(&json, "freed_in_anchor", "freed_in_anchor_bytes", &c->freed_bad);
@@ -303,7 +303,7 @@ static int find_windows(struct diff *diff)
     return r;
 }
 
-static bool lacks_events(const struct load *load, struct model_window window)
+static bool cmd_diff_lacks_events(const struct load *load, struct model_window window)
 {
     if (load->complete_from <= window.first)
         return false;
@@ -313,15 +313,15 @@ static bool lacks_events(const struct load *load, struct model_window window)
     return true;
 }
 
-static void compare_and_print(struct diff *diff)
+static void cmd_diff_compare_and_print(struct diff *diff)
 {
     diff->good_side.trace = diff->good.trace;
     diff->good_side.ended = load_has_ended(&diff->good);
     diff->bad_side.trace = diff->bad.trace;
     diff->bad_side.ended = load_has_ended(&diff->bad);
-    if (lacks_events(&diff->good, diff->good_side.window))
+    if (cmd_diff_lacks_events(&diff->good, diff->good_side.window))
         diff->lacks = load_lacks(diff->good.capture);
-    if (lacks_events(&diff->bad, diff->bad_side.window))
+    if (cmd_diff_lacks_events(&diff->bad, diff->bad_side.window))
         diff->lacks = load_lacks(diff->bad.capture);
     progress_begin("comparing");
     compare_runs(&diff->good_side, &diff->bad_side, &diff->compare);
@@ -362,7 +362,7 @@ static int diff_command(const void *parsed, char **words)
     if (r == 0)
         r = find_windows(&diff);
     if (r == 0) {
-        compare_and_print(&diff);
+        cmd_diff_compare_and_print(&diff);
         compare_done(&diff.compare);
         peaks_done(&diff.peaks);
     }

@@ -34,7 +34,7 @@ static void take_line(void *data, const char *line)
     (void)vec_add_text(data, vec_text(line));
 }
 
-static void print_rows(void)
+static void cmd_env_print_rows(void)
 {
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         const struct row *row = &rows[i];
@@ -96,7 +96,7 @@ static int env_command(const void *parsed, char **words)
     if (fields->json)
         env_print_json(&complaints);
     else
-        print_rows();
+        cmd_env_print_rows();
     int r = complaints.count ? CMD_NO : CMD_DONE;
     for (size_t i = 0; i < complaints.count; i++) {
         (void)fputs("kedge env: ", stderr);

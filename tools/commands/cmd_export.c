@@ -111,7 +111,7 @@ static int find_moment(struct task *task)
 }
 
 /* An option that the format has no use for would be passed over in silence. */
-static int check_options(const struct task *task)
+static int cmd_export_check_options(const struct task *task)
 {
     const struct fields *fields = task->fields;
     const char *wrong = NULL;
@@ -165,7 +165,7 @@ static uint32_t find_last(const struct trace *trace, uint64_t count)
     return at;
 }
 
-static int find_steps(struct task *task)
+static int cmd_export_find_steps(struct task *task)
 {
     struct stepview view;
     uint64_t count = task->fields->steps;
@@ -183,15 +183,15 @@ static int find_steps(struct task *task)
     return r;
 }
 
-static int find_first(struct task *task)
+static int cmd_export_find_first(struct task *task)
 {
     task->job.first = exporter_first_event(task->load.trace);
     if (task->fields->last)
         task->job.first = find_last(task->load.trace, task->fields->last);
-    return task->fields->steps ? find_steps(task) : CMD_DONE;
+    return task->fields->steps ? cmd_export_find_steps(task) : CMD_DONE;
 }
 
-static int find_all(struct task *task)
+static int cmd_export_find_all(struct task *task)
 {
     struct export_job *job = &task->job;
     bool partial;
@@ -206,7 +206,7 @@ static int find_all(struct task *task)
                 task->load.path);
         return CMD_BAD;
     }
-    return find_first(task);
+    return cmd_export_find_first(task);
 }
 
 /* ---- the output ---- */
@@ -282,7 +282,7 @@ static void say_notes(const struct task *task)
                 render_bytes(job->left_out.bytes).text);
 }
 
-static void say_text(const struct task *task)
+static void cmd_export_say_text(const struct task *task)
 {
     const struct export_job *job = &task->job;
 
@@ -297,7 +297,7 @@ static void say_text(const struct task *task)
                 render_bytes(job->figures.peak_live).text);
 }
 
-static void say_json(const struct task *task)
+static void cmd_export_say_json(const struct task *task)
 {
     const struct export_job *job = &task->job;
     bool is_moment = task->format->shape == EXPORT_MOMENT;
@@ -322,7 +322,7 @@ static void say_json(const struct task *task)
     json_end(&json, '}');
 }
 
-static void explain(void)
+static void cmd_export_explain(void)
 {
     puts("\nformats:");
     for (size_t i = 0; i < CMD_COUNT(formats); i++)
@@ -336,20 +336,20 @@ static int export_command(const void *parsed, char **words)
     struct task task = {.fields = parsed};
 
     if (find_format(&task) != CMD_DONE || find_moment(&task) != CMD_DONE
-            || check_options(&task) != CMD_DONE || check_output(&task) != CMD_DONE
+            || cmd_export_check_options(&task) != CMD_DONE || check_output(&task) != CMD_DONE
             || load_open(words[0], &task.load) != CMD_DONE)
         return CMD_BAD;
     progress_begin("adding up");
-    int r = find_all(&task);
+    int r = cmd_export_find_all(&task);
     progress_end();
     if (r == CMD_DONE)
         r = write_output(&task);
     if (r == CMD_DONE) {
         say_notes(&task);
         if (task.fields->json)
-            say_json(&task);
+            cmd_export_say_json(&task);
         else
-            say_text(&task);
+            cmd_export_say_text(&task);
     }
     export_moment_done(&task.job.moment);
     symbols_free(task.job.symbols);
@@ -361,7 +361,7 @@ const struct cmd cmd_export = {
         .name = "export",
         .usage = "export CAPTURE --to FORMAT [-o FILE] [options]",
         .summary = "Writes a capture in the format of another tool.",
-        .explain = explain,
+        .explain = cmd_export_explain,
         CMD_OPTIONS(options, struct fields),
         .writes = OUTFILE_PRIVATE,
         .words_min = 1,

@@ -33,7 +33,7 @@ static const struct row rows[] = {
 #include "tracker/hints/hintkeys.def"
 };
 
-static bool is_needed(const struct row *row)
+static bool cmd_hints_is_needed(const struct row *row)
 {
     return strcmp(row->initial, "needed") == 0;
 }
@@ -54,7 +54,7 @@ static void keys_print_text(void)
 {
     for (size_t i = 0; i < CMD_COUNT(rows); i++) {
         const struct row *row = &rows[i];
-        const char *before = is_needed(row) ? "; " : *row->initial ? "; default " : "";
+        const char *before = cmd_hints_is_needed(row) ? "; " : *row->initial ? "; default " : "";
         char *name = full_name(row);
 
         printf("%s: %s%s%s\n    %s\n", name, row->form, before, row->initial, row->help);
@@ -74,8 +74,9 @@ static void keys_print_json(void)
         json_begin(&json, NULL, '{');
         json_text(&json, "key", name);
         json_text(&json, "form", row->form);
-        json_bool(&json, "needed", is_needed(row));
-        json_text(&json, "default", *row->initial && !is_needed(row) ? row->initial : NULL);
+        json_bool(&json, "needed", cmd_hints_is_needed(row));
+        json_text(
+                &json, "default", *row->initial && !cmd_hints_is_needed(row) ? row->initial : NULL);
         json_text(&json, "help", row->help);
         json_end(&json, '}');
         free(name);
@@ -94,7 +95,7 @@ static int print_keys(const struct fields *fields)
 }
 
 /* As it is written in the file. */
-static void json_sites(
+static void cmd_hints_json_sites(
         struct json *json, const struct rule_pick *pick, const struct hintfile_words *words)
 {
     json_begin(json, "sites", '[');
@@ -107,21 +108,21 @@ static void json_sites(
     json_end(json, ']');
 }
 
-static void json_hints(struct json *json, const struct hintfile *file)
+static void cmd_hints_json_hints(struct json *json, const struct hintfile *file)
 {
     json_begin(json, "hints", '[');
     for (size_t i = 0; file && i < file->rule_count; i++) {
         json_begin(json, NULL, '{');
         json_text(json, "id", file->rule[i].id);
         json_uint(json, "line", file->rule[i].line);
-        json_sites(json, &file->rule[i].pick, &file->words[i]);
+        cmd_hints_json_sites(json, &file->rule[i].pick, &file->words[i]);
         figures_json_expect(json, &file->rule[i]);
         json_end(json, '}');
     }
     json_end(json, ']');
 }
 
-static const char *kind_of(const struct lint_remark *remark)
+static const char *cmd_hints_kind_of(const struct lint_remark *remark)
 {
     return remark->is_note ? "note" : "warning";
 }
@@ -134,12 +135,12 @@ static void hints_print_json(
     json_text(&json, "file", path);
     json_bool(&json, "valid", file != NULL);
     json_text(&json, "error", error);
-    json_hints(&json, file);
+    cmd_hints_json_hints(&json, file);
     json_begin(&json, "warnings", '[');
     for (size_t i = 0; i < lint->count; i++) {
         const struct lint_remark *remark = &lint->remarks[i];
         json_begin(&json, NULL, '{');
-        json_text(&json, "kind", kind_of(remark));
+        json_text(&json, "kind", cmd_hints_kind_of(remark));
         json_uint(&json, "line", remark->line);
         json_uint(&json, "column", remark->column);
         json_text(&json, "hint", remark->hint);
@@ -156,8 +157,8 @@ static void hints_print_text(const char *path, const struct hintfile *file, cons
         const struct lint_remark *remark = &lint->remarks[i];
         render_text(stdout, path);
         printf(":%" PRIu32 ":%" PRIu32 ": %s: %s%s%s", remark->line, remark->column,
-                kind_of(remark), remark->hint ? "hint " : "", remark->hint ? remark->hint : "",
-                remark->hint ? ": " : "");
+                cmd_hints_kind_of(remark), remark->hint ? "hint " : "",
+                remark->hint ? remark->hint : "", remark->hint ? ": " : "");
         render_text(stdout, remark->text);
         putchar('\n');
     }
@@ -167,7 +168,7 @@ static void hints_print_text(const char *path, const struct hintfile *file, cons
 }
 
 /* `bytes` is malloc'd, NULL if they could not be read. 0, or -errno with *ret_error. */
-static int read_file(const char *path, char **ret_bytes, size_t *ret_length,
+static int cmd_hints_read_file(const char *path, char **ret_bytes, size_t *ret_length,
         struct hintfile **ret_file, struct hintfile_error *ret_error)
 {
     const char *what = "";
@@ -185,7 +186,7 @@ static int check_file(const struct fields *fields, const char *path)
     struct lint lint = {0};
     char *bytes = NULL;
     size_t length = 0;
-    int r = read_file(path, &bytes, &length, &file, &error);
+    int r = cmd_hints_read_file(path, &bytes, &length, &file, &error);
 
     if (r == 0)
         lint_hints(file, bytes, length, &lint);

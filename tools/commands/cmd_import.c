@@ -50,7 +50,7 @@ enum kind_number {
 };
 
 /* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. NULL: it can be no log either. */
-static const struct kind *look(struct import_job *job)
+static const struct kind *cmd_import_look(struct import_job *job)
 {
     unsigned char head[256] = "";
     size_t length = fread(head, 1, sizeof(head) - 1, job->in);
@@ -113,7 +113,7 @@ static void say_processes(const struct import_job *job)
     }
 }
 
-static void say_text(
+static void cmd_import_say_text(
         const struct kind *kind, const struct import_job *job, const struct import_counts *counts)
 {
     printf("%s: %" PRIu64 " allocation%s, %" PRIu64 " free%s, %" PRIu64 " anchor%s, peak live %s\n",
@@ -154,7 +154,7 @@ static void json_processes(struct json *json, const struct import_job *job)
     json_end(json, ']');
 }
 
-static void say_json(const struct fields *fields, const struct kind *kind,
+static void cmd_import_say_json(const struct fields *fields, const struct kind *kind,
         const struct import_job *job, const struct import_counts *counts)
 {
     struct json json = json_open(stdout);
@@ -208,9 +208,9 @@ static int write_capture(
         if (error < 0)
             r = cannot(fields->output, -error);
         else if (fields->json)
-            say_json(fields, kind, job, &counts);
+            cmd_import_say_json(fields, kind, job, &counts);
         else
-            say_text(kind, job, &counts);
+            cmd_import_say_text(kind, job, &counts);
     }
     import_free_books(job->import);
     import_processes_done(&job->processes);
@@ -241,7 +241,7 @@ static int import_stream(
 {
     int r = add_patterns(fields->anchors ? fields->anchors : LOGLINES_DEFAULT, &job->patterns);
 
-    const struct kind *looks = job->size || !kind ? look(job) : kind;
+    const struct kind *looks = job->size || !kind ? cmd_import_look(job) : kind;
 
     if (!kind)
         kind = looks;

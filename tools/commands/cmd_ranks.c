@@ -38,7 +38,7 @@ struct ranks {
 };
 
 /* 0, or an exit code after one line. */
-static int add_capture(struct ranks *ranks, const char *path)
+static int cmd_ranks_add_capture(struct ranks *ranks, const char *path)
 {
     struct ranksum sum;
     int r = ranksum_open(path, &ranks->book, &sum);
@@ -63,7 +63,7 @@ static int add_folder(struct ranks *ranks, const char *path)
     }
     progress_begin_all("reading captures");
     for (size_t i = 0; i < found.count; i++) {
-        unread += add_capture(ranks, found.file[i].path) != CMD_DONE;
+        unread += cmd_ranks_add_capture(ranks, found.file[i].path) != CMD_DONE;
         progress_step_all(i, found.count);
     }
     progress_end_all();
@@ -74,13 +74,13 @@ static int add_folder(struct ranks *ranks, const char *path)
     return r;
 }
 
-static int add_word(struct ranks *ranks, const char *word)
+static int cmd_ranks_add_word(struct ranks *ranks, const char *word)
 {
     struct stat about;
 
     if (stat(word, &about) == 0 && S_ISDIR(about.st_mode))
         return add_folder(ranks, word);
-    return add_capture(ranks, word);
+    return cmd_ranks_add_capture(ranks, word);
 }
 
 static bool is_same_folder(const struct ranksum *a, const struct ranksum *b)
@@ -119,7 +119,7 @@ static struct rankjob *list_jobs(const struct ranks *ranks, size_t *ret_count)
     return jobs;
 }
 
-static void compare_and_print(struct ranks *ranks, const struct fields *fields)
+static void cmd_ranks_compare_and_print(struct ranks *ranks, const struct fields *fields)
 {
     struct ranksprint print = {.book = &ranks->book,
             .by_anchor = fields->by != NULL,
@@ -161,9 +161,9 @@ static int ranks_command(const void *parsed, char **words)
         r = CMD_BAD;
     }
     for (size_t i = 0; words[i] && r == CMD_DONE; i++)
-        r = add_word(&ranks, words[i]);
+        r = cmd_ranks_add_word(&ranks, words[i]);
     if (r == CMD_DONE && ranks.count)
-        compare_and_print(&ranks, fields);
+        cmd_ranks_compare_and_print(&ranks, fields);
     if (r == CMD_DONE && ranks.unread_count)
         r = CMD_BAD;
     free_ranks(&ranks);

@@ -54,7 +54,7 @@ static int find_view(const struct fields *fields, enum view *ret_view)
     return CMD_BAD;
 }
 
-static int find_steps(const struct fields *fields, enum stepview_choice *ret_choice)
+static int cmd_report_find_steps(const struct fields *fields, enum stepview_choice *ret_choice)
 {
     const char *which = fields->steps;
 
@@ -187,7 +187,7 @@ static int report_command(const void *parsed, char **words)
     int r = find_view(fields, &report.view);
 
     if (r == CMD_DONE)
-        r = find_steps(fields, &report.steps);
+        r = cmd_report_find_steps(fields, &report.steps);
     if (r == CMD_DONE)
         r = check_html(fields);
     if (r == CMD_DONE)

@@ -71,7 +71,7 @@ struct past {
     struct runlook look;
 };
 
-static void say_none(const struct config *config, const char *name, const struct past *past)
+static void cmd_run_say_none(const struct config *config, const char *name, const struct past *past)
 {
     bool is_off = strcmp(config_text(config, CONFIG_MODE), "off") == 0;
     bool is_untraced = strcmp(config_text(config, CONFIG_TRACE), "off") == 0;
@@ -164,7 +164,7 @@ static void say_end(const struct launch *launch, const struct past *past)
                 captures.count > 1 ? of : "", next);
         free(next);
     } else {
-        say_none(&config, from_here(name, directory), past);
+        cmd_run_say_none(&config, from_here(name, directory), past);
     }
     captures_done(&captures);
     free(directory);
@@ -186,7 +186,7 @@ static void tell_end(const struct launch *launch, const struct past *past)
     captures_done(&captures);
 }
 
-static int follow(
+static int cmd_run_follow(
         struct launch *launch, struct spawn_old *old, const char *program, const char *run)
 {
     struct past past = {.program = program, .run = run};
@@ -207,7 +207,7 @@ static int follow(
     return past.status < 0 ? CMD_BAD : relay_end(past.status);
 }
 
-static int run_command(const void *parsed, char **words)
+static int cmd_run_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
     struct spawn_old old;
@@ -224,7 +224,7 @@ static int run_command(const void *parsed, char **words)
     r = spawn_look_for_old("kedge run", fields.spawn.capture, &old);
     if (r == CMD_DONE)
         r = fields.quiet ? spawn_become("kedge run", &launch)
-                         : follow(&launch, &old, words[0], run);
+                         : cmd_run_follow(&launch, &old, words[0], run);
     free(old.file);
     launch_done(&launch);
     return r;
@@ -238,5 +238,5 @@ const struct cmd cmd_run = {
         .words_min = 1,
         .words_max = -1,
         .tail = true,
-        .run = run_command,
+        .run = cmd_run_command,
 };

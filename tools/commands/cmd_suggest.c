@@ -139,7 +139,7 @@ static char *grown_text(const struct mine_hint *hint)
             grower->received, grower->closing);
 }
 
-static char *make_comment(struct suggestion *s, size_t number, const char *way)
+static char *cmd_suggest_make_comment(struct suggestion *s, size_t number, const char *way)
 {
     const struct mine_hint *hint = &s->mine.hints[number];
     char *what = hint->grower ? grown_text(hint) : late_text(hint);
@@ -182,7 +182,7 @@ static void give_titles(struct suggestion *s)
 }
 
 /* What the reader of the file must know beyond its hints; NULL = nothing. */
-static char *make_head(const struct suggestion *s)
+static char *cmd_suggest_make_head(const struct suggestion *s)
 {
     const struct trace_sum *used = &s->mine.used;
     const char *rank = s->bad.capture->rank;
@@ -207,12 +207,12 @@ static char *make_head(const struct suggestion *s)
     return head;
 }
 
-static struct hintfile *make_file(struct suggestion *s)
+static struct hintfile *cmd_suggest_make_file(struct suggestion *s)
 {
     struct hintfile *file = hintnew_file(s->bad.capture, s->fields->min_size);
     char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
 
-    file->comment = make_head(s);
+    file->comment = cmd_suggest_make_head(s);
     file->keep_content = KEEP_CONTENT;
     file->predicted_max = s->whole_max;
     file->predicted_reserved = s->reserved == UINT64_MAX ? 0 : s->reserved;
@@ -229,7 +229,7 @@ static struct hintfile *make_file(struct suggestion *s)
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         file->rule[i] = s->mine.hints[i].rule;
         file->rule[i].keep_content = KEEP_CONTENT;
-        file->words[i].comment = make_comment(s, i, ways[i]);
+        file->words[i].comment = cmd_suggest_make_comment(s, i, ways[i]);
         file->words[i].proof = make_proof(&s->mine.hints[i]);
         file->words[i].saves = s->mine.hints[i].gain;
         file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
@@ -240,9 +240,9 @@ static struct hintfile *make_file(struct suggestion *s)
     return file;
 }
 
-static int save(struct suggestion *s)
+static int cmd_suggest_save(struct suggestion *s)
 {
-    struct hintfile *file = make_file(s);
+    struct hintfile *file = cmd_suggest_make_file(s);
     int r = hintnew_save(file, s->fields->output);
 
     hintfile_free(file);
@@ -446,7 +446,7 @@ static void predict(struct suggestion *s)
     free(rules);
 }
 
-static void say_none(const struct suggestion *s)
+static void cmd_suggest_say_none(const struct suggestion *s)
 {
     const char *why = "nothing was freed late that a hint could release";
 
@@ -495,8 +495,8 @@ static int mine_and_save(struct suggestion *s)
     progress_end();
     r = CMD_DONE;
     if (s->mine.hint_count == 0)
-        say_none(s);
-    else if (save(s) < 0)
+        cmd_suggest_say_none(s);
+    else if (cmd_suggest_save(s) < 0)
         r = CMD_BAD;
     if (r == CMD_DONE && s->fields->json)
         suggest_print_json(s);
@@ -649,7 +649,7 @@ static int add_rank(struct suggestion *s, const char *path)
 }
 
 /* A capture, or a folder with those of all ranks. */
-static int add_word(struct suggestion *s, const char *word)
+static int cmd_suggest_add_word(struct suggestion *s, const char *word)
 {
     struct captures found = {0};
     struct stat about;
@@ -737,7 +737,7 @@ static int suggest_command(const void *parsed, char **words)
         fields.min_size = HINTFILE_MIN_SIZE;
     s.is_mining = words[0] != NULL;
     for (size_t i = 0; words[i] && r == CMD_DONE; i++)
-        r = add_word(&s, words[i]);
+        r = cmd_suggest_add_word(&s, words[i]);
     if (!s.is_mining)
         r = load_open(fields.good, &s.good);
     if (!s.is_mining && r == CMD_DONE)

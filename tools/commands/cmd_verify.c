@@ -102,7 +102,7 @@ struct verify {
     off_t input; /* where standard input stood, so that each run reads the same; -1 = it cannot go back */
 };
 
-static void fail(struct verify *verify, const char *hint, char *what)
+static void cmd_verify_fail(struct verify *verify, const char *hint, char *what)
 {
     if (verify->failure) {
         free(what); /* the first reason is the one to tell */
@@ -137,7 +137,7 @@ static void judge_carried(struct verify *verify, const struct load *load, const 
     figures_print_touch(stderr, symbols, load->trace, hint);
     symbols_free(symbols);
     text = status_text(verify->status);
-    fail(verify, id,
+    cmd_verify_fail(verify, id,
             vec_format("%s: the program %s, and kernels were given the address", step->name, text));
     free(text);
 }
@@ -155,7 +155,7 @@ static void judge_written(struct verify *verify, const struct load *load, const 
     figures_print_written(stderr, before, symbols, load->trace, hint);
     free(before);
     symbols_free(symbols);
-    fail(verify, id,
+    cmd_verify_fail(verify, id,
             vec_format("%s: its storage is written after the release was due", step->name));
 }
 
@@ -172,7 +172,7 @@ static void judge_hint(
 
         if (hint->drift)
             hintwords_tell_drift(hint->drift, text, sizeof(text));
-        fail(verify, id, vec_format("%s: %s", step->name, text));
+        cmd_verify_fail(verify, id, vec_format("%s: %s", step->name, text));
     }
     if (touches) {
         struct symbols *symbols = symbols_new(load->trace);
@@ -180,17 +180,17 @@ static void judge_hint(
                 step->name, hint->id, touches);
         figures_print_touch(stderr, symbols, load->trace, hint);
         symbols_free(symbols);
-        fail(verify, id,
+        cmd_verify_fail(verify, id,
                 vec_format("%s: its storage is used after the release was due", step->name));
     }
     judge_written(verify, load, step, hint, id);
     judge_carried(verify, load, step, hint, id);
     if (refused)
-        fail(verify, id,
+        cmd_verify_fail(verify, id,
                 vec_format("%s: %" PRIu64 " releases could not be made", step->name, refused));
 }
 
-static void add_hint(
+static void cmd_verify_add_hint(
         struct verify *verify, const struct step *step, size_t index, const struct load_hint *hint)
 {
     struct verdict *verdict = &verify->verdicts[index];
@@ -248,7 +248,7 @@ static void judge_turns(struct verify *verify, const struct load *load, const st
         words = &verify->file->words[block->rule];
         if (words->nth_line == 0 || evicts(&verify->file->rule[block->rule]))
             continue;
-        fail(verify, verify->file->rule[block->rule].id,
+        cmd_verify_fail(verify, verify->file->rule[block->rule].id,
                 vec_format("%s: %s:%" PRIu32 ":%" PRIu32
                            ": nth counts what several threads ask for in one instance of %s: their "
                            "order is chance",
@@ -287,7 +287,7 @@ static void judge_shorts(
             most = &capture->shorts[i];
     if (!most)
         return;
-    fail(verify, verify->file->rule[most->rule].id,
+    cmd_verify_fail(verify, verify->file->rule[most->rule].id,
             vec_format("%s: a call%s%s needed %s at once under the cap, and %s could be had",
                     step->name, *most->path ? " in " : "", most->path,
                     render_bytes(most->needed).text, render_bytes(most->room).text));
@@ -299,7 +299,7 @@ static bool check_force(struct verify *verify, const struct load *load, const st
     const struct read_capture *capture = load->capture;
 
     if (capture->hints_hash != verify->file->hash || load->hint_count != verify->file->rule_count) {
-        fail(verify, NULL,
+        cmd_verify_fail(verify, NULL,
                 vec_format("%s: the hints were not in force (program.argv or rank does not fit?)",
                         step->name));
         return false;
@@ -310,7 +310,7 @@ static bool check_force(struct verify *verify, const struct load *load, const st
         enum hint_mode mode = hint_is_for(rule, capture->rank) ? wanted : HINT_OFF;
 
         if (rule->mode != HINT_OFF && load->hints[i].mode != mode) {
-            fail(verify, verify->file->rule[i].id,
+            cmd_verify_fail(verify, verify->file->rule[i].id,
                     vec_format("was not in force as it has to be in the %s run", step->name));
             return false;
         }
@@ -325,7 +325,8 @@ static void check_program(struct verify *verify, const struct load *load)
     if (!verify->program)
         verify->program = vec_text(program);
     else if (strcmp(verify->program, program) != 0)
-        fail(verify, NULL, vec_text("the runs were of different programs, no receipt fits both"));
+        cmd_verify_fail(verify, NULL,
+                vec_text("the runs were of different programs, no receipt fits both"));
 }
 
 /* One of a step's: each of the program's processes wrote one. */
@@ -336,7 +337,7 @@ static void judge_capture(void *self, const char *path)
     struct load load;
 
     if (load_open(path, &load) != 0) {
-        fail(verify, NULL, vec_format("%s: its capture cannot be read", step->name));
+        cmd_verify_fail(verify, NULL, vec_format("%s: its capture cannot be read", step->name));
         return;
     }
     verify->capture_count++;
@@ -354,7 +355,7 @@ static void judge_capture(void *self, const char *path)
     proof_add(&verify->proof, &load, (unsigned)step->mode);
     if (step->mode != HINT_OFF && check_force(verify, &load, step)) {
         for (size_t i = 0; i < load.hint_count; i++) {
-            add_hint(verify, step, i, &load.hints[i]);
+            cmd_verify_add_hint(verify, step, i, &load.hints[i]);
             judge_hint(verify, &load, step, i);
         }
         judge_turns(verify, &load, step);
@@ -402,7 +403,7 @@ static void fail_ended(struct verify *verify, const struct step *step, int statu
     const char *why = verify->is_faulted ? "the device has faulted: memory was used"
                                          : "if the device has faulted, memory was used";
 
-    fail(verify, NULL,
+    cmd_verify_fail(verify, NULL,
             evicting ? vec_format("%s: the program %s; %s that no call names, while it was out "
                                   "(evict hints in force: %s)",
                     step->name, how, why, evicting)
@@ -472,11 +473,11 @@ static int judge_end(struct verify *verify, const struct step *step)
     if (status != 0)
         fail_ended(verify, step, status);
     if (verify->capture_count == 0)
-        fail(verify, NULL,
+        cmd_verify_fail(verify, NULL,
                 vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
                         step->name));
     if (verify->against)
-        fail(verify, NULL, vec_format("%s: %s", step->name, verify->against));
+        cmd_verify_fail(verify, NULL, vec_format("%s: %s", step->name, verify->against));
     return CMD_DONE;
 }
 
@@ -512,7 +513,8 @@ static int run_step(struct verify *verify, const struct step *step, char **words
 /* ---- what the program prints ---------------------------------------------------------------- */
 
 /* The first difference to the run that releases nothing, NULL = none. */
-static char *find_difference(const struct verify *verify, const struct echo_text *printed)
+static char *cmd_verify_find_difference(
+        const struct verify *verify, const struct echo_text *printed)
 {
     static const char *const streams[] = {"standard output", "standard error"};
 
@@ -564,11 +566,11 @@ static int judge_outputs(struct verify *verify, const struct step *step, char **
                     sameout_new(verify->printed[i].text, verify->printed[i].length);
         return CMD_DONE;
     }
-    difference = find_difference(verify, verify->printed);
+    difference = cmd_verify_find_difference(verify, verify->printed);
     if (difference && !verify->outputs.is_masked) {
         r = mask_outputs(verify, words);
         free(difference);
-        difference = r ? NULL : find_difference(verify, verify->printed);
+        difference = r ? NULL : cmd_verify_find_difference(verify, verify->printed);
     }
     if (difference) {
         bool is_any = verify->fields->outputs && strcmp(verify->fields->outputs, "any") == 0;
@@ -593,7 +595,7 @@ static void check_proofs(struct verify *verify)
         const struct rule *rule = &verify->file->rule[i];
 
         if (rule->wait == RULE_WAIT_EVENT && !lint_is_proof(verify->file->words[i].proof))
-            fail(verify, rule->id,
+            cmd_verify_fail(verify, rule->id,
                     vec_text("its proof is still to be answered, and wait: event relies on it"));
     }
 }
@@ -605,7 +607,7 @@ static void check_matches(struct verify *verify)
         const struct rule *rule = &verify->file->rule[i];
         if (verify->verdicts[i].matched == 0 && rule->mode != HINT_OFF
                 && rule->action != ACTION_RESTORE)
-            fail(verify, rule->id, vec_text("matched nothing"));
+            cmd_verify_fail(verify, rule->id, vec_text("matched nothing"));
     }
 }
 
@@ -622,7 +624,7 @@ static void check_acted(struct verify *verify, const struct step *step)
         if (evicts(rule) && step->mode == HINT_TRAP)
             is_idle = evicted->count_out == 0 && evicted->dropped == 0;
         if (is_idle)
-            fail(verify, rule->id,
+            cmd_verify_fail(verify, rule->id,
                     vec_format("did nothing in the %s run: nothing is proved", step->name));
     }
 }
@@ -857,10 +859,10 @@ static int run_steps(struct verify *verify, char **words)
             return r;
     }
     if (verify->outputs.difference)
-        fail(verify, NULL, vec_text(verify->outputs.difference));
+        cmd_verify_fail(verify, NULL, vec_text(verify->outputs.difference));
     proof_end(&verify->proof, 1U << HINT_SHADOW | 1U << HINT_POISON | 1U << HINT_TRAP);
     if (verify->proof.lacks)
-        fail(verify, NULL, vec_text(verify->proof.lacks));
+        cmd_verify_fail(verify, NULL, vec_text(verify->proof.lacks));
     r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
         verify_print_json(verify, r == CMD_DONE);

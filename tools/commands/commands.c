@@ -133,7 +133,7 @@ static bool are_enough(const struct cmd *cmd, const char *name, char *const *wor
     return false;
 }
 
-static int run_command(const struct cmd *cmd, int argc, char **argv)
+static int commands_run_command(const struct cmd *cmd, int argc, char **argv)
 {
     char name[32];
     int count = 0;
@@ -222,8 +222,8 @@ int cmd_main(int argc, char **argv)
     word = is_help ? argv[2] : word;
     for (size_t i = 0; i < CMD_COUNT(commands); i++) {
         if (strcmp(word, commands[i]->name) == 0)
-            return is_help ? run_command(commands[i], 1, one)
-                           : run_command(commands[i], argc - 2, argv + 2);
+            return is_help ? commands_run_command(commands[i], 1, one)
+                           : commands_run_command(commands[i], argc - 2, argv + 2);
     }
     return unknown_command(word);
 }

@@ -18,7 +18,7 @@ static const struct args_option *option_at(const struct cmd *cmd, size_t i)
     return cmd_option(cmd, i - cmd->option_count - 1);
 }
 
-static bool is_any(const struct args_option *option)
+static bool completion_is_any(const struct args_option *option)
 {
     return option->name != NULL;
 }
@@ -116,7 +116,7 @@ static void bash_print(FILE *out, const struct cmd *const *commands, size_t coun
     (void)fputs("--help --version'\n    case ${COMP_WORDS[1]} in\n", out);
     for (size_t i = 0; i < count; i++) {
         (void)fprintf(out, "    %s)\n", commands[i]->name);
-        bash_options(out, "options", commands[i], is_any);
+        bash_options(out, "options", commands[i], completion_is_any);
         bash_options(out, "files", commands[i], args_takes_file);
         bash_options(out, "values", commands[i], takes_other_value);
         (void)fputs("        subcommands='", out);

@@ -67,7 +67,7 @@ struct replay {
     uint64_t step_rows; /* rows of the trace that a step has; 0 = steps are not told */
 };
 
-static int fail(const struct replay *replay, const char *call, int error)
+static int replay_main_fail(const struct replay *replay, const char *call, int error)
 {
     (void)fprintf(stderr, "kedge-replay: %s: %s\n", call, replay->rt.error_string(error));
     return CMD_NO;
@@ -113,7 +113,7 @@ static uint32_t piece_length(uint64_t offset, uint32_t length, uint32_t at)
     return length - at < 2 * size ? length - at : size;
 }
 
-static int fill(struct replay *replay, uint32_t index)
+static int replay_main_fill(struct replay *replay, uint32_t index)
 {
     const struct steps_block *block = &replay->steps.blocks[index];
     unsigned char *ptr = replay->ptrs[index];
@@ -128,7 +128,7 @@ static int fill(struct replay *replay, uint32_t index)
             int error = replay->rt.memset_async(
                     ptr + offset + at, pattern(block->id, replay->pass, offset, piece), n, stream);
             if (error)
-                return fail(replay, "cudaMemsetAsync", error);
+                return replay_main_fail(replay, "cudaMemsetAsync", error);
             at += n;
         }
         offset += length;
@@ -136,7 +136,7 @@ static int fill(struct replay *replay, uint32_t index)
     return CMD_DONE;
 }
 
-static int complain(const struct replay *replay, const struct slot *slot, uint32_t at,
+static int replay_main_complain(const struct replay *replay, const struct slot *slot, uint32_t at,
         unsigned char want, unsigned char found)
 {
     const struct steps_block *block = &replay->steps.blocks[slot->block];
@@ -158,7 +158,7 @@ static int judge_slot(struct replay *replay, const struct slot *slot, const unsi
         unsigned char want = pattern(id, slot->pass, slot->offset, piece);
         for (uint32_t i = 0; i < n; i++) {
             if (bytes[at + i] != want)
-                return complain(replay, slot, at + i, want, bytes[at + i]);
+                return replay_main_complain(replay, slot, at + i, want, bytes[at + i]);
         }
         replay->checksum = (replay->checksum ^ want) * 0x100000001b3u;
         at += n;
@@ -174,7 +174,7 @@ static int judge_all(struct replay *replay)
     int r = CMD_DONE;
 
     if (error)
-        return fail(replay, "cudaDeviceSynchronize", error);
+        return replay_main_fail(replay, "cudaDeviceSynchronize", error);
     for (size_t i = 0; i < replay->slot_count && r == CMD_DONE; i++)
         r = judge_slot(replay, &replay->slots[i], replay->landing + i * PAGE);
     replay->slot_count = 0;
@@ -182,7 +182,7 @@ static int judge_all(struct replay *replay)
 }
 
 /* Sends the pages of a block to the host. */
-static int look(struct replay *replay, uint32_t index)
+static int replay_main_look(struct replay *replay, uint32_t index)
 {
     const struct steps_block *block = &replay->steps.blocks[index];
     const unsigned char *ptr = replay->ptrs[index];
@@ -198,7 +198,7 @@ static int look(struct replay *replay, uint32_t index)
         int error = replay->rt.memcpy_async(replay->landing + replay->slot_count * PAGE,
                 ptr + offset, length, RTCALLS_COPY_TO_HOST, stream);
         if (error)
-            return fail(replay, "cudaMemcpyAsync", error);
+            return replay_main_fail(replay, "cudaMemcpyAsync", error);
         replay->slot_count++;
         offset += length;
     }
@@ -222,7 +222,7 @@ static int birth(struct replay *replay, uint32_t index)
     replay->live += block->size;
     if (replay->live > replay->peak)
         replay->peak = replay->live;
-    return fill(replay, index);
+    return replay_main_fill(replay, index);
 }
 
 /* Work of one stream goes on behind that of another. */
@@ -231,16 +231,16 @@ static int put_behind(const struct replay *replay, void *stream, void *other)
     int error = stream == other ? 0 : replay->rt.event_record(replay->event, other);
 
     if (error)
-        return fail(replay, "cudaEventRecord", error);
+        return replay_main_fail(replay, "cudaEventRecord", error);
     error = stream == other ? 0 : replay->rt.stream_wait_event(stream, replay->event, 0);
-    return error ? fail(replay, "cudaStreamWaitEvent", error) : CMD_DONE;
+    return error ? replay_main_fail(replay, "cudaStreamWaitEvent", error) : CMD_DONE;
 }
 
 /* Freed on `stream`, which waits for the stream of the block. */
 static int death(struct replay *replay, uint32_t index, void *stream)
 {
     const struct steps_block *block = &replay->steps.blocks[index];
-    int r = look(replay, index);
+    int r = replay_main_look(replay, index);
 
     if (r == CMD_DONE && !replay->sync)
         r = put_behind(replay, stream, replay->streams[block->stream]);
@@ -249,14 +249,14 @@ static int death(struct replay *replay, uint32_t index, void *stream)
     int error = replay->sync ? replay->rt.free(replay->ptrs[index])
                              : replay->rt.free_async(replay->ptrs[index], stream);
     if (error)
-        return fail(replay, "free", error);
+        return replay_main_fail(replay, "free", error);
     replay->ptrs[index] = NULL;
     replay->live -= block->size;
     return CMD_DONE;
 }
 
 /* For kedge's KEDGE_ANCHORS=log, or a reader. Standard output has the result alone. */
-static void tell_step(const struct replay *replay, const char *edge)
+static void replay_main_tell_step(const struct replay *replay, const char *edge)
 {
     if (replay->step_rows)
         (void)fprintf(stderr, "%s step\n", edge);
@@ -266,13 +266,13 @@ static int run_pass(struct replay *replay)
 {
     int r = CMD_DONE;
 
-    tell_step(replay, "START");
+    replay_main_tell_step(replay, "START");
     for (size_t i = 0; i < replay->steps.row_count && r == CMD_DONE; i++) {
         const struct steps_row *row = &replay->steps.rows[i];
 
         if (i > 0 && replay->step_rows && i % replay->step_rows == 0) {
-            tell_step(replay, "END");
-            tell_step(replay, "START");
+            replay_main_tell_step(replay, "END");
+            replay_main_tell_step(replay, "START");
         }
         r = row->is_free ? death(replay, row->block, replay->streams[row->stream])
                          : birth(replay, row->block);
@@ -281,7 +281,7 @@ static int run_pass(struct replay *replay)
         if (replay->ptrs[i])
             r = death(replay, (uint32_t)i, replay->streams[replay->steps.blocks[i].stream]);
     }
-    tell_step(replay, "END");
+    replay_main_tell_step(replay, "END");
     return r == CMD_DONE ? judge_all(replay) : r;
 }
 
@@ -294,10 +294,10 @@ static int make_streams(struct replay *replay, bool wanted)
                 ? 0
                 : replay->rt.stream_create(&replay->streams[i], RTCALLS_STREAM_NON_BLOCKING);
         if (error)
-            return fail(replay, "cudaStreamCreateWithFlags", error);
+            return replay_main_fail(replay, "cudaStreamCreateWithFlags", error);
     }
     int error = replay->rt.event_create(&replay->event, RTCALLS_EVENT_NO_TIMING);
-    return error ? fail(replay, "cudaEventCreateWithFlags", error) : CMD_DONE;
+    return error ? replay_main_fail(replay, "cudaEventCreateWithFlags", error) : CMD_DONE;
 }
 
 static void print_result(const struct replay *replay, bool as_json)
@@ -319,7 +319,7 @@ static void print_result(const struct replay *replay, bool as_json)
     printf("checksum: %016" PRIx64 "\n", replay->checksum);
 }
 
-static int replay_all(struct replay *replay, const struct fields *fields)
+static int replay_main_replay_all(struct replay *replay, const struct fields *fields)
 {
     int r = make_streams(replay, fields->streams);
     int error = replay->rt.host_alloc((void **)&replay->landing, (size_t)SLOT_COUNT * PAGE, 0);
@@ -327,7 +327,7 @@ static int replay_all(struct replay *replay, const struct fields *fields)
     if (r != CMD_DONE)
         return r;
     if (error)
-        return fail(replay, "cudaHostAlloc", error);
+        return replay_main_fail(replay, "cudaHostAlloc", error);
     replay->slots = vec_new(SLOT_COUNT, sizeof(*replay->slots));
     replay->ptrs = vec_new(replay->steps.block_count, sizeof(*replay->ptrs));
     replay->checksum = 0xcbf29ce484222325u;
@@ -401,7 +401,7 @@ static int run(const struct fields *fields, const char *path)
     }
     r = open_runtime(&replay);
     if (r == CMD_DONE)
-        r = replay_all(&replay, fields);
+        r = replay_main_replay_all(&replay, fields);
     free((void *)replay.streams);
     steps_done(&replay.steps);
     return r;

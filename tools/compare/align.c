@@ -65,7 +65,7 @@ static bool equal_at(const struct align *al, enum direction dir, int64_t x, int6
 }
 
 /* The furthest x on diagonal k with `edits` edits: one step from a neighbour diagonal, then along equal elements. */
-static int64_t extend(const struct align *al, enum direction dir, int64_t edits, int64_t k)
+static int64_t align_extend(const struct align *al, enum direction dir, int64_t edits, int64_t k)
 {
     int64_t x = 0;
 
@@ -89,7 +89,7 @@ static int64_t extend(const struct align *al, enum direction dir, int64_t edits,
  * One more edit in one direction. True when it met the other search, which has made `other_edits`: *ret_cut then lies on a
  * shortest path. (They can meet in a forward step only if the sequences' lengths differ by an odd number, else backward.)
  */
-static bool step(struct align *al, enum direction dir, int64_t edits, int64_t other_edits,
+static bool align_step(struct align *al, enum direction dir, int64_t edits, int64_t other_edits,
         struct cut *ret_cut)
 {
     int64_t n = width(al);
@@ -99,7 +99,7 @@ static bool step(struct align *al, enum direction dir, int64_t edits, int64_t ot
     for (int64_t k = -edits; k <= edits; k += 2) {
         if (k < -m || k > n)
             continue;
-        int64_t x = extend(al, dir, edits, k);
+        int64_t x = align_extend(al, dir, edits, k);
         al->reach[dir][al->edits_max + k] = x;
         if (x < 0 || !may_meet)
             continue;
@@ -131,14 +131,15 @@ static struct cut find_cut(struct align *al)
     int64_t edits;
 
     for (edits = 0; edits <= al->edits_max; edits++) {
-        if (step(al, FORWARD, edits, edits - 1, &cut) || step(al, BACKWARD, edits, edits, &cut))
+        if (align_step(al, FORWARD, edits, edits - 1, &cut)
+                || align_step(al, BACKWARD, edits, edits, &cut))
             return cut;
     }
     return furthest(al, al->edits_max);
 }
 
 /* Pairs the common prefix and suffix of a box and takes them off. */
-static void trim(struct align *al, struct box *box)
+static void align_trim(struct align *al, struct box *box)
 {
     while (box->a_lo < box->a_hi && box->b_lo < box->b_hi && al->a[box->a_lo] == al->b[box->b_lo])
         al->partner[box->a_lo++] = (uint32_t)box->b_lo++;
@@ -156,7 +157,7 @@ static void solve(struct align *al, uint32_t a_count, uint32_t b_count)
     VEC_PUSH(stack, depth, room) = (struct box){0, a_count, 0, b_count};
     while (depth) {
         struct box box = stack[--depth];
-        trim(al, &box);
+        align_trim(al, &box);
         if (box.a_lo == box.a_hi || box.b_lo == box.b_hi)
             continue;
         al->box = box;

@@ -38,7 +38,7 @@ static bool takes_part(const struct compare_side *side, const struct trace_block
     return block->born >= side->window.first && block->born < side->window.last;
 }
 
-static struct lists make_lists(const struct compare_side *side)
+static struct lists compare_make_lists(const struct compare_side *side)
 {
     const struct trace *trace = side->trace;
     struct lists lists = {
@@ -67,7 +67,7 @@ enum likeness {
     LIKE_SIZE, /* a rebuilt library has other sites */
 };
 
-static struct key key_of(
+static struct key compare_key_of(
         const uint64_t *python, const struct trace_block *block, enum likeness like)
 {
     return (struct key){like == LIKE_SIZE ? 0 : block->site, block->size,
@@ -100,16 +100,16 @@ static void pair_in_order(struct work *work, const struct table *table, enum lik
         uint32_t id = table->good[i];
         if (work->partner[id] != ALIGN_NONE)
             continue;
-        a[good_count] = keytable_number(
-                &work->tokens, key_of(work->good_python, &work->good->trace->blocks[id], like));
+        a[good_count] = keytable_number(&work->tokens,
+                compare_key_of(work->good_python, &work->good->trace->blocks[id], like));
         good[good_count++] = id;
     }
     for (uint32_t i = 0; i < table->bad_count; i++) {
         uint32_t id = table->bad[i];
         if (work->taken[id])
             continue;
-        b[bad_count] = keytable_number(
-                &work->tokens, key_of(work->bad_python, &work->bad->trace->blocks[id], like));
+        b[bad_count] = keytable_number(&work->tokens,
+                compare_key_of(work->bad_python, &work->bad->trace->blocks[id], like));
         bad[bad_count++] = id;
     }
     align_sequences(a, good_count, b, bad_count, partner);
@@ -135,7 +135,7 @@ static void pair_leftovers(struct work *work, const struct table *table, enum li
         const struct trace_block *block = &work->good->trace->blocks[id];
         if (work->partner[id] != ALIGN_NONE)
             continue;
-        uint32_t *head = keytable_at(&heads, key_of(work->good_python, block, like), 0);
+        uint32_t *head = keytable_at(&heads, compare_key_of(work->good_python, block, like), 0);
         next[i - 1] = *head;
         *head = i;
     }
@@ -144,7 +144,7 @@ static void pair_leftovers(struct work *work, const struct table *table, enum li
         const struct trace_block *block = &work->bad->trace->blocks[id];
         if (work->taken[id])
             continue;
-        uint32_t *head = keytable_find(&heads, key_of(work->bad_python, block, like));
+        uint32_t *head = keytable_find(&heads, compare_key_of(work->bad_python, block, like));
         if (!head || *head == 0)
             continue;
         uint32_t waiting = *head - 1;
@@ -176,7 +176,7 @@ static uint32_t counterpart(const struct work *work, uint32_t of, uint32_t bad_a
 }
 
 /* Judges one pair: late, never freed, or in order. */
-static void judge(struct work *work, uint32_t good_id, uint32_t bad_id)
+static void compare_judge(struct work *work, uint32_t good_id, uint32_t bad_id)
 {
     const struct trace *good = work->good->trace;
     const struct trace *bad = work->bad->trace;
@@ -280,7 +280,7 @@ static void compare_anchor(struct work *work, uint32_t good_anchor, uint32_t bad
     pair_leftovers(work, &table, LIKE_SIZE);
     for (uint32_t i = 0; i < table.good_count; i++) {
         if (work->partner[table.good[i]] != ALIGN_NONE)
-            judge(work, table.good[i], work->partner[table.good[i]]);
+            compare_judge(work, table.good[i], work->partner[table.good[i]]);
     }
     judge_lone(work, &table);
 }
@@ -362,8 +362,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     struct compare out = {.lone_good_anchor = TRACE_NONE, .lone_bad_anchor = TRACE_NONE};
     struct work work = {.good = good, .bad = bad, .out = &out};
 
-    work.good_lists = make_lists(good);
-    work.bad_lists = make_lists(bad);
+    work.good_lists = compare_make_lists(good);
+    work.bad_lists = compare_make_lists(bad);
     work.partner = vec_new(good->trace->block_count, sizeof(*work.partner));
     work.taken = vec_new(bad->trace->block_count, sizeof(*work.taken));
     for (size_t i = 0; i < good->trace->block_count; i++)

@@ -6,7 +6,7 @@
 
 #include "tools/base/vec.h"
 
-static struct group *group_of(struct groups *groups, const struct trace_block *block)
+static struct group *groups_group_of(struct groups *groups, const struct trace_block *block)
 {
     uint64_t python = groups->by == GROUPS_PYTHON ? trace_python(groups->trace, block->stack) : 0;
     bool ambient = groups->trace->stacks[block->stack].ambient;
@@ -20,7 +20,8 @@ static struct group *group_of(struct groups *groups, const struct trace_block *b
     return &groups->rows[at];
 }
 
-static void add_stack(struct groups *groups, struct group *group, const struct trace_block *block)
+static void groups_add_stack(
+        struct groups *groups, struct group *group, const struct trace_block *block)
 {
     struct key key = {
             trace_python(groups->trace, block->stack), (uint64_t)(group - groups->rows), 0};
@@ -35,13 +36,13 @@ static void add_stack(struct groups *groups, struct group *group, const struct t
 void groups_add(struct groups *groups, uint32_t number)
 {
     const struct trace_block *block = &groups->trace->blocks[number];
-    struct group *group = group_of(groups, block);
+    struct group *group = groups_group_of(groups, block);
 
     group->count++;
     group->bytes += block->size;
     VEC_PUSH(group->sizes, group->size_count, group->size_room) = block->size;
     VEC_PUSH(group->anchors, group->anchor_count, group->anchor_room) = block->anchor;
-    add_stack(groups, group, block);
+    groups_add_stack(groups, group, block);
 }
 
 static int compare_groups(const void *a, const void *b)

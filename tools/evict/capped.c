@@ -36,7 +36,7 @@ static const struct {
         [FITSITES_UNUSED] = {"unused", "no call was seen to use them in a whole step"},
 };
 
-static double ms_of(uint64_t ns)
+static double capped_ms_of(uint64_t ns)
 {
     return (double)ns / 1e6;
 }
@@ -150,7 +150,7 @@ static void print_stays(const struct fit *fit, FILE *out)
 }
 
 /* Is the answer no, rather than that there is none? */
-static int code_of(enum fit_answer answer)
+static int capped_code_of(enum fit_answer answer)
 {
     if (answer == FIT_FOUND)
         return CMD_DONE;
@@ -184,7 +184,7 @@ static void name_hint(struct capped *c)
     title_done(words, fit->pick_count);
 }
 
-static char *make_comment(const struct capped *c)
+static char *capped_make_comment(const struct capped *c)
 {
     const struct fit *fit = &c->fit;
     const struct fit_step *step = &fit->step;
@@ -204,7 +204,7 @@ static char *make_comment(const struct capped *c)
     return text;
 }
 
-static struct hintfile *make_file(const struct capped *c)
+static struct hintfile *capped_make_file(const struct capped *c)
 {
     const struct load *load = c->job->load;
     struct hintfile *file = hintnew_file(load->capture, c->job->min_size);
@@ -218,7 +218,7 @@ static struct hintfile *make_file(const struct capped *c)
     file->rule = vec_new(1, sizeof(*file->rule));
     file->words = vec_new(1, sizeof(*file->words));
     file->rule[file->rule_count++] = fit->rule;
-    file->words[0].comment = make_comment(c);
+    file->words[0].comment = capped_make_comment(c);
     for (size_t i = 0; i < fit->pick_count; i++) {
         file->words[0].site[i] = sitekey_text(&fit->picks[i].key);
         if (!fit->picks[i].key.frame)
@@ -246,7 +246,7 @@ static void print_found(const struct capped *c)
             c->steps.family, render_bytes(step->moved_in).text, render_bytes(step->moved_out).text,
             render_bytes(step->bound).text);
     printf("  %s: %.3f ms as recorded, and %.3f ms of waiting for copies\n", slow,
-            ms_of(step->recorded_ns), ms_of(step->waited_ns));
+            capped_ms_of(step->recorded_ns), capped_ms_of(step->waited_ns));
     printf("  host memory for what is out: %s\n", render_bytes(fit->host).text);
     print_stays(fit, stdout);
     printf("Peak reserved: %s, predicted with the hint %s\n", render_bytes(fit->before).text,
@@ -282,14 +282,14 @@ static void json_picks(struct json *json, const struct capped *c)
     json_end(json, ']');
 }
 
-static void json_step(struct json *json, const struct fit_step *step)
+static void capped_json_step(struct json *json, const struct fit_step *step)
 {
     json_begin(json, "step", '{');
     json_uint(json, "moved_in_bytes", step->moved_in);
     json_uint(json, "moved_out_bytes", step->moved_out);
     json_uint(json, "in_at_least_bytes", step->bound);
-    json_real(json, "recorded_ms", ms_of(step->recorded_ns));
-    json_real(json, "waited_ms", ms_of(step->waited_ns));
+    json_real(json, "recorded_ms", capped_ms_of(step->recorded_ns));
+    json_real(json, "waited_ms", capped_ms_of(step->waited_ns));
     json_real(json, "times_as_long", fit_slowdown(step));
     json_end(json, '}');
 }
@@ -306,11 +306,11 @@ static void json_found(struct json *json, const struct capped *c)
     json_uint(json, "predicted_peak_reserved_bytes", c->fit.reserved);
     json_uint(json, "host_bytes", c->fit.host);
     figures_json_sum(json, "managed", &c->fit.managed);
-    json_step(json, &c->fit.step);
+    capped_json_step(json, &c->fit.step);
     json_picks(json, c);
 }
 
-static void print_json(const struct capped *c)
+static void capped_print_json(const struct capped *c)
 {
     static const char *const answers[] = {
             "found", "fits", "few_steps", "mixed_steps", "nothing", "other", "call"};
@@ -340,29 +340,29 @@ static void print_json(const struct capped *c)
 
 /* ---- the command ---- */
 
-static int save(const struct capped *c)
+static int capped_save(const struct capped *c)
 {
-    struct hintfile *file = make_file(c);
+    struct hintfile *file = capped_make_file(c);
     int r = hintnew_save(file, c->job->output);
 
     hintfile_free(file);
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
-static int tell(struct capped *c)
+static int capped_tell(struct capped *c)
 {
-    int r = code_of(c->fit.answer);
+    int r = capped_code_of(c->fit.answer);
 
     if (c->fit.answer == FIT_FOUND) {
         c->symbols = symbols_new(c->trace);
         name_hint(c);
-        if (c->job->output && save(c) != CMD_DONE)
+        if (c->job->output && capped_save(c) != CMD_DONE)
             r = CMD_BAD;
     } else {
         say_no(c);
     }
     if (c->job->json && r != CMD_BAD)
-        print_json(c);
+        capped_print_json(c);
     else if (r == CMD_DONE)
         print_found(c);
     if (c->symbols) {
@@ -373,7 +373,7 @@ static int tell(struct capped *c)
 }
 
 /* Can it be told from this run? NULL: it can. */
-static const char *trouble_of(const struct capped *c)
+static const char *capped_trouble_of(const struct capped *c)
 {
     if (c->job->load->complete_from > 0)
         return load_lacks(c->job->load->capture);
@@ -399,7 +399,7 @@ static int find_and_tell(struct capped *c)
     progress_end();
     if (r < 0)
         (void)fprintf(stderr, "kedge suggest: %s\n", strerror(-r));
-    r = r < 0 ? CMD_BAD : tell(c);
+    r = r < 0 ? CMD_BAD : capped_tell(c);
     fit_done(&c->fit);
     return r;
 }
@@ -413,7 +413,7 @@ int capped_suggest(const struct capped_job *job)
     if (load_refuses("kedge suggest", job->load))
         return CMD_BAD;
     stated_find_by_uses(c.trace, &c.steps);
-    trouble = trouble_of(&c);
+    trouble = capped_trouble_of(&c);
     if (trouble)
         (void)fprintf(stderr, "kedge suggest: %s: %s\n", job->load->path, trouble);
     else

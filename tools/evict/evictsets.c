@@ -5,7 +5,7 @@
 
 #include "tools/base/vec.h"
 
-static struct evictsets_set *set_of(struct evictsets *sets, int rule, int device)
+static struct evictsets_set *evictsets_set_of(struct evictsets *sets, int rule, int device)
 {
     for (size_t i = 0; i < sets->count; i++)
         if (sets->at[i].rule == rule && sets->at[i].device == device)
@@ -15,7 +15,7 @@ static struct evictsets_set *set_of(struct evictsets *sets, int rule, int device
     return &sets->at[sets->count - 1];
 }
 
-static void add_step(struct evictsets_set *set, const struct read_evict *step)
+static void evictsets_add_step(struct evictsets_set *set, const struct read_evict *step)
 {
     if (set->count == 0)
         set->step = step;
@@ -32,12 +32,13 @@ struct evictsets evictsets_find(const struct read_capture *capture)
     struct evictsets sets = {0};
 
     for (size_t i = 0; i < capture->evict_count; i++)
-        add_step(set_of(&sets, capture->evict[i].rule, capture->evict[i].what.device),
+        evictsets_add_step(
+                evictsets_set_of(&sets, capture->evict[i].rule, capture->evict[i].what.device),
                 &capture->evict[i]);
     for (size_t i = 0; i < capture->kept_count; i++)
-        (void)set_of(&sets, capture->kept[i].rule, capture->kept[i].device);
+        (void)evictsets_set_of(&sets, capture->kept[i].rule, capture->kept[i].device);
     for (size_t i = 0; i < capture->short_count; i++)
-        (void)set_of(&sets, capture->shorts[i].rule, capture->shorts[i].device);
+        (void)evictsets_set_of(&sets, capture->shorts[i].rule, capture->shorts[i].device);
     return sets;
 }
 
@@ -51,7 +52,7 @@ struct moved {
     const struct format_evict *what;
 };
 
-static int by_moved(const void *left, const void *right)
+static int evictsets_by_moved(const void *left, const void *right)
 {
     const struct format_evict *a = ((const struct moved *)left)->what;
     const struct format_evict *b = ((const struct moved *)right)->what;
@@ -70,7 +71,7 @@ const struct format_evict *evictsets_median(const struct evictsets_set *set)
 
     for (size_t i = 0; i < count; i++)
         rows[i].what = &set->step[set->warm_up + i].what;
-    VEC_SORT(rows, count, by_moved);
+    VEC_SORT(rows, count, evictsets_by_moved);
     const struct format_evict *median = count ? rows[(count - 1) / 2].what : NULL;
     free(rows);
     return median;
@@ -168,7 +169,7 @@ const char *evictsets_why_word(enum format_kept_why why)
     return words[why];
 }
 
-static int largest_first(const void *left, const void *right)
+static int evictsets_largest_first(const void *left, const void *right)
 {
     const struct evictsets_kept *a = left;
     const struct evictsets_kept *b = right;
@@ -201,7 +202,7 @@ struct evictsets_kept *evictsets_group_kept(
                     .stack = load->kept_stacks[i], .why = kept->why, .anchor = kept->path};
         trace_sum_add(&groups[at].sum, kept->size);
     }
-    VEC_SORT(groups, count, largest_first);
+    VEC_SORT(groups, count, evictsets_largest_first);
     *ret_count = count;
     return groups;
 }

@@ -164,7 +164,7 @@ static struct fit_step step_of(const struct swapsim *sim)
 }
 
 /* With the room that all else leaves. */
-static int play(const struct work *work, struct trial *trial)
+static int fit_play(const struct work *work, struct trial *trial)
 {
     struct rule live = trial->rule;
     struct swapsim_job job = {.trace = work->job->trace,
@@ -200,14 +200,14 @@ static int try_picks(const struct work *work, struct trial *trial)
     if (!trial->is_exact || r != 0)
         return r;
     if (trial->other + SWAPSIM_GRANULE <= work->job->size)
-        r = play(work, trial);
+        r = fit_play(work, trial);
     else
         trial->lack = trial->other + SWAPSIM_GRANULE - work->job->size;
     trial->fits = r == 0 && trial->lack == 0;
     return r;
 }
 
-static bool is_better(const struct trial *one, const struct trial *than)
+static bool fit_is_better(const struct trial *one, const struct trial *than)
 {
     if (one->lack != than->lack)
         return one->lack < than->lack;
@@ -231,7 +231,7 @@ static int add_one(const struct work *work, const struct trial *now, struct tria
         memcpy(trial.taken, now->taken, sizeof(trial.taken));
         trial.taken[i] = true;
         r = try_picks(work, &trial);
-        if (r == 0 && trial.is_exact && (!ret_best->is_exact || is_better(&trial, ret_best))) {
+        if (r == 0 && trial.is_exact && (!ret_best->is_exact || fit_is_better(&trial, ret_best))) {
             swapsim_done(&ret_best->sim);
             *ret_best = trial;
         } else {
@@ -242,7 +242,7 @@ static int add_one(const struct work *work, const struct trial *now, struct tria
 }
 
 /* Few picks: another one has to make it fit, or to save a good part of what is moved. */
-static int choose(const struct work *work, struct trial *ret_chosen)
+static int fit_choose(const struct work *work, struct trial *ret_chosen)
 {
     struct trial next;
     int r;
@@ -264,7 +264,7 @@ static int choose(const struct work *work, struct trial *ret_chosen)
 
 /* ---- the answer ---- */
 
-static void tell_failure(struct fit *fit, const struct trial *trial)
+static void fit_tell_failure(struct fit *fit, const struct trial *trial)
 {
     const struct swapsim_short *worst = worst_short(&trial->sim);
 
@@ -309,7 +309,7 @@ static int tell_found(const struct work *work, const struct trial *trial)
     return r;
 }
 
-static int find_hint(struct work *work)
+static int fit_find_hint(struct work *work)
 {
     struct trial trial = {.is_exact = false};
     int r = 0;
@@ -321,12 +321,12 @@ static int find_hint(struct work *work)
         work->sites_job.with_passing = with_passing > 0;
         fitsites_find(&work->sites_job, &work->sites);
         memcpy(work->fit->left, work->sites.left, sizeof(work->fit->left));
-        r = choose(work, &trial);
+        r = fit_choose(work, &trial);
     }
     if (r == 0 && trial.fits)
         r = tell_found(work, &trial);
     else if (r == 0)
-        tell_failure(work->fit, &trial);
+        fit_tell_failure(work->fit, &trial);
     swapsim_done(&trial.sim);
     return r;
 }
@@ -346,7 +346,7 @@ static void find_devices(struct work *work)
     }
 }
 
-static int find(struct work *work)
+static int fit_search(struct work *work)
 {
     const struct stated *steps = work->job->steps;
     struct fit *fit = work->fit;
@@ -366,7 +366,7 @@ static int find(struct work *work)
         fit->answer = FIT_MIXED_STEPS;
         return 0;
     }
-    return find_hint(work);
+    return fit_find_hint(work);
 }
 
 int fit_find(const struct fit_job *job, struct fit *ret_fit)
@@ -382,7 +382,7 @@ int fit_find(const struct fit_job *job, struct fit *ret_fit)
             .begin_count = job->steps->count,
             .min_size = job->min_size};
     find_devices(&work);
-    int r = find(&work);
+    int r = fit_search(&work);
     fitsites_done(&work.sites);
     free(work.begins);
     free(work.devices);

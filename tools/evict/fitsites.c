@@ -117,7 +117,8 @@ bool fitsites_may_match(
             || what == FITSITES_DRIVER || (job->with_passing && what == FITSITES_PASSING);
 }
 
-static bool is_wanted(const struct fitsites_job *job, const struct fitsites *sites, uint32_t block)
+static bool fitsites_is_wanted(
+        const struct fitsites_job *job, const struct fitsites *sites, uint32_t block)
 {
     enum fitsites_class what = (enum fitsites_class)sites->class_of[block];
 
@@ -183,7 +184,7 @@ static void find_origins(struct search *s)
 static bool has_wanted(const struct search *s, size_t origin)
 {
     for (uint32_t i = s->first[origin]; i != TRACE_NONE; i = s->next[i])
-        if (is_wanted(s->job, s->sites, i))
+        if (fitsites_is_wanted(s->job, s->sites, i))
             return true;
     return false;
 }
@@ -232,7 +233,7 @@ static void find_call_sites(struct search *s)
             add_origin(s, &keys[k], i);
 }
 
-static int by_size(const void *a, const void *b)
+static int fitsites_by_size(const void *a, const void *b)
 {
     const struct elem *x = a;
     const struct elem *y = b;
@@ -266,7 +267,7 @@ static void add_pick(struct search *s, const struct site *site, size_t first, si
     for (size_t i = first; i < end; i++) {
         uint32_t block = s->elems[i].block;
 
-        if (!is_wanted(s->job, s->sites, block))
+        if (!fitsites_is_wanted(s->job, s->sites, block))
             continue;
         VEC_PUSH(s->items, s->item_count, s->item_room) = block;
         set.count++;
@@ -301,7 +302,7 @@ static void try_site(struct search *s, const struct site *site)
         for (uint32_t b = s->first[site->origins[i]]; b != TRACE_NONE; b = s->next[b])
             VEC_PUSH(s->elems, s->elem_count, s->elem_room) = (struct elem){
                     s->job->trace->blocks[b].size, b, fitsites_may_match(s->job, s->sites, b)};
-    VEC_SORT(s->elems, s->elem_count, by_size);
+    VEC_SORT(s->elems, s->elem_count, fitsites_by_size);
     for (size_t at = 0; at < s->elem_count;) {
         bool may;
         size_t end = end_of_size(s, at, &may);
@@ -317,7 +318,7 @@ static void try_site(struct search *s, const struct site *site)
         add_pick(s, site, first, s->elem_count);
 }
 
-static int most_first(const void *a, const void *b)
+static int fitsites_most_first(const void *a, const void *b)
 {
     const struct fitsites_pick *x = a;
     const struct fitsites_pick *y = b;
@@ -338,7 +339,7 @@ static void choose_picks(struct search *s)
     sites->picks = vec_new(count, sizeof(*sites->picks));
     for (size_t i = 0; i < count && s->picks; i++)
         sites->picks[sites->pick_count++] = s->picks[taken[i]];
-    VEC_SORT(sites->picks, sites->pick_count, most_first);
+    VEC_SORT(sites->picks, sites->pick_count, fitsites_most_first);
     free(taken);
 }
 

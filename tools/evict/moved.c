@@ -119,7 +119,7 @@ static void compare_set(const struct work *work, const struct swapsim_set *set, 
     moved->untold += !is_told;
 }
 
-static const char *trouble_of(const struct load *load)
+static const char *moved_trouble_of(const struct load *load)
 {
     if (load->complete_from > 0)
         return load_lacks(load->capture);
@@ -136,7 +136,7 @@ int moved_compare(
             .trace = load->trace, .rule_count = count, .cap = cap_of, .self = &work};
     struct swapsim sim;
 
-    *ret_moved = (struct moved){.trouble = trouble_of(load)};
+    *ret_moved = (struct moved){.trouble = moved_trouble_of(load)};
     if (ret_moved->trouble)
         return 0;
     take_rules(&work, load, rules, count);

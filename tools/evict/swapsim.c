@@ -116,7 +116,7 @@ static int open_set(struct run *run, uint32_t rule, int device, uint32_t *ret_se
 }
 
 /* A percentage of so many bytes, which may be next to all that there are. */
-static uint64_t share_of(uint64_t bytes, uint32_t percent)
+static uint64_t swapsim_share_of(uint64_t bytes, uint32_t percent)
 {
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
@@ -135,7 +135,7 @@ static int set_cap(struct run *run, uint32_t number)
     else if (cap == 0 || what->less_other)
         return -ENODATA;
     player->now.cap = cap;
-    evict_set_cap(player->evict, cap, share_of(cap, what->warmup_percent));
+    evict_set_cap(player->evict, cap, swapsim_share_of(cap, what->warmup_percent));
     return 0;
 }
 
@@ -157,7 +157,7 @@ static uint64_t copy_ns(const struct run *run, uint64_t bytes)
     return (uint64_t)((double)bytes * NS_PER_S / (double)run->job->bandwidth);
 }
 
-static void go_out(struct run *run, uint32_t number, struct unit *unit, uint64_t now_ns)
+static void swapsim_go_out(struct run *run, uint32_t number, struct unit *unit, uint64_t now_ns)
 {
     struct swapsim_set *set = &run->out->sets[number];
     struct player *player = &run->players[number];
@@ -179,7 +179,7 @@ static void go_out(struct run *run, uint32_t number, struct unit *unit, uint64_t
             max_of(max_of(link->out_free, unit->there_ns), now_ns) + copy_ns(run, unit->size);
 }
 
-static void come_in(struct run *run, uint32_t number, struct unit *unit, uint64_t now_ns)
+static void swapsim_come_in(struct run *run, uint32_t number, struct unit *unit, uint64_t now_ns)
 {
     const struct swapsim_set *set = &run->out->sets[number];
     struct player *player = &run->players[number];
@@ -211,9 +211,9 @@ static void make_moves(
         struct unit *unit = &player->units[moves->move[i].unit];
 
         if (moves->move[i].in)
-            come_in(run, number, unit, now_ns);
+            swapsim_come_in(run, number, unit, now_ns);
         else
-            go_out(run, number, unit, now_ns);
+            swapsim_go_out(run, number, unit, now_ns);
     }
 }
 
@@ -245,7 +245,7 @@ static void note_short(
 }
 
 /* Everything but what the call names. */
-static void send_others_out(struct run *run, uint32_t number, uint64_t now_ns)
+static void swapsim_send_others_out(struct run *run, uint32_t number, uint64_t now_ns)
 {
     struct player *player = &run->players[number];
     struct evict_moves moves;
@@ -269,7 +269,7 @@ static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_
 
     set->demand_high = max_of(set->demand_high, demand);
     if (run->job->rules[set->rule].evict.policy == RULE_POLICY_CPU)
-        send_others_out(run, number, now_ns);
+        swapsim_send_others_out(run, number, now_ns);
     int r = evict_use(player->evict, player->named, (uint32_t)player->named_count, &moves);
     if (r == -ENOSPC)
         note_short(run, number, moves.needed, moves.room, at);
@@ -358,7 +358,7 @@ static void free_unit(struct run *run, uint32_t id)
 
 /* ---- steps ---- */
 
-static void end_step(struct run *run, uint32_t number, uint64_t time_ns, bool is_running)
+static void swapsim_end_step(struct run *run, uint32_t number, uint64_t time_ns, bool is_running)
 {
     struct swapsim_set *set = &run->out->sets[number];
     struct player *player = &run->players[number];
@@ -376,7 +376,7 @@ static void end_step(struct run *run, uint32_t number, uint64_t time_ns, bool is
 }
 
 /* The first whole step is over: what is in and no call has named in it stays in. What is out has been used by nobody. */
-static void keep_unused(struct run *run, uint32_t number)
+static void swapsim_keep_unused(struct run *run, uint32_t number)
 {
     struct player *player = &run->players[number];
 
@@ -402,9 +402,9 @@ static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
     struct player *player = &run->players[number];
     struct swapsim_step before = player->now;
 
-    end_step(run, number, time_ns, false);
+    swapsim_end_step(run, number, time_ns, false);
     if (before.step == 1 && keeps_unused(run, number))
-        keep_unused(run, number);
+        swapsim_keep_unused(run, number);
     evict_step(player->evict);
     player->now = (struct swapsim_step){.step = before.step + 1,
             .units = before.units,
@@ -432,7 +432,7 @@ static int begin_steps(struct run *run, uint32_t at, const struct edge *edge)
 }
 
 /* What a restore hint is of comes in. */
-static void bring_in(struct run *run, uint32_t at, const struct rule *rule)
+static void swapsim_bring_in(struct run *run, uint32_t at, const struct rule *rule)
 {
     uint64_t now_ns = run->job->trace->events[at].time_ns + run->waited_ns;
     struct evict_moves moves;
@@ -456,7 +456,7 @@ static int pass_edge(struct run *run, uint32_t at)
     for (size_t i = 0; i < job->rule_count && r == 0; i++)
         if (job->rules[i].action == ACTION_RESTORE && job->rules[i].mode != HINT_OFF
                 && hint_edge_matches(&job->rules[i].when, &edge))
-            bring_in(run, at, &job->rules[i]);
+            swapsim_bring_in(run, at, &job->rules[i]);
     return r;
 }
 
@@ -522,7 +522,7 @@ static void end_sets(struct run *run)
 {
     for (uint32_t i = 0; i < run->out->count; i++) {
         run->out->sets[i].bound = evict_bound(run->players[i].evict);
-        end_step(run, i, last_ns(run->job->trace), true);
+        swapsim_end_step(run, i, last_ns(run->job->trace), true);
     }
 }
 
@@ -574,7 +574,7 @@ struct moved {
     const struct swapsim_step *step;
 };
 
-static int by_moved(const void *left, const void *right)
+static int swapsim_by_moved(const void *left, const void *right)
 {
     const struct swapsim_step *a = ((const struct moved *)left)->step;
     const struct swapsim_step *b = ((const struct moved *)right)->step;
@@ -596,7 +596,7 @@ const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
         if (set->steps[i].is_planned && !set->steps[i].is_running)
             rows[count++].step = &set->steps[i];
     size_t from = count > 1 ? 1 : 0;
-    VEC_SORT(rows + from, count - from, by_moved);
+    VEC_SORT(rows + from, count - from, swapsim_by_moved);
     if (count)
         median = rows[from + (count - from - 1) / 2].step;
     free(rows);

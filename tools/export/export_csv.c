@@ -9,7 +9,7 @@
 #include "tools/output/ours.h"
 
 /* Numbered as they come, from 1; 0 is the legacy stream, or none. Two threads' default streams are two. */
-static uint64_t number_of(
+static uint64_t export_csv_number_of(
         struct keytable *streams, const struct trace *trace, const struct trace_event *event)
 {
     uint64_t stream = trace_stream(trace, event);
@@ -34,7 +34,7 @@ static void write_row(struct export_job *job, struct keytable *streams, uint32_t
     }
     (void)fprintf(job->out, "%c,%" PRIu32 ",", is_alloc ? 'a' : 'f', event->block);
     (void)fprintf(job->out, job->event_count == 0 ? OURS_NUMBER : "%" PRIu64, size);
-    (void)fprintf(job->out, ",%" PRIu64 ",", number_of(streams, trace, event));
+    (void)fprintf(job->out, ",%" PRIu64 ",", export_csv_number_of(streams, trace, event));
     if (event->seq == 0)
         (void)fputs("-1\n", job->out);
     else

@@ -68,7 +68,7 @@ static void choose_blocks(struct snapshot *snapshot)
     }
 }
 
-static int by_device(const void *left, const void *right)
+static int export_memory_viz_by_device(const void *left, const void *right)
 {
     const struct step *a = left;
     const struct step *b = right;
@@ -82,7 +82,7 @@ static int by_device(const void *left, const void *right)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static void add_step(struct snapshot *snapshot, struct step step)
+static void export_memory_viz_add_step(struct snapshot *snapshot, struct step step)
 {
     step.number = snapshot->step_count;
     if (step.at >= snapshot->job->first)
@@ -100,23 +100,23 @@ static void list_steps(struct snapshot *snapshot)
                 && event->block != TRACE_NONE;
 
         if (is_block && snapshot->has[event->block])
-            add_step(snapshot,
+            export_memory_viz_add_step(snapshot,
                     (struct step){export_ranges_device(trace->blocks[event->block].device), at,
                             .rank = 1});
     }
     for (size_t i = 0; i < load->oom_count; i++)
         if (load->ooms[i].at != TRACE_NEVER)
-            add_step(snapshot,
+            export_memory_viz_add_step(snapshot,
                     (struct step){export_ranges_device(load->ooms[i].device), load->ooms[i].at,
                             .rank = 1, .oom = &load->ooms[i]});
     for (size_t i = 0; i < snapshot->segments.step_count; i++) {
         const struct export_segment_step *segment = &snapshot->segments.steps[i];
 
-        add_step(snapshot,
+        export_memory_viz_add_step(snapshot,
                 (struct step){segment->device, segment->at, .rank = segment->is_after ? 2 : 0,
                         .segment = segment});
     }
-    VEC_SORT(snapshot->steps, snapshot->step_count, by_device);
+    VEC_SORT(snapshot->steps, snapshot->step_count, export_memory_viz_by_device);
 }
 
 /* ---- words ---- */
@@ -127,7 +127,8 @@ static void put_uint(struct snapshot *snapshot, const char *key, uint64_t value)
     export_pickle_uint(&snapshot->pickle, value);
 }
 
-static void put_text(struct snapshot *snapshot, const char *key, const char *value)
+static void export_memory_viz_put_text(
+        struct snapshot *snapshot, const char *key, const char *value)
 {
     export_pickle_text(&snapshot->pickle, key);
     export_pickle_text(&snapshot->pickle, value);
@@ -147,7 +148,7 @@ static void put_time(struct snapshot *snapshot, uint64_t ns)
     put_uint(snapshot, "time_us", (snapshot->job->load->capture->start_real_ns + ns) / 1000);
 }
 
-static void put_call(struct snapshot *snapshot, const struct symbols_line *line)
+static void export_memory_viz_put_call(struct snapshot *snapshot, const struct symbols_line *line)
 {
     struct export_pickle *pickle = &snapshot->pickle;
     bool is_new;
@@ -158,8 +159,8 @@ static void put_call(struct snapshot *snapshot, const struct symbols_line *line)
         return;
     }
     export_pickle_begin_dict(pickle);
-    put_text(snapshot, "name", line->function);
-    put_text(snapshot, "filename", export_names_file(line));
+    export_memory_viz_put_text(snapshot, "name", line->function);
+    export_memory_viz_put_text(snapshot, "filename", export_names_file(line));
     put_uint(snapshot, "line", line->line);
     export_pickle_end_dict(pickle);
     VEC_PUSH(snapshot->calls, snapshot->call_count, snapshot->call_room) =
@@ -183,7 +184,7 @@ static void put_row_frames(struct snapshot *snapshot, const struct export_row *r
     const struct symbols_line *lines = export_moment_lines(snapshot->job, row, &count);
     for (size_t i = 0; i < count; i++) {
         export_pickle_item(pickle, &list);
-        put_call(snapshot, &lines[i]);
+        export_memory_viz_put_call(snapshot, &lines[i]);
     }
     export_pickle_end_list(pickle);
 }
@@ -204,7 +205,7 @@ static void put_segment_frames(struct snapshot *snapshot, const struct export_se
 
 static void put_server(struct snapshot *snapshot, const struct export_segment *segment)
 {
-    put_text(snapshot, "served_by", segment->is_native ? "driver" : "pool");
+    export_memory_viz_put_text(snapshot, "served_by", segment->is_native ? "driver" : "pool");
 }
 
 /* ---- the final state ---- */
@@ -216,7 +217,7 @@ static void put_block(
     put_uint(snapshot, "address", address);
     put_uint(snapshot, "size", size);
     put_uint(snapshot, "requested_size", block ? block->size : 0);
-    put_text(snapshot, "state", block ? "active_allocated" : "inactive");
+    export_memory_viz_put_text(snapshot, "state", block ? "active_allocated" : "inactive");
     if (block)
         put_frames(snapshot, block->stack);
     else
@@ -299,7 +300,7 @@ static void put_segment(struct snapshot *snapshot, unsigned device,
     put_uint(snapshot, "active_size", sums.size);
     put_uint(snapshot, "requested_size", sums.requested);
     put_uint(snapshot, "stream", 0);
-    put_text(snapshot, "segment_type", "large");
+    export_memory_viz_put_text(snapshot, "segment_type", "large");
     export_pickle_text(pickle, "segment_pool_id");
     export_pickle_pair(pickle, 0, 0);
     export_pickle_text(pickle, "is_expandable");
@@ -333,11 +334,11 @@ static void put_category(struct snapshot *snapshot, const struct trace_block *bl
 {
     char *phase = exporter_phase(snapshot->trace->anchors[block->anchor].path);
 
-    put_text(snapshot, "category", *phase ? phase : NO_CATEGORY);
+    export_memory_viz_put_text(snapshot, "category", *phase ? phase : NO_CATEGORY);
     free(phase);
 }
 
-static void put_hint(struct snapshot *snapshot, const struct trace_block *block)
+static void export_memory_viz_put_hint(struct snapshot *snapshot, const struct trace_block *block)
 {
     const struct load *load = snapshot->job->load;
 
@@ -345,7 +346,7 @@ static void put_hint(struct snapshot *snapshot, const struct trace_block *block)
             || (size_t)block->rule >= load->hint_count)
         return;
     char *text = vec_format("storage released early by hint %s", load->hints[block->rule].id);
-    put_text(snapshot, "user_metadata", text);
+    export_memory_viz_put_text(snapshot, "user_metadata", text);
     free(text);
 }
 
@@ -356,30 +357,30 @@ static void put_action(struct snapshot *snapshot, const char *action, const stru
     const struct trace_block *block = &snapshot->trace->blocks[event->block];
 
     export_pickle_begin_dict(&snapshot->pickle);
-    put_text(snapshot, "action", action);
+    export_memory_viz_put_text(snapshot, "action", action);
     put_uint(snapshot, "addr", snapshot->ranges.address[event->block]);
     put_uint(snapshot, "size", block->size);
     put_uint(snapshot, "stream", exporter_stream(snapshot->trace, event));
     put_time(snapshot, event->time_ns);
     put_frames(snapshot, block->stack);
     put_category(snapshot, block);
-    put_hint(snapshot, block);
+    export_memory_viz_put_hint(snapshot, block);
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-static void put_oom(struct snapshot *snapshot, const struct step *step)
+static void export_memory_viz_put_oom(struct snapshot *snapshot, const struct step *step)
 {
     const struct load_oom *oom = step->oom;
 
     export_pickle_begin_dict(&snapshot->pickle);
-    put_text(snapshot, "action", "oom");
+    export_memory_viz_put_text(snapshot, "action", "oom");
     put_uint(snapshot, "device_free", oom->free_bytes > INT64_MAX ? 0 : oom->free_bytes);
     put_uint(snapshot, "size", oom->requested > INT64_MAX ? INT64_MAX : oom->requested);
     put_uint(snapshot, "stream",
             exporter_stream(snapshot->trace, &snapshot->trace->events[step->at]));
     put_time(snapshot, snapshot->trace->events[step->at].time_ns);
     put_frames(snapshot, oom->stack);
-    put_text(snapshot, "category", NO_CATEGORY);
+    export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     export_pickle_end_dict(&snapshot->pickle);
 }
 
@@ -388,13 +389,14 @@ static void put_segment_step(struct snapshot *snapshot, const struct step *step)
     const struct export_segment *segment = &step->segment->segment;
 
     export_pickle_begin_dict(&snapshot->pickle);
-    put_text(snapshot, "action", step->segment->comes ? "segment_alloc" : "segment_free");
+    export_memory_viz_put_text(
+            snapshot, "action", step->segment->comes ? "segment_alloc" : "segment_free");
     put_uint(snapshot, "addr", segment->address);
     put_uint(snapshot, "size", segment->size);
     put_uint(snapshot, "stream", 0);
     put_time(snapshot, snapshot->trace->events[step->at].time_ns);
     put_segment_frames(snapshot, segment);
-    put_text(snapshot, "category", NO_CATEGORY);
+    export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     put_server(snapshot, segment);
     export_pickle_end_dict(&snapshot->pickle);
 }
@@ -405,17 +407,17 @@ static void put_end(struct snapshot *snapshot)
     const struct trace *trace = snapshot->trace;
 
     export_pickle_begin_dict(&snapshot->pickle);
-    put_text(snapshot, "action", "snapshot");
+    export_memory_viz_put_text(snapshot, "action", "snapshot");
     put_uint(snapshot, "addr", 0);
     put_uint(snapshot, "size", 0);
     put_uint(snapshot, "stream", 0);
     put_time(snapshot, trace->event_count ? trace->events[trace->event_count - 1].time_ns : 0);
     put_empty_list(snapshot, "frames");
-    put_text(snapshot, "category", NO_CATEGORY);
+    export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-static void put_step(
+static void export_memory_viz_put_step(
         struct snapshot *snapshot, struct export_pickle_list *list, const struct step *step)
 {
     const struct trace_event *event = &snapshot->trace->events[step->at];
@@ -427,7 +429,7 @@ static void put_step(
     }
     snapshot->job->event_count++;
     if (step->oom) {
-        put_oom(snapshot, step);
+        export_memory_viz_put_oom(snapshot, step);
     } else if (event->kind == TRACE_ALLOC) {
         put_action(snapshot, "alloc", step);
     } else {
@@ -462,7 +464,7 @@ static void put_traces(struct snapshot *snapshot)
         export_pickle_item(pickle, &devices);
         export_pickle_begin_list(pickle, &list);
         for (; next < snapshot->step_count && snapshot->steps[next].device == device; next++) {
-            put_step(snapshot, &list, &snapshot->steps[next]);
+            export_memory_viz_put_step(snapshot, &list, &snapshot->steps[next]);
             if ((next & 0xfff) == 0)
                 progress_step(next, snapshot->step_count);
         }
@@ -482,8 +484,8 @@ static void put_annotation(struct snapshot *snapshot, struct export_pickle_list 
 {
     export_pickle_item(&snapshot->pickle, list);
     export_pickle_begin_dict(&snapshot->pickle);
-    put_text(snapshot, "name", snapshot->trace->anchors[event->anchor].path);
-    put_text(snapshot, "stage", stage);
+    export_memory_viz_put_text(snapshot, "name", snapshot->trace->anchors[event->anchor].path);
+    export_memory_viz_put_text(snapshot, "stage", stage);
     put_uint(snapshot, "device", 0);
     put_time(snapshot, event->time_ns);
     export_pickle_end_dict(&snapshot->pickle);
@@ -515,8 +517,8 @@ static void put_about(struct snapshot *snapshot)
 
     export_pickle_text(pickle, "kedge"); /* the first key: ours.h */
     export_pickle_begin_dict(pickle);
-    put_text(snapshot, "version", KEDGE_VERSION);
-    put_text(snapshot, "capture", job->load->path);
+    export_memory_viz_put_text(snapshot, "version", KEDGE_VERSION);
+    export_memory_viz_put_text(snapshot, "capture", job->load->path);
     export_pickle_text(pickle, "complete");
     export_pickle_bool(pickle, is_whole);
     put_uint(snapshot, "peak_live_bytes", job->figures.peak_live);

@@ -14,7 +14,7 @@ struct gathering {
     struct keytable rows;  /* (stack or name, path, device) -> row */
 };
 
-static void add(struct gathering *gathering, const struct export_row *row)
+static void export_moment_add(struct gathering *gathering, const struct export_row *row)
 {
     struct export_moment *moment = gathering->moment;
     uint32_t path = keytable_number(&gathering->paths, keytable_text(row->path));
@@ -43,7 +43,7 @@ static void gather_events(
 
         if (block->born < at && block->died >= at
                 && (device == ALL_DEVICES || block->device == device))
-            add(gathering,
+            export_moment_add(gathering,
                     &(struct export_row){.path = trace->anchors[block->anchor].path,
                             .stack = block->stack,
                             .device = block->device,
@@ -64,7 +64,7 @@ static void gather_places(struct gathering *gathering, const struct load *load)
         const struct read_place *place = load->places[i].what;
 
         if (place->high_bytes)
-            add(gathering,
+            export_moment_add(gathering,
                     &(struct export_row){.name = place->is_other ? "(other places)" : NULL,
                             .path = place->path,
                             .stack = load->places[i].stack,
@@ -86,14 +86,14 @@ static void gather_places(struct gathering *gathering, const struct load *load)
 static void gather_holders(struct gathering *gathering, const struct load_oom *oom)
 {
     for (unsigned i = 0; i < oom->holder_count; i++)
-        add(gathering,
+        export_moment_add(gathering,
                 &(struct export_row){.path = "",
                         .stack = oom->holder[i].stack,
                         .device = oom->device,
                         .bytes = oom->holder[i].bytes,
                         .count = oom->holder[i].count});
     if (oom->why->what.other_bytes)
-        add(gathering,
+        export_moment_add(gathering,
                 &(struct export_row){.name = "(others)",
                         .path = "",
                         .device = oom->device,
@@ -126,7 +126,7 @@ static void gather_peak(struct gathering *gathering, const struct export_job *jo
         gather_places(gathering, job->load);
 }
 
-static int by_stack(const void *left, const void *right)
+static int export_moment_by_stack(const void *left, const void *right)
 {
     const struct export_row *a = left;
     const struct export_row *b = right;
@@ -161,7 +161,7 @@ bool export_moment_find(struct export_job *job, enum export_at at)
     moment->is_partial = moment->is_partial || read_is_damaged(load->capture);
     keytable_done(&gathering.paths);
     keytable_done(&gathering.rows);
-    VEC_SORT(moment->rows, moment->row_count, by_stack);
+    VEC_SORT(moment->rows, moment->row_count, export_moment_by_stack);
     return true;
 }
 

@@ -38,7 +38,7 @@ struct timeline {
 
 /* ---- one event ---- */
 
-static void begin_event(
+static void export_perfetto_begin_event(
         struct timeline *line, const char *phase, const char *name, uint64_t tid, uint64_t ns)
 {
     struct json *json = &line->json;
@@ -61,14 +61,14 @@ static uint64_t tid_of(const struct timeline *line, uint32_t thread)
 
 static void write_name(struct timeline *line, const char *what, uint64_t tid, const char *name)
 {
-    begin_event(line, "M", what, tid, 0);
+    export_perfetto_begin_event(line, "M", what, tid, 0);
     json_begin(&line->json, "args", '{');
     json_text(&line->json, "name", name);
     json_end(&line->json, '}');
     json_end(&line->json, '}');
 }
 
-static void write_names(struct timeline *line)
+static void export_perfetto_write_names(struct timeline *line)
 {
     const struct load *load = line->job->load;
 
@@ -81,7 +81,7 @@ static void write_names(struct timeline *line)
 
 static void write_counter(struct timeline *line, const char *name, uint64_t ns, uint64_t bytes)
 {
-    begin_event(line, "C", name, line->pid, ns);
+    export_perfetto_begin_event(line, "C", name, line->pid, ns);
     json_begin(&line->json, "args", '{');
     json_uint(&line->json, "bytes", bytes);
     json_end(&line->json, '}');
@@ -90,13 +90,13 @@ static void write_counter(struct timeline *line, const char *name, uint64_t ns, 
 
 /* ---- counters ---- */
 
-static bool is_released(const struct trace_block *block)
+static bool export_perfetto_is_released(const struct trace_block *block)
 {
     return block->mode == HINT_LIVE && block->released != TRACE_NEVER
             && block->released < block->died;
 }
 
-static int by_time(const void *left, const void *right)
+static int export_perfetto_by_time(const void *left, const void *right)
 {
     const struct release *a = left;
     const struct release *b = right;
@@ -113,7 +113,7 @@ static void find_releases(struct timeline *line)
     for (size_t i = 0; i < line->trace->block_count; i++) {
         const struct trace_block *block = &line->trace->blocks[i];
 
-        if (is_released(block))
+        if (export_perfetto_is_released(block))
             VEC_PUSH(line->releases, line->release_count, line->release_room) =
                     (struct release){block->released, (uint32_t)i};
         if (block->device < 0 || block->device >= (int)FORMAT_DEVICES_MAX)
@@ -121,17 +121,17 @@ static void find_releases(struct timeline *line)
         line->devices += !seen[block->device];
         seen[block->device] = true;
     }
-    VEC_SORT(line->releases, line->release_count, by_time);
+    VEC_SORT(line->releases, line->release_count, export_perfetto_by_time);
 }
 
-static void count_block(struct timeline *line, const struct trace_event *event)
+static void export_perfetto_count_block(struct timeline *line, const struct trace_event *event)
 {
     const struct trace_block *block = &line->trace->blocks[event->block];
     bool is_alloc = event->kind == TRACE_ALLOC;
     uint64_t change = is_alloc ? block->size : 0 - block->size;
 
     line->live += change;
-    if (is_alloc || !is_released(block))
+    if (is_alloc || !export_perfetto_is_released(block))
         line->hinted += change;
     if (block->device >= 0 && block->device < (int)FORMAT_DEVICES_MAX)
         line->device_live[block->device] += change;
@@ -169,7 +169,7 @@ static void write_counters(struct timeline *line, uint32_t at, bool is_told)
             (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE;
 
     if (is_block)
-        count_block(line, event);
+        export_perfetto_count_block(line, event);
     if (is_block && is_told && is_known)
         write_live(line, event);
     if (event->kind == TRACE_RESERVED)
@@ -189,7 +189,7 @@ struct open_anchors {
     size_t count, room;
 };
 
-static void leave(
+static void export_perfetto_leave(
         struct timeline *line, struct open_anchors *threads, uint32_t thread, uint32_t anchor)
 {
     struct open_anchors *open = &threads[thread];
@@ -221,7 +221,7 @@ static void find_loose(struct timeline *line)
             struct open_anchors *open = &threads[event->thread];
             VEC_PUSH(open->at, open->count, open->room) = event->anchor;
         } else if (event->kind == TRACE_EXIT) {
-            leave(line, threads, event->thread, event->anchor);
+            export_perfetto_leave(line, threads, event->thread, event->anchor);
         }
     }
     for (size_t i = 0; i < count; i++)
@@ -236,7 +236,7 @@ static void write_anchor(struct timeline *line, const char *phase, uint32_t numb
     const char *last = strrchr(anchor->path, '/');
     struct json *json = &line->json;
 
-    begin_event(line, phase, last && last[1] ? last + 1 : anchor->path, tid, ns);
+    export_perfetto_begin_event(line, phase, last && last[1] ? last + 1 : anchor->path, tid, ns);
     json_text(json, "cat", "anchor");
     if (*phase == 'X')
         json_micros(json, "dur", length);
@@ -282,7 +282,7 @@ static void write_oom(struct timeline *line, const struct load_oom *oom)
             : oom->why                   ? oom->why->what.time_ns
                                          : 0;
 
-    begin_event(line, "i", "out of memory", line->pid, ns);
+    export_perfetto_begin_event(line, "i", "out of memory", line->pid, ns);
     json_text(json, "s", "g");
     json_begin(json, "args", '{');
     json_uint(json, "requested_bytes", oom->requested);
@@ -297,7 +297,7 @@ static void write_oom(struct timeline *line, const struct load_oom *oom)
 
 /* ---- the whole ---- */
 
-static void write_about(struct timeline *line)
+static void export_perfetto_write_about(struct timeline *line)
 {
     const struct export_job *job = line->job;
     const struct read_capture *capture = job->load->capture;
@@ -349,9 +349,9 @@ int export_perfetto(struct export_job *job)
     find_loose(&line);
     json_begin(&line.json, NULL, '{');
     json_text(&line.json, "displayTimeUnit", "ns");
-    write_about(&line);
+    export_perfetto_write_about(&line);
     json_begin(&line.json, "traceEvents", '[');
-    write_names(&line);
+    export_perfetto_write_names(&line);
     write_events(&line);
     for (size_t i = 0; i < job->load->oom_count; i++)
         write_oom(&line, &job->load->ooms[i]);

@@ -31,13 +31,13 @@ enum opcode {
     OP_MEMOIZE = 0x94,
 };
 
-static void put(struct export_pickle *pickle, enum opcode opcode)
+static void export_pickle_put(struct export_pickle *pickle, enum opcode opcode)
 {
     (void)fputc((int)opcode, pickle->out);
 }
 
 /* The lower bytes, least first. */
-static void put_bytes(struct export_pickle *pickle, uint64_t value, unsigned bytes)
+static void export_pickle_put_bytes(struct export_pickle *pickle, uint64_t value, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++, value >>= 8)
         (void)fputc((int)(value & 0xff), pickle->out);
@@ -46,48 +46,48 @@ static void put_bytes(struct export_pickle *pickle, uint64_t value, unsigned byt
 void export_pickle_begin(struct export_pickle *pickle, FILE *out)
 {
     *pickle = (struct export_pickle){.out = out};
-    put(pickle, OP_PROTO);
-    put_bytes(pickle, PROTOCOL, 1);
+    export_pickle_put(pickle, OP_PROTO);
+    export_pickle_put_bytes(pickle, PROTOCOL, 1);
 }
 
 void export_pickle_end(struct export_pickle *pickle)
 {
-    put(pickle, OP_STOP);
+    export_pickle_put(pickle, OP_STOP);
     keytable_done(&pickle->texts);
 }
 
 void export_pickle_begin_dict(struct export_pickle *pickle)
 {
-    put(pickle, OP_EMPTY_DICT);
-    put(pickle, OP_MARK);
+    export_pickle_put(pickle, OP_EMPTY_DICT);
+    export_pickle_put(pickle, OP_MARK);
 }
 
 void export_pickle_end_dict(struct export_pickle *pickle)
 {
-    put(pickle, OP_SETITEMS);
+    export_pickle_put(pickle, OP_SETITEMS);
 }
 
 void export_pickle_begin_list(struct export_pickle *pickle, struct export_pickle_list *list)
 {
     *list = (struct export_pickle_list){0};
-    put(pickle, OP_EMPTY_LIST);
-    put(pickle, OP_MARK);
+    export_pickle_put(pickle, OP_EMPTY_LIST);
+    export_pickle_put(pickle, OP_MARK);
 }
 
 uint32_t export_pickle_keep_list(struct export_pickle *pickle, struct export_pickle_list *list)
 {
     *list = (struct export_pickle_list){0};
-    put(pickle, OP_EMPTY_LIST);
+    export_pickle_put(pickle, OP_EMPTY_LIST);
     uint32_t kept = export_pickle_keep(pickle);
-    put(pickle, OP_MARK);
+    export_pickle_put(pickle, OP_MARK);
     return kept;
 }
 
 void export_pickle_item(struct export_pickle *pickle, struct export_pickle_list *list)
 {
     if (list->waiting == APPEND_MAX) {
-        put(pickle, OP_APPENDS);
-        put(pickle, OP_MARK);
+        export_pickle_put(pickle, OP_APPENDS);
+        export_pickle_put(pickle, OP_MARK);
         list->waiting = 0;
     }
     list->waiting++;
@@ -95,12 +95,12 @@ void export_pickle_item(struct export_pickle *pickle, struct export_pickle_list 
 
 void export_pickle_end_list(struct export_pickle *pickle)
 {
-    put(pickle, OP_APPENDS);
+    export_pickle_put(pickle, OP_APPENDS);
 }
 
 uint32_t export_pickle_keep(struct export_pickle *pickle)
 {
-    put(pickle, OP_MEMOIZE);
+    export_pickle_put(pickle, OP_MEMOIZE);
     return pickle->kept++;
 }
 
@@ -108,31 +108,31 @@ void export_pickle_refer(struct export_pickle *pickle, uint32_t kept)
 {
     bool is_short = kept <= UINT8_MAX;
 
-    put(pickle, is_short ? OP_BINGET : OP_LONG_BINGET);
-    put_bytes(pickle, kept, is_short ? 1 : 4);
+    export_pickle_put(pickle, is_short ? OP_BINGET : OP_LONG_BINGET);
+    export_pickle_put_bytes(pickle, kept, is_short ? 1 : 4);
 }
 
 void export_pickle_uint(struct export_pickle *pickle, uint64_t value)
 {
     if (value <= UINT8_MAX) {
-        put(pickle, OP_BININT1);
-        put_bytes(pickle, value, 1);
+        export_pickle_put(pickle, OP_BININT1);
+        export_pickle_put_bytes(pickle, value, 1);
     } else if (value <= UINT16_MAX) {
-        put(pickle, OP_BININT2);
-        put_bytes(pickle, value, 2);
+        export_pickle_put(pickle, OP_BININT2);
+        export_pickle_put_bytes(pickle, value, 2);
     } else if (value <= INT32_MAX) {
-        put(pickle, OP_BININT);
-        put_bytes(pickle, value, 4);
+        export_pickle_put(pickle, OP_BININT);
+        export_pickle_put_bytes(pickle, value, 4);
     } else {
-        put(pickle, OP_LONG1);
-        put_bytes(pickle, sizeof(value), 1);
-        put_bytes(pickle, value, sizeof(value));
+        export_pickle_put(pickle, OP_LONG1);
+        export_pickle_put_bytes(pickle, sizeof(value), 1);
+        export_pickle_put_bytes(pickle, value, sizeof(value));
     }
 }
 
 void export_pickle_bool(struct export_pickle *pickle, bool value)
 {
-    put(pickle, value ? OP_NEWTRUE : OP_NEWFALSE);
+    export_pickle_put(pickle, value ? OP_NEWTRUE : OP_NEWFALSE);
 }
 
 void export_pickle_text(struct export_pickle *pickle, const char *text)
@@ -146,8 +146,8 @@ void export_pickle_text(struct export_pickle *pickle, const char *text)
     char *clean = export_names_utf8(text);
     size_t length = strlen(clean);
     bool is_short = length <= UINT8_MAX;
-    put(pickle, is_short ? OP_SHORT_BINUNICODE : OP_BINUNICODE);
-    put_bytes(pickle, length, is_short ? 1 : 4);
+    export_pickle_put(pickle, is_short ? OP_SHORT_BINUNICODE : OP_BINUNICODE);
+    export_pickle_put_bytes(pickle, length, is_short ? 1 : 4);
     (void)fwrite(clean, 1, length, pickle->out);
     free(clean);
     *known = export_pickle_keep(pickle);
@@ -157,5 +157,5 @@ void export_pickle_pair(struct export_pickle *pickle, uint64_t first, uint64_t s
 {
     export_pickle_uint(pickle, first);
     export_pickle_uint(pickle, second);
-    put(pickle, OP_TUPLE2);
+    export_pickle_put(pickle, OP_TUPLE2);
 }

@@ -51,7 +51,7 @@ struct profile {
 
 /* ---- bytes ---- */
 
-static void put_number(struct message *message, uint64_t value)
+static void export_pprof_put_number(struct message *message, uint64_t value)
 {
     for (; value >= 0x80; value >>= 7)
         VEC_PUSH(message->bytes, message->length, message->room) =
@@ -59,16 +59,17 @@ static void put_number(struct message *message, uint64_t value)
     VEC_PUSH(message->bytes, message->length, message->room) = (unsigned char)value;
 }
 
-static void put_field(struct message *message, unsigned field, uint64_t value)
+static void export_pprof_put_field(struct message *message, unsigned field, uint64_t value)
 {
-    put_number(message, (uint64_t)field << 3);
-    put_number(message, value);
+    export_pprof_put_number(message, (uint64_t)field << 3);
+    export_pprof_put_number(message, value);
 }
 
-static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t length)
+static void export_pprof_put_bytes(
+        struct message *message, unsigned field, const void *bytes, size_t length)
 {
-    put_number(message, (uint64_t)field << 3 | 2);
-    put_number(message, length);
+    export_pprof_put_number(message, (uint64_t)field << 3 | 2);
+    export_pprof_put_number(message, length);
     if (length == 0)
         return;
     message->bytes = vec_grow(message->bytes, message->length + length, 1, &message->room);
@@ -95,8 +96,8 @@ static void write_message(struct profile *profile, unsigned field, struct messag
 {
     struct message head = {0};
 
-    put_number(&head, (uint64_t)field << 3 | 2);
-    put_number(&head, message->length);
+    export_pprof_put_number(&head, (uint64_t)field << 3 | 2);
+    export_pprof_put_number(&head, message->length);
     press(profile, head.bytes, head.length, Z_NO_FLUSH);
     press(profile, message->bytes, message->length, Z_NO_FLUSH);
     free(head.bytes);
@@ -108,7 +109,7 @@ static void write_number(struct profile *profile, unsigned field, uint64_t value
 {
     struct message message = {0};
 
-    put_field(&message, field, value);
+    export_pprof_put_field(&message, field, value);
     press(profile, message.bytes, message.length, Z_NO_FLUSH);
     free(message.bytes);
 }
@@ -153,18 +154,18 @@ static uint64_t mapping_of(struct profile *profile, const char *path)
         return id;
     char *build_id = build_id_of(profile, path);
     struct message message = {0};
-    put_field(&message, 1, id);
-    put_field(&message, 5, string_of(profile, path));
-    put_field(&message, 6, string_of(profile, build_id));
+    export_pprof_put_field(&message, 1, id);
+    export_pprof_put_field(&message, 5, string_of(profile, path));
+    export_pprof_put_field(&message, 6, string_of(profile, build_id));
     for (unsigned has = 7; has <= 10;
             has++) /* functions, files, lines, inlined calls: nothing is left to be looked up */
-        put_field(&message, has, 1);
+        export_pprof_put_field(&message, has, 1);
     write_message(profile, PROFILE_MAPPING, &message);
     free(build_id);
     return id;
 }
 
-static uint64_t function_of(struct profile *profile, const struct symbols_line *line)
+static uint64_t export_pprof_function_of(struct profile *profile, const struct symbols_line *line)
 {
     struct symbols_line function = *line;
     bool is_new;
@@ -173,10 +174,10 @@ static uint64_t function_of(struct profile *profile, const struct symbols_line *
     uint64_t id = export_names_call(&profile->functions, &function, &is_new) + UINT64_C(1);
     if (is_new) {
         struct message message = {0};
-        put_field(&message, 1, id);
-        put_field(&message, 2, string_of(profile, line->function));
-        put_field(&message, 3, string_of(profile, line->function));
-        put_field(&message, 4, string_of(profile, export_names_file(line)));
+        export_pprof_put_field(&message, 1, id);
+        export_pprof_put_field(&message, 2, string_of(profile, line->function));
+        export_pprof_put_field(&message, 3, string_of(profile, line->function));
+        export_pprof_put_field(&message, 4, string_of(profile, export_names_file(line)));
         write_message(profile, PROFILE_FUNCTION, &message);
     }
     return id;
@@ -192,12 +193,12 @@ static uint64_t location_of(struct profile *profile, const struct symbols_line *
         struct message where = {0};
         struct message message = {0};
 
-        put_field(&where, 1, function_of(profile, line));
-        put_field(&where, 2, line->line);
-        put_field(&message, 1, id);
+        export_pprof_put_field(&where, 1, export_pprof_function_of(profile, line));
+        export_pprof_put_field(&where, 2, line->line);
+        export_pprof_put_field(&message, 1, id);
         if (mapping)
-            put_field(&message, 2, mapping);
-        put_bytes(&message, 4, where.bytes, where.length);
+            export_pprof_put_field(&message, 2, mapping);
+        export_pprof_put_bytes(&message, 4, where.bytes, where.length);
         write_message(profile, PROFILE_LOCATION, &message);
         free(where.bytes);
     }
@@ -212,13 +213,13 @@ static void put_label(
 {
     struct message label = {0};
 
-    put_field(&label, 1, string_of(profile, key));
-    put_field(&label, 2, string_of(profile, value));
-    put_bytes(sample, 3, label.bytes, label.length);
+    export_pprof_put_field(&label, 1, string_of(profile, key));
+    export_pprof_put_field(&label, 2, string_of(profile, value));
+    export_pprof_put_bytes(sample, 3, label.bytes, label.length);
     free(label.bytes);
 }
 
-static void write_sample(struct profile *profile, const struct export_row *row)
+static void export_pprof_write_sample(struct profile *profile, const struct export_row *row)
 {
     struct message sample = {0}, locations = {0}, values = {0};
     char device[16];
@@ -226,11 +227,11 @@ static void write_sample(struct profile *profile, const struct export_row *row)
     const struct symbols_line *lines = export_moment_lines(profile->job, row, &count);
 
     for (size_t i = 0; i < count; i++)
-        put_number(&locations, location_of(profile, &lines[i]));
-    put_number(&values, row->count);
-    put_number(&values, row->bytes);
-    put_bytes(&sample, 1, locations.bytes, locations.length);
-    put_bytes(&sample, 2, values.bytes, values.length);
+        export_pprof_put_number(&locations, location_of(profile, &lines[i]));
+    export_pprof_put_number(&values, row->count);
+    export_pprof_put_number(&values, row->bytes);
+    export_pprof_put_bytes(&sample, 1, locations.bytes, locations.length);
+    export_pprof_put_bytes(&sample, 2, values.bytes, values.length);
     (void)snprintf(device, sizeof(device), "%d", row->device);
     if (*row->path)
         put_label(profile, &sample, "anchor", row->path);
@@ -245,12 +246,12 @@ static void write_type(struct profile *profile, const char *type, const char *un
 {
     struct message message = {0};
 
-    put_field(&message, 1, string_of(profile, type));
-    put_field(&message, 2, string_of(profile, unit));
+    export_pprof_put_field(&message, 1, string_of(profile, type));
+    export_pprof_put_field(&message, 2, string_of(profile, unit));
     write_message(profile, PROFILE_SAMPLE_TYPE, &message);
 }
 
-static void write_about(struct profile *profile)
+static void export_pprof_write_about(struct profile *profile)
 {
     const struct export_moment *moment = &profile->job->moment;
     const struct load *load = profile->job->load;
@@ -280,9 +281,9 @@ int export_pprof(struct export_job *job)
             || deflateSetHeader(&profile->stream, &head) != Z_OK)
         vec_out_of_memory();
     (void)string_of(profile, ""); /* number 0 is the empty one */
-    write_about(profile);
+    export_pprof_write_about(profile);
     for (size_t i = 0; i < job->moment.row_count; i++)
-        write_sample(profile, &job->moment.rows[i]);
+        export_pprof_write_sample(profile, &job->moment.rows[i]);
     press(profile, NULL, 0, Z_FINISH);
     (void)deflateEnd(&profile->stream);
     export_names_done(&profile->strings);

@@ -27,7 +27,7 @@ unsigned export_ranges_device(int device)
     return (unsigned)device < DEVICES_MAX ? (unsigned)device : DEVICES_MAX - 1;
 }
 
-static int by_device(const void *left, const void *right)
+static int export_ranges_by_device(const void *left, const void *right)
 {
     const struct item *a = left;
     const struct item *b = right;
@@ -46,7 +46,7 @@ static bool is_real(const struct trace_block *block)
 }
 
 /* Addresses above all real ones; 0 where none are left. */
-static uint64_t take_range(struct placing *placing, uint64_t size)
+static uint64_t export_ranges_take_range(struct placing *placing, uint64_t size)
 {
     uint64_t address = placing->ranges->next;
 
@@ -72,7 +72,7 @@ static size_t place_handle(struct placing *placing, const struct item *items, si
             same++)
         if (placing->trace->blocks[items[same].block].size > most)
             most = placing->trace->blocks[items[same].block].size;
-    uint64_t address = take_range(placing, most);
+    uint64_t address = export_ranges_take_range(placing, most);
     for (size_t i = 0; i < same; i++)
         placing->ranges->address[items[i].block] = address;
     return same;
@@ -97,7 +97,7 @@ static void place_all(struct placing *placing, const struct item *items, size_t 
             continue;
         }
         if (is_live && block->address < live_end) {
-            placing->ranges->address[item->block] = take_range(placing, block->size);
+            placing->ranges->address[item->block] = export_ranges_take_range(placing, block->size);
         } else {
             placing->ranges->address[item->block] = block->address;
             live_end = is_live ? block->address + block->size : live_end;
@@ -112,7 +112,7 @@ static void list_order(struct placing *placing, struct item *items, size_t count
 
     for (size_t i = 0; i < count; i++)
         items[i].address = ranges->address[items[i].block];
-    VEC_SORT(items, count, by_device);
+    VEC_SORT(items, count, export_ranges_by_device);
     ranges->order = vec_new(count, sizeof(*ranges->order));
     for (size_t i = 0; i < count; i++)
         ranges->order[i] = items[i].block;
@@ -131,7 +131,7 @@ bool export_ranges_find(const struct trace *trace, struct export_ranges *ret)
         if (trace->blocks[i].size > 0)
             items[count++] = (struct item){export_ranges_device(trace->blocks[i].device),
                     trace->blocks[i].address, (uint32_t)i};
-    VEC_SORT(items, count, by_device);
+    VEC_SORT(items, count, export_ranges_by_device);
     place_all(&placing, items, count);
     list_order(&placing, items, count);
     free(items);

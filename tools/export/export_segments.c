@@ -96,7 +96,8 @@ static size_t segment_at(const struct export_segment_list *list, uint64_t addres
     return low;
 }
 
-static void insert(struct export_segment_list *list, size_t at, struct export_segment segment)
+static void export_segments_insert(
+        struct export_segment_list *list, size_t at, struct export_segment segment)
 {
     VEC_PUSH(list->segments, list->count, list->room) = segment;
     memmove(&list->segments[at + 1], &list->segments[at],
@@ -119,7 +120,7 @@ static void keep_part(struct work *w, struct pool *pool, size_t at,
 
     segment.address = part.low;
     segment.size = part.high - part.low;
-    insert(pool->list, at, segment);
+    export_segments_insert(pool->list, at, segment);
     if (segment.is_told)
         segments_tell(w, pool, &segment, true, false);
 }
@@ -200,7 +201,8 @@ static bool find_gap(
     return false;
 }
 
-static bool is_free(const struct work *w, const struct pool *pool, struct interval all)
+static bool export_segments_is_free(
+        const struct work *w, const struct pool *pool, struct interval all)
 {
     struct interval gap;
 
@@ -232,7 +234,7 @@ static uint64_t give_whole(struct work *w, struct pool *pool, uint64_t need, boo
         const struct export_segment *segment = &pool->list->segments[i - 1];
         bool fits = is_exact ? segment->size == need : segment->size <= need - given;
 
-        if (!segment->is_native && fits && is_free(w, pool, interval_of(segment)))
+        if (!segment->is_native && fits && export_segments_is_free(w, pool, interval_of(segment)))
             given += carve(w, pool, interval_of(segment));
     }
     return given;
@@ -319,7 +321,8 @@ static void reclaim(struct work *w, struct pool *pool, uint64_t need)
 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
-static void hold(struct work *w, struct pool *pool, const struct trace_reserved *reserved)
+static void export_segments_hold(
+        struct work *w, struct pool *pool, const struct trace_reserved *reserved)
 {
     uint64_t *held = &pool->held[reserved->device < 0];
     uint64_t less = excess_of(*held, reserved->on_device);
@@ -351,7 +354,7 @@ static bool hold_early(struct work *w, struct pool *pool, uint32_t limit)
             continue;
         if (reserved->on_device < pool->held[reserved->device < 0])
             return false;
-        hold(w, pool, reserved);
+        export_segments_hold(w, pool, reserved);
         pool->taken = at + 1;
         return true;
     }
@@ -382,7 +385,7 @@ static uint64_t cover_gap(struct work *w, struct pool *pool, struct interval gap
                 - gap.low;
     if (limit > gap.low && size > limit - gap.low)
         size = max_of(limit - gap.low, need);
-    insert(pool->list, at,
+    export_segments_insert(pool->list, at,
             (struct export_segment){.address = gap.low, .size = size, .block = block});
     if (is_known)
         pool->spare -= (int64_t)size;
@@ -390,7 +393,7 @@ static uint64_t cover_gap(struct work *w, struct pool *pool, struct interval gap
 }
 
 /* A block that reaches over several segments makes one of them. */
-static void join(struct work *w, struct pool *pool, struct interval all)
+static void export_segments_join(struct work *w, struct pool *pool, struct interval all)
 {
     struct export_segment_list *list = pool->list;
     size_t first = segment_at(list, all.low);
@@ -425,7 +428,8 @@ static void segments_tell_new(struct work *w, struct pool *pool, struct interval
     }
 }
 
-static void cover(struct work *w, struct pool *pool, struct interval all, uint32_t block)
+static void export_segments_cover(
+        struct work *w, struct pool *pool, struct interval all, uint32_t block)
 {
     struct export_segment_list *list = pool->list;
     size_t i = segment_at(list, all.low);
@@ -444,20 +448,20 @@ static void cover(struct work *w, struct pool *pool, struct interval all, uint32
         uint64_t end = next && next->address < all.high ? next->address : all.high;
         at += cover_gap(w, pool, (struct interval){at, end}, block);
     }
-    join(w, pool, all);
+    export_segments_join(w, pool, all);
     segments_tell_new(w, pool, all);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static struct pool *pool_of(const struct work *w, uint32_t block)
+static struct pool *export_segments_pool_of(const struct work *w, uint32_t block)
 {
     return &w->pools[export_ranges_device(w->trace->blocks[block].device)];
 }
 
 static void on_alloc(struct work *w, uint32_t id)
 {
-    struct pool *pool = pool_of(w, id);
+    struct pool *pool = export_segments_pool_of(w, id);
     const struct trace_block *block = &w->trace->blocks[id];
     struct interval all = {w->ranges->address[id], w->ranges->address[id] + block->size};
 
@@ -470,17 +474,17 @@ static void on_alloc(struct work *w, uint32_t id)
         const struct export_segment segment = {all.low, block->size, id, true, true};
 
         pool->spare += (int64_t)carve(w, pool, all);
-        insert(pool->list, segment_at(pool->list, all.low), segment);
+        export_segments_insert(pool->list, segment_at(pool->list, all.low), segment);
         segments_tell(w, pool, &segment, true, false);
     } else {
-        cover(w, pool, all, id);
+        export_segments_cover(w, pool, all, id);
     }
     show_spare(w, pool);
 }
 
 static void on_free(struct work *w, uint32_t id)
 {
-    struct pool *pool = pool_of(w, id);
+    struct pool *pool = export_segments_pool_of(w, id);
     const struct trace_block *block = &w->trace->blocks[id];
     struct export_segment_list *list = pool->list;
 
@@ -504,7 +508,7 @@ static void on_reserved(struct work *w, const struct trace_reserved *reserved)
     struct pool *pool = &w->pools[export_ranges_device(reserved->device)];
 
     if (w->ret->is_known && w->at >= pool->taken)
-        hold(w, pool, reserved);
+        export_segments_hold(w, pool, reserved);
 }
 
 static void walk(struct work *w)
@@ -549,7 +553,7 @@ static bool make_pools(struct work *w)
     w->pools = vec_new(count, sizeof(*w->pools));
     w->place = vec_new(w->trace->block_count, sizeof(*w->place));
     for (size_t i = 0; i < w->ranges->count; i++) {
-        struct pool *pool = pool_of(w, w->ranges->order[i]);
+        struct pool *pool = export_segments_pool_of(w, w->ranges->order[i]);
 
         w->place[w->ranges->order[i]] = i;
         if (pool->behind == 0)
@@ -579,7 +583,8 @@ static void end_pools(const struct work *w)
         const struct pool *pool = &w->pools[i];
 
         if (pool->shown)
-            insert(pool->list, segment_at(pool->list, pool->spare_address), spare_of(pool));
+            export_segments_insert(
+                    pool->list, segment_at(pool->list, pool->spare_address), spare_of(pool));
     }
 }
 

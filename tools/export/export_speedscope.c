@@ -18,7 +18,7 @@ struct scope {
     size_t frame_count, frame_room;
 };
 
-static void write_sample(struct scope *scope, const struct export_row *row)
+static void export_speedscope_write_sample(struct scope *scope, const struct export_row *row)
 {
     size_t count;
     const struct symbols_line *lines = export_moment_lines(scope->job, row, &count);
@@ -49,7 +49,7 @@ static void write_profile(struct scope *scope)
     json_uint(json, "endValue", moment->sum.bytes);
     json_begin(json, "samples", '[');
     for (size_t i = 0; i < moment->row_count; i += export_moment_stack(moment, i, &sum))
-        write_sample(scope, &moment->rows[i]);
+        export_speedscope_write_sample(scope, &moment->rows[i]);
     json_end(json, ']');
     json_begin(json, "weights", '[');
     for (size_t i = 0; i < moment->row_count;) {

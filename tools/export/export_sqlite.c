@@ -63,7 +63,7 @@ struct database {
 
 /* ---- rows ---- */
 
-static void check(struct database *database, int r)
+static void export_sqlite_check(struct database *database, int r)
 {
     database->is_broken = database->is_broken || r != SQLITE_OK;
 }
@@ -72,7 +72,8 @@ static void begin_table(struct database *database, const char *insert)
 {
     database->row = NULL;
     if (!database->is_broken)
-        check(database, sqlite3_prepare_v2(database->db, insert, -1, &database->row, NULL));
+        export_sqlite_check(
+                database, sqlite3_prepare_v2(database->db, insert, -1, &database->row, NULL));
 }
 
 static void end_table(struct database *database)
@@ -84,10 +85,11 @@ static void end_table(struct database *database)
 static void bind_text(struct database *database, int column, const char *text)
 {
     if (!text) {
-        check(database, sqlite3_bind_null(database->row, column));
+        export_sqlite_check(database, sqlite3_bind_null(database->row, column));
         return;
     }
-    check(database, sqlite3_bind_text(database->row, column, export_names_utf8(text), -1, free));
+    export_sqlite_check(
+            database, sqlite3_bind_text(database->row, column, export_names_utf8(text), -1, free));
 }
 
 /* A column without a value: no number in a capture is this one. */
@@ -96,13 +98,13 @@ static void bind_text(struct database *database, int column, const char *text)
 static void bind_int(struct database *database, int column, int64_t value)
 {
     if (value == NOTHING)
-        check(database, sqlite3_bind_null(database->row, column));
+        export_sqlite_check(database, sqlite3_bind_null(database->row, column));
     else
-        check(database, sqlite3_bind_int64(database->row, column, value));
+        export_sqlite_check(database, sqlite3_bind_int64(database->row, column, value));
 }
 
 /* A row, column by column: 'i' an int64_t or NOTHING, 't' a text or NULL. */
-static void insert(struct database *database, const char *kinds, ...)
+static void export_sqlite_insert(struct database *database, const char *kinds, ...)
 {
     va_list values;
 
@@ -119,7 +121,7 @@ static void insert(struct database *database, const char *kinds, ...)
     if (sqlite3_step(database->row) != SQLITE_DONE)
         database->is_broken = true;
     else
-        check(database, sqlite3_reset(database->row));
+        export_sqlite_check(database, sqlite3_reset(database->row));
 }
 
 /* UINT64_MAX is NULL. */
@@ -128,7 +130,7 @@ static int64_t figure(uint64_t value)
     return value == UINT64_MAX ? NOTHING : (int64_t)value;
 }
 
-static int64_t known(uint32_t number)
+static int64_t export_sqlite_known(uint32_t number)
 {
     return number == TRACE_NONE ? NOTHING : (int64_t)number;
 }
@@ -144,7 +146,7 @@ static void add_stacks(struct database *database)
 {
     begin_table(database, "INSERT INTO stacks VALUES (?, ?, ?)");
     for (uint32_t i = 1; i < database->trace->stack_count; i++) {
-        insert(database, "itt", (int64_t)i, symbols_site(database->job->symbols, i),
+        export_sqlite_insert(database, "itt", (int64_t)i, symbols_site(database->job->symbols, i),
                 symbols_pysite(database->job->symbols, i));
         progress_step(i, database->trace->stack_count);
     }
@@ -163,9 +165,9 @@ static void add_frames(struct database *database)
             uint32_t number = export_names_call(&database->names, &lines[k], &is_new);
 
             if (is_new)
-                insert(database, "ittiti", (int64_t)number, lines[k].function, lines[k].file,
-                        lines[k].line ? (int64_t)lines[k].line : NOTHING, lines[k].module,
-                        (int64_t)lines[k].is_python);
+                export_sqlite_insert(database, "ittiti", (int64_t)number, lines[k].function,
+                        lines[k].file, lines[k].line ? (int64_t)lines[k].line : NOTHING,
+                        lines[k].module, (int64_t)lines[k].is_python);
         }
     }
     end_table(database);
@@ -180,7 +182,7 @@ static void add_stack_frames(struct database *database)
 
         for (size_t k = 0; k < count; k++) {
             bool is_new;
-            insert(database, "iii", (int64_t)i, (int64_t)k,
+            export_sqlite_insert(database, "iii", (int64_t)i, (int64_t)k,
                     (int64_t)export_names_call(&database->names, &lines[k], &is_new));
         }
     }
@@ -200,25 +202,28 @@ static void add_threads(struct database *database)
 
     begin_table(database, "INSERT INTO threads VALUES (?, ?, ?)");
     for (size_t i = 0; i < load->thread_count; i++)
-        insert(database, "iit", (int64_t)i, threads[i] ? (int64_t)threads[i]->tid : NOTHING,
+        export_sqlite_insert(database, "iit", (int64_t)i,
+                threads[i] ? (int64_t)threads[i]->tid : NOTHING,
                 threads[i] ? threads[i]->name : NULL);
     end_table(database);
     free((void *)threads);
 }
 
-static void add_anchors(struct database *database)
+static void export_sqlite_add_anchors(struct database *database)
 {
     begin_table(database, "INSERT INTO anchors VALUES (?, ?, ?, ?, ?, ?)");
     for (size_t i = 0; i < database->trace->anchor_count; i++) {
         const struct trace_anchor *anchor = &database->trace->anchors[i];
 
-        insert(database, "itiiii", (int64_t)i, anchor->path, (int64_t)anchor->instance,
-                known(anchor->parent), i ? known(anchor->enter) : NOTHING, known(anchor->exit));
+        export_sqlite_insert(database, "itiiii", (int64_t)i, anchor->path,
+                (int64_t)anchor->instance, export_sqlite_known(anchor->parent),
+                i ? export_sqlite_known(anchor->enter) : NOTHING,
+                export_sqlite_known(anchor->exit));
     }
     end_table(database);
 }
 
-static void add_hints(struct database *database)
+static void export_sqlite_add_hints(struct database *database)
 {
     static const char *const actions[] = {HINTWORDS_ACTIONS};
     const struct load *load = database->job->load;
@@ -230,7 +235,7 @@ static void add_hints(struct database *database)
         const struct trace_sum matched = load_sum(load, hint, FORMAT_HINT_PLANNED);
         const struct trace_sum released = load_released(load, hint);
 
-        insert(database, "itttiiii", (int64_t)i, hint->id,
+        export_sqlite_insert(database, "itttiiii", (int64_t)i, hint->id,
                 action < CMD_COUNT(actions) ? actions[action] : NULL, hintwords_mode(hint->mode),
                 figure(matched.count), figure(matched.bytes), figure(released.count),
                 figure(released.bytes));
@@ -238,33 +243,33 @@ static void add_hints(struct database *database)
     end_table(database);
 }
 
-static void add_block(struct database *database, uint32_t number)
+static void export_sqlite_add_block(struct database *database, uint32_t number)
 {
     const struct trace_block *block = &database->trace->blocks[number];
     const struct trace_event *born = &database->trace->events[block->born];
     const struct trace_uses uses = trace_uses(database->trace, block);
     bool is_released = block->released != TRACE_NEVER;
 
-    insert(database, "iiiittiiiiiiiitiiiiii", (int64_t)number, (int64_t)block->address,
-            (int64_t)block->size, (int64_t)block->device, sources_class_name(block->memclass),
-            block->stream ? "stream" : "sync",
+    export_sqlite_insert(database, "iiiittiiiiiiiitiiiiii", (int64_t)number,
+            (int64_t)block->address, (int64_t)block->size, (int64_t)block->device,
+            sources_class_name(block->memclass), block->stream ? "stream" : "sync",
             block->stream ? (int64_t)exporter_stream(database->trace, born) : NOTHING,
             (int64_t)block->thread, (int64_t)block->anchor,
             block->stack ? (int64_t)block->stack : NOTHING, (int64_t)block->nth,
-            (int64_t)block->born, known(block->died), known(block->released),
-            is_released ? hintwords_mode(block->mode) : NULL,
+            (int64_t)block->born, export_sqlite_known(block->died),
+            export_sqlite_known(block->released), is_released ? hintwords_mode(block->mode) : NULL,
             block->rule < 0 ? NOTHING : (int64_t)block->rule, known_time(block->born_ns),
             known_time(block->died_ns), known_time(uses.first), known_time(uses.last),
             (int64_t)uses.count);
 }
 
-static void add_blocks(struct database *database)
+static void export_sqlite_add_blocks(struct database *database)
 {
     begin_table(database,
             "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " ?, ?, ?, ?, ?)");
     for (size_t i = 0; i < database->trace->block_count; i++)
-        add_block(database, (uint32_t)i);
+        export_sqlite_add_block(database, (uint32_t)i);
     end_table(database);
 }
 
@@ -297,9 +302,9 @@ static void add_events(struct database *database)
             live -= trace_value(database->trace, event);
         if (event->kind == TRACE_RESERVED)
             reserved = trace_value(database->trace, event);
-        insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
+        export_sqlite_insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
                 known_time(event->time_ns), kinds[event->kind],
-                has_block ? known(event->block) : NOTHING, (int64_t)event->anchor,
+                has_block ? export_sqlite_known(event->block) : NOTHING, (int64_t)event->anchor,
                 sqlite_thread(database, event->thread),
                 is_known ? (int64_t)trace_live(database->trace, live) : NOTHING,
                 is_known ? (int64_t)reserved : NOTHING);
@@ -318,8 +323,8 @@ static void add_ooms(struct database *database)
     for (size_t i = 0; i < load->oom_count; i++) {
         const struct load_oom *oom = &load->ooms[i];
 
-        insert(database, "iiiiiitii", (int64_t)i, known(oom->at), (int64_t)oom->device,
-                (int64_t)oom->requested,
+        export_sqlite_insert(database, "iiiiiitii", (int64_t)i, export_sqlite_known(oom->at),
+                (int64_t)oom->device, (int64_t)oom->requested,
                 oom->free_bytes == UINT64_MAX ? NOTHING : (int64_t)oom->free_bytes,
                 oom->live == UINT64_MAX ? NOTHING : (int64_t)oom->live,
                 oom->why ? oom->why->call : NULL, (int64_t)oom->anchor,
@@ -335,20 +340,21 @@ static void add_meta(struct database *database)
     const struct model_figures *figures = &job->figures;
 
     begin_table(database, "INSERT INTO meta VALUES (?, ?)");
-    insert(database, "tt", "writer", "kedge " KEDGE_VERSION);
-    insert(database, "tt", "capture", job->load->path);
-    insert(database, "tt", "exe", capture->exe);
-    insert(database, "tt", "host", capture->host);
-    insert(database, "tt", "rank", capture->rank);
-    insert(database, "ti", "pid", (int64_t)capture->pid);
-    insert(database, "ti", "start_unix_ns", (int64_t)capture->start_real_ns);
-    insert(database, "ti", "complete", (int64_t)!job->is_partial);
-    insert(database, "ti", "first_recorded_event", (int64_t)exporter_first_event(database->trace));
-    insert(database, "ti", "peak_event", known(figures->max_at));
-    insert(database, "ti", "peak_live_bytes", figure(figures->peak_live));
-    insert(database, "ti", "peak_reserved_bytes", figure(figures->peak_reserved));
-    insert(database, "ti", "remaining_bytes", figure(figures->remaining));
-    insert(database, "ti", "max_with_hints_bytes", figure(figures->hinted.max));
+    export_sqlite_insert(database, "tt", "writer", "kedge " KEDGE_VERSION);
+    export_sqlite_insert(database, "tt", "capture", job->load->path);
+    export_sqlite_insert(database, "tt", "exe", capture->exe);
+    export_sqlite_insert(database, "tt", "host", capture->host);
+    export_sqlite_insert(database, "tt", "rank", capture->rank);
+    export_sqlite_insert(database, "ti", "pid", (int64_t)capture->pid);
+    export_sqlite_insert(database, "ti", "start_unix_ns", (int64_t)capture->start_real_ns);
+    export_sqlite_insert(database, "ti", "complete", (int64_t)!job->is_partial);
+    export_sqlite_insert(
+            database, "ti", "first_recorded_event", (int64_t)exporter_first_event(database->trace));
+    export_sqlite_insert(database, "ti", "peak_event", export_sqlite_known(figures->max_at));
+    export_sqlite_insert(database, "ti", "peak_live_bytes", figure(figures->peak_live));
+    export_sqlite_insert(database, "ti", "peak_reserved_bytes", figure(figures->peak_reserved));
+    export_sqlite_insert(database, "ti", "remaining_bytes", figure(figures->remaining));
+    export_sqlite_insert(database, "ti", "max_with_hints_bytes", figure(figures->hinted.max));
     end_table(database);
 }
 
@@ -359,22 +365,23 @@ static void fill_tables(struct database *database)
     add_frames(database);
     add_stack_frames(database);
     add_threads(database);
-    add_anchors(database);
-    add_hints(database);
-    add_blocks(database);
+    export_sqlite_add_anchors(database);
+    export_sqlite_add_hints(database);
+    export_sqlite_add_blocks(database);
     add_events(database);
     add_ooms(database);
     if (!database->is_broken)
-        check(database, sqlite3_exec(database->db, "COMMIT", NULL, NULL, NULL));
+        export_sqlite_check(database, sqlite3_exec(database->db, "COMMIT", NULL, NULL, NULL));
 }
 
 int export_sqlite(struct export_job *job)
 {
     struct database database = {.job = job, .trace = job->load->trace};
 
-    check(&database, sqlite3_open_v2(job->path, &database.db, SQLITE_OPEN_READWRITE, NULL));
+    export_sqlite_check(
+            &database, sqlite3_open_v2(job->path, &database.db, SQLITE_OPEN_READWRITE, NULL));
     if (!database.is_broken)
-        check(&database, sqlite3_exec(database.db, schema, NULL, NULL, NULL));
+        export_sqlite_check(&database, sqlite3_exec(database.db, schema, NULL, NULL, NULL));
     fill_tables(&database);
     bool is_open = database.is_broken || sqlite3_close(database.db) != SQLITE_OK;
     if (is_open) {

@@ -154,7 +154,7 @@ void import_join(struct import *import, uint32_t one, uint32_t other)
 }
 
 /* The block at an address of a space, NO_LIVE. */
-static uint32_t find_live(const struct import *import, uint64_t address, uint32_t space)
+static uint32_t import_find_live(const struct import *import, uint64_t address, uint32_t space)
 {
     const uint32_t *first = keytable_find(&import->addresses, (struct key){address, 0, 0});
     uint32_t number = first ? *first : NO_LIVE;
@@ -167,7 +167,7 @@ static uint32_t find_live(const struct import *import, uint64_t address, uint32_
 
 bool import_is_live(const struct import *import, uint64_t address, uint32_t space)
 {
-    return find_live(import, address, space) != NO_LIVE;
+    return import_find_live(import, address, space) != NO_LIVE;
 }
 
 void import_join_by_free(struct import *import, const struct import_block *block)
@@ -249,7 +249,8 @@ static void totals_fall(struct import *import, int device, uint64_t size, bool i
 
 /* ---- places: area C (tracker/FORMAT.md) ---- */
 
-static uint32_t add_place(struct import *import, const struct import_block *block, uint32_t path)
+static uint32_t import_add_place(
+        struct import *import, const struct import_block *block, uint32_t path)
 {
     uint32_t number = (uint32_t)import->place_count;
 
@@ -275,10 +276,10 @@ static uint32_t place_number(struct import *import, const struct import_block *b
     }
     known = keytable_at(&import->place_numbers, key, NO_LIVE);
     if (*known == NO_LIVE && is_other) {
-        *known = add_place(import, &(struct import_block){.device = block->device}, 0);
+        *known = import_add_place(import, &(struct import_block){.device = block->device}, 0);
         import->places[*known].flags = FORMAT_PLACE_OTHER;
     } else if (*known == NO_LIVE) {
-        *known = add_place(import, block, path);
+        *known = import_add_place(import, block, path);
     }
     return *known;
 }
@@ -293,7 +294,7 @@ static void settle_place(struct format_place *place, const struct format_high *h
     place->peak = high->number;
 }
 
-static struct format_high *high_of(struct import *import, int device)
+static struct format_high *import_high_of(struct import *import, int device)
 {
     return has_totals(device) ? &import->header.high[device] : NULL;
 }
@@ -301,7 +302,7 @@ static struct format_high *high_of(struct import *import, int device)
 static void place_grows(struct import *import, uint32_t number, uint64_t size)
 {
     struct format_place *place = &import->places[number];
-    struct format_high *high = high_of(import, place->device);
+    struct format_high *high = import_high_of(import, place->device);
 
     if (high) {
         settle_place(place, high);
@@ -324,7 +325,7 @@ static void place_grows(struct import *import, uint32_t number, uint64_t size)
 static void place_falls(struct import *import, uint32_t number, uint64_t size)
 {
     struct format_place *place = &import->places[number];
-    struct format_high *high = high_of(import, place->device);
+    struct format_high *high = import_high_of(import, place->device);
 
     if (high) {
         if (is_above(high->live_bytes, high->peak_bytes)) {
@@ -340,7 +341,7 @@ static void place_falls(struct import *import, uint32_t number, uint64_t size)
 
 /* ---- blocks ---- */
 
-static uint32_t take_live(struct import *import)
+static uint32_t import_take_live(struct import *import)
 {
     uint32_t number = import->free_live;
 
@@ -385,7 +386,7 @@ static void end_live(struct import *import, uint32_t number, uint32_t thread, bo
 static const struct live *begin_live(struct import *import, const struct import_block *block)
 {
     const struct import_range *range = import_ranges_here(&import->ranges, block->thread);
-    uint32_t number = find_live(import, block->address, block->space);
+    uint32_t number = import_find_live(import, block->address, block->space);
     uint32_t *first = keytable_at(&import->addresses, (struct key){block->address, 0, 0}, NO_LIVE);
     uint64_t told = free_address(import, block->address);
     struct live *live;
@@ -395,7 +396,7 @@ static const struct live *begin_live(struct import *import, const struct import_
         told = import->lives[number].told;
         end_live(import, number, block->thread, false);
     }
-    number = take_live(import);
+    number = import_take_live(import);
     live = &import->lives[number];
     import->shared += *first != NO_LIVE;
     *live = (struct live){.block = *block,
@@ -494,7 +495,7 @@ void import_free(struct import *import, const struct import_block *freed)
 {
     bool is_new = is_new_address(import, freed);
     int device = has_totals(freed->device) ? freed->device : DEVICE_BEFORE;
-    uint32_t number = find_live(import, freed->address, freed->space);
+    uint32_t number = import_find_live(import, freed->address, freed->space);
     const struct import_range *range = import_ranges_here(&import->ranges, freed->thread);
     struct import_block block = {.size = freed->size, .device = device};
     uint64_t told = free_address(import, freed->address);
@@ -555,7 +556,7 @@ void import_reserved(struct import *import, int device, uint64_t bytes)
 /* ---- failures ---- */
 
 /* The places that hold most of a device, largest first. */
-static void find_holders(const struct import *import, struct format_oom *oom)
+static void import_find_holders(const struct import *import, struct format_oom *oom)
 {
     for (size_t i = 0; i < import->place_count; i++) {
         const struct format_place *place = &import->places[i];
@@ -612,7 +613,7 @@ void import_oom(struct import *import, const struct import_block *request, uint6
     oom.state = ++import->header.oom_count << 1 | 1;
     if (import->header.oom_count > FORMAT_OOM_FIRST)
         return;
-    find_holders(import, &oom);
+    import_find_holders(import, &oom);
     (void)capmake_oom(import->make, &oom);
 }
 

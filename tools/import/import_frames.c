@@ -5,21 +5,21 @@
 
 #include "tools/base/cmdexit.h"
 
-static bool begins(struct import_text text, const char *with)
+static bool import_frames_begins(struct import_text text, const char *with)
 {
     size_t length = strlen(with);
 
     return text.length >= length && memcmp(text.at, with, length) == 0;
 }
 
-static bool holds(struct import_text text, const char *part)
+static bool import_frames_holds(struct import_text text, const char *part)
 {
     return text.length > 0 && memmem(text.at, text.length, part, strlen(part)) != NULL;
 }
 
-static bool is_text(struct import_text text, const char *whole)
+static bool import_frames_is_text(struct import_text text, const char *whole)
 {
-    return text.length == strlen(whole) && begins(text, whole);
+    return text.length == strlen(whole) && import_frames_begins(text, whole);
 }
 
 /* What follows the last dot of a file's name, "" without one. */
@@ -39,7 +39,7 @@ static bool is_native_file(struct import_text file)
     struct import_text ending = ending_of(file);
 
     for (size_t i = 0; i < CMD_COUNT(endings); i++)
-        if (is_text(ending, endings[i]))
+        if (import_frames_is_text(ending, endings[i]))
             return true;
     return file.length == 0;
 }
@@ -49,27 +49,30 @@ struct import_frame import_frames_make(
 {
     struct import_frame frame = {.function = function, .file = file};
 
-    if (is_text(file, "??"))
+    if (import_frames_is_text(file, "??"))
         frame.file.length = 0;
     frame.line = line <= INT32_MAX ? (uint32_t)line : 0;
-    frame.is_native = is_native_file(frame.file) || holds(function, "::") || holds(function, "(");
+    frame.is_native = is_native_file(frame.file) || import_frames_holds(function, "::")
+            || import_frames_holds(function, "(");
     return frame;
 }
 
 static bool is_recorder(struct import_text function)
 {
-    return begins(function, "torch::unwind::") || begins(function, "torch::CapturedTraceback::")
-            || holds(function, "::gather_with_cpp") || holds(function, "::gather()");
+    return import_frames_begins(function, "torch::unwind::")
+            || import_frames_begins(function, "torch::CapturedTraceback::")
+            || import_frames_holds(function, "::gather_with_cpp")
+            || import_frames_holds(function, "::gather()");
 }
 
-static bool is_interpreter(const struct import_frame *frame)
+static bool import_frames_is_interpreter(const struct import_frame *frame)
 {
     static const char *const folders[] = {"/Python/", "/Objects/", "/Modules/"};
 
-    if (begins(frame->function, "Py") || begins(frame->function, "_Py"))
+    if (import_frames_begins(frame->function, "Py") || import_frames_begins(frame->function, "_Py"))
         return true;
     for (size_t i = 0; i < CMD_COUNT(folders); i++)
-        if (holds(frame->file, folders[i]))
+        if (import_frames_holds(frame->file, folders[i]))
             return true;
     return false;
 }
@@ -77,14 +80,16 @@ static bool is_interpreter(const struct import_frame *frame)
 /* Where threads begin. */
 static bool is_libc(struct import_text function)
 {
-    return begins(function, "__libc_") || begins(function, "pthread_")
-            || is_text(function, "_start") || is_text(function, "__clone")
-            || is_text(function, "clone3") || is_text(function, "clone")
-            || is_text(function, "start_thread");
+    return import_frames_begins(function, "__libc_") || import_frames_begins(function, "pthread_")
+            || import_frames_is_text(function, "_start")
+            || import_frames_is_text(function, "__clone")
+            || import_frames_is_text(function, "clone3") || import_frames_is_text(function, "clone")
+            || import_frames_is_text(function, "start_thread");
 }
 
 bool import_frames_leave_out(const struct import_frame *frame)
 {
     return frame->is_native
-            && (is_recorder(frame->function) || is_interpreter(frame) || is_libc(frame->function));
+            && (is_recorder(frame->function) || import_frames_is_interpreter(frame)
+                    || is_libc(frame->function));
 }

@@ -26,18 +26,18 @@ uint32_t import_names_text(struct import_names *names, const char *text, size_t 
     return *number;
 }
 
-static uint32_t text_of(struct import_names *names, const struct import_text *text)
+static uint32_t import_names_text_of(struct import_names *names, const struct import_text *text)
 {
     return import_names_text(names, text->at, text->length);
 }
 
 /* One code for each line: other tools say on which line a frame is, not how the lines of its function lie. */
-static uint32_t code_of(struct import_names *names, const struct import_frame *frame)
+static uint32_t import_names_code_of(struct import_names *names, const struct import_frame *frame)
 {
     struct format_def_pycode def = {
             .def = {.kind = FORMAT_DEF_PYCODE},
-            .name = text_of(names, &frame->function),
-            .file = text_of(names, &frame->file),
+            .name = import_names_text_of(names, &frame->function),
+            .file = import_names_text_of(names, &frame->file),
             .first_line = (int32_t)(frame->line & INT32_MAX),
             .table = frame->is_native ? FORMAT_PYTABLE_NATIVE : FORMAT_PYTABLE_NONE,
     };
@@ -58,7 +58,7 @@ uint32_t import_names_stack(
     /* before the first instruction: the line is the code's first one */
     struct format_def_pynode def = {.def = {.kind = FORMAT_DEF_PYNODE},
             .parent = outer,
-            .code = code_of(names, frame),
+            .code = import_names_code_of(names, frame),
             .lasti = -1};
     uint32_t next = (uint32_t)keytable_count(&names->nodes) + 1;
     uint32_t *number = keytable_at(&names->nodes, (struct key){outer, def.code, 0}, 0);

@@ -130,7 +130,8 @@ static const char *take_digits(const char *at, const char *end, size_t count, ui
     return at + count;
 }
 
-static const char *take_number(const char *at, const char *end, unsigned base, uint64_t *ret)
+static const char *import_paddle_take_number(
+        const char *at, const char *end, unsigned base, uint64_t *ret)
 {
     static const char digits[] = "0123456789abcdef";
     const char *start = at;
@@ -148,7 +149,7 @@ static const char *take_number(const char *at, const char *end, unsigned base, u
     return at > start ? at : NULL;
 }
 
-static const char *take_text(const char *at, const char *end, const char *text)
+static const char *import_paddle_take_text(const char *at, const char *end, const char *text)
 {
     size_t length = strlen(text);
 
@@ -178,7 +179,7 @@ static const char *take_time(const char *at, const char *end, uint64_t *ret_ns)
     for (size_t i = 0; i < CMD_COUNT(parts) && at; i++) {
         at = take_digits(at, end, parts[i].digits, &number);
         *ret_ns += number * parts[i].unit * UINT64_C(1000000000);
-        at = take_text(at, end, parts[i].behind);
+        at = import_paddle_take_text(at, end, parts[i].behind);
     }
     if (at)
         at = take_digits(at, end, 6, &number);
@@ -252,19 +253,19 @@ static bool read_prefix(struct log *log, const char *line, const char *end, stru
     if (at == end || !memchr("IWEF", *at, 4))
         return false;
     at = take_day(log, at + 1, end, &day_ns);
-    at = take_text(at, end, " ");
+    at = import_paddle_take_text(at, end, " ");
     if (at)
         at = take_time(at, end, &ret_glog->time_ns);
-    at = take_text(at, end, " ");
+    at = import_paddle_take_text(at, end, " ");
     if (at)
-        at = take_number(take_blanks(at, end), end, 10, &ret_glog->thread);
-    at = take_text(at, end, " ");
+        at = import_paddle_take_number(take_blanks(at, end), end, 10, &ret_glog->thread);
+    at = import_paddle_take_text(at, end, " ");
     ret_glog->file = at;
     at = at ? memchr(at, ':', (size_t)(end - at)) : NULL;
     if (!at)
         return false;
     ret_glog->file_length = (size_t)(at - ret_glog->file);
-    at = take_text(take_number(at + 1, end, 10, &number), end, "]");
+    at = import_paddle_take_text(import_paddle_take_number(at + 1, end, 10, &number), end, "]");
     if (!at)
         return false;
     ret_glog->message = take_blanks(at, end);
@@ -273,7 +274,7 @@ static bool read_prefix(struct log *log, const char *line, const char *end, stru
     return true;
 }
 
-static struct import_text name_of(const struct glog *glog)
+static struct import_text import_paddle_name_of(const struct glog *glog)
 {
     const char *slash = memrchr(glog->file, '/', glog->file_length);
     const char *name = slash ? slash + 1 : glog->file;
@@ -286,7 +287,7 @@ static bool is_of_allocator(const struct glog *glog)
     static const char *const files[] = {"auto_growth_best_fit_allocator.cc",
             "auto_growth_best_fit_allocator_v2.cc", "zero_fragmentation_allocator.cc",
             "stream_safe_cuda_allocator.cc"};
-    struct import_text name = name_of(glog);
+    struct import_text name = import_paddle_name_of(glog);
 
     for (size_t i = 0; i < CMD_COUNT(files); i++)
         if (strlen(files[i]) == name.length && memcmp(files[i], name.at, name.length) == 0)
@@ -299,10 +300,10 @@ static bool is_of_allocator(const struct glog *glog)
 /* "ESC [0;32m", as the colours of a terminal are */
 static const char *take_colour(const char *at, const char *end)
 {
-    at = take_text(at, end, "\033[");
+    at = import_paddle_take_text(at, end, "\033[");
     while (at && at < end && (isdigit((unsigned char)*at) || *at == ';'))
         at++;
-    return take_text(at, end, "m");
+    return import_paddle_take_text(at, end, "m");
 }
 
 /* "2026-07-21T08:12:01.215407123Z " */
@@ -315,7 +316,7 @@ static const char *take_timestamp(const char *at, const char *end)
             return NULL;
     while (at < end && (isdigit((unsigned char)*at) || memchr(".,:+-Z", *at, 6)))
         at++;
-    return take_text(at, end, " ");
+    return import_paddle_take_text(at, end, " ");
 }
 
 /* "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; the part that names the process ends at *ret_name_end. */
@@ -326,17 +327,17 @@ static const char *take_process(const char *at, const char *end, const char **re
     uint64_t number;
 
     if (!close) {
-        *ret_name_end = take_number(at, end, 10, &number);
-        return *ret_name_end ? take_text(*ret_name_end, end, ": ") : NULL;
+        *ret_name_end = import_paddle_take_number(at, end, 10, &number);
+        return *ret_name_end ? import_paddle_take_text(*ret_name_end, end, ": ") : NULL;
     }
     *ret_name_end = close + 1;
-    if (take_text(at, end, "[pod/"))
-        return take_text(close + 1, end, " ");
+    if (import_paddle_take_text(at, end, "[pod/"))
+        return import_paddle_take_text(close + 1, end, " ");
     if (!isdigit((unsigned char)close[-1]))
         return NULL;
-    behind = take_text(close + 1, end, "<std");
+    behind = import_paddle_take_text(close + 1, end, "<std");
     behind = behind ? memchr(behind, '>', (size_t)(end - behind)) : close;
-    return take_text(behind ? behind + 1 : NULL, end, ":");
+    return import_paddle_take_text(behind ? behind + 1 : NULL, end, ":");
 }
 
 static const char *take_marks(const char *at, const char *end)
@@ -439,7 +440,7 @@ static void tell_bad(struct log *log, size_t column, const char *what)
 
 static void tell_other(struct log *log, const struct glog *glog)
 {
-    struct import_text name = name_of(glog);
+    struct import_text name = import_paddle_name_of(glog);
 
     if (log->others++ == 0)
         (void)snprintf(log->other, sizeof log->other, "%.*s",
@@ -453,9 +454,10 @@ static bool is_headless(const char *at, const char *end)
     uint64_t number;
 
     at = memmem(at, (size_t)(end - at), ".cc:", 4);
-    message = at ? take_number(at + 4, end, 10, &number) : NULL;
-    message = take_text(message, end, "] ");
-    return take_text(message, end, "Alloc ") || take_text(message, end, "Free ");
+    message = at ? import_paddle_take_number(at + 4, end, 10, &number) : NULL;
+    message = import_paddle_take_text(message, end, "] ");
+    return import_paddle_take_text(message, end, "Alloc ")
+            || import_paddle_take_text(message, end, "Free ");
 }
 
 /* The next line of the allocator, no earlier than `from`. */
@@ -483,15 +485,16 @@ static bool find_message(
 static const char *take_block(
         const char *at, const char *end, uint64_t *ret_size, uint64_t *ret_address)
 {
-    at = take_text(take_number(at, end, 10, ret_size), end, " bytes, ptr = ");
+    at = import_paddle_take_text(
+            import_paddle_take_number(at, end, 10, ret_size), end, " bytes, ptr = ");
     if (!at)
         return NULL;
-    if (take_text(at, end, "(nil)")) {
+    if (import_paddle_take_text(at, end, "(nil)")) {
         *ret_address = 0;
         return at;
     }
-    at = take_text(at, end, "0x") ? at + 2 : at;
-    at = take_number(at, end, 16, ret_address);
+    at = import_paddle_take_text(at, end, "0x") ? at + 2 : at;
+    at = import_paddle_take_number(at, end, 16, ret_address);
     if (at && at < end && isalnum((unsigned char)*at)) /* a text follows at once: where? */
         return NULL;
     return at && (*ret_size <= INT64_MAX) ? at : NULL;
@@ -510,7 +513,8 @@ static uint32_t space_of(struct log *log, const struct glog *glog, uint32_t thre
 }
 
 /* The process and its device, where there are several. */
-static struct import_block block_of(struct log *log, const struct glog *glog, uint32_t thread)
+static struct import_block import_paddle_block_of(
+        struct log *log, const struct glog *glog, uint32_t thread)
 {
     const struct import_processes *processes = &log->job->processes;
     struct import_block block = {.thread = thread, .space = space_of(log, glog, thread)};
@@ -540,7 +544,7 @@ static void note_pair(struct log *log, const struct import_block *block)
 
 static bool told_alloc(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block block = block_of(log, glog, thread);
+    struct import_block block = import_paddle_block_of(log, glog, thread);
     struct request *request = request_of(log, thread);
 
     if (!take_block(at, glog->end, &block.size, &block.address))
@@ -558,7 +562,7 @@ static bool told_alloc(struct log *log, const struct glog *glog, const char *at,
 
 static bool told_free(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block block = block_of(log, glog, thread);
+    struct import_block block = import_paddle_block_of(log, glog, thread);
 
     if (!take_block(at, glog->end, &block.size, &block.address))
         return false;
@@ -580,9 +584,9 @@ static bool told_request(struct log *log, const struct glog *glog, const char *a
     uint64_t size;
     uint64_t aligned;
 
-    at = take_number(at, glog->end, 10, &size);
-    at = take_text(at, glog->end, " bytes, aligned to ");
-    if (at && take_number(at, glog->end, 10, &aligned)) {
+    at = import_paddle_take_number(at, glog->end, 10, &size);
+    at = import_paddle_take_text(at, glog->end, " bytes, aligned to ");
+    if (at && import_paddle_take_number(at, glog->end, 10, &aligned)) {
         request->size = size;
         request->aligned = aligned;
     }
@@ -590,7 +594,7 @@ static bool told_request(struct log *log, const struct glog *glog, const char *a
 }
 
 /* What the process of this line holds from the driver. */
-static uint64_t *held_of(struct log *log, const struct import_block *of)
+static uint64_t *import_paddle_held_of(struct log *log, const struct import_block *of)
 {
     size_t process = log->job->processes.count ? of->space : 0;
 
@@ -601,11 +605,11 @@ static uint64_t *held_of(struct log *log, const struct import_block *of)
 
 static bool told_growth(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block of = block_of(log, glog, thread);
-    uint64_t *held = held_of(log, &of);
+    struct import_block of = import_paddle_block_of(log, glog, thread);
+    uint64_t *held = import_paddle_held_of(log, &of);
     uint64_t size;
 
-    if (!take_number(at, glog->end, 10, &size) || size > INT64_MAX - *held)
+    if (!import_paddle_take_number(at, glog->end, 10, &size) || size > INT64_MAX - *held)
         return false;
     *held += size;
     log->grown++;
@@ -617,11 +621,11 @@ static bool told_growth(struct log *log, const struct glog *glog, const char *at
 static bool told_chunk_free(
         struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block of = block_of(log, glog, thread);
-    uint64_t *held = held_of(log, &of);
+    struct import_block of = import_paddle_block_of(log, glog, thread);
+    uint64_t *held = import_paddle_held_of(log, &of);
     uint64_t size;
 
-    if (!take_number(at, glog->end, 10, &size))
+    if (!import_paddle_take_number(at, glog->end, 10, &size))
         return false;
     log->grown++;
     *held -= size < *held ? size : *held; /* of a chunk from before the log */
@@ -631,12 +635,12 @@ static bool told_chunk_free(
 
 static bool told_failure(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    return take_number(at, glog->end, 10, &request_of(log, thread)->failed) != NULL;
+    return import_paddle_take_number(at, glog->end, 10, &request_of(log, thread)->failed) != NULL;
 }
 
 static bool told_oom(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
-    struct import_block request = block_of(log, glog, thread);
+    struct import_block request = import_paddle_block_of(log, glog, thread);
 
     (void)at;
     request.size = request_of(log, thread)->failed;
@@ -645,7 +649,7 @@ static bool told_oom(struct log *log, const struct glog *glog, const char *at, u
 }
 
 /* Threads of two processes may have one number, on two machines. */
-static uint32_t thread_of(const struct log *log, const struct glog *glog)
+static uint32_t import_paddle_thread_of(const struct log *log, const struct glog *glog)
 {
     return import_thread(log->job->import, glog->thread ^ (uint64_t)log->prefix << 32);
 }
@@ -668,11 +672,11 @@ static void read_allocator(struct log *log, const char *line, const struct glog 
 
     import_time(log->job->import, glog->time_ns);
     for (size_t i = 0; i < CMD_COUNT(messages); i++) {
-        const char *at = take_text(glog->message, glog->end, messages[i].begins);
+        const char *at = import_paddle_take_text(glog->message, glog->end, messages[i].begins);
 
         if (!at)
             continue;
-        if (!messages[i].told(log, glog, at, thread_of(log, glog)))
+        if (!messages[i].told(log, glog, at, import_paddle_thread_of(log, glog)))
             tell_bad(log, (size_t)(at - line) + 1, messages[i].wanted);
         return;
     }
@@ -696,7 +700,7 @@ static void read_anchor(struct log *log, const char *line, size_t length, const 
             continue;
         if (glog) {
             import_time(log->job->import, glog->time_ns);
-            thread = thread_of(log, glog);
+            thread = import_paddle_thread_of(log, glog);
         }
         struct import_text name = {word.name, word.name_length};
         if (word.kind == LOGLINES_ENTER)
@@ -719,7 +723,7 @@ static void read_text(struct log *log, const char *text, const char *end)
 }
 
 /* Without the end of a line of a terminal: CR, and the colour that ends one. */
-static const char *trim(const char *line, const char *end)
+static const char *import_paddle_trim(const char *line, const char *end)
 {
     static const char *const ends[] = {"\r", "\033[m", "\033[0m"};
 
@@ -732,10 +736,10 @@ static const char *trim(const char *line, const char *end)
     return end;
 }
 
-static void read_line(void *self, const char *line, size_t length)
+static void import_paddle_read_line(void *self, const char *line, size_t length)
 {
     struct log *log = self;
-    const char *end = trim(line, line + length);
+    const char *end = import_paddle_trim(line, line + length);
     const char *text = take_launcher(log, line, end);
     struct glog here;
     struct glog next = {0};
@@ -764,13 +768,13 @@ static size_t read_buffer(struct log *log, char *buffer, size_t length, bool *io
 
     while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
         if (!*io_is_cut)
-            read_line(log, at, (size_t)(newline - at));
+            import_paddle_read_line(log, at, (size_t)(newline - at));
         *io_is_cut = false;
         at = newline + 1;
     }
     if (at == buffer && length == BUFFER_BYTES) { /* all of it is one line */
         if (!*io_is_cut)
-            read_line(log, at, length);
+            import_paddle_read_line(log, at, length);
         *io_is_cut = true;
         return 0;
     }
@@ -868,7 +872,7 @@ static int rank_in(const char *name)
     size_t first = length;
     while (first > 0 && isdigit((unsigned char)name[first - 1]))
         first--;
-    if (!take_number(name + first, name + length, 10, &rank) || rank > 15)
+    if (!import_paddle_take_number(name + first, name + length, 10, &rank) || rank > 15)
         return -1;
     return (int)rank;
 }

@@ -30,7 +30,7 @@ static uint64_t take_address(struct slots *slots)
 }
 
 /* A stream is told by its number in the file: 0 is the default one. */
-static uint64_t stream_of(const struct steps *steps, uint32_t index)
+static uint64_t import_rows_stream_of(const struct steps *steps, uint32_t index)
 {
     uint64_t handle = steps->streams[index];
 
@@ -41,7 +41,7 @@ static void tell_row(
         struct import_job *job, const struct steps *steps, size_t number, struct slots *slots)
 {
     const struct steps_row *row = &steps->rows[number];
-    uint64_t stream = stream_of(steps, row->stream);
+    uint64_t stream = import_rows_stream_of(steps, row->stream);
     uint64_t *address = &slots->address[row->block];
 
     if (row->time_us)
@@ -64,11 +64,11 @@ static void tell_row(
         import_alloc(job->import, &block);
 }
 
-static void tell_failure(
+static void import_rows_tell_failure(
         struct import_job *job, const struct steps *steps, const struct steps_failure *failure)
 {
     struct import_block request = {.size = failure->size,
-            .stream = stream_of(steps, failure->stream),
+            .stream = import_rows_stream_of(steps, failure->stream),
             .thread = THREAD,
             .by_stream = true};
 
@@ -83,7 +83,7 @@ static void tell_rows(struct import_job *job, const struct steps *steps)
     (void)import_thread(job->import, THREAD);
     for (size_t i = 0; i <= steps->row_count; i++) {
         while (failure < steps->failed_count && steps->failures[failure].row == i)
-            tell_failure(job, steps, &steps->failures[failure++]);
+            import_rows_tell_failure(job, steps, &steps->failures[failure++]);
         if (i < steps->row_count)
             tell_row(job, steps, i, &slots);
         if ((i & 0xffff) == 0)

@@ -74,24 +74,24 @@ static int wrong(const struct snapshot *s, const char *what)
 
 /* ---- values ---- */
 
-static const struct pickle_value *get(
+static const struct pickle_value *import_torch_get(
         const struct snapshot *s, const struct pickle_value *dict, const char *key)
 {
     return pickle_get(&s->pickle, dict, key);
 }
 
-static uint64_t number_of(const struct snapshot *s, const struct pickle_value *dict,
+static uint64_t import_torch_number_of(const struct snapshot *s, const struct pickle_value *dict,
         const char *key, uint64_t without)
 {
-    const struct pickle_value *value = get(s, dict, key);
+    const struct pickle_value *value = import_torch_get(s, dict, key);
 
     return value && value->kind == PICKLE_INT ? (uint64_t)value->u.number : without;
 }
 
-static struct import_text text_of(
+static struct import_text import_torch_text_of(
         const struct snapshot *s, const struct pickle_value *dict, const char *key)
 {
-    const struct pickle_value *value = get(s, dict, key);
+    const struct pickle_value *value = import_torch_get(s, dict, key);
 
     if (!value || value->kind != PICKLE_TEXT)
         return (struct import_text){"", 0};
@@ -101,13 +101,13 @@ static struct import_text text_of(
 static bool is_action(
         const struct snapshot *s, const struct pickle_value *record, const char *action)
 {
-    return pickle_is(get(s, record, "action"), action);
+    return pickle_is(import_torch_get(s, record, "action"), action);
 }
 
 /* ---- what a record says ---- */
 
 /* Outermost first, so that equal outer parts are one. */
-static uint32_t stack_of(struct snapshot *s, const struct pickle_value *frames)
+static uint32_t import_torch_stack_of(struct snapshot *s, const struct pickle_value *frames)
 {
     size_t count;
     const struct pickle_value *items = pickle_items(&s->pickle, frames, &count);
@@ -121,8 +121,9 @@ static uint32_t stack_of(struct snapshot *s, const struct pickle_value *frames)
         return *known;
     struct import_frame *list = vec_new(STACK_MAX, sizeof *list);
     for (size_t i = 0; i < count && kept < STACK_MAX; i++) {
-        struct import_frame frame = import_frames_make(text_of(s, &items[i], "name"),
-                text_of(s, &items[i], "filename"), number_of(s, &items[i], "line", 0));
+        struct import_frame frame = import_frames_make(import_torch_text_of(s, &items[i], "name"),
+                import_torch_text_of(s, &items[i], "filename"),
+                import_torch_number_of(s, &items[i], "line", 0));
 
         if (!import_frames_leave_out(&frame))
             list[kept++] = frame;
@@ -134,9 +135,10 @@ static uint32_t stack_of(struct snapshot *s, const struct pickle_value *frames)
 }
 
 /* The default stream is the first of its device, the others are numbered as they come. */
-static uint64_t stream_of(struct snapshot *s, const struct pickle_value *record, unsigned device)
+static uint64_t import_torch_stream_of(
+        struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
-    uint64_t handle = number_of(s, record, "stream", 0);
+    uint64_t handle = import_torch_number_of(s, record, "stream", 0);
     uint32_t *number;
 
     (void)keytable_at(&s->streams, (struct key){device, 0, 1}, 1);
@@ -149,12 +151,12 @@ static uint64_t stream_of(struct snapshot *s, const struct pickle_value *record,
     return format_stream(handle, (uint16_t)(*number < UINT16_MAX ? *number : 0));
 }
 
-static struct import_block block_of(
+static struct import_block import_torch_block_of(
         struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
-    return (struct import_block){.address = number_of(s, record, "addr", 0),
-            .size = number_of(s, record, "size", 0),
-            .stream = stream_of(s, record, device),
+    return (struct import_block){.address = import_torch_number_of(s, record, "addr", 0),
+            .size = import_torch_number_of(s, record, "size", 0),
+            .stream = import_torch_stream_of(s, record, device),
             .thread = THREAD,
             .space = device,
             .device = (int)device,
@@ -202,7 +204,7 @@ static void look_at_trace(struct snapshot *s, unsigned device)
 
         if (!is_alloc && !is_completed && !is_action(s, record, "free_requested"))
             continue;
-        block = block_of(s, record, device);
+        block = import_torch_block_of(s, record, device);
         live = keytable_at(&s->live, (struct key){block.address, device, 0}, MARK_NEW);
         if (!is_alloc && *live == MARK_NEW && block.size && !(is_completed && is_asked))
             add_early(s, &block, NULL);
@@ -215,7 +217,8 @@ static const struct pickle_value *newest_of(
         const struct snapshot *s, const struct pickle_value *block)
 {
     size_t count;
-    const struct pickle_value *items = pickle_items(&s->pickle, get(s, block, "history"), &count);
+    const struct pickle_value *items =
+            pickle_items(&s->pickle, import_torch_get(s, block, "history"), &count);
 
     return count > 0 ? &items[0] : NULL;
 }
@@ -223,9 +226,9 @@ static const struct pickle_value *newest_of(
 static void look_at_block(struct snapshot *s, const struct pickle_value *value,
         const struct import_block *block, uint64_t size)
 {
-    const struct pickle_value *state = get(s, value, "state");
+    const struct pickle_value *state = import_torch_get(s, value, "state");
     const struct pickle_value *newest = newest_of(s, value);
-    const struct pickle_value *frames = get(s, value, "frames");
+    const struct pickle_value *frames = import_torch_get(s, value, "frames");
     const uint32_t *mark =
             keytable_find(&s->live, (struct key){block->address, (uint64_t)block->device, 0});
     struct import_block early = *block;
@@ -236,23 +239,25 @@ static void look_at_block(struct snapshot *s, const struct pickle_value *value,
     }
     if (!pickle_is(state, "active_allocated") || (mark && *mark != MARK_NEW))
         return;
-    early.size = number_of(s, value, "requested_size", number_of(s, newest, "real_size", size));
-    add_early(s, &early, frames || !newest ? frames : get(s, newest, "frames"));
+    early.size = import_torch_number_of(
+            s, value, "requested_size", import_torch_number_of(s, newest, "real_size", size));
+    add_early(s, &early, frames || !newest ? frames : import_torch_get(s, newest, "frames"));
 }
 
 static void look_at_segment(struct snapshot *s, const struct pickle_value *segment, unsigned device)
 {
     size_t count;
-    const struct pickle_value *blocks = pickle_items(&s->pickle, get(s, segment, "blocks"), &count);
-    struct import_block block = block_of(s, segment, device);
-    uint64_t address = number_of(s, segment, "address", 0);
+    const struct pickle_value *blocks =
+            pickle_items(&s->pickle, import_torch_get(s, segment, "blocks"), &count);
+    struct import_block block = import_torch_block_of(s, segment, device);
+    uint64_t address = import_torch_number_of(s, segment, "address", 0);
 
-    if (!get(s, segment, "blocks"))
+    if (!import_torch_get(s, segment, "blocks"))
         import_bad(s->job->import);
     for (size_t i = 0; i < count; i++) {
-        uint64_t size = number_of(s, &blocks[i], "size", UINT64_MAX);
+        uint64_t size = import_torch_number_of(s, &blocks[i], "size", UINT64_MAX);
 
-        block.address = number_of(s, &blocks[i], "address", address);
+        block.address = import_torch_number_of(s, &blocks[i], "address", address);
         look_at_block(s, &blocks[i], &block, size);
         address = block.address + size;
     }
@@ -272,7 +277,7 @@ static void tell_early(struct snapshot *s)
     for (size_t i = 0; i < s->early_count; i++) {
         struct early *early = &s->early[i];
 
-        early->block.stack = stack_of(s, early->frames);
+        early->block.stack = import_torch_stack_of(s, early->frames);
         if (!import_is_live(s->job->import, early->block.address, early->block.space))
             import_before(s->job->import, &early->block);
     }
@@ -283,7 +288,7 @@ static void tell_early(struct snapshot *s)
 /* What a record adds to the memory that is held, as a number that may be below 0. */
 static uint64_t grown_by(const struct snapshot *s, const struct pickle_value *record)
 {
-    uint64_t size = number_of(s, record, "size", 0);
+    uint64_t size = import_torch_number_of(s, record, "size", 0);
 
     if (is_action(s, record, "segment_alloc") || is_action(s, record, "segment_map"))
         return size;
@@ -309,10 +314,11 @@ static void tell_reserved_before(struct snapshot *s)
 
 static void tell_oom(struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
-    struct import_block request = block_of(s, record, device);
+    struct import_block request = import_torch_block_of(s, record, device);
 
-    request.stack = stack_of(s, get(s, record, "frames"));
-    import_oom(s->job->import, &request, number_of(s, record, "device_free", UINT64_MAX));
+    request.stack = import_torch_stack_of(s, import_torch_get(s, record, "frames"));
+    import_oom(
+            s->job->import, &request, import_torch_number_of(s, record, "device_free", UINT64_MAX));
 }
 
 static void tell_held(struct snapshot *s, const struct pickle_value *record, unsigned device)
@@ -325,7 +331,7 @@ static void tell_held(struct snapshot *s, const struct pickle_value *record, uns
 
 static void tell_block(struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
-    struct import_block block = block_of(s, record, device);
+    struct import_block block = import_torch_block_of(s, record, device);
     bool is_alloc = is_action(s, record, "alloc");
 
     if (!is_size(block.size) || block.address == 0) {
@@ -333,7 +339,7 @@ static void tell_block(struct snapshot *s, const struct pickle_value *record, un
         return;
     }
     if (is_alloc) {
-        block.stack = stack_of(s, get(s, record, "frames"));
+        block.stack = import_torch_stack_of(s, import_torch_get(s, record, "frames"));
         import_alloc(s->job->import, &block);
     } else if (import_is_live(s->job->import, block.address, block.space)) {
         import_free(s->job->import, &block);
@@ -352,7 +358,7 @@ static void tell_record(struct snapshot *s, const struct pickle_value *record, u
             {"segment_free", tell_held}, {"segment_map", tell_held}, {"segment_unmap", tell_held},
             {"oom", tell_oom}, {"snapshot", NULL}};
 
-    if (!get(s, record, "action")) {
+    if (!import_torch_get(s, record, "action")) {
         import_bad(s->job->import);
         return;
     }
@@ -368,26 +374,26 @@ static void tell_record(struct snapshot *s, const struct pickle_value *record, u
 
 static bool is_start(const struct snapshot *s, const struct pickle_value *note)
 {
-    return pickle_is(get(s, note, "stage"), "START");
+    return pickle_is(import_torch_get(s, note, "stage"), "START");
 }
 
 static void tell_note(struct snapshot *s, const struct pickle_value *note)
 {
-    struct import_text name = text_of(s, note, "name");
+    struct import_text name = import_torch_text_of(s, note, "name");
 
     if (is_start(s, note))
         import_enter(s->job->import, THREAD, GROUP, false, name);
-    else if (pickle_is(get(s, note, "stage"), "END"))
+    else if (pickle_is(import_torch_get(s, note, "stage"), "END"))
         import_leave(s->job->import, THREAD, GROUP, &name);
 }
 
-static uint64_t time_of(const struct snapshot *s, const struct line *line)
+static uint64_t import_torch_time_of(const struct snapshot *s, const struct line *line)
 {
     uint64_t time;
 
     if (line->next == line->count)
         return UINT64_MAX;
-    time = number_of(s, &line->at[line->next], "time_us", 0);
+    time = import_torch_number_of(s, &line->at[line->next], "time_us", 0);
     return time < TIME_MAX ? time : TIME_MAX;
 }
 
@@ -398,7 +404,7 @@ static unsigned earliest(const struct snapshot *s)
     uint64_t least = UINT64_MAX;
 
     for (unsigned device = 0; device < s->device_count; device++) {
-        uint64_t time = time_of(s, &s->devices[device]);
+        uint64_t time = import_torch_time_of(s, &s->devices[device]);
 
         if (time < least) {
             best = device;
@@ -411,8 +417,9 @@ static unsigned earliest(const struct snapshot *s)
 /* A range holds what has the time of its beginning or of its end. */
 static bool is_note_next(const struct snapshot *s, unsigned device)
 {
-    uint64_t note = time_of(s, &s->notes);
-    uint64_t record = device < s->device_count ? time_of(s, &s->devices[device]) : UINT64_MAX;
+    uint64_t note = import_torch_time_of(s, &s->notes);
+    uint64_t record =
+            device < s->device_count ? import_torch_time_of(s, &s->devices[device]) : UINT64_MAX;
 
     if (note == UINT64_MAX)
         return false;
@@ -441,7 +448,7 @@ static void tell_trace(struct snapshot *s)
         struct line *line = is_note ? &s->notes : &s->devices[device];
         const struct pickle_value *record = &line->at[line->next];
 
-        import_time(s->job->import, time_of(s, line) * 1000);
+        import_time(s->job->import, import_torch_time_of(s, line) * 1000);
         line->next++;
         if (is_note)
             tell_note(s, record);
@@ -461,13 +468,13 @@ static const struct pickle_value *find_segments(const struct snapshot *s)
     const struct pickle_value *items = pickle_items(&s->pickle, root, &count);
 
     if (root->kind == PICKLE_DICT)
-        return get(s, root, "segments");
-    return count > 0 && get(s, &items[0], "blocks") ? root : NULL;
+        return import_torch_get(s, root, "segments");
+    return count > 0 && import_torch_get(s, &items[0], "blocks") ? root : NULL;
 }
 
 static int find_lines(struct snapshot *s)
 {
-    const struct pickle_value *traces = get(s, &s->pickle.root, "device_traces");
+    const struct pickle_value *traces = import_torch_get(s, &s->pickle.root, "device_traces");
     size_t count;
     const struct pickle_value *items = pickle_items(&s->pickle, traces, &count);
 
@@ -489,8 +496,8 @@ static int find_lines(struct snapshot *s)
         if (!s->devices[device].at && items[device].kind != PICKLE_LIST)
             import_bad(s->job->import);
     }
-    s->notes.at = pickle_items(
-            &s->pickle, get(s, &s->pickle.root, "external_annotations"), &s->notes.count);
+    s->notes.at = pickle_items(&s->pickle,
+            import_torch_get(s, &s->pickle.root, "external_annotations"), &s->notes.count);
     return CMD_DONE;
 }
 
@@ -502,27 +509,27 @@ static int look_at_segments(struct snapshot *s)
     if (s->segments->kind != PICKLE_LIST)
         import_bad(s->job->import);
     for (size_t i = 0; i < count; i++) {
-        uint64_t device = number_of(s, &segments[i], "device", 0);
+        uint64_t device = import_torch_number_of(s, &segments[i], "device", 0);
 
         if (device >= DEVICES_MAX)
             return wrong(s, "a segment is on a device beyond 63");
         if (device >= s->device_count)
             s->device_count = (unsigned)device + 1;
-        s->reserved[device] += number_of(s, &segments[i], "total_size", 0);
+        s->reserved[device] += import_torch_number_of(s, &segments[i], "total_size", 0);
         look_at_segment(s, &segments[i], (unsigned)device);
     }
     return CMD_DONE;
 }
 
-static void begin(struct snapshot *s)
+static void import_torch_begin(struct snapshot *s)
 {
     unsigned device = earliest(s);
 
     if (device < s->device_count)
-        import_time(s->job->import, time_of(s, &s->devices[device]) * 1000);
+        import_time(s->job->import, import_torch_time_of(s, &s->devices[device]) * 1000);
 }
 
-static int tell(struct snapshot *s)
+static int import_torch_tell(struct snapshot *s)
 {
     int r = find_lines(s);
 
@@ -534,7 +541,7 @@ static int tell(struct snapshot *s)
     r = look_at_segments(s);
     if (r)
         return r;
-    begin(s);
+    import_torch_begin(s);
     tell_early(s);
     tell_reserved_before(s);
     tell_trace(s);
@@ -545,7 +552,7 @@ static int tell(struct snapshot *s)
     return CMD_DONE;
 }
 
-static int read_whole(struct snapshot *s)
+static int import_torch_read_whole(struct snapshot *s)
 {
     size_t room = 0;
     size_t got = 1;
@@ -571,7 +578,7 @@ int import_torch(struct import_job *job)
 {
     struct snapshot s = {.job = job};
     struct pickle_error error;
-    int r = read_whole(&s);
+    int r = import_torch_read_whole(&s);
 
     if (r == CMD_DONE && pickle_read(s.bytes, s.length, &s.pickle, &error) < 0) {
         progress_end();
@@ -583,7 +590,7 @@ int import_torch(struct import_job *job)
         r = CMD_BAD;
     }
     if (r == CMD_DONE)
-        r = tell(&s);
+        r = import_torch_tell(&s);
     pickle_done(&s.pickle);
     keytable_done(&s.live);
     keytable_done(&s.stacks);

@@ -26,7 +26,8 @@ struct machine {
     bool has_stopped;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(struct machine *m, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int pickle_refuse(
+        struct machine *m, const char *format, ...)
 {
     va_list args;
 
@@ -42,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct machine *m, const
 static int cut_off(struct machine *m)
 {
     m->began = m->length;
-    return refuse(m, "the pickle ends here, in the middle");
+    return pickle_refuse(m, "the pickle ends here, in the middle");
 }
 
 /* The next bytes, NULL: they are not there. */
@@ -59,7 +60,7 @@ static const unsigned char *take_bytes(struct machine *m, uint64_t length)
 }
 
 /* A number without a sign, lowest byte first. */
-static int take_number(struct machine *m, unsigned bytes, uint64_t *ret)
+static int pickle_take_number(struct machine *m, unsigned bytes, uint64_t *ret)
 {
     const unsigned char *at = take_bytes(m, bytes);
 
@@ -71,7 +72,7 @@ static int take_number(struct machine *m, unsigned bytes, uint64_t *ret)
 
 /* ---- stack ---- */
 
-static int push(struct machine *m, struct pickle_value value)
+static int pickle_push(struct machine *m, struct pickle_value value)
 {
     VEC_PUSH(m->stack, m->stack_count, m->stack_room) = value;
     return 0;
@@ -85,7 +86,8 @@ static size_t floor_of(const struct machine *m)
 
 static int need(struct machine *m, size_t count)
 {
-    return m->stack_count - floor_of(m) < count ? refuse(m, "the stack has too few values") : 0;
+    return m->stack_count - floor_of(m) < count ? pickle_refuse(m, "the stack has too few values")
+                                                : 0;
 }
 
 static struct pickle_value new_list(struct machine *m, enum pickle_kind kind)
@@ -97,16 +99,16 @@ static struct pickle_value new_list(struct machine *m, enum pickle_kind kind)
 }
 
 /* Puts the values from `first` on into a container, in one piece of memory that fits where it is empty. */
-static int fill(struct machine *m, const struct pickle_value *into, size_t first)
+static int pickle_fill(struct machine *m, const struct pickle_value *into, size_t first)
 {
     struct pickle_list *list = &m->pickle->lists[into->u.list];
     size_t count = m->stack_count - first;
     size_t room = list->room;
 
     if (into->kind == PICKLE_DICT && count % 2)
-        return refuse(m, "a dict has a key without a value");
+        return pickle_refuse(m, "a dict has a key without a value");
     if (count > UINT32_MAX / 2 - list->count)
-        return refuse(m, "a list is too long");
+        return pickle_refuse(m, "a list is too long");
     if (list->count + count > room) {
         room = list->count == 0 ? count : 2 * (list->count + count);
         list->at = realloc(list->at, room * sizeof *list->at);
@@ -125,7 +127,7 @@ static int pop_mark(struct machine *m, size_t *ret_first)
 {
     *ret_first = 0;
     if (m->mark_count == 0)
-        return refuse(m, "there is no mark");
+        return pickle_refuse(m, "there is no mark");
     *ret_first = m->marks[--m->mark_count];
     return 0;
 }
@@ -135,30 +137,31 @@ static int pop_mark(struct machine *m, size_t *ret_first)
 static int op_none(struct machine *m, unsigned number)
 {
     (void)number;
-    return push(m, (struct pickle_value){.kind = PICKLE_NONE});
+    return pickle_push(m, (struct pickle_value){.kind = PICKLE_NONE});
 }
 
 static int op_bool(struct machine *m, unsigned number)
 {
-    return push(m, (struct pickle_value){.kind = PICKLE_BOOL, .u.number = number});
+    return pickle_push(m, (struct pickle_value){.kind = PICKLE_BOOL, .u.number = number});
 }
 
 static int op_uint(struct machine *m, unsigned bytes)
 {
     uint64_t number;
-    int r = take_number(m, bytes, &number);
+    int r = pickle_take_number(m, bytes, &number);
 
     return r < 0 ? r
-                 : push(m, (struct pickle_value){.kind = PICKLE_INT, .u.number = (int64_t)number});
+                 : pickle_push(
+                         m, (struct pickle_value){.kind = PICKLE_INT, .u.number = (int64_t)number});
 }
 
 static int op_int(struct machine *m, unsigned bytes)
 {
     uint64_t number;
-    int r = take_number(m, bytes, &number);
+    int r = pickle_take_number(m, bytes, &number);
 
     return r < 0 ? r
-                 : push(m,
+                 : pickle_push(m,
                          (struct pickle_value){
                                  .kind = PICKLE_INT, .u.number = (int32_t)(uint32_t)number});
 }
@@ -168,18 +171,18 @@ static int op_long(struct machine *m, unsigned bytes)
 {
     uint64_t length;
     uint64_t number = 0;
-    int r = take_number(m, bytes, &length);
+    int r = pickle_take_number(m, bytes, &length);
     const unsigned char *at = r == 0 ? take_bytes(m, length) : NULL;
 
     if (!at)
         return -EINVAL;
     if (length > 9 || (length == 9 && at[8] != 0))
-        return refuse(m, "an integer has more than 64 bits");
+        return pickle_refuse(m, "an integer has more than 64 bits");
     for (unsigned i = 0; i < length && i < 8; i++)
         number |= (uint64_t)at[i] << 8 * i;
     if (length > 0 && length < 8 && at[length - 1] & 0x80)
         number |= UINT64_MAX << 8 * length;
-    return push(m, (struct pickle_value){.kind = PICKLE_INT, .u.number = (int64_t)number});
+    return pickle_push(m, (struct pickle_value){.kind = PICKLE_INT, .u.number = (int64_t)number});
 }
 
 /* Eight bytes, highest first. */
@@ -194,37 +197,37 @@ static int op_real(struct machine *m, unsigned bytes)
     for (unsigned i = 0; i < bytes; i++)
         number = number << 8 | at[i];
     memcpy(&value.u.real, &number, sizeof number);
-    return push(m, value);
+    return pickle_push(m, value);
 }
 
-static int take_text(struct machine *m, unsigned bytes, enum pickle_kind kind)
+static int pickle_take_text(struct machine *m, unsigned bytes, enum pickle_kind kind)
 {
     uint64_t length;
-    int r = take_number(m, bytes, &length);
+    int r = pickle_take_number(m, bytes, &length);
     const unsigned char *at = r == 0 ? take_bytes(m, length) : NULL;
 
     if (!at)
         return -EINVAL;
-    return push(m,
+    return pickle_push(m,
             (struct pickle_value){
                     .kind = kind, .length = (uint32_t)length, .u.text = (const char *)at});
 }
 
 static int op_text(struct machine *m, unsigned bytes)
 {
-    return take_text(m, bytes, PICKLE_TEXT);
+    return pickle_take_text(m, bytes, PICKLE_TEXT);
 }
 
 static int op_bytes(struct machine *m, unsigned bytes)
 {
-    return take_text(m, bytes, PICKLE_BYTES);
+    return pickle_take_text(m, bytes, PICKLE_BYTES);
 }
 
 /* ---- instructions: containers ---- */
 
 static int op_empty(struct machine *m, unsigned kind)
 {
-    return push(m, new_list(m, (enum pickle_kind)kind));
+    return pickle_push(m, new_list(m, (enum pickle_kind)kind));
 }
 
 /* The last `count` values become a tuple. */
@@ -236,8 +239,8 @@ static int op_tuple(struct machine *m, unsigned count)
     if (r < 0)
         return r;
     list = new_list(m, PICKLE_LIST);
-    r = fill(m, &list, m->stack_count - count);
-    return r < 0 ? r : push(m, list);
+    r = pickle_fill(m, &list, m->stack_count - count);
+    return r < 0 ? r : pickle_push(m, list);
 }
 
 /* All values above the mark become a container. */
@@ -250,8 +253,8 @@ static int op_collect(struct machine *m, unsigned kind)
     if (r < 0)
         return r;
     list = new_list(m, (enum pickle_kind)kind);
-    r = fill(m, &list, first);
-    return r < 0 ? r : push(m, list);
+    r = pickle_fill(m, &list, first);
+    return r < 0 ? r : pickle_push(m, list);
 }
 
 /* The container below the values from `first` on takes them. */
@@ -260,10 +263,10 @@ static int put_into(struct machine *m, enum pickle_kind kind, size_t first)
     struct pickle_value into;
 
     if (first == floor_of(m) || m->stack[first - 1].kind != kind)
-        return refuse(
+        return pickle_refuse(
                 m, "there is no %s to put values into", kind == PICKLE_DICT ? "dict" : "list");
     into = m->stack[first - 1];
-    return fill(m, &into, first);
+    return pickle_fill(m, &into, first);
 }
 
 static int op_put_one(struct machine *m, unsigned kind)
@@ -313,7 +316,7 @@ static int put_memo(struct machine *m, uint64_t number)
     if (r < 0)
         return r;
     if (number > m->memo_count)
-        return refuse(m, "memo %" PRIu64 " is out of turn", number);
+        return pickle_refuse(m, "memo %" PRIu64 " is out of turn", number);
     if (number == m->memo_count)
         VEC_PUSH(m->memo, m->memo_count, m->memo_room) = m->stack[m->stack_count - 1];
     else
@@ -330,7 +333,7 @@ static int op_memoize(struct machine *m, unsigned number)
 static int op_put(struct machine *m, unsigned bytes)
 {
     uint64_t number;
-    int r = take_number(m, bytes, &number);
+    int r = pickle_take_number(m, bytes, &number);
 
     return r < 0 ? r : put_memo(m, number);
 }
@@ -338,20 +341,20 @@ static int op_put(struct machine *m, unsigned bytes)
 static int op_get(struct machine *m, unsigned bytes)
 {
     uint64_t number;
-    int r = take_number(m, bytes, &number);
+    int r = pickle_take_number(m, bytes, &number);
 
     if (r == 0 && number >= m->memo_count)
-        r = refuse(m, "memo %" PRIu64 " is not there", number);
-    return r < 0 ? r : push(m, m->memo[number]);
+        r = pickle_refuse(m, "memo %" PRIu64 " is not there", number);
+    return r < 0 ? r : pickle_push(m, m->memo[number]);
 }
 
 static int op_proto(struct machine *m, unsigned bytes)
 {
     uint64_t number;
-    int r = take_number(m, bytes, &number);
+    int r = pickle_take_number(m, bytes, &number);
 
     if (r == 0 && (number < 2 || number > 5))
-        r = refuse(m, "protocol %" PRIu64 "; 2 to 5 are read", number);
+        r = pickle_refuse(m, "protocol %" PRIu64 "; 2 to 5 are read", number);
     return r;
 }
 
@@ -359,7 +362,7 @@ static int op_frame(struct machine *m, unsigned bytes)
 {
     uint64_t length;
 
-    return take_number(m, bytes, &length); /* for readers of streams */
+    return pickle_take_number(m, bytes, &length); /* for readers of streams */
 }
 
 static int op_stop(struct machine *m, unsigned number)
@@ -368,7 +371,7 @@ static int op_stop(struct machine *m, unsigned number)
 
     (void)number;
     if (r == 0 && m->mark_count)
-        r = refuse(m, "a mark is left");
+        r = pickle_refuse(m, "a mark is left");
     if (r < 0)
         return r;
     m->pickle->root = m->stack[m->stack_count - 1];
@@ -450,14 +453,14 @@ static int run_next(struct machine *m)
     if (m->at == m->length)
         return cut_off(m);
     if (m->length > UINT32_MAX)
-        return refuse(m, "more than 4 GiB");
+        return pickle_refuse(m, "more than 4 GiB");
     code = m->bytes[m->at++];
     if (m->began == 0 && code != 0x80)
-        return refuse(m, "no pickle of protocol 2 or later");
+        return pickle_refuse(m, "no pickle of protocol 2 or later");
     if (!instructions[code].name)
-        return refuse(m, "0x%02x is no instruction that a snapshot has", code);
+        return pickle_refuse(m, "0x%02x is no instruction that a snapshot has", code);
     if (!instructions[code].run)
-        return refuse(m, "%s makes something else than numbers, texts, lists and dicts",
+        return pickle_refuse(m, "%s makes something else than numbers, texts, lists and dicts",
                 instructions[code].name);
     return instructions[code].run(m, instructions[code].argument);
 }

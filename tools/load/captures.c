@@ -131,7 +131,7 @@ struct search {
     const char *run;
 };
 
-static void add_capture(void *self, const char *path)
+static void captures_add_capture(void *self, const char *path)
 {
     const struct search *search = self;
     struct captures *found = search->found;
@@ -206,7 +206,7 @@ void captures_seal(const char *path)
 void captures_find(const char *name, const char *run, struct captures *ret)
 {
     *ret = (struct captures){0};
-    captures_each(name, add_capture, &(struct search){ret, run});
+    captures_each(name, captures_add_capture, &(struct search){ret, run});
     VEC_SORT(ret->file, ret->count, vec_by_text);
 }
 

@@ -46,7 +46,7 @@ static void note_free(struct search *s, const struct read_event *event)
     *seen = 1;
 }
 
-static void note_birth(struct search *s, const struct read_event *event)
+static void carried_note_birth(struct search *s, const struct read_event *event)
 {
     uint32_t *row = keytable_find(&s->rows, block_key(event->addr, event->seq));
 
@@ -70,7 +70,7 @@ static void note_heap(struct search *s, const struct read_event *event)
     carried->heaps[at].last = event->size;
 }
 
-static void note_event(struct search *s, const struct read_event *event)
+static void carried_note_event(struct search *s, const struct read_event *event)
 {
     bool is_old = event->seq <= s->carried->since;
 
@@ -79,7 +79,7 @@ static void note_event(struct search *s, const struct read_event *event)
     if (is_old)
         return;
     if (event->kind == FORMAT_EVENT_ALLOC || event->kind == FORMAT_EVENT_OTHER_ALLOC)
-        note_birth(s, event);
+        carried_note_birth(s, event);
     if (event->kind == FORMAT_EVENT_FREE)
         note_free(s, event);
 }
@@ -92,7 +92,7 @@ static void note_events(struct search *s, struct read_capture *capture)
     if (!walk)
         vec_out_of_memory();
     while ((event = read_walk_next(walk)))
-        note_event(s, event);
+        carried_note_event(s, event);
     read_walk_free(walk);
 }
 

@@ -172,7 +172,7 @@ bool figures_utilisation(const struct model_figures *f, double *ret)
     return true;
 }
 
-static void print_bytes(
+static void figures_print_bytes(
         FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
 {
     (void)fprintf(out, "%s: %s", word, render_bytes(value).text);
@@ -183,7 +183,7 @@ static void print_bytes(
     (void)fputc('\n', out);
 }
 
-static void print_count(
+static void figures_print_count(
         FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
 {
     (void)fprintf(out, "%s: %s", word, render_count(value).text);
@@ -196,12 +196,15 @@ static void print_count(
 
 void figures_print(FILE *out, const struct model_figures *f)
 {
-    print_bytes(out, "Remaining memory", f->remaining, f->hinted.remaining, f->would.remaining);
-    print_bytes(out, "Max memory", f->max, f->hinted.max, f->would.max);
-    print_bytes(out, "Allocated memory", f->allocated, f->allocated, f->allocated);
-    print_count(out, "Allocated count", f->allocated_count, f->allocated_count, f->allocated_count);
-    print_bytes(out, "Freed memory", f->freed, f->hinted.freed, f->would.freed);
-    print_count(out, "Freed count", f->freed_count, f->hinted.freed_count, f->would.freed_count);
+    figures_print_bytes(
+            out, "Remaining memory", f->remaining, f->hinted.remaining, f->would.remaining);
+    figures_print_bytes(out, "Max memory", f->max, f->hinted.max, f->would.max);
+    figures_print_bytes(out, "Allocated memory", f->allocated, f->allocated, f->allocated);
+    figures_print_count(
+            out, "Allocated count", f->allocated_count, f->allocated_count, f->allocated_count);
+    figures_print_bytes(out, "Freed memory", f->freed, f->hinted.freed, f->would.freed);
+    figures_print_count(
+            out, "Freed count", f->freed_count, f->hinted.freed_count, f->would.freed_count);
 }
 
 void figures_json(struct json *json, const struct model_figures *f)
@@ -250,7 +253,7 @@ void figures_print_more(uint64_t count, uint64_t top, const char *noun)
         printf("  ... %" PRIu64 " more %s%s (--top)\n", count - top, noun, render_s(count - top));
 }
 
-static void print_line(
+static void figures_print_line(
         FILE *out, const struct symbols_line *line, bool is_introduced, const char *indent)
 {
     if (line->is_ambient && !is_introduced)
@@ -296,7 +299,7 @@ void figures_print_stack(
                 (void)fprintf(out, "%s... %zu more native\n", indent, hidden);
             continue;
         }
-        print_line(out, &lines[i], i > 0 && lines[i - 1].is_ambient, indent);
+        figures_print_line(out, &lines[i], i > 0 && lines[i - 1].is_ambient, indent);
     }
     if (count > limit + hidden)
         (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);

@@ -53,7 +53,7 @@ static struct key other_key(int device)
             UINT32_MAX, UINT32_MAX, device >= 0 && device < (int)FORMAT_DEVICES_MAX ? device : -1);
 }
 
-static uint32_t path_number(const struct order *order, const char *path)
+static uint32_t inorder_path_number(const struct order *order, const char *path)
 {
     const uint32_t *number = keytable_find(&order->paths, keytable_text(path));
 
@@ -73,8 +73,8 @@ static void list_places(struct order *order)
     }
     order->path_of = vec_new(load->trace->anchor_count, sizeof(*order->path_of));
     for (size_t i = 0; i < load->trace->anchor_count; i++)
-        order->path_of[i] = path_number(order, load->trace->anchors[i].path);
-    order->anywhere = path_number(order, ANYWHERE);
+        order->path_of[i] = inorder_path_number(order, load->trace->anchors[i].path);
+    order->anywhere = inorder_path_number(order, ANYWHERE);
 }
 
 static uint32_t place_at(const struct order *order, struct key key)
@@ -86,7 +86,7 @@ static uint32_t place_at(const struct order *order, struct key key)
 
 /* As the run looks for it: its own, else that of its stack in whatever anchor, else that of the
  * device. */
-static struct share *share_of(const struct order *order, const struct trace_block *block)
+static struct share *inorder_share_of(const struct order *order, const struct trace_block *block)
 {
     uint32_t at =
             place_at(order, place_key(block->stack, order->path_of[block->anchor], block->device));
@@ -106,7 +106,7 @@ static bool has_marks(int device)
 }
 
 /* True: higher than ever. */
-static bool rise(struct level *level, uint64_t by)
+static bool inorder_rise(struct level *level, uint64_t by)
 {
     level->now += by;
     if (level->now > INT64_MAX || level->now <= level->most)
@@ -115,43 +115,43 @@ static bool rise(struct level *level, uint64_t by)
     return true;
 }
 
-static uint64_t stored(const struct trace_block *block)
+static uint64_t inorder_stored(const struct trace_block *block)
 {
     return block->memclass == MEMCLASS_POOLED ? (block->size + 511) & ~UINT64_C(511) : 0;
 }
 
-static void born(struct order *order, const struct trace_block *block)
+static void inorder_born(struct order *order, const struct trace_block *block)
 {
-    struct share *share = share_of(order, block);
+    struct share *share = inorder_share_of(order, block);
 
-    (void)rise(&order->total, block->size);
-    (void)rise(&order->hinted, block->size);
-    (void)rise(&order->stored, stored(block));
-    (void)rise(&order->memclass[block->memclass], block->size);
-    (void)rise(&share->bytes, block->size);
-    (void)rise(&share->count, 1);
+    (void)inorder_rise(&order->total, block->size);
+    (void)inorder_rise(&order->hinted, block->size);
+    (void)inorder_rise(&order->stored, inorder_stored(block));
+    (void)inorder_rise(&order->memclass[block->memclass], block->size);
+    (void)inorder_rise(&share->bytes, block->size);
+    (void)inorder_rise(&share->count, 1);
     if (!has_marks(block->device))
         return;
-    (void)rise(&order->device_hinted[block->device], block->size);
-    if (rise(&order->device[block->device], block->size))
+    (void)inorder_rise(&order->device_hinted[block->device], block->size);
+    if (inorder_rise(&order->device[block->device], block->size))
         order->peak_at[block->device] = order->at;
 }
 
 /* Its storage is gone, by a hint or with the block. */
-static void let_go(struct order *order, const struct trace_block *block)
+static void inorder_let_go(struct order *order, const struct trace_block *block)
 {
     order->hinted.now -= block->size;
-    order->stored.now -= stored(block);
+    order->stored.now -= inorder_stored(block);
     if (has_marks(block->device))
         order->device_hinted[block->device].now -= block->size;
 }
 
 static void died(struct order *order, const struct trace_block *block)
 {
-    struct share *share = share_of(order, block);
+    struct share *share = inorder_share_of(order, block);
 
     if (block->mode != HINT_LIVE || block->released > order->at)
-        let_go(order, block);
+        inorder_let_go(order, block);
     order->total.now -= block->size;
     order->memclass[block->memclass].now -= block->size;
     share->bytes.now -= block->size;
@@ -160,7 +160,7 @@ static void died(struct order *order, const struct trace_block *block)
         order->device[block->device].now -= block->size;
 }
 
-static void pass(struct order *order)
+static void inorder_pass(struct order *order)
 {
     const struct trace *trace = order->load->trace;
     const struct trace_event *event = &trace->events[order->at];
@@ -170,11 +170,11 @@ static void pass(struct order *order)
     if (event->kind == TRACE_RESERVED && trace_value(trace, event) > order->reserved)
         order->reserved = trace_value(trace, event);
     if (block && event->kind == TRACE_ALLOC)
-        born(order, block);
+        inorder_born(order, block);
     if (block && event->kind == TRACE_FREE)
         died(order, block);
     if (block && event->kind == TRACE_RELEASE && trace_value(trace, event) == HINT_LIVE)
-        let_go(order, block);
+        inorder_let_go(order, block);
 }
 
 /* What each place has of its device's peak. */
@@ -187,8 +187,8 @@ static void share_peaks(struct order *order)
         uint32_t peak = has_marks(block->device) ? order->peak_at[block->device] : 0;
 
         if (has_marks(block->device) && block->born <= peak && block->died > peak) {
-            share_of(order, block)->high_bytes += block->size;
-            share_of(order, block)->high_count++;
+            inorder_share_of(order, block)->high_bytes += block->size;
+            inorder_share_of(order, block)->high_count++;
         }
     }
 }
@@ -220,7 +220,7 @@ static void set_marks(const struct order *order, struct read_capture *capture)
     }
 }
 
-static int by_share(const void *left, const void *right)
+static int inorder_by_share(const void *left, const void *right)
 {
     const struct read_place *a = ((const struct load_place *)left)->what;
     const struct read_place *b = ((const struct load_place *)right)->what;
@@ -241,7 +241,7 @@ static void set_places(const struct order *order, struct load *load)
         place->peak_bytes = share->bytes.most;
         place->peak_count = share->count.most;
     }
-    VEC_SORT(load->places, load->place_count, by_share);
+    VEC_SORT(load->places, load->place_count, inorder_by_share);
 }
 
 void inorder_settle(struct load *load)
@@ -253,7 +253,7 @@ void inorder_settle(struct load *load)
     order.shares = vec_new(load->place_count + 1, sizeof(*order.shares));
     list_places(&order);
     for (; order.at < load->trace->event_count; order.at++)
-        pass(&order);
+        inorder_pass(&order);
     share_peaks(&order);
     set_marks(&order, load->capture);
     set_places(&order, load);
@@ -285,10 +285,10 @@ static void sum_block(struct sum *sum, const struct read_event *event)
     bool is_birth = event->kind == FORMAT_EVENT_ALLOC;
     uint64_t by = is_birth ? event->size : 0 - event->size;
 
-    (void)rise(&sum->live, by);
-    (void)rise(&sum->memclass[event->memclass], by);
+    (void)inorder_rise(&sum->live, by);
+    (void)inorder_rise(&sum->memclass[event->memclass], by);
     if (is_birth || !keytable_find(&sum->released, key))
-        (void)rise(&sum->hinted, by);
+        (void)inorder_rise(&sum->hinted, by);
     keytable_remove(&sum->released, key);
 }
 
@@ -300,7 +300,7 @@ static void sum_release(struct sum *sum, const struct read_event *event)
             || keytable_find(&sum->released, key))
         return;
     (void)keytable_at(&sum->released, key, 0);
-    (void)rise(&sum->hinted, 0 - event->size);
+    (void)inorder_rise(&sum->hinted, 0 - event->size);
 }
 
 static void sum_heap(struct sum *sum, const struct read_event *event)
@@ -318,7 +318,7 @@ static void sum_heap(struct sum *sum, const struct read_event *event)
         sum->heaps[i].device = event->device;
         sum->heap_count++;
     }
-    (void)rise(&sum->held, event->size - sum->heaps[i].bytes);
+    (void)inorder_rise(&sum->held, event->size - sum->heaps[i].bytes);
     sum->heaps[i].bytes = event->size;
 }
 

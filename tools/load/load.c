@@ -40,12 +40,12 @@ struct translation {
     size_t live_count, live_room;
 };
 
-static uint32_t stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
+static uint32_t load_stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
 {
     return stacks_number(&tr->stacks, leaf, pystack);
 }
 
-static uint32_t thread_of(struct translation *tr, uint32_t number)
+static uint32_t load_thread_of(struct translation *tr, uint32_t number)
 {
     struct load *load = tr->load;
 
@@ -58,7 +58,7 @@ static uint32_t thread_of(struct translation *tr, uint32_t number)
 }
 
 /* The instance of a path; an event may name one whose enter was lost. "" is the root. */
-static uint32_t anchor_of(struct translation *tr, uint32_t path, uint32_t instance)
+static uint32_t load_anchor_of(struct translation *tr, uint32_t path, uint32_t instance)
 {
     const char *text = reader_string(tr->capture, path);
 
@@ -80,17 +80,17 @@ static uint64_t *live_on(struct translation *tr, int device)
     return &tr->live[at];
 }
 
-static void add_birth(struct translation *tr, const struct read_event *event)
+static void load_add_birth(struct translation *tr, const struct read_event *event)
 {
-    uint32_t stack = stack_of(tr, event->stack, event->pystack);
+    uint32_t stack = load_stack_of(tr, event->stack, event->pystack);
     struct trace_block birth = {.address = event->addr,
             .size = event->size,
             .site = stacks_site(&tr->stacks, stack),
             .born_ns = event->time_ns,
             .stack = stack,
-            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .anchor = load_anchor_of(tr, event->path_number, event->instance),
             .nth = event->nth,
-            .thread = thread_of(tr, event->thread),
+            .thread = load_thread_of(tr, event->thread),
             .rule = -1,
             .device = (int16_t)event->device,
             .memclass = event->memclass,
@@ -113,22 +113,22 @@ static uint32_t *other_at(struct translation *tr, uint64_t address)
     return keytable_at(&tr->others, (struct key){address, 0, 0}, TRACE_NONE);
 }
 
-static uint32_t step(struct translation *tr, const struct read_event *event)
+static uint32_t load_step(struct translation *tr, const struct read_event *event)
 {
-    return trace_add_other(tr->trace, thread_of(tr, event->thread));
+    return trace_add_other(tr->trace, load_thread_of(tr, event->thread));
 }
 
 static void end_other(struct translation *tr, const struct read_event *event)
 {
     uint32_t *at = other_at(tr, event->addr);
-    uint32_t now = step(tr, event);
+    uint32_t now = load_step(tr, event);
 
     if (*at != TRACE_NONE)
         tr->load->others[*at].died = now;
     *at = TRACE_NONE;
 }
 
-static void add_other(struct translation *tr, const struct read_event *event)
+static void load_add_other(struct translation *tr, const struct read_event *event)
 {
     struct load *load = tr->load;
 
@@ -139,8 +139,8 @@ static void add_other(struct translation *tr, const struct read_event *event)
             (struct load_other){.memclass = event->memclass,
                     .address = event->addr,
                     .size = event->size,
-                    .stack = stack_of(tr, event->stack, event->pystack),
-                    .born = step(tr, event),
+                    .stack = load_stack_of(tr, event->stack, event->pystack),
+                    .born = load_step(tr, event),
                     .died = TRACE_NEVER};
 }
 
@@ -165,7 +165,7 @@ static void add_live_uses(struct translation *tr)
     }
 }
 
-static void add_death(struct translation *tr, const struct read_event *event)
+static void load_add_death(struct translation *tr, const struct read_event *event)
 {
     const uint32_t *other = keytable_find(&tr->others, (struct key){event->addr, 0, 0});
 
@@ -173,7 +173,7 @@ static void add_death(struct translation *tr, const struct read_event *event)
         end_other(tr, event); /* the writer did not know yet what it was */
         return;
     }
-    uint32_t block = trace_add_free(tr->trace, event->addr, thread_of(tr, event->thread));
+    uint32_t block = trace_add_free(tr->trace, event->addr, load_thread_of(tr, event->thread));
 
     trace_set_stream(tr->trace, event->stream, (event->flags & FORMAT_ALLOC_STREAM) != 0);
     if (block == TRACE_NONE)
@@ -187,11 +187,11 @@ static void add_edge(struct translation *tr, const struct read_event *event)
 {
     static const enum trace_kind kinds[EDGE_KIND_COUNT] = {
             [EDGE_ENTER] = TRACE_ENTER, [EDGE_EXIT] = TRACE_EXIT, [EDGE_MARK] = TRACE_MARK};
-    uint32_t anchor = anchor_of(tr, event->path_number, event->instance);
+    uint32_t anchor = load_anchor_of(tr, event->path_number, event->instance);
 
     if (anchor == 0 || (unsigned)event->edge >= EDGE_KIND_COUNT)
         return;
-    trace_add_edge(tr->trace, kinds[event->edge], anchor, thread_of(tr, event->thread));
+    trace_add_edge(tr->trace, kinds[event->edge], anchor, load_thread_of(tr, event->thread));
 }
 
 /* What a heap holds now; its number here. */
@@ -229,7 +229,7 @@ static void add_reserved(struct translation *tr, const struct read_event *event)
 static void add_oom(struct translation *tr, const struct read_event *event)
 {
     struct load *load = tr->load;
-    uint32_t at = step(tr, event);
+    uint32_t at = load_step(tr, event);
 
     VEC_PUSH(load->ooms, load->oom_count, load->oom_room) = (struct load_oom){
             .seq = event->seq,
@@ -237,8 +237,8 @@ static void add_oom(struct translation *tr, const struct read_event *event)
             .free_bytes = event->free_bytes,
             .largest_free = event->largest_free,
             .live = event->seq > tr->carried.since ? *live_on(tr, event->device) : UINT64_MAX,
-            .stack = stack_of(tr, event->stack, event->pystack),
-            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .stack = load_stack_of(tr, event->stack, event->pystack),
+            .anchor = load_anchor_of(tr, event->path_number, event->instance),
             .at = at,
             .device = event->device,
             .result = event->result,
@@ -346,7 +346,7 @@ static void count_hint(
     if (event->what == FORMAT_HINT_UNMAPPED)
         leave_limbo(tr, event, hint);
     if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
-        hint->touch_stack = stack_of(tr, event->stack, event->pystack);
+        hint->touch_stack = load_stack_of(tr, event->stack, event->pystack);
         hint->touch_block = trace_find_live(tr->trace, event->addr);
     }
     if (event->what == FORMAT_HINT_LATE_WRITE && hint->sums[event->what].count == 1) {
@@ -372,16 +372,16 @@ static void note_matched(struct translation *tr, const struct read_event *event)
         tr->trace->blocks[block].rule = event->rule;
 }
 
-static void add_hint(struct translation *tr, const struct read_event *event)
+static void load_add_hint(struct translation *tr, const struct read_event *event)
 {
     bool is_release = event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE;
 
     /* an old one may be of a block that lived at the address before the one that is known */
     if (is_release && event->seq > tr->carried.since)
         (void)trace_add_release(tr->trace, event->addr,
-                anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
+                load_anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
-        (void)trace_add_other(tr->trace, thread_of(tr, event->thread));
+        (void)trace_add_other(tr->trace, load_thread_of(tr, event->thread));
     if (event->what == FORMAT_HINT_PLANNED)
         note_matched(tr, event);
     if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
@@ -393,7 +393,7 @@ static void add_hint(struct translation *tr, const struct read_event *event)
 static void add_call(struct translation *tr, const struct read_event *event)
 {
     struct trace_call call = {.name = reader_string(tr->capture, event->call),
-            .anchor = anchor_of(tr, event->path_number, event->instance),
+            .anchor = load_anchor_of(tr, event->path_number, event->instance),
             .comm = event->comm,
             .peer = event->peer};
 
@@ -401,13 +401,14 @@ static void add_call(struct translation *tr, const struct read_event *event)
         if (event->arg[i])
             call.buffer[i] = (struct trace_buffer){
                     reader_string(tr->capture, event->arg[i]), event->arg_addr[i], TRACE_NONE};
-    trace_add_call(tr->trace, &call, thread_of(tr, event->thread));
+    trace_add_call(tr->trace, &call, load_thread_of(tr, event->thread));
 }
 
 static void add_launch(struct translation *tr, const struct read_event *event)
 {
     trace_add_launch(tr->trace, reader_string(tr->capture, event->call),
-            anchor_of(tr, event->path_number, event->instance), thread_of(tr, event->thread));
+            load_anchor_of(tr, event->path_number, event->instance),
+            load_thread_of(tr, event->thread));
 }
 
 /* What is not on record any more, or not yet, is left out: nobody knows what it was. */
@@ -416,21 +417,21 @@ static void add_use(struct translation *tr, const struct read_event *event)
     const uint32_t *block = keytable_find(&tr->numbers, (struct key){event->block, 0, 0});
 
     if (block)
-        trace_add_use(tr->trace, *block, event->time_ns, thread_of(tr, event->thread),
+        trace_add_use(tr->trace, *block, event->time_ns, load_thread_of(tr, event->thread),
                 (event->use_flags & FORMAT_USE_MAY) != 0);
 }
 
-static void add_event(struct translation *tr, const struct read_event *event)
+static void load_add_event(struct translation *tr, const struct read_event *event)
 {
     static void (*const adders[FORMAT_EVENT_KIND_COUNT])(
             struct translation *, const struct read_event *) = {
-            [FORMAT_EVENT_ALLOC] = add_birth,
-            [FORMAT_EVENT_FREE] = add_death,
+            [FORMAT_EVENT_ALLOC] = load_add_birth,
+            [FORMAT_EVENT_FREE] = load_add_death,
             [FORMAT_EVENT_EDGE] = add_edge,
-            [FORMAT_EVENT_HINT] = add_hint,
+            [FORMAT_EVENT_HINT] = load_add_hint,
             [FORMAT_EVENT_RESERVED] = add_reserved,
             [FORMAT_EVENT_OOM] = add_oom,
-            [FORMAT_EVENT_OTHER_ALLOC] = add_other,
+            [FORMAT_EVENT_OTHER_ALLOC] = load_add_other,
             [FORMAT_EVENT_OTHER_FREE] = end_other,
             [FORMAT_EVENT_CALL] = add_call,
             [FORMAT_EVENT_LAUNCH] = add_launch,
@@ -452,7 +453,7 @@ static struct read_walk *begin_walk(struct translation *tr, bool is_last)
 
 /* ---- what lived before the first event that is on record ---- */
 
-static void add_carried(struct translation *tr, const struct carried_birth *birth)
+static void load_add_carried(struct translation *tr, const struct carried_birth *birth)
 {
     const struct read_live *what = &birth->what;
     size_t at = tr->trace->event_count;
@@ -472,7 +473,7 @@ static void add_carried(struct translation *tr, const struct carried_birth *birt
             .thread = birth->thread,
             .device = what->device};
 
-    birth->is_other ? add_other(tr, &event) : add_birth(tr, &event);
+    birth->is_other ? load_add_other(tr, &event) : load_add_birth(tr, &event);
     for (; at < tr->trace->event_count; at++)
         tr->trace->events[at].time_ns = what->time_ns;
 }
@@ -483,7 +484,7 @@ static void add_carried_before(struct translation *tr, uint64_t seq)
     const struct carried *carried = &tr->carried;
 
     for (; tr->born < carried->count && carried->births[tr->born].what.seq < seq; tr->born++)
-        add_carried(tr, &carried->births[tr->born]);
+        load_add_carried(tr, &carried->births[tr->born]);
 }
 
 /* What heaps hold when the record begins. */
@@ -556,7 +557,7 @@ static void translate_event(struct translation *tr, const struct read_event *eve
             before = trace_add_other(trace, 0) + 1u;
         tr->load->complete_from = (uint32_t)before;
     }
-    add_event(tr, event);
+    load_add_event(tr, event);
     for (; before < trace->event_count; before++) {
         trace->events[before].time_ns = event->time_ns;
         trace->events[before].seq = event->seq;
@@ -648,8 +649,8 @@ static void add_reason(
                 .largest_free = why->what.flags & FORMAT_OOM_HEAPS ? why->what.heaps.largest_free
                                                                    : UINT64_MAX,
                 .live = UINT64_MAX,
-                .stack = stack_of(tr, why->what.stack, why->what.pystack),
-                .anchor = anchor_of(tr, why->what.path, why->what.instance),
+                .stack = load_stack_of(tr, why->what.stack, why->what.pystack),
+                .anchor = load_anchor_of(tr, why->what.path, why->what.instance),
                 .at = TRACE_NEVER,
                 .device = why->what.device,
                 .result = (int)why->what.result,
@@ -664,7 +665,7 @@ static void add_reason(
     for (unsigned i = 0; i < oom->holder_count; i++)
         oom->holder[i] = (struct load_holder){.bytes = why->what.holder[i].bytes,
                 .count = why->what.holder[i].count,
-                .stack = stack_of(tr, why->what.holder[i].stack, why->what.holder[i].pystack)};
+                .stack = load_stack_of(tr, why->what.holder[i].stack, why->what.holder[i].pystack)};
 }
 
 static int oom_by_seq(const void *left, const void *right)
@@ -690,7 +691,7 @@ static void add_reasons(struct translation *tr)
     VEC_SORT(load->ooms, load->oom_count, oom_by_seq);
 }
 
-static void add_places(struct translation *tr)
+static void load_add_places(struct translation *tr)
 {
     struct load *load = tr->load;
 
@@ -699,7 +700,7 @@ static void add_places(struct translation *tr)
         const struct read_place *place = &tr->capture->place[i];
 
         load->places[load->place_count++] =
-                (struct load_place){stack_of(tr, place->stack, place->pystack), place};
+                (struct load_place){load_stack_of(tr, place->stack, place->pystack), place};
     }
 }
 
@@ -709,7 +710,8 @@ static void add_kept(struct translation *tr)
 
     tr->load->kept_stacks = vec_new(capture->kept_count, sizeof(*tr->load->kept_stacks));
     for (size_t i = 0; i < capture->kept_count; i++)
-        tr->load->kept_stacks[i] = stack_of(tr, capture->kept[i].stack, capture->kept[i].pystack);
+        tr->load->kept_stacks[i] =
+                load_stack_of(tr, capture->kept[i].stack, capture->kept[i].pystack);
 }
 
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
@@ -725,7 +727,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     make_hints(&load);
     translate(&tr);
     add_reasons(&tr);
-    add_places(&tr);
+    load_add_places(&tr);
     add_kept(&tr);
     stacks_done(&tr.stacks);
     keytable_done(&tr.anchors);

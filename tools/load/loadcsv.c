@@ -27,7 +27,8 @@ bool load_is_csv(const char *path)
 }
 
 /* Blocks have addresses that no two of them share: their numbers. */
-static void add_row(struct trace *trace, const struct steps *steps, size_t number, bool sync)
+static void loadcsv_add_row(
+        struct trace *trace, const struct steps *steps, size_t number, bool sync)
 {
     const struct steps_row *row = &steps->rows[number];
     const struct steps_block *block = &steps->blocks[row->block];
@@ -54,7 +55,7 @@ struct trace *load_steps(const struct steps *steps, bool sync)
         uint64_t time = steps->rows[i].time_us;
         size_t before = trace->event_count;
 
-        add_row(trace, steps, i, sync);
+        loadcsv_add_row(trace, steps, i, sync);
         began = began ? began : time;
         for (; before < trace->event_count; before++) {
             trace->events[before].seq = i + 1;

@@ -133,7 +133,7 @@ static char *read_link(const char *path)
 }
 
 /* The last file of a chain of links, which need not be there. NULL: they lead in a circle. */
-static char *follow(const char *path)
+static char *outfile_follow(const char *path)
 {
     char *at = vec_text(path);
 
@@ -181,7 +181,7 @@ static bool find_path(struct outfile *file, const char *path, const struct stat 
 {
     struct stat found;
 
-    file->path = follow(path);
+    file->path = outfile_follow(path);
     return file->path
             && (!old
                     || (stat(file->path, &found) == 0 && found.st_dev == old->st_dev
@@ -266,7 +266,7 @@ int outfile_done(struct outfile *file, bool is_whole)
     return r;
 }
 
-static int write_all(int fd, const char *text, size_t length)
+static int outfile_write_all(int fd, const char *text, size_t length)
 {
     for (size_t done = 0; done < length;) {
         ssize_t n = write(fd, text + done, length - done);
@@ -286,7 +286,7 @@ int outfile_write(
 
     if (r < 0)
         return r;
-    r = write_all(file.fd, text, length);
+    r = outfile_write_all(file.fd, text, length);
     if (r < 0)
         (void)outfile_fail(who, path, -r);
     int end = outfile_done(&file, r == 0);

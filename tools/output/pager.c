@@ -105,7 +105,7 @@ static _Noreturn void become_pager(const char *command, int input)
 }
 
 /* Writes all of it, as far as anybody reads. */
-static void write_all(int to, const char *text, size_t length)
+static void pager_write_all(int to, const char *text, size_t length)
 {
     while (length) {
         ssize_t written = write(to, text, length);
@@ -137,7 +137,7 @@ static bool show(const char *command, const char *text, size_t length)
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGINT, SIG_IGN);
         (void)signal(SIGQUIT, SIG_IGN);
-        write_all(ends[1], text, length);
+        pager_write_all(ends[1], text, length);
     }
     (void)close(ends[1]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)

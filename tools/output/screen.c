@@ -33,7 +33,7 @@ static void show_all(const char *text, size_t length)
 }
 
 /* May be called in a signal handler, and so may `enter`. */
-static void leave(void)
+static void screen_leave(void)
 {
     if (!is_open)
         return;
@@ -42,7 +42,7 @@ static void leave(void)
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 }
 
-static void enter(void)
+static void screen_enter(void)
 {
     struct termios raw = before;
 
@@ -59,7 +59,7 @@ static void enter(void)
 /* The signal comes again once the handler is left, and ends the program. */
 static void screen_end(int number)
 {
-    leave();
+    screen_leave();
     (void)signal(number, SIG_DFL);
     (void)raise(number);
 }
@@ -71,10 +71,10 @@ static void screen_stop(int number)
     bool was_open = is_open;
 
     (void)number;
-    leave();
+    screen_leave();
     (void)raise(SIGSTOP);
     if (was_open)
-        enter();
+        screen_enter();
     errno = error;
 }
 
@@ -111,15 +111,15 @@ int screen_open(void)
 {
     if (tcgetattr(STDIN_FILENO, &before) != 0)
         return -errno;
-    (void)atexit(leave);
+    (void)atexit(screen_leave);
     screen_handle_signals();
-    enter();
+    screen_enter();
     return 0;
 }
 
 void screen_close(void)
 {
-    leave();
+    screen_leave();
 }
 
 unsigned screen_rows(void)

@@ -8,7 +8,7 @@
 #include "tools/page/page_parts.h"
 #include "tools/page/page_text.h"
 
-static bool is_in_window(const struct report *report, const struct load_oom *oom)
+static bool page_is_in_window(const struct report *report, const struct load_oom *oom)
 {
     return report_oom_is_told(report, oom) && oom->at >= report->window.first
             && oom->at < report->window.last;
@@ -23,7 +23,7 @@ static void find_moments(struct page *page)
     page->by_places = figures_by_totals(load, report->window);
     page->moment[PAGE_PEAK] = page->by_places ? TRACE_NEVER : report_peak(report);
     page->moment[PAGE_FAILURE] = TRACE_NEVER;
-    if (last && !page->by_places && is_in_window(report, last)) {
+    if (last && !page->by_places && page_is_in_window(report, last)) {
         page->moment[PAGE_FAILURE] = last->at;
         page->failed_device = last->device;
     }
@@ -151,7 +151,7 @@ static void page_print(FILE *out, const struct report *report)
  */
 #define DETECT_EVENTS 1000000u
 
-static void find_steps(struct report *report)
+static void page_find_steps(struct report *report)
 {
     bool is_long = report->load.trace->event_count > DETECT_EVENTS;
     enum stepview_choice choice =
@@ -171,7 +171,7 @@ int page_write(const struct report *report, const char *path)
 
     if (!out)
         vec_out_of_memory();
-    find_steps(&whole);
+    page_find_steps(&whole);
     (void)fwrite(page_text_head, 1, page_text_head_length, out);
     page_print(out, &whole);
     (void)fwrite(page_text_tail, 1, page_text_tail_length, out);

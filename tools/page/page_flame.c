@@ -25,7 +25,7 @@ static void weigh_node(struct node *node, const struct page_sums *sums)
     }
 }
 
-static uint32_t child_of(struct tree *tree, uint32_t parent, uint32_t frame)
+static uint32_t page_flame_child_of(struct tree *tree, uint32_t parent, uint32_t frame)
 {
     uint32_t at = keytable_number(&tree->index, (struct key){parent, frame, 0}) + 1;
 
@@ -35,7 +35,7 @@ static uint32_t child_of(struct tree *tree, uint32_t parent, uint32_t frame)
     return at;
 }
 
-static void add_stack(struct page *page, struct tree *tree, uint32_t stack)
+static void page_flame_add_stack(struct page *page, struct tree *tree, uint32_t stack)
 {
     static const struct symbols_line no_stack = {.function = "(no stack)", .module = ""};
     size_t count;
@@ -48,12 +48,12 @@ static void add_stack(struct page *page, struct tree *tree, uint32_t stack)
     }
     weigh_node(&tree->nodes[0], &page->stacks[stack]);
     for (size_t i = count; i > 0; i--) {
-        at = child_of(tree, at, frames_number(&page->frames, &lines[i - 1]));
+        at = page_flame_child_of(tree, at, frames_number(&page->frames, &lines[i - 1]));
         weigh_node(&tree->nodes[at], &page->stacks[stack]);
     }
 }
 
-static bool is_live(const struct page_sums *sums)
+static bool page_flame_is_live(const struct page_sums *sums)
 {
     uint64_t count = 0;
 
@@ -68,13 +68,13 @@ static struct tree make_tree(struct page *page)
 
     VEC_PUSH(tree.nodes, tree.count, tree.room) = (struct node){.frame = TRACE_NONE};
     for (size_t i = 0; i < page->report->load.trace->stack_count; i++)
-        if (is_live(&page->stacks[i]))
-            add_stack(page, &tree, (uint32_t)i);
+        if (page_flame_is_live(&page->stacks[i]))
+            page_flame_add_stack(page, &tree, (uint32_t)i);
     return tree;
 }
 
 /* Has it this share of all at any of the moments? A parent has what its children have. */
-static bool is_wide(const struct tree *tree, size_t at, uint64_t parts)
+static bool page_flame_is_wide(const struct tree *tree, size_t at, uint64_t parts)
 {
     for (unsigned i = 0; i < PAGE_MOMENTS; i++) {
         uint64_t bytes = tree->nodes[at].at[i].bytes;
@@ -95,7 +95,7 @@ static uint64_t find_parts(const struct tree *tree)
         parts /= 2;
         wide = 0;
         for (size_t i = 0; i < tree->count; i++)
-            wide += is_wide(tree, i, parts);
+            wide += page_flame_is_wide(tree, i, parts);
     } while (wide > PAGE_NODES && parts > 1);
     return parts;
 }
@@ -124,7 +124,7 @@ void page_flame_json(struct page *page)
 
     json_begin(&page->json, "flame", '[');
     for (size_t i = 0; i < tree.count && next < PAGE_NODES; i++) {
-        if (i > 0 && !is_wide(&tree, i, parts))
+        if (i > 0 && !page_flame_is_wide(&tree, i, parts))
             continue;
         place[i] = next++;
         json_node(page, &tree.nodes[i], i ? place[tree.nodes[i].parent] : TRACE_NONE);

@@ -13,14 +13,14 @@ static void add_sum(struct trace_sum *to, struct trace_sum more)
     to->bytes += more.bytes;
 }
 
-static void add_sums(struct page_sums *to, const struct page_sums *more)
+static void page_sites_add_sums(struct page_sums *to, const struct page_sums *more)
 {
     add_sum(&to->allocated, more->allocated);
     for (unsigned i = 0; i < PAGE_MOMENTS; i++)
         add_sum(&to->at[i], more->at[i]);
 }
 
-static bool is_in_window(const struct page *page, const struct trace_block *block)
+static bool page_sites_is_in_window(const struct page *page, const struct trace_block *block)
 {
     return block->born >= page->report->window.first && block->born < page->report->window.last;
 }
@@ -34,7 +34,7 @@ static bool is_weighed_at(
     if (at == TRACE_NEVER || block->born >= at || block->died < at)
         return false;
     return moment == PAGE_FAILURE ? block->device == page->failed_device
-                                  : is_in_window(page, block);
+                                  : page_sites_is_in_window(page, block);
 }
 
 static void weigh_blocks(struct page *page)
@@ -45,7 +45,7 @@ static void weigh_blocks(struct page *page)
         const struct trace_block *block = &trace->blocks[i];
         struct page_sums *sums = &page->stacks[block->stack];
 
-        if (is_in_window(page, block))
+        if (page_sites_is_in_window(page, block))
             trace_sum_add(&sums->allocated, block->size);
         for (unsigned k = 0; k < PAGE_MOMENTS; k++)
             if (is_weighed_at(page, block, (enum page_moment)k))
@@ -68,7 +68,7 @@ static void weigh_places(struct page *page)
         struct page_sums sums = sums_of_place(load->places[i].what);
 
         if (!load->places[i].what->is_other)
-            add_sums(&page->stacks[load->places[i].stack], &sums);
+            page_sites_add_sums(&page->stacks[load->places[i].stack], &sums);
     }
 }
 
@@ -128,7 +128,7 @@ static void group_stacks(struct page *page)
         if (at == sites->count)
             VEC_PUSH(sites->list, sites->count, sites->room) =
                     (struct page_site){.name = vec_text(names[i]), .stack = stacks[i].stack};
-        add_sums(&sites->list[at].sums, &page->stacks[stacks[i].stack]);
+        page_sites_add_sums(&sites->list[at].sums, &page->stacks[stacks[i].stack]);
         sites->of_stack[stacks[i].stack] = at;
     }
     title_done(names, count);
@@ -191,13 +191,13 @@ static void add_others(struct page *page)
 
         *at = *at == TRACE_NONE ? others : place[*at];
         if (*at == others)
-            add_sums(&sites->list[others].sums, &page->stacks[i]);
+            page_sites_add_sums(&sites->list[others].sums, &page->stacks[i]);
     }
     for (size_t i = 0; page->by_places && i < load->place_count; i++) {
         struct page_sums sums = sums_of_place(load->places[i].what);
 
         if (load->places[i].what->is_other)
-            add_sums(&sites->list[others].sums, &sums);
+            page_sites_add_sums(&sites->list[others].sums, &sums);
     }
     free(place);
 }

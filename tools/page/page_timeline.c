@@ -21,7 +21,7 @@ static void grouping_done(struct grouping *grouping)
     free((void *)grouping->names);
 }
 
-static struct grouping by_site(const struct page *page)
+static struct grouping page_timeline_by_site(const struct page *page)
 {
     const struct trace *trace = page->report->load.trace;
     struct grouping grouping = {.by = "site",
@@ -267,7 +267,7 @@ static void json_failures_at(struct page *page, const struct timeline *timeline)
 }
 
 /* The anchor of the block that made a bin's live bytes what they are; 0: none, or they are carried. */
-static uint32_t anchor_of(const struct page *page, const struct timeline_bin *bin)
+static uint32_t page_timeline_anchor_of(const struct page *page, const struct timeline_bin *bin)
 {
     const struct trace *trace = page->report->load.trace;
     uint32_t block = bin->at == TRACE_NEVER ? TRACE_NONE : trace->events[bin->at].block;
@@ -286,7 +286,7 @@ static void json_reached(struct page *page, const struct timeline *timeline)
     json_begin(json, "reached", '[');
     for (size_t i = 0; i < timeline->bin_count; i++) {
         const struct timeline_bin *bin = &timeline->bins[i];
-        uint32_t anchor = anchor_of(page, bin);
+        uint32_t anchor = page_timeline_anchor_of(page, bin);
         uint32_t name = anchor ? keytable_number(&index, (struct key){anchor, 0, 0}) : TRACE_NONE;
 
         if (anchor && name == count)
@@ -308,7 +308,7 @@ static void json_reached(struct page *page, const struct timeline *timeline)
     free(names);
 }
 
-static void json_totals(struct page *page, const struct timeline *timeline)
+static void page_timeline_json_totals(struct page *page, const struct timeline *timeline)
 {
     struct json *json = &page->json;
 
@@ -325,14 +325,14 @@ static void json_totals(struct page *page, const struct timeline *timeline)
 void page_timeline_json(struct page *page)
 {
     struct timeline timeline = bins_of(page, NULL);
-    struct grouping groupings[] = {by_site(page), by_library(page), by_class(page)};
+    struct grouping groupings[] = {page_timeline_by_site(page), by_library(page), by_class(page)};
     struct json *json = &page->json;
 
     json_begin(json, "timeline", '{');
     json_text(json, "axis", timeline.axis == TIMELINE_BY_TIME ? "time" : "event");
     json_uint(json, "begin", timeline.begin);
     json_uint(json, "width", timeline.width);
-    json_totals(page, &timeline);
+    page_timeline_json_totals(page, &timeline);
     json_reached(page, &timeline);
     json_peak(page, &timeline, "peak_live", &timeline.live, page->report->figures.peak_live);
     json_peak(page, &timeline, "peak_reserved", &timeline.reserved,

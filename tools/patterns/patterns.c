@@ -83,7 +83,7 @@ static void index_events(struct work *work)
 }
 
 /* The first event that is later than a moment; event_count if there is none. */
-static size_t first_later(const struct work *work, uint64_t time_ns)
+static size_t patterns_first_later(const struct work *work, uint64_t time_ns)
 {
     const struct trace *trace = work->trace;
     size_t low = 0;
@@ -105,7 +105,7 @@ static size_t first_later(const struct work *work, uint64_t time_ns)
 /* The first event after a moment, that of a birth apart. */
 static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t born)
 {
-    size_t at = first_later(work, time_ns);
+    size_t at = patterns_first_later(work, time_ns);
 
     /* An event may be later than those behind it: threads number theirs before they look at the clock. */
     return at > born ? (uint32_t)at : born + 1;
@@ -129,7 +129,7 @@ enum patterns_doubt patterns_doubt_of(const struct trace_block *block)
     return block->use_flags & FORMAT_USE_UNSEEN ? PATTERNS_UNSEEN : PATTERNS_DOUBTS;
 }
 
-static uint32_t row_of(struct work *work, enum patterns_kind pattern,
+static uint32_t patterns_row_of(struct work *work, enum patterns_kind pattern,
         const struct trace_block *block, const struct trace_block *other)
 {
     struct patterns_found *found = &work->figures->of[pattern];
@@ -150,11 +150,11 @@ struct interval {
     uint32_t from, to;
 };
 
-static void add_block(struct work *work, enum patterns_kind pattern,
+static void patterns_add_block(struct work *work, enum patterns_kind pattern,
         const struct trace_block *block, const struct trace_block *other, struct interval when)
 {
     struct mends *mends = &work->mends[pattern];
-    struct mend mend = {.row = row_of(work, pattern, block, other),
+    struct mend mend = {.row = patterns_row_of(work, pattern, block, other),
             .block = (uint32_t)(block - work->trace->blocks),
             .from = when.from,
             .to = when.to};
@@ -175,7 +175,7 @@ static void add_block(struct work *work, enum patterns_kind pattern,
 }
 
 /* The event behind the last one of a block's life. */
-static uint32_t end_of(const struct work *work, const struct trace_block *block)
+static uint32_t patterns_end_of(const struct work *work, const struct trace_block *block)
 {
     return block->died == TRACE_NEVER ? (uint32_t)work->trace->event_count : block->died;
 }
@@ -188,12 +188,13 @@ static uint64_t end_ns_of(const struct work *work, const struct trace_block *blo
 static void find_after_last_use(struct work *work, const struct trace_block *block,
         const struct trace_uses *uses, uint32_t last)
 {
-    struct interval after = {uses->last, end_ns_of(work, block), last, end_of(work, block)};
+    struct interval after = {
+            uses->last, end_ns_of(work, block), last, patterns_end_of(work, block)};
 
     if (block->died == TRACE_NEVER)
-        add_block(work, PATTERNS_LEAK, block, NULL, after);
+        patterns_add_block(work, PATTERNS_LEAK, block, NULL, after);
     else if (after.to_ns > after.from_ns && any_between(&work->allocs, last, after.to))
-        add_block(work, PATTERNS_LATE, block, NULL, after);
+        patterns_add_block(work, PATTERNS_LATE, block, NULL, after);
 }
 
 /* An event that comes right after a moment finds the block there: it may be missing until just before that event. */
@@ -205,10 +206,10 @@ static void find_before_uses(
     uint32_t gap_end = event_after(work, uses->gap_end, block->born);
 
     if (uses->first > block->born_ns && any_between(&work->frees, block->born + 1, first))
-        add_block(work, PATTERNS_EARLY, block, NULL,
+        patterns_add_block(work, PATTERNS_EARLY, block, NULL,
                 (struct interval){block->born_ns, uses->first, block->born, first - 1});
     if (uses->gap > 0 && any_between(&work->allocs, gap, gap_end))
-        add_block(work, PATTERNS_IDLE, block, NULL,
+        patterns_add_block(work, PATTERNS_IDLE, block, NULL,
                 (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
 }
 
@@ -217,18 +218,18 @@ static uint32_t find_patterns(
         struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
     struct interval life = {
-            block->born_ns, end_ns_of(work, block), block->born, end_of(work, block)};
+            block->born_ns, end_ns_of(work, block), block->born, patterns_end_of(work, block)};
     uint32_t last;
 
     if (uses->count == 0) {
-        add_block(work, PATTERNS_UNUSED, block, NULL, life);
+        patterns_add_block(work, PATTERNS_UNUSED, block, NULL, life);
         return block->born;
     }
     last = event_after(work, uses->last, block->born);
     find_before_uses(work, block, uses);
     find_after_last_use(work, block, uses, last);
     if (block->use_flags & FORMAT_USE_DEAD_WRITE)
-        add_block(work, PATTERNS_DEAD_WRITE, block, NULL, (struct interval){0});
+        patterns_add_block(work, PATTERNS_DEAD_WRITE, block, NULL, (struct interval){0});
     return last <= life.to ? last - 1 : TRACE_NEVER;
 }
 
@@ -240,7 +241,7 @@ static void find_redundant(struct work *work)
     for (size_t i = 0; i < count; i++) {
         const struct trace_block *first = &work->trace->blocks[pairs[i].first];
         const struct trace_block *second = &work->trace->blocks[pairs[i].second];
-        struct interval both = {.from = first->born, .to = end_of(work, first)};
+        struct interval both = {.from = first->born, .to = patterns_end_of(work, first)};
 
         both.from_ns = first->born_ns;
         both.to_ns = end_ns_of(work, first);
@@ -248,11 +249,11 @@ static void find_redundant(struct work *work)
             both.from = second->born;
             both.from_ns = second->born_ns;
         }
-        if (end_of(work, second) < both.to) {
-            both.to = end_of(work, second);
+        if (patterns_end_of(work, second) < both.to) {
+            both.to = patterns_end_of(work, second);
             both.to_ns = end_ns_of(work, second);
         }
-        add_block(work, PATTERNS_REDUNDANT, second, first, both);
+        patterns_add_block(work, PATTERNS_REDUNDANT, second, first, both);
     }
     free(pairs);
 }
@@ -349,7 +350,7 @@ static uint32_t *judge_blocks(struct work *work)
 }
 
 /* Gives back the room that is left: the array has grown by doubling. */
-static void trim(struct mends *mends)
+static void patterns_trim(struct mends *mends)
 {
     struct mend *smaller =
             mends->count ? reallocarray(mends->at, mends->count, sizeof(*mends->at)) : NULL;
@@ -364,7 +365,7 @@ static void trim(struct mends *mends)
 static void drop_index(struct work *work)
 {
     for (unsigned p = 0; p < PATTERNS_COUNT; p++)
-        trim(&work->mends[p]);
+        patterns_trim(&work->mends[p]);
     free(work->latest);
     free(work->allocs.bits);
     free(work->allocs.before);

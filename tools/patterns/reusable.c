@@ -20,7 +20,7 @@ struct done {
     size_t count;
 };
 
-static void swap(struct candidate *a, struct candidate *b)
+static void reusable_swap(struct candidate *a, struct candidate *b)
 {
     struct candidate held = *a;
 
@@ -28,16 +28,16 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = held;
 }
 
-static void push(struct done *done, struct candidate candidate)
+static void reusable_push(struct done *done, struct candidate candidate)
 {
     size_t i = done->count++;
 
     done->at[i] = candidate;
     for (; i > 0 && done->at[i].died > done->at[(i - 1) / 2].died; i = (i - 1) / 2)
-        swap(&done->at[i], &done->at[(i - 1) / 2]);
+        reusable_swap(&done->at[i], &done->at[(i - 1) / 2]);
 }
 
-static void pop(struct done *done)
+static void reusable_pop(struct done *done)
 {
     size_t i = 0;
 
@@ -50,7 +50,7 @@ static void pop(struct done *done)
                 top = child;
         if (top == i)
             return;
-        swap(&done->at[i], &done->at[top]);
+        reusable_swap(&done->at[i], &done->at[top]);
         i = top;
     }
 }
@@ -101,13 +101,13 @@ static void pair_kind(
     sort_by_time(firsts, count);
     for (size_t i = 0; i < count; i++) {
         while (next < count && firsts[next].time < seconds[i].time)
-            push(&done, firsts[next++]);
+            reusable_push(&done, firsts[next++]);
         /* whoever is freed last was freed too early: so were all */
         if (done.count == 0 || done.at[0].died <= trace->blocks[seconds[i].block].born)
             continue;
         VEC_PUSH(pairs->at, pairs->count, pairs->room) =
                 (struct reusable_pair){done.at[0].block, seconds[i].block};
-        pop(&done);
+        reusable_pop(&done);
     }
     free(seconds);
     free(firsts);
@@ -129,7 +129,7 @@ struct kinds {
     size_t count, room;
 };
 
-static uint32_t kind_of(struct kinds *kinds, const struct trace_block *block)
+static uint32_t reusable_kind_of(struct kinds *kinds, const struct trace_block *block)
 {
     struct kind kind = {.device = block->device, .size = (block->size + 511) & ~UINT64_C(511)};
     uint32_t number =
@@ -161,7 +161,7 @@ static uint32_t *order_by_kind(
     size_t end = 0;
 
     for (size_t i = 0; i < count; i++) {
-        numbers[i] = kind_of(kinds, &trace->blocks[blocks[i]]);
+        numbers[i] = reusable_kind_of(kinds, &trace->blocks[blocks[i]]);
         kinds->at[numbers[i]].count++;
     }
     sorted = vec_new(kinds->count + 1, sizeof(*sorted));
@@ -187,7 +187,7 @@ struct reusable_pair *reusable_find(
     uint32_t *order = order_by_kind(trace, blocks, count, &kinds);
 
     for (size_t done = 0; done < count;) {
-        const struct kind *kind = &kinds.at[kind_of(&kinds, &trace->blocks[order[done]])];
+        const struct kind *kind = &kinds.at[reusable_kind_of(&kinds, &trace->blocks[order[done]])];
 
         pair_kind(trace, order + done, kind->count, &pairs);
         done += kind->count;

@@ -150,7 +150,7 @@ static struct lists list_stretches(
     return lists;
 }
 
-static void free_lists(struct lists *lists)
+static void savings_free_lists(struct lists *lists)
 {
     free(lists->first);
     free(lists->next);
@@ -270,8 +270,8 @@ uint64_t savings_left(const struct savings *savings, const struct savings_stretc
                 max_of_bins(savings, sweep.rows[row].at / BIN + 1, savings->bins));
         ret_left_of_row[row] = larger(ret_left_of_row[row], excess_of(rest, sweep.rows[row].gone));
     }
-    free_lists(&sweep.begins);
-    free_lists(&sweep.ends);
+    savings_free_lists(&sweep.begins);
+    savings_free_lists(&sweep.ends);
     free(sweep.bin.turn);
     free(sweep.rows);
     return sweep.left;

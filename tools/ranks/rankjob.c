@@ -21,7 +21,7 @@ char *rankjob_name(const struct ranksum *sum)
 }
 
 /* One capture of each rank, by the order of the first; those without a rank stand for themselves. */
-static void choose(struct rankjob *job)
+static void rankjob_choose(struct rankjob *job)
 {
     struct keytable index = {0};
 
@@ -95,7 +95,7 @@ static int by_rank_text(const void *left, const void *right)
     return r ? r : (a > b) - (a < b);
 }
 
-static int by_first(const void *left, const void *right)
+static int rankjob_by_first(const void *left, const void *right)
 {
     const struct rankjob_twins *a = left;
     const struct rankjob_twins *b = right;
@@ -119,7 +119,7 @@ static void find_twins(struct rankjob *job)
         if (end - i > 1)
             VEC_PUSH(job->twins, job->twins_count, room) = twins_of(&all[i], end - i);
     }
-    VEC_SORT(job->twins, job->twins_count, by_first);
+    VEC_SORT(job->twins, job->twins_count, rankjob_by_first);
     free(all);
 }
 
@@ -207,7 +207,7 @@ static void add_site(struct rankjob *job, struct rankjob_site site)
 }
 
 /* Both lists are by stack. */
-static void compare_sites(struct rankjob *job)
+static void rankjob_compare_sites(struct rankjob *job)
 {
     const struct ranksum *worst = job->worst;
     const struct ranksum *middle = job->peak.middle;
@@ -298,7 +298,7 @@ static int farthest_first(const void *left, const void *right)
     return (a->path > b->path) - (a->path < b->path);
 }
 
-static void compare_anchors(struct rankjob *job, size_t paths)
+static void rankjob_compare_anchors(struct rankjob *job, size_t paths)
 {
     struct merge merge = {.job = job,
             .cursors = vec_new(job->rank_count, sizeof(*merge.cursors)),
@@ -320,13 +320,13 @@ void rankjob_compare(const struct ranksum *sums, size_t count, size_t unread,
         const struct ranksum_book *book, struct rankjob *ret_job)
 {
     *ret_job = (struct rankjob){.sums = sums, .count = count, .unread = unread};
-    choose(ret_job);
+    rankjob_choose(ret_job);
     find_gaps(ret_job);
     find_twins(ret_job);
     find_worst(ret_job);
     if (ret_job->worst && ret_job->peak.middle)
-        compare_sites(ret_job);
-    compare_anchors(ret_job, book->paths.count);
+        rankjob_compare_sites(ret_job);
+    rankjob_compare_anchors(ret_job, book->paths.count);
 }
 
 void rankjob_done(struct rankjob *job)

@@ -100,7 +100,7 @@ static char *sentence(const struct rankjob *job, char *const *titles)
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-static void print_note(const char *text)
+static void ranksprint_print_note(const char *text)
 {
     struct render_ink ink = render_ink(stdout);
 
@@ -127,7 +127,7 @@ static void note_gaps(const struct rankjob *job)
         text = longer;
     }
     if (job->gap_count)
-        print_note(text);
+        ranksprint_print_note(text);
     free(text);
 }
 
@@ -140,13 +140,13 @@ static void note_twins(const struct rankjob *job)
                 twins->first->rank, twins->count,
                 twins->is_restart ? "it was started again" : "processes that ran at the same time",
                 twins->has_hosts ? ", on several hosts" : "");
-        print_note(text);
+        ranksprint_print_note(text);
         free(text);
     }
     if (job->twins_count > NAMES_SHOWN) {
         char *text =
                 vec_format("%zu more ranks have several captures", job->twins_count - NAMES_SHOWN);
-        print_note(text);
+        ranksprint_print_note(text);
         free(text);
     }
 }
@@ -164,7 +164,7 @@ static void note_incomplete(const struct rankjob *job)
                                  : vec_text("");
     char *text = vec_format("incomplete: %s%s%s", unread, *unread && *damaged ? ", " : "", damaged);
 
-    print_note(text);
+    ranksprint_print_note(text);
     free(unread);
     free(damaged);
     free(text);
@@ -200,12 +200,12 @@ static void note_builds(const struct ranksprint *print, const struct rankjob *jo
 
 /* ---- the table of captures ------------------------------------------------------------------ */
 
-static void print_bytes(uint64_t bytes)
+static void ranksprint_print_bytes(uint64_t bytes)
 {
     printf("  %10s", bytes == UINT64_MAX ? "?" : render_bytes(bytes).text);
 }
 
-static void print_count(uint64_t count, int width)
+static void ranksprint_print_count(uint64_t count, int width)
 {
     if (count == UINT64_MAX)
         printf("  %*s", width, "?");
@@ -219,9 +219,9 @@ static void print_hinted(const struct ranksum *sum)
         printf("  %10s  %7s  %5s", "-", "-", "-");
         return;
     }
-    print_bytes(sum->peak_with_hints);
-    print_count(sum->all.live_most, 7);
-    print_count(sum->all.kept_most, 5);
+    ranksprint_print_bytes(sum->peak_with_hints);
+    ranksprint_print_count(sum->all.live_most, 7);
+    ranksprint_print_count(sum->all.kept_most, 5);
 }
 
 static void print_capture(const struct ranksum *sum, bool holds)
@@ -237,16 +237,16 @@ static void print_capture(const struct ranksum *sum, bool holds)
 
     printf("  %*s", (int)pad, "");
     render_text(stdout, rank);
-    print_bytes(sum->peak_live);
+    ranksprint_print_bytes(sum->peak_live);
     print_hinted(sum);
     if (holds) {
         column += 12;
         if (sum->holds || !sum->is_complete)
-            print_bytes(sum->peak_held);
+            ranksprint_print_bytes(sum->peak_held);
         else
             printf("  %10s", "-");
     }
-    print_bytes(sum->peak_reserved);
+    ranksprint_print_bytes(sum->peak_reserved);
     printf("  ");
     render_label(stdout, last, column, 8);
     free(mode);
@@ -254,7 +254,7 @@ static void print_capture(const struct ranksum *sum, bool holds)
 }
 
 /* What is not known comes last. */
-static int highest_first(const void *left, const void *right)
+static int ranksprint_highest_first(const void *left, const void *right)
 {
     const struct ranksum *a = ((const struct rankjob_rank *)left)->sum;
     const struct ranksum *b = ((const struct rankjob_rank *)right)->sum;
@@ -274,7 +274,7 @@ static void print_captures(const struct ranksprint *print, const struct rankjob 
     for (size_t i = 0; i < job->count; i++)
         rows[i].sum = &job->sums[i];
     if (job->count > ROWS_ALL) {
-        VEC_SORT(rows, job->count, highest_first);
+        VEC_SORT(rows, job->count, ranksprint_highest_first);
         shown = print->top < shown ? print->top : shown;
     }
     if (job->count && job->sums[0].folder_length) {
@@ -288,7 +288,7 @@ static void print_captures(const struct ranksprint *print, const struct rankjob 
     free(rows);
 }
 
-static void print_table(const struct ranksprint *print)
+static void ranksprint_print_table(const struct ranksprint *print)
 {
     struct render_ink ink = render_ink(stdout);
     bool holds = false;
@@ -305,7 +305,7 @@ static void print_table(const struct ranksprint *print)
 
 /* ---- what the worst rank holds more, and anchors -------------------------------------------- */
 
-static void print_sites(
+static void ranksprint_print_sites(
         const struct ranksprint *print, const struct rankjob *job, char *const *titles)
 {
     struct render_ink ink = render_ink(stdout);
@@ -340,7 +340,7 @@ static void print_spread(const char *name, const struct rankjob_spread *spread)
     printf(" %11s", render_bytes(spread->max).text);
 }
 
-static void print_anchor(const struct ranksprint *print, const struct rankjob *job,
+static void ranksprint_print_anchor(const struct ranksprint *print, const struct rankjob *job,
         const struct rankjob_anchor *anchor)
 {
     printf("  ");
@@ -372,7 +372,7 @@ static void print_anchors(const struct ranksprint *print, const struct rankjob *
     if (job->anchor_count == 0)
         puts("  none on record");
     for (size_t i = 0; i < job->anchor_count && i < print->top; i++)
-        print_anchor(print, job, &job->anchors[i]);
+        ranksprint_print_anchor(print, job, &job->anchors[i]);
     figures_print_more(job->anchor_count, print->top, "anchor");
     if (job->partial)
         printf("  %zu capture%s without all anchors: events are missing%s\n", job->partial,
@@ -411,7 +411,7 @@ static char **titles_of(
     return titles;
 }
 
-static void print_head(
+static void ranksprint_print_head(
         const struct ranksprint *print, const struct rankjob *job, char *const *titles)
 {
     struct render_ink ink = render_ink(stdout);
@@ -442,15 +442,15 @@ void ranksprint_text(const struct ranksprint *print)
 
     for (size_t i = 0; i < print->job_count; i++) {
         titles[i] = titles_of(print, &print->jobs[i], &counts[i]);
-        print_head(print, &print->jobs[i], titles[i]);
+        ranksprint_print_head(print, &print->jobs[i], titles[i]);
     }
     if (!print->by_anchor)
-        print_table(print);
+        ranksprint_print_table(print);
     for (size_t i = 0; i < print->job_count; i++) {
         if (print->by_anchor)
             print_anchors(print, &print->jobs[i]);
         else if (print->jobs[i].site_count)
-            print_sites(print, &print->jobs[i], titles[i]);
+            ranksprint_print_sites(print, &print->jobs[i], titles[i]);
         title_done(titles[i], counts[i]);
     }
     if (!print->by_anchor)
@@ -513,8 +513,8 @@ static void json_spread(struct json *json, const char *key, const struct rankjob
     json_end(json, '}');
 }
 
-static void json_sites(struct json *json, const struct ranksprint *print, const struct rankjob *job,
-        char *const *titles, size_t count)
+static void ranksprint_json_sites(struct json *json, const struct ranksprint *print,
+        const struct rankjob *job, char *const *titles, size_t count)
 {
     json_begin(json, "sites", '[');
     for (size_t i = 0; i < count; i++) {
@@ -606,7 +606,7 @@ static void json_job(struct json *json, const struct ranksprint *print, const st
     json_gaps(json, job);
     json_spread(json, "peak_live", &job->peak);
     json_which(json, "worst", job->worst);
-    json_sites(json, print, job, titles, shown);
+    ranksprint_json_sites(json, print, job, titles, shown);
     json_anchors(json, print, job);
     json_builds(json, print, job);
     json_end(json, '}');

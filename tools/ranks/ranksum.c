@@ -21,7 +21,7 @@ void ranksum_book_done(struct ranksum_book *book)
 }
 
 /* TRACE_NONE: the book is full. */
-static uint32_t path_number(struct ranksum_book *book, const char *path)
+static uint32_t ranksum_path_number(struct ranksum_book *book, const char *path)
 {
     struct key key = keytable_text(path);
     const uint32_t *known = keytable_find(&book->path_keys, key);
@@ -36,7 +36,7 @@ static uint32_t path_number(struct ranksum_book *book, const char *path)
 
 /* ---- hints ---------------------------------------------------------------------------------- */
 
-static void count_event(
+static void ranksum_count_event(
         struct ranksum_matched *matched, const struct trace_event *event, bool is_released)
 {
     switch (event->kind) {
@@ -67,12 +67,12 @@ static void count_matched(const struct trace *trace, struct ranksum *sum)
 
         if (!block || block->rule < 0 || (size_t)block->rule >= sum->hint_count)
             continue;
-        count_event(&sum->hints[block->rule], event, block->released != TRACE_NEVER);
-        count_event(&sum->all, event, block->released != TRACE_NEVER);
+        ranksum_count_event(&sum->hints[block->rule], event, block->released != TRACE_NEVER);
+        ranksum_count_event(&sum->all, event, block->released != TRACE_NEVER);
     }
 }
 
-static void add_hints(const struct load *load, struct ranksum *sum)
+static void ranksum_add_hints(const struct load *load, struct ranksum *sum)
 {
     sum->hints = vec_new(load->hint_count, sizeof(*sum->hints));
     sum->hint_count = load->hint_count;
@@ -87,7 +87,7 @@ static void add_hints(const struct load *load, struct ranksum *sum)
 /* ---- figures -------------------------------------------------------------------------------- */
 
 /* What nobody knows where events are missing. */
-static void forget(struct ranksum *sum)
+static void ranksum_forget(struct ranksum *sum)
 {
     sum->peak_with_hints = sum->hint_count ? UINT64_MAX : sum->peak_live;
     if (!sum->is_complete)
@@ -108,9 +108,9 @@ static void add_figures(const struct load *load, struct ranksum *sum)
     sum->peak_with_hints = figures.would.max;
     sum->peak_held = load->held_most;
     sum->peak_reserved = figures.peak_reserved;
-    add_hints(load, sum);
+    ranksum_add_hints(load, sum);
     if (load->complete_from != 0)
-        forget(sum);
+        ranksum_forget(sum);
     if (!sum->is_complete || (sum->holds && load->complete_from != 0))
         sum->peak_held = UINT64_MAX;
 }
@@ -139,7 +139,7 @@ struct keyed {
     struct ranksum_site site;
 };
 
-static int most_first(const void *left, const void *right)
+static int ranksum_most_first(const void *left, const void *right)
 {
     const struct ranksum_site *a = &((const struct keyed *)left)->site;
     const struct ranksum_site *b = &((const struct keyed *)right)->site;
@@ -149,7 +149,7 @@ static int most_first(const void *left, const void *right)
     return (a->stack > b->stack) - (a->stack < b->stack);
 }
 
-static int by_stack(const void *left, const void *right)
+static int ranksum_by_stack(const void *left, const void *right)
 {
     const struct ranksum_site *a = left;
     const struct ranksum_site *b = right;
@@ -158,7 +158,7 @@ static int by_stack(const void *left, const void *right)
 }
 
 /* The sites of the capture, each with a stack of the load's and what it held at the high-water mark. The caller frees the array. */
-static struct keyed *list_sites(const struct load *load, size_t *ret_count)
+static struct keyed *ranksum_list_sites(const struct load *load, size_t *ret_count)
 {
     struct keyed *sites = vec_new(load->place_count, sizeof(*sites));
     struct keytable index = {0};
@@ -181,24 +181,26 @@ static struct keyed *list_sites(const struct load *load, size_t *ret_count)
     return sites;
 }
 
-static void add_sites(const struct load *load, struct ranksum_book *book, struct ranksum *sum)
+static void ranksum_add_sites(
+        const struct load *load, struct ranksum_book *book, struct ranksum *sum)
 {
     size_t count;
-    struct keyed *sites = list_sites(load, &count);
+    struct keyed *sites = ranksum_list_sites(load, &count);
     size_t kept = count < RANKSUM_SITES ? count : RANKSUM_SITES;
 
-    VEC_SORT(sites, count, most_first);
+    VEC_SORT(sites, count, ranksum_most_first);
     sum->sites = vec_new(kept, sizeof(*sum->sites));
     for (size_t i = 0; i < kept; i++) {
         uint32_t stack = sitebook_add(&book->sites, sites[i].key, load->trace, sites[i].site.stack);
         if (stack != SITEBOOK_NONE)
             sum->sites[sum->site_count++] = (struct ranksum_site){stack, sites[i].site.bytes};
     }
-    VEC_SORT(sum->sites, sum->site_count, by_stack);
+    VEC_SORT(sum->sites, sum->site_count, ranksum_by_stack);
     free(sites);
 }
 
-static void add_modules(const struct load *load, struct ranksum_book *book, struct ranksum *sum)
+static void ranksum_add_modules(
+        const struct load *load, struct ranksum_book *book, struct ranksum *sum)
 {
     sum->modules = vec_new(load->trace->module_count, sizeof(*sum->modules));
     for (size_t i = 0; i < load->trace->module_count; i++)
@@ -209,7 +211,7 @@ static void add_modules(const struct load *load, struct ranksum_book *book, stru
 
 /* ---- anchors -------------------------------------------------------------------------------- */
 
-static int highest_first(const void *left, const void *right)
+static int ranksum_highest_first(const void *left, const void *right)
 {
     const struct ranksum_anchor *a = left;
     const struct ranksum_anchor *b = right;
@@ -219,7 +221,7 @@ static int highest_first(const void *left, const void *right)
     return (a->path > b->path) - (a->path < b->path);
 }
 
-static int by_path(const void *left, const void *right)
+static int ranksum_by_path(const void *left, const void *right)
 {
     const struct ranksum_anchor *a = left;
     const struct ranksum_anchor *b = right;
@@ -263,7 +265,8 @@ static struct ranksum_anchor *list_anchors(
     return anchors;
 }
 
-static void add_anchors(const struct load *load, struct ranksum_book *book, struct ranksum *sum)
+static void ranksum_add_anchors(
+        const struct load *load, struct ranksum_book *book, struct ranksum *sum)
 {
     struct vec_texts paths = {0};
     struct ranksum_anchor *anchors = list_anchors(load, &paths, &sum->lacks_anchors);
@@ -271,10 +274,10 @@ static void add_anchors(const struct load *load, struct ranksum_book *book, stru
 
     sum->is_imported = load_is_imported(load->capture);
     sum->lacks_anchors |= kept < paths.count || !load->capture->has_all_events;
-    VEC_SORT(anchors, paths.count, highest_first);
+    VEC_SORT(anchors, paths.count, ranksum_highest_first);
     sum->anchors = vec_new(kept, sizeof(*sum->anchors));
     for (size_t i = 0; i < kept; i++) {
-        uint32_t path = path_number(book, paths.at[anchors[i].path]);
+        uint32_t path = ranksum_path_number(book, paths.at[anchors[i].path]);
         if (path == TRACE_NONE) {
             sum->lacks_anchors = true;
             continue;
@@ -282,7 +285,7 @@ static void add_anchors(const struct load *load, struct ranksum_book *book, stru
         sum->anchors[sum->anchor_count] = anchors[i];
         sum->anchors[sum->anchor_count++].path = path;
     }
-    VEC_SORT(sum->anchors, sum->anchor_count, by_path);
+    VEC_SORT(sum->anchors, sum->anchor_count, ranksum_by_path);
     free(anchors);
     vec_free_texts(&paths);
 }
@@ -295,7 +298,7 @@ static bool has_failed(const struct read_capture *capture)
             && (capture->state != FORMAT_STATE_CLEAN || capture->state_detail != FORMAT_EXIT_KNOWN);
 }
 
-static struct ranksum sum_of(const struct load *load, struct ranksum_book *book)
+static struct ranksum ranksum_sum_of(const struct load *load, struct ranksum_book *book)
 {
     const struct read_capture *capture = load->capture;
     const char *slash = strrchr(load->path, '/');
@@ -315,9 +318,9 @@ static struct ranksum sum_of(const struct load *load, struct ranksum_book *book)
     add_figures(load, &sum);
     if (!sum.is_complete)
         return sum; /* nothing of it is to be compared */
-    add_sites(load, book, &sum);
-    add_modules(load, book, &sum);
-    add_anchors(load, book, &sum);
+    ranksum_add_sites(load, book, &sum);
+    ranksum_add_modules(load, book, &sum);
+    ranksum_add_anchors(load, book, &sum);
     return sum;
 }
 
@@ -327,7 +330,7 @@ int ranksum_open(const char *path, struct ranksum_book *book, struct ranksum *re
     int r = load_open(path, &load);
 
     if (r == CMD_DONE)
-        *ret_sum = sum_of(&load, book);
+        *ret_sum = ranksum_sum_of(&load, book);
     load_close(&load);
     return r;
 }

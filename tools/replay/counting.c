@@ -13,7 +13,7 @@
  * ThreadSanitizer leaves it little. */
 #define COUNTING_TOTAL ((uint64_t)1 << 42)
 
-static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t align)
+static devptr_t counting_take_range(struct counting *counting, uint64_t size, uint64_t align)
 {
     devptr_t at = round_up(counting->next, align);
 
@@ -21,14 +21,14 @@ static devptr_t take_range(struct counting *counting, uint64_t size, uint64_t al
     return at;
 }
 
-static void call(struct counting *counting, enum counting_kind kind)
+static void counting_add_call(struct counting *counting, enum counting_kind kind)
 {
     counting->calls[kind]++;
 }
 
 void counting_call(struct counting *counting)
 {
-    call(counting, COUNTING_OTHER);
+    counting_add_call(counting, COUNTING_OTHER);
 }
 
 uint64_t counting_calls(const struct counting *counting)
@@ -40,7 +40,7 @@ uint64_t counting_calls(const struct counting *counting)
     return sum;
 }
 
-static uint32_t hold(struct counting *counting, uint64_t size, uint64_t taken)
+static uint32_t counting_hold(struct counting *counting, uint64_t size, uint64_t taken)
 {
     VEC_PUSH(counting->sizes, counting->size_count, counting->size_room) = size;
     counting->reserved += taken;
@@ -72,10 +72,10 @@ static int counting_mem_alloc(
 
     (void)context;
     (void)device;
-    call(counting, COUNTING_SEGMENT);
-    *ret_ptr = take_range(counting, size, COUNTING_GRANULE);
+    counting_add_call(counting, COUNTING_SEGMENT);
+    *ret_ptr = counting_take_range(counting, size, COUNTING_GRANULE);
     *keytable_at(&counting->segments, (struct key){*ret_ptr, 0, 0}, 0) =
-            hold(counting, size, change_by(counting, size, false));
+            counting_hold(counting, size, change_by(counting, size, false));
     return 0;
 }
 
@@ -93,14 +93,14 @@ int counting_give_back(struct counting *counting, devptr_t ptr)
 static int counting_mem_free(void *self, uint64_t context, devptr_t ptr)
 {
     (void)context;
-    call(self, COUNTING_SEGMENT);
+    counting_add_call(self, COUNTING_SEGMENT);
     return counting_give_back(self, ptr);
 }
 
 static int counting_granularity(void *self, int device, uint64_t *ret_size)
 {
     (void)device;
-    call(self, COUNTING_OTHER);
+    counting_add_call(self, COUNTING_OTHER);
     *ret_size = COUNTING_GRANULE;
     return 0;
 }
@@ -108,7 +108,7 @@ static int counting_granularity(void *self, int device, uint64_t *ret_size)
 static int counting_memory(void *self, int device, uint64_t *ret_total, uint64_t *ret_free)
 {
     (void)device;
-    call(self, COUNTING_OTHER);
+    counting_add_call(self, COUNTING_OTHER);
     *ret_total = COUNTING_TOTAL;
     *ret_free = COUNTING_TOTAL;
     return 0;
@@ -118,8 +118,8 @@ static int counting_reserve(
         void *self, int device, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
     (void)device;
-    call(self, COUNTING_OTHER);
-    *ret_ptr = take_range(self, size, align ? align : COUNTING_GRANULE);
+    counting_add_call(self, COUNTING_OTHER);
+    *ret_ptr = counting_take_range(self, size, align ? align : COUNTING_GRANULE);
     return 0;
 }
 
@@ -127,7 +127,7 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 {
     (void)ptr;
     (void)size;
-    call(self, COUNTING_OTHER);
+    counting_add_call(self, COUNTING_OTHER);
     return 0;
 }
 
@@ -135,8 +135,8 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
     (void)device;
-    call(self, COUNTING_HANDLE);
-    *ret_handle = (uint64_t)hold(self, size, size) + 1;
+    counting_add_call(self, COUNTING_HANDLE);
+    *ret_handle = (uint64_t)counting_hold(self, size, size) + 1;
     return 0;
 }
 
@@ -144,7 +144,7 @@ static int counting_release(void *self, uint64_t handle)
 {
     struct counting *counting = self;
 
-    call(counting, COUNTING_HANDLE);
+    counting_add_call(counting, COUNTING_HANDLE);
     counting->reserved -= counting->sizes[handle - 1];
     counting->sizes[handle - 1] = 0;
     return 0;
@@ -155,7 +155,7 @@ static int counting_map(void *self, devptr_t ptr, uint64_t size, uint64_t handle
     (void)ptr;
     (void)size;
     (void)handle;
-    call(self, COUNTING_MAPPING);
+    counting_add_call(self, COUNTING_MAPPING);
     return 0;
 }
 
@@ -173,7 +173,7 @@ static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int 
     (void)ptr;
     (void)size;
     (void)access;
-    call(self, COUNTING_MAPPING);
+    counting_add_call(self, COUNTING_MAPPING);
     return 0;
 }
 
@@ -202,7 +202,7 @@ void counting_wait_within(struct counting *counting)
 static int counting_fence(void *self, int device, uint64_t *ret_fence)
 {
     (void)device;
-    call(self, COUNTING_EVENT);
+    counting_add_call(self, COUNTING_EVENT);
     *ret_fence = counting_mark(self);
     return 0;
 }
@@ -215,7 +215,7 @@ static int counting_stream_fence(void *self, uint64_t stream, uint64_t *ret_fenc
 
 static int counting_query(void *self, uint64_t fence)
 {
-    call(self, COUNTING_QUERY);
+    counting_add_call(self, COUNTING_QUERY);
     return counting_has_passed(self, fence) ? 0 : -EAGAIN;
 }
 
@@ -224,7 +224,7 @@ static int counting_wait(void *self, uint64_t fence, uint32_t timeout_ms)
     struct counting *counting = self;
 
     (void)timeout_ms;
-    call(counting, COUNTING_WAIT);
+    counting_add_call(counting, COUNTING_WAIT);
     counting->waits++;
     if (fence > counting->caught_up)
         counting->caught_up = fence;
@@ -235,7 +235,7 @@ static int counting_stream_wait(void *self, uint64_t stream, uint64_t fence)
 {
     (void)stream;
     (void)fence;
-    call(self, COUNTING_BEHIND);
+    counting_add_call(self, COUNTING_BEHIND);
     return 0;
 }
 

@@ -69,7 +69,7 @@ static bool is_idle(const struct peer_heap *heap, uint32_t first)
     return index == 0;
 }
 
-static void give_back(struct peer_heap *heap, uint32_t first)
+static void peer_async_give_back(struct peer_heap *heap, uint32_t first)
 {
     (void)counting_give_back(heap->device->counting, peer_block(heap, first)->base);
     peer_pull(heap, first);
@@ -87,7 +87,7 @@ static void async_waited(void *self, uint64_t threshold)
 
     for (uint32_t i = 1; i < heap->block_count && counting->reserved > threshold; i++) {
         if (peer_block(heap, i)->is_free && is_idle(heap, i))
-            give_back(heap, i);
+            peer_async_give_back(heap, i);
     }
 }
 

@@ -65,7 +65,8 @@ uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool)
 /* ── free blocks ── */
 
 /* Where the first block stands that is (or comes after) a size and an address. */
-static size_t place_of(const struct peer_heap *heap, uint32_t set, uint64_t size, devptr_t base)
+static size_t peer_heap_place_of(
+        const struct peer_heap *heap, uint32_t set, uint64_t size, devptr_t base)
 {
     const struct peer_list *list = &heap->lists[set];
     size_t low = 0;
@@ -81,7 +82,7 @@ static size_t place_of(const struct peer_heap *heap, uint32_t set, uint64_t size
     return low;
 }
 
-static uint32_t block_at(const struct peer_heap *heap, uint32_t set, size_t place)
+static uint32_t peer_heap_block_at(const struct peer_heap *heap, uint32_t set, size_t place)
 {
     const struct peer_list *list = &heap->lists[set];
 
@@ -92,7 +93,7 @@ void peer_put(struct peer_heap *heap, uint32_t index)
 {
     struct peer_block *block = &heap->blocks[index];
     struct peer_list *list = &heap->lists[block->set];
-    size_t place = place_of(heap, block->set, block->size, block->base);
+    size_t place = peer_heap_place_of(heap, block->set, block->size, block->base);
 
     VEC_PUSH(list->items, list->count, list->room) = 0;
     memmove(list->items + place + 1, list->items + place,
@@ -105,7 +106,7 @@ void peer_pull(struct peer_heap *heap, uint32_t index)
 {
     struct peer_block *block = &heap->blocks[index];
     struct peer_list *list = &heap->lists[block->set];
-    size_t place = place_of(heap, block->set, block->size, block->base);
+    size_t place = peer_heap_place_of(heap, block->set, block->size, block->base);
 
     list->count--;
     memmove(list->items + place, list->items + place + 1,
@@ -115,14 +116,15 @@ void peer_pull(struct peer_heap *heap, uint32_t index)
 
 uint32_t peer_find(const struct peer_heap *heap, uint32_t set, uint64_t size)
 {
-    return block_at(heap, set, place_of(heap, set, size, 0));
+    return peer_heap_block_at(heap, set, peer_heap_place_of(heap, set, size, 0));
 }
 
 uint32_t peer_after(const struct peer_heap *heap, uint32_t index)
 {
     const struct peer_block *block = &heap->blocks[index];
 
-    return block_at(heap, block->set, place_of(heap, block->set, block->size, block->base + 1));
+    return peer_heap_block_at(
+            heap, block->set, peer_heap_place_of(heap, block->set, block->size, block->base + 1));
 }
 
 /* ── blocks ── */

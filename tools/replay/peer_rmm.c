@@ -28,7 +28,7 @@ static void rmm_close(void *self)
     peer_close(rmm);
 }
 
-static uint32_t set_of(struct rmm *rmm, uint32_t stream)
+static uint32_t peer_rmm_set_of(struct rmm *rmm, uint32_t stream)
 {
     uint32_t set = peer_set(&rmm->heap, stream, 0);
 
@@ -36,7 +36,7 @@ static uint32_t set_of(struct rmm *rmm, uint32_t stream)
     return set;
 }
 
-static void wait_for(struct rmm *rmm, uint32_t stream, uint32_t other)
+static void peer_rmm_wait_for(struct rmm *rmm, uint32_t stream, uint32_t other)
 {
     const struct driver *driver = &rmm->heap.device->driver;
 
@@ -50,7 +50,7 @@ static uint32_t find_elsewhere(struct rmm *rmm, uint32_t stream, uint32_t set, u
         uint32_t index = other == set ? 0 : peer_find(&rmm->heap, other, size);
         if (!index)
             continue;
-        wait_for(rmm, stream, other);
+        peer_rmm_wait_for(rmm, stream, other);
         return index;
     }
     return 0;
@@ -61,7 +61,7 @@ static void merge_list(struct rmm *rmm, uint32_t stream, uint32_t set, uint32_t 
     struct peer_heap *heap = &rmm->heap;
     uint32_t index;
 
-    wait_for(rmm, stream, other);
+    peer_rmm_wait_for(rmm, stream, other);
     while ((index = peer_find(heap, other, 0)) != 0) {
         peer_pull(heap, index);
         peer_block(heap, index)->set = set;
@@ -82,7 +82,7 @@ static uint32_t find_merged(struct rmm *rmm, uint32_t stream, uint32_t set, uint
     return index;
 }
 
-static uint32_t grow(struct rmm *rmm, uint32_t set, uint64_t size, uint32_t stream)
+static uint32_t peer_rmm_grow(struct rmm *rmm, uint32_t set, uint64_t size, uint32_t stream)
 {
     uint64_t bytes = size > rmm->held ? size : rmm->held;
 
@@ -95,7 +95,7 @@ static void rmm_take(void *self, uint32_t number, uint64_t size, uint32_t stream
     struct rmm *rmm = self;
     struct peer_heap *heap = &rmm->heap;
     uint64_t rounded = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-    uint32_t set = set_of(rmm, stream);
+    uint32_t set = peer_rmm_set_of(rmm, stream);
     uint32_t index = peer_find(heap, set, rounded);
 
     if (!index)
@@ -105,7 +105,7 @@ static void rmm_take(void *self, uint32_t number, uint64_t size, uint32_t stream
     if (index)
         peer_pull(heap, index);
     else
-        index = grow(rmm, set, rounded, stream);
+        index = peer_rmm_grow(rmm, set, rounded, stream);
     /* what is left over stays in the list that it came from */
     if (peer_block(heap, index)->size > rounded)
         peer_put(heap, peer_cut(heap, index, rounded));
@@ -118,7 +118,7 @@ static void rmm_give(void *self, uint32_t number, uint32_t stream)
     struct peer_heap *heap = &rmm->heap;
     const struct driver *driver = &heap->device->driver;
     uint32_t index = peer_disown(heap, number);
-    uint32_t set = set_of(rmm, stream);
+    uint32_t set = peer_rmm_set_of(rmm, stream);
 
     (void)driver->stream_record(driver->self, stream, &rmm->events[set]);
     peer_block(heap, index)->set = set;

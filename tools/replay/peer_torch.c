@@ -107,7 +107,7 @@ static void expandable_close(void *opaque)
     peer_close(self);
 }
 
-static uint32_t end_of(struct expandable *self, uint32_t set, uint32_t stream)
+static uint32_t peer_torch_end_of(struct expandable *self, uint32_t set, uint32_t stream)
 {
     const struct driver *driver = &self->heap.device->driver;
     devptr_t base;
@@ -134,7 +134,7 @@ static void map_pages(struct expandable *self, devptr_t at, uint64_t bytes, uint
 }
 
 /* A block of at least `size` bytes at the end, not free: the free one there, grown, or a new one. */
-static uint32_t grow(struct expandable *self, uint32_t end, uint64_t size, uint64_t page)
+static uint32_t peer_torch_grow(struct expandable *self, uint32_t end, uint64_t size, uint64_t page)
 {
     struct peer_heap *heap = &self->heap;
     uint32_t tail = peer_block(heap, end)->prev;
@@ -160,7 +160,7 @@ static void expandable_take(void *opaque, uint32_t number, uint64_t size, uint32
     uint64_t rounded = torch_round(size);
     bool is_small = torch_is_small(rounded);
     uint32_t set = peer_set(heap, stream, is_small ? POOL_SMALL : POOL_LARGE);
-    uint32_t end = end_of(self, set, stream);
+    uint32_t end = peer_torch_end_of(self, set, stream);
 
     torch_poll(heap);
     uint32_t index = peer_find(heap, set, rounded);
@@ -169,7 +169,7 @@ static void expandable_take(void *opaque, uint32_t number, uint64_t size, uint32
     if (index)
         peer_pull(heap, index);
     else
-        index = grow(self, end, rounded, is_small ? SMALL_PAGE : LARGE_PAGE);
+        index = peer_torch_grow(self, end, rounded, is_small ? SMALL_PAGE : LARGE_PAGE);
     if (peer_block(heap, index)->size > rounded)
         peer_put(heap, peer_cut(heap, index, rounded));
     peer_own(heap, number, index);

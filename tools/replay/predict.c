@@ -202,7 +202,7 @@ static struct hint_counts counts_before(const struct moments *moments, size_t nu
 }
 
 /* The uses of a block: its first one; *ret_end: behind its last. */
-static const struct use *uses_of(
+static const struct use *predict_uses_of(
         const struct waits *waits, uint32_t block, const struct use **ret_end)
 {
     size_t lo = 0;
@@ -230,7 +230,7 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
     size_t next = first_behind(moments, trace->blocks[id].born);
     struct hint_counts now = counts_before(moments, next);
     const struct use *end;
-    const struct use *use = uses_of(waits, id, &end);
+    const struct use *use = predict_uses_of(waits, id, &end);
     struct hint_wait wait;
 
     hint_wait_begin(rule, plan, &now, &wait);
@@ -259,7 +259,7 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
 }
 
 /* The edge of the very instance that the plan names; no search, since most plans name one. */
-static uint32_t due_at(struct waits *waits, const struct plan *plan, uint32_t id)
+static uint32_t predict_due_at(struct waits *waits, const struct plan *plan, uint32_t id)
 {
     const struct rule *rule = hint_rule(waits->hints, plan->rule);
 
@@ -361,7 +361,7 @@ int predict_matches(const struct trace *trace, const struct rule *rules, size_t 
         if (trace->blocks[i].native || is_left_out(hints, &plan))
             continue;
         if (plan.rule >= 0 && action_releases(plan.action) && !plan.small)
-            match->at = due_at(&waits, &plan, i);
+            match->at = predict_due_at(&waits, &plan, i);
     }
     waits_end(&waits);
     sitekey_named_done(&named);
@@ -516,7 +516,7 @@ static int replay_event(struct replay *replay, uint32_t at)
     return is_edge(event) ? replay_edge(replay, make_edge(replay->trace, event)) : 0;
 }
 
-static int replay_all(struct replay *replay)
+static int predict_replay_all(struct replay *replay)
 {
     struct counting *counting = replay->playback.counting;
     const uint64_t *in_most = replay->beside->in_most;
@@ -552,7 +552,7 @@ int predict_held(const struct trace *trace, const struct rule *rules, size_t cou
     pool_opts_init(&opts);
     r = playback_open(&replay.playback, &counting, &opts, replay.hints, trace->block_count);
     if (r == 0)
-        r = replay_all(&replay);
+        r = predict_replay_all(&replay);
     *ret_held = replay.held;
     playback_close(&replay.playback);
     counting_done(&counting);

@@ -42,7 +42,7 @@ struct player {
 };
 
 /* One event more; a look at the clock once in a while. */
-static void step(struct player *player)
+static void whatif_step(struct player *player)
 {
     if ((++player->job->done & 0xff) == 0)
         progress_step(player->job->done, player->job->total);
@@ -101,7 +101,7 @@ static void close_player(struct player *player)
     free(player->is_live);
 }
 
-static int take(struct player *player, uint32_t number)
+static int whatif_take(struct player *player, uint32_t number)
 {
     const struct workload_block *block = &player->workload->blocks[number];
 
@@ -117,7 +117,7 @@ static int take(struct player *player, uint32_t number)
     return playback_take(&player->playback, number, &ask);
 }
 
-static int give(struct player *player, uint32_t number, uint32_t stream)
+static int whatif_give(struct player *player, uint32_t number, uint32_t stream)
 {
     const struct workload_block *block = &player->workload->blocks[number];
 
@@ -163,7 +163,8 @@ static void order_streams(struct player *player, uint32_t stream)
         playback_order(&player->playback, last, stream);
 }
 
-static uint32_t stream_of(const struct workload *workload, const struct workload_event *event)
+static uint32_t whatif_stream_of(
+        const struct workload *workload, const struct workload_event *event)
 {
     return event->is_free ? event->stream : workload->blocks[event->block].stream;
 }
@@ -175,9 +176,10 @@ static int play_once(struct player *player)
 
     for (size_t i = 0; i < workload->event_count && r == 0; i++) {
         const struct workload_event *event = &workload->events[i];
-        order_streams(player, stream_of(workload, event));
-        r = event->is_free ? give(player, event->block, event->stream) : take(player, event->block);
-        step(player);
+        order_streams(player, whatif_stream_of(workload, event));
+        r = event->is_free ? whatif_give(player, event->block, event->stream)
+                           : whatif_take(player, event->block);
+        whatif_step(player);
         if (r == 0 && ends_step(player, i))
             wait_for_device(player);
     }
@@ -185,14 +187,14 @@ static int play_once(struct player *player)
         if (!player->is_live[i])
             continue;
         order_streams(player, workload->blocks[i].stream);
-        r = give(player, i, workload->blocks[i].stream);
+        r = whatif_give(player, i, workload->blocks[i].stream);
     }
     if (r == 0 && player->job->waits != WHATIF_WAITS_NONE)
         wait_for_device(player);
     return r;
 }
 
-static uint64_t moved(struct player *player)
+static uint64_t whatif_moved(struct player *player)
 {
     struct pool_stats stats;
 
@@ -206,13 +208,13 @@ static int play_pass(struct player *player, struct whatif_pass *ret)
 {
     struct counting *counting = &player->counting;
     struct counting before = *counting;
-    uint64_t moved_before = moved(player);
+    uint64_t moved_before = whatif_moved(player);
 
     counting->reserved_high = counting->reserved;
     int r = play_once(player);
     *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
             .waits = counting->waits - before.waits,
-            .granules_moved = moved(player) - moved_before,
+            .granules_moved = whatif_moved(player) - moved_before,
             .peak_reserved = counting->reserved_high};
     for (int i = 0; i < COUNTING_KIND_COUNT; i++)
         ret->calls[i] = counting->calls[i] - before.calls[i];

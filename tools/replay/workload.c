@@ -61,7 +61,7 @@ struct carried {
     uint32_t block;
 };
 
-static int by_address(const void *a, const void *b)
+static int workload_by_address(const void *a, const void *b)
 {
     const struct carried *one = a;
     const struct carried *other = b;
@@ -69,7 +69,7 @@ static int by_address(const void *a, const void *b)
     return one->address < other->address ? -1 : one->address > other->address;
 }
 
-static void add_birth(struct builder *builder, uint32_t number)
+static void workload_add_birth(struct builder *builder, uint32_t number)
 {
     const struct trace_block *block = &builder->trace->blocks[number];
     struct workload *workload = builder->workload;
@@ -88,7 +88,7 @@ static void add_birth(struct builder *builder, uint32_t number)
         workload->device_count = (uint32_t)device + 1;
 }
 
-static void add_death(struct builder *builder, const struct trace_event *event)
+static void workload_add_death(struct builder *builder, const struct trace_event *event)
 {
     struct workload *workload = builder->workload;
 
@@ -99,7 +99,7 @@ static void add_death(struct builder *builder, const struct trace_event *event)
 }
 
 /* What is live when the window begins. */
-static void add_carried(struct builder *builder, uint32_t first)
+static void workload_add_carried(struct builder *builder, uint32_t first)
 {
     const struct trace *trace = builder->trace;
     struct carried *carried = NULL;
@@ -112,9 +112,9 @@ static void add_carried(struct builder *builder, uint32_t first)
                 && trace_is_served(block, builder->has_pool))
             VEC_PUSH(carried, count, room) = (struct carried){block->address, i};
     }
-    VEC_SORT(carried, count, by_address);
+    VEC_SORT(carried, count, workload_by_address);
     for (size_t i = 0; i < count; i++)
-        add_birth(builder, carried[i].block);
+        workload_add_birth(builder, carried[i].block);
     free(carried);
 }
 
@@ -127,7 +127,7 @@ void workload_from_trace(
             .has_pool = trace_has_pool(trace)};
 
     *ret = (struct workload){.device_count = 1};
-    add_carried(&builder, first);
+    workload_add_carried(&builder, first);
     for (uint32_t i = first; i < behind; i++) {
         const struct trace_event *event = &trace->events[i];
 
@@ -136,9 +136,9 @@ void workload_from_trace(
         if (!trace_is_served(&trace->blocks[event->block], builder.has_pool))
             ret->skipped_count += event->kind == TRACE_ALLOC;
         else if (event->kind == TRACE_ALLOC)
-            add_birth(&builder, event->block);
+            workload_add_birth(&builder, event->block);
         else
-            add_death(&builder, event);
+            workload_add_death(&builder, event);
     }
     sum(ret);
     keytable_done(&builder.streams);

@@ -33,7 +33,7 @@ static int by_block_address(const void *a, const void *b, void *of_trace)
 
 /* The served blocks born before `at`, by address; with `only_live` those that have not died before. Numbers alone: there may be
  * millions, and sorting needs as much memory again. */
-static uint32_t *list_blocks(
+static uint32_t *regions_list_blocks(
         const struct trace *trace, uint32_t at, bool only_live, size_t *ret_count)
 {
     bool has_pool = trace_has_pool(trace);
@@ -70,7 +70,7 @@ static void join_blocks(struct regions *regions, const uint32_t *blocks, size_t 
     }
 }
 
-static int largest_first(const void *a, const void *b)
+static int regions_largest_first(const void *a, const void *b)
 {
     const struct region *x = a;
     const struct region *y = b;
@@ -90,7 +90,7 @@ static int lowest_first(const void *a, const void *b)
 
 static void keep_largest(struct regions *regions, size_t most)
 {
-    VEC_SORT(regions->list, regions->count, largest_first);
+    VEC_SORT(regions->list, regions->count, regions_largest_first);
     for (size_t i = most; i < regions->count; i++)
         regions->left_out_bytes += regions->list[i].bytes;
     if (regions->count > most) {
@@ -129,7 +129,7 @@ struct regions regions_find(const struct trace *trace, uint32_t behind, size_t m
 {
     struct regions regions = {.trace = trace};
     size_t count;
-    uint32_t *blocks = list_blocks(trace, behind, false, &count);
+    uint32_t *blocks = regions_list_blocks(trace, behind, false, &count);
 
     join_blocks(&regions, blocks, count);
     keep_largest(&regions, most);
@@ -243,7 +243,7 @@ void regions_fill(const struct regions *regions, uint32_t at, struct regions_cel
     uint64_t *most = vec_new(regions->cell_count, sizeof(*most));
     struct granule granule = {.number = UINT64_MAX};
     size_t count;
-    uint32_t *blocks = list_blocks(regions->trace, at, true, &count);
+    uint32_t *blocks = regions_list_blocks(regions->trace, at, true, &count);
 
     for (size_t i = 0; i < regions->cell_count; i++)
         cells[i].largest = TRACE_NONE;

@@ -26,7 +26,7 @@ static const struct rowpick_field fields[] = {
 const struct rowpick_fields report_anchors_fields = ROWPICK_FIELDS(fields);
 
 /* In the order in which they were entered, or as --sort says; the caller frees the array. */
-static struct row *collect(const struct report *report, size_t *ret_count)
+static struct row *report_anchors_collect(const struct report *report, size_t *ret_count)
 {
     const struct trace *trace = report->load.trace;
     struct model_figures *figures = model_figure_anchors(trace, report->window);
@@ -49,7 +49,7 @@ static struct row *collect(const struct report *report, size_t *ret_count)
 void report_anchors_print(const struct report *report)
 {
     size_t count;
-    struct row *rows = collect(report, &count);
+    struct row *rows = report_anchors_collect(report, &count);
 
     printf("\n%11s %11s %11s %7s %11s %7s  %s\n", "Remaining", "Max", "Allocated", "count", "Freed",
             "count", "anchor");
@@ -88,7 +88,7 @@ static int report_anchors_by_max(const void *a, const void *b)
 void report_anchors_json(struct json *json, const struct report *report)
 {
     size_t count;
-    struct row *rows = collect(report, &count);
+    struct row *rows = report_anchors_collect(report, &count);
     size_t shown = json_begin_rows(json, "anchors", count, REPORT_ANCHORS_ON_PAGE);
 
     if (shown < count) {

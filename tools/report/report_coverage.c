@@ -23,7 +23,7 @@ static bool is_route(const struct read_coverage *row, const char *route)
 }
 
 /* The framework of a setting that says that it keeps a pool; NULL for any other. */
-static const char *pool_of(const struct read_capture *capture, size_t setting)
+static const char *report_coverage_pool_of(const struct read_capture *capture, size_t setting)
 {
     const char *name = capture->setting[setting].name;
     size_t length = sizeof(pool_setting) - 1;
@@ -104,10 +104,10 @@ void report_coverage_print(const struct report *report)
                 " call%s with arguments that nobody tells: what lived then is not judged",
                 capture->unseen.count, render_s(capture->unseen.count));
     for (size_t i = 0; i < capture->setting_count; i++) {
-        if (pool_of(capture, i))
+        if (report_coverage_pool_of(capture, i))
             report_field(report, report->ink.yellow, "framework",
                     "%s keeps a pool of its own: the figures are its segments, not tensors; set %s",
-                    pool_of(capture, i), capture->setting[i].value);
+                    report_coverage_pool_of(capture, i), capture->setting[i].value);
     }
 }
 
@@ -135,10 +135,10 @@ void report_coverage_json(struct json *json, const struct report *report)
     json_uint(json, "unseen_calls", capture->unseen.count);
     json_begin(json, "framework_pools", '[');
     for (size_t i = 0; i < capture->setting_count; i++) {
-        if (!pool_of(capture, i))
+        if (!report_coverage_pool_of(capture, i))
             continue;
         json_begin(json, NULL, '{');
-        json_text(json, "framework", pool_of(capture, i));
+        json_text(json, "framework", report_coverage_pool_of(capture, i));
         json_text(json, "set", capture->setting[i].value);
         json_end(json, '}');
     }

@@ -17,7 +17,7 @@
 #define REPORT_EVICT_STEPS 200u
 #define REPORT_EVICT_KEPT  50u
 
-static double ms_of(uint64_t ns)
+static double report_evict_ms_of(uint64_t ns)
 {
     return (double)ns / 1e6;
 }
@@ -79,15 +79,15 @@ static void print_shorts(const struct report *report, const struct evictsets_set
 
 /* ---- text ---- */
 
-static bool is_wide(void)
+static bool report_evict_is_wide(void)
 {
     return render_columns(stdout) >= WIDE_COLUMNS;
 }
 
-static void print_head(void)
+static void report_evict_print_head(void)
 {
     printf("  %-13s %11s %11s %11s %11s", "", "moved in", "moved out", "dropped", "in at least");
-    if (is_wide())
+    if (report_evict_is_wide())
         printf(" %11s %5s %10s %10s %10s\n", "in at most", "waits", "layout ms", "evict ms",
                 "stall ms");
     else
@@ -104,11 +104,12 @@ static void print_step(const char *label, bool is_step, const struct format_evic
     printf("  %-13s %11s %11s %11s %11s", is_step ? name : label, render_bytes(what->moved_in).text,
             render_bytes(what->moved_out).text, render_bytes(what->dropped).text,
             is_step ? render_bytes(evictsets_bound(what)).text : "");
-    if (is_wide())
+    if (report_evict_is_wide())
         printf(" %11s %5" PRIu64 " %10.3f %10.3f %10.3f\n", render_bytes(what->in_bytes_high).text,
-                what->late, ms_of(what->layout_ns), ms_of(what->evict_ns), ms_of(what->stall_ns));
+                what->late, report_evict_ms_of(what->layout_ns), report_evict_ms_of(what->evict_ns),
+                report_evict_ms_of(what->stall_ns));
     else
-        printf(" %5" PRIu64 " %9.3f\n", what->late, ms_of(what->stall_ns));
+        printf(" %5" PRIu64 " %9.3f\n", what->late, report_evict_ms_of(what->stall_ns));
 }
 
 static void print_some(const struct evictsets_set *set, size_t first, size_t end)
@@ -151,7 +152,8 @@ static void print_few_rows(const struct evictsets_set *set)
 static void print_times(const char *where, const struct format_evict *what)
 {
     printf("  layout time %.3f ms, evict time %.3f ms, stall time %.3f ms %s\n",
-            ms_of(what->layout_ns), ms_of(what->evict_ns), ms_of(what->stall_ns), where);
+            report_evict_ms_of(what->layout_ns), report_evict_ms_of(what->evict_ns),
+            report_evict_ms_of(what->stall_ns), where);
 }
 
 static void print_states(const struct evictsets_set *set)
@@ -236,7 +238,7 @@ static void print_steps(const struct report *report, const struct evictsets_set 
     const struct format_evict sum = evictsets_sum(set);
     char where[40];
 
-    print_head();
+    report_evict_print_head();
     if (set->ended && report->view == VIEW_EVICTION)
         print_all_rows(report, set);
     else if (set->ended)
@@ -282,12 +284,12 @@ static void json_moved(struct json *json, const struct format_evict *what)
     json_uint(json, "dropped_bytes", what->dropped);
     json_uint(json, "wait_count", what->late);
     json_uint(json, "in_at_most_bytes", what->in_bytes_high);
-    json_real(json, "layout_ms", ms_of(what->layout_ns));
-    json_real(json, "evict_ms", ms_of(what->evict_ns));
-    json_real(json, "stall_ms", ms_of(what->stall_ns));
+    json_real(json, "layout_ms", report_evict_ms_of(what->layout_ns));
+    json_real(json, "evict_ms", report_evict_ms_of(what->evict_ns));
+    json_real(json, "stall_ms", report_evict_ms_of(what->stall_ns));
 }
 
-static void json_step(struct json *json, const struct read_evict *step)
+static void report_evict_json_step(struct json *json, const struct read_evict *step)
 {
     static const char *const states[FORMAT_EVICT_STATES] = {"state_free_bytes",
             "state_compute_bytes", "state_hold_bytes", "state_hold_after_forward_bytes",
@@ -299,7 +301,7 @@ static void json_step(struct json *json, const struct read_evict *step)
     json_bool(json, "planned", what->flags & FORMAT_EVICT_PLANNED);
     json_bool(json, "replayed", what->flags & FORMAT_EVICT_REPLAYED);
     json_bool(json, "ended", !(what->flags & FORMAT_EVICT_RUNNING));
-    json_real(json, "told_ms", ms_of(step->time_ns));
+    json_real(json, "told_ms", report_evict_ms_of(step->time_ns));
     json_uint(json, "block_count", what->units);
     json_uint(json, "block_bytes", what->bytes);
     json_uint(json, "cap_bytes", what->cap);
@@ -354,7 +356,7 @@ static void json_shorts(
         json_begin(json, NULL, '{');
         json_text(json, "anchor", what->path);
         json_uint(json, "instance", what->instance);
-        json_real(json, "told_ms", ms_of(what->time_ns));
+        json_real(json, "told_ms", report_evict_ms_of(what->time_ns));
         json_uint(json, "needed_bytes", what->needed);
         json_uint(json, "room_bytes", what->room);
         json_uint(json, "cap_bytes", what->cap);
@@ -383,7 +385,7 @@ static void json_set(
     size_t shown = json_begin_rows(json, "steps", set->count, REPORT_EVICT_STEPS);
     for (size_t i = 0; i < set->count; i++)
         if (i < shown - shown / 2 || i >= set->count - shown / 2)
-            json_step(json, &set->step[i]);
+            report_evict_json_step(json, &set->step[i]);
     json_end(json, ']');
     json_kept(json, report, set);
     json_shorts(json, report->load.capture, set);

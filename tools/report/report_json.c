@@ -98,7 +98,7 @@ static void json_sum_of(struct json *json, const char *name, struct trace_sum su
     json_known(json, key, sum.bytes);
 }
 
-static void json_hints(struct json *json, const struct report *report)
+static void report_json_hints(struct json *json, const struct report *report)
 {
     static const struct {
         const char *key;
@@ -250,7 +250,7 @@ void report_json(struct json *json, const struct report *report)
     json_text(json, "to", report->to);
     json_end(json, '}');
     report_json_figures_of(json, report);
-    json_hints(json, report);
+    report_json_hints(json, report);
     report_evict_json(json, report);
     report_oom_json(json, report);
     json_classes(json, report);

@@ -27,7 +27,7 @@ struct rows {
     char **titles; /* of those that are shown */
 };
 
-static int most_first(const void *left, const void *right)
+static int report_live_most_first(const void *left, const void *right)
 {
     const struct row *a = left;
     const struct row *b = right;
@@ -37,8 +37,8 @@ static int most_first(const void *left, const void *right)
     return (a->stack > b->stack) - (a->stack < b->stack);
 }
 
-static void add_block(const struct report *report, enum view of, const struct trace_block *block,
-        struct keytable *index, struct rows *rows)
+static void report_live_add_block(const struct report *report, enum view of,
+        const struct trace_block *block, struct keytable *index, struct rows *rows)
 {
     const char *path = report->load.trace->anchors[block->anchor].path;
     const struct report_group group = {.stack = block->stack,
@@ -61,7 +61,7 @@ static void add_block(const struct report *report, enum view of, const struct tr
 }
 
 /* What lives just before event `at`, of blocks born in the window. */
-static struct rows collect(const struct report *report, enum view of, uint32_t at)
+static struct rows report_live_collect(const struct report *report, enum view of, uint32_t at)
 {
     const struct trace *trace = report->load.trace;
     struct keytable index = {0};
@@ -72,10 +72,10 @@ static struct rows collect(const struct report *report, enum view of, uint32_t a
         const struct trace_block *block = &trace->blocks[i];
 
         if (block->born >= report->window.first && block->born < at && block->died >= at)
-            add_block(report, of, block, &index, &rows);
+            report_live_add_block(report, of, block, &index, &rows);
     }
     keytable_done(&index);
-    VEC_SORT(rows.at, rows.count, most_first);
+    VEC_SORT(rows.at, rows.count, report_live_most_first);
     report_sort(report, of, &report_live_fields, rows.at, rows.count, sizeof(*rows.at));
     rows.shown = rows.count < report->top ? rows.count : (size_t)report->top;
     rows.titles = report_titles(report, of, TITLE_STACKS(rows.at), rows.shown);
@@ -93,7 +93,7 @@ static uint32_t moment_of(const struct report *report, enum view of)
     return of == VIEW_HWM ? report_peak(report) : report->window.last;
 }
 
-static bool is_known(const struct report *report, enum view of)
+static bool report_live_is_known(const struct report *report, enum view of)
 {
     return of == VIEW_HWM ? !report_lacks_events(report) : report_has_sums(report);
 }
@@ -110,12 +110,12 @@ void report_live_print(const struct report *report, enum view of)
     uint64_t lacks = count_lacking(report, of);
     const char *by = report->view == of ? report_by_word(report->by) : "stack";
 
-    if (is_known(report, of))
-        rows = collect(report, of, moment_of(report, of));
+    if (report_live_is_known(report, of))
+        rows = report_live_collect(report, of, moment_of(report, of));
     printf("\n%sLive at the %s, by %s%s\n", report->ink.bold, of == VIEW_HWM ? "maximum" : "end",
             by, report->ink.off);
     if (rows.count == 0)
-        puts(!is_known(report, of) || lacks ? "  not known" : "  nothing");
+        puts(!report_live_is_known(report, of) || lacks ? "  not known" : "  nothing");
     else if (lacks)
         printf("  and %" PRIu64 " more that the live table had no room for, at most\n", lacks);
     for (size_t i = 0; i < rows.shown; i++) {
@@ -136,9 +136,9 @@ void report_live_json(struct json *json, const struct report *report, enum view 
 {
     struct rows rows = {0};
 
-    if (is_known(report, of))
-        rows = collect(report, of, moment_of(report, of));
-    if (!is_known(report, of) || (rows.count == 0 && count_lacking(report, of))) {
+    if (report_live_is_known(report, of))
+        rows = report_live_collect(report, of, moment_of(report, of));
+    if (!report_live_is_known(report, of) || (rows.count == 0 && count_lacking(report, of))) {
         json_text(json, key, NULL);
         rows_done(&rows);
         return;

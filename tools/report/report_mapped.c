@@ -28,7 +28,7 @@ static bool has_exported(const struct read_capture *capture)
     return false;
 }
 
-static bool is_mapped(const struct read_capture *capture)
+static bool report_mapped_is_mapped(const struct read_capture *capture)
 {
     return strstr(report_setting(capture, "KEDGE_POOL"), "sync=mapped") != NULL;
 }
@@ -45,7 +45,7 @@ static bool is_in_question(const struct report *report)
     bool is_whole = !report->from && !report->to && load->complete_from == 0;
 
     return is_whole && !load_is_imported(load->capture) && trace_has_pool(load->trace)
-            && !is_mapped(load->capture) && !has_hints(load->capture)
+            && !report_mapped_is_mapped(load->capture) && !has_hints(load->capture)
             && !has_exported(load->capture) && report->figures.peak_reserved >= MAPPED_LEAST;
 }
 
@@ -68,7 +68,7 @@ static struct asked {
     return asked;
 }
 
-static void play(const struct report *report, struct report_mapped *ret)
+static void report_mapped_play(const struct report *report, struct report_mapped *ret)
 {
     struct workload workload;
     struct whatif answer;
@@ -92,7 +92,7 @@ void report_mapped_find(struct report *report)
     if (asked.sync_bytes == 0 || asked.sync_bytes < asked.bytes / MAPPED_SHARE)
         return;
     if (asked.count <= MAPPED_REQUESTS && asked.bytes <= MAPPED_BYTES)
-        play(report, mapped);
+        report_mapped_play(report, mapped);
     else
         mapped->is_untold = asked.sync_bytes == asked.bytes;
 }

@@ -26,7 +26,7 @@ struct report_owners {
     uint64_t other_bytes; /* of all others */
 };
 
-static int by_bytes(const void *left, const void *right)
+static int report_oom_by_bytes(const void *left, const void *right)
 {
     const struct report_owner *a = left;
     const struct report_owner *b = right;
@@ -57,7 +57,7 @@ static void owners_of_events(
     keytable_done(&index);
     title_done(ways, count);
     free(rows);
-    VEC_SORT(owners->list, owners->count, by_bytes);
+    VEC_SORT(owners->list, owners->count, report_oom_by_bytes);
     for (; owners->count > FORMAT_OOM_HOLDERS; owners->count--) {
         owners->other_bytes += owners->list[owners->count - 1].bytes;
         free(owners->list[owners->count - 1].way);
@@ -78,7 +78,7 @@ static void owners_of_record(
                 .bytes = oom->holder[i].bytes,
                 .count = oom->holder[i].count};
     title_done(titles, oom->holder_count);
-    VEC_SORT(owners->list, owners->count, by_bytes);
+    VEC_SORT(owners->list, owners->count, report_oom_by_bytes);
     owners->other_bytes = oom->why->what.other_bytes;
 }
 
@@ -113,14 +113,14 @@ static void report_oom_owners_done(struct report_owners *owners)
 
 /* ---- text ---- */
 
-static void print_word(const char *word)
+static void report_oom_print_word(const char *word)
 {
     printf("  %-24s ", word);
 }
 
 static void print_size(const char *word, uint64_t bytes)
 {
-    print_word(word);
+    report_oom_print_word(word);
     puts(render_bytes(bytes).text);
 }
 
@@ -128,7 +128,7 @@ static void print_request(const struct report *report, const struct load_oom *oo
 {
     const struct read_oom *why = oom->why;
 
-    print_word("requested");
+    report_oom_print_word("requested");
     printf("%s",
             why && oom->requested == 0 ? "(the call names no size)"
                                        : render_bytes(oom->requested).text);
@@ -142,7 +142,7 @@ static void print_request(const struct report *report, const struct load_oom *oo
     if (why && why->what.flags & FORMAT_OOM_CAPTURE)
         printf(", while capturing");
     putchar('\n');
-    print_word("anchor");
+    report_oom_print_word("anchor");
     render_text(stdout, oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
     putchar('\n');
 }
@@ -183,17 +183,17 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
 {
     const struct format_oom_heaps *heaps = &what->heaps;
 
-    print_word("reserved by kedge");
+    report_oom_print_word("reserved by kedge");
     printf("%s, live %s", render_bytes(heaps->held).text, render_bytes(heaps->live).text);
     if (heaps->held)
         printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
     putchar('\n');
-    print_word("  free in the pool");
+    report_oom_print_word("  free in the pool");
     printf("%s, largest block %s\n", render_bytes(heaps->free).text,
             render_bytes(heaps->largest_free).text);
     if (what->free_elsewhere)
         print_size("  of it, for the other API", what->free_elsewhere);
-    print_word("  whole free handles");
+    report_oom_print_word("  whole free handles");
     printf("%s, and %s whose work has not passed\n", render_bytes(heaps->remappable).text,
             render_bytes(heaps->remappable_waiting).text);
     if (heaps->cached)
@@ -205,7 +205,7 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
     if (what->hint_held)
         print_size("  of it, held by hints", what->hint_held);
     if (heaps->limbo + heaps->husk) {
-        print_word("  released by hints");
+        report_oom_print_word("  released by hints");
         printf("%s gone, %s on the way\n", render_bytes(heaps->husk).text,
                 render_bytes(heaps->limbo).text);
     }
@@ -216,10 +216,10 @@ static void print_ladder(const struct format_oom *what)
 {
     const struct format_oom_ladder *ladder = &what->ladder;
 
-    print_word("tried");
+    report_oom_print_word("tried");
     printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s\n", ladder->waits, ladder->trims,
             render_bytes(ladder->trimmed_bytes).text, render_bytes(ladder->moved_bytes).text);
-    print_word("  attempts to grow");
+    report_oom_print_word("  attempts to grow");
     printf("%" PRIu32 "\n", ladder->attempts);
 }
 
@@ -247,7 +247,7 @@ static void print_holders(const struct report *report, const struct load_oom *oo
 static void print_one(const struct report *report, const struct load_oom *oom)
 {
     print_request(report, oom);
-    print_word("free on the device");
+    report_oom_print_word("free on the device");
     printf("%s", render_bytes(oom->free_bytes).text);
     if (oom->why && oom->why->what.total_bytes != UINT64_MAX)
         printf(" of %s", render_bytes(oom->why->what.total_bytes).text);
@@ -270,7 +270,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
     figures_print_stack(stdout, report->symbols, oom->stack, "    ", STACK_LINES);
 }
 
-static void print_table(const struct load *load)
+static void report_oom_print_table(const struct load *load)
 {
     puts("\n     number       requested    largest free  call");
     for (size_t i = 0; i < load->oom_count; i++) {
@@ -308,7 +308,7 @@ void report_oom_print(const struct report *report)
         return;
     printf("\n%sThe first one%s\n", report->ink.bold, report->ink.off);
     print_one(report, &load->ooms[0]);
-    print_table(load);
+    report_oom_print_table(load);
 }
 
 /* ---- JSON ---- */

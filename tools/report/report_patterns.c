@@ -65,7 +65,7 @@ static const struct rowpick_field fields[] = {ROWPICK_UINT("saves", struct patte
         ROWPICK_REAL("cost", struct patterns_row, cost)};
 const struct rowpick_fields report_patterns_fields = ROWPICK_FIELDS(fields);
 
-static bool is_kept(const struct report *report, const struct patterns_row *row)
+static bool report_patterns_is_kept(const struct report *report, const struct patterns_row *row)
 {
     const char *path = report->load.trace->anchors[row->anchor].path;
 
@@ -85,7 +85,7 @@ static void name_findings(const struct report *report, struct report_findings *a
     free(others);
 }
 
-static struct trace_sum sum_of(const struct patterns_found *found)
+static struct trace_sum report_patterns_sum_of(const struct patterns_found *found)
 {
     struct trace_sum sum = {0};
 
@@ -104,14 +104,14 @@ static void report_findings_find(
 
     patterns_figure(report->load.trace, report->window, &all.figures);
     for (unsigned p = 0; p < PATTERNS_COUNT; p++) {
-        all.sum[p] = sum_of(&all.figures.of[p]);
+        all.sum[p] = report_patterns_sum_of(&all.figures.of[p]);
         all.count += all.figures.of[p].count;
     }
     all.row = vec_new(all.count + 1, sizeof(*all.row));
     all.count = 0;
     for (unsigned p = 0; p < PATTERNS_COUNT; p++)
         for (size_t i = 0; i < all.figures.of[p].count; i++)
-            if (is_kept(report, &all.figures.of[p].row[i]))
+            if (report_patterns_is_kept(report, &all.figures.of[p].row[i]))
                 all.row[all.count++] = all.figures.of[p].row[i];
     VEC_SORT(all.row, all.count, patterns_by_saving);
     report_sort(

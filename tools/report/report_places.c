@@ -23,7 +23,7 @@ static enum view view_of(enum about about)
     return about == LIVE ? VIEW_LEAKS : VIEW_TEMPORARY;
 }
 
-static struct trace_sum sum_of(const struct read_place *place, enum about about)
+static struct trace_sum report_places_sum_of(const struct read_place *place, enum about about)
 {
     if (about == HIGH)
         return (struct trace_sum){place->high_count, place->high_bytes};
@@ -67,7 +67,7 @@ static int heaviest_first(const void *left, const void *right)
 }
 
 /* What --by calls the place's group, NULL = a stack, or nothing is to be grouped. */
-static const char *group_of(
+static const char *report_places_group_of(
         const struct report *report, const struct load_place *place, enum about about)
 {
     const struct report_group group = {
@@ -79,10 +79,10 @@ static const char *group_of(
                                  : report_group_name(report, &group);
 }
 
-static struct key key_of(
+static struct key report_places_key_of(
         const struct report *report, const struct load_place *place, enum about about)
 {
-    const char *name = group_of(report, place, about);
+    const char *name = report_places_group_of(report, place, about);
     char folded[RULE_GLOB_MAX];
     struct key key;
 
@@ -96,7 +96,7 @@ static struct key key_of(
 
 static void add_to_row(struct row *row, const struct load_place *place, enum about about)
 {
-    struct trace_sum sum = sum_of(place->what, about);
+    struct trace_sum sum = report_places_sum_of(place->what, about);
     uint64_t weight = weight_of(sum, about);
 
     row->allocated_count += place->what->allocated_count;
@@ -106,7 +106,7 @@ static void add_to_row(struct row *row, const struct load_place *place, enum abo
     row->sum.bytes += sum.bytes;
     row->weight += weight;
     row->places++;
-    if (!row->place || weight > weight_of(sum_of(row->place->what, about), about)) {
+    if (!row->place || weight > weight_of(report_places_sum_of(row->place->what, about), about)) {
         row->place = place;
         row->stack = place->stack;
     }
@@ -127,8 +127,9 @@ static struct row *rows_of(
         if ((device >= 0 && place->what->device != device)
                 || !report_keeps(report, view_of(about), place->stack, place->what->path))
             continue;
-        struct row *row = &rows[keytable_number(&index, key_of(report, place, about))];
-        row->name = group_of(report, place, about);
+        struct row *row =
+                &rows[keytable_number(&index, report_places_key_of(report, place, about))];
+        row->name = report_places_group_of(report, place, about);
         add_to_row(row, place, about);
     }
     size_t all = keytable_count(&index);
@@ -173,7 +174,7 @@ static void print_where(
     figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
 }
 
-static void print_row(
+static void report_places_print_row(
         const struct report *report, const struct row *row, enum about about, const char *title)
 {
     if (about == TEMPORARY)
@@ -185,7 +186,7 @@ static void print_row(
     print_where(report, row, title, about == TEMPORARY ? 44 : 33);
 }
 
-static void print_rows(const struct report *report, int device, enum about about)
+static void report_places_print_rows(const struct report *report, int device, enum about about)
 {
     size_t count;
     struct row *rows = rows_of(report, device, about, &count);
@@ -195,7 +196,7 @@ static void print_rows(const struct report *report, int device, enum about about
     size_t shown = count < report->top ? count : (size_t)report->top;
     char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
-        print_row(report, &rows[i], about, titles[i]);
+        report_places_print_row(report, &rows[i], about, titles[i]);
     title_done(titles, shown);
     figures_print_more(count, report->top,
             report->by == REPORT_BY_ITSELF ? "place" : report_by_noun(report->by));
@@ -218,7 +219,7 @@ void report_high_print(const struct report *report)
         any = true;
         printf("\n%sLive at the maximum of device %d, %s, by %s%s\n", report->ink.bold, i,
                 render_bytes(capture->high[i].bytes).text, by_word(report), report->ink.off);
-        print_rows(report, i, HIGH);
+        report_places_print_rows(report, i, HIGH);
     }
     if (!any)
         puts("nothing was allocated");
@@ -230,14 +231,14 @@ void report_leaks_print(const struct report *report)
             load_has_ended(&report->load) ? "Live at the end"
                                           : "Live now (still running, or killed)",
             by_word(report), report->ink.off);
-    print_rows(report, -1, LIVE);
+    report_places_print_rows(report, -1, LIVE);
 }
 
 void report_temporary_print(const struct report *report)
 {
     printf("\n%sTemporary blocks (freed by their thread before it allocated two others)%s\n",
             report->ink.bold, report->ink.off);
-    print_rows(report, -1, TEMPORARY);
+    report_places_print_rows(report, -1, TEMPORARY);
 }
 
 static void json_place(struct json *json, const struct report *report,
@@ -296,7 +297,7 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
 
         if (has_view && !report_keeps(report, report->view, place->stack, place->what->path))
             continue;
-        rows[count++] = (struct row){.sum = sum_of(place->what, about),
+        rows[count++] = (struct row){.sum = report_places_sum_of(place->what, about),
                 .allocated_count = place->what->allocated_count,
                 .place = place,
                 .stack = place->stack};
@@ -307,7 +308,7 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
 }
 
 /* What --by makes of the places, of all devices. */
-static void json_groups(struct json *json, const struct report *report)
+static void report_places_json_groups(struct json *json, const struct report *report)
 {
     enum about about;
     size_t count;
@@ -361,5 +362,5 @@ void report_places_json(struct json *json, const struct report *report)
     title_done(titles, shown);
     json_end(json, ']');
     free(rows);
-    json_groups(json, report);
+    report_places_json_groups(json, report);
 }

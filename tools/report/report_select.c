@@ -47,7 +47,8 @@ const char *report_by_noun(enum report_by by)
 }
 
 /* "bytes, count", and what was meant perhaps. */
-static int refuse(const char *option, const char *word, const char *const *words, size_t count)
+static int report_select_refuse(
+        const char *option, const char *word, const char *const *words, size_t count)
 {
     const char *near = args_nearest(word, words, count);
 
@@ -69,7 +70,7 @@ static int check_sort(const char *sort, const struct rowpick_fields *fields)
         return CMD_DONE;
     for (; count < fields->count && count < CMD_COUNT(names); count++)
         names[count] = fields->at[count].name;
-    return refuse("sort", sort, names, count);
+    return report_select_refuse("sort", sort, names, count);
 }
 
 static int need_view(const char *option, const char *views)
@@ -83,7 +84,8 @@ int report_select_find(struct report *report, const struct rowpick_fields *field
 {
     report->by = by ? by_named(by) : REPORT_BY_ITSELF;
     if (report->by == REPORT_BY_COUNT)
-        return refuse("by", by, &by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);
+        return report_select_refuse(
+                "by", by, &by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);
     if (by && !has_groups(report->view)
             && (report->by != REPORT_BY_ANCHOR || report->view != VIEW_ALL))
         return need_view("by", "live, hwm, leaks or temporary (--by anchor: or no view)");

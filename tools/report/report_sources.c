@@ -20,7 +20,7 @@ static const struct rowpick_field fields[] = {
 const struct rowpick_fields report_libraries_fields = ROWPICK_FIELDS(fields);
 
 /* By its name, or by a place that asked through it. */
-static bool is_kept(const struct report *report, enum view of, uint32_t library)
+static bool report_sources_is_kept(const struct report *report, enum view of, uint32_t library)
 {
     const struct sources *sources = &report->sources;
     bool is = report_keeps_text(report, of, sources->libraries[library].name);
@@ -41,7 +41,8 @@ struct report_library *report_libraries(
     for (uint32_t i = 0; i < sources->library_count; i++) {
         const struct sources_figures *figures = &sources->libraries[i].figures;
 
-        if ((of != VIEW_LIBRARIES || figures->allocated_count) && is_kept(report, of, i))
+        if ((of != VIEW_LIBRARIES || figures->allocated_count)
+                && report_sources_is_kept(report, of, i))
             rows[count++] = (struct report_library){*figures, i};
     }
     report_sort(report, of, &report_libraries_fields, rows, count, sizeof(*rows));
@@ -51,7 +52,7 @@ struct report_library *report_libraries(
 
 /* ---- text ---- */
 
-static void print_figures(const struct sources_figures *figures)
+static void report_sources_print_figures(const struct sources_figures *figures)
 {
     printf(" %11s", render_bytes(figures->at_max).text);
     printf(" %11s", figures->peak == UINT64_MAX ? "?" : render_bytes(figures->peak).text);
@@ -59,7 +60,7 @@ static void print_figures(const struct sources_figures *figures)
     printf(" %11s %8" PRIu64 "  ", render_bytes(figures->allocated).text, figures->allocated_count);
 }
 
-static void print_sites(
+static void report_sources_print_sites(
         const struct report *report, const struct sources *sources, uint32_t library)
 {
     char **titles = title_rows(report->symbols, TITLE_STACKS(sources->sites), sources->site_count);
@@ -75,7 +76,7 @@ static void print_sites(
         if (shown == top || shown == SITES_SHOWN)
             continue;
         shown++;
-        print_figures(&site->figures);
+        report_sources_print_figures(&site->figures);
         char *label = vec_format("by %s", titles[i]);
         render_label(stdout, label, 60, 8);
         free(label);
@@ -92,17 +93,17 @@ static void print_library(const struct report *report, const struct sources *sou
     printf("%s", report->ink.bold);
     render_label(stdout, library->name, 0, 0);
     printf("%s", report->ink.off);
-    print_figures(&library->figures);
+    report_sources_print_figures(&library->figures);
     puts("all");
     for (size_t i = 0; i < sources->row_count; i++) {
         const struct sources_row *row = &sources->rows[i];
         if (row->library != at)
             continue;
-        print_figures(&row->figures);
+        report_sources_print_figures(&row->figures);
         printf("  %s%s\n", sources_class_name(row->memclass),
                 row->memclass >= MEMCLASS_DEVICE_END ? "\n      (not device memory)" : "");
     }
-    print_sites(report, sources, at);
+    report_sources_print_sites(report, sources, at);
 }
 
 static void print_stack_notes(const struct report *report, const struct sources *sources)

@@ -15,7 +15,7 @@
 /* ── text ── */
 
 /* Of an event, since the first that has a time. */
-static double ms_of(const struct report *report, const struct trace_event *event)
+static double report_steps_ms_of(const struct report *report, const struct trace_event *event)
 {
     const struct trace *trace = report->load.trace;
     uint64_t began = 0;
@@ -26,22 +26,24 @@ static double ms_of(const struct report *report, const struct trace_event *event
 }
 
 /* With room for all columns; else the ones that tell most, and --json has all. */
-static bool is_wide(void)
+static bool report_steps_is_wide(void)
 {
     return render_columns(stdout) >= WIDE_COLUMNS;
 }
 
-static void print_row(const struct report *report, const struct stepview *view, size_t number)
+static void report_steps_print_row(
+        const struct report *report, const struct stepview *view, size_t number)
 {
     const struct stepview_row *row = &view->rows[number];
     const struct trace_event *events = report->load.trace->events;
     bool grew = row->live_end >= row->live_begin;
     uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
 
-    if (is_wide()) {
+    if (report_steps_is_wide()) {
         printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number,
                 events[row->first].seq, events[row->behind - 1].seq,
-                ms_of(report, &events[row->first]), ms_of(report, &events[row->behind - 1]),
+                report_steps_ms_of(report, &events[row->first]),
+                report_steps_ms_of(report, &events[row->behind - 1]),
                 render_bytes(row->live_begin).text);
         printf(" %11s %c%11s %11s %11s %7" PRIu64 " %11s %7" PRIu64 "  ",
                 render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
@@ -54,7 +56,8 @@ static void print_row(const struct report *report, const struct stepview *view, 
                 row->allocated_count);
     }
     if (row->anchor != TRACE_NONE)
-        report_anchor_print(&report->load.trace->anchors[row->anchor], is_wide() ? 149 : 65);
+        report_anchor_print(
+                &report->load.trace->anchors[row->anchor], report_steps_is_wide() ? 149 : 65);
     else if (row->likeness < 0.7)
         printf("unlike (%.0f %%)\n", 100 * row->likeness);
     else
@@ -62,11 +65,11 @@ static void print_row(const struct report *report, const struct stepview *view, 
 }
 
 /* As many at the beginning as at the end. */
-static void print_rows(const struct report *report, const struct stepview *view)
+static void report_steps_print_rows(const struct report *report, const struct stepview *view)
 {
     size_t top = (size_t)report->top;
 
-    if (is_wide())
+    if (report_steps_is_wide())
         printf("%6s %10s %10s %10s %10s %11s %11s %12s %11s %11s %7s %11s %7s\n", "step",
                 "first seq", "last seq", "begin ms", "end ms", "live before", "after", "change",
                 "peak live", "allocated", "count", "freed", "count");
@@ -78,7 +81,7 @@ static void print_rows(const struct report *report, const struct stepview *view)
             printf("   ... %zu more (--top, --json)\n", view->row_count - 2 * top);
             i = view->row_count - top;
         }
-        print_row(report, view, i);
+        report_steps_print_row(report, view, i);
     }
 }
 
@@ -138,7 +141,7 @@ void report_steps_print(const struct report *report)
         printf("Steps: none: %s\n", view.period.reason);
     }
     if (view.row_count)
-        print_rows(report, &view);
+        report_steps_print_rows(report, &view);
     print_growers(report, &view, STACK_LINES);
     stepview_done(&view);
 }
@@ -155,7 +158,8 @@ void report_growth_print(const struct report *report)
 
 /* ── JSON ── */
 
-static void json_row(struct json *json, const struct report *report, const struct stepview_row *row)
+static void report_steps_json_row(
+        struct json *json, const struct report *report, const struct stepview_row *row)
 {
     const struct trace_event *begin = &report->load.trace->events[row->first];
     const struct trace_event *end = &report->load.trace->events[row->behind - 1];
@@ -170,8 +174,8 @@ static void json_row(struct json *json, const struct report *report, const struc
     json_uint(json, "first_event", row->first);
     json_uint(json, "first_seq", begin->seq);
     json_uint(json, "last_seq", end->seq);
-    json_real(json, "begin_ms", ms_of(report, begin));
-    json_real(json, "end_ms", ms_of(report, end));
+    json_real(json, "begin_ms", report_steps_ms_of(report, begin));
+    json_real(json, "end_ms", report_steps_ms_of(report, end));
     json_uint(json, "live_begin_bytes", row->live_begin);
     json_uint(json, "live_end_bytes", row->live_end);
     json_int(json, "delta_live_bytes", (int64_t)(row->live_end - row->live_begin));
@@ -230,7 +234,7 @@ void report_steps_json_view(
     json_uint(json, "count", view->row_count);
     size_t shown = json_begin_rows(json, "rows", view->row_count, REPORT_STEPS_ROWS);
     for (size_t i = 0; i < shown; i++)
-        json_row(json, report, &view->rows[i]);
+        report_steps_json_row(json, report, &view->rows[i]);
     json_end(json, ']');
     report_steps_json_growers(json, report, view);
     json_end(json, '}');

@@ -58,7 +58,8 @@ static struct rows find_rows(const struct report *report)
 }
 
 /* How many rows from here on are of the same stream, and their sum. */
-static size_t count_of(const struct rows *rows, size_t first, struct trace_sum *ret_sum)
+static size_t report_streams_count_of(
+        const struct rows *rows, size_t first, struct trace_sum *ret_sum)
 {
     size_t i = first;
 
@@ -100,7 +101,7 @@ void report_streams_print(const struct report *report)
     size_t count;
 
     for (size_t i = 0; i < rows.count; i += count) {
-        count = count_of(&rows, i, &sum);
+        count = report_streams_count_of(&rows, i, &sum);
         print_stream(report, &rows.at[i], count, &sum);
     }
     free(rows.at);
@@ -119,7 +120,7 @@ void report_streams_json(struct json *json, const struct report *report)
     rows = find_rows(report);
     json_begin(json, "streams", '[');
     for (size_t i = 0; i < rows.count; i += count) {
-        count = count_of(&rows, i, &sum);
+        count = report_streams_count_of(&rows, i, &sum);
         json_begin(json, NULL, '{');
         json_int(json, "device", rows.at[i].device);
         json_known(json, "stream", rows.at[i].stream ? rows.at[i].stream - 1u : UINT64_MAX);

@@ -49,7 +49,7 @@ static void print_program(const struct read_capture *capture)
     puts(")");
 }
 
-static void print_devices(const struct read_capture *capture)
+static void report_text_print_devices(const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->device_count; i++) {
         const struct read_device *device = &capture->device[i];
@@ -83,7 +83,7 @@ static void tell_about(const struct teller *teller, const char *word, const char
 }
 
 /* What the run counted as unknown or without room (preload/caller/coverage.c). */
-static void tell_bounds(const struct report *report, const struct teller *teller)
+static void report_text_tell_bounds(const struct report *report, const struct teller *teller)
 {
     static const struct {
         const char *name;
@@ -106,7 +106,7 @@ static void tell_bounds(const struct report *report, const struct teller *teller
 }
 
 /* What the capture does not hold, each with its reason. */
-static void tell_losses(const struct report *report, const struct teller *teller)
+static void report_text_tell_losses(const struct report *report, const struct teller *teller)
 {
     const struct read_capture *capture = report->load.capture;
     const struct format_lost *lost = &capture->lost;
@@ -152,13 +152,13 @@ void report_notes_tell(const struct report *report,
     for (size_t i = 0; i < capture->note_count; i++)
         tell_about(&teller, capture->note[i].severity ? "warning" : "note", "%s",
                 capture->note[i].text);
-    tell_losses(report, &teller);
-    tell_bounds(report, &teller);
+    report_text_tell_losses(report, &teller);
+    report_text_tell_bounds(report, &teller);
     if (report->partial)
         tell_about(&teller, "note", "%s: figures are incomplete", load_lacks(capture));
 }
 
-static void print_note(void *context, const char *word, const char *text)
+static void report_text_print_note(void *context, const char *word, const char *text)
 {
     const struct report *report = *(const struct report *const *)context;
     bool is_damage = strcmp(word, "damaged") == 0;
@@ -182,7 +182,7 @@ static void print_header(const struct report *report)
         print_import(capture);
     else
         print_program(capture);
-    print_devices(capture);
+    report_text_print_devices(capture);
     if (!load_is_imported(capture))
         print_field("mode", report_text_known(report_setting(capture, "mode")));
     if (capture->hints_hash) {
@@ -193,7 +193,7 @@ static void print_header(const struct report *report)
     print_field("ended", end);
     free(end);
     report_coverage_print(report);
-    report_notes_tell(report, print_note, &report);
+    report_notes_tell(report, report_text_print_note, &report);
     putchar('\n');
 }
 

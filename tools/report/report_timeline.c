@@ -24,7 +24,8 @@ static unsigned level_of(uint64_t bytes, uint64_t most)
     return bytes == 0 ? 0 : (unsigned)(((double)bytes * LEVELS - 1) / (double)most) + 1;
 }
 
-static void print_line(const char *name, const struct timeline *line, bool reserved, uint64_t most)
+static void report_timeline_print_line(
+        const char *name, const struct timeline *line, bool reserved, uint64_t most)
 {
     bool utf8 = render_is_utf8();
 
@@ -88,9 +89,9 @@ void report_timeline_print(const struct report *report)
     most = line.live.bytes > line.reserved.bytes ? line.live.bytes : line.reserved.bytes;
     if (line.bin_count && line.live.at != TRACE_NEVER) {
         putchar('\n');
-        print_line("live", &line, false, most);
+        report_timeline_print_line("live", &line, false, most);
         if (line.reserved.bytes)
-            print_line("reserved", &line, true, most);
+            report_timeline_print_line("reserved", &line, true, most);
         print_peak(report, &line);
     }
     timeline_done(&line);

@@ -96,7 +96,7 @@ static uint64_t count_places(const struct report *report, bool is_live)
 }
 
 /* Nothing where there is no text. */
-static void print_word(const char *before, const char *text)
+static void report_views_print_word(const char *before, const char *text)
 {
     char *word = text ? render_word(text) : NULL;
 
@@ -109,9 +109,9 @@ static void print_word(const char *before, const char *text)
 
 static void print_command(const struct report *report, enum view view)
 {
-    print_word("  kedge report ", report->path);
-    print_word(" --from ", report->from);
-    print_word(" --to ", report->to);
+    report_views_print_word("  kedge report ", report->path);
+    report_views_print_word(" --from ", report->from);
+    report_views_print_word(" --to ", report->to);
     printf(" --view %-10s ", views[view].name);
 }
 

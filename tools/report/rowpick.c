@@ -34,7 +34,7 @@ struct ranked {
     size_t before;
 };
 
-static int largest_first(const void *left, const void *right)
+static int rowpick_largest_first(const void *left, const void *right)
 {
     const struct ranked *a = left;
     const struct ranked *b = right;
@@ -44,7 +44,7 @@ static int largest_first(const void *left, const void *right)
     return (a->before > b->before) - (a->before < b->before);
 }
 
-static long double value_of(const char *row, const struct rowpick_field *field)
+static long double rowpick_value_of(const char *row, const struct rowpick_field *field)
 {
     uint64_t number;
     double real;
@@ -67,8 +67,8 @@ void rowpick_sort(void *rows, size_t count, size_t size, const struct rowpick_fi
     ranked = vec_new(count, sizeof(*ranked));
     sorted = vec_new(count, size);
     for (size_t i = 0; i < count; i++)
-        ranked[i] = (struct ranked){value_of((const char *)rows + i * size, field), i};
-    VEC_SORT(ranked, count, largest_first);
+        ranked[i] = (struct ranked){rowpick_value_of((const char *)rows + i * size, field), i};
+    VEC_SORT(ranked, count, rowpick_largest_first);
     for (size_t i = 0; i < count; i++)
         memcpy(sorted + i * size, (const char *)rows + ranked[i].before * size, size);
     memcpy(rows, sorted, count * size);
@@ -113,7 +113,7 @@ static bool line_has(const struct rowpick_filter *filter, const struct symbols_l
     return has;
 }
 
-static bool look(const struct rowpick_filter *filter, uint32_t stack)
+static bool rowpick_look(const struct rowpick_filter *filter, uint32_t stack)
 {
     size_t count;
     const struct symbols_line *lines = symbols_stack(filter->symbols, stack, &count);
@@ -129,6 +129,6 @@ bool rowpick_has_stack(struct rowpick_filter *filter, uint32_t stack)
     if (!filter)
         return true;
     if (filter->stacks[stack] == NOT_ASKED)
-        filter->stacks[stack] = look(filter, stack) ? HAS_IT : HAS_IT_NOT;
+        filter->stacks[stack] = rowpick_look(filter, stack) ? HAS_IT : HAS_IT_NOT;
     return filter->stacks[stack] == HAS_IT;
 }

@@ -57,7 +57,7 @@ static uint32_t library_of(struct work *work, uint32_t stack)
     return library_named(work, name);
 }
 
-static uint32_t row_of(struct work *work, uint32_t library, enum memclass memclass)
+static uint32_t sources_row_of(struct work *work, uint32_t library, enum memclass memclass)
 {
     struct sources *sources = work->sources;
     uint32_t at = keytable_number(&work->rows, (struct key){library, (uint64_t)memclass, 0});
@@ -68,7 +68,7 @@ static uint32_t row_of(struct work *work, uint32_t library, enum memclass memcla
     return at;
 }
 
-static uint32_t site_of(struct work *work, uint32_t library, uint32_t stack)
+static uint32_t sources_site_of(struct work *work, uint32_t library, uint32_t stack)
 {
     struct sources *sources = work->sources;
     const char *site = symbols_site(work->symbols, stack);
@@ -92,25 +92,25 @@ static struct move move_of(struct work *work, uint32_t stack, enum memclass memc
 
     if (!asker->is_known) {
         asker->library = library_of(work, stack);
-        asker->site = site_of(work, asker->library, stack);
-        asker->row = row_of(work, asker->library, memclass);
+        asker->site = sources_site_of(work, asker->library, stack);
+        asker->row = sources_row_of(work, asker->library, memclass);
         asker->is_known = true;
     }
     if (work->sources->rows[asker->row].memclass != memclass)
-        asker->row = row_of(work, asker->library, memclass);
+        asker->row = sources_row_of(work, asker->library, memclass);
     return (struct move){.size = size, .row = asker->row, .stack = stack};
 }
 
-static bool is_in_window(const struct work *work, uint32_t born)
+static bool sources_is_in_window(const struct work *work, uint32_t born)
 {
     return born >= work->window.first && born < work->window.last;
 }
 
-static void add_other(struct work *work, const struct load_other *other)
+static void sources_add_other(struct work *work, const struct load_other *other)
 {
     struct move move;
 
-    if (!is_in_window(work, other->born))
+    if (!sources_is_in_window(work, other->born))
         return;
     move = move_of(work, other->stack, other->memclass, other->size);
     move.at = other->born;
@@ -123,7 +123,7 @@ static void add_other(struct work *work, const struct load_other *other)
 }
 
 /* Deaths before births at one moment: a block that takes an address over is not there twice. */
-static int by_time(const void *left, const void *right)
+static int sources_by_time(const void *left, const void *right)
 {
     const struct move *a = left;
     const struct move *b = right;
@@ -144,7 +144,7 @@ struct cursor {
 static bool has_block(const struct work *work, const struct trace_event *event)
 {
     return (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE
-            && is_in_window(work, work->load->trace->blocks[event->block].born);
+            && sources_is_in_window(work, work->load->trace->blocks[event->block].born);
 }
 
 /* The next one; false: there is none. */
@@ -170,7 +170,7 @@ static bool next_move(struct work *work, struct cursor *cursor, struct move *ret
     return false;
 }
 
-static void apply(struct sources_figures *figures, const struct move *move)
+static void sources_apply(struct sources_figures *figures, const struct move *move)
 {
     if (!move->is_birth) {
         figures->live -= move->size;
@@ -190,11 +190,11 @@ static void apply_all(const struct work *work, const struct move *move)
     struct sources *sources = work->sources;
     const struct sources_row *row = &sources->rows[move->row];
 
-    apply(&sources->rows[move->row].figures, move);
-    apply(&sources->classes[row->memclass], move);
-    apply(&sources->sites[work->askers[move->stack].site].figures, move);
+    sources_apply(&sources->rows[move->row].figures, move);
+    sources_apply(&sources->classes[row->memclass], move);
+    sources_apply(&sources->sites[work->askers[move->stack].site].figures, move);
     if (row->memclass < MEMCLASS_DEVICE_END)
-        apply(&sources->libraries[row->library].figures, move);
+        sources_apply(&sources->libraries[row->library].figures, move);
     sources->count += move->is_birth;
     sources->without_stack += move->is_birth && move->stack == 0;
 }
@@ -233,7 +233,7 @@ static void keep_max(struct sources *sources)
         sources->classes[i].at_max = sources->classes[i].live;
 }
 
-static void play(struct work *work)
+static void sources_play(struct work *work)
 {
     struct cursor cursor = {.at = work->window.first};
     size_t max_at = find_max(work);
@@ -284,7 +284,7 @@ static int compare_rows(const void *left, const void *right)
     return (int)a->memclass - (int)b->memclass;
 }
 
-static int compare_sites(const void *left, const void *right)
+static int sources_compare_sites(const void *left, const void *right)
 {
     const struct sources_site *a = left;
     const struct sources_site *b = right;
@@ -313,14 +313,14 @@ static void sort_all(struct sources *sources)
     for (size_t i = 0; i < sources->site_count; i++)
         sources->sites[i].library = place[sources->sites[i].library];
     VEC_SORT(sources->rows, sources->row_count, compare_rows);
-    VEC_SORT(sources->sites, sources->site_count, compare_sites);
+    VEC_SORT(sources->sites, sources->site_count, sources_compare_sites);
     free(place);
     free(ranked);
 }
 
 /* ---- where events are missing ---- */
 
-static void add_sums(struct sources_figures *figures, const struct read_place *what)
+static void sources_add_sums(struct sources_figures *figures, const struct read_place *what)
 {
     figures->allocated += what->allocated_bytes;
     figures->allocated_count += what->allocated_count;
@@ -343,7 +343,7 @@ static void take_classes(struct sources *sources, const struct read_capture *cap
     }
 }
 
-static void add_places(struct work *work)
+static void sources_add_places(struct work *work)
 {
     struct sources *sources = work->sources;
 
@@ -357,10 +357,10 @@ static void add_places(struct work *work)
             continue;
         library = is_other ? library_named(work, "(places that the run had no room for)")
                            : library_of(work, place->stack);
-        add_sums(&sources->libraries[library].figures, place->what);
+        sources_add_sums(&sources->libraries[library].figures, place->what);
         if (!is_other) {
-            uint32_t site = site_of(work, library, place->stack); /* may move the array */
-            add_sums(&sources->sites[site].figures, place->what);
+            uint32_t site = sources_site_of(work, library, place->stack); /* may move the array */
+            sources_add_sums(&sources->sites[site].figures, place->what);
         }
         sources->count += place->what->allocated_count;
         sources->without_stack += !is_other && place->stack == 0 ? place->what->allocated_count : 0;
@@ -375,11 +375,11 @@ void sources_figure(const struct load *load, struct model_window window, struct 
     *ret_sources = (struct sources){0};
     work.askers = vec_new(load->trace->stack_count, sizeof(*work.askers));
     if (figures_by_totals(load, window))
-        add_places(&work);
+        sources_add_places(&work);
     for (size_t i = 0; i < load->other_count; i++)
-        add_other(&work, &load->others[i]);
-    VEC_SORT(work.others, work.other_count, by_time);
-    play(&work);
+        sources_add_other(&work, &load->others[i]);
+    VEC_SORT(work.others, work.other_count, sources_by_time);
+    sources_play(&work);
     if (ret_sources->by_places)
         take_classes(ret_sources, load->capture);
     sort_all(ret_sources);

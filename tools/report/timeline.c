@@ -194,7 +194,7 @@ static size_t bin_at(
     return found > bin ? found : bin;
 }
 
-static void fill(const struct timeline_job *job, struct timeline *timeline)
+static void timeline_fill(const struct timeline_job *job, struct timeline *timeline)
 {
     struct level level = level_begin(job);
     size_t bin = 0;
@@ -231,7 +231,7 @@ struct timeline timeline_make(const struct timeline_job *job)
     if (job->keys)
         find_tops(job, &timeline);
     lay_axis(job, &timeline);
-    fill(job, &timeline);
+    timeline_fill(job, &timeline);
     return timeline;
 }
 

@@ -59,7 +59,7 @@ static uint64_t take_up_to(struct work *work, uint64_t wanted)
 
 /* ---- who holds what at the moment ---- */
 
-static bool matches(const char *patterns, const char *file)
+static bool waterfall_matches(const char *patterns, const char *file)
 {
     const char *base = filename_of(file);
 
@@ -83,7 +83,7 @@ static const char *framework_of(const struct read_capture *capture, const char *
 
     for (size_t i = 0; i < capture->setting_count; i++)
         if (strncmp(capture->setting[i].name, library_setting, length) == 0
-                && matches(capture->setting[i].value, library))
+                && waterfall_matches(capture->setting[i].value, library))
             return capture->setting[i].name + length;
     return NULL;
 }
@@ -104,7 +104,7 @@ static bool is_past_the_pool(const struct trace_block *block)
             || block->memclass == MEMCLASS_ARRAY_GUESS;
 }
 
-static int by_bytes(const void *left, const void *right)
+static int waterfall_by_bytes(const void *left, const void *right)
 {
     const struct holder *a = left;
     const struct holder *b = right;
@@ -119,7 +119,7 @@ struct found {
     struct holders libraries, past, inside;
 };
 
-static void find_holders(const struct work *work, struct found *ret_found)
+static void waterfall_find_holders(const struct work *work, struct found *ret_found)
 {
     const struct trace *trace = work->load->trace;
     uint32_t at = work->moment.at;
@@ -140,7 +140,7 @@ static void find_holders(const struct work *work, struct found *ret_found)
         else if (is_past)
             add_holder(&ret_found->libraries, *library ? library : "(no stack)", block->size);
     }
-    VEC_SORT(ret_found->libraries.at, ret_found->libraries.count, by_bytes);
+    VEC_SORT(ret_found->libraries.at, ret_found->libraries.count, waterfall_by_bytes);
 }
 
 static void holders_done(struct holders *holders)
@@ -170,7 +170,7 @@ static void add_holders(struct work *work, enum waterfall_part part, const struc
 }
 
 /* What kedge's pool holds, by what is in it. Hints release storage of what the program has not freed: that is not there. */
-static void add_pool(struct work *work, uint64_t held, struct holders *frameworks)
+static void waterfall_add_pool(struct work *work, uint64_t held, struct holders *frameworks)
 {
     const struct moment *moment = &work->moment;
     uint64_t stored, rounding, requested;
@@ -205,8 +205,8 @@ static int by_part(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void make(const struct load *load, struct symbols *symbols, const struct moment *moment,
-        struct waterfall *ret_waterfall)
+static void waterfall_make(const struct load *load, struct symbols *symbols,
+        const struct moment *moment, struct waterfall *ret_waterfall)
 {
     struct work work = {.load = load,
             .symbols = symbols,
@@ -218,10 +218,10 @@ static void make(const struct load *load, struct symbols *symbols, const struct 
     uint64_t graphs = take_up_to(&work, moment->graphs);
     uint64_t native = take_up_to(&work, moment->native);
 
-    find_holders(&work, &found);
+    waterfall_find_holders(&work, &found);
     native = hand_out(&found.past, native);
     native = hand_out(&found.libraries, native);
-    add_pool(&work, held, &found.inside);
+    waterfall_add_pool(&work, held, &found.inside);
     for (size_t i = 0; i < found.inside.count; i++)
         add_holder(&found.past, found.inside.at[i].name,
                 moment->has_inside ? found.inside.at[i].bytes : 0);
@@ -275,7 +275,7 @@ bool waterfall_of_look(const struct load *load, struct symbols *symbols, unsigne
             .device = (int)device, .total = look->total_bytes, .time_ns = inside->time_ns};
     if (look->looks == 0)
         return false;
-    make(load, symbols, &moment, ret_waterfall);
+    waterfall_make(load, symbols, &moment, ret_waterfall);
     return true;
 }
 
@@ -301,7 +301,7 @@ bool waterfall_of_oom(const struct load *load, struct symbols *symbols, const st
     }
     ret_waterfall->total = what->total_bytes;
     ret_waterfall->time_ns = what->time_ns;
-    make(load, symbols, &moment, ret_waterfall);
+    waterfall_make(load, symbols, &moment, ret_waterfall);
     return true;
 }
 

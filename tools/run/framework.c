@@ -47,7 +47,7 @@ static bool is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static bool is_folder(const char *path)
+static bool framework_is_folder(const char *path)
 {
     struct stat status;
 
@@ -71,7 +71,7 @@ static char *above(const char *path, size_t levels)
 }
 
 /* The beginning of a file as text, NULL if it cannot be read. */
-static char *text_of(const char *path, size_t most)
+static char *framework_text_of(const char *path, size_t most)
 {
     FILE *file = is_file(path) ? fopen(path, "re") : NULL;
     char *text;
@@ -134,25 +134,25 @@ static char *dist_info(const char *site, const char *name, bool begins)
 }
 
 /* Its module as a folder, or as what an editable installation leaves. */
-static bool is_in(const char *site, enum framework which)
+static bool framework_is_in(const char *site, enum framework which)
 {
     char *folder = vec_format("%s/%s", site, frameworks[which].module);
     char *info = dist_info(site, frameworks[which].distribution, frameworks[which].has_kinds);
-    bool found = is_folder(folder) || info;
+    bool found = framework_is_folder(folder) || info;
 
     free(info);
     free(folder);
     return found;
 }
 
-static bool is_installed(const struct search *search, enum framework which)
+static bool framework_is_installed(const struct search *search, enum framework which)
 {
     bool found = false;
 
     for (size_t i = 0; i < search->sites.count && !found; i++)
-        found = is_in(search->sites.at[i], which);
+        found = framework_is_in(search->sites.at[i], which);
     for (size_t i = 0; i < search->local.count && !found; i++)
-        found = is_in(search->local.at[i], which);
+        found = framework_is_in(search->local.at[i], which);
     return found;
 }
 
@@ -172,14 +172,14 @@ static void look_at_package(struct search *search, const char *site, const char 
     static const char key[] = "Requires-Dist: ";
     char *folder = dist_info(site, name, false);
     char *file = folder ? vec_format("%s/METADATA", folder) : NULL;
-    char *text = file ? text_of(file, TEXT_MAX) : NULL;
+    char *text = file ? framework_text_of(file, TEXT_MAX) : NULL;
 
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, key, sizeof(key) - 1) != 0)
             continue;
         for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
-            if (wants(line + sizeof(key) - 1, f) && is_installed(search, f))
+            if (wants(line + sizeof(key) - 1, f) && framework_is_installed(search, f))
                 search->which |= 1U << f;
         }
     }
@@ -330,7 +330,7 @@ char *framework_program(const char *word, const char *path, const char *director
     return refused;
 }
 
-static bool is_interpreter(const char *word)
+static bool framework_is_interpreter(const char *word)
 {
     return script_is_python(script_base(word));
 }
@@ -338,7 +338,7 @@ static bool is_interpreter(const char *word)
 /* The interpreter that a script's first line names, NULL if it is not Python. */
 static char *interpreter_of(const char *script, const char *path, const char *directory)
 {
-    char *text = text_of(script, 256);
+    char *text = framework_text_of(script, 256);
     char *found = NULL;
 
     if (text && strncmp(text, "#!", 2) == 0) {
@@ -346,7 +346,7 @@ static char *interpreter_of(const char *script, const char *path, const char *di
         text[strcspn(text, "\n")] = '\0';
         for (char *word = strtok_r(text + 2, " \t", &rest); word && !found;
                 word = strtok_r(NULL, " \t", &rest)) {
-            if (is_interpreter(word))
+            if (framework_is_interpreter(word))
                 found = framework_program(word, path, directory);
         }
     }
@@ -355,7 +355,7 @@ static char *interpreter_of(const char *script, const char *path, const char *di
 }
 
 /* site-packages and Debian's dist-packages below a prefix. Without a version those of every one. */
-static void add_sites(struct search *search, const char *prefix, const char *version)
+static void framework_add_sites(struct search *search, const char *prefix, const char *version)
 {
     char *pattern = vec_format(
             "%s/lib/{python3,python%s}/{site,dist}-packages", prefix, version ? version : "3.*");
@@ -363,7 +363,7 @@ static void add_sites(struct search *search, const char *prefix, const char *ver
 
     if (glob(pattern, GLOB_BRACE | GLOB_ONLYDIR, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (is_folder(found.gl_pathv[i]))
+            if (framework_is_folder(found.gl_pathv[i]))
                 (void)vec_add_once(&search->sites, vec_text(found.gl_pathv[i]));
     }
     globfree(&found);
@@ -375,19 +375,19 @@ static void add_environment(struct search *search, const char *interpreter, cons
 {
     char *prefix = above(interpreter, 2);
     char *file = vec_format("%s/pyvenv.cfg", prefix);
-    char *config = text_of(file, 4096);
+    char *config = framework_text_of(file, 4096);
     char *real = realpath(interpreter, NULL);
 
     if (config)
-        add_sites(search, prefix, NULL);
+        framework_add_sites(search, prefix, NULL);
     if (real && (!config || strstr(config, "include-system-site-packages = true"))) {
         const char *name = strrchr(real, '/') + 1;
-        const char *version = is_interpreter(real) && strchr(name, '.') ? name + 6 : NULL;
+        const char *version = framework_is_interpreter(real) && strchr(name, '.') ? name + 6 : NULL;
         char *base = above(real, 2);
         char *prefixes[] = {vec_text(base), vec_format("%s/local", base),
                 vec_format("%s/.local", home ? home : "/nowhere")};
         for (size_t i = 0; i < CMD_COUNT(prefixes); i++) {
-            add_sites(search, prefixes[i], version);
+            framework_add_sites(search, prefixes[i], version);
             free(prefixes[i]);
         }
         free(base);
@@ -402,7 +402,7 @@ static void add_environment(struct search *search, const char *interpreter, cons
 static bool look_at_script(struct search *search, const char *script, const char *directory)
 {
     char *path = *script == '/' ? vec_text(script) : vec_format("%s/%s", directory, script);
-    char *file = is_folder(path) ? vec_format("%s/__main__.py", path) : vec_text(path);
+    char *file = framework_is_folder(path) ? vec_format("%s/__main__.py", path) : vec_text(path);
 
     free(path);
     if (!is_file(file)) {
@@ -454,7 +454,8 @@ static unsigned that_are_there(const struct search *search)
     unsigned which = 0;
 
     for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
-        if (search->which & 1U << f && (search->sites.count == 0 || is_installed(search, f)))
+        if (search->which & 1U << f
+                && (search->sites.count == 0 || framework_is_installed(search, f)))
             which |= 1U << f;
     }
     return which;
@@ -466,7 +467,7 @@ static void framework_search(struct search *search, char *const *command, const 
     char *interpreter = NULL;
     size_t at = 0;
 
-    while (command[at] && !is_interpreter(command[at]))
+    while (command[at] && !framework_is_interpreter(command[at]))
         at++;
     if (command[at])
         interpreter = framework_program(command[at], path, directory);
@@ -485,7 +486,7 @@ static void framework_search(struct search *search, char *const *command, const 
         if (command[at])
             look_at_arguments(search, command + at, directory);
         for (size_t i = 0; i < search->files.count && i < FRAMEWORK_FILES_MAX; i++) {
-            char *text = text_of(search->files.at[i], TEXT_MAX);
+            char *text = framework_text_of(search->files.at[i], TEXT_MAX);
             if (text)
                 look_at_text(search, search->files.at[i], text);
             free(text);

@@ -43,20 +43,20 @@ static const char *stated(const struct launch *launch, const char *name)
     return value && *value ? value : NULL;
 }
 
-static void drop(struct launch *launch, const char *name)
+static void launch_drop(struct launch *launch, const char *name)
 {
     while (envz_entry(launch->vars, launch->vars_length, name)) /* it may be there twice */
         envz_remove(&launch->vars, &launch->vars_length, name);
 }
 
-static void put(struct launch *launch, const char *name, const char *value)
+static void launch_put(struct launch *launch, const char *name, const char *value)
 {
-    drop(launch, name);
+    launch_drop(launch, name);
     if (envz_add(&launch->vars, &launch->vars_length, name, value) != 0)
         vec_out_of_memory();
 }
 
-static void say(struct launch *launch, char *line)
+static void launch_say(struct launch *launch, char *line)
 {
     (void)vec_add_text(&launch->lines, line);
 }
@@ -84,7 +84,7 @@ static void put_entry(struct launch *launch, const char *name, const char *entry
             : in_front ? vec_format("%s:%s", entry, old)
                        : vec_format("%s:%s", old, entry);
 
-    put(launch, name, list);
+    launch_put(launch, name, list);
     free(list);
 }
 
@@ -115,13 +115,13 @@ static void order_preloads(struct launch *launch, const struct launch_request *r
     for (char *object = strtok_r(old, ": ", &rest); object; object = strtok_r(NULL, ": ", &rest)) {
         bool is_front = !stands && request->front && strcmp(object, request->front) == 0;
         if (is_other_copy(request, object)) {
-            say(launch,
+            launch_say(launch,
                     vec_format("LD_PRELOAD has another libkedge.so, %s: left out, this one is %s",
                             object, request->library));
             continue;
         }
         if (is_front)
-            say(launch,
+            launch_say(launch,
                     vec_format("LD_PRELOAD has %s, which answers look-ups of functions itself: "
                                "libkedge.so stands before it",
                             object));
@@ -133,7 +133,7 @@ static void order_preloads(struct launch *launch, const struct launch_request *r
         free(list);
         list = longer;
     }
-    put(launch, "LD_PRELOAD", list);
+    launch_put(launch, "LD_PRELOAD", list);
     free(list);
     free(old);
 }
@@ -141,14 +141,14 @@ static void order_preloads(struct launch *launch, const struct launch_request *r
 static int preload(struct launch *launch, const struct launch_request *request)
 {
     if (request->is_foreign) {
-        say(launch,
+        launch_say(launch,
                 vec_format("%s is a program of another C library, into which libkedge.so cannot be "
                            "preloaded: started without it",
                         request->command[0]));
         return 0;
     }
     if (strpbrk(request->library, ": ")) {
-        say(launch,
+        launch_say(launch,
                 vec_format("%s: LD_PRELOAD cannot hold a path with a blank or a colon",
                         request->library));
         return -EINVAL;
@@ -160,7 +160,7 @@ static int preload(struct launch *launch, const struct launch_request *request)
         return 0;
     if (strchr(request->sim, ':')
             || (request->sim_runtime && strpbrk(request->sim_runtime, ": "))) {
-        say(launch, vec_format("%s: a library path cannot hold a colon", request->sim));
+        launch_say(launch, vec_format("%s: a library path cannot hold a colon", request->sim));
         return -EINVAL;
     }
     if (request->sim_runtime)
@@ -196,27 +196,27 @@ static void put_own(struct launch *launch, const struct launch_request *request)
     if (!capture)
         capture = stated(launch, "KEDGE_CAPTURE");
     path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
-    put(launch, "KEDGE_CAPTURE", path);
-    drop(launch, CONFIG_RUN);
-    drop(launch, RUNMARK_VARIABLE); /* of a run around this one */
-    if (request->run) {             /* the name that was asked for is this run's */
+    launch_put(launch, "KEDGE_CAPTURE", path);
+    launch_drop(launch, CONFIG_RUN);
+    launch_drop(launch, RUNMARK_VARIABLE); /* of a run around this one */
+    if (request->run) {                    /* the name that was asked for is this run's */
         char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
-        put(launch, CONFIG_RUN, run);
+        launch_put(launch, CONFIG_RUN, run);
         free(run);
     }
     free(path);
     if (request->hints) {
         bool off = strcmp(request->hints, "off") == 0;
         path = off ? vec_text("off") : absolute(request->directory, request->hints);
-        put(launch, "KEDGE_HINTS", path);
+        launch_put(launch, "KEDGE_HINTS", path);
         free(path);
     }
     if (request->hints_mode)
-        put(launch, "KEDGE_HINTS_MODE", request->hints_mode);
+        launch_put(launch, "KEDGE_HINTS_MODE", request->hints_mode);
     if (request->mode)
-        put(launch, "KEDGE_MODE", request->mode);
+        launch_put(launch, "KEDGE_MODE", request->mode);
     if (request->trace)
-        put(launch, "KEDGE_TRACE", request->trace);
+        launch_put(launch, "KEDGE_TRACE", request->trace);
 }
 
 /* Python keeps what it prints to a pipe or a file until there is much of it: lines that are anchors would come too late. */
@@ -225,11 +225,11 @@ static void put_lines(struct launch *launch)
     const char *anchors = stated(launch, "KEDGE_ANCHORS");
 
     if ((!anchors || strstr(anchors, "log")) && !launch_value(launch, "PYTHONUNBUFFERED"))
-        put(launch, "PYTHONUNBUFFERED", "1");
+        launch_put(launch, "PYTHONUNBUFFERED", "1");
 }
 
 /* Is a key stated in PyTorch's "key:value,key:value"? */
-static bool has_key(const char *list, const char *key)
+static bool launch_has_key(const char *list, const char *key)
 {
     size_t length = strlen(key);
 
@@ -255,10 +255,10 @@ static bool is_backend_stated(struct launch *launch, const char *own_choice)
 
     for (size_t i = 0; i < CMD_COUNT(names); i++) {
         const char *conf = stated(launch, names[i]);
-        if (!conf || !has_key(conf, "backend"))
+        if (!conf || !launch_has_key(conf, "backend"))
             continue;
         if (!strstr(conf, own_choice))
-            say(launch, vec_format("%s=%s names a backend and is kept", names[i], conf));
+            launch_say(launch, vec_format("%s=%s names a backend and is kept", names[i], conf));
         return true;
     }
     return false;
@@ -273,12 +273,12 @@ static void merge_conf(struct launch *launch, const char *name)
                      : vec_text("backend:cudaMallocAsync");
 
     for (size_t i = 0; i < CMD_COUNT(ignored); i++) {
-        if (old && has_key(old, ignored[i]))
-            say(launch,
+        if (old && launch_has_key(old, ignored[i]))
+            launch_say(launch,
                     vec_format("%s: PyTorch ignores %s with backend:cudaMallocAsync", name,
                             ignored[i]));
     }
-    put(launch, name, conf);
+    launch_put(launch, name, conf);
     free(conf);
 }
 
@@ -290,9 +290,10 @@ static bool is_uncached(struct launch *launch)
     if (!value || strcmp(value, "0") == 0)
         return false;
     if (strcmp(value, "1") == 0)
-        say(launch, vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch allocates by cudaMalloc"));
+        launch_say(launch,
+                vec_text(PYTORCH_UNCACHED " is set and kept: PyTorch allocates by cudaMalloc"));
     else
-        say(launch,
+        launch_say(launch,
                 vec_format("%s=%s is kept as you set it; PyTorch 2.5 takes it for 1 and allocates "
                            "by cudaMalloc, 2.15 for 0",
                         PYTORCH_UNCACHED, value));
@@ -312,14 +313,14 @@ static void pytorch_stream(struct launch *launch, bool speak)
     if (!has_new || stated(launch, PYTORCH_CONF))
         merge_conf(launch, PYTORCH_CONF);
     if (speak)
-        say(launch,
+        launch_say(launch,
                 vec_text("PyTorch gets backend:cudaMallocAsync, without CUDA tensor IPC, memory "
                          "history, snapshots, MemPool and pool checkpoints (cudagraph trees), "
                          "and " PYTORCH_NCCL2 "=0; --api framework leaves it alone"));
     if (!stated(launch, PYTORCH_NCCL2))
-        put(launch, PYTORCH_NCCL2, "0");
+        launch_put(launch, PYTORCH_NCCL2, "0");
     else if (strcmp(stated(launch, PYTORCH_NCCL2), "0") != 0)
-        say(launch,
+        launch_say(launch,
                 vec_format("%s=%s is kept as you set it; that process group of NCCL ends a program "
                            "with backend:cudaMallocAsync, use --api sync",
                         PYTORCH_NCCL2, stated(launch, PYTORCH_NCCL2)));
@@ -339,15 +340,15 @@ static void turn(struct launch *launch, const struct switch_row *row, const char
     if (!row->value || (row->other && stated(launch, row->other)))
         return;
     if (framework && !old)
-        say(launch,
+        launch_say(launch,
                 vec_format("%s gets %s=%s, %s; --api framework leaves it alone", framework,
                         row->name, row->value, row->lost));
     else if (framework && strcmp(old, row->value) != 0)
-        say(launch,
+        launch_say(launch,
                 vec_format("%s=%s is kept as you set it; kedge sees what that allocator asks for",
                         row->name, old));
     if (!old)
-        put(launch, row->name, row->value);
+        launch_put(launch, row->name, row->value);
 }
 
 static void framework_switches(struct launch *launch, const struct launch_request *request)
@@ -381,7 +382,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                 f == FRAMEWORK_PADDLE && found->paddle_major > 0 && found->paddle_major < 3;
         if (api == LAUNCH_FRAMEWORK) {
             if (name)
-                say(launch,
+                launch_say(launch,
                         vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
                                    "(--api stream shows tensors)",
                                 name));
@@ -402,7 +403,7 @@ static void list_vars(struct launch *launch)
 
 void launch_add(struct launch *launch, const char *name, const char *value)
 {
-    put(launch, name, value);
+    launch_put(launch, name, value);
     list_vars(launch);
 }
 

@@ -36,7 +36,7 @@ static _Noreturn void become(const char *who, const struct launch *launch, pid_t
 }
 
 /* Has the program? Whoever else ended became ours as the first process of a container, where nobody else waits for orphans. */
-static bool has_ended(pid_t child, int *ret_status)
+static bool relay_has_ended(pid_t child, int *ret_status)
 {
     pid_t ended;
     int status;
@@ -60,7 +60,7 @@ static int wait_and_pass(pid_t child, const sigset_t *blocked)
         int number = sigwaitinfo(blocked, &info);
 
         if (number == SIGCHLD) {
-            if (has_ended(child, &status))
+            if (relay_has_ended(child, &status))
                 return status;
         } else if (number > 0 && info.si_code != SI_KERNEL && info.si_pid != child) {
             (void)kill(child, number);

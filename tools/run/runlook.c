@@ -47,7 +47,7 @@ void runlook_done(struct runlook *look)
     look->mark = NULL;
 }
 
-static uint32_t get(const _Atomic uint32_t *count)
+static uint32_t runlook_get(const _Atomic uint32_t *count)
 {
     return atomic_load_explicit(count, memory_order_relaxed);
 }
@@ -79,7 +79,7 @@ static const char *runlook_code(uint32_t code)
 /* libkedge.so was in processes that loaded no driver which it serves. */
 static char *why_undriven(const struct runmark *mark, int signal)
 {
-    uint32_t loaded = get(&mark->loaded), ended = get(&mark->ended);
+    uint32_t loaded = runlook_get(&mark->loaded), ended = runlook_get(&mark->ended);
     const char *es = loaded == 1 ? "" : "es";
 
     if (signal)
@@ -87,7 +87,7 @@ static char *why_undriven(const struct runmark *mark, int signal)
                 "no process with libkedge.so in it loaded CUDA before signal %d ended the "
                 "program",
                 signal);
-    if (ended < loaded && !get(&mark->lost))
+    if (ended < loaded && !runlook_get(&mark->lost))
         return vec_format(
                 "%" PRIu32 " of %" PRIu32
                 " process%s with libkedge.so became another program without it (LD_PRELOAD "
@@ -103,24 +103,24 @@ static char *why_undriven(const struct runmark *mark, int signal)
 /* By what the processes noted; NULL = nothing that says why. */
 static char *why_by_mark(const struct runmark *mark, int signal)
 {
-    uint32_t refused = get(&mark->refused);
+    uint32_t refused = runlook_get(&mark->refused);
 
-    if (get(&mark->started))
+    if (runlook_get(&mark->started))
         return vec_text(
                 "kedge was at work in a process, and no file of it is there: what it wrote on "
                 "standard error says why");
-    if (refused && !get(&mark->inited))
+    if (refused && !runlook_get(&mark->inited))
         return vec_format("the driver answered cuInit with error %" PRIu32 "%s", refused,
                 runlook_code(refused));
-    if (get(&mark->apart))
+    if (runlook_get(&mark->apart))
         return vec_text(
                 "CUDA's driver was loaded in a namespace of its own (dlmopen), where kedge does "
                 "not see its calls");
-    if (get(&mark->driven))
+    if (runlook_get(&mark->driven))
         return vec_format(
                 "CUDA's driver was loaded and %s, and no call followed that kedge records",
-                get(&mark->inited) ? "initialised" : "not initialised");
-    return get(&mark->loaded) ? why_undriven(mark, signal) : NULL;
+                runlook_get(&mark->inited) ? "initialised" : "not initialised");
+    return runlook_get(&mark->loaded) ? why_undriven(mark, signal) : NULL;
 }
 
 char *runlook_why(const struct runlook *look, const char *program, const char *run, int signal)

@@ -43,7 +43,7 @@ static char *field_at(char *line, unsigned number)
 }
 
 /* ADDRESSES FLAGS OFFSET DEVICE INODE PATH */
-static void add_line(struct mappings *mappings, char *line)
+static void running_add_line(struct mappings *mappings, char *line)
 {
     line[strcspn(line, "\n")] = '\0';
 
@@ -72,7 +72,7 @@ static struct mappings read_mappings(pid_t pid)
     if (!file)
         mappings.error = -errno;
     while (file && getline(&line, &size, file) > 0)
-        add_line(&mappings, line);
+        running_add_line(&mappings, line);
     if (file && ferror(file))
         mappings.error = -EIO;
     if (file)
@@ -154,7 +154,7 @@ static pid_t running_next(DIR *folder)
     return pid;
 }
 
-static bool is_below(pid_t pid, pid_t top)
+static bool running_is_below(pid_t pid, pid_t top)
 {
     do {
         pid = parent_pid(pid);
@@ -190,7 +190,7 @@ static void find_below(pid_t top, struct find *find)
     pid_t pid;
 
     while ((pid = running_next(folder)) != 0)
-        if (is_below(pid, top))
+        if (running_is_below(pid, top))
             running_add_capture(pid, find);
     if (folder)
         (void)closedir(folder);

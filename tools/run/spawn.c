@@ -51,7 +51,7 @@ char *spawn_beside(const char *name)
     return NULL;
 }
 
-static char *find_library(void)
+static char *spawn_find_library(void)
 {
     static const char *const places[] = {"libkedge.so", KEDGE_FOLDER "/libkedge.so"};
 
@@ -147,7 +147,7 @@ static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *pr
 }
 
 /* Of the C libraries that there are, musl alone has a loader that takes LD_PRELOAD and cannot bind an object of glibc's. */
-static bool is_foreign(Elf *elf, const char *image, size_t size)
+static bool spawn_is_foreign(Elf *elf, const char *image, size_t size)
 {
     GElf_Phdr segment;
     size_t count = 0;
@@ -206,7 +206,7 @@ struct spawn_program spawn_look_at(const char *path)
     if (program.is_elf) {
         size_t size = 0;
         const char *image = elf_rawfile(elf, &size);
-        program.is_foreign = image && is_foreign(elf, image, size);
+        program.is_foreign = image && spawn_is_foreign(elf, image, size);
     }
     if (elf)
         (void)elf_end(elf);
@@ -251,7 +251,8 @@ static void look_at_preloads(struct launch_request *request, struct preloads *pr
 }
 
 /* Whether the runtime must be preloaded depends on the program's file, and so does which framework it uses. */
-static int prepare(const char *who, struct launch_request *request, struct launch *ret_launch)
+static int spawn_prepare_launch(
+        const char *who, struct launch_request *request, struct launch *ret_launch)
 {
     char *path = framework_program(request->command[0], getenv("PATH"), ".");
     struct spawn_program program = {0};
@@ -299,7 +300,7 @@ static bool is_word_of(const char *who, const char *option, const char *text, co
     return false;
 }
 
-static int check_options(
+static int spawn_check_options(
         const char *who, const struct spawn_options *options, enum launch_api *ret_api)
 {
     static const char *const forms[] = {
@@ -335,11 +336,11 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
             .mode = options->mode,
             .trace = options->trace,
     };
-    int r = check_options(who, options, &request.api);
+    int r = spawn_check_options(who, options, &request.api);
 
     if (r)
         return r;
-    char *library = find_library();
+    char *library = spawn_find_library();
     if (!library) {
         if (access("/proc/self/exe", F_OK) != 0)
             (void)fprintf(stderr,
@@ -356,7 +357,7 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
     request.library = library;
     request.sim = sim;
     request.directory = directory ? directory : ".";
-    r = options->sim && !sim ? CMD_CANNOT : prepare(who, &request, ret_launch);
+    r = options->sim && !sim ? CMD_CANNOT : spawn_prepare_launch(who, &request, ret_launch);
     free(library);
     free(sim);
     free(directory);
@@ -440,7 +441,7 @@ int spawn_still_runs(const char *run)
 }
 
 /* execvpe's error in words that name the program. */
-static int complain(const char *who, const char *program, int error)
+static int spawn_complain(const char *who, const char *program, int error)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", who, program, strerror(error));
     return CMD_BAD;
@@ -457,7 +458,7 @@ int spawn_become(const char *who, const struct launch *launch)
     (void)fflush(NULL);
     (void)execvpe(launch->argv[0], launch->argv, launch->env);
     int error = errno;
-    (void)complain(who, launch->argv[0], error);
+    (void)spawn_complain(who, launch->argv[0], error);
     return start_status(error);
 }
 
@@ -474,7 +475,7 @@ int spawn_check(const char *who, const char *program)
     free(path);
     if (error == 0)
         return 0;
-    (void)complain(who, program, error);
+    (void)spawn_complain(who, program, error);
     return start_status(error);
 }
 
@@ -570,7 +571,7 @@ struct clear {
     size_t length; /* of its file's name */
 };
 
-static void clear_one(void *self, const char *path)
+static void spawn_clear_one(void *self, const char *path)
 {
     const struct clear *clear = self;
     struct format_header header;
@@ -588,7 +589,7 @@ void spawn_clear_old(struct spawn_old *old, const char *run)
     if (old->file && old->run[0] && captures_read_header(old->file, &header)
             && strncmp(header.run, run, sizeof(header.run)) == 0) {
         char *name = captures_quote(old->file);
-        captures_each(name, clear_one, &(struct clear){old, strlen(old->file)});
+        captures_each(name, spawn_clear_one, &(struct clear){old, strlen(old->file)});
         free(name);
     }
     free(old->file);
@@ -603,7 +604,7 @@ int spawn_wait(const char *who, const struct launch *launch, struct echo *echo, 
     tree_watch();
     pid_t child = fork();
     if (child < 0)
-        return complain(who, launch->argv[0], errno);
+        return spawn_complain(who, launch->argv[0], errno);
     if (child == 0) {
         tree_child(own);
         if (echo)

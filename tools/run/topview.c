@@ -31,7 +31,7 @@ static uint64_t age(const struct read_capture *capture)
     return now > capture->start_real_ns ? (now - capture->start_real_ns) / 1000000000u : 0;
 }
 
-static void print_head(FILE *out, const struct watch *watch, const struct topview *view)
+static void topview_print_head(FILE *out, const struct watch *watch, const struct topview *view)
 {
     const struct read_capture *capture = watch->capture;
     char *state = watch_state(watch);
@@ -56,26 +56,26 @@ static void print_head(FILE *out, const struct watch *watch, const struct topvie
     free(state);
 }
 
-static void print_figures(FILE *out, const struct format_totals *total)
+static void topview_print_figures(FILE *out, const struct format_totals *total)
 {
     (void)fprintf(out, "live %10s  peak %10s  reserved %10s", render_bytes(total->live_bytes).text,
             render_bytes(total->peak_bytes).text, render_bytes(total->reserved_bytes).text);
 }
 
-static void print_devices(FILE *out, const struct read_capture *capture)
+static void topview_print_devices(FILE *out, const struct read_capture *capture)
 {
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {
         if (!has_device(capture, i))
             continue;
         (void)fprintf(out, "device %-4u ", i);
-        print_figures(out, &capture->device_total[i]);
+        topview_print_figures(out, &capture->device_total[i]);
         if (capture->look[i].looks)
             (void)fprintf(out, "  of %s", render_bytes(capture->look[i].total_bytes).text);
         (void)fputc('\n', out);
     }
 }
 
-static void print_anchor(FILE *out, const struct watch *watch)
+static void topview_print_anchor(FILE *out, const struct watch *watch)
 {
     const char *anchor = watch->anchor ? watch->anchor : "not recorded";
 
@@ -130,7 +130,7 @@ static void print_title(FILE *out, const struct topview *view, const char *title
     (void)fputc('\n', out);
 }
 
-static void print_sites(FILE *out, struct watch *watch, const struct topview *view)
+static void topview_print_sites(FILE *out, struct watch *watch, const struct topview *view)
 {
     size_t shown = watch->site_count < view->top ? watch->site_count : (size_t)view->top;
     char **titles = watch_titles(watch, shown);
@@ -155,17 +155,17 @@ static void print_sites(FILE *out, struct watch *watch, const struct topview *vi
 
 void topview_print(FILE *out, struct watch *watch, const struct topview *view)
 {
-    print_head(out, watch, view);
-    print_devices(out, watch->capture);
-    print_anchor(out, watch);
+    topview_print_head(out, watch, view);
+    topview_print_devices(out, watch->capture);
+    topview_print_anchor(out, watch);
     print_rates(out, watch);
     print_failures(out, watch->capture);
-    print_sites(out, watch, view);
+    topview_print_sites(out, watch, view);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void json_totals(struct json *json, const struct format_totals *total)
+static void topview_json_totals(struct json *json, const struct format_totals *total)
 {
     json_uint(json, "live_bytes", total->live_bytes);
     json_uint(json, "peak_live_bytes", total->peak_bytes);
@@ -186,7 +186,7 @@ static void json_devices(struct json *json, const struct read_capture *capture)
             continue;
         json_begin(json, NULL, '{');
         json_uint(json, "device", i);
-        json_totals(json, &capture->device_total[i]);
+        topview_json_totals(json, &capture->device_total[i]);
         json_known(json, "device_bytes", look->looks ? look->total_bytes : UINT64_MAX);
         json_known(json, "free_bytes", look->looks ? look->free_bytes : UINT64_MAX);
         json_end(json, '}');
@@ -204,7 +204,7 @@ static void json_rate(struct json *json, const char *key, const struct watch *wa
         json_text(json, key, NULL);
 }
 
-static void json_sites(struct json *json, struct watch *watch, const struct topview *view)
+static void topview_json_sites(struct json *json, struct watch *watch, const struct topview *view)
 {
     size_t shown = watch->site_count < view->top ? watch->site_count : (size_t)view->top;
     char **titles = watch_titles(watch, shown);
@@ -240,7 +240,7 @@ void topview_json(FILE *out, struct watch *watch, const struct topview *view)
     json_text(&json, "rank", *capture->rank ? capture->rank : NULL);
     json_bool(&json, "running", !watch->has_ended);
     json_text(&json, "state", state);
-    json_totals(&json, now);
+    topview_json_totals(&json, now);
     json_devices(&json, capture);
     json_text(&json, "anchor", watch->anchor);
     json_uint(&json, "anchor_instance", watch->anchor_instance);
@@ -254,7 +254,7 @@ void topview_json(FILE *out, struct watch *watch, const struct topview *view)
     json_rate(&json, "allocated_bytes_per_second", watch, before->allocated_bytes,
             now->allocated_bytes);
     json_uint(&json, "oom_count", capture->oom_count);
-    json_sites(&json, watch, view);
+    topview_json_sites(&json, watch, view);
     json_end(&json, '}');
     free(state);
 }

@@ -49,7 +49,7 @@ void tree_child(pid_t parent)
 }
 
 /* The parent of a process, 0 = it is not there. The name may hold anything, brackets too. */
-static pid_t parent_of(pid_t process)
+static pid_t tree_parent_of(pid_t process)
 {
     char path[64];
     char text[1024];
@@ -67,12 +67,12 @@ static pid_t parent_of(pid_t process)
 }
 
 /* Is a process below us? Chains of parents are short, and end at 0. */
-static bool is_below(pid_t process)
+static bool tree_is_below(pid_t process)
 {
     pid_t own = getpid();
 
     for (int depth = 0; process > 1 && depth < 1000; depth++) {
-        process = parent_of(process);
+        process = tree_parent_of(process);
         if (process == own)
             return true;
     }
@@ -88,7 +88,7 @@ static void signal_all(int number)
         pid_t process = isdigit((unsigned char)entry->d_name[0])
                 ? (pid_t)strtol(entry->d_name, NULL, 10)
                 : 0;
-        if (process > 1 && is_below(process))
+        if (process > 1 && tree_is_below(process))
             (void)kill(process, number);
     }
     if (processes)

@@ -16,7 +16,7 @@ static const struct rowpick_field fields[] = {ROWPICK_UINT("live", struct watch_
         ROWPICK_UINT("rate", struct watch_site, recent_count)};
 const struct rowpick_fields watch_fields = ROWPICK_FIELDS(fields);
 
-static uint64_t now_ns(void)
+static uint64_t watch_now_ns(void)
 {
     struct timespec t;
 
@@ -42,7 +42,7 @@ static struct watch_site *watch_site_of(
     return &watch->sites[at];
 }
 
-static void add_place(struct watch_site *site, const struct read_place *place)
+static void watch_add_place(struct watch_site *site, const struct read_place *place)
 {
     site->live_bytes += place->live_bytes;
     site->live_count += place->live_count;
@@ -62,12 +62,12 @@ static void watch_add_places(struct watch *watch)
                 .before_count = watch->sites[i].allocated_count};
     for (size_t i = 0; i < capture->place_count; i++)
         if (capture->place[i].allocated_count)
-            add_place(watch_site_of(watch, &stacks, &capture->place[i]), &capture->place[i]);
+            watch_add_place(watch_site_of(watch, &stacks, &capture->place[i]), &capture->place[i]);
     trace_free(stacks.trace);
     stacks_done(&stacks);
 }
 
-static void list_sites(struct watch *watch)
+static void watch_list_sites(struct watch *watch)
 {
     watch_add_places(watch);
     free(watch->rows);
@@ -161,7 +161,7 @@ static void watch_settle(const char *path, struct read_capture **io_capture)
 /* Takes the capture over. */
 static void watch_take_look(struct watch *watch, struct read_capture *capture)
 {
-    uint64_t now = now_ns();
+    uint64_t now = watch_now_ns();
 
     find_anchor(watch, capture);
     if (watch->has_ended)
@@ -173,7 +173,7 @@ static void watch_take_look(struct watch *watch, struct read_capture *capture)
     read_close(watch->capture);
     watch->capture = capture;
     watch->looked_ns = now;
-    list_sites(watch);
+    watch_list_sites(watch);
 }
 
 int watch_look(struct watch *watch)
@@ -224,7 +224,7 @@ void watch_close(struct watch *watch)
     free(watch->path);
 }
 
-static char *state_of(const struct watch *watch)
+static char *watch_state_of(const struct watch *watch)
 {
     if (watch->is_replaced)
         return vec_text("another run writes this file now");
@@ -238,7 +238,7 @@ static char *state_of(const struct watch *watch)
 
 char *watch_state(const struct watch *watch)
 {
-    char *state = state_of(watch);
+    char *state = watch_state_of(watch);
     char *more;
 
     if (!read_is_damaged(watch->capture))

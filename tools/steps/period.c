@@ -79,7 +79,7 @@ static bool is_about(uint64_t distance, uint64_t length)
 }
 
 /* More than half of what is not so by chance. */
-static bool is_like(double likeness, double chance)
+static bool period_is_like(double likeness, double chance)
 {
     return likeness - chance > (1 - chance) / 2;
 }
@@ -97,7 +97,7 @@ static uint64_t quantile(uint64_t *numbers, size_t count, size_t fourths)
  * Memory of a moment between two places: it is made there and freed there. What was there before, what stays and what goes when all
  * is torn down is nobody's result.
  */
-static void find_live(struct search *search, uint32_t from)
+static void period_find_live(struct search *search, uint32_t from)
 {
     uint32_t count = search->count;
 
@@ -147,7 +147,8 @@ static uint32_t middle_distance(const uint32_t *at, uint32_t count)
 }
 
 /* Returns false if what is there comes at no even distances, or covers too little. */
-static bool measure(const struct search *search, uint32_t *at, uint32_t count, struct anchor *ret)
+static bool period_measure(
+        const struct search *search, uint32_t *at, uint32_t count, struct anchor *ret)
 {
     double all = search->count - search->start;
     uint64_t differ = 0;
@@ -198,7 +199,7 @@ static void find_anchors(struct search *search, int size)
             last = at;
         }
         struct anchor anchor;
-        if (measure(search, &places[first], kept - first, &anchor))
+        if (period_measure(search, &places[first], kept - first, &anchor))
             VEC_PUSH(search->anchors, search->anchor_count, search->anchor_room) = anchor;
     }
     free(ends);
@@ -236,7 +237,7 @@ struct place {
     uint64_t cost; /* in most repetitions but the first and the last */
 };
 
-static struct place place_of(
+static struct place period_place_of(
         const struct search *search, const struct anchor *anchor, uint32_t back)
 {
     uint64_t *costs = vec_new(anchor->count, sizeof(*costs));
@@ -314,7 +315,7 @@ static struct place find_place(const struct search *search, const struct anchor 
 
     for (uint32_t i = length; i-- > 0;) {
         owner = owners[i].at ? i : owner;
-        places[i] = place_of(search, &owners[owner % length], owner - i);
+        places[i] = period_place_of(search, &owners[owner % length], owner - i);
         least = places[i].cost < least ? places[i].cost : least;
     }
     least += least / NEAR_OF;
@@ -333,7 +334,7 @@ static struct place find_place(const struct search *search, const struct anchor 
 }
 
 /* So many allocations are the same from here on and from there on, RUN_MAX at most. */
-static uint32_t run_of(const struct search *search, uint32_t here, uint32_t there)
+static uint32_t period_run_of(const struct search *search, uint32_t here, uint32_t there)
 {
     const uint32_t *ids = search->words.ids[0];
     uint32_t none = 2 * search->count;
@@ -363,7 +364,7 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
     uint64_t least = 0;
 
     for (uint32_t i = low; i <= wish->at + wish->reach && i < search->count; i++) {
-        uint32_t run = wish->pattern == UINT32_MAX ? 0 : run_of(search, i, wish->pattern);
+        uint32_t run = wish->pattern == UINT32_MAX ? 0 : period_run_of(search, i, wish->pattern);
         uint64_t cost = cost_at(search, i) > wish->cost ? cost_at(search, i) : wish->cost;
         bool is_same = best != UINT32_MAX && run == longest;
         if (best == UINT32_MAX || run > longest || (is_same && cost < least)
@@ -378,7 +379,7 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
 }
 
 /* Where a first repetition that lacks the anchor begins: at what is most like that, and the earliest. It may be longer than others. */
-static uint32_t find_first(const struct search *search, uint32_t that, uint32_t length)
+static uint32_t period_find_first(const struct search *search, uint32_t that, uint32_t length)
 {
     uint32_t low = search->start;
     uint32_t best = low;
@@ -387,7 +388,7 @@ static uint32_t find_first(const struct search *search, uint32_t that, uint32_t 
     if (that - low > LONGER_MAX * length)
         best = low = that - LONGER_MAX * length;
     for (uint32_t i = low; i + length - length / 4 <= that; i++) {
-        uint32_t run = run_of(search, i, that);
+        uint32_t run = period_run_of(search, i, that);
         if (run > longest && (best != search->start || longest == 0)) {
             longest = run;
             best = i;
@@ -418,7 +419,7 @@ static uint32_t find_cuts(
             at = find_like(
                     search, &(struct wish){at, length / REST_OF, UINT32_MAX, place->cost, want});
         if (count == 0 && at - search->start > length / 2)
-            ret_cuts[count++] = find_first(search, at, length);
+            ret_cuts[count++] = period_find_first(search, at, length);
         if (count == 0 || at > ret_cuts[count - 1])
             ret_cuts[count++] = at;
     }
@@ -532,7 +533,7 @@ static void keep_alike(const struct search *search, const struct period_span *ty
         struct period_span span = period->spans[i];
         uint32_t own = span.behind - span.first;
         span.likeness = likeness(search, typical, &span, size);
-        bool is_kept = is_like(span.likeness, period->chance);
+        bool is_kept = period_is_like(span.likeness, period->chance);
         if (!is_kept && i == 0 && own > length)
             is_kept = likeness(search, typical, &span, 0) * own >= NEARLY_SAME * length;
         if (!is_kept)
@@ -545,7 +546,7 @@ static void keep_alike(const struct search *search, const struct period_span *ty
 }
 
 /* How much of the sequence is inside, or made of the same: an evaluation is. */
-static void cover(const struct search *search, struct finding *one)
+static void period_cover(const struct search *search, struct finding *one)
 {
     const struct period *period = &one->period;
     const uint32_t *ids = search->words.ids[0];
@@ -556,7 +557,7 @@ static void cover(const struct search *search, struct finding *one)
     uint32_t at = search->start;
 
     for (uint32_t i = 0; i < period->span_count; i++) {
-        bool is_whole = is_like(period->spans[i].likeness, period->chance);
+        bool is_whole = period_is_like(period->spans[i].likeness, period->chance);
         for (uint32_t k = period->spans[i].first; k < period->spans[i].behind && is_whole; k++)
             known[ids[k]] = true;
     }
@@ -613,7 +614,7 @@ static bool is_uniform(
     struct period_span one = {.first = span->first, .behind = middle};
     struct period_span other = {.first = middle, .behind = span->behind};
 
-    return is_like(likeness(search, &one, &other, size), chance);
+    return period_is_like(likeness(search, &one, &other, size), chance);
 }
 
 /* What comes after each of them is the next one, mostly. An evaluation does not follow itself, nor does what comes once. */
@@ -626,13 +627,13 @@ static bool follow_on(const struct period *period)
     return 2 * close >= period->span_count - 1;
 }
 
-static void judge(struct search *search, const struct anchor *class, struct finding *ret)
+static void period_judge(struct search *search, const struct anchor *class, struct finding *ret)
 {
     struct period *period = &ret->period;
     uint32_t first = class->at[0];
 
     *ret = (struct finding){.period.length = class->length};
-    find_live(
+    period_find_live(
             search, first > search->start + class->length ? first - class->length : search->start);
     struct place place = find_place(search, class);
     put_spans(search, &place, period);
@@ -643,9 +644,9 @@ static void judge(struct search *search, const struct anchor *class, struct find
     keep_alike(search, &typical, size, period);
     if (period->span_count < 2)
         return;
-    find_live(search, period->spans[0].first);
+    period_find_live(search, period->spans[0].first);
     weigh(search, period);
-    cover(search, ret);
+    period_cover(search, ret);
     ret->repeats = period->span_count >= REPETITIONS_MIN && ret->fit >= COVERED_BY_PARTS;
     ret->is_uniform = is_uniform(search, &typical, size, period->chance);
     if (ret->share < COVERED || !follow_on(period))
@@ -678,14 +679,14 @@ static bool has_parts(const struct finding *all, size_t count, const struct find
     return false;
 }
 
-static int rank(const struct finding *one)
+static int period_rank(const struct finding *one)
 {
     if (one->period.kind != PERIOD_STEPS)
         return (int)one->period.kind;
     return (int)PERIOD_STEPS + one->period.rests;
 }
 
-static void swap(struct finding *one, struct finding *other)
+static void period_swap(struct finding *one, struct finding *other)
 {
     struct finding kept = *other;
 
@@ -698,10 +699,11 @@ static void take_if_better(struct finding *one, struct finding *best)
     bool is_fitter = is_about(one->period.length, best->period.length)
             ? one->fit > best->fit
             : COARSER_OF * (one->share - best->share) > 1;
-    bool is_better = rank(one) > rank(best) || (rank(one) == rank(best) && is_fitter);
+    bool is_better = period_rank(one) > period_rank(best)
+            || (period_rank(one) == period_rank(best) && is_fitter);
 
     if (is_better && one->period.kind != PERIOD_NONE)
-        swap(one, best);
+        period_swap(one, best);
 }
 
 /*
@@ -724,12 +726,12 @@ static void judge_whole(struct search *search, const struct period *parts, struc
     }
     *ret = (struct finding){0};
     if (count >= REPETITIONS_MIN && count + 1 < parts->span_count
-            && measure(search, at, count, &whole))
-        judge(search, &whole, ret);
+            && period_measure(search, at, count, &whole))
+        period_judge(search, &whole, ret);
     free(at);
 }
 
-static void find_in(struct search *search, struct finding *ret, struct finding *ret_two)
+static void period_find_in(struct search *search, struct finding *ret, struct finding *ret_two)
 {
     struct anchor classes[CLASSES_MAX];
     struct finding all[2 * CLASSES_MAX];
@@ -740,7 +742,7 @@ static void find_in(struct search *search, struct finding *ret, struct finding *
     size_t count = 0;
     for (size_t i = 0; i < class_count; i++) {
         struct finding *found = &all[count++];
-        judge(search, &classes[i], found);
+        period_judge(search, &classes[i], found);
         if (found->period.kind == PERIOD_PARTS)
             judge_whole(search, &found->period, &all[count++]);
     }
@@ -773,7 +775,7 @@ static void say_why(struct period *period, uint32_t kinds)
 }
 
 /* From what is the same in most ways to what is in few. Returns how many kinds of allocations there are. */
-static uint32_t find_all(struct search *search, struct period *ret)
+static uint32_t period_find_all(struct search *search, struct period *ret)
 {
     struct finding best = {0};
     struct finding two = {0};
@@ -785,10 +787,10 @@ static uint32_t find_all(struct search *search, struct period *ret)
                 &search->words);
         kinds = search->words.kinds > kinds ? search->words.kinds : kinds;
         if (search->words.kinds > 1)
-            find_in(search, &found, &two);
+            period_find_in(search, &found, &two);
         if (found.period.kind > best.period.kind
                 || (found.period.kind == best.period.kind && found.fit > best.fit))
-            swap(&found, &best);
+            period_swap(&found, &best);
         period_done(&found.period);
         words_done(&search->words);
         progress_step((uint64_t)same + 1, WORDS_SAMENESSES);
@@ -819,7 +821,7 @@ void period_find(const struct period_alloc *allocs, uint32_t count, struct perio
     for (int k = 0; k < ANCHOR_SIZES; k++)
         search.places[k] = vec_new(count, sizeof(*search.places[k]));
     if (count - search.start >= ALLOCS_MIN)
-        kinds = find_all(&search, ret);
+        kinds = period_find_all(&search, ret);
     say_why(ret, kinds);
     for (int k = 0; k < ANCHOR_SIZES; k++)
         free(search.places[k]);

@@ -77,7 +77,7 @@ static uint32_t own_end(const struct load *load, const struct sequence *sequence
 }
 
 /* The first event behind the last allocation or free of a step. */
-static uint32_t end_of(const struct load *load, const struct sequence *sequence,
+static uint32_t stepview_end_of(const struct load *load, const struct sequence *sequence,
         const struct period_span *span, struct model_window window)
 {
     const struct trace_event *events = load->trace->events;
@@ -101,7 +101,7 @@ static void detect(const struct load *load, struct model_window window, struct s
     for (uint32_t i = 0; i < view->period.span_count; i++) {
         const struct period_span *span = &view->period.spans[i];
         view->rows[view->row_count++] = (struct stepview_row){.first = sequence.events[span->first],
-                .behind = end_of(load, &sequence, span, window),
+                .behind = stepview_end_of(load, &sequence, span, window),
                 .anchor = TRACE_NONE,
                 .likeness = span->likeness};
     }
@@ -128,8 +128,8 @@ static void take_stated(struct stated *stated, struct model_window window, struc
 
 /* ── figures ── */
 
-static void count_event(const struct trace *trace, const struct trace_event *event, uint64_t *live,
-        struct stepview_row *row)
+static void stepview_count_event(const struct trace *trace, const struct trace_event *event,
+        uint64_t *live, struct stepview_row *row)
 {
     bool is_alloc = event->kind == TRACE_ALLOC;
 
@@ -153,10 +153,10 @@ static void count_rows(const struct load *load, struct stepview *view)
     for (size_t i = 0; i < view->row_count; i++) {
         struct stepview_row *row = &view->rows[i];
         for (; event < row->first; event++)
-            count_event(trace, &trace->events[event], &live, NULL);
+            stepview_count_event(trace, &trace->events[event], &live, NULL);
         row->live_begin = row->peak = live;
         for (; event < row->behind; event++)
-            count_event(trace, &trace->events[event], &live, row);
+            stepview_count_event(trace, &trace->events[event], &live, row);
         row->live_end = live;
     }
 }
@@ -181,7 +181,7 @@ struct places {
     struct keytable numbers;
 };
 
-static void touch(struct places *places, const struct trace_block *block, bool is_alloc)
+static void stepview_touch(struct places *places, const struct trace_block *block, bool is_alloc)
 {
     uint64_t size = block->stack ? 0 : block->size;
     uint32_t number = keytable_number(&places->numbers, (struct key){block->stack, size, 0});
@@ -233,7 +233,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
             const struct trace_event *at = &trace->events[event];
             bool is_alloc = at->kind == TRACE_ALLOC;
             if (is_alloc || (at->kind == TRACE_FREE && at->block != TRACE_NONE))
-                touch(&places, &trace->blocks[at->block], is_alloc);
+                stepview_touch(&places, &trace->blocks[at->block], is_alloc);
         }
         end_row(&places, i);
     }

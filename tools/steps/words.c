@@ -6,7 +6,7 @@
 
 #include "tools/base/vec.h"
 
-static uint64_t mix(uint64_t hash, uint64_t more)
+static uint64_t words_mix(uint64_t hash, uint64_t more)
 {
     hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 29;
@@ -22,7 +22,7 @@ static uint32_t number(const uint64_t *hashes, uint32_t count, uint32_t *ret_num
         mask = 2 * mask + 1;
     uint32_t *first = vec_new(mask + 1, sizeof(*first)); /* 1 + where that hash is first; 0: free */
     for (uint32_t i = 0; i < count; i++) {
-        size_t at = mix(0, hashes[i]) & mask;
+        size_t at = words_mix(0, hashes[i]) & mask;
         while (first[at] && hashes[first[at] - 1] != hashes[i])
             at = (at + 1) & mask;
         ret_numbers[i] = first[at] ? ret_numbers[first[at] - 1] : kinds++;
@@ -32,7 +32,7 @@ static uint32_t number(const uint64_t *hashes, uint32_t count, uint32_t *ret_num
     return kinds;
 }
 
-static uint64_t hash_of(const struct period_alloc *alloc, enum words_sameness same)
+static uint64_t words_hash_of(const struct period_alloc *alloc, enum words_sameness same)
 {
     uint64_t size = alloc->size;
 
@@ -40,7 +40,7 @@ static uint64_t hash_of(const struct period_alloc *alloc, enum words_sameness sa
         size = 0;
     if (same == WORDS_BITS)
         size = size ? 64 - (uint64_t)__builtin_clzll(size) : 0;
-    return mix(mix(mix(1, alloc->lane), alloc->site), size);
+    return words_mix(words_mix(words_mix(1, alloc->lane), alloc->site), size);
 }
 
 /* Swaps allocations of one lane with each other. `lanes`: the number of each one's lane. */
@@ -103,7 +103,7 @@ void words_make(const struct period_alloc *allocs, uint32_t start, uint32_t coun
     (void)number(hashes, count, lanes);
     find_next(lanes, count, ret->next);
     for (uint32_t i = 0; i < count; i++)
-        hashes[i] = hashes[count + i] = hash_of(&allocs[i], same);
+        hashes[i] = hashes[count + i] = words_hash_of(&allocs[i], same);
     shuffle(hashes + count, lanes, start, count);
     /* No hash stands for "none": it could be an allocation's. */
     ret->kinds = number(hashes, all - 1, ret->ids[0]);

@@ -12,14 +12,14 @@
 #include "tools/symbols/title.h"
 #include "tracker/base/utf8.h"
 
-static bool is_digit(char c)
+static bool candidates_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 static bool is_of_word(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return candidates_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* How many bytes are folded together there; 0: none. */
@@ -31,8 +31,8 @@ static size_t folded_length(const char *path, enum candidates_fold fold)
 
     if (fold == CANDIDATES_FOLD_NOTHING)
         return 0;
-    while (by_words ? is_of_word(path[length]) : is_digit(path[length]))
-        has_digit |= is_digit(path[length++]);
+    while (by_words ? is_of_word(path[length]) : candidates_is_digit(path[length]))
+        has_digit |= candidates_is_digit(path[length++]);
     return has_digit ? length : 0;
 }
 
@@ -165,7 +165,7 @@ struct search {
 /* ---- lists ---- */
 
 /* Lists of `count` things by number, of[i] < lists; TRACE_NONE: in none. Each list is rising. */
-static struct lists make_lists(const uint32_t *of, size_t count, size_t lists)
+static struct lists candidates_make_lists(const uint32_t *of, size_t count, size_t lists)
 {
     struct lists out = {
             .first = vec_new(lists + 2, sizeof(uint32_t)), .at = vec_new(count, sizeof(uint32_t))};
@@ -204,7 +204,7 @@ static size_t first_above(const uint32_t *list, size_t count, uint32_t limit)
 
 /* ---- anchors ---- */
 
-static void number_paths(struct search *s, struct side *side)
+static void candidates_number_paths(struct search *s, struct side *side)
 {
     const struct trace *trace = side->trace;
 
@@ -227,10 +227,10 @@ static void list_by_path(const struct search *s, struct side *side)
     for (size_t i = 0; i < trace->event_count; i++)
         of[i] = trace->events[i].kind == TRACE_EXIT ? side->path[trace->events[i].anchor]
                                                     : TRACE_NONE;
-    side->exits = make_lists(of, trace->event_count, s->path_count);
+    side->exits = candidates_make_lists(of, trace->event_count, s->path_count);
     for (size_t i = 0; i < trace->block_count; i++)
         of[i] = side->origin[i] == TRACE_NONE ? TRACE_NONE : side->path[trace->blocks[i].anchor];
-    side->inside = make_lists(of, trace->block_count, s->path_count);
+    side->inside = candidates_make_lists(of, trace->block_count, s->path_count);
     free(of);
 }
 
@@ -393,7 +393,7 @@ static struct key key_of_site(const struct sitekey *key)
     return (struct key){key->key, key->frame != NULL, 0};
 }
 
-static void add_sites(struct search *s, uint32_t id)
+static void candidates_add_sites(struct search *s, uint32_t id)
 {
     struct sitekey keys[SITEKEY_MAX];
     const struct trace *trace = s->side[BAD].trace;
@@ -433,7 +433,7 @@ static void add_links(struct search *s, int which, uint32_t origin, struct links
     }
 }
 
-static int by_site(const void *a, const void *b)
+static int candidates_by_site(const void *a, const void *b)
 {
     const struct link *x = a;
     const struct link *y = b;
@@ -444,7 +444,7 @@ static int by_site(const void *a, const void *b)
 }
 
 /* The sites of the late frees, and of each the origins in both runs. */
-static void list_sites(struct search *s)
+static void candidates_list_sites(struct search *s)
 {
     size_t origins = keytable_count(&s->origin_numbers);
     bool *is_known = vec_new(origins, sizeof(*is_known));
@@ -455,21 +455,21 @@ static void list_sites(struct search *s)
         if (!is_late(s, BAD, i) || origin == TRACE_NONE || is_known[origin])
             continue;
         is_known[origin] = true;
-        add_sites(s, i);
+        candidates_add_sites(s, i);
     }
     free(is_known);
     for (int which = 0; which < s->sides; which++) {
         struct side *side = &s->side[which];
-        side->blocks = make_lists(side->origin, side->trace->block_count, origins);
+        side->blocks = candidates_make_lists(side->origin, side->trace->block_count, origins);
         for (uint32_t i = 0; i < origins; i++)
             if (side->blocks.first[i] < side->blocks.first[i + 1])
                 add_links(s, which, i, &links);
     }
-    VEC_SORT(links.at, links.count, by_site);
+    VEC_SORT(links.at, links.count, candidates_by_site);
     uint32_t *of = vec_new(links.count, sizeof(*of));
     for (size_t i = 0; i < links.count; i++)
         of[i] = links.at[i].site;
-    s->origins = make_lists(of, links.count, s->site_count);
+    s->origins = candidates_make_lists(of, links.count, s->site_count);
     for (size_t i = 0; i < links.count; i++)
         s->origins.at[i] = links.at[i].origin;
     free(of);
@@ -496,7 +496,7 @@ static void add_candidate(struct search *s, const struct candidate *candidate, u
     VEC_PUSH(out->sets, out->count, out->sets_room) = set;
 }
 
-static int by_size(const void *a, const void *b)
+static int candidates_by_size(const void *a, const void *b)
 {
     const struct elem *x = a;
     const struct elem *y = b;
@@ -589,7 +589,8 @@ static void add_runs_of_sizes(struct search *s, const struct candidate *base, ui
 }
 
 /* Of blocks by path: those that lie in the shape, and are right or wrong for it. */
-static size_t collect(struct search *s, const struct shape *shape, int which, size_t *io_wrong)
+static size_t candidates_collect(
+        struct search *s, const struct shape *shape, int which, size_t *io_wrong)
 {
     const struct glob *inside = &s->globs[shape->inside];
     const struct side *side = &s->side[which];
@@ -647,18 +648,18 @@ static void try_shape(
     size_t wrong = 0;
 
     s->elem_count = 0;
-    size_t wanted = collect(s, shape, BAD, &wrong);
+    size_t wanted = candidates_collect(s, shape, BAD, &wrong);
     if (wanted == 0)
         return;
     if (s->job->good)
-        (void)collect(s, shape, GOOD, &wrong);
+        (void)candidates_collect(s, shape, GOOD, &wrong);
     if (wrong == 0) {
         add_candidate(s, &all, rank, s->elems, s->elem_count);
         for (size_t i = 0; i < s->elem_count; i++)
             s->is_covered[s->elems[i].late] = true;
         return;
     }
-    VEC_SORT(s->elems, s->elem_count, by_size);
+    VEC_SORT(s->elems, s->elem_count, candidates_by_size);
     add_runs(s, &all, rank | RANK_SIZES, s->elems, s->elem_count, true);
     add_runs_of_sizes(s, &all, rank | RANK_SIZES | RANK_NTH, s->elems, s->elem_count);
     VEC_SORT(s->elems, s->elem_count, by_nth);
@@ -683,7 +684,7 @@ static void try_shapes(struct search *s, uint32_t number, bool literal)
     }
 }
 
-static int by_path(const void *a, const void *b, void *side)
+static int candidates_by_path(const void *a, const void *b, void *side)
 {
     const struct side *of = side;
     uint32_t i = *(const uint32_t *)a;
@@ -720,7 +721,8 @@ static void list_site(struct search *s, uint32_t number, int which, uint64_t blo
                     side->blocks.at[b];
     }
     if (s->block_count[which])
-        qsort_r(s->blocks[which], s->block_count[which], sizeof(uint32_t), by_path, side);
+        qsort_r(s->blocks[which], s->block_count[which], sizeof(uint32_t), candidates_by_path,
+                side);
 }
 
 /* How much a site costs; of sites that the same allocations came through the most readable one stands for all. */
@@ -854,7 +856,7 @@ struct candidates candidates_find(const struct candidates_job *job)
             .sides = job->good ? SIDES : 1};
 
     for (int which = 0; which < s.sides; which++) {
-        number_paths(&s, &s.side[which]);
+        candidates_number_paths(&s, &s.side[which]);
         number_origins(&s, which);
     }
     for (int which = 0; which < s.sides; which++) {
@@ -865,7 +867,7 @@ struct candidates candidates_find(const struct candidates_job *job)
     for (uint32_t i = 0; i < job->bad->block_count; i++)
         if (is_late(&s, BAD, i))
             number_pair(&s, i);
-    list_sites(&s);
+    candidates_list_sites(&s);
     try_all(&s);
     search_done(&s);
     return s.out;

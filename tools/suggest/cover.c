@@ -21,7 +21,7 @@ struct choice {
     size_t heap_count;
 };
 
-static bool is_better(const struct choice *c, struct entry a, struct entry b)
+static bool cover_is_better(const struct choice *c, struct entry a, struct entry b)
 {
     if (a.left != b.left)
         return a.left > b.left;
@@ -31,15 +31,15 @@ static bool is_better(const struct choice *c, struct entry a, struct entry b)
 }
 
 /* The entry at the top goes down to its place. */
-static void sink(struct choice *c, size_t at)
+static void cover_sink(struct choice *c, size_t at)
 {
     struct entry entry = c->heap[at];
     size_t child;
 
     while ((child = 2 * at + 1) < c->heap_count) {
-        if (child + 1 < c->heap_count && is_better(c, c->heap[child + 1], c->heap[child]))
+        if (child + 1 < c->heap_count && cover_is_better(c, c->heap[child + 1], c->heap[child]))
             child++;
-        if (!is_better(c, c->heap[child], entry))
+        if (!cover_is_better(c, c->heap[child], entry))
             break;
         c->heap[at] = c->heap[child];
         at = child;
@@ -65,7 +65,7 @@ static void list_sets_of_items(struct choice *c, size_t item_count)
             c->with[c->of[c->items[c->sets[i].first + k] + 1]++] = (uint32_t)i;
 }
 
-static void take(struct choice *c, uint32_t set)
+static void cover_take(struct choice *c, uint32_t set)
 {
     for (uint32_t k = 0; k < c->sets[set].count; k++) {
         uint32_t item = c->items[c->sets[set].first + k];
@@ -117,15 +117,15 @@ size_t cover_choose(const struct cover_set *sets, size_t count, const uint32_t *
         c.heap[i] = (struct entry){sets[i].count, (uint32_t)i};
     }
     for (size_t i = count / 2; i-- > 0;)
-        sink(&c, i);
+        cover_sink(&c, i);
     while (c.heap_count && c.heap[0].left) {
         uint32_t set = c.heap[0].set;
         if (c.heap[0].left == c.left[set]) {
-            take(&c, set);
+            cover_take(&c, set);
             ret_taken[taken++] = set;
         }
         c.heap[0].left = c.left[set];
-        sink(&c, 0);
+        cover_sink(&c, 0);
     }
     taken = drop_spare(&c, ret_taken, taken);
     free(c.of);

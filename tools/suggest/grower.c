@@ -45,7 +45,7 @@ struct work {
 
 /* ---- reading ---- */
 
-static void number_paths(struct work *w)
+static void grower_number_paths(struct work *w)
 {
     char glob[RULE_GLOB_MAX];
 
@@ -56,7 +56,7 @@ static void number_paths(struct work *w)
     }
 }
 
-static uint64_t time_of(const struct work *w, uint32_t call)
+static uint64_t grower_time_of(const struct work *w, uint32_t call)
 {
     return w->trace->events[w->trace->calls[call].at].time_ns;
 }
@@ -72,7 +72,7 @@ static void add_receive(struct work *w, uint32_t call)
     struct receives *receives = &w->receives[number];
     if (receives->count)
         receives->is_unordered |=
-                time_of(w, receives->calls[receives->count - 1]) > time_of(w, call);
+                grower_time_of(w, receives->calls[receives->count - 1]) > grower_time_of(w, call);
     VEC_PUSH(receives->calls, receives->count, receives->room) = call;
 }
 
@@ -130,7 +130,7 @@ static void group_blocks(struct work *w, struct model_window window, uint64_t mi
 
 /* ---- one group ---- */
 
-static uint32_t parent_of(const struct work *w, uint32_t block)
+static uint32_t grower_parent_of(const struct work *w, uint32_t block)
 {
     return w->trace->anchors[w->trace->blocks[block].anchor].parent;
 }
@@ -142,19 +142,20 @@ struct run {
 };
 
 /* Those from the first of `count` blocks on. */
-static struct run run_of(const struct work *w, const uint32_t *blocks, size_t count)
+static struct run grower_run_of(const struct work *w, const uint32_t *blocks, size_t count)
 {
     const struct trace_block *all = w->trace->blocks;
     struct run run = {blocks, 1, 1};
 
-    for (; run.count < count && parent_of(w, blocks[run.count]) == parent_of(w, blocks[0]);
+    for (; run.count < count
+            && grower_parent_of(w, blocks[run.count]) == grower_parent_of(w, blocks[0]);
             run.count++)
         run.instances += all[blocks[run.count]].anchor != all[blocks[run.count - 1]].anchor;
     return run;
 }
 
 /* Is none of them freed before the last one is made? */
-static bool is_kept(const struct work *w, const struct run *run)
+static bool grower_is_kept(const struct work *w, const struct run *run)
 {
     uint32_t last = w->trace->blocks[run->blocks[run->count - 1]].born;
 
@@ -171,14 +172,14 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
     struct run run;
 
     for (size_t i = 0; i < group->count; i += run.count) {
-        uint32_t parent = parent_of(w, group->blocks[i]);
+        uint32_t parent = grower_parent_of(w, group->blocks[i]);
 
-        run = run_of(w, &group->blocks[i], group->count - i);
+        run = grower_run_of(w, &group->blocks[i], group->count - i);
         if (parent == TRACE_NONE || parent == 0)
             return 0; /* from step to step: that has no end to name */
         if (run.instances < GROWER_INSTANCES)
             continue;
-        if (!is_kept(w, &run))
+        if (!grower_is_kept(w, &run))
             return 0;
         if (most == 0)
             *ret_run = run; /* only the last one may not have ended */
@@ -239,14 +240,14 @@ static size_t first_after(const struct receives *receives, uint32_t call)
 }
 
 /* From the low-th on, where the first one that is later than this time stands. */
-static size_t first_later(
+static size_t grower_first_later(
         const struct work *w, const struct receives *receives, size_t low, uint64_t time_ns)
 {
     size_t high = receives->count;
 
     while (low < high) {
         size_t mid = receives->is_unordered ? low : low + (high - low) / 2;
-        if (time_of(w, receives->calls[mid]) <= time_ns)
+        if (grower_time_of(w, receives->calls[mid]) <= time_ns)
             low = mid + 1;
         else
             high = mid;
@@ -265,7 +266,7 @@ static uint32_t count_needed(
         if (w->sent[block] == TRACE_NONE)
             continue;
         size_t first = first_after(receives, w->sent[block]);
-        size_t later = first_later(
+        size_t later = grower_first_later(
                 w, receives, first, trace_uses(w->trace, &w->trace->blocks[block]).last);
         most = later - first > most ? (uint32_t)(later - first) : most;
     }
@@ -358,7 +359,7 @@ static void name_closing(
         const struct work *w, const struct run *run, char ret_glob[static RULE_GLOB_MAX])
 {
     const struct trace *trace = w->trace;
-    uint32_t outer = parent_of(w, run->blocks[0]);
+    uint32_t outer = grower_parent_of(w, run->blocks[0]);
     uint32_t made = trace->blocks[run->blocks[run->count - 1]].born;
     uint32_t closing = TRACE_NONE, died = TRACE_NEVER;
 
@@ -384,7 +385,7 @@ static void name_anchor(const struct work *w, uint32_t anchor, char ret_glob[sta
     candidates_fold(w->trace->anchors[anchor].path, CANDIDATES_FOLD_RUNS, ret_glob);
 }
 
-static void look_at(struct work *w, struct group *group, struct growers *ret)
+static void grower_look_at(struct work *w, struct group *group, struct growers *ret)
 {
     struct grower grower = {.count = group->count, .place = group->place};
     struct run run;
@@ -427,7 +428,7 @@ static bool join_globs(char io_glob[static RULE_GLOB_MAX], const char *other)
     return true;
 }
 
-static void add_blocks(struct grower *io, const struct grower *other)
+static void grower_add_blocks(struct grower *io, const struct grower *other)
 {
     uint32_t *blocks = vec_new(io->count + other->count, sizeof(*blocks));
 
@@ -442,7 +443,7 @@ static void add_blocks(struct grower *io, const struct grower *other)
 }
 
 /* Also for the other's blocks, where names can say that; false: they cannot. */
-static bool join(struct grower *io, const struct grower *other)
+static bool grower_join(struct grower *io, const struct grower *other)
 {
     struct grower both = *io;
 
@@ -453,7 +454,7 @@ static bool join(struct grower *io, const struct grower *other)
     *io = both;
     io->most = max_of(io->most, other->most);
     io->receives = (uint32_t)max_of(io->receives, other->receives);
-    add_blocks(io, other);
+    grower_add_blocks(io, other);
     return true;
 }
 
@@ -467,10 +468,10 @@ static void join_all(struct growers *growers)
         struct grower joined = growers->list[i];
         joined.blocks = NULL;
         joined.count = joined.bytes = 0;
-        add_blocks(&joined, &growers->list[i]);
+        grower_add_blocks(&joined, &growers->list[i]);
         for (size_t k = i + 1; k < growers->count && !is_in[i]; k++)
             if (!is_in[k])
-                is_in[k] = join(&joined, &growers->list[k]);
+                is_in[k] = grower_join(&joined, &growers->list[k]);
         if (joined.count > growers->list[i].count)
             VEC_PUSH(all.list, all.count, all.room) = joined;
         else
@@ -491,12 +492,12 @@ void grower_find(const struct trace *trace, struct model_window window, uint64_t
     *ret_growers = (struct growers){0};
     if (trace->call_count == 0)
         return;
-    number_paths(&w);
+    grower_number_paths(&w);
     list_calls(&w);
     name_stacks(&w);
     group_blocks(&w, window, min_size);
     for (size_t i = 0; i < w.group_count; i++)
-        look_at(&w, &w.groups[i], ret_growers);
+        grower_look_at(&w, &w.groups[i], ret_growers);
     join_all(ret_growers);
     for (size_t i = 0; i < w.group_count; i++)
         free(w.groups[i].blocks);

@@ -18,7 +18,7 @@ uint32_t lastuse_late_by(const struct trace *trace, const struct trace_block *bl
 }
 
 /* Counts the block; true: by its uses and its anchor it can be late. */
-static bool look_at(
+static bool lastuse_look_at(
         const struct trace *trace, const struct trace_block *block, struct compare *late)
 {
     struct trace_sum *sum = &late->looked;
@@ -42,7 +42,7 @@ void lastuse_late(const struct trace *trace, struct model_window window, struct 
         uint32_t anchor;
 
         if (block->born < window.first || block->born >= window.last
-                || !look_at(trace, block, ret_late))
+                || !lastuse_look_at(trace, block, ret_late))
             continue;
         anchor = lastuse_late_by(trace, block);
         if (anchor == TRACE_NONE)

@@ -34,7 +34,7 @@ struct look {
 /* ---- places ---- */
 
 /* The value of a key, NULL without one. */
-static const struct hinttree_node *value_of(const struct hinttree_node *map, const char *name)
+static const struct hinttree_node *lint_value_of(const struct hinttree_node *map, const char *name)
 {
     for (const struct hinttree_node *key = map->child; key; key = key->next)
         if (key->kind == HINTTREE_KEY && strcmp(key->text, name) == 0)
@@ -43,11 +43,11 @@ static const struct hinttree_node *value_of(const struct hinttree_node *map, con
 }
 
 /* The value of `inner` in that of `key`, or what there is of the way to it. `inner` may be NULL. */
-static const struct hinttree_node *place_of(
+static const struct hinttree_node *lint_place_of(
         const struct hinttree_node *item, const char *key, const char *inner)
 {
-    const struct hinttree_node *value = value_of(item, key);
-    const struct hinttree_node *deep = value && inner ? value_of(value, inner) : NULL;
+    const struct hinttree_node *value = lint_value_of(item, key);
+    const struct hinttree_node *deep = value && inner ? lint_value_of(value, inner) : NULL;
 
     return deep ? deep : value ? value : item;
 }
@@ -69,7 +69,7 @@ static struct lint_remark *warn_at(
 
 /* ---- globs ---- */
 
-static bool is_any(const char *glob)
+static bool lint_is_any(const char *glob)
 {
     return glob[strspn(glob, "*")] == '\0';
 }
@@ -131,7 +131,8 @@ static bool compare_globs(const char *a, const char *b, enum glob_question quest
 
 static bool covers_glob(const char *wide, const char *narrow)
 {
-    return is_any(wide) || strcmp(wide, narrow) == 0 || compare_globs(wide, narrow, GLOB_COVER);
+    return lint_is_any(wide) || strcmp(wide, narrow) == 0
+            || compare_globs(wide, narrow, GLOB_COVER);
 }
 
 static bool can_meet(const char *a, const char *b)
@@ -156,8 +157,8 @@ static void look_at_live(const struct look *look, const char *key, const struct 
     const char *edge = when->kind == EDGE_ENTER ? "enter" : "exit";
 
     if (look->rule->mode == HINT_LIVE && when->count == 0 && rule_is_set(when)
-            && is_any(when->anchor))
-        (void)warn_at(look, place_of(look->item, key, "anchor"),
+            && lint_is_any(when->anchor))
+        (void)warn_at(look, lint_place_of(look->item, key, "anchor"),
                 vec_format("mode live releases at every anchor's %s: name the anchor after whose "
                            "%s nothing uses the memory",
                         edge, edge));
@@ -167,7 +168,7 @@ static void look_at_live(const struct look *look, const char *key, const struct 
 static void look_at_events(const struct look *look, const char *key, const struct rule_when *when)
 {
     if (when->count > 0 && !has_proof(look))
-        (void)warn_at(look, place_of(look->item, key, NULL),
+        (void)warn_at(look, lint_place_of(look->item, key, NULL),
                 vec_text("is released by a count of events, which does not say by itself that "
                          "nothing uses the memory: say in `proof` why that is so"));
 }
@@ -175,11 +176,11 @@ static void look_at_events(const struct look *look, const char *key, const struc
 static void look_at_sites(const struct look *look)
 {
     const struct rule_pick *pick = &look->rule->pick;
-    const struct hinttree_node *place = place_of(look->item, "pick", NULL);
+    const struct hinttree_node *place = lint_place_of(look->item, "pick", NULL);
 
     if (pick->site_count > 0 || pick->use.call > 0)
         return;
-    if (is_any(pick->inside))
+    if (lint_is_any(pick->inside))
         (void)warn_at(look, place,
                 vec_text("picks by size alone, whoever asks for the memory: name its call sites "
                          "in `site`"));
@@ -193,8 +194,8 @@ static void look_at_sites(const struct look *look)
 static void look_at_size(const struct look *look)
 {
     const struct rule *rule = look->rule;
-    const struct hinttree_node *place = place_of(look->item, "pick", "size");
-    const struct hinttree_node *backend = value_of(look->item, "backend");
+    const struct hinttree_node *place = lint_place_of(look->item, "pick", "size");
+    const struct hinttree_node *backend = lint_value_of(look->item, "backend");
 
     if (rule->pick.size_hi < rule->min_size)
         (void)warn_at(look, place,
@@ -213,7 +214,8 @@ static void look_at_size(const struct look *look)
     else if (rule->backend == RULE_UNMAP && rule->min_size < HINTFILE_MIN_SIZE
             && rule->pick.size_lo < HINTFILE_MIN_SIZE)
         (void)warn_at(look,
-                value_of(look->item, "min-size") ? value_of(look->item, "min-size") : place,
+                lint_value_of(look->item, "min-size") ? lint_value_of(look->item, "min-size")
+                                                      : place,
                 vec_format("takes blocks below %s, each of which then holds a physical handle of "
                            "its own until it is released: leave min-size at %s, pick larger "
                            "sizes, or state backend: alias",
@@ -239,10 +241,10 @@ static void look_at_anchors(const struct look *look, const char *key, const stru
     char within[RULE_GLOB_MAX + 2];
 
     (void)snprintf(within, sizeof(within), "%s/*", when->anchor);
-    if (!rule_is_set(when) || when->count > 0 || when->kind != EDGE_EXIT || is_any(inside)
+    if (!rule_is_set(when) || when->count > 0 || when->kind != EDGE_EXIT || lint_is_any(inside)
             || has_proof(look) || can_meet(inside, when->anchor) || can_meet(inside, within))
         return;
-    (void)warn_at(look, place_of(look->item, key, "anchor"),
+    (void)warn_at(look, lint_place_of(look->item, key, "anchor"),
             vec_format("what is allocated inside %s waits for whichever %s ends next, which is "
                        "another anchor: name the anchor of `inside` or one around it, or say in "
                        "`proof` why that is late enough",
@@ -265,16 +267,16 @@ static void look_at_step(const struct look *look, const char *what, const char *
     static const char *const edges[] = {"enter", "exit", "point"};
     const struct rule_when *when = &look->rule->when;
 
-    if (is_any(when->anchor))
-        (void)warn_at(look, place_of(look->item, "when", "anchor"),
+    if (lint_is_any(when->anchor))
+        (void)warn_at(look, lint_place_of(look->item, "when", "anchor"),
                 vec_format("%s at every anchor's %s: %s", what, edges[when->kind], advice));
 }
 
 static void look_at_evicted_size(const struct look *look)
 {
     const struct rule *rule = look->rule;
-    const struct hinttree_node *min_size = value_of(look->item, "min-size");
-    const struct hinttree_node *size = place_of(look->item, "pick", "size");
+    const struct hinttree_node *min_size = lint_value_of(look->item, "min-size");
+    const struct hinttree_node *size = lint_place_of(look->item, "pick", "size");
 
     if (rule->pick.size_hi < rule->min_size)
         (void)warn_at(look, size,
@@ -292,7 +294,7 @@ static void look_at_evicted_size(const struct look *look)
 static void look_at_cap(const struct look *look)
 {
     const struct rule_evict *evict = &look->rule->evict;
-    const struct hinttree_node *cap = value_of(look->item, "cap");
+    const struct hinttree_node *cap = lint_value_of(look->item, "cap");
     bool is_cpu = evict->policy == RULE_POLICY_CPU;
 
     if (!cap)
@@ -304,7 +306,7 @@ static void look_at_cap(const struct look *look)
                         is_cpu ? "cpu" : "cuda",
                         is_cpu ? "what the running call names" : "all blocks"));
     else if (evict->cap > 0 && look->rule->pick.size_lo > evict->cap)
-        (void)warn_at(look, value_of(cap, "device"),
+        (void)warn_at(look, lint_value_of(cap, "device"),
                 vec_text("a block of it is larger than the cap, and a call that names one cannot "
                          "be made: raise the cap, or pick smaller blocks"));
 }
@@ -314,21 +316,21 @@ static void look_at_moves(const struct look *look)
     const struct rule_evict *evict = &look->rule->evict;
 
     if (evict->prefetch == 0)
-        (void)warn_at(look, place_of(look->item, "prefetch", NULL),
+        (void)warn_at(look, lint_place_of(look->item, "prefetch", NULL),
                 vec_text("prefetch: 0 brings nothing in ahead of the call that names it, which has "
                          "to wait: state 1 or more"));
     if (evict->order_count > 0 && evict->victim != RULE_VICTIM_FARTHEST)
-        (void)warn_at(look, place_of(look->item, "order", NULL),
+        (void)warn_at(look, lint_place_of(look->item, "order", NULL),
                 vec_format("the order has no effect with victim: %s: leave it out, or state "
                            "victim: farthest-next-use",
                         evict->victim == RULE_VICTIM_LRU ? "lru" : "fifo"));
     if (evict->clean && evict->backing == RULE_BACKING_MANAGED)
-        (void)warn_at(look, place_of(look->item, "clean", NULL),
+        (void)warn_at(look, lint_place_of(look->item, "clean", NULL),
                 vec_text("clean: yes has no effect with backing: managed, whose pages move whether "
                          "they "
                          "were written or not: leave it out"));
     else if (evict->clean && !has_proof(look))
-        warn_at(look, place_of(look->item, "clean", NULL),
+        warn_at(look, lint_place_of(look->item, "clean", NULL),
                 vec_text("clean: yes loses what a kernel writes to these blocks: say in `proof` "
                          "why kernels only read them"))
                 ->is_note = true;
@@ -378,7 +380,7 @@ static void look_at_earlier(const struct look *look)
                 || !covers_glob(rule->pick.inside, pick->inside)
                 || !covers_glob(rule->pick.rank, pick->rank))
             continue;
-        (void)warn_at(look, place_of(look->item, "pick", NULL),
+        (void)warn_at(look, lint_place_of(look->item, "pick", NULL),
                 vec_format("matches nothing, since hint %s on line %" PRIu32 " takes all that it "
                            "picks: put it above that hint, or remove one of them",
                         rule->id, rule->line));
@@ -394,7 +396,7 @@ static void look_at_later(const struct look *look)
     for (const struct rule *rule = look->rule + 1; rule < last; rule++)
         if (rule_waits(rule) && rule->action != ACTION_RESTORE)
             return;
-    (void)warn_at(look, place_of(look->item, "do", NULL),
+    (void)warn_at(look, lint_place_of(look->item, "do", NULL),
             vec_text("keeps its blocks from no hint, since no other action comes after it in the "
                      "file: put it above the hints that must not take them"));
 }
@@ -403,7 +405,7 @@ static void look_at_later(const struct look *look)
 static void look_at_lines(const struct look *look)
 {
     size_t number = (size_t)(look->rule - look->file->rule);
-    const struct hinttree_node *place = place_of(look->item, "pick", "site")->child;
+    const struct hinttree_node *place = lint_place_of(look->item, "pick", "site")->child;
 
     for (uint32_t i = 0; i < look->rule->pick.site_count; i++, place = place->next) {
         struct key function = {look->functions[number].of[i], 0, 0};
@@ -448,7 +450,7 @@ static void look_at_pick(const struct look *look)
     look_at_lines(look);
 }
 
-static uint64_t function_of(const char *site, uint64_t key)
+static uint64_t lint_function_of(const char *site, uint64_t key)
 {
     char text[PYSITE_TEXT_MAX];
     const char *last = strrchr(site, ':');
@@ -468,7 +470,7 @@ static void list_functions(struct look *look)
         for (uint32_t s = 0; s < file->rule[i].pick.site_count; s++) {
             const char *text = file->words[i].site[s];
             uint64_t site = file->rule[i].pick.site[s];
-            uint64_t function = text ? function_of(text, site) : 0;
+            uint64_t function = text ? lint_function_of(text, site) : 0;
             size_t known = keytable_count(&sites);
 
             look->functions[i].of[s] = function;
@@ -482,15 +484,15 @@ static void list_functions(struct look *look)
 static void look_at_program(const struct look *look)
 {
     const struct hintfile *file = look->file;
-    const struct hinttree_node *build = place_of(look->item, "program", "build");
+    const struct hinttree_node *build = lint_place_of(look->item, "program", "build");
 
-    if (is_any(file->argv))
-        (void)warn_at(look, place_of(look->item, "program", "argv"),
+    if (lint_is_any(file->argv))
+        (void)warn_at(look, lint_place_of(look->item, "program", "argv"),
                 vec_text("the hints are for every program that is given them, child processes "
                          "too: name the program in program.argv, as \"*train.py*\""));
     for (size_t i = 0; i < file->build_count; i++)
         if (strlen(file->build[i].id) < BUILD_DIGITS_MIN)
-            (void)warn_at(look, value_of(build, file->build[i].soname),
+            (void)warn_at(look, lint_value_of(build, file->build[i].soname),
                     vec_format("%zu digits of a build-id fit too many builds of %s: write %d or "
                                "more",
                             strlen(file->build[i].id), file->build[i].soname, BUILD_DIGITS_MIN));
@@ -520,7 +522,7 @@ void lint_hints(const struct hintfile *file, const char *bytes, size_t length, s
     look.item = root;
     list_functions(&look);
     look_at_program(&look);
-    look.item = value_of(root, "hints")->child;
+    look.item = lint_value_of(root, "hints")->child;
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
         look_at_action(&look);

@@ -30,7 +30,7 @@ struct work {
     struct mine *out;
 };
 
-static const struct trace_block *block_at(const struct work *work, uint32_t id)
+static const struct trace_block *mine_block_at(const struct work *work, uint32_t id)
 {
     return &work->job->trace->blocks[id];
 }
@@ -58,7 +58,7 @@ static struct mine_hint make_hint(
     for (uint32_t i = 0; i < set->count; i++)
         if (found->items[set->first + i] < first)
             first = found->items[set->first + i];
-    hint.stack = block_at(work, first)->stack;
+    hint.stack = mine_block_at(work, first)->stack;
     return hint;
 }
 
@@ -78,7 +78,8 @@ static bool is_placed(const struct trace *trace, const struct trace_block *block
     return !block->native && sitekey_list(trace, block, keys) > 0;
 }
 
-static bool has_key(const struct trace *trace, const struct trace_block *block, struct sitekey key)
+static bool mine_has_key(
+        const struct trace *trace, const struct trace_block *block, struct sitekey key)
 {
     struct sitekey keys[SITEKEY_MAX];
     size_t count = sitekey_list(trace, block, keys);
@@ -110,7 +111,7 @@ static bool is_its_key(const struct work *work, const struct grower *grower, con
         if (!is_mine && !may_match)
             continue;
         if (known[block->stack] == UNKNOWN)
-            known[block->stack] = has_key(trace, block, key) ? HAS : HAS_NOT;
+            known[block->stack] = mine_has_key(trace, block, key) ? HAS : HAS_NOT;
         is_its = (known[block->stack] == HAS) == is_mine;
     }
     free(known);
@@ -122,7 +123,7 @@ static struct sitekey choose_key(const struct work *work, const struct grower *g
 {
     const struct trace *trace = work->job->trace;
     struct sitekey keys[SITEKEY_MAX];
-    size_t count = sitekey_list(trace, block_at(work, grower->blocks[0]), keys);
+    size_t count = sitekey_list(trace, mine_block_at(work, grower->blocks[0]), keys);
     size_t chosen = count;
     bool *is_inside = vec_new(trace->anchor_count, sizeof(*is_inside));
 
@@ -142,7 +143,7 @@ static struct mine_hint make_grown(const struct work *work, const struct grower 
 {
     struct mine_hint hint = {.key = choose_key(work, grower),
             .grower = grower,
-            .stack = block_at(work, grower->blocks[0])->stack,
+            .stack = mine_block_at(work, grower->blocks[0])->stack,
             .rule = {.action = ACTION_RELEASE,
                     .mode = HINT_TRAP,
                     .pick = {.size_lo = work->job->min_size,
@@ -175,9 +176,9 @@ static void mark_grown(struct work *work, const struct keytable *shared)
 
     for (size_t i = 0; growers && i < growers->count; i++) {
         const struct grower *grower = &growers->list[i];
-        struct key place = block_place(work->job->trace, block_at(work, grower->blocks[0]));
+        struct key place = block_place(work->job->trace, mine_block_at(work, grower->blocks[0]));
         if (work->refused[i] || work->grower[grower->blocks[0]] || keytable_find(shared, place)
-                || !is_placed(work->job->trace, block_at(work, grower->blocks[0])))
+                || !is_placed(work->job->trace, mine_block_at(work, grower->blocks[0])))
             continue;
         for (size_t k = 0; k < grower->count; k++)
             work->grower[grower->blocks[k]] = grower;
@@ -231,16 +232,16 @@ static bool is_used_after(const struct work *work, const struct compare_late *la
     const struct trace *trace = work->job->trace;
     uint64_t exit_ns = trace->events[trace->anchors[late->anchor].exit].time_ns;
 
-    return exit_ns && trace_uses(trace, block_at(work, late->bad)).last >= exit_ns;
+    return exit_ns && trace_uses(trace, mine_block_at(work, late->bad)).last >= exit_ns;
 }
 
 /*
  * By whose exit it may go: the one that the good run names, or, if it is still used behind that, the next one around it behind all
  * its uses; TRACE_NONE: there is none, or not all uses may have been seen.
  */
-static uint32_t anchor_of(const struct work *work, const struct compare_late *late)
+static uint32_t mine_anchor_of(const struct work *work, const struct compare_late *late)
 {
-    const struct trace_block *block = block_at(work, late->bad);
+    const struct trace_block *block = mine_block_at(work, late->bad);
 
     if (!is_used_after(work, late))
         return late->anchor;
@@ -259,11 +260,11 @@ static void sort_out_late(struct work *work)
     mark_grown(work, &shared);
     for (size_t i = 0; i < job->late_count; i++) {
         const struct compare_late *late = &job->late[i];
-        const struct trace_block *block = block_at(work, late->bad);
+        const struct trace_block *block = mine_block_at(work, late->bad);
         struct trace_sum *other = NULL;
         if (work->grower[late->bad])
             continue;
-        uint32_t anchor = anchor_of(work, late);
+        uint32_t anchor = mine_anchor_of(work, late);
         if (block->size < job->min_size)
             other = &work->out->small;
         else if (!is_placed(job->trace, block))
@@ -335,14 +336,14 @@ static bool find_inexact(
 typedef bool (*stays)(const struct trace *trace, const struct trace_block *block, uint32_t at);
 
 /* Of the good run: what lives. */
-static bool is_alive(const struct trace *trace, const struct trace_block *block, uint32_t at)
+static bool mine_is_alive(const struct trace *trace, const struct trace_block *block, uint32_t at)
 {
     (void)trace;
     return block->died > at;
 }
 
 /* Of another rank: what it still uses, or may use. */
-static bool is_needed(const struct trace *trace, const struct trace_block *block, uint32_t at)
+static bool mine_is_needed(const struct trace *trace, const struct trace_block *block, uint32_t at)
 {
     return block->died > at
             && (block->shared || patterns_doubt_of(block) != PATTERNS_DOUBTS
@@ -369,11 +370,11 @@ static int find_wrong(const struct work *work, const struct trace *trace, stays 
 static int find_wrong_elsewhere(const struct work *work, bool *io_wrong, bool *io_any)
 {
     const struct mine_job *job = work->job;
-    int r = job->good ? find_wrong(work, job->good, is_alive, io_wrong, io_any) : 0;
+    int r = job->good ? find_wrong(work, job->good, mine_is_alive, io_wrong, io_any) : 0;
 
     for (size_t i = 0; r == 0 && i < job->rank_count; i++)
         if (job->ranks[i] != job->trace)
-            r = find_wrong(work, job->ranks[i], is_needed, io_wrong, io_any);
+            r = find_wrong(work, job->ranks[i], mine_is_needed, io_wrong, io_any);
     return r;
 }
 

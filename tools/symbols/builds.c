@@ -17,7 +17,7 @@ struct change {
     char good[BUILDID_TEXT_MAX], bad[BUILDID_TEXT_MAX];
 };
 
-static bool is_same_build(const struct trace_module *a, const struct trace_module *b)
+static bool builds_is_same_build(const struct trace_module *a, const struct trace_module *b)
 {
     if (a->build_id_length == 0 && b->build_id_length == 0)
         return a->identity == b->identity;
@@ -26,7 +26,7 @@ static bool is_same_build(const struct trace_module *a, const struct trace_modul
 }
 
 /* Is there anything by which its build can be told? */
-static bool is_known(const struct trace_module *module)
+static bool builds_is_known(const struct trace_module *module)
 {
     return module->is_program && *module->path
             && (module->build_id_length > 0 || module->identity != 0);
@@ -42,7 +42,7 @@ static void name_build(const struct trace_module *module, char text[static BUILD
 }
 
 /* A module of that name in the other run, unless one of them is the same build. */
-static const struct trace_module *find_other(
+static const struct trace_module *builds_find_other(
         const struct trace *trace, const struct trace_module *module)
 {
     const char *name = filename_of(module->path);
@@ -50,16 +50,16 @@ static const struct trace_module *find_other(
 
     for (size_t i = 0; i < trace->module_count; i++) {
         const struct trace_module *at = &trace->modules[i];
-        if (!is_known(at) || strcmp(filename_of(at->path), name) != 0)
+        if (!builds_is_known(at) || strcmp(filename_of(at->path), name) != 0)
             continue;
-        if (is_same_build(at, module))
+        if (builds_is_same_build(at, module))
             return NULL;
         other = at;
     }
     return other;
 }
 
-static bool is_told(const struct change *changes, size_t count, const char *path)
+static bool builds_is_told(const struct change *changes, size_t count, const char *path)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(changes[i].path, path) == 0)
@@ -78,8 +78,9 @@ static struct change *list_changes(
     for (size_t i = 0; i < bad->module_count; i++) {
         const struct trace_module *module = &bad->modules[i];
         struct change change = {.path = module->path};
-        const struct trace_module *other = is_known(module) ? find_other(good, module) : NULL;
-        if (!other || is_told(changes, count, module->path))
+        const struct trace_module *other =
+                builds_is_known(module) ? builds_find_other(good, module) : NULL;
+        if (!other || builds_is_told(changes, count, module->path))
             continue;
         name_build(other, change.good);
         name_build(module, change.bad);

@@ -154,7 +154,7 @@ static int unpack_once(struct unpack *unpack, int *io_fd)
 }
 
 /* The name of a file in the archive, NULL: something else. */
-static const char *name_of(struct archive_entry *entry)
+static const char *bundle_name_of(struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry);
 
@@ -164,7 +164,7 @@ static const char *name_of(struct archive_entry *entry)
 }
 
 /* It is unpacked to be passed over. */
-static int pass_over(struct unpack *unpack, struct archive_entry *entry)
+static int bundle_pass_over(struct unpack *unpack, struct archive_entry *entry)
 {
     if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > unpack->left)
         return too_much(unpack);
@@ -174,7 +174,7 @@ static int pass_over(struct unpack *unpack, struct archive_entry *entry)
 
 static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
 {
-    const char *name = name_of(entry);
+    const char *name = bundle_name_of(entry);
 
     if (!name)
         return 0;
@@ -184,18 +184,18 @@ static int unpack_entry(struct unpack *unpack, struct archive_entry *entry)
         return unpack_once(unpack, &unpack->capture_fd);
     if (strcmp(name, SYMBOLS_NAME) == 0)
         return unpack_once(unpack, &unpack->symbols_fd);
-    return pass_over(unpack, entry);
+    return bundle_pass_over(unpack, entry);
 }
 
 static int unpack_module(struct unpack *unpack, struct archive_entry *entry)
 {
     struct bundle_modules *modules = unpack->modules;
-    const char *name = name_of(entry);
+    const char *name = bundle_name_of(entry);
 
     if (!name)
         return 0;
     if (strncmp(name, MODULES_NAME, strlen(MODULES_NAME)) != 0)
-        return pass_over(unpack, entry);
+        return bundle_pass_over(unpack, entry);
     VEC_PUSH(modules->files, modules->count, modules->room) = (struct module_file){
             .name = vec_text(name + strlen(MODULES_NAME)), .fd = nameless_file()};
     return unpack_file(unpack, modules->files[modules->count - 1].fd);
@@ -245,7 +245,7 @@ bool bundle_begins(const char *path)
     archive = new_reader();
     if (archive_read_open_filename(archive, path, READ_BYTES) == ARCHIVE_OK
             && archive_read_next_header(archive, &entry) == ARCHIVE_OK)
-        name = name_of(entry);
+        name = bundle_name_of(entry);
     bool is_ours = name && strcmp(name, ABOUT_NAME) == 0;
     (void)archive_read_free(archive);
     return is_ours;
@@ -331,7 +331,7 @@ static int read_parts(
     return 0;
 }
 
-static bool is_folder(const char *path)
+static bool bundle_is_folder(const char *path)
 {
     struct stat status;
 
@@ -342,7 +342,7 @@ int bundle_open(const char *path, struct read_capture **ret_capture, struct symc
         char **ret_why)
 {
     struct unpack unpack = {.capture_fd = -1, .symbols_fd = -1};
-    int r = is_folder(path) ? open_folder(&unpack, path) : open_archive(&unpack, path);
+    int r = bundle_is_folder(path) ? open_folder(&unpack, path) : open_archive(&unpack, path);
 
     if (r == 0)
         r = read_parts(&unpack, ret_capture, ret_names);
@@ -361,7 +361,7 @@ struct bundle_modules *bundle_modules_new(const char *path)
     struct bundle_modules *modules = vec_new(1, sizeof(*modules));
 
     modules->path = vec_text(path);
-    modules->is_folder = is_folder(path);
+    modules->is_folder = bundle_is_folder(path);
     return modules;
 }
 

@@ -15,23 +15,23 @@ struct merging {
     bool ambient;
 };
 
-static bool begins(const char *text, const char *with)
+static bool pymerge_begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
 static bool is_loop(const struct symbols_line *line)
 {
-    return begins(line->function, "_PyEval_EvalFrameDefault");
+    return pymerge_begins(line->function, "_PyEval_EvalFrameDefault");
 }
 
 /* Of a file that is an interpreter and nothing else, or a function that is called like one. */
-static bool is_interpreter(const struct symbols_line *line)
+static bool pymerge_is_interpreter(const struct symbols_line *line)
 {
     const char *file = filename_of(line->module);
 
-    return begins(file, "python3") || begins(file, "libpython3") || begins(line->function, "Py")
-            || begins(line->function, "_Py");
+    return pymerge_begins(file, "python3") || pymerge_begins(file, "libpython3")
+            || pymerge_begins(line->function, "Py") || pymerge_begins(line->function, "_Py");
 }
 
 /* As another tool names it: nobody says in which library it is. */
@@ -52,7 +52,7 @@ static void push_frame(struct merging *merging, const struct trace_pyframe *fram
         return;
     }
     /* in captures of kedge 0.1: functions of its own around the framework's */
-    if (begins(filename_of(frame->file), "_kedge_"))
+    if (pymerge_begins(filename_of(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =
             (struct symbols_line){.function = *frame->function ? frame->function : "?",
@@ -98,7 +98,7 @@ struct symbols_line *pymerge(struct symbols_line *lines, size_t count,
     for (size_t i = 0; i < count; i++) {
         if (!stack->ambient && is_loop(&lines[i]))
             place_call(&merging);
-        else if (!stack->ambient && is_interpreter(&lines[i])) {
+        else if (!stack->ambient && pymerge_is_interpreter(&lines[i])) {
             if (!loops)
                 place_rest(&merging);
         } else

@@ -23,7 +23,7 @@ static uint32_t frames_of(const struct trace_stack *stack)
     return stack->ambient ? 0 : stack->pycount;
 }
 
-static bool is_nameable(const struct trace_pyframe *frame)
+static bool sitekey_is_nameable(const struct trace_pyframe *frame)
 {
     char text[PYSITE_TEXT_MAX];
 
@@ -42,7 +42,7 @@ size_t sitekey_list(const struct trace *trace, const struct trace_block *block,
         const struct trace_pyframe *frame = &trace->pyframes[stack->pyfirst + i];
         struct sitekey key = {.key = pysite_key(frame->file, frame->function, 0), .frame = frame};
 
-        if (!is_nameable(frame))
+        if (!sitekey_is_nameable(frame))
             continue;
         count = add_key(ret_keys, count, key);
         key.key = pysite_key(frame->file, frame->function, frame->line);
@@ -70,8 +70,8 @@ void sitekey_pick(const struct sitekey *key, struct rule_pick *io_pick)
 }
 
 /* Outermost first, as each list goes on where that of the frames further out ends. */
-static const struct pysite *name_stack(const struct trace *trace, const struct trace_stack *stack,
-        const struct hints *hints, struct pysite *room)
+static const struct pysite *sitekey_name_stack(const struct trace *trace,
+        const struct trace_stack *stack, const struct hints *hints, struct pysite *room)
 {
     const struct pysite *sites = NULL;
 
@@ -95,7 +95,7 @@ struct sitekey_named sitekey_name(const struct trace *trace, const struct hints 
     named.of_stack = vec_new(trace->stack_count, sizeof(const struct pysite *));
     named.room = vec_new(2 * trace->pyframe_count, sizeof(*named.room));
     for (size_t i = 0; i < trace->stack_count; i++)
-        named.of_stack[i] = name_stack(trace, &trace->stacks[i], hints, named.room);
+        named.of_stack[i] = sitekey_name_stack(trace, &trace->stacks[i], hints, named.room);
     return named;
 }
 

@@ -52,7 +52,7 @@ struct symbols {
 };
 
 /* The trace may have more of both than last time. */
-static void make_room(struct symbols *symbols)
+static void symbols_make_room(struct symbols *symbols)
 {
     const struct trace *trace = symbols->trace;
 
@@ -66,7 +66,7 @@ static void make_room(struct symbols *symbols)
 
 static struct module_names *module_at(struct symbols *symbols, uint32_t number)
 {
-    make_room(symbols);
+    symbols_make_room(symbols);
     return symbols->modules[number].at;
 }
 
@@ -75,7 +75,7 @@ struct symbols *symbols_new(const struct trace *trace)
     struct symbols *symbols = vec_new(1, sizeof(*symbols));
 
     symbols->trace = trace;
-    make_room(symbols);
+    symbols_make_room(symbols);
     return symbols;
 }
 
@@ -116,7 +116,7 @@ static void add_trouble(struct symbols *symbols, const char *line)
 }
 
 /* What the capture brought along. */
-static void look_up(struct symbols *symbols, uint32_t number)
+static void symbols_look_up(struct symbols *symbols, uint32_t number)
 {
     struct module_names *module = module_at(symbols, number);
 
@@ -156,7 +156,7 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
     *ret_lines = NULL;
     if (frame->module == TRACE_NONE)
         return 0;
-    look_up(symbols, frame->module);
+    symbols_look_up(symbols, frame->module);
     const struct module_names *module = module_at(symbols, frame->module);
     if (module->is_cached
             && symcache_find(
@@ -175,7 +175,7 @@ const char *symbols_module_trouble(struct symbols *symbols, uint32_t number)
     const struct module_names *module = module_at(symbols, number);
 
     (void)open_module(symbols, number);
-    look_up(symbols, number);
+    symbols_look_up(symbols, number);
     if (module->is_cached)
         return module->note;
     return module->file.why ? module->file.why : "";
@@ -218,9 +218,9 @@ static const struct named_frame *name_frame(struct symbols *symbols, const struc
     return &symbols->named[index];
 }
 
-static struct named_stack *name_stack(struct symbols *symbols, uint32_t number)
+static struct named_stack *symbols_name_stack(struct symbols *symbols, uint32_t number)
 {
-    make_room(symbols);
+    symbols_make_room(symbols);
     struct named_stack *named = &symbols->stacks[number];
     const struct trace_stack *stack = &symbols->trace->stacks[number];
     size_t room = 0;
@@ -242,13 +242,13 @@ static struct named_stack *name_stack(struct symbols *symbols, uint32_t number)
 
 const struct symbols_line *symbols_stack(struct symbols *symbols, uint32_t stack, size_t *ret_count)
 {
-    const struct named_stack *named = name_stack(symbols, stack);
+    const struct named_stack *named = symbols_name_stack(symbols, stack);
 
     *ret_count = named->count;
     return named->lines;
 }
 
-static const struct symbols_line *innermost(struct symbols *symbols, uint32_t stack)
+static const struct symbols_line *symbols_innermost(struct symbols *symbols, uint32_t stack)
 {
     size_t count;
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
@@ -262,11 +262,11 @@ static const struct symbols_line *innermost(struct symbols *symbols, uint32_t st
 
 const char *symbols_site(struct symbols *symbols, uint32_t stack)
 {
-    struct named_stack *named = name_stack(symbols, stack);
+    struct named_stack *named = symbols_name_stack(symbols, stack);
 
     if (named->site)
         return named->site;
-    const struct symbols_line *line = innermost(symbols, stack);
+    const struct symbols_line *line = symbols_innermost(symbols, stack);
     if (!line)
         named->site = vec_text("(no stack)");
     else if (line->file)
@@ -278,7 +278,7 @@ const char *symbols_site(struct symbols *symbols, uint32_t stack)
 
 const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
 {
-    struct named_stack *named = name_stack(symbols, stack);
+    struct named_stack *named = symbols_name_stack(symbols, stack);
 
     for (size_t i = 0; i < named->count && !named->pysite; i++)
         if (named->lines[i].is_python)
@@ -289,7 +289,7 @@ const char *symbols_pysite(struct symbols *symbols, uint32_t stack)
 
 const char *symbols_owner(struct symbols *symbols, uint32_t stack)
 {
-    const struct symbols_line *line = innermost(symbols, stack);
+    const struct symbols_line *line = symbols_innermost(symbols, stack);
 
     return line ? line->module : "";
 }

@@ -77,7 +77,7 @@ static unsigned split_fields(char *line, char *fields[static FIELDS_MAX])
     return count;
 }
 
-static bool number_of(const char *text, int base, uint64_t *ret_number)
+static bool symcache_number_of(const char *text, int base, uint64_t *ret_number)
 {
     char *end;
 
@@ -98,7 +98,7 @@ static bool is_build_id(const char *text)
 }
 
 /* The build counts; without a build-id the path and what the code looks like, which may not be known. */
-static struct key key_of(const char *build_id, uint64_t identity, const char *path)
+static struct key symcache_key_of(const char *build_id, uint64_t identity, const char *path)
 {
     struct key key = keytable_text(build_id);
 
@@ -113,9 +113,10 @@ static bool add_module(struct symcache *cache, char *const *fields, unsigned cou
 {
     uint64_t identity;
 
-    if (count != 5 || !is_build_id(fields[1]) || !number_of(fields[2], 16, &identity))
+    if (count != 5 || !is_build_id(fields[1]) || !symcache_number_of(fields[2], 16, &identity))
         return false;
-    cache->current = keytable_number(&cache->builds, key_of(fields[1], identity, fields[3]));
+    cache->current =
+            keytable_number(&cache->builds, symcache_key_of(fields[1], identity, fields[3]));
     if (cache->current == cache->module_count) /* else the same build, loaded once more */
         VEC_PUSH(cache->modules, cache->module_count, cache->module_room) =
                 (struct module){.build_id = fields[1], .path = fields[3], .note = fields[4]};
@@ -126,7 +127,7 @@ static bool add_frame(struct symcache *cache, char *const *fields, unsigned coun
 {
     uint64_t offset;
 
-    if (count != 2 || cache->module_count == 0 || !number_of(fields[1], 16, &offset))
+    if (count != 2 || cache->module_count == 0 || !symcache_number_of(fields[1], 16, &offset))
         return false;
     *keytable_at(&cache->index, (struct key){cache->current, offset, 0}, 0) =
             (uint32_t)cache->frame_count;
@@ -135,12 +136,12 @@ static bool add_frame(struct symcache *cache, char *const *fields, unsigned coun
     return true;
 }
 
-static bool add_line(struct symcache *cache, char *const *fields, unsigned count)
+static bool symcache_add_line(struct symcache *cache, char *const *fields, unsigned count)
 {
     uint64_t number;
 
     if (count != 4 || cache->frame_count == 0 || *fields[1] == '\0'
-            || !number_of(fields[3], 10, &number) || number > UINT32_MAX)
+            || !symcache_number_of(fields[3], 10, &number) || number > UINT32_MAX)
         return false;
     cache->frames[cache->frame_count - 1].count++;
     VEC_PUSH(cache->lines, cache->line_count, cache->line_room) = (struct dwarfnames_line){
@@ -151,7 +152,7 @@ static bool add_line(struct symcache *cache, char *const *fields, unsigned count
     return true;
 }
 
-static bool add_row(struct symcache *cache, char *line, size_t number)
+static bool symcache_add_row(struct symcache *cache, char *line, size_t number)
 {
     char *fields[FIELDS_MAX];
     unsigned count = split_fields(line, fields);
@@ -164,7 +165,7 @@ static bool add_row(struct symcache *cache, char *line, size_t number)
         return add_module(cache, fields, count);
     if (strcmp(fields[0], "f") == 0)
         return add_frame(cache, fields, count);
-    return strcmp(fields[0], "l") == 0 && add_line(cache, fields, count);
+    return strcmp(fields[0], "l") == 0 && symcache_add_line(cache, fields, count);
 }
 
 struct symcache *symcache_read(const char *text, size_t length, char **ret_why)
@@ -184,7 +185,7 @@ struct symcache *symcache_read(const char *text, size_t length, char **ret_why)
     }
     while (rest && *rest) {
         char *line = strsep(&rest, "\n");
-        if (add_row(cache, line, ++number))
+        if (symcache_add_row(cache, line, ++number))
             continue;
         *ret_why = vec_format("line %zu of the names makes no sense", number);
         symcache_free(cache);
@@ -213,8 +214,8 @@ bool symcache_has_module(const struct symcache *cache, const struct trace_module
 
     if (wanted->build_id_length)
         buildid_text(wanted->build_id, wanted->build_id_length, build_id);
-    const uint32_t *number =
-            keytable_find(&cache->builds, key_of(build_id, wanted->identity, wanted->path));
+    const uint32_t *number = keytable_find(
+            &cache->builds, symcache_key_of(build_id, wanted->identity, wanted->path));
     const struct module *module = number ? &cache->modules[*number] : NULL;
     if (!module || strcmp(module->build_id, build_id) != 0
             || (wanted->build_id_length == 0 && strcmp(module->path, wanted->path) != 0))

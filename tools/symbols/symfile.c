@@ -88,7 +88,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
     return fd >= 0 ? fd : find_in_cache(module, ret_file);
 }
 
-static bool is_same_build(
+static bool symfile_is_same_build(
         Dwfl_Module *module, const char *path, const struct trace_module *captured)
 {
     const unsigned char *bits;
@@ -186,7 +186,7 @@ static enum found try_file(
     dwfl_report_begin(file->dwfl);
     module = dwfl_report_offline(file->dwfl, captured->path, path, -1);
     (void)dwfl_report_end(file->dwfl, NULL, NULL);
-    if (module && is_same_build(module, path, captured)) {
+    if (module && symfile_is_same_build(module, path, captured)) {
         GElf_Addr bias;
         void **user = NULL;
         (void)dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);

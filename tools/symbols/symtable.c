@@ -76,7 +76,7 @@ static bool is_place(const char *name, const GElf_Sym *symbol)
             && type != STT_TLS;
 }
 
-static int compare(const void *left, const void *right)
+static int symtable_compare(const void *left, const void *right)
 {
     const struct symbol *a = left;
     const struct symbol *b = right;
@@ -92,7 +92,7 @@ static int compare(const void *left, const void *right)
 
 static void sort(struct symbols_of *of)
 {
-    VEC_SORT(of->at, of->count, compare);
+    VEC_SORT(of->at, of->count, symtable_compare);
     for (uint32_t i = 0; i < of->count; i++) {
         uint32_t around = i == 0 ? NONE : i - 1;
 

@@ -225,7 +225,7 @@ static bool is_of_framework(const struct symbols_line *line)
                          : is_framework_function(line->function);
 }
 
-static enum kind kind_of(const struct symbols_line *line)
+static enum kind title_kind_of(const struct symbols_line *line)
 {
     if (line->is_python)
         return kind_of_python(line->function, line->file);
@@ -266,7 +266,7 @@ static void add_kind(
         struct parts *parts, const struct symbols_line *lines, size_t count, enum kind kind)
 {
     for (size_t i = 0; i < count; i++) {
-        if (kind_of(&lines[i]) != kind)
+        if (title_kind_of(&lines[i]) != kind)
             continue;
         VEC_PUSH(parts->part, parts->count, parts->room) =
                 (struct part){name_line(&lines[i], kind), kind, &lines[i]};
@@ -312,7 +312,7 @@ static const char *part_at(const struct row *row, size_t at)
     return at < row->parts.count ? row->parts.part[at].text : "";
 }
 
-static void extend(struct row *row, size_t at)
+static void title_extend(struct row *row, size_t at)
 {
     if (at < row->parts.count) {
         const char *link = row->parts.part[at].kind == row->parts.part[0].kind ? " < " : ", ";
@@ -334,7 +334,7 @@ static int by_title(const void *a, const void *b)
 }
 
 /* The first part, behind those tried, in which rows of one title differ; SIZE_MAX: none. */
-static size_t find_difference(const struct row *rows, size_t count)
+static size_t title_find_difference(const struct row *rows, size_t count)
 {
     size_t longest = 0;
 
@@ -349,7 +349,7 @@ static size_t find_difference(const struct row *rows, size_t count)
 }
 
 /* One more frame for each of the rows that share a title, if that tells any of them apart. */
-static bool tell_apart(struct row *rows, size_t count)
+static bool title_tell_apart(struct row *rows, size_t count)
 {
     bool changed = false;
     size_t i = 0;
@@ -359,10 +359,11 @@ static bool tell_apart(struct row *rows, size_t count)
         size_t end = i + 1;
         while (end < count && strcmp(rows[i].title, rows[end].title) == 0)
             end++;
-        size_t at = end - i > 1 && rows[i].frames < TITLE_PARTS ? find_difference(&rows[i], end - i)
-                                                                : SIZE_MAX;
+        size_t at = end - i > 1 && rows[i].frames < TITLE_PARTS
+                ? title_find_difference(&rows[i], end - i)
+                : SIZE_MAX;
         for (size_t k = i; at != SIZE_MAX && k < end; k++)
-            extend(&rows[k], at);
+            title_extend(&rows[k], at);
         changed = changed || at != SIZE_MAX;
         i = end;
     }
@@ -425,7 +426,7 @@ static struct row *rows_apart(
 {
     struct row *rows = rows_new(symbols, from, stride, offset, count);
 
-    for (size_t round = 0; round < TITLE_ROUNDS && tell_apart(rows, count); round++)
+    for (size_t round = 0; round < TITLE_ROUNDS && title_tell_apart(rows, count); round++)
         ;
     return rows;
 }
@@ -444,7 +445,7 @@ char **title_ways(
     for (size_t i = 0; i < count; i++)
         while (told[i].frames < WAY_PARTS && told[i].used < told[i].parts.count
                 && told[i].parts.part[told[i].used].kind == told[i].parts.part[0].kind)
-            extend(&told[i], told[i].used);
+            title_extend(&told[i], told[i].used);
     return rows_end(told, count);
 }
 
@@ -469,7 +470,7 @@ static char *word_without_name(const struct symbols_line *line)
 }
 
 /* "" of what is not the program's own. */
-static char *word_of(const struct part *part)
+static char *title_word_of(const struct part *part)
 {
     const struct symbols_line *line = part->line;
 
@@ -482,12 +483,12 @@ static char *word_of(const struct part *part)
     return has_name(line) ? short_name(line->function) : word_without_name(line);
 }
 
-static char *words_of(const struct row *row)
+static char *title_words_of(const struct row *row)
 {
     char *words = vec_text("");
 
     for (unsigned i = 0; i < row->frames; i++) {
-        char *word = word_of(&row->parts.part[row->told[i]]);
+        char *word = title_word_of(&row->parts.part[row->told[i]]);
         char *longer = vec_format("%s%s%s", words, *words && *word ? "-" : "", word);
         free(words);
         free(word);
@@ -503,7 +504,7 @@ char **title_words(
 
     for (size_t i = 0; i < count; i++) {
         free(told[i].title);
-        told[i].title = words_of(&told[i]);
+        told[i].title = title_words_of(&told[i]);
     }
     return rows_end(told, count);
 }

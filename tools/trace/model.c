@@ -51,7 +51,8 @@ bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
 }
 
 /* The window from the first enter of anchors of this name to their last exit; false: there are none. */
-static bool find_named(const struct trace *trace, const char *name, struct model_window *ret_window)
+static bool model_find_named(
+        const struct trace *trace, const char *name, struct model_window *ret_window)
 {
     uint32_t end = (uint32_t)trace->event_count;
     struct model_window window = {.first = TRACE_NEVER};
@@ -84,9 +85,9 @@ int model_find_window(const struct trace *trace, const char *from, const char *t
 {
     struct model_window begin = model_whole(trace);
     struct model_window end = begin;
-    bool has_from = !from || find_named(trace, from, &begin);
+    bool has_from = !from || model_find_named(trace, from, &begin);
 
-    if (!has_from || (to && !find_named(trace, to, &end))) {
+    if (!has_from || (to && !model_find_named(trace, to, &end))) {
         *ret_missing = has_from ? to : from;
         return -ENOENT;
     }
@@ -102,7 +103,7 @@ static void raise_to(uint64_t *value, uint64_t candidate)
         *value = candidate;
 }
 
-static bool is_in(struct model_window window, uint32_t at)
+static bool model_is_in(struct model_window window, uint32_t at)
 {
     return at >= window.first && at < window.last;
 }
@@ -168,8 +169,8 @@ static struct release *sort_releases(const struct trace *trace, struct model_win
         uint32_t at = released_at(count, trace, (uint32_t)i);
         const struct trace_block *block = &trace->blocks[i];
         /* A free before the release leaves nothing to release. */
-        if (at == TRACE_NEVER || at >= block->died || !is_in(window, at)
-                || !is_in(window, block->born))
+        if (at == TRACE_NEVER || at >= block->died || !model_is_in(window, at)
+                || !model_is_in(window, block->born))
             continue;
         VEC_PUSH(list, n, room) = (struct release){at, (uint32_t)i};
     }
@@ -192,7 +193,7 @@ static struct model_second count_window(
             second_born(&count.sums, trace->blocks[event->block].size);
         if (event->kind == TRACE_FREE && event->block != TRACE_NONE) {
             const struct trace_block *block = &trace->blocks[event->block];
-            if (is_in(window, block->born) && released_at(&count, trace, event->block) > at)
+            if (model_is_in(window, block->born) && released_at(&count, trace, event->block) > at)
                 second_gone(&count.sums, block, false);
         }
         for (; next < release_count && releases[next].at == at; next++)
@@ -225,7 +226,7 @@ static uint64_t round_512(uint64_t size)
 }
 
 /* What a block takes of what is held: the driver's own blocks are not in that figure. */
-static uint64_t stored(const struct trace_block *block)
+static uint64_t model_stored(const struct trace_block *block)
 {
     return block->native ? 0 : round_512(block->size);
 }
@@ -242,11 +243,11 @@ static void plain_event(
     /* A block is released once, and never freed before: from then on it is only an address. */
     if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE
             && trace_value(trace, event) == HINT_LIVE)
-        plain->stored_512 -= stored(&trace->blocks[event->block]);
+        plain->stored_512 -= model_stored(&trace->blocks[event->block]);
     if (event->kind == TRACE_ALLOC) {
         plain->live += trace_value(trace, event);
         plain->live_512 += round_512(trace_value(trace, event));
-        plain->stored_512 += stored(&trace->blocks[event->block]);
+        plain->stored_512 += model_stored(&trace->blocks[event->block]);
         if (inside)
             figures_born(f, trace_value(trace, event), at);
     }
@@ -254,7 +255,7 @@ static void plain_event(
         plain->live -= trace_value(trace, event);
         plain->live_512 -= round_512(trace_value(trace, event));
         if (trace->blocks[event->block].mode != HINT_LIVE)
-            plain->stored_512 -= stored(&trace->blocks[event->block]);
+            plain->stored_512 -= model_stored(&trace->blocks[event->block]);
         if (inside && trace->blocks[event->block].born >= window.first) {
             f->freed += trace_value(trace, event);
             f->freed_count++;
@@ -330,7 +331,7 @@ static void anchor_gone(struct anchor_walk *walk, uint32_t id, uint32_t at, bool
     bool would = released || block->released > at;
     bool is_live = block->mode == HINT_LIVE;
 
-    if (!is_in(walk->window, block->born))
+    if (!model_is_in(walk->window, block->born))
         return;
     for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
         struct model_figures *f = &walk->figures[a];

@@ -24,7 +24,7 @@ uint32_t stacks_add_module(struct trace *trace, const struct read_module *module
     return number;
 }
 
-static uint32_t module_of(struct stacks *stacks, const struct read_frame *frame)
+static uint32_t stacks_module_of(struct stacks *stacks, const struct read_frame *frame)
 {
     const struct read_module *module = frame->module;
 
@@ -73,7 +73,7 @@ uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack)
         return *known;
     unsigned count = read_stack(stacks->capture, leaf, frames, READ_FRAMES_MAX);
     for (unsigned i = 0; i < count; i++)
-        ours[i] = (struct trace_frame){module_of(stacks, &frames[i]), frames[i].offset};
+        ours[i] = (struct trace_frame){stacks_module_of(stacks, &frames[i]), frames[i].offset};
     if (count == 0 && pystack == 0)
         return *known = 0;
     *known = trace_add_stack(stacks->trace, ours, count, count == READ_FRAMES_MAX);

@@ -30,7 +30,7 @@ struct families {
     uint64_t *work; /* allocations, or uses, before each event */
 };
 
-static char *fold(const char *path)
+static char *stated_fold(const char *path)
 {
     char *folded = vec_text(path);
     char *out = folded;
@@ -55,7 +55,7 @@ static bool says_step(const char *path)
 
 static void add_span(struct families *families, const struct trace *trace, struct stated_span span)
 {
-    char *path = fold(trace->anchors[span.anchor].path);
+    char *path = stated_fold(trace->anchors[span.anchor].path);
     uint32_t number = keytable_number(&families->numbers, keytable_text(path));
 
     if (number == families->count) {
@@ -70,7 +70,7 @@ static void add_span(struct families *families, const struct trace *trace, struc
     VEC_PUSH(family->spans, family->count, family->room) = span;
 }
 
-static int by_first(const void *a, const void *b)
+static int stated_by_first(const void *a, const void *b)
 {
     const struct stated_span *x = a;
     const struct stated_span *y = b;
@@ -79,9 +79,9 @@ static int by_first(const void *a, const void *b)
 }
 
 /* Marks reach to the next one; counts what was done. */
-static void finish(struct families *families, struct family *family, uint32_t end)
+static void stated_finish(struct families *families, struct family *family, uint32_t end)
 {
-    VEC_SORT(family->spans, family->count, by_first);
+    VEC_SORT(family->spans, family->count, stated_by_first);
     for (size_t i = 0; i < family->count; i++) {
         struct stated_span *span = &family->spans[i];
         uint32_t next = i + 1 < family->count ? family->spans[i + 1].first : end;
@@ -115,7 +115,7 @@ static bool may_be(const struct family *family, uint64_t work)
     return family->count >= ALONE_MIN && family->depth == 0 && 2 * family->work >= work;
 }
 
-static bool is_better(const struct family *one, const struct family *than)
+static bool stated_is_better(const struct family *one, const struct family *than)
 {
     if (one->is_named != than->is_named)
         return one->is_named;
@@ -142,8 +142,8 @@ static void find_families(struct families *families, const struct trace *trace)
     }
 }
 
-static void find(const struct trace *trace, void (*count)(struct families *, const struct trace *),
-        struct stated *ret)
+static void stated_find_by(const struct trace *trace,
+        void (*count)(struct families *, const struct trace *), struct stated *ret)
 {
     struct families families = {.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
     struct family *best = NULL;
@@ -153,8 +153,9 @@ static void find(const struct trace *trace, void (*count)(struct families *, con
     find_families(&families, trace);
     for (size_t i = 0; i < families.count; i++) {
         struct family *family = &families.families[i];
-        finish(&families, family, (uint32_t)trace->event_count);
-        if (may_be(family, families.work[trace->event_count]) && (!best || is_better(family, best)))
+        stated_finish(&families, family, (uint32_t)trace->event_count);
+        if (may_be(family, families.work[trace->event_count])
+                && (!best || stated_is_better(family, best)))
             best = family;
     }
     if (best) {
@@ -173,12 +174,12 @@ static void find(const struct trace *trace, void (*count)(struct families *, con
 
 void stated_find(const struct trace *trace, struct stated *ret)
 {
-    find(trace, count_allocs, ret);
+    stated_find_by(trace, count_allocs, ret);
 }
 
 void stated_find_by_uses(const struct trace *trace, struct stated *ret)
 {
-    find(trace, count_uses, ret);
+    stated_find_by(trace, count_uses, ret);
 }
 
 void stated_done(struct stated *stated)

@@ -152,7 +152,7 @@ void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_py
         VEC_PUSH(trace->pyframes, trace->pyframe_count, trace->pyframe_room) = frames[i];
 }
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+static uint64_t trace_mix(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;
 
@@ -170,11 +170,11 @@ uint64_t trace_python(const struct trace *trace, uint32_t number)
         return 0;
     for (uint32_t i = 0; i < stack->pycount; i++) {
         const struct trace_pyframe *frame = &trace->pyframes[stack->pyfirst + i];
-        hash = mix(hash, frame->function, strlen(frame->function) + 1);
-        hash = mix(hash, frame->file, strlen(frame->file) + 1);
-        hash = mix(hash, &frame->line, sizeof(frame->line));
+        hash = trace_mix(hash, frame->function, strlen(frame->function) + 1);
+        hash = trace_mix(hash, frame->file, strlen(frame->file) + 1);
+        hash = trace_mix(hash, &frame->line, sizeof(frame->line));
     }
-    hash = mix(hash, &stack->ambient, sizeof(stack->ambient));
+    hash = trace_mix(hash, &stack->ambient, sizeof(stack->ambient));
     return hash ? hash : 1;
 }
 
@@ -194,7 +194,7 @@ uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instan
     return (uint32_t)(trace->anchor_count - 1);
 }
 
-static uint32_t add_event(struct trace *trace, struct trace_event event)
+static uint32_t trace_add_event(struct trace *trace, struct trace_event event)
 {
     VEC_PUSH(trace->events, trace->event_count, trace->event_room) = event;
     return (uint32_t)(trace->event_count - 1);
@@ -219,7 +219,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
         block.nth = count_nth(trace, birth);
     block.died = TRACE_NEVER;
     block.released = TRACE_NEVER;
-    block.born = add_event(trace,
+    block.born = trace_add_event(trace,
             (struct trace_event){.kind = TRACE_ALLOC,
                     .block = id,
                     .anchor = birth->anchor,
@@ -249,7 +249,7 @@ uint32_t trace_find_last(const struct trace *trace, uint64_t address)
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at = add_event(trace,
+    uint32_t at = trace_add_event(trace,
             (struct trace_event){.kind = TRACE_FREE, .block = id, .thread = thread & THREAD_BITS});
 
     if (id == TRACE_NONE)
@@ -312,7 +312,7 @@ static uint32_t free_place(struct trace_index *index)
     return place;
 }
 
-static void open_range(struct trace *trace, uint32_t anchor, uint32_t thread, uint32_t at)
+static void trace_open_range(struct trace *trace, uint32_t anchor, uint32_t thread, uint32_t at)
 {
     struct trace_index *index = trace->index;
     uint32_t place = free_place(index);
@@ -354,7 +354,7 @@ static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
 }
 
 /* The innermost open range of the thread that the path itself names: ranges started by id are nested in nothing. */
-static uint32_t parent_of(const struct trace *trace, const char *path, uint32_t thread)
+static uint32_t trace_parent_of(const struct trace *trace, const char *path, uint32_t thread)
 {
     const struct trace_index *index = trace->index;
     const struct open_range *innermost = NULL;
@@ -375,7 +375,7 @@ static uint32_t parent_of(const struct trace *trace, const char *path, uint32_t 
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread)
 {
     struct trace_anchor *a = &trace->anchors[anchor];
-    uint32_t at = add_event(trace,
+    uint32_t at = trace_add_event(trace,
             (struct trace_event){.kind = kind,
                     .block = TRACE_NONE,
                     .anchor = anchor,
@@ -383,10 +383,10 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
-        a->parent = parent_of(trace, a->path, thread);
+        a->parent = trace_parent_of(trace, a->path, thread);
     }
     if (kind == TRACE_ENTER)
-        open_range(trace, anchor, thread, at);
+        trace_open_range(trace, anchor, thread, at);
     if (kind == TRACE_EXIT) {
         a->exit = at;
         close_range(trace, anchor, thread);
@@ -397,7 +397,7 @@ uint32_t trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode)
 {
     uint32_t id = trace_find_live(trace, address);
-    uint32_t at = add_event(trace,
+    uint32_t at = trace_add_event(trace,
             (struct trace_event){.kind = TRACE_RELEASE,
                     .block = id,
                     .anchor = anchor,
@@ -423,7 +423,7 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
 
     *own = *call;
     own->number = hintwords_find_call(call->name);
-    own->at = add_event(trace,
+    own->at = trace_add_event(trace,
             (struct trace_event){.kind = TRACE_CALL,
                     .block = TRACE_NONE,
                     .anchor = call->anchor,
@@ -437,14 +437,14 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
 /* ---- uses ---- */
 
 /* Seven bits in a byte, the upper bit: there are more. */
-static void put_number(struct trace *trace, uint64_t number)
+static void trace_put_number(struct trace *trace, uint64_t number)
 {
     for (; number > 0x7f; number >>= 7)
         VEC_PUSH(trace->used, trace->used_bytes, trace->used_room) = (unsigned char)(number | 0x80);
     VEC_PUSH(trace->used, trace->used_bytes, trace->used_room) = (unsigned char)number;
 }
 
-static uint64_t get_number(const unsigned char **at)
+static uint64_t trace_get_number(const unsigned char **at)
 {
     uint64_t number = 0;
     unsigned shift = 0;
@@ -463,16 +463,16 @@ void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses
     if (memcmp(uses, &(struct trace_uses){0}, sizeof(*uses)) == 0)
         return;
     if (trace->used_bytes == 0)
-        put_number(trace, 0); /* 0 is no place */
+        trace_put_number(trace, 0); /* 0 is no place */
     if (trace->used_bytes > UINT32_MAX)
         vec_out_of_memory();
     own->uses_at = (uint32_t)trace->used_bytes;
     trace->latest_use_ns = max_of(trace->latest_use_ns, uses->last);
-    put_number(trace, uses->count);
-    put_number(trace, uses->first);
-    put_number(trace, uses->last - uses->first);
-    put_number(trace, uses->gap);
-    put_number(trace, uses->last - uses->gap_end);
+    trace_put_number(trace, uses->count);
+    trace_put_number(trace, uses->first);
+    trace_put_number(trace, uses->last - uses->first);
+    trace_put_number(trace, uses->gap);
+    trace_put_number(trace, uses->last - uses->gap_end);
 }
 
 struct trace_uses trace_uses(const struct trace *trace, const struct trace_block *block)
@@ -483,11 +483,11 @@ struct trace_uses trace_uses(const struct trace *trace, const struct trace_block
     if (block->uses_at == 0)
         return uses;
     at = &trace->used[block->uses_at];
-    uses.count = get_number(&at);
-    uses.first = get_number(&at);
-    uses.last = get_number(&at) + uses.first;
-    uses.gap = get_number(&at);
-    uses.gap_end = uses.last - get_number(&at);
+    uses.count = trace_get_number(&at);
+    uses.first = trace_get_number(&at);
+    uses.last = trace_get_number(&at) + uses.first;
+    uses.gap = trace_get_number(&at);
+    uses.gap_end = uses.last - trace_get_number(&at);
     return uses;
 }
 
@@ -501,7 +501,7 @@ struct living {
     uint32_t *counts;
 };
 
-static int by_address(const void *a, const void *b, void *trace)
+static int trace_by_address(const void *a, const void *b, void *trace)
 {
     const struct trace_block *blocks = ((const struct trace *)trace)->blocks;
     uint32_t i = *(const uint32_t *)a;
@@ -512,7 +512,7 @@ static int by_address(const void *a, const void *b, void *trace)
     return (i > k) - (i < k);
 }
 
-static struct living list_blocks(struct trace *trace)
+static struct living trace_list_blocks(struct trace *trace)
 {
     struct living living = {.trace = trace,
             .by_address = vec_new(trace->block_count, sizeof(uint32_t)),
@@ -522,14 +522,14 @@ static struct living list_blocks(struct trace *trace)
     for (size_t i = 0; i < trace->block_count; i++)
         living.by_address[i] = (uint32_t)i;
     if (trace->block_count)
-        qsort_r(living.by_address, trace->block_count, sizeof(uint32_t), by_address, trace);
+        qsort_r(living.by_address, trace->block_count, sizeof(uint32_t), trace_by_address, trace);
     for (size_t i = 0; i < trace->block_count; i++)
         living.rank_of[living.by_address[i]] = (uint32_t)i + 1;
     return living;
 }
 
 /* `by`: 1 it is born, UINT32_MAX it dies. */
-static void count_block(struct living *living, uint32_t block, uint32_t by)
+static void trace_count_block(struct living *living, uint32_t block, uint32_t by)
 {
     for (size_t i = living->rank_of[block]; i <= living->trace->block_count; i += i & (0 - i))
         living->counts[i] += by;
@@ -579,11 +579,11 @@ void trace_place_calls(struct trace *trace)
             any = any || is_unplaced(&trace->calls[i].buffer[k]);
     if (!any)
         return;
-    struct living living = list_blocks(trace);
+    struct living living = trace_list_blocks(trace);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         if ((event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE)
-            count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
+            trace_count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
         if (event->kind != TRACE_CALL)
             continue;
         struct trace_call *call = &trace->calls[event->number];
@@ -598,7 +598,7 @@ void trace_place_calls(struct trace *trace)
 
 void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread)
 {
-    (void)add_event(trace,
+    (void)trace_add_event(trace,
             (struct trace_event){.kind = TRACE_LAUNCH,
                     .block = TRACE_NONE,
                     .anchor = anchor,
@@ -631,7 +631,7 @@ void trace_add_reserved(struct trace *trace, int device, uint64_t bytes)
     uint64_t *held = trace_held_on(trace->index, device);
     uint64_t before = trace->reserved_count ? trace->reserved[trace->reserved_count - 1].all : 0;
 
-    (void)add_event(trace,
+    (void)trace_add_event(trace,
             (struct trace_event){.kind = TRACE_RESERVED,
                     .block = TRACE_NONE,
                     .number = (uint32_t)trace->reserved_count});
@@ -648,7 +648,7 @@ const struct trace_reserved *trace_reserved_of(
 
 uint32_t trace_add_other(struct trace *trace, uint32_t thread)
 {
-    return add_event(trace,
+    return trace_add_event(trace,
             (struct trace_event){
                     .kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread & THREAD_BITS});
 }

@@ -14,7 +14,7 @@ struct catalog_slots {
 
 /* The upper half of a hash carries the position: site_hash mixes all bits, and the lower half alone decides about equality
  * of memos elsewhere. */
-static uint32_t fold(uint64_t hash)
+static uint32_t catalog_fold(uint64_t hash)
 {
     return (uint32_t)(hash >> 32);
 }
@@ -23,7 +23,7 @@ uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *
 {
     /* acquire: pairs with the release in put_slot, so that a number's record is complete when it is found */
     struct catalog_slots *slots = atomic_load_explicit(&catalog->slots, memory_order_acquire);
-    uint32_t tag = fold(hash);
+    uint32_t tag = catalog_fold(hash);
 
     if (!slots)
         return 0;
@@ -82,7 +82,7 @@ uint32_t catalog_add(struct catalog *catalog, uint64_t hash, const void *record)
     memcpy(catalog_at(catalog, number), record, catalog->bytes);
     atomic_store_explicit(&catalog->count, number, memory_order_release);
     put_slot(atomic_load_explicit(&catalog->slots, memory_order_relaxed),
-            (uint64_t)fold(hash) << 32 | number);
+            (uint64_t)catalog_fold(hash) << 32 | number);
     return number;
 }
 

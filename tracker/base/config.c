@@ -164,7 +164,7 @@ static int parse_value(const struct config_row *row, const char *text, struct co
 
 /* ---- warnings ------------------------------------------------------------------------------- */
 
-static void say(const struct reader *reader, const char *line)
+static void config_say(const struct reader *reader, const char *line)
 {
     if (reader->warn)
         reader->warn(reader->data, line);
@@ -179,7 +179,7 @@ static void say_bad(const struct reader *reader, const struct config_row *row, c
     (void)snprintf(line, sizeof line, "%s: bad value '%s' for %s%s: expected %s, using %s", name,
             text, is_key ? "key " : "it", is_key ? row->name : "", row->form,
             *row->def ? row->def : "the default");
-    say(reader, line);
+    config_say(reader, line);
 }
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
@@ -232,7 +232,7 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t l
     }
     (void)snprintf(
             line, sizeof line, "unknown variable %s is ignored; did you mean %s?", name, nearest);
-    say(reader, line);
+    config_say(reader, line);
 }
 
 /* ---- a variable ----------------------------------------------------------------------------- */
@@ -259,7 +259,7 @@ static void read_one(const struct reader *reader, const struct config_row *row,
 }
 
 /* One more of several: all of them as one text. False if there is no room. */
-static bool join(struct config *config, struct config_value *value, const char *text)
+static bool config_join(struct config *config, struct config_value *value, const char *text)
 {
     size_t before = strlen(value->text);
     size_t more = strlen(text);
@@ -275,17 +275,17 @@ static bool join(struct config *config, struct config_value *value, const char *
     return true;
 }
 
-static void read_key(const struct reader *reader, const struct config_row *row,
+static void config_read_key(const struct reader *reader, const struct config_row *row,
         struct config_value *value, const char *text)
 {
     if (row->kind != KIND_SEVERAL || !value->set)
         read_one(reader, row, value, text);
-    else if (!join(reader->config, value, text))
+    else if (!config_join(reader->config, value, text))
         say_bad(reader, row, "(too long)");
 }
 
 /* One part of a value with keys: key=value, or the first word. */
-static void read_part(const struct reader *reader, const struct config_row *row, char *part)
+static void config_read_part(const struct reader *reader, const struct config_row *row, char *part)
 {
     char *equals = strchr(part, '=');
 
@@ -297,7 +297,7 @@ static void read_part(const struct reader *reader, const struct config_row *row,
     for (size_t i = CONFIG_COUNT; i < CONFIG_ROWS; i++) {
         if (rows[i].id != row->id || strcmp(rows[i].name, part) != 0)
             continue;
-        read_key(reader, &rows[i], &reader->config->value[i], equals + 1);
+        config_read_key(reader, &rows[i], &reader->config->value[i], equals + 1);
         return;
     }
     say_bad(reader, row, part);
@@ -322,7 +322,7 @@ static void read_variable(
         return;
     }
     for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest))
-        read_part(reader, row, part);
+        config_read_part(reader, row, part);
 }
 
 /* Defaults are values like any other, apart from "" = unset. */
@@ -344,7 +344,7 @@ static void set_default(const struct config_row *row, struct config_value *value
         (void)parse_value(row, part, value);
 }
 
-static const struct config_row *row_of(const char *entry, size_t length)
+static const struct config_row *config_row_of(const char *entry, size_t length)
 {
     for (int i = 0; i < CONFIG_COUNT; i++)
         if (strlen(rows[i].name) == length && memcmp(rows[i].name, entry, length) == 0)
@@ -365,7 +365,7 @@ void config_read(struct config *ret_config, char *const *env, config_warn warn, 
 
         if (strncmp(*env, "KEDGE_", 6) != 0 || (*env)[length] != '=')
             continue;
-        row = row_of(*env, length);
+        row = config_row_of(*env, length);
         if (!row)
             say_unknown(&reader, *env, length);
         else if ((*env)[length + 1])

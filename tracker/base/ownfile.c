@@ -9,26 +9,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int say(int r, const char *text, const char **ret_what)
+static int ownfile_say(int r, const char *text, const char **ret_what)
 {
     *ret_what = text;
     return r;
 }
 
-static int check(int fd, size_t max, size_t *ret_length, const char **ret_what)
+static int ownfile_check(int fd, size_t max, size_t *ret_length, const char **ret_what)
 {
     struct stat status;
 
     if (fstat(fd, &status) != 0)
-        return say(-errno, strerrordesc_np(errno), ret_what);
+        return ownfile_say(-errno, strerrordesc_np(errno), ret_what);
     if (!S_ISREG(status.st_mode))
-        return say(-EINVAL, "not a regular file", ret_what);
+        return ownfile_say(-EINVAL, "not a regular file", ret_what);
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        return say(-EPERM, "is owned by another user", ret_what);
+        return ownfile_say(-EPERM, "is owned by another user", ret_what);
     if (status.st_mode & (S_IWGRP | S_IWOTH))
-        return say(-EPERM, "is writable by group or others", ret_what);
+        return ownfile_say(-EPERM, "is writable by group or others", ret_what);
     if ((uint64_t)status.st_size > max)
-        return say(-EFBIG, "is too large", ret_what);
+        return ownfile_say(-EFBIG, "is too large", ret_what);
     *ret_length = (size_t)status.st_size;
     return 0;
 }
@@ -62,8 +62,8 @@ int ownfile_read(
     int r;
 
     if (fd < 0)
-        return say(-errno, strerrordesc_np(errno), ret_what);
-    r = check(fd, max, &length, ret_what);
+        return ownfile_say(-errno, strerrordesc_np(errno), ret_what);
+    r = ownfile_check(fd, max, &length, ret_what);
     if (r == 0) {
         bytes = malloc(length + 1);
         r = bytes ? read_bytes(fd, bytes, &length) : -ENOMEM;

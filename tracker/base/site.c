@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint64_t mix(uint64_t x)
+static uint64_t site_mix(uint64_t x)
 {
     x ^= x >> 32;
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -16,13 +16,13 @@ static uint64_t mix(uint64_t x)
 uint64_t site_hash(const void *bytes, size_t length, uint64_t seed)
 {
     const unsigned char *at = bytes;
-    uint64_t hash = mix(seed ^ UINT64_C(0x6b65646765000001) ^ (uint64_t)length);
+    uint64_t hash = site_mix(seed ^ UINT64_C(0x6b65646765000001) ^ (uint64_t)length);
 
     while (length >= 8) {
         uint64_t word;
 
         memcpy(&word, at, 8);
-        hash = mix(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
+        hash = site_mix(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
         at += 8;
         length -= 8;
     }
@@ -30,14 +30,14 @@ uint64_t site_hash(const void *bytes, size_t length, uint64_t seed)
         uint64_t word = 0;
 
         memcpy(&word, at, length);
-        hash = mix(hash ^ word);
+        hash = site_mix(hash ^ word);
     }
-    return mix(hash);
+    return site_mix(hash);
 }
 
 uint64_t site_frame(uint64_t module_hash, uint64_t offset)
 {
-    return mix(mix(module_hash + UINT64_C(0x9e3779b97f4a7c15)) ^ offset);
+    return site_mix(site_mix(module_hash + UINT64_C(0x9e3779b97f4a7c15)) ^ offset);
 }
 
 uint64_t site_combine(const uint64_t *frame_hashes, unsigned count)
@@ -49,7 +49,7 @@ uint64_t site_combine(const uint64_t *frame_hashes, unsigned count)
     if (count == 0)
         return 0;
     for (unsigned i = 0; i < count; i++)
-        site = mix(site + UINT64_C(0x9e3779b97f4a7c15)) ^ frame_hashes[i];
-    site = mix(site);
+        site = site_mix(site + UINT64_C(0x9e3779b97f4a7c15)) ^ frame_hashes[i];
+    site = site_mix(site);
     return site ? site : 1; /* 0 means unknown */
 }

@@ -147,7 +147,7 @@ static bool put_module_locked(uint32_t number)
     return append_locked(&def.def, sizeof def, NULL, 0);
 }
 
-static bool put_node_locked(uint32_t number)
+static bool capdefs_put_node_locked(uint32_t number)
 {
     struct format_def_node def = {.def = {.kind = FORMAT_DEF_NODE, .id = number}};
     struct intern_frame frame = {0};
@@ -194,7 +194,7 @@ static bool put_pynode_locked(uint32_t number)
 static bool flush_locked(const uint32_t counts[KINDS])
 {
     static bool (*const put_locked[KINDS])(uint32_t number) = {put_string_locked, put_module_locked,
-            put_node_locked, put_code_locked, put_pynode_locked};
+            capdefs_put_node_locked, put_code_locked, put_pynode_locked};
     static _Atomic uint32_t *const shown[KINDS] = {
             [STRINGS] = &capdefs_strings, [NODES] = &capdefs_stacks, [PYNODES] = &capdefs_pystacks};
 

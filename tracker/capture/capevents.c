@@ -33,7 +33,7 @@ static uint64_t take_seq(struct format_header *header, uint64_t seq)
     return seq;
 }
 
-static uint32_t make_head(enum format_event_kind kind, unsigned flags, int device)
+static uint32_t capevents_make_head(enum format_event_kind kind, unsigned flags, int device)
 {
     return (uint32_t)kind | (uint32_t)(flags & 0xffu) << 8 | (uint32_t)(uint16_t)device << 16;
 }
@@ -61,7 +61,7 @@ static inline void announce_thread(void)
         announce(thread);
 }
 
-static void put_event(struct format_event *event, uint32_t string, uint32_t stack)
+static void capevents_put_event(struct format_event *event, uint32_t string, uint32_t stack)
 {
     (void)capstate_degraded(capdefs_sync(string, stack));
     if (!capstate_has_log())
@@ -151,8 +151,8 @@ static void count_alloc(struct format_header *header, const struct capture_alloc
         counter_add(&header->lost.unknown_frees, UINT64_MAX);
 }
 
-static void note_birth(const struct capture_alloc_info *info, const struct format_live *slot,
-        struct caplive_birth *ret_birth)
+static void capevents_note_birth(const struct capture_alloc_info *info,
+        const struct format_live *slot, struct caplive_birth *ret_birth)
 {
     struct thread *thread = thread_self();
     struct capplace_key key = {slot->stack, slot->pystack, slot->path, info->tag->device};
@@ -206,7 +206,7 @@ int capture_alloc(const struct capture_alloc_info *info)
     slot.use_count = 0;
     slot.sum = formatsum_live(&slot);
 
-    event.head = make_head(
+    event.head = capevents_make_head(
             info->memclass < MEMCLASS_DEVICE_END ? FORMAT_EVENT_ALLOC : FORMAT_EVENT_OTHER_ALLOC,
             slot.flags, tag->device);
     event.u.alloc.addr = slot.addr;
@@ -218,8 +218,8 @@ int capture_alloc(const struct capture_alloc_info *info)
     event.u.alloc.nth = slot.nth;
     event.u.alloc.pystack = slot.pystack;
     (void)capstate_degraded(capdefs_sync_python(slot.pystack));
-    put_event(&event, slot.path, slot.stack);
-    note_birth(info, &slot, &birth);
+    capevents_put_event(&event, slot.path, slot.stack);
+    capevents_note_birth(info, &slot, &birth);
     (void)capstate_degraded(caplive_alloc(&slot, &birth, &change));
     count_alloc(header, info, &slot, &birth, &change);
     return trouble_or(r);
@@ -251,7 +251,7 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
         counter_add(&header->lost.unknown_frees, 1);
     }
     anchor_here(&place);
-    event.head = make_head(
+    event.head = capevents_make_head(
             change.gone_class < MEMCLASS_DEVICE_END ? FORMAT_EVENT_FREE : FORMAT_EVENT_OTHER_FREE,
             (info->api == API_STREAM ? FORMAT_ALLOC_STREAM : 0)
                     | (info->native ? FORMAT_ALLOC_NATIVE : 0)
@@ -266,7 +266,7 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
     event.u.free.uses = info->uses ? *info->uses : change.gone_uses.times;
     event.u.free.use_count = change.gone_uses.count;
     event.u.free.use_flags = change.gone_uses.flags;
-    put_event(&event, event.u.free.path, 0);
+    capevents_put_event(&event, event.u.free.path, 0);
     return trouble_or(r);
 }
 
@@ -389,7 +389,8 @@ int capture_hint(const struct capture_hint_info *info)
         captotal_released(header, device, size);
         lock_drop_leaf(&captotal_figures);
     }
-    event.head = make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);
+    event.head =
+            capevents_make_head(FORMAT_EVENT_HINT, 0, info->device >= 0 ? info->device : device);
     event.u.hint.addr = info->ptr;
     event.u.hint.size = info->size ? info->size : size;
     event.u.hint.rule = info->rule;
@@ -401,7 +402,7 @@ int capture_hint(const struct capture_hint_info *info)
     event.u.hint.mode = (uint32_t)info->mode;
     event.u.hint.result = (uint32_t)info->result;
     (void)capstate_degraded(capdefs_sync_python(info->pystack));
-    put_event(&event, event.u.hint.path, info->stack);
+    capevents_put_event(&event, event.u.hint.path, info->stack);
     return trouble_or(r);
 }
 
@@ -432,7 +433,7 @@ int capture_call(const struct capture_call_info *info)
         (void)capstate_degraded(capdefs_sync(event.u.call.arg[i], 0));
     }
     (void)capstate_degraded(capdefs_sync(event.u.call.name, 0));
-    put_event(&event, event.u.call.path, 0);
+    capevents_put_event(&event, event.u.call.path, 0);
     return trouble_or(r);
 }
 
@@ -457,7 +458,7 @@ void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags)
     event.time_ns = time_ns;
     event.u.use.block = block;
     event.u.use.flags = flags;
-    put_event(&event, 0, 0);
+    capevents_put_event(&event, 0, 0);
 }
 
 uint32_t capture_pystack(devptr_t ptr)
@@ -468,7 +469,7 @@ uint32_t capture_pystack(devptr_t ptr)
 }
 
 /* The record of area E; the event stands beside it in the log. */
-static void put_oom(struct format_header *header, const struct capture_oom_info *info,
+static void capevents_put_oom(struct format_header *header, const struct capture_oom_info *info,
         const struct format_event *event, struct format_oom_holder *ret_top)
 {
     const struct tag *tag = info->tag;
@@ -518,7 +519,7 @@ int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *r
     if (!header)
         return r;
     struct format_event event = {
-            .head = make_head(FORMAT_EVENT_OOM, 0, tag->device),
+            .head = capevents_make_head(FORMAT_EVENT_OOM, 0, tag->device),
             .seq = take_seq(header, info->seq),
             .time_ns = capstate_time(),
     };
@@ -533,10 +534,10 @@ int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *r
     event.u.oom.instance = tag->instance;
     event.u.oom.pystack = tag->pystack;
     event.u.oom.result = (uint32_t)info->result;
-    put_oom(header, info, &event, &top);
+    capevents_put_oom(header, info, &event, &top);
     if (ret_top)
         *ret_top = top;
-    put_event(&event, event.u.oom.path, tag->stack);
+    capevents_put_event(&event, event.u.oom.path, tag->stack);
     return trouble_or(r);
 }
 
@@ -623,14 +624,14 @@ static bool set_heap(struct format_header *header, int device, uint64_t heap, ui
 static void put_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq)
 {
     struct format_event event = {
-            .head = make_head(FORMAT_EVENT_RESERVED, 0, device),
+            .head = capevents_make_head(FORMAT_EVENT_RESERVED, 0, device),
             .seq = seq,
             .time_ns = capstate_time(),
     };
 
     event.u.reserved.heap = heap;
     event.u.reserved.bytes = bytes;
-    put_event(&event, 0, 0);
+    capevents_put_event(&event, 0, 0);
 }
 
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq)

@@ -9,7 +9,7 @@
 static _Atomic uint32_t kept, shorts; /* how many were told */
 
 /* What it names is in the file before it is. */
-static int put(
+static int capevict_put(
         struct format_def *def, size_t bytes, uint32_t string, uint32_t stack, uint32_t pystack)
 {
     (void)capstate_degraded(capdefs_sync(string, stack));
@@ -53,7 +53,7 @@ int capture_evict(const struct capture_evict *info)
     if (!capstate_begin(false, &r))
         return r;
     def.time_ns = capstate_time();
-    return put(&def.def, sizeof def, 0, 0, 0);
+    return capevict_put(&def.def, sizeof def, 0, 0, 0);
 }
 
 int capture_evict_kept(
@@ -76,7 +76,7 @@ int capture_evict_kept(
             .pystack = origin.pystack,
             .path = origin.path,
     };
-    return put(&def.def, sizeof def, def.path, def.stack, def.pystack);
+    return capevict_put(&def.def, sizeof def, def.path, def.stack, def.pystack);
 }
 
 int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, uint64_t cap)
@@ -97,5 +97,5 @@ int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, ui
             .instance = place.instance,
             .device = device,
     };
-    return put(&def.def, sizeof def, def.path, 0, 0);
+    return capevict_put(&def.def, sizeof def, def.path, 0, 0);
 }

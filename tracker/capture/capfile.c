@@ -36,7 +36,7 @@ void capfile_end(int cancel_state)
 }
 
 /* Bytes that are free for us, and in all; false = the file system does not say. */
-static bool ask_room(int fd, uint64_t *ret_free, uint64_t *ret_all)
+static bool capfile_ask_room(int fd, uint64_t *ret_free, uint64_t *ret_all)
 {
     struct statvfs disk;
 
@@ -52,7 +52,7 @@ static bool leaves_room(int fd, uint64_t bytes)
 {
     uint64_t left, all, kept;
 
-    if (!ask_room(fd, &left, &all))
+    if (!capfile_ask_room(fd, &left, &all))
         return true;
     kept = all / ROOM_SHARE < ROOM_MAX ? all / ROOM_SHARE : ROOM_MAX;
     return left >= kept && left - kept >= bytes;
@@ -64,7 +64,7 @@ static int write_zeroes(int fd, uint64_t offset, uint64_t bytes)
     static const char zeroes[64 << 10];
     uint64_t left, all;
 
-    if (ask_room(fd, &left, &all) && left < bytes)
+    if (capfile_ask_room(fd, &left, &all) && left < bytes)
         return -ENOSPC;
     while (bytes > 0) {
         size_t part = bytes < sizeof zeroes ? (size_t)bytes : sizeof zeroes;
@@ -264,7 +264,7 @@ int capfile_create(
     return r;
 }
 
-static int open_again(const struct capfile *file)
+static int capfile_open_again(const struct capfile *file)
 {
     struct stat status;
     int fd = open(file->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -280,7 +280,7 @@ static int open_again(const struct capfile *file)
 }
 
 /* Takes the next `bytes` of the file and maps them. What could not be had is given back. */
-static int extend(
+static int capfile_extend(
         struct capfile *file, int fd, uint64_t bytes, uint64_t *ret_offset, void **ret_base)
 {
     uint64_t *end = &file->header->file_bytes;
@@ -325,13 +325,13 @@ int capfile_grow(
     if (__atomic_load_n(&header->extent_count, __ATOMIC_RELAXED) >= FORMAT_EXTENTS_MAX)
         return -EFBIG;
     bytes = (bytes + FORMAT_PAGE - 1) / FORMAT_PAGE * FORMAT_PAGE;
-    fd = open_again(file);
+    fd = capfile_open_again(file);
     if (fd < 0)
         return fd;
     if (kind == FORMAT_EXTENT_EVENTS && !leaves_room(fd, bytes))
         r = -ENOSPC;
     else
-        r = extend(file, fd, bytes, &offset, ret_base);
+        r = capfile_extend(file, fd, bytes, &offset, ret_base);
     (void)close(fd);
     if (r < 0)
         return r;
@@ -359,7 +359,7 @@ void cappool_init(struct cappool *pool, struct capfile *file, enum format_extent
     lock_init(&pool->lock, LOCK_RANK_CAPTURE);
 }
 
-static void *take_locked(struct cappool *pool, uint32_t wanted, uint32_t *ret_count)
+static void *capfile_take_locked(struct cappool *pool, uint32_t wanted, uint32_t *ret_count)
 {
     while (pool->current < pool->extents) {
         uint64_t left = pool->extent[pool->current].bytes - pool->used;
@@ -386,7 +386,7 @@ static bool is_too_much(int r)
 }
 
 /* One extent more: `step` bytes, and less where that does not fit. */
-static int grow(struct cappool *pool, uint64_t step)
+static int capfile_grow_by(struct cappool *pool, uint64_t step)
 {
     uint64_t bytes = step;
     bool is_halved = false;
@@ -435,7 +435,7 @@ static void *take_or_claim(
 
     *ret_shortage = (struct shortage){0};
     lock_take(&pool->lock);
-    base = take_locked(pool, wanted, ret_count);
+    base = capfile_take_locked(pool, wanted, ret_count);
     if (!base) {
         ret_shortage->is_broken = pool->is_broken;
         ret_shortage->is_mine = !pool->is_growing;
@@ -461,7 +461,7 @@ void *cappool_take(struct cappool *pool, uint32_t wanted, uint32_t *ret_count, i
             return base;
         cancel = capfile_begin();
         if (shortage.is_mine || waits >= WAIT_STEPS)
-            *ret_error = grow(pool, shortage.step);
+            *ret_error = capfile_grow_by(pool, shortage.step);
         else
             (void)nanosleep(&pause, NULL);
         capfile_end(cancel);

@@ -82,7 +82,7 @@ static struct shard *shard_of(uint64_t addr)
  * A freed address is remembered only to recognise operations that arrive late. One that is a million operations behind
  * belongs to a thread that was stopped in the middle of ours for that long; it would count as an unknown free.
  */
-static void forget_locked(struct shard *shard)
+static void caplive_forget_locked(struct shard *shard)
 {
     struct entry *entry = table_next(&shard->index, NULL);
 
@@ -106,7 +106,7 @@ static struct entry *entry_locked(struct shard *shard, uint64_t addr)
     /* before the index grows */
     if (shard->index.count >= shard->index.room / 4 * 3
             && shard->newest_seq - shard->forgot_seq > FORGET_AFTER)
-        forget_locked(shard);
+        caplive_forget_locked(shard);
     return table_add(&shard->index, addr);
 }
 
@@ -195,8 +195,9 @@ static void settle_debt_locked(
 
 /* ---- one operation ---- */
 
-static void enter_locked(struct shard *shard, struct entry *entry, const struct format_live *slot,
-        const struct caplive_birth *birth, struct caplive_change *ret_change)
+static void caplive_enter_locked(struct shard *shard, struct entry *entry,
+        const struct format_live *slot, const struct caplive_birth *birth,
+        struct caplive_change *ret_change)
 {
     uint64_t seq = slot->state >> 1;
 
@@ -254,7 +255,7 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
         is_lost = true;
         ret_change->is_new = true;
     } else if (entry->seq < slot->state >> 1) {
-        enter_locked(shard, entry, slot, birth, ret_change);
+        caplive_enter_locked(shard, entry, slot, birth, ret_change);
         is_lost = !entry->slot;
     } else if (entry->is_early) {
         entry->is_early = false;
@@ -401,7 +402,7 @@ uint32_t caplive_of_context(
     return count;
 }
 
-static struct caplive_sum *sum_of(
+static struct caplive_sum *caplive_sum_of(
         struct caplive_sum *sums, uint32_t room, uint32_t stack, uint32_t pystack)
 {
     uint32_t at = ((stack ^ pystack << 16) * UINT32_C(0x9e3779b1) ^ pystack) & (room - 1);
@@ -431,7 +432,7 @@ void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
             if (!entry->is_live || !entry->slot || entry->device != device
                     || entry->memclass >= MEMCLASS_DEVICE_END)
                 continue;
-            sum = sum_of(sums, room, entry->slot->stack, entry->slot->pystack);
+            sum = caplive_sum_of(sums, room, entry->slot->stack, entry->slot->pystack);
             sum->bytes += entry->size;
             sum->count++;
         }

@@ -36,7 +36,7 @@ void capoom_init(struct capfile *file)
 /* ---- who holds most ---- */
 
 /* Enters a sum among the largest, which stand in order. */
-static void rank(struct format_oom *record, const struct caplive_sum *sum)
+static void capoom_rank(struct format_oom *record, const struct caplive_sum *sum)
 {
     struct format_oom_holder new = {
             .bytes = sum->bytes, .count = sum->count, .stack = sum->stack, .pystack = sum->pystack};
@@ -75,7 +75,7 @@ static void add_up(struct format_oom *record)
     record->other_bytes = sums[0].bytes;
     for (uint32_t i = 1; i < room; i++)
         if (sums[i].bytes > 0)
-            rank(record, &sums[i]);
+            capoom_rank(record, &sums[i]);
     meta_unmap(sums, room * sizeof *sums);
 }
 
@@ -106,7 +106,7 @@ void capoom_holders(struct format_oom *record, uint64_t generation)
 
 /* ---- slots ---- */
 
-static uint32_t slot_of(uint64_t number)
+static uint32_t capoom_slot_of(uint64_t number)
 {
     if (number <= FORMAT_OOM_FIRST)
         return (uint32_t)number - 1;
@@ -125,7 +125,7 @@ static void write_record(struct format_oom *to, const struct format_oom *from)
 
 int capoom_put(const struct format_oom *record)
 {
-    uint32_t at = slot_of(record->state >> 1);
+    uint32_t at = capoom_slot_of(record->state >> 1);
     struct format_oom *fresh = NULL;
     uint32_t got = 0;
     bool is_empty;

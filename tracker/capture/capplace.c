@@ -73,7 +73,7 @@ static uint32_t device_index(int device)
 
 /* ---- finding ---- */
 
-static uint32_t hash_of(const struct capplace_key *key)
+static uint32_t capplace_hash_of(const struct capplace_key *key)
 {
     uint64_t stacks = (uint64_t)key->stack << 32 | key->pystack;
     uint64_t rest = (uint64_t)key->path << 32 | (uint32_t)key->device;
@@ -83,23 +83,23 @@ static uint32_t hash_of(const struct capplace_key *key)
     return (uint32_t)(hash >> (64 - INDEX_BITS));
 }
 
-static bool is_same(const struct capplace_key *a, const struct capplace_key *b)
+static bool capplace_is_same(const struct capplace_key *a, const struct capplace_key *b)
 {
     return a->stack == b->stack && a->pystack == b->pystack && a->path == b->path
             && a->device == b->device;
 }
 
 /* The place's number; 0 = none, and *ret_at is where it would be entered. */
-static uint32_t look_up(const struct capplace_key *key, uint32_t *ret_at)
+static uint32_t capplace_look_up(const struct capplace_key *key, uint32_t *ret_at)
 {
-    uint32_t at = hash_of(key);
+    uint32_t at = capplace_hash_of(key);
 
     for (;; at = (at + 1) & (INDEX_SIZE - 1)) {
-        /* acquire: pairs with enter_locked, so the key is there */
+        /* acquire: pairs with capplace_enter_locked, so the key is there */
         uint32_t number = __atomic_load_n(&table[at], __ATOMIC_ACQUIRE);
 
         *ret_at = at;
-        if (number == 0 || is_same(&places[number].key, key))
+        if (number == 0 || capplace_is_same(&places[number].key, key))
             return number;
     }
 }
@@ -133,7 +133,7 @@ static struct format_place *take_record(int *ret_error)
     }
 }
 
-static uint32_t enter_locked(
+static uint32_t capplace_enter_locked(
         const struct capplace_key *key, struct format_place *record, uint32_t at)
 {
     uint32_t number = ++count;
@@ -155,7 +155,7 @@ static uint32_t enter_locked(
 }
 
 /* Anchors that go on for ever (a name for each step) leave room for stacks, which tell more. */
-static bool has_room(const struct capplace_key *key, uint32_t now)
+static bool capplace_has_room(const struct capplace_key *key, uint32_t now)
 {
     if (key->stack == OTHER)
         return now < CAPPLACE_MAX;
@@ -166,14 +166,14 @@ static bool has_room(const struct capplace_key *key, uint32_t now)
 }
 
 /* A new place, unless another thread has made it meanwhile. 0 = no room, no record. */
-static uint32_t add(const struct capplace_key *key, int *ret_error)
+static uint32_t capplace_add(const struct capplace_key *key, int *ret_error)
 {
     struct format_place *record;
     uint32_t number, at;
     bool is_open;
 
     lock_take(&lock);
-    is_open = has_room(key, count);
+    is_open = capplace_has_room(key, count);
     lock_drop(&lock);
     if (!is_open)
         return 0;
@@ -181,22 +181,22 @@ static uint32_t add(const struct capplace_key *key, int *ret_error)
     if (!record)
         return 0;
     lock_take(&lock);
-    number = look_up(key, &at);
-    if (number == 0 && has_room(key, count))
-        number = enter_locked(key, record, at);
+    number = capplace_look_up(key, &at);
+    if (number == 0 && capplace_has_room(key, count))
+        number = capplace_enter_locked(key, record, at);
     lock_drop(&lock);
     return number;
 }
 
 /* The first allocation of a device makes its "other", so that it is there when there is no more room. */
-static uint32_t find_other(int device, int *ret_error)
+static uint32_t capplace_find_other(int device, int *ret_error)
 {
     uint32_t index = device_index(device);
     struct capplace_key key = {OTHER, 0, 0, index < FORMAT_DEVICES_MAX ? device : -1};
     uint32_t number = atomic_load_explicit(&other[index], memory_order_relaxed);
 
     if (number == 0) {
-        number = add(&key, ret_error);
+        number = capplace_add(&key, ret_error);
         atomic_store_explicit(&other[index], number, memory_order_relaxed);
     }
     return number;
@@ -215,8 +215,8 @@ static uint32_t find_anywhere(struct capplace_key key, int *ret_error)
         atomic_store_explicit(&any_path, path, memory_order_relaxed);
     }
     key.path = atomic_load_explicit(&any_path, memory_order_relaxed);
-    number = look_up(&key, &at);
-    return number ? number : add(&key, ret_error);
+    number = capplace_look_up(&key, &at);
+    return number ? number : capplace_add(&key, ret_error);
 }
 
 uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
@@ -226,11 +226,11 @@ uint32_t capplace_find(const struct capplace_key *key, int *ret_error)
     *ret_error = 0;
     if (__builtin_expect(!places || !table, 0))
         return 0;
-    number = look_up(key, &at);
+    number = capplace_look_up(key, &at);
     if (__builtin_expect(number != 0, 1))
         return number;
-    rest = find_other(key->device, ret_error);
-    number = add(key, ret_error);
+    rest = capplace_find_other(key->device, ret_error);
+    number = capplace_add(key, ret_error);
     if (number == 0 && key->path != 0)
         number = find_anywhere(*key, ret_error);
     if (number != 0)

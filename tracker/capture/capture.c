@@ -111,7 +111,7 @@ static void keep_run(const char *run)
 
 /* ---- opening ---- */
 
-static uint32_t read_whole(const char *path, char *to, size_t size)
+static uint32_t capture_read_whole(const char *path, char *to, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t used = 0;
@@ -135,7 +135,7 @@ static void fill_header(struct format_header *header)
 
     header->exe[length > 0 ? length : 0] = '\0';
     header->cmdline_bytes =
-            read_whole("/proc/self/cmdline", header->cmdline, sizeof header->cmdline);
+            capture_read_whole("/proc/self/cmdline", header->cmdline, sizeof header->cmdline);
     (void)gethostname(header->host, sizeof header->host - 1);
     (void)snprintf(header->rank, sizeof header->rank, "%s", opts.rank);
     (void)snprintf(header->program, sizeof header->program, "%s", opts.program);

@@ -43,7 +43,7 @@ static struct piece *pieces;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static void *take_locked(size_t size)
+static void *usemap_take_locked(size_t size)
 {
     char *at;
 
@@ -66,7 +66,7 @@ static struct node *node_new_locked(void)
     struct node *node = spare_nodes;
 
     if (!node)
-        return take_locked(sizeof *node);
+        return usemap_take_locked(sizeof *node);
     spare_nodes = node->next;
     return node;
 }
@@ -85,7 +85,7 @@ static struct usemap_range *range_new_locked(bool is_kept)
     if (range)
         spare_ranges = range->next;
     else
-        range = take_locked(sizeof *range);
+        range = usemap_take_locked(sizeof *range);
     if (range)
         range->is_kept = is_kept;
     return range;
@@ -126,12 +126,12 @@ static bool is_range(uintptr_t value)
     return (value & 1) != 0;
 }
 
-static struct usemap_range *range_of(uintptr_t value)
+static struct usemap_range *usemap_range_of(uintptr_t value)
 {
     return (struct usemap_range *)(value & ~(uintptr_t)1);
 }
 
-static uintptr_t value_of(const struct usemap_range *range)
+static uintptr_t usemap_value_of(const struct usemap_range *range)
 {
     return (uintptr_t)range | 1;
 }
@@ -141,7 +141,7 @@ static uintptr_t load(const usemap_cell *cell)
     return atomic_load_explicit(cell, memory_order_acquire);
 }
 
-static uint64_t begin_of(const struct usemap_range *range)
+static uint64_t usemap_begin_of(const struct usemap_range *range)
 {
     return __atomic_load_n(&range->lo, __ATOMIC_RELAXED);
 }
@@ -200,11 +200,11 @@ static struct usemap_range *last_of_leaf(const struct node *leaf, unsigned limit
     uintptr_t value = limit < USEMAP_NODE_CELLS ? load(&leaf->cells[limit]) : 0;
     int at;
 
-    if (is_range(value) && begin_of(range_of(value)) <= addr)
-        return range_of(value);
+    if (is_range(value) && usemap_begin_of(usemap_range_of(value)) <= addr)
+        return usemap_range_of(value);
     at = last_taken(leaf, limit);
     value = at >= 0 ? load(&leaf->cells[at]) : 0;
-    return is_range(value) ? range_of(value) : NULL;
+    return is_range(value) ? usemap_range_of(value) : NULL;
 }
 
 /* The last range of a node that begins at or before addr, or before the node. */
@@ -216,7 +216,7 @@ static struct usemap_range *last_of_node(const struct node *node, uint64_t addr)
     int at;
 
     if (is_range(value))
-        range = begin_of(range_of(value)) <= addr ? range_of(value) : NULL;
+        range = usemap_begin_of(usemap_range_of(value)) <= addr ? usemap_range_of(value) : NULL;
     else if (value)
         range = last_of_leaf((const struct node *)value, leaf_cell(addr), addr);
     if (range)
@@ -226,7 +226,7 @@ static struct usemap_range *last_of_node(const struct node *node, uint64_t addr)
         return atomic_load_explicit(&node->before, memory_order_acquire);
     value = load(&node->cells[at]);
     if (is_range(value))
-        return range_of(value);
+        return usemap_range_of(value);
     return value ? last_of_leaf((const struct node *)value, USEMAP_NODE_CELLS, addr) : NULL;
 }
 
@@ -249,12 +249,12 @@ static struct usemap_range *next_of_node(const struct node *node, uint64_t addr)
             for (int in = next_taken(leaf, from); in >= 0;
                     in = next_taken(leaf, (unsigned)in + 1)) {
                 value = load(&leaf->cells[in]);
-                if (is_range(value) && begin_of(range_of(value)) >= addr)
+                if (is_range(value) && usemap_begin_of(usemap_range_of(value)) >= addr)
                     break;
                 value = 0;
             }
-        if (is_range(value) && begin_of(range_of(value)) >= addr)
-            return range_of(value);
+        if (is_range(value) && usemap_begin_of(usemap_range_of(value)) >= addr)
+            return usemap_range_of(value);
     }
     return NULL;
 }
@@ -271,11 +271,11 @@ static struct usemap_range *next_begin(uint64_t lo, uint64_t end)
         struct usemap_range *range = NULL;
 
         if (is_range(value))
-            range = range_of(value);
+            range = usemap_range_of(value);
         else if (value)
             range = next_of_node((const struct node *)value, lo);
-        if (range && begin_of(range) >= lo)
-            return begin_of(range) < end ? range : NULL;
+        if (range && usemap_begin_of(range) >= lo)
+            return usemap_begin_of(range) < end ? range : NULL;
         lo = ((lo >> shift) + 1) << shift;
     }
     return NULL;
@@ -293,7 +293,7 @@ const struct usemap_range *usemap_first(uint64_t lo, uint64_t size)
     for (range = next_begin(lo, end); range; range = next_begin(lo, end)) {
         if (__atomic_load_n(&range->size, __ATOMIC_ACQUIRE))
             return range;
-        lo = begin_of(range) >= lo ? begin_of(range) + 1 : lo + 1;
+        lo = usemap_begin_of(range) >= lo ? usemap_begin_of(range) + 1 : lo + 1;
     }
     return NULL;
 }
@@ -333,12 +333,12 @@ static int put_leaf_locked(struct node *leaf, const struct usemap_range *range)
 
     if (load(&leaf->cells[at]))
         return -ERANGE;
-    set_locked(leaf, at, value_of(range));
+    set_locked(leaf, at, usemap_value_of(range));
     return 0;
 }
 
 /* Into the cells of a node of the stretch at base. A cell with one range becomes a leaf that holds it, seen only when it does. */
-static int put_node_locked(struct node *node, uint64_t base, struct usemap_range *range)
+static int usemap_put_node_locked(struct node *node, uint64_t base, struct usemap_range *range)
 {
     unsigned at = node_cell(range->lo);
     uintptr_t value;
@@ -351,14 +351,14 @@ static int put_node_locked(struct node *node, uint64_t base, struct usemap_range
     }
     value = load(&node->cells[at]);
     if (!value) {
-        set_locked(node, at, value_of(range));
+        set_locked(node, at, usemap_value_of(range));
         return 0;
     }
     if (is_range(value)) {
         leaf = node_new_locked();
         if (!leaf)
             return -ENOMEM;
-        (void)put_leaf_locked(leaf, range_of(value)); /* it is empty */
+        (void)put_leaf_locked(leaf, usemap_range_of(value)); /* it is empty */
         value = (uintptr_t)leaf;
         atomic_store_explicit(&node->cells[at], value, memory_order_release);
     }
@@ -372,18 +372,18 @@ static int put_locked(usemap_cell *cell, uint64_t base, struct usemap_range *ran
     struct node *node;
 
     if (!value) {
-        atomic_store_explicit(cell, value_of(range), memory_order_release);
+        atomic_store_explicit(cell, usemap_value_of(range), memory_order_release);
         return 0;
     }
     if (is_range(value)) {
         node = node_new_locked();
         if (!node)
             return -ENOMEM;
-        (void)put_node_locked(node, base, range_of(value)); /* it is empty */
+        (void)usemap_put_node_locked(node, base, usemap_range_of(value)); /* it is empty */
         value = (uintptr_t)node;
         atomic_store_explicit(cell, value, memory_order_release);
     }
-    return put_node_locked((struct node *)value, base, range);
+    return usemap_put_node_locked((struct node *)value, base, range);
 }
 
 /* Out of a node; a leaf that holds nothing any more goes. */
@@ -398,10 +398,10 @@ static void clear_node_locked(struct node *node, uint64_t base, const struct use
             return;
         atomic_store_explicit(&node->before, NULL, memory_order_release);
         node->used--;
-    } else if (value == value_of(range)) {
+    } else if (value == usemap_value_of(range)) {
         unset_locked(node, at);
     } else if (value && !is_range(value)) {
-        if (load(&leaf->cells[leaf_cell(range->lo)]) != value_of(range))
+        if (load(&leaf->cells[leaf_cell(range->lo)]) != usemap_value_of(range))
             return;
         unset_locked(leaf, leaf_cell(range->lo));
         if (leaf->used > 0)
@@ -417,7 +417,7 @@ static void clear_locked(usemap_cell *cell, uint64_t base, const struct usemap_r
     uintptr_t value = load(cell);
     struct node *node = (struct node *)value;
 
-    if (value == value_of(range)) {
+    if (value == usemap_value_of(range)) {
         atomic_store_explicit(cell, 0, memory_order_release);
     } else if (value && !is_range(value)) {
         clear_node_locked(node, base, range);
@@ -475,7 +475,7 @@ static struct usemap_range *obstacle_locked(uint64_t lo, uint64_t end)
     uint64_t unused_room;
 
     if (is_range(value))
-        range = range_of(value);
+        range = usemap_range_of(value);
     else if (value)
         range = last_of_node((const struct node *)value, lo);
     if (range && range->lo <= lo && lo - range->lo < range->extent)

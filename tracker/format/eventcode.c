@@ -139,7 +139,7 @@ static inline uint64_t unfold(uint64_t folded)
 }
 
 /* A value in units of 512 with a mark, or doubled; 0 = it has no room for the mark. */
-static inline uint64_t mark(uint64_t value, uint64_t in_512, bool is_multiple)
+static inline uint64_t eventcode_mark(uint64_t value, uint64_t in_512, bool is_multiple)
 {
     if (is_multiple)
         return in_512 << 1 | 1;
@@ -158,7 +158,7 @@ struct pen {
  * A number of 1 to 9 bytes. The place of the lowest one bit in the first byte says how many: 1 for 7 bits of value, 2 for
  * 14 ... and a byte of 0 before all 64. Stores 8 bytes in any case, so there is no loop.
  */
-static inline unsigned char *put_number(unsigned char *at, uint64_t value)
+static inline unsigned char *eventcode_put_number(unsigned char *at, uint64_t value)
 {
     /* the place of the highest bit; written so that it is one instruction */
     unsigned top = 63u ^ (unsigned)__builtin_clzll(value | 1);
@@ -176,20 +176,20 @@ static inline unsigned char *put_number(unsigned char *at, uint64_t value)
     return at + more + 1;
 }
 
-static inline void put_field(struct pen *pen, bool is_there, uint64_t kept)
+static inline void eventcode_put_field(struct pen *pen, bool is_there, uint64_t kept)
 {
     if (is_there) {
         pen->fields |= pen->next;
-        pen->at = put_number(pen->at, kept);
+        pen->at = eventcode_put_number(pen->at, kept);
     }
     pen->next <<= 1;
 }
 
-static inline void put_step(struct pen *pen, uint64_t value, uint64_t *slot)
+static inline void eventcode_put_step(struct pen *pen, uint64_t value, uint64_t *slot)
 {
     bool is_there = value != *slot;
 
-    put_field(pen, is_there, fold(value - *slot));
+    eventcode_put_field(pen, is_there, fold(value - *slot));
     if (is_there)
         *slot = value;
 }
@@ -198,14 +198,14 @@ static inline void put_next(struct pen *pen, uint64_t value, uint64_t *slot)
 {
     uint64_t expected = *slot + 1;
 
-    put_field(pen, value != expected, fold(value - expected));
+    eventcode_put_field(pen, value != expected, fold(value - expected));
     *slot = value;
 }
 
 /* A number that has no room for its mark stands bare behind a 0. */
 static inline void put_marked(struct pen *pen, bool is_there, uint64_t value, uint64_t marked)
 {
-    put_field(pen, is_there, marked);
+    eventcode_put_field(pen, is_there, marked);
     if (__builtin_expect(is_there && marked == 0, 0)) {
         memcpy(pen->at, &value, sizeof value);
         pen->at += sizeof value;
@@ -219,22 +219,22 @@ static inline void put_near(struct pen *pen, uint64_t value, uint64_t *slot)
     uint64_t in_512 = fold((uint64_t)((int64_t)difference >> 9));
 
     put_marked(pen, difference != 0, fold(difference),
-            mark(fold(difference), in_512, difference % 512 == 0));
+            eventcode_mark(fold(difference), in_512, difference % 512 == 0));
     *slot = value;
 }
 
 static inline void put_size(struct pen *pen, uint64_t value)
 {
-    put_marked(pen, value != 0, value, mark(value, value >> 9, value % 512 == 0));
+    put_marked(pen, value != 0, value, eventcode_mark(value, value >> 9, value % 512 == 0));
 }
 
 #define PUT_NEXT(value, slot) put_next(&pen, (value), &code->last[EVENTCODE_##slot])
-#define PUT_STEP(value, slot) put_step(&pen, (value), &code->last[EVENTCODE_##slot])
+#define PUT_STEP(value, slot) eventcode_put_step(&pen, (value), &code->last[EVENTCODE_##slot])
 #define PUT_NEAR(value, slot) put_near(&pen, (value), &code->last[EVENTCODE_##slot])
-#define PUT_ZERO(value, slot) put_field(&pen, (value) != 0, (value))
+#define PUT_ZERO(value, slot) eventcode_put_field(&pen, (value) != 0, (value))
 #define PUT_SIZE(value, slot) put_size(&pen, (value))
-#define PUT_LESS(value, slot) put_field(&pen, (value) != -1, (uint32_t)(value) + 1u)
-#define PUT_AGO(value, slot)  put_field(&pen, (value) != 0, fold(event->time_ns - (value)))
+#define PUT_LESS(value, slot) eventcode_put_field(&pen, (value) != -1, (uint32_t)(value) + 1u)
+#define PUT_AGO(value, slot)  eventcode_put_field(&pen, (value) != 0, fold(event->time_ns - (value)))
 
 #define PUT_FIELD(coding, member, slot) PUT_##coding(event->member, slot);
 #define PUT_KIND(kind, list)  \
@@ -281,7 +281,7 @@ static uint64_t get_word(struct look *look, unsigned bytes)
     return word;
 }
 
-static uint64_t get_number(struct look *look)
+static uint64_t eventcode_get_number(struct look *look)
 {
     unsigned bytes;
 
@@ -303,7 +303,7 @@ static bool get_field(struct look *look, uint64_t *ret_kept)
     bool is_there = look->fields & 1;
 
     look->fields >>= 1;
-    *ret_kept = is_there ? get_number(look) : 0;
+    *ret_kept = is_there ? eventcode_get_number(look) : 0;
     return is_there;
 }
 

@@ -28,14 +28,14 @@ struct reading {
 };
 
 /* Trouble with the whole file. */
-static int fail(struct hintfile_error *error, const char *name, int r, const char *what)
+static int hintfile_fail(struct hintfile_error *error, const char *name, int r, const char *what)
 {
     if (error)
         (void)snprintf(error->text, sizeof error->text, "%.300s: %s", name, what);
     return r;
 }
 
-__attribute__((format(printf, 3, 4))) static int refuse(
+__attribute__((format(printf, 3, 4))) static int hintfile_refuse(
         const struct reading *reading, const struct hinttree_node *node, const char *text, ...)
 {
     struct hintfile_error *error = reading->error;
@@ -58,7 +58,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 
 static int no_memory(const struct reading *reading)
 {
-    return fail(reading->error, reading->name, -ENOMEM, "no memory");
+    return hintfile_fail(reading->error, reading->name, -ENOMEM, "no memory");
 }
 
 /* ---- keys ---- */
@@ -156,15 +156,16 @@ static int take_map(struct reading *reading, const struct hinttree_node *map)
     const struct key *of = reading->key;
 
     if (map->kind != HINTTREE_MAP)
-        return refuse(reading, map, "%s must be a mapping", of->name);
+        return hintfile_refuse(reading, map, "%s must be a mapping", of->name);
     for (const struct hinttree_node *key = map->child; key; key = key->next) {
         const struct key *row = find_row(of->map, key->text);
         int r = 0;
 
         if (!row)
-            return refuse(reading, key, "unknown key '%.60s' in %s", key->text, of->name);
+            return hintfile_refuse(reading, key, "unknown key '%.60s' in %s", key->text, of->name);
         if (!row->name)
-            return refuse(reading, key, "'%s' in %s is not supported yet", key->text, of->name);
+            return hintfile_refuse(
+                    reading, key, "'%s' in %s is not supported yet", key->text, of->name);
         reading->key = row;
         if (row->take)
             r = row->take(reading, key->child);
@@ -174,22 +175,22 @@ static int take_map(struct reading *reading, const struct hinttree_node *map)
     return 0;
 }
 
-static int copy_text(struct reading *reading, const struct hinttree_node *value, char *to,
+static int hintfile_copy_text(struct reading *reading, const struct hinttree_node *value, char *to,
         size_t size, const char *what)
 {
     if (value->kind != HINTTREE_SCALAR && value->kind != HINTTREE_KEY)
-        return refuse(reading, value, "%s must be one word or text", what);
+        return hintfile_refuse(reading, value, "%s must be one word or text", what);
     if (value->length >= size)
-        return refuse(reading, value, "%s is longer than %zu bytes", what, size - 1);
+        return hintfile_refuse(reading, value, "%s is longer than %zu bytes", what, size - 1);
     memcpy(to, value->text, value->length + 1);
     return 0;
 }
 
-static int take_text(struct reading *reading, const struct hinttree_node *value)
+static int hintfile_take_text(struct reading *reading, const struct hinttree_node *value)
 {
     const struct key *key = reading->key;
 
-    return copy_text(reading, value, field_of(reading), key->room, key->name);
+    return hintfile_copy_text(reading, value, field_of(reading), key->room, key->name);
 }
 
 /* The byte of \xHH in a glob, '\0' = it is none of those that no text in UTF-8 has alone; the others need no number. */
@@ -237,15 +238,16 @@ static int take_glob(struct reading *reading, const struct hinttree_node *value)
     size_t used = 0;
 
     if (value->kind != HINTTREE_SCALAR)
-        return refuse(reading, value, "%s must be one word or text", key->name);
+        return hintfile_refuse(reading, value, "%s must be one word or text", key->name);
     for (const char *at = value->text; *at;) {
         char bytes[3];
         const char *wrong = read_glob_byte(&at, bytes);
 
         if (wrong)
-            return refuse(reading, value, "%s %s", key->name, wrong);
+            return hintfile_refuse(reading, value, "%s %s", key->name, wrong);
         if (used + strlen(bytes) >= key->room)
-            return refuse(reading, value, "%s is longer than %zu bytes", key->name, key->room - 1);
+            return hintfile_refuse(
+                    reading, value, "%s is longer than %zu bytes", key->name, key->room - 1);
         memcpy(to + used, bytes, strlen(bytes));
         used += strlen(bytes);
     }
@@ -257,9 +259,10 @@ static int keep_text(
         struct reading *reading, const struct hinttree_node *value, char **to, const char *what)
 {
     if (value->kind != HINTTREE_SCALAR)
-        return refuse(reading, value, "%s must be text", what);
+        return hintfile_refuse(reading, value, "%s must be text", what);
     if (value->length > HINTFILE_TEXT_MAX)
-        return refuse(reading, value, "%s is longer than %u bytes", what, HINTFILE_TEXT_MAX);
+        return hintfile_refuse(
+                reading, value, "%s is longer than %u bytes", what, HINTFILE_TEXT_MAX);
     *to = strdup(value->text);
     return *to ? 0 : no_memory(reading);
 }
@@ -293,10 +296,11 @@ static int take_word(struct reading *reading, const struct hinttree_node *value)
     char list[120];
 
     if (word < 0 && find_word(key->later, value->text) >= 0)
-        return refuse(reading, value, "%s: %s is not supported yet", key->name, value->text);
+        return hintfile_refuse(
+                reading, value, "%s: %s is not supported yet", key->name, value->text);
     if (word < 0) {
         list_words(words, list, sizeof list);
-        return refuse(reading, value, "%s must be %s", key->name, list);
+        return hintfile_refuse(reading, value, "%s must be %s", key->name, list);
     }
     if (key->owner != OWNER_NONE)
         memcpy(field_of(reading), &number, sizeof number);
@@ -313,7 +317,7 @@ static int take_flag(struct reading *reading, const struct hinttree_node *value)
 
     list_words(key->words, list, sizeof list);
     if (word < 0)
-        return refuse(reading, value, "%s must be %s", key->name, list);
+        return hintfile_refuse(reading, value, "%s must be %s", key->name, list);
     memcpy(field_of(reading), &flag, sizeof flag);
     return 0;
 }
@@ -402,7 +406,7 @@ static int take_size(struct reading *reading, const struct hinttree_node *value)
     const char *at = value->text;
 
     if (!scan_size(&at, field_of(reading)) || *at != '\0')
-        return refuse(reading, value,
+        return hintfile_refuse(reading, value,
                 "%s must be a size: a number of bytes, or a number with KiB, MiB, GiB, MB or GB",
                 reading->key->name);
     return 0;
@@ -441,9 +445,10 @@ static int take_pysite(struct reading *reading, const struct hinttree_node *item
     const char *wrong = pysite_read(item->text, &pick->site[pick->site_count]);
 
     if (wrong)
-        return refuse(reading, item, "%s", wrong);
+        return hintfile_refuse(reading, item, "%s", wrong);
     if (item->length >= PYSITE_TEXT_MAX)
-        return refuse(reading, item, "a site is longer than %u bytes", PYSITE_TEXT_MAX - 1);
+        return hintfile_refuse(
+                reading, item, "a site is longer than %u bytes", PYSITE_TEXT_MAX - 1);
     pick->python |= 1u << pick->site_count;
     return keep_text(reading, item, &reading->words->site[pick->site_count], "a site");
 }
@@ -456,12 +461,13 @@ static int take_site(struct reading *reading, const struct hinttree_node *item)
     if (strncmp(text, "p:", 2) == 0)
         return take_pysite(reading, item);
     if (strncmp(text, "s:", 2) == 0)
-        return refuse(reading, item, "s: sites are not supported yet");
+        return hintfile_refuse(reading, item, "s: sites are not supported yet");
     if (item->length != 18 || strncmp(text, "c:", 2) != 0 || strspn(text + 2, HEX_DIGITS) != 16)
-        return refuse(reading, item, "a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]");
+        return hintfile_refuse(
+                reading, item, "a site is c: and 16 hex digits, or p:FILE:QUALNAME[:LINE]");
     *to = strtoull(text + 2, NULL, 16);
     if (*to == 0)
-        return refuse(reading, item, "site 0 means unknown and matches nothing");
+        return hintfile_refuse(reading, item, "site 0 means unknown and matches nothing");
     return 0;
 }
 
@@ -470,12 +476,12 @@ static int take_pick_site(struct reading *reading, const struct hinttree_node *v
     struct rule *rule = reading->rule;
 
     if (value->kind != HINTTREE_LIST || !value->child)
-        return refuse(reading, value, "site must be a list of site keys");
+        return hintfile_refuse(reading, value, "site must be a list of site keys");
     for (const struct hinttree_node *item = value->child; item; item = item->next) {
         int r;
 
         if (rule->pick.site_count == RULE_SITES_MAX)
-            return refuse(reading, item, "more than %d sites in one hint", RULE_SITES_MAX);
+            return hintfile_refuse(reading, item, "more than %d sites in one hint", RULE_SITES_MAX);
         r = take_site(reading, item);
         if (r < 0)
             return r;
@@ -489,9 +495,9 @@ static int take_pick_size(struct reading *reading, const struct hinttree_node *v
     struct rule_pick *pick = &reading->rule->pick;
 
     if (!scan_sizes(value->text, &pick->size_lo, &pick->size_hi))
-        return refuse(reading, value, "size must be a size, \"low..high\" or \">=size\"");
+        return hintfile_refuse(reading, value, "size must be a size, \"low..high\" or \">=size\"");
     if (pick->size_lo > pick->size_hi)
-        return refuse(reading, value, "the range of sizes is empty");
+        return hintfile_refuse(reading, value, "the range of sizes is empty");
     return 0;
 }
 
@@ -507,9 +513,9 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
     /* UINT32_MAX is the count of an allocation that could not be counted. */
     if (!scan_range(value->text, scan_number, &low, &high) || low >= UINT32_MAX
             || high >= UINT32_MAX)
-        return refuse(reading, value, "nth must be a number, \"a..b\" or all");
+        return hintfile_refuse(reading, value, "nth must be a number, \"a..b\" or all");
     if (low > high)
-        return refuse(reading, value, "the range of nth is empty");
+        return hintfile_refuse(reading, value, "the range of nth is empty");
     rule->pick.nth_lo = (uint32_t)low;
     rule->pick.nth_hi = (uint32_t)high;
     reading->words->nth_line = value->line;
@@ -527,7 +533,7 @@ static int take_canary(struct reading *reading, const struct hinttree_node *valu
 
     if (!scan_number(&at, &one) || *at++ != '/' || !scan_number(&at, &of) || *at != '\0' || one != 1
             || of == 0 || of > INT32_MAX)
-        return refuse(reading, value, "canary must be 1/NUMBER");
+        return hintfile_refuse(reading, value, "canary must be 1/NUMBER");
     canary = (uint32_t)of;
     memcpy(field_of(reading), &canary, sizeof canary);
     return 0;
@@ -539,7 +545,7 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
     uint64_t device = 0;
 
     if (!scan_number(&at, &device) || *at != '\0' || device > INT16_MAX)
-        return refuse(reading, value, "device must be a device number");
+        return hintfile_refuse(reading, value, "device must be a device number");
     reading->rule->pick.device = (int)device;
     return 0;
 }
@@ -550,7 +556,7 @@ static int take_pick_stream(struct reading *reading, const struct hinttree_node 
     uint64_t stream = 0;
 
     if (!scan_number(&at, &stream) || *at != '\0' || stream >= UINT16_MAX)
-        return refuse(reading, value, "stream must be a stream number");
+        return hintfile_refuse(reading, value, "stream must be a stream number");
     reading->rule->pick.stream = (uint32_t)stream + 1;
     return 0;
 }
@@ -564,7 +570,8 @@ static int take_call(struct reading *reading, const struct hinttree_node *value)
         (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                 i > 1 ? ", " : "", hintwords_calls[i].name);
     if (!number)
-        return refuse(reading, value, "unknown call '%.40s', known are %s", value->text, known);
+        return hintfile_refuse(
+                reading, value, "unknown call '%.40s', known are %s", value->text, known);
     memcpy(field_of(reading), &number, sizeof number);
     return 0;
 }
@@ -580,8 +587,8 @@ static int take_arg(
             use->arg = i;
             return 0;
         }
-    return refuse(reading, value, "the buffers of %s are %s%s%s", call->name, call->buffer[0],
-            call->buffer[1][0] ? " and " : "", call->buffer[1]);
+    return hintfile_refuse(reading, value, "the buffers of %s are %s%s%s", call->name,
+            call->buffer[0], call->buffer[1][0] ? " and " : "", call->buffer[1]);
 }
 
 static int take_use(struct reading *reading, const struct hinttree_node *value)
@@ -590,7 +597,7 @@ static int take_use(struct reading *reading, const struct hinttree_node *value)
     int r = take_map(reading, value);
 
     if (r == 0 && (!find_key(value, "call") || !find_key(value, "arg")))
-        return refuse(reading, value, "used-by needs call and arg");
+        return hintfile_refuse(reading, value, "used-by needs call and arg");
     return r == 0 ? take_arg(reading, use, find_key(value, "arg")->child) : r;
 }
 
@@ -602,7 +609,7 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value)
     /* `size: ">=0"` and `inside: ""` name nothing either. */
     if (r == 0 && pick->site_count == 0 && pick->size_lo == 0 && pick->size_hi == UINT64_MAX
             && pick->inside[0] == '\0')
-        return refuse(reading, value,
+        return hintfile_refuse(reading, value,
                 "pick names no site, size or anchor: it would match every allocation");
     return r;
 }
@@ -613,8 +620,9 @@ static int take_when_anchor(struct reading *reading, const struct hinttree_node 
 {
     int r = take_glob(reading, value);
 
-    return r == 0 && value->length == 0 ? refuse(reading, value, "%s is empty", reading->key->name)
-                                        : r;
+    return r == 0 && value->length == 0
+            ? hintfile_refuse(reading, value, "%s is empty", reading->key->name)
+            : r;
 }
 
 /* {call, inside} or {mark, edge} */
@@ -628,11 +636,11 @@ static int take_event(struct reading *reading, const struct hinttree_node *value
     if (r < 0)
         return r;
     if (!find_key(value, "call") == !find_key(value, "mark"))
-        return refuse(reading, value, "an event needs call or mark");
+        return hintfile_refuse(reading, value, "an event needs call or mark");
     if (find_key(value, "call") ? find_key(value, "edge") : find_key(value, "inside"))
-        return refuse(reading, value, "inside is of a call, edge of a mark");
+        return hintfile_refuse(reading, value, "inside is of a call, edge of a mark");
     if (find_key(value, "mark") && !find_key(value, "edge"))
-        return refuse(reading, value, "mark needs edge");
+        return hintfile_refuse(reading, value, "mark needs edge");
     if (find_key(value, "call"))
         reading->when->kind = EDGE_CALL;
     return 0;
@@ -648,7 +656,7 @@ static int take_when_event(struct reading *reading, const struct hinttree_node *
         return take_event(reading, value);
     named = reading->events ? find_key(reading->events, value->text) : NULL;
     return named ? take_event(reading, named->child)
-                 : refuse(reading, value, "events has no '%.60s'", value->text);
+                 : hintfile_refuse(reading, value, "events has no '%.60s'", value->text);
 }
 
 static int take_when_launch(struct reading *reading, const struct hinttree_node *value)
@@ -671,7 +679,7 @@ static int take_when_count(struct reading *reading, const struct hinttree_node *
     uint64_t count;
 
     if (!scan_number(&at, &count) || *at != '\0' || count == 0 || count > UINT32_MAX)
-        return refuse(reading, value, "count must be a number from 1");
+        return hintfile_refuse(reading, value, "count must be a number from 1");
     reading->when->count = (uint32_t)count;
     return 0;
 }
@@ -686,11 +694,12 @@ static int check_when(const struct reading *reading, const struct hinttree_node 
     for (size_t i = 0; i < sizeof triggers / sizeof triggers[0]; i++)
         stated += find_key(value, triggers[i]) != NULL;
     if (stated != 1)
-        return refuse(reading, value, "%s needs one of anchor, event, launch and free-of", name);
+        return hintfile_refuse(
+                reading, value, "%s needs one of anchor, event, launch and free-of", name);
     if (!find_key(value, "anchor") == (find_key(value, "edge") != NULL))
-        return refuse(reading, value, "%s needs anchor and edge", name);
+        return hintfile_refuse(reading, value, "%s needs anchor and edge", name);
     if (find_key(value, "anchor") && (find_key(value, "count") || find_key(value, "from")))
-        return refuse(reading, value, "count and from are of an event, not of an anchor");
+        return hintfile_refuse(reading, value, "count and from are of an event, not of an anchor");
     return 0;
 }
 
@@ -719,10 +728,10 @@ static int finish_when(struct reading *reading, const struct hinttree_node *item
     if (!from)
         reading->when->from = is_hold ? RULE_FROM_FREE : is_used ? RULE_FROM_USE : RULE_FROM_ALLOC;
     else if (is_hold != (reading->when->from == RULE_FROM_FREE))
-        return refuse(reading, from->child,
+        return hintfile_refuse(reading, from->child,
                 is_hold ? "a hold counts from the free" : "from free needs do: hold");
     else if (!is_hold && is_used != (reading->when->from == RULE_FROM_USE))
-        return refuse(reading, from->child,
+        return hintfile_refuse(reading, from->child,
                 is_used ? "with used-by in pick it counts from the use"
                         : "from use needs used-by in pick");
     return 0;
@@ -733,8 +742,8 @@ static int check_range(const struct reading *reading, const struct hinttree_node
         const struct rule_range *range)
 {
     if (range->lo > range->hi)
-        return refuse(reading, value, "the range of %s is empty", reading->key->name);
-    return range->hi ? 0 : refuse(reading, value, "%s must not be 0", reading->key->name);
+        return hintfile_refuse(reading, value, "the range of %s is empty", reading->key->name);
+    return range->hi ? 0 : hintfile_refuse(reading, value, "%s must not be 0", reading->key->name);
 }
 
 /* int | "lo..hi" */
@@ -743,7 +752,8 @@ static int take_count_range(struct reading *reading, const struct hinttree_node 
     struct rule_range *range = field_of(reading);
 
     if (!scan_range(value->text, scan_number, &range->lo, &range->hi))
-        return refuse(reading, value, "%s must be a number or \"low..high\"", reading->key->name);
+        return hintfile_refuse(
+                reading, value, "%s must be a number or \"low..high\"", reading->key->name);
     return check_range(reading, value, range);
 }
 
@@ -752,7 +762,7 @@ static int take_size_range(struct reading *reading, const struct hinttree_node *
     struct rule_range *range = field_of(reading);
 
     if (!scan_sizes(value->text, &range->lo, &range->hi))
-        return refuse(reading, value, "%s must be a size, \"low..high\" or \">=size\"",
+        return hintfile_refuse(reading, value, "%s must be a size, \"low..high\" or \">=size\"",
                 reading->key->name);
     return check_range(reading, value, range);
 }
@@ -774,7 +784,9 @@ static int take_cap(struct reading *reading, const struct hinttree_node *value)
 {
     int r = take_map(reading, value);
 
-    return r == 0 && !find_key(value, "device") ? refuse(reading, value, "cap needs device") : r;
+    return r == 0 && !find_key(value, "device")
+            ? hintfile_refuse(reading, value, "cap needs device")
+            : r;
 }
 
 static int take_cap_device(struct reading *reading, const struct hinttree_node *value)
@@ -786,7 +798,7 @@ static int take_cap_device(struct reading *reading, const struct hinttree_node *
         return 0;
     return scan_size(&at, &evict->cap) && *at == '\0' && evict->cap > 0
             ? 0
-            : refuse(reading, value,
+            : hintfile_refuse(reading, value,
                     "device must be a size from 1, or a percentage from 1%% to 100%%");
 }
 
@@ -794,7 +806,7 @@ static int take_warmup(struct reading *reading, const struct hinttree_node *valu
 {
     return scan_percent(value->text, field_of(reading))
             ? 0
-            : refuse(reading, value, "%s must be a percentage from 1%% to 100%%",
+            : hintfile_refuse(reading, value, "%s must be a percentage from 1%% to 100%%",
                     reading->key->name);
 }
 
@@ -804,8 +816,9 @@ static int take_budget(struct reading *reading, const struct hinttree_node *valu
     const uint64_t *budget = field_of(reading);
     int r = take_size(reading, value);
 
-    return r == 0 && *budget == 0 ? refuse(reading, value, "%s must not be 0", reading->key->name)
-                                  : r;
+    return r == 0 && *budget == 0
+            ? hintfile_refuse(reading, value, "%s must not be 0", reading->key->name)
+            : r;
 }
 
 static int take_instances(struct reading *reading, const struct hinttree_node *value)
@@ -816,7 +829,7 @@ static int take_instances(struct reading *reading, const struct hinttree_node *v
 
     if (strcmp(at, "always") != 0
             && (!scan_number(&at, &count) || *at != '\0' || count >= UINT32_MAX))
-        return refuse(
+        return hintfile_refuse(
                 reading, value, "%s must be a number of instances, or always", reading->key->name);
     instances = (uint32_t)count;
     memcpy(field_of(reading), &instances, sizeof instances);
@@ -829,7 +842,7 @@ static int take_prefetch(struct reading *reading, const struct hinttree_node *va
     uint64_t calls;
 
     if (!scan_number(&at, &calls) || *at != '\0' || calls > HINTFILE_ORDER_MAX)
-        return refuse(reading, value, "%s must be a number of calls, at most %u",
+        return hintfile_refuse(reading, value, "%s must be a number of calls, at most %u",
                 reading->key->name, HINTFILE_ORDER_MAX);
     reading->rule->evict.prefetch = (uint32_t)calls;
     return 0;
@@ -842,8 +855,8 @@ static int take_use_of(
     uint64_t block;
 
     if (!scan_number(&at, &block) || *at != '\0' || block >= HINTFILE_ORDER_MAX)
-        return refuse(reading, item, "a block number is 0 for the first block, and below %u",
-                HINTFILE_ORDER_MAX);
+        return hintfile_refuse(reading, item,
+                "a block number is 0 for the first block, and below %u", HINTFILE_ORDER_MAX);
     *ret_block = (uint32_t)block;
     return 0;
 }
@@ -858,10 +871,10 @@ static int take_order(struct reading *reading, const struct hinttree_node *value
     if (strcmp(value->text, "learn") == 0)
         return 0;
     if (value->kind != HINTTREE_LIST || !value->child)
-        return refuse(reading, value, "order must be learn or a list of block numbers");
+        return hintfile_refuse(reading, value, "order must be learn or a list of block numbers");
     for (const struct hinttree_node *item = value->child; item; item = item->next)
         if (++count > HINTFILE_ORDER_MAX)
-            return refuse(reading, item, "more than %u uses in order", HINTFILE_ORDER_MAX);
+            return hintfile_refuse(reading, item, "more than %u uses in order", HINTFILE_ORDER_MAX);
     reading->words->order = calloc(count, sizeof *reading->words->order);
     if (!reading->words->order)
         return no_memory(reading);
@@ -875,10 +888,10 @@ static int take_order(struct reading *reading, const struct hinttree_node *value
 
 static int take_id(struct reading *reading, const struct hinttree_node *value)
 {
-    int r = take_text(reading, value);
+    int r = hintfile_take_text(reading, value);
 
     if (r == 0 && !hintwords_is_id(reading->rule->id))
-        return refuse(reading, value, "an id is letters, digits, '-', '_' and '.'");
+        return hintfile_refuse(reading, value, "an id is letters, digits, '-', '_' and '.'");
     return r;
 }
 
@@ -897,11 +910,11 @@ static int check_keys(const struct reading *reading, const struct hinttree_node 
         const struct key *row = find_row(IN_HINT, needed[i]);
 
         if (goes_with(row, action) && !find_key(item, needed[i]))
-            return refuse(reading, item, "a hint needs '%s'", needed[i]);
+            return hintfile_refuse(reading, item, "a hint needs '%s'", needed[i]);
     }
     for (const struct hinttree_node *key = item->child; key; key = key->next)
         if (!goes_with(find_row(IN_HINT, key->text), action))
-            return refuse(reading, key, "'%s' says nothing with do: %s", key->text,
+            return hintfile_refuse(reading, key, "'%s' says nothing with do: %s", key->text,
                     hintwords_action(action));
     return 0;
 }
@@ -913,7 +926,7 @@ static int check_use(const struct reading *reading, const struct hinttree_node *
 
     if (rule->pick.use.call == 0 || action_releases(rule->action) || rule->action == ACTION_HOLD)
         return 0;
-    return refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
+    return hintfile_refuse(reading, find_key(find_key(item, "pick")->child, "used-by"),
             "'used-by' says nothing with do: %s%s", hintwords_action(rule->action),
             rule->action == ACTION_EVICT ? ", whose blocks are placed when they are made" : "");
 }
@@ -928,10 +941,11 @@ static int check_edge(
     if (!value)
         return 0;
     if (moves && !find_key(value->child, "anchor"))
-        return refuse(reading, value->child, "with do: %s when needs anchor and edge",
+        return hintfile_refuse(reading, value->child, "with do: %s when needs anchor and edge",
                 hintwords_action(reading->rule->action));
     if (!moves && reading->when->count == 0 && reading->when->kind == EDGE_MARK)
-        return refuse(reading, find_key(value->child, "edge")->child, "edge must be enter or exit");
+        return hintfile_refuse(
+                reading, find_key(value->child, "edge")->child, "edge must be enter or exit");
     return 0;
 }
 
@@ -941,7 +955,8 @@ static int check_cap(const struct reading *reading, const struct hinttree_node *
 
     return reading->rule->action == ACTION_EVICT && evict->policy == RULE_POLICY_AUTO
                     && !find_key(item, "cap")
-            ? refuse(reading, item, "a hint that evicts needs 'cap', or policy: cpu or cuda")
+            ? hintfile_refuse(
+                    reading, item, "a hint that evicts needs 'cap', or policy: cpu or cuda")
             : 0;
 }
 
@@ -953,10 +968,11 @@ static int check_wait(const struct reading *reading, const struct hinttree_node 
     if (reading->rule->wait != RULE_WAIT_EVENT)
         return 0;
     if (reading->rule->when.kind != EDGE_CALL)
-        return refuse(reading, key->child, "wait: event needs the event of a call in when");
+        return hintfile_refuse(
+                reading, key->child, "wait: event needs the event of a call in when");
     return find_key(item, "proof")
             ? 0
-            : refuse(reading, key->child,
+            : hintfile_refuse(reading, key->child,
                     "wait: event needs proof: why nothing uses the memory once that call is done");
 }
 
@@ -1001,7 +1017,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
     r = take_map(reading, item);
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
         if (!find_key(item, needed[i]))
-            return refuse(reading, item, "a hint needs '%s'", needed[i]);
+            return hintfile_refuse(reading, item, "a hint needs '%s'", needed[i]);
     if (r == 0)
         r = check_keys(reading, item);
     if (r == 0)
@@ -1038,15 +1054,15 @@ static int check_ids(struct reading *reading)
         struct hinttree_node at = {.line = order[i]->line, .column = order[i]->column};
 
         if (strcmp(order[i - 1]->id, order[i]->id) == 0)
-            r = refuse(reading, &at, "the id '%s' is used twice (first on line %u)", order[i]->id,
-                    order[i - 1]->line);
+            r = hintfile_refuse(reading, &at, "the id '%s' is used twice (first on line %u)",
+                    order[i]->id, order[i - 1]->line);
     }
     free(order);
     return r;
 }
 
 /* The hint that `value` names, anywhere in the file. */
-static int find_hint(
+static int hintfile_find_hint(
         const struct reading *reading, const struct hinttree_node *value, int *ret_rule)
 {
     const struct hintfile *file = reading->file;
@@ -1055,8 +1071,9 @@ static int find_hint(
     while (i < file->rule_count && strcmp(file->rule[i].id, value->text) != 0)
         i++;
     *ret_rule = (int)i;
-    return i < file->rule_count ? 0
-                                : refuse(reading, value, "there is no hint '%.60s'", value->text);
+    return i < file->rule_count
+            ? 0
+            : hintfile_refuse(reading, value, "there is no hint '%.60s'", value->text);
 }
 
 /* Of free-of. `item`: of the hint; `key`: when or else. */
@@ -1070,13 +1087,14 @@ static int find_freed(const struct reading *reading, const struct hinttree_node 
     if (when->kind != EDGE_FREE)
         return 0;
     value = find_key(find_key(item, key)->child, "free-of")->child;
-    r = find_hint(reading, value, &when->rule);
+    r = hintfile_find_hint(reading, value, &when->rule);
     if (r < 0)
         return r;
     action = reading->file->rule[when->rule].action;
     return action_releases(action) || action == ACTION_HOLD
             ? 0
-            : refuse(reading, value, "hint '%s' follows no block to its free", value->text);
+            : hintfile_refuse(
+                    reading, value, "hint '%s' follows no block to its free", value->text);
 }
 
 /* Of `of`. A restore goes as far as what it restores. */
@@ -1089,16 +1107,16 @@ static int find_evicted(
     if (rule->action != ACTION_RESTORE)
         return 0;
     value = find_key(item, "of")->child;
-    r = find_hint(reading, value, &rule->of);
+    r = hintfile_find_hint(reading, value, &rule->of);
     if (r < 0)
         return r;
     if (reading->file->rule[rule->of].action != ACTION_EVICT)
-        return refuse(reading, value, "hint '%s' evicts nothing", value->text);
+        return hintfile_refuse(reading, value, "hint '%s' evicts nothing", value->text);
     rule->mode = reading->file->rule[rule->of].mode;
     return 0;
 }
 
-static int find_named(const struct reading *reading, const struct hinttree_node *hints)
+static int hintfile_find_named(const struct reading *reading, const struct hinttree_node *hints)
 {
     struct rule *rule = reading->file->rule;
     int r = 0;
@@ -1114,17 +1132,17 @@ static int find_named(const struct reading *reading, const struct hinttree_node 
     return r;
 }
 
-static int take_hints(struct reading *reading, const struct hinttree_node *value)
+static int hintfile_take_hints(struct reading *reading, const struct hinttree_node *value)
 {
     struct hintfile *file = reading->file;
     size_t count = 0;
     int r;
 
     if (value->kind != HINTTREE_LIST || !value->child)
-        return refuse(reading, value, "hints must be a list of at least one hint");
+        return hintfile_refuse(reading, value, "hints must be a list of at least one hint");
     for (const struct hinttree_node *item = value->child; item; item = item->next)
         if (++count > HINTFILE_HINTS_MAX)
-            return refuse(reading, item, "more than %u hints", HINTFILE_HINTS_MAX);
+            return hintfile_refuse(reading, item, "more than %u hints", HINTFILE_HINTS_MAX);
     file->rule = calloc(count, sizeof *file->rule);
     file->words = calloc(count, sizeof *file->words);
     if (!file->rule || !file->words)
@@ -1135,7 +1153,7 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
             return r;
     }
     r = check_ids(reading);
-    return r == 0 ? find_named(reading, value) : r;
+    return r == 0 ? hintfile_find_named(reading, value) : r;
 }
 
 /* ---- the file ---- */
@@ -1143,8 +1161,8 @@ static int take_hints(struct reading *reading, const struct hinttree_node *value
 static int take_version(struct reading *reading, const struct hinttree_node *value)
 {
     if (strcmp(value->text, "1") != 0)
-        return refuse(reading, value, "version '%.20s' is not one that this kedge reads (1)",
-                value->text);
+        return hintfile_refuse(reading, value,
+                "version '%.20s' is not one that this kedge reads (1)", value->text);
     return 0;
 }
 
@@ -1154,7 +1172,7 @@ static int take_made_from(struct reading *reading, const struct hinttree_node *v
     size_t count = 0;
 
     if (value->kind != HINTTREE_LIST)
-        return refuse(reading, value, "from must be a list of files");
+        return hintfile_refuse(reading, value, "from must be a list of files");
     for (const struct hinttree_node *item = value->child; item; item = item->next)
         count++;
     file->made_from = calloc(count + 1, sizeof *file->made_from);
@@ -1175,20 +1193,21 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
     struct hintfile *file = reading->file;
 
     if (value->kind != HINTTREE_MAP)
-        return refuse(reading, value, "build must be a mapping of file name to build-id");
+        return hintfile_refuse(reading, value, "build must be a mapping of file name to build-id");
     for (const struct hinttree_node *key = value->child; key; key = key->next) {
         struct hintfile_build *build = &file->build[file->build_count];
         int r;
 
         if (file->build_count == HINTFILE_BUILDS_MAX)
-            return refuse(reading, key, "more than %u modules in build", HINTFILE_BUILDS_MAX);
-        r = copy_text(reading, key, build->soname, sizeof build->soname, "a file name");
+            return hintfile_refuse(
+                    reading, key, "more than %u modules in build", HINTFILE_BUILDS_MAX);
+        r = hintfile_copy_text(reading, key, build->soname, sizeof build->soname, "a file name");
         if (r == 0)
-            r = copy_text(reading, key->child, build->id, sizeof build->id, "a build-id");
+            r = hintfile_copy_text(reading, key->child, build->id, sizeof build->id, "a build-id");
         if (r < 0)
             return r;
         if (build->id[0] == '\0' || build->id[strspn(build->id, HEX_DIGITS)] != '\0')
-            return refuse(reading, key->child, "a build-id is hex digits, lower case");
+            return hintfile_refuse(reading, key->child, "a build-id is hex digits, lower case");
         file->build_count++;
     }
     return 0;
@@ -1227,7 +1246,7 @@ static int take_events(struct reading *reading, const struct hinttree_node *valu
     int r = 0;
 
     if (value->kind != HINTTREE_MAP)
-        return refuse(reading, value, "events must be a mapping of name to event");
+        return hintfile_refuse(reading, value, "events must be a mapping of name to event");
     for (const struct hinttree_node *key = value->child; r == 0 && key; key = key->next) {
         event = (struct rule_when){.count = 1};
         reading->when = &event;
@@ -1245,10 +1264,11 @@ static int take_file(struct reading *reading, const struct hinttree_node *root)
     int r = 0;
 
     if (root->kind != HINTTREE_MAP)
-        return refuse(reading, root, "a hint file is a mapping that begins with kedge-hints: 1");
+        return hintfile_refuse(
+                reading, root, "a hint file is a mapping that begins with kedge-hints: 1");
     key = find_key(root, "kedge-hints");
     if (!key)
-        return refuse(reading, root, "no kedge-hints: 1 in it");
+        return hintfile_refuse(reading, root, "no kedge-hints: 1 in it");
     r = take_version(reading, key->child);
     key = find_key(root, "defaults");
     reading->key = &defaults;
@@ -1261,7 +1281,7 @@ static int take_file(struct reading *reading, const struct hinttree_node *root)
     if (r == 0)
         r = take_map(reading, root);
     if (r == 0 && !find_key(root, "hints"))
-        r = refuse(reading, root, "no hints in it");
+        r = hintfile_refuse(reading, root, "no hints in it");
     return r;
 }
 
@@ -1284,7 +1304,7 @@ int hintfile_read_bytes(const void *bytes, size_t length, const char *name,
     if (ret_error)
         *ret_error = (struct hintfile_error){{0}, 0, 0};
     if (length > HINTFILE_BYTES_MAX)
-        return fail(ret_error, name, -EFBIG, "is too large");
+        return hintfile_fail(ret_error, name, -EFBIG, "is too large");
     reading.file = calloc(1, sizeof *reading.file);
     if (!reading.file)
         return no_memory(&reading);
@@ -1294,7 +1314,7 @@ int hintfile_read_bytes(const void *bytes, size_t length, const char *name,
     if (r == 0)
         r = take_file(&reading, root);
     else
-        r = r == -ENOMEM ? no_memory(&reading) : refuse(&reading, &where, "%s", what);
+        r = r == -ENOMEM ? no_memory(&reading) : hintfile_refuse(&reading, &where, "%s", what);
     hinttree_free(root);
     if (r < 0) {
         hintfile_free(reading.file);
@@ -1316,7 +1336,7 @@ int hintfile_read(const char *path, struct hintfile **ret_file, struct hintfile_
         *ret_error = (struct hintfile_error){{0}, 0, 0};
     r = ownfile_read(path, HINTFILE_BYTES_MAX, &bytes, &length, &what);
     if (r < 0)
-        return fail(ret_error, path, r, what);
+        return hintfile_fail(ret_error, path, r, what);
     r = hintfile_read_bytes(bytes, length, path, ret_file, ret_error);
     free(bytes);
     return r;

@@ -16,7 +16,7 @@ struct builder {
     const char **what;
 };
 
-static int refuse(struct builder *builder, const yaml_mark_t *mark, const char *what)
+static int hinttree_refuse(struct builder *builder, const yaml_mark_t *mark, const char *what)
 {
     builder->where->line = (uint32_t)mark->line + 1;
     builder->where->column = (uint32_t)mark->column + 1;
@@ -25,7 +25,7 @@ static int refuse(struct builder *builder, const yaml_mark_t *mark, const char *
 }
 
 /* libyaml's texts are literals; where it names no place the mark is that of the reader. */
-static int next_event(struct builder *builder, yaml_event_t *ret_event)
+static int hinttree_next_event(struct builder *builder, yaml_event_t *ret_event)
 {
     const yaml_parser_t *parser = &builder->parser;
 
@@ -34,9 +34,10 @@ static int next_event(struct builder *builder, yaml_event_t *ret_event)
     if (parser->error == YAML_MEMORY_ERROR)
         return -ENOMEM;
     if (parser->error == YAML_READER_ERROR)
-        return refuse(
+        return hinttree_refuse(
                 builder, &parser->mark, parser->problem ? parser->problem : "not a text in UTF-8");
-    return refuse(builder, &parser->problem_mark, parser->problem ? parser->problem : "not YAML");
+    return hinttree_refuse(
+            builder, &parser->problem_mark, parser->problem ? parser->problem : "not YAML");
 }
 
 static int new_node(struct builder *builder, enum hinttree_kind kind, const yaml_event_t *event,
@@ -47,9 +48,9 @@ static int new_node(struct builder *builder, enum hinttree_kind kind, const yaml
     struct hinttree_node *node;
 
     if (++builder->nodes > HINTTREE_NODES_MAX)
-        return refuse(builder, &event->start_mark, "too many values in one file");
+        return hinttree_refuse(builder, &event->start_mark, "too many values in one file");
     if (has_text && memchr(event->data.scalar.value, '\0', length))
-        return refuse(builder, &event->start_mark, "a NUL byte in a text");
+        return hinttree_refuse(builder, &event->start_mark, "a NUL byte in a text");
     node = calloc(1, sizeof *node + length + 1);
     if (!node)
         return -ENOMEM;
@@ -67,9 +68,9 @@ static int new_node(struct builder *builder, enum hinttree_kind kind, const yaml
 static int check_plain(struct builder *builder, const yaml_event_t *event)
 {
     if (event->type == YAML_ALIAS_EVENT)
-        return refuse(builder, &event->start_mark, "aliases are not allowed");
+        return hinttree_refuse(builder, &event->start_mark, "aliases are not allowed");
     if (event->data.scalar.anchor || event->data.scalar.tag)
-        return refuse(builder, &event->start_mark, "anchors and tags are not allowed");
+        return hinttree_refuse(builder, &event->start_mark, "anchors and tags are not allowed");
     return 0;
 }
 
@@ -77,7 +78,7 @@ static int read_value(struct builder *builder, const yaml_event_t *event, int de
         struct hinttree_node **ret_node);
 
 /* A key, which is `event`, and its value. */
-static int read_key(struct builder *builder, const yaml_event_t *event, int depth,
+static int hinttree_read_key(struct builder *builder, const yaml_event_t *event, int depth,
         const struct hinttree_node *map, struct hinttree_node **ret_key)
 {
     struct hinttree_node *node;
@@ -86,7 +87,7 @@ static int read_key(struct builder *builder, const yaml_event_t *event, int dept
     int r = check_plain(builder, event);
 
     if (r == 0 && event->type != YAML_SCALAR_EVENT)
-        r = refuse(builder, &event->start_mark, "a key must be a word");
+        r = hinttree_refuse(builder, &event->start_mark, "a key must be a word");
     if (r == 0)
         r = new_node(builder, HINTTREE_KEY, event, ret_key);
     if (r < 0)
@@ -94,10 +95,10 @@ static int read_key(struct builder *builder, const yaml_event_t *event, int dept
     node = *ret_key;
     for (const struct hinttree_node *key = map->child; key != node; key = key->next, keys++)
         if (strcmp(key->text, node->text) == 0)
-            return refuse(builder, &event->start_mark, "the same key twice");
+            return hinttree_refuse(builder, &event->start_mark, "the same key twice");
     if (keys > HINTTREE_KEYS_MAX)
-        return refuse(builder, &event->start_mark, "too many keys in one mapping");
-    r = next_event(builder, &value);
+        return hinttree_refuse(builder, &event->start_mark, "too many keys in one mapping");
+    r = hinttree_next_event(builder, &value);
     if (r < 0)
         return r;
     r = read_value(builder, &value, depth, &node->child);
@@ -115,12 +116,12 @@ static int read_children(struct builder *builder, struct hinttree_node *parent, 
     while (r == 0 && !is_end) {
         yaml_event_t event;
 
-        r = next_event(builder, &event);
+        r = hinttree_next_event(builder, &event);
         if (r < 0)
             return r;
         is_end = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
         if (!is_end && parent->kind == HINTTREE_MAP)
-            r = read_key(builder, &event, depth, parent, last);
+            r = hinttree_read_key(builder, &event, depth, parent, last);
         else if (!is_end)
             r = read_value(builder, &event, depth, last);
         if (*last)
@@ -144,7 +145,7 @@ static int read_value(struct builder *builder, const yaml_event_t *event, int de
     if (r < 0 || kind == HINTTREE_SCALAR)
         return r;
     if (depth == HINTFILE_DEPTH_MAX)
-        return refuse(builder, &event->start_mark, "nested deeper than 6 levels");
+        return hinttree_refuse(builder, &event->start_mark, "nested deeper than 6 levels");
     return read_children(builder, *ret_node, depth + 1);
 }
 
@@ -153,8 +154,8 @@ static int start_document(struct builder *builder, const yaml_event_t *event, bo
     if (event->data.document_start.version_directive
             || event->data.document_start.tag_directives.start
                     != event->data.document_start.tag_directives.end)
-        return refuse(builder, &event->start_mark, "directives are not allowed");
-    return is_second ? refuse(builder, &event->start_mark, "a second document") : 0;
+        return hinttree_refuse(builder, &event->start_mark, "directives are not allowed");
+    return is_second ? hinttree_refuse(builder, &event->start_mark, "a second document") : 0;
 }
 
 static int read_stream(struct builder *builder, struct hinttree_node **ret_root)
@@ -165,14 +166,14 @@ static int read_stream(struct builder *builder, struct hinttree_node **ret_root)
     while (r == 0 && !is_end) {
         yaml_event_t event;
 
-        r = next_event(builder, &event);
+        r = hinttree_next_event(builder, &event);
         if (r < 0)
             return r;
         is_end = event.type == YAML_STREAM_END_EVENT;
         if (event.type == YAML_DOCUMENT_START_EVENT)
             r = start_document(builder, &event, *ret_root != NULL);
         else if (is_end && !*ret_root)
-            r = refuse(builder, &event.start_mark, "there is nothing in it");
+            r = hinttree_refuse(builder, &event.start_mark, "there is nothing in it");
         else if (!is_end && !*ret_root && event.type != YAML_STREAM_START_EVENT)
             r = read_value(builder, &event, 0, ret_root);
         yaml_event_delete(&event);

@@ -81,7 +81,7 @@ static void put_comment(FILE *out, const char *indent, const char *text)
 }
 
 /* `before`: "text", where there is a text. */
-static void put_text(FILE *out, const char *before, const char *text, bool is_glob)
+static void hintwrite_put_text(FILE *out, const char *before, const char *text, bool is_glob)
 {
     if (!text || (is_glob && !text[0]))
         return;
@@ -136,7 +136,7 @@ static void put_range(
     (void)fprintf(out, "%s%s%s", quote, text, quote);
 }
 
-static void put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
+static void hintwrite_put_number(FILE *out, const char **io_comma, const char *key, uint64_t number)
 {
     put_range(out, io_comma, key, &(struct rule_range){number, number});
 }
@@ -193,8 +193,8 @@ static void put_predicted(FILE *out, const struct hintfile *file)
         put_key(out, &comma, "rank");
         put_quoted(out, file->predicted_rank);
     }
-    put_number(out, &comma, "max-bytes", file->predicted_max);
-    put_number(out, &comma, "reserved-bytes", file->predicted_reserved);
+    hintwrite_put_number(out, &comma, "max-bytes", file->predicted_max);
+    hintwrite_put_number(out, &comma, "reserved-bytes", file->predicted_reserved);
     (void)fputs("}\n", out);
 }
 
@@ -204,8 +204,8 @@ static void put_program(FILE *out, const struct hintfile *file)
             && file->on_mismatch == HINTFILE_MISMATCH_SHADOW)
         return;
     (void)fputs("program:\n", out);
-    put_text(out, "  argv", file->argv, true);
-    put_text(out, "  rank", file->rank, true);
+    hintwrite_put_text(out, "  argv", file->argv, true);
+    hintwrite_put_text(out, "  rank", file->rank, true);
     if (file->build_count > 0)
         (void)fputs("  build:\n", out);
     for (size_t i = 0; i < file->build_count; i++) {
@@ -230,7 +230,7 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
 }
 
 /* A call in an anchor, in a mapping that is open. */
-static void put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
+static void hintwrite_put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
 {
     put_key(out, io_comma, "call");
     (void)fputs(hintwords_calls[call].name, out);
@@ -248,7 +248,7 @@ static void put_use(FILE *out, const char **io_comma, const struct rule_use *use
         return;
     put_key(out, io_comma, "used-by");
     (void)fputs("{", out);
-    put_call(out, &comma, use->call, use->inside);
+    hintwrite_put_call(out, &comma, use->call, use->inside);
     put_key(out, &comma, "arg");
     (void)fprintf(out, "%s}", hintwords_calls[use->call].buffer[use->arg]);
 }
@@ -298,7 +298,7 @@ static void put_anchor(FILE *out, const char *key, const struct rule_when *when)
     (void)fprintf(out, ", edge: %s}", edges[when->kind <= EDGE_MARK ? when->kind : EDGE_MARK]);
 }
 
-static void put_event(FILE *out, const struct rule_when *when)
+static void hintwrite_put_event(FILE *out, const struct rule_when *when)
 {
     static const char *const froms[] = {"alloc", "use", "free"};
     const char *comma = "";
@@ -308,7 +308,7 @@ static void put_event(FILE *out, const struct rule_when *when)
         (when->kind == EDGE_LAUNCH ? put_glob : put_quoted)(out, when->anchor);
     } else if (when->kind == EDGE_CALL) {
         (void)fputs("{event: {", out);
-        put_call(out, &comma, when->call, when->anchor);
+        hintwrite_put_call(out, &comma, when->call, when->anchor);
         (void)fputs("}", out);
     } else {
         (void)fputs("{event: ", out);
@@ -323,7 +323,7 @@ static void put_when(FILE *out, const char *key, const struct rule_when *when)
         return;
     (void)fprintf(out, "    %s: ", key);
     if (when->count > 0)
-        put_event(out, when);
+        hintwrite_put_event(out, when);
     else
         put_anchor(out, "anchor", when);
     (void)fputs("\n", out);
@@ -339,7 +339,7 @@ static void put_expect(FILE *out, const struct rule *rule, uint64_t saves)
     put_range(out, &comma, "count", &rule->expect.count);
     if (rule->expect.bytes.hi)
         put_sizes(out, &comma, "bytes", rule->expect.bytes.lo, rule->expect.bytes.hi);
-    put_number(out, &comma, "saves", saves);
+    hintwrite_put_number(out, &comma, "saves", saves);
     (void)fputs("}\n", out);
 }
 
@@ -454,20 +454,20 @@ static void put_moment(FILE *out, const struct hintfile *file, const struct rule
         put_evict(out, file, &rule->evict);
 }
 
-static void put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
+static void hintwrite_put_hint(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
     put_comment(out, "  ", words->comment);
-    put_text(out, "  - id", rule->id, false);
+    hintwrite_put_text(out, "  - id", rule->id, false);
     put_line(out, "do", hintwords_action(rule->action));
     if (rule->action == ACTION_RESTORE)
-        put_text(out, "    of", file->rule[rule->of].id, false);
+        hintwrite_put_text(out, "    of", file->rule[rule->of].id, false);
     else
         put_pick(out, &rule->pick, words);
     if (rule_waits(rule))
         put_moment(out, file, rule, words);
-    put_text(out, "    proof", words->proof, false);
-    put_text(out, "    note", words->note, false);
+    hintwrite_put_text(out, "    proof", words->proof, false);
+    hintwrite_put_text(out, "    note", words->note, false);
 }
 
 static bool is_mode(enum hint_mode mode)
@@ -568,7 +568,7 @@ static bool is_writable(
 }
 
 /* What the file says of a hint for people; never NULL. */
-static const struct hintfile_words *words_of(const struct hintfile *file, size_t hint)
+static const struct hintfile_words *hintwrite_words_of(const struct hintfile *file, size_t hint)
 {
     static const struct hintfile_words none;
 
@@ -586,7 +586,7 @@ int hintwrite_text(const struct hintfile *file, char **ret_text, size_t *ret_len
             || wildcard_is_cut(file->rank))
         return -EINVAL;
     for (size_t i = 0; i < file->rule_count; i++)
-        if (!is_writable(file, &file->rule[i], words_of(file, i)))
+        if (!is_writable(file, &file->rule[i], hintwrite_words_of(file, i)))
             return -EINVAL;
     *ret_text = NULL;
     out = open_memstream(ret_text, ret_length);
@@ -610,7 +610,7 @@ int hintwrite_text(const struct hintfile *file, char **ret_text, size_t *ret_len
     (void)fprintf(out, "%s}\n", file->fallback == HINTFILE_FALLBACK_YES ? ", fallback: yes" : "");
     (void)fputs("hints:\n", out);
     for (size_t i = 0; i < file->rule_count; i++)
-        put_hint(out, file, &file->rule[i], words_of(file, i));
+        hintwrite_put_hint(out, file, &file->rule[i], hintwrite_words_of(file, i));
     int r = fclose(out) ? -ENOMEM : *ret_length > HINTFILE_BYTES_MAX ? -EFBIG : 0;
     if (r < 0) {
         free(*ret_text);

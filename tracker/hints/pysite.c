@@ -14,7 +14,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static uint64_t key_of(const char *file, size_t file_bytes, const char *qualname,
+static uint64_t pysite_key_of(const char *file, size_t file_bytes, const char *qualname,
         size_t qualname_bytes, unsigned line)
 {
     uint64_t key = site_hash(qualname, qualname_bytes, site_hash(file, file_bytes, 7));
@@ -27,11 +27,11 @@ uint64_t pysite_key(const char *file, const char *qualname, unsigned line)
 {
     const char *base = base_of(file);
 
-    return key_of(base, strlen(base), qualname, strlen(qualname), line);
+    return pysite_key_of(base, strlen(base), qualname, strlen(qualname), line);
 }
 
 /* All of the text is a number from 1 that fits. */
-static bool read_line(const char *text, unsigned *ret_line)
+static bool pysite_read_line(const char *text, unsigned *ret_line)
 {
     uint64_t line = 0;
 
@@ -54,13 +54,13 @@ const char *pysite_read(const char *text, uint64_t *ret_key)
         return "a Python call site is p:FILE:QUALNAME or p:FILE:QUALNAME:LINE";
     if (memchr(file, '/', file_bytes))
         return "the file of a Python call site is a base name, without folders";
-    if (*rest && !read_line(rest + 1, &line))
+    if (*rest && !pysite_read_line(rest + 1, &line))
         return "the line of a Python call site is a number from 1";
-    *ret_key = key_of(file, file_bytes, qualname, qualname_bytes, line);
+    *ret_key = pysite_key_of(file, file_bytes, qualname, qualname_bytes, line);
     return NULL;
 }
 
-static bool is_nameable(const char *name)
+static bool pysite_is_nameable(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
     uint32_t code;
@@ -81,6 +81,6 @@ bool pysite_write(const char *file, const char *qualname, unsigned line,
     int bytes = line ? snprintf(ret_text, PYSITE_TEXT_MAX, "p:%s:%s:%u", base, qualname, line)
                      : snprintf(ret_text, PYSITE_TEXT_MAX, "p:%s:%s", base, qualname);
 
-    return bytes > 0 && (size_t)bytes < PYSITE_TEXT_MAX && is_nameable(base)
-            && is_nameable(qualname);
+    return bytes > 0 && (size_t)bytes < PYSITE_TEXT_MAX && pysite_is_nameable(base)
+            && pysite_is_nameable(qualname);
 }

@@ -33,10 +33,10 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
 static bool same_code(uint32_t number, const void *key);
 static bool same_stamp(uint32_t number, const void *key);
-static bool same_node(uint32_t number, const void *key);
+static bool pycode_same_node(uint32_t number, const void *key);
 static struct catalog codes = CATALOG_OF(struct pycode, PYCODE_CODES_MAX, same_code);
 static struct catalog stamps = CATALOG_OF(struct stamp, PYCODE_STAMPS_MAX, same_stamp);
-static struct catalog nodes = CATALOG_OF(struct pycode_node, PYCODE_NODES_MAX, same_node);
+static struct catalog nodes = CATALOG_OF(struct pycode_node, PYCODE_NODES_MAX, pycode_same_node);
 
 /* guarded by lock for adding: the line tables of all code objects */
 static struct span line_span = SPAN_OF(PYCODE_LINES_MAX);
@@ -44,7 +44,7 @@ static size_t lines_used;
 
 static _Atomic uint64_t refused;
 
-static uint32_t refuse(void)
+static uint32_t pycode_refuse(void)
 {
     atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
     return 0;
@@ -71,12 +71,12 @@ static uint32_t add_code_locked(const struct code_key *key, uint64_t hash)
     uint32_t number;
 
     if (span_commit(&line_span, end + 1) < 0) /* no lines have a place, too */
-        return refuse();
+        return pycode_refuse();
     memcpy(line_span.base + lines_used, key->lines, code.lines_bytes);
     code.lines = lines_used;
     number = catalog_add(&codes, hash, &code);
     if (number == 0)
-        return refuse();
+        return pycode_refuse();
     lines_used = end;
     return number;
 }
@@ -102,7 +102,7 @@ static uint32_t intern_code(const char *code)
 
     if (!pyframe_is_code(code)) {
         pyframe_refuse("its code objects are not laid out as in the versions that are known");
-        return refuse();
+        return pycode_refuse();
     }
     key.code.name = intern_text_of(at, code, at->code_name);
     key.code.qualname = intern_text_of(at, code, at->code_qualname);
@@ -149,7 +149,7 @@ static uint32_t code_number(const struct pyframe *frame)
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
-static bool same_node(uint32_t number, const void *key)
+static bool pycode_same_node(uint32_t number, const void *key)
 {
     return memcmp(catalog_at(&nodes, number), key, sizeof(struct pycode_node)) == 0;
 }
@@ -160,7 +160,7 @@ static uint32_t node_number(const struct pycode_node *node)
             (uint64_t)(uint32_t)node->lasti << 1 | node->is_entry);
     uint32_t number = catalog_number(&nodes, &lock, hash, node);
 
-    return number ? number : refuse();
+    return number ? number : pycode_refuse();
 }
 
 uint32_t pycode_stack(const struct pyframe *frames, unsigned count)

@@ -52,7 +52,7 @@ struct found {
 /* Each use is compiled for the layout that it gets: the places of fields become constants. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-static inline uint64_t word_at(const char *object, int64_t offset)
+static inline uint64_t pyframe_word_at(const char *object, int64_t offset)
 {
     uint64_t word;
 
@@ -268,7 +268,8 @@ __attribute__((noinline)) static uint64_t characters_of(
         const struct pylayout *at, const char *string)
 {
     uint32_t state = (uint32_t)int_at(string, TEXT_STATE);
-    uint64_t length = (uint64_t)word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* bytes of one */
+    uint64_t length =
+            (uint64_t)pyframe_word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* bytes of one */
     const char *from = string + (state & TEXT_ASCII ? at->ascii_bytes : at->compact_bytes);
     uint64_t sum = length;
 
@@ -283,11 +284,11 @@ __attribute__((noinline)) static uint64_t characters_of(
             sum = sum * STEP_TEXT + (unsigned char)from[i];
     } else {
         for (; length > 16; from += 16, length -= 16)
-            sum = (sum * STEP_TEXT + (uint64_t)word_at(from, 0)) * STEP_TEXT
-                    + (uint64_t)word_at(from, 8);
+            sum = (sum * STEP_TEXT + (uint64_t)pyframe_word_at(from, 0)) * STEP_TEXT
+                    + (uint64_t)pyframe_word_at(from, 8);
         if (length > 8)
-            sum = sum * STEP_TEXT + (uint64_t)word_at(from, 0);
-        sum = sum * STEP_TEXT + (uint64_t)word_at(from, (int64_t)length - 8);
+            sum = sum * STEP_TEXT + (uint64_t)pyframe_word_at(from, 0);
+        sum = sum * STEP_TEXT + (uint64_t)pyframe_word_at(from, (int64_t)length - 8);
     }
     return stir_bits(stir_bits(sum) * STEP_TEXT);
 }
@@ -296,20 +297,21 @@ __attribute__((noinline)) static uint64_t characters_of(
  * A string by its own hash; all ones: nobody has asked for it (qualified names of methods, files of code from a .pyc). Three words
  * have all characters of a short one, and some of its head or of the padding behind it.
  */
-ALWAYS_INLINE uint64_t text_of(const struct pylayout *at, const char *string)
+ALWAYS_INLINE uint64_t pyframe_text_of(const struct pylayout *at, const char *string)
 {
-    uint64_t own = (uint64_t)word_at(string, TEXT_HASH);
+    uint64_t own = (uint64_t)pyframe_word_at(string, TEXT_HASH);
     const char *from = string + at->ascii_bytes;
     uint64_t length;
 
     if (__builtin_expect(own != UINT64_MAX, 1))
         return own;
-    length = (uint64_t)word_at(string, TEXT_LENGTH);
+    length = (uint64_t)pyframe_word_at(string, TEXT_LENGTH);
     if ((~string[TEXT_STATE] & (TEXT_ONE_PIECE | TEXT_ASCII)) != 0 || length > TEXT_SHORT)
         return characters_of(at, string);
-    own = ((uint64_t)word_at(from, 0) ^ length) * STEP_TEXT
-            + (uint64_t)word_at(from, (int64_t)length - 8);
-    return (own * STEP_TEXT + (uint64_t)word_at(from, (int64_t)(length >> 1) - 4)) * STEP_TEXT;
+    own = ((uint64_t)pyframe_word_at(from, 0) ^ length) * STEP_TEXT
+            + (uint64_t)pyframe_word_at(from, (int64_t)length - 8);
+    return (own * STEP_TEXT + (uint64_t)pyframe_word_at(from, (int64_t)(length >> 1) - 4))
+            * STEP_TEXT;
 }
 
 /*
@@ -317,15 +319,15 @@ ALWAYS_INLINE uint64_t text_of(const struct pylayout *at, const char *string)
  * middle and the last word of it. Where it is shorter than a word, the first one reaches into the padding behind it, which its
  * allocator always leaves (objects are whole 16 bytes) and nobody writes while it lives; the others begin in its own head.
  */
-static inline uint64_t bytes_of(uint64_t own, const char *bytes, uint64_t length)
+static inline uint64_t pyframe_bytes_of(uint64_t own, const char *bytes, uint64_t length)
 {
     uint64_t sum;
 
     if (own != UINT64_MAX)
         return own;
-    sum = turn_bits((uint64_t)word_at(bytes, 0), 21)
-            ^ (uint64_t)word_at(bytes, (int64_t)length - 8);
-    return (sum ^ length) * STEP + (uint64_t)word_at(bytes, (int64_t)(length >> 1) - 4);
+    sum = turn_bits((uint64_t)pyframe_word_at(bytes, 0), 21)
+            ^ (uint64_t)pyframe_word_at(bytes, (int64_t)length - 8);
+    return (sum ^ length) * STEP + (uint64_t)pyframe_word_at(bytes, (int64_t)(length >> 1) - 4);
 }
 
 /* File names that nobody has hashed, and whose characters were looked at in this walk: frames are of few files, and take turns. */
@@ -355,7 +357,7 @@ __attribute__((noinline)) static uint64_t unhashed_file(
             return files->place[i].content;
     next = files->count++ % places;
     files->place[next].file = file;
-    files->place[next].content = text_of(at, file);
+    files->place[next].content = pyframe_text_of(at, file);
     return files->place[next].content;
 }
 
@@ -365,7 +367,7 @@ ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, stru
     const char *file = pointer_at(code, at->code_filename);
 
     if (file != seen->file) {
-        uint64_t own = (uint64_t)word_at(file, TEXT_HASH);
+        uint64_t own = (uint64_t)pyframe_word_at(file, TEXT_HASH);
 
         seen->file = file;
         seen->content = (own != UINT64_MAX ? own : unhashed_file(at, file, seen->files)) * 3;
@@ -383,8 +385,8 @@ ALWAYS_INLINE uint64_t lines_of(const struct pylayout *at, const char *code)
 {
     const char *lines = pointer_at(code, at->code_lines);
 
-    return bytes_of(
-            word_at(lines, BYTES_HASH), lines + BYTES_DATA, (uint64_t)word_at(lines, BYTES_LENGTH));
+    return pyframe_bytes_of(pyframe_word_at(lines, BYTES_HASH), lines + BYTES_DATA,
+            (uint64_t)pyframe_word_at(lines, BYTES_LENGTH));
 }
 
 ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, struct seen *seen)
@@ -405,7 +407,7 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
     }
     name = shown_name(at, code);
     sum += ((uintptr_t)name ^ turn_bits((uintptr_t)file, 32)) * STEP_NAME
-            + ((uintptr_t)lines ^ first << 32) * STEP_LINES + text_of(at, name);
+            + ((uintptr_t)lines ^ first << 32) * STEP_LINES + pyframe_text_of(at, name);
     return sum + file_of(at, code, seen) + stir_bits(lines_of(at, code));
 }
 
@@ -421,9 +423,10 @@ ALWAYS_INLINE uint64_t glance_at(
     if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
         return stamp_of(at, code, seen) ^ lasti;
     /* the first line above, and what no code changes of itself: its flags or the size of its stack */
-    sum = (uint64_t)word_at(code, at->code_first - 4) ^ lasti;
+    sum = (uint64_t)pyframe_word_at(code, at->code_first - 4) ^ lasti;
     /* once, three times, and less one: none stands in for another */
-    return sum + text_of(at, shown_name(at, code)) + file_of(at, code, seen) - lines_of(at, code);
+    return sum + pyframe_text_of(at, shown_name(at, code)) + file_of(at, code, seen)
+            - lines_of(at, code);
 }
 
 /* The instruction, in bytes. */
@@ -435,7 +438,7 @@ ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, 
 }
 
 /* What a frame runs; NULL or no code object where the frame is none. */
-ALWAYS_INLINE const char *code_of(const struct pylayout *at, const char *frame)
+ALWAYS_INLINE const char *pyframe_code_of(const struct pylayout *at, const char *frame)
 {
     const char *code = pointer_at(frame, at->frame_code);
 
@@ -443,7 +446,7 @@ ALWAYS_INLINE const char *code_of(const struct pylayout *at, const char *frame)
 }
 
 /* Own frames are whole, but for those of a thread whose interpreter is being taken apart by another one. */
-ALWAYS_INLINE const char *innermost(const struct pylayout *at)
+ALWAYS_INLINE const char *pyframe_innermost(const struct pylayout *at)
 {
     void *state = NULL;
     const char *frame;
@@ -491,7 +494,7 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
     unsigned left = PYFRAME_DEPTH_MAX;
 
     files.count = 0;
-    for (const char *frame = innermost(at); frame && ((uintptr_t)frame & 7) == 0;
+    for (const char *frame = pyframe_innermost(at); frame && ((uintptr_t)frame & 7) == 0;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
 
@@ -499,7 +502,7 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
             hash += STEP << 1;
             continue;
         }
-        code = code_of(at, frame);
+        code = pyframe_code_of(at, frame);
         if (!code || pointer_at(code, OBJECT_TYPE) != code_type)
             break;
         hash = (turn_bits(hash, 5)
@@ -545,7 +548,7 @@ unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 
     files.count = 0;
     *ret_early = false;
-    for (const char *frame = innermost(at);
+    for (const char *frame = pyframe_innermost(at);
             frame && ((uintptr_t)frame & 7) == 0 && count < PYFRAME_DEPTH_MAX;
             frame = pointer_at(frame, at->frame_previous)) {
         const char *code;
@@ -556,7 +559,7 @@ unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
                 ret_frames[count - 1].is_entry = true;
             continue;
         }
-        code = code_of(at, frame);
+        code = pyframe_code_of(at, frame);
         if (!code || pointer_at(code, OBJECT_TYPE) != python.code_type)
             break;
         lasti = instruction(at, frame, code);
@@ -578,11 +581,11 @@ static bool has_flag(const char *object, uint64_t flag)
 {
     const char *type = object ? pointer_at(object, OBJECT_TYPE) : NULL;
 
-    return type && (word_at(type, TYPE_FLAGS) & flag) != 0;
+    return type && (pyframe_word_at(type, TYPE_FLAGS) & flag) != 0;
 }
 
 /* The bits of a string's state are in no table; but characters have 1, 2 or 4 bytes. */
-static bool is_text(const char *object)
+static bool pyframe_is_text(const char *object)
 {
     uint32_t state, kind;
 
@@ -597,7 +600,9 @@ bool pyframe_is_code(const char *code)
 {
     const struct pylayout *at = &python.layout;
 
-    return is_text(pointer_at(code, at->code_name)) && is_text(pointer_at(code, at->code_filename))
+    return pyframe_is_text(pointer_at(code, at->code_name))
+            && pyframe_is_text(pointer_at(code, at->code_filename))
             && has_flag(pointer_at(code, at->code_lines), FLAG_BYTES)
-            && (at->code_qualname == PYLAYOUT_NONE || is_text(pointer_at(code, at->code_qualname)));
+            && (at->code_qualname == PYLAYOUT_NONE
+                    || pyframe_is_text(pointer_at(code, at->code_qualname)));
 }

@@ -103,7 +103,7 @@ uint32_t pystack_here(struct thread *thread)
     return memo->leaf;
 }
 
-static bool is_installed(const struct pycode_frame *frame)
+static bool pystack_is_installed(const struct pycode_frame *frame)
 {
     return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/");
 }
@@ -118,10 +118,10 @@ bool pystack_text(uint32_t pystack, char *ret_text, size_t size)
     if (!pycode_frame_at(node.parent, &chosen))
         return false;
     frame = chosen;
-    while (is_installed(&frame) && pycode_node_at(node.parent, &node)
+    while (pystack_is_installed(&frame) && pycode_node_at(node.parent, &node)
             && pycode_frame_at(node.parent, &frame))
         ;
-    if (!is_installed(&frame))
+    if (!pystack_is_installed(&frame))
         chosen = frame;
     slash = strrchr(chosen.file, '/');
     (void)snprintf(ret_text, size, "%s %s:%u", chosen.function, slash ? slash + 1 : chosen.file,

@@ -177,14 +177,14 @@ int capmake_def(
     return 0;
 }
 
-static void begin_chunk(struct capmake *make)
+static void capmake_begin_chunk(struct capmake *make)
 {
     make->code = (struct eventcode){{0}};
     make->chunk_sum = formatsum_chunk(++make->chunk_number);
     make->area[AREA_EVENTS].used = sizeof(struct format_chunk);
 }
 
-static int end_chunk(struct capmake *make)
+static int capmake_end_chunk(struct capmake *make)
 {
     struct area *area = &make->area[AREA_EVENTS];
     struct format_chunk head = {.number = make->chunk_number};
@@ -203,11 +203,11 @@ int capmake_event(struct capmake *make, const struct format_event *event)
     size_t length;
 
     if (area->used + EVENTCODE_ROOM > BLOCK_BYTES)
-        (void)end_chunk(make);
+        (void)capmake_end_chunk(make);
     if (make->error < 0)
         return make->error;
     if (area->used == 0)
-        begin_chunk(make);
+        capmake_begin_chunk(make);
     record = area->block + area->used;
     length = eventcode_put(&make->code, event, record);
     make->chunk_sum = formatsum_bytes(make->chunk_sum, record, length);
@@ -249,7 +249,7 @@ int capmake_oom(struct capmake *make, struct format_oom *oom)
 
 int capmake_done(struct capmake *make, struct format_header *header)
 {
-    (void)end_chunk(make);
+    (void)capmake_end_chunk(make);
     for (unsigned i = 0; i < AREAS; i++)
         (void)flush(make, &make->area[i]);
     for (uint32_t i = 0; i < make->extents; i++)

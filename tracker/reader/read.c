@@ -18,7 +18,7 @@
 #define ARGS_MAX   1024u
 
 /* A text field of the header: ended by a NUL or by its size. */
-static void copy_text(char *to, const char *from, size_t size)
+static void read_copy_text(char *to, const char *from, size_t size)
 {
     size_t length = strnlen(from, size);
 
@@ -78,10 +78,10 @@ static int read_header(struct reader *reader)
                 header->version, FORMAT_VERSION);
     if (!has_its_sums(reader))
         capture->damaged[READ_AREA_HEADER]++;
-    copy_text(private->exe, header->exe, sizeof header->exe);
-    copy_text(private->host, header->host, sizeof header->host);
-    copy_text(private->rank, header->rank, sizeof header->rank);
-    copy_text(private->program, header->program, sizeof header->program);
+    read_copy_text(private->exe, header->exe, sizeof header->exe);
+    read_copy_text(private->host, header->host, sizeof header->host);
+    read_copy_text(private->rank, header->rank, sizeof header->rank);
+    read_copy_text(private->program, header->program, sizeof header->program);
     capture->exe = private->exe;
     capture->host = private->host;
     capture->rank = private->rank;

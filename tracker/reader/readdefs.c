@@ -9,7 +9,7 @@
 /* ---- one definition of each kind; `def` is the whole record ---- */
 
 /* A text that a definition names. */
-static const char *word_of(struct reader *reader, uint32_t number)
+static const char *readdefs_word_of(struct reader *reader, uint32_t number)
 {
     reader_note_numbers(reader, number, 0, 0);
     return reader_string(reader->capture, number);
@@ -37,7 +37,7 @@ static int take_module(struct reader *reader, const struct format_def *def)
     if (module->end != 0)
         return reader_pass_over(reader); /* there is one */
     *module = (struct read_module){
-            .path = word_of(reader, from->path),
+            .path = readdefs_word_of(reader, from->path),
             .base = from->base,
             .end = from->end,
             .bias = from->bias,
@@ -105,7 +105,7 @@ static int take_rule(struct reader *reader, const struct format_def *def)
     if (def->id >= reader->capture->rule_count)
         return reader_pass_over(reader);
     reader->capture->rule[def->id] = (struct read_rule){
-            .id = word_of(reader, from->name),
+            .id = readdefs_word_of(reader, from->name),
             .action = from->action < ACTION_COUNT ? (enum action)from->action : ACTION_NONE,
             .mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF,
             .line = from->line,
@@ -125,7 +125,7 @@ static int take_drift(struct reader *reader, const struct format_def *def)
     rule->drift = (struct hintwords_drift){
             .expect = {{from->count_lo, from->count_hi}, {from->bytes_lo, from->bytes_hi}},
             .seen = {from->count, from->bytes},
-            .path = word_of(reader, from->path),
+            .path = readdefs_word_of(reader, from->path),
             .instance = from->instance,
     };
     return 0;
@@ -161,7 +161,7 @@ static int take_kept(struct reader *reader, const struct format_def *def)
             .seq = from->seq,
             .stack = from->stack,
             .pystack = from->pystack,
-            .path = word_of(reader, from->path),
+            .path = readdefs_word_of(reader, from->path),
     };
     return 0;
 }
@@ -180,19 +180,19 @@ static int take_short(struct reader *reader, const struct format_def *def)
             .needed = from->needed,
             .room = from->room,
             .cap = from->cap,
-            .path = word_of(reader, from->path),
+            .path = readdefs_word_of(reader, from->path),
             .instance = from->instance,
     };
     return 0;
 }
 
-static int take_hints(struct reader *reader, const struct format_def *def)
+static int readdefs_take_hints(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_hints *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
     capture->hints_hash = from->hash;
-    capture->hints_path = word_of(reader, from->path);
+    capture->hints_path = readdefs_word_of(reader, from->path);
     capture->hints_mode = from->mode < HINT_MODE_COUNT ? (enum hint_mode)from->mode : HINT_OFF;
     return 0;
 }
@@ -202,8 +202,8 @@ static int take_setting(struct reader *reader, const struct format_def *def)
     const struct format_def_pair *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
-    capture->setting[capture->setting_count++] =
-            (struct read_pair){word_of(reader, from->name), word_of(reader, from->value)};
+    capture->setting[capture->setting_count++] = (struct read_pair){
+            readdefs_word_of(reader, from->name), readdefs_word_of(reader, from->value)};
     return 0;
 }
 
@@ -225,7 +225,7 @@ static int take_device(struct reader *reader, const struct format_def *def)
 
     capture->device[capture->device_count++] = (struct read_device){
             .device = (int)(int32_t)def->id,
-            .name = word_of(reader, from->name),
+            .name = readdefs_word_of(reader, from->name),
             .total_bytes = from->total_bytes,
             .driver_version = from->driver_version,
     };
@@ -238,7 +238,7 @@ static int take_thread(struct reader *reader, const struct format_def *def)
     struct read_capture *capture = reader->capture;
 
     capture->thread[capture->thread_count++] =
-            (struct read_thread){def->id, from->tid, word_of(reader, from->name)};
+            (struct read_thread){def->id, from->tid, readdefs_word_of(reader, from->name)};
     return 0;
 }
 
@@ -248,8 +248,9 @@ static int take_coverage(struct reader *reader, const struct format_def *def)
     const struct format_def_coverage *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
-    capture->coverage[capture->coverage_count++] = (struct read_coverage){
-            word_of(reader, from->hook), word_of(reader, from->route), from->count};
+    capture->coverage[capture->coverage_count++] =
+            (struct read_coverage){readdefs_word_of(reader, from->hook),
+                    readdefs_word_of(reader, from->route), from->count};
     return 0;
 }
 
@@ -261,7 +262,7 @@ static const struct {
         [FORMAT_DEF_MODULE] = {sizeof(struct format_def_module), take_module},
         [FORMAT_DEF_NODE] = {sizeof(struct format_def_node), take_node},
         [FORMAT_DEF_RULE] = {sizeof(struct format_def_rule), take_rule},
-        [FORMAT_DEF_HINTS] = {sizeof(struct format_def_hints), take_hints},
+        [FORMAT_DEF_HINTS] = {sizeof(struct format_def_hints), readdefs_take_hints},
         [FORMAT_DEF_SETTING] = {sizeof(struct format_def_pair), take_setting},
         [FORMAT_DEF_NOTE] = {sizeof(struct format_def), take_note},
         [FORMAT_DEF_DEVICE] = {sizeof(struct format_def_device), take_device},
@@ -475,7 +476,7 @@ static int by_step(const void *left, const void *right)
 }
 
 /* Zeroes for numbers up to `count`. */
-static void *make(struct reader *reader, uint32_t count, size_t bytes)
+static void *readdefs_make(struct reader *reader, uint32_t count, size_t bytes)
 {
     void *array = calloc((size_t)count + 1, bytes);
 
@@ -497,20 +498,20 @@ static int make_arrays(struct reader *reader)
     private->pynodes = seen[FORMAT_DEF_PYNODE];
     capture->module_count = (size_t) private->modules + 1;
     capture->rule_count = seen[FORMAT_DEF_RULE];
-    private->string = make(reader, private->strings, sizeof *private->string);
-    private->node = make(reader, private->nodes, sizeof *private->node);
-    private->code = make(reader, private->codes, sizeof *private->code);
-    private->pynode = make(reader, private->pynodes, sizeof *private->pynode);
-    capture->module = make(reader, private->modules, sizeof *capture->module);
-    capture->rule = make(reader, seen[FORMAT_DEF_RULE], sizeof *capture->rule);
-    capture->evict = make(reader, seen[FORMAT_DEF_EVICT], sizeof *capture->evict);
-    capture->kept = make(reader, seen[FORMAT_DEF_KEPT], sizeof *capture->kept);
-    capture->shorts = make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
-    capture->setting = make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
-    capture->note = make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
-    capture->device = make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);
-    capture->coverage = make(reader, seen[FORMAT_DEF_COVERAGE], sizeof *capture->coverage);
-    capture->thread = make(reader, seen[FORMAT_DEF_THREAD], sizeof *capture->thread);
+    private->string = readdefs_make(reader, private->strings, sizeof *private->string);
+    private->node = readdefs_make(reader, private->nodes, sizeof *private->node);
+    private->code = readdefs_make(reader, private->codes, sizeof *private->code);
+    private->pynode = readdefs_make(reader, private->pynodes, sizeof *private->pynode);
+    capture->module = readdefs_make(reader, private->modules, sizeof *capture->module);
+    capture->rule = readdefs_make(reader, seen[FORMAT_DEF_RULE], sizeof *capture->rule);
+    capture->evict = readdefs_make(reader, seen[FORMAT_DEF_EVICT], sizeof *capture->evict);
+    capture->kept = readdefs_make(reader, seen[FORMAT_DEF_KEPT], sizeof *capture->kept);
+    capture->shorts = readdefs_make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
+    capture->setting = readdefs_make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
+    capture->note = readdefs_make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
+    capture->device = readdefs_make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);
+    capture->coverage = readdefs_make(reader, seen[FORMAT_DEF_COVERAGE], sizeof *capture->coverage);
+    capture->thread = readdefs_make(reader, seen[FORMAT_DEF_THREAD], sizeof *capture->thread);
     if (reader->is_short)
         return reader_no_memory(reader);
     for (size_t i = 0; i < capture->module_count; i++)

@@ -19,7 +19,7 @@ static unsigned use_flags_of(const struct read_capture *capture, const struct fo
 }
 
 /* The figures may be of several moments: the gap's two ends are of one, and a first use there is wherever there is a last. */
-static struct format_uses uses_of(const struct format_live *slot)
+static struct format_uses readlive_uses_of(const struct format_live *slot)
 {
     struct format_uses uses = slot->uses;
 
@@ -50,13 +50,13 @@ static struct read_live live_of(const struct read_capture *capture, const struct
                                                    : FORMAT_HINT_NONE,
             .rule = slot->rule,
             .pystack = slot->pystack,
-            .uses = uses_of(slot),
+            .uses = readlive_uses_of(slot),
             .use_count = slot->use_count,
             .use_flags = use_flags_of(capture, slot),
     };
 }
 
-static int take_live(struct reader *reader, const unsigned char *at)
+static int readlive_take_live(struct reader *reader, const unsigned char *at)
 {
     struct read_capture *capture = reader->capture;
     struct format_live slot;
@@ -120,7 +120,8 @@ static void sort_live(const struct reader *reader, struct read_live *live, size_
 int read_live_table(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
-    int r = reader_each(reader, FORMAT_EXTENT_LIVE, sizeof(struct format_live), 0, take_live);
+    int r = reader_each(
+            reader, FORMAT_EXTENT_LIVE, sizeof(struct format_live), 0, readlive_take_live);
 
     sort_live(reader, capture->live, &capture->live_count);
     sort_live(reader, capture->other, &capture->other_count);

@@ -17,7 +17,7 @@ static size_t record_length(const unsigned char *from, uint32_t left)
 }
 
 /* Are the records of a chunk those that were written? */
-static bool is_whole(const unsigned char *records, uint64_t number, uint64_t published)
+static bool readlog_is_whole(const unsigned char *records, uint64_t number, uint64_t published)
 {
     uint64_t sum = formatsum_chunk(number);
     uint32_t end = (uint32_t)published;
@@ -57,7 +57,7 @@ static int record_by_seq(const void *left, const void *right)
 }
 
 /* Room for `bytes` more behind what is kept of the log. */
-static int make_room(struct reader *reader, size_t bytes)
+static int readlog_make_room(struct reader *reader, size_t bytes)
 {
     struct read_private *into = reader->capture->private;
     size_t wanted = into->log_used + bytes;
@@ -83,7 +83,7 @@ struct found {
     bool is_sorted;
 };
 
-static void note_event(struct reader *reader, const struct read_event *event)
+static void readlog_note_event(struct reader *reader, const struct read_event *event)
 {
     struct read_logged *logged = &reader->logged;
     bool is_alloc = event->kind == FORMAT_EVENT_ALLOC;
@@ -132,7 +132,7 @@ static struct found look_through(struct reader *reader, const unsigned char *rec
         seq = event.seq;
         time_ns = event.time_ns;
         capture->kind_count[event.kind]++;
-        note_event(reader, &event);
+        readlog_note_event(reader, &event);
     }
     return found;
 }
@@ -144,7 +144,7 @@ static int keep_sorted(struct reader *reader, const unsigned char *records, stru
     struct eventcode code = {{0}};
     struct record *list = malloc((found->count + 1) * sizeof *list); /* one that makes no sense */
     uint32_t count = 0;
-    int r = list ? make_room(reader, (size_t)found->count * EVENTCODE_ROOM) : -ENOMEM;
+    int r = list ? readlog_make_room(reader, (size_t)found->count * EVENTCODE_ROOM) : -ENOMEM;
 
     for (uint32_t at = 0; r == 0 && at < found->end;) {
         struct read_event event;
@@ -165,7 +165,7 @@ static int keep_sorted(struct reader *reader, const unsigned char *records, stru
     return r < 0 ? reader_no_memory(reader) : 0;
 }
 
-static int keep(struct reader *reader, const unsigned char *records, struct found *found)
+static int readlog_keep(struct reader *reader, const unsigned char *records, struct found *found)
 {
     struct read_private *into = reader->capture->private;
     size_t begin = into->log_used;
@@ -177,7 +177,7 @@ static int keep(struct reader *reader, const unsigned char *records, struct foun
         return reader_no_memory(reader);
     if (!found->is_sorted) {
         r = keep_sorted(reader, records, found);
-    } else if ((r = make_room(reader, found->end)) == 0) {
+    } else if ((r = readlog_make_room(reader, found->end)) == 0) {
         memcpy(into->log + begin, records, found->end);
         into->log_used += found->end;
     }
@@ -204,13 +204,13 @@ static int take_chunk(struct reader *reader, const unsigned char *at)
         reader->capture->damaged[READ_AREA_EVENTS] += chunk.used != 0;
         return 0;
     }
-    if (!is_whole(records, chunk.number, chunk.used))
+    if (!readlog_is_whole(records, chunk.number, chunk.used))
         return reader_leave_out(reader, READ_AREA_EVENTS);
     reader->logged.chunks++;
     if (chunk.number > reader->logged.newest_chunk)
         reader->logged.newest_chunk = chunk.number;
     found = look_through(reader, records, (uint32_t)chunk.used);
-    return found.count > 0 ? keep(reader, records, &found) : 0;
+    return found.count > 0 ? readlog_keep(reader, records, &found) : 0;
 }
 
 /* ---- the newest events ---- */

@@ -14,7 +14,7 @@ static bool is_high_now(const struct format_high *high)
     return high->live_bytes > high->peak_bytes && high->live_bytes <= INT64_MAX;
 }
 
-static void share(
+static void readplace_share(
         const struct reader *reader, const struct format_place *from, struct read_place *to)
 {
     const struct format_high *high;
@@ -68,11 +68,11 @@ static int take_place(struct reader *reader, const unsigned char *at)
             .temporary_bytes = from.temporary_bytes,
             .temporary_count = from.temporary_count,
     };
-    share(reader, &from, to);
+    readplace_share(reader, &from, to);
     return 0;
 }
 
-static int by_share(const void *left, const void *right)
+static int readplace_by_share(const void *left, const void *right)
 {
     const struct read_place *a = left;
     const struct read_place *b = right;
@@ -104,6 +104,6 @@ int read_places(struct reader *reader)
     capture->places_lost = reader->header.places_lost;
     r = reader_each(reader, FORMAT_EXTENT_PLACES, sizeof(struct format_place), 0, take_place);
     if (capture->place_count > 0)
-        qsort(capture->place, capture->place_count, sizeof *capture->place, by_share);
+        qsort(capture->place, capture->place_count, sizeof *capture->place, readplace_by_share);
     return r;
 }

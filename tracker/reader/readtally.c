@@ -35,7 +35,8 @@ static void say_differs(const struct tally *tally, uint64_t by, uint64_t slack)
         tally->reader->capture->torn++;
 }
 
-static void is_same(const struct tally *tally, uint64_t one, uint64_t other, uint64_t slack)
+static void readtally_is_same(
+        const struct tally *tally, uint64_t one, uint64_t other, uint64_t slack)
 {
     say_differs(tally, one > other ? one - other : other - one, slack);
 }
@@ -103,7 +104,8 @@ static void check_one(const struct tally *tally, const struct format_totals *tot
 {
     uint64_t bytes = tally->bytes;
 
-    is_same(tally, totals->live_bytes, totals->allocated_bytes - totals->freed_bytes, bytes);
+    readtally_is_same(
+            tally, totals->live_bytes, totals->allocated_bytes - totals->freed_bytes, bytes);
     is_at_most(tally, totals->freed_count, totals->allocated_count, tally->operations);
     is_at_most(tally, totals->live_bytes, totals->peak_bytes, bytes);
     is_at_most(tally, totals->live_hinted_bytes, totals->live_bytes, bytes);
@@ -125,7 +127,7 @@ static void check_devices(const struct tally *tally)
         const struct format_totals *one = &capture->device_total[i];
 
         check_one(tally, one);
-        is_same(tally, capture->high[i].bytes, one->peak_bytes, tally->bytes);
+        readtally_is_same(tally, capture->high[i].bytes, one->peak_bytes, tally->bytes);
         is_at_most(tally, one->peak_bytes, all->peak_bytes, tally->bytes);
         is_at_most(tally, one->peak_reserved_bytes, all->peak_reserved_bytes, 0);
         sum.allocated_bytes += one->allocated_bytes;
@@ -136,12 +138,12 @@ static void check_devices(const struct tally *tally)
         sum.hinted_freed_count += one->hinted_freed_count;
         sum.peak_bytes += one->peak_bytes;
     }
-    is_same(tally, sum.allocated_bytes, all->allocated_bytes, tally->bytes);
-    is_same(tally, sum.allocated_count, all->allocated_count, tally->operations);
-    is_same(tally, sum.freed_bytes, all->freed_bytes, tally->bytes);
-    is_same(tally, sum.freed_count, all->freed_count, tally->operations);
-    is_same(tally, sum.hinted_freed_bytes, all->hinted_freed_bytes, tally->bytes);
-    is_same(tally, sum.hinted_freed_count, all->hinted_freed_count, tally->operations);
+    readtally_is_same(tally, sum.allocated_bytes, all->allocated_bytes, tally->bytes);
+    readtally_is_same(tally, sum.allocated_count, all->allocated_count, tally->operations);
+    readtally_is_same(tally, sum.freed_bytes, all->freed_bytes, tally->bytes);
+    readtally_is_same(tally, sum.freed_count, all->freed_count, tally->operations);
+    readtally_is_same(tally, sum.hinted_freed_bytes, all->hinted_freed_bytes, tally->bytes);
+    readtally_is_same(tally, sum.hinted_freed_count, all->hinted_freed_count, tally->operations);
     is_at_most(tally, all->peak_bytes, sum.peak_bytes, tally->bytes);
 }
 
@@ -162,31 +164,35 @@ static void check_classes(const struct tally *tally)
         sum.live_bytes += one->live_bytes;
         sum.live_count += one->live_count;
     }
-    is_same(tally, sum.allocated_bytes, capture->total.allocated_bytes, tally->bytes);
-    is_same(tally, sum.allocated_count, capture->total.allocated_count, tally->operations);
-    is_same(tally, sum.live_bytes, capture->total.live_bytes, tally->bytes);
-    is_same(tally, sum.live_count, capture->total.allocated_count - capture->total.freed_count,
-            tally->operations);
+    readtally_is_same(tally, sum.allocated_bytes, capture->total.allocated_bytes, tally->bytes);
+    readtally_is_same(
+            tally, sum.allocated_count, capture->total.allocated_count, tally->operations);
+    readtally_is_same(tally, sum.live_bytes, capture->total.live_bytes, tally->bytes);
+    readtally_is_same(tally, sum.live_count,
+            capture->total.allocated_count - capture->total.freed_count, tally->operations);
 }
 
 static void check_live(const struct tally *tally, const struct account *live)
 {
     const struct format_totals *total = &tally->capture->total;
 
-    is_same(tally, live->bytes, total->live_bytes, tally->bytes);
-    is_same(tally, live->count, total->allocated_count - total->freed_count, tally->operations);
+    readtally_is_same(tally, live->bytes, total->live_bytes, tally->bytes);
+    readtally_is_same(
+            tally, live->count, total->allocated_count - total->freed_count, tally->operations);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
-        is_same(tally, live->on[i], tally->capture->device_total[i].live_bytes, tally->bytes);
+        readtally_is_same(
+                tally, live->on[i], tally->capture->device_total[i].live_bytes, tally->bytes);
 }
 
 static void check_places(const struct tally *tally, const struct account *places)
 {
     const struct format_totals *total = &tally->capture->total;
 
-    is_same(tally, places->bytes, total->live_bytes, tally->bytes);
-    is_same(tally, places->count, total->allocated_count - total->freed_count, tally->operations);
-    is_same(tally, places->allocated_bytes, total->allocated_bytes, tally->bytes);
-    is_same(tally, places->allocated_count, total->allocated_count, tally->operations);
+    readtally_is_same(tally, places->bytes, total->live_bytes, tally->bytes);
+    readtally_is_same(
+            tally, places->count, total->allocated_count - total->freed_count, tally->operations);
+    readtally_is_same(tally, places->allocated_bytes, total->allocated_bytes, tally->bytes);
+    readtally_is_same(tally, places->allocated_count, total->allocated_count, tally->operations);
 }
 
 static void check_log(const struct tally *tally)
@@ -198,16 +204,16 @@ static void check_log(const struct tally *tally)
 
     is_at_most(tally, log->newest_seq, capture->last_seq, 0);
     if (capture->trace == FORMAT_TRACE_FULL)
-        is_same(tally, lost->events_recycled + lost->recycled_seq, 0, 0);
+        readtally_is_same(tally, lost->events_recycled + lost->recycled_seq, 0, 0);
     if (!capture->has_all_events || capture->bad_records > 0) {
         is_at_most(tally, log->allocs, capture->total.allocated_count, tally->operations);
         return;
     }
-    is_same(tally, log->chunks, log->newest_chunk, 0);
-    is_same(tally, log->allocs, capture->total.allocated_count, tally->operations);
-    is_same(tally, log->alloc_bytes, capture->total.allocated_bytes, tally->bytes);
-    is_same(tally, frees, capture->total.freed_count, tally->operations);
-    is_same(tally, log->failures, capture->oom_count, tally->operations);
+    readtally_is_same(tally, log->chunks, log->newest_chunk, 0);
+    readtally_is_same(tally, log->allocs, capture->total.allocated_count, tally->operations);
+    readtally_is_same(tally, log->alloc_bytes, capture->total.allocated_bytes, tally->bytes);
+    readtally_is_same(tally, frees, capture->total.freed_count, tally->operations);
+    readtally_is_same(tally, log->failures, capture->oom_count, tally->operations);
 }
 
 static void check_failures(const struct tally *tally)
@@ -216,7 +222,7 @@ static void check_failures(const struct tally *tally)
     uint64_t most = FORMAT_OOM_FIRST + FORMAT_OOM_LAST;
     uint64_t kept = capture->oom_count < most ? capture->oom_count : most;
 
-    is_same(tally, capture->oom_record_count, kept, tally->operations);
+    readtally_is_same(tally, capture->oom_record_count, kept, tally->operations);
     if (capture->oom_record_count > 0)
         is_at_most(
                 tally, capture->oom[capture->oom_record_count - 1].number, capture->oom_count, 0);

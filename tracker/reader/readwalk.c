@@ -30,7 +30,7 @@ struct read_walk {
     bool is_last;
 };
 
-static int compare(uint64_t seq, uint64_t time_ns, size_t order, const struct head *b)
+static int readwalk_compare(uint64_t seq, uint64_t time_ns, size_t order, const struct head *b)
 {
     if (seq != b->event.seq)
         return seq < b->event.seq ? -1 : 1;
@@ -39,12 +39,12 @@ static int compare(uint64_t seq, uint64_t time_ns, size_t order, const struct he
     return order < b->chunk->order ? -1 : 1;
 }
 
-static bool is_before(const struct head *a, const struct head *b)
+static bool readwalk_is_before(const struct head *a, const struct head *b)
 {
-    return compare(a->event.seq, a->event.time_ns, a->chunk->order, b) < 0;
+    return readwalk_compare(a->event.seq, a->event.time_ns, a->chunk->order, b) < 0;
 }
 
-static int by_first(const void *left, const void *right)
+static int readwalk_by_first(const void *left, const void *right)
 {
     const struct read_chunk *a = left;
     const struct read_chunk *b = right;
@@ -59,10 +59,10 @@ static int by_first(const void *left, const void *right)
 void read_sort_chunks(struct read_private *private)
 {
     if (private->chunks > 0)
-        qsort(private->chunk, private->chunks, sizeof *private->chunk, by_first);
+        qsort(private->chunk, private->chunks, sizeof *private->chunk, readwalk_by_first);
 }
 
-static void swap(struct read_walk *walk, size_t a, size_t b)
+static void readwalk_swap(struct read_walk *walk, size_t a, size_t b)
 {
     struct head *kept = walk->heap[a];
 
@@ -70,29 +70,30 @@ static void swap(struct read_walk *walk, size_t a, size_t b)
     walk->heap[b] = kept;
 }
 
-static void rise(struct read_walk *walk, size_t at)
+static void readwalk_rise(struct read_walk *walk, size_t at)
 {
-    for (; at > 0 && is_before(walk->heap[at], walk->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        swap(walk, at, (at - 1) / 2);
+    for (; at > 0 && readwalk_is_before(walk->heap[at], walk->heap[(at - 1) / 2]);
+            at = (at - 1) / 2)
+        readwalk_swap(walk, at, (at - 1) / 2);
 }
 
-static void sink(struct read_walk *walk, size_t at)
+static void readwalk_sink(struct read_walk *walk, size_t at)
 {
     for (;;) {
         size_t least = at;
 
         for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < walk->count; child++)
-            if (is_before(walk->heap[child], walk->heap[least]))
+            if (readwalk_is_before(walk->heap[child], walk->heap[least]))
                 least = child;
         if (least == at)
             return;
-        swap(walk, at, least);
+        readwalk_swap(walk, at, least);
         at = least;
     }
 }
 
 /* The next record that makes sense; false = there is none. */
-static bool advance(const struct read_walk *walk, struct head *head)
+static bool readwalk_advance(const struct read_walk *walk, struct head *head)
 {
     const struct read_private *private = walk->capture->private;
 
@@ -111,7 +112,7 @@ static bool advance(const struct read_walk *walk, struct head *head)
 }
 
 /* Whole pages of a chunk that was passed. */
-static void give_back(const struct read_walk *walk, const struct read_chunk *chunk)
+static void readwalk_give_back(const struct read_walk *walk, const struct read_chunk *chunk)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t log = (uintptr_t)walk->capture->private->log;
@@ -123,7 +124,7 @@ static void give_back(const struct read_walk *walk, const struct read_chunk *chu
                 (void *)begin, end - begin, MADV_DONTNEED); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static bool begin_chunk(struct read_walk *walk)
+static bool readwalk_begin_chunk(struct read_walk *walk)
 {
     const struct read_chunk *chunk = &walk->capture->private->chunk[walk->next_chunk];
     struct head *head = calloc(1, sizeof *head);
@@ -138,9 +139,9 @@ static bool begin_chunk(struct read_walk *walk)
     head->chunk = chunk;
     head->at = chunk->begin;
     head->end = chunk->end;
-    (void)advance(walk, head); /* none is empty */
+    (void)readwalk_advance(walk, head); /* none is empty */
     walk->heap[walk->count] = head;
-    rise(walk, walk->count++);
+    readwalk_rise(walk, walk->count++);
     return true;
 }
 
@@ -153,14 +154,15 @@ static bool is_next_due(const struct read_walk *walk)
     if (walk->next_chunk == private->chunks)
         return false;
     chunk = &private->chunk[walk->next_chunk];
-    return walk->count == 0 || compare(chunk->seq, chunk->time_ns, chunk->order, walk->heap[0]) < 0;
+    return walk->count == 0
+            || readwalk_compare(chunk->seq, chunk->time_ns, chunk->order, walk->heap[0]) < 0;
 }
 
-static void end_chunk(struct read_walk *walk)
+static void readwalk_end_chunk(struct read_walk *walk)
 {
     struct head *head = walk->heap[0];
 
-    give_back(walk, head->chunk);
+    readwalk_give_back(walk, head->chunk);
     free(head);
     walk->heap[0] = walk->heap[--walk->count];
 }
@@ -188,14 +190,14 @@ const struct read_event *read_walk_next(struct read_walk *walk)
     if (walk->capture->event)
         return next_listed(walk);
     while (is_next_due(walk))
-        if (!begin_chunk(walk))
+        if (!readwalk_begin_chunk(walk))
             return NULL;
     if (walk->count == 0)
         return NULL;
     *event = walk->heap[0]->event;
-    if (!advance(walk, walk->heap[0]))
-        end_chunk(walk);
-    sink(walk, 0);
+    if (!readwalk_advance(walk, walk->heap[0]))
+        readwalk_end_chunk(walk);
+    readwalk_sink(walk, 0);
     event->path = reader_string(walk->capture, event->path_number);
     event->stack = event->stack <= walk->capture->private->nodes ? event->stack : 0;
     return event;

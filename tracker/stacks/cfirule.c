@@ -318,7 +318,7 @@ static void run_instructions(struct machine *machine, struct bytes *bytes)
 }
 
 /* An entry of .eh_frame behind its length; bad where it is the end, or of the 64-bit form. */
-static struct bytes entry_at(const unsigned char *at)
+static struct bytes cfirule_entry_at(const unsigned char *at)
 {
     struct bytes bytes = {.at = at, .end = at + 4};
     uint64_t length = fixed_bytes(&bytes, 4);
@@ -386,7 +386,7 @@ static void read_augmentation(struct bytes *bytes, const char *letters, uint64_t
 /* The CIE: factors, the first state. *ret_encoding as above. */
 static bool read_cie(const unsigned char *at, struct machine *machine, uint64_t *ret_encoding)
 {
-    struct bytes bytes = entry_at(at);
+    struct bytes bytes = cfirule_entry_at(at);
     const char *letters;
 
     if (bytes.is_bad || fixed_bytes(&bytes, 4) != 0 || fixed_bytes(&bytes, 1) != 1 /* version */)
@@ -443,7 +443,7 @@ static struct cfirule rule_of(const struct state *state)
 static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
 {
     const struct cfirule other = {.kind = CFIRULE_OTHER};
-    struct bytes bytes = entry_at(at);
+    struct bytes bytes = cfirule_entry_at(at);
     const unsigned char *here = bytes.at;
     struct machine machine = {.now = {.cfa_register = CFA_EXPRESSION}};
     uint64_t back, encoding, first, length;

@@ -36,11 +36,11 @@ static size_t arena_used;
 
 static bool same_text(uint32_t number, const void *key);
 static bool same_module(uint32_t number, const void *key);
-static bool same_node(uint32_t number, const void *key);
+static bool intern_same_node(uint32_t number, const void *key);
 static struct catalog texts =
         CATALOG_OF(uint32_t, INTERN_STRINGS_MAX, same_text); /* offset in the arena / 8 */
 static struct catalog modules = CATALOG_OF(struct intern_module, INTERN_MODULES_MAX, same_module);
-static struct catalog nodes = CATALOG_OF(struct node, INTERN_NODES_MAX, same_node);
+static struct catalog nodes = CATALOG_OF(struct node, INTERN_NODES_MAX, intern_same_node);
 
 static _Atomic uint64_t refused;
 
@@ -149,7 +149,7 @@ const struct intern_module *intern_module_at(uint32_t module)
     return catalog_has(&modules, module) ? catalog_at(&modules, module) : NULL;
 }
 
-static bool same_node(uint32_t number, const void *key)
+static bool intern_same_node(uint32_t number, const void *key)
 {
     const struct node *wanted = key;
     const struct node *have = catalog_at(&nodes, number);

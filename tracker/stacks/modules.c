@@ -305,7 +305,7 @@ static struct map *build_map(struct walk *walk)
     return map;
 }
 
-static bool is_in(const struct map *map, const struct range *range)
+static bool modules_is_in(const struct map *map, const struct range *range)
 {
     const struct range *there = range_holding_in(map, range->base);
 
@@ -341,13 +341,13 @@ static void compare_locked(const struct map *old, const struct map *map)
     for (uint32_t i = 0; i < old->count; i++) {
         const struct range *range = &old->range[i];
 
-        if (is_in(map, range)
+        if (modules_is_in(map, range)
                 || !atomic_load_explicit(&walked[range->module], memory_order_relaxed))
             continue;
         add_gone_locked(range);
     }
     for (uint32_t i = 0; i < map->count; i++)
-        if (!is_in(old, &map->range[i]) && takes_place_locked(&map->range[i]))
+        if (!modules_is_in(old, &map->range[i]) && takes_place_locked(&map->range[i]))
             atomic_fetch_add_explicit(&replaced, 1, memory_order_release);
 }
 

@@ -55,7 +55,7 @@ static void make_key(void)
     has_key = pthread_key_create(&key, thread_ended) == 0;
 }
 
-static struct thread *new_record(void)
+static struct thread *thread_new_record(void)
 {
     struct thread *thread;
     uint32_t number;
@@ -89,7 +89,7 @@ void thread_prepare(void)
 struct thread *thread_make(void)
 {
     (void)pthread_once(&key_once, make_key);
-    thread_current = new_record();
+    thread_current = thread_new_record();
     if (thread_current && has_key)
         (void)pthread_setspecific(key, thread_current); /* failed: the record lives on unused */
     return thread_current;

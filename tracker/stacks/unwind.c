@@ -92,7 +92,7 @@ bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
 }
 
 /* No sanitizer: what is read lies between the variables of others, all of it on the stack. */
-__attribute__((no_sanitize("address"))) static inline uintptr_t stack_word(uintptr_t at)
+__attribute__((no_sanitize("address"))) static inline uintptr_t unwind_stack_word(uintptr_t at)
 {
     uintptr_t word;
 
@@ -109,7 +109,7 @@ struct frame {
             high; /* the stack ends here; UINTPTR_MAX: it is not the thread's own, and nobody knows */
 };
 
-static bool is_word(const struct frame *frame, uintptr_t at)
+static bool unwind_is_word(const struct frame *frame, uintptr_t at)
 {
     return at % sizeof at == 0 && at >= frame->sp && at <= frame->high - sizeof at;
 }
@@ -122,17 +122,17 @@ static bool step_out(struct frame *frame, const struct cfirule *rule)
     uintptr_t bp_at;
 
     if (rule->kind == CFIRULE_ALIGNED) {
-        if (!is_word(frame, cfa))
+        if (!unwind_is_word(frame, cfa))
             return false;
-        cfa = stack_word(cfa);
+        cfa = unwind_stack_word(cfa);
     }
     bp_at = (rule->kind == CFIRULE_ALIGNED ? base : cfa) + (uintptr_t)(intptr_t)rule->bp;
-    if (cfa <= frame->sp || !is_word(frame, cfa - sizeof cfa)
-            || (rule->has_bp && !is_word(frame, bp_at)))
+    if (cfa <= frame->sp || !unwind_is_word(frame, cfa - sizeof cfa)
+            || (rule->has_bp && !unwind_is_word(frame, bp_at)))
         return false;
-    frame->ip = stack_word(cfa - sizeof cfa);
+    frame->ip = unwind_stack_word(cfa - sizeof cfa);
     if (rule->has_bp)
-        frame->bp = stack_word(bp_at);
+        frame->bp = unwind_stack_word(bp_at);
     frame->sp = cfa;
     return frame->ip != 0;
 }
@@ -156,8 +156,8 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_tables(void **
 {
     uintptr_t own = (uintptr_t)__builtin_frame_address(0); /* {caller's rbp, return address} */
     struct thread *thread = thread_self();
-    struct frame frame = {
-            stack_word(own + sizeof own), own + 2 * sizeof own, stack_word(own), UINTPTR_MAX};
+    struct frame frame = {unwind_stack_word(own + sizeof own), own + 2 * sizeof own,
+            unwind_stack_word(own), UINTPTR_MAX};
     int count = 0, others;
 
     if (thread && is_on_stack(thread, frame.sp))
@@ -192,8 +192,8 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers
         return 0;
     while (count < max && frame % sizeof(uintptr_t) == 0 && frame >= thread->stack_low
             && frame + 2 * sizeof(uintptr_t) <= thread->stack_high) {
-        uintptr_t next = stack_word(frame);
-        uintptr_t ip = stack_word(frame + sizeof frame);
+        uintptr_t next = unwind_stack_word(frame);
+        uintptr_t ip = unwind_stack_word(frame + sizeof frame);
 
         if (ip == 0)
             break;

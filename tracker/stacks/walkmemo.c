@@ -49,7 +49,7 @@ struct walkmemo {
     struct walk walk[SETS][WAYS];
 };
 
-static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t stack_word(
+static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t walkmemo_stack_word(
         uintptr_t at)
 {
     uint64_t word;
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t st
 }
 
 /* A set of WAYS walks. */
-__attribute__((no_sanitize("address"))) static inline unsigned set_of(
+__attribute__((no_sanitize("address"))) static inline unsigned walkmemo_set_of(
         const struct walkmemo *memo, uintptr_t sp)
 {
     uint64_t hash = sp * FACTOR;
@@ -67,7 +67,7 @@ __attribute__((no_sanitize("address"))) static inline unsigned set_of(
 
     if (spot->sp == sp)
         for (unsigned i = 0; i < spot->count; i++)
-            hash = (hash ^ hash >> 32 ^ stack_word(sp + spot->distance[i])) * FACTOR;
+            hash = (hash ^ hash >> 32 ^ walkmemo_stack_word(sp + spot->distance[i])) * FACTOR;
     return (unsigned)(hash >> 40 & (SETS - 1));
 }
 
@@ -84,7 +84,7 @@ __attribute__((no_sanitize("address"))) static bool words_are_same(
         differ = 0;
 #pragma GCC unroll 8
         for (unsigned i = 0; i < WORDS_AT_ONCE; i++)
-            differ |= stack_word(sp + distance[i]) ^ value[i];
+            differ |= walkmemo_stack_word(sp + distance[i]) ^ value[i];
         value += WORDS_AT_ONCE;
         distance += WORDS_AT_ONCE;
     } while (differ == 0 && value < end);
@@ -106,7 +106,7 @@ const struct walkmemo_known *walkmemo_find(
 
     if (!thread->walkmemo)
         return NULL;
-    walk = thread->walkmemo->walk[set_of(thread->walkmemo, from->sp)];
+    walk = thread->walkmemo->walk[walkmemo_set_of(thread->walkmemo, from->sp)];
     for (unsigned i = 0; i < WAYS; i++, walk++)
         if (is_from(walk, from) && words_are_same(walk, from->sp))
             return &walk->known;
@@ -125,10 +125,11 @@ struct chain {
 };
 
 /* A word of the stack; outside of it there is none. */
-__attribute__((no_sanitize("address"))) static uint64_t word_at(struct chain *chain, uintptr_t at)
+__attribute__((no_sanitize("address"))) static uint64_t walkmemo_word_at(
+        struct chain *chain, uintptr_t at)
 {
     if (at % sizeof at == 0 && at >= chain->walk->from.sp && at <= chain->high - sizeof at)
-        return stack_word(at);
+        return walkmemo_stack_word(at);
     chain->is_bad = true;
     return 0;
 }
@@ -166,7 +167,7 @@ static uintptr_t cfa_of(struct chain *chain, const struct cfirule *rule)
         need_bp(chain);
     if (rule->kind != CFIRULE_ALIGNED)
         return rule->kind == CFIRULE_PLAIN ? at : 0;
-    cfa = word_at(chain, at);
+    cfa = walkmemo_word_at(chain, at);
     if (!chain->is_bad)
         note_word(chain, at, cfa);
     return cfa;
@@ -177,13 +178,13 @@ static bool follow_frame(struct chain *chain, const struct cfirule *rule, uintpt
 {
     uintptr_t cfa = cfa_of(chain, rule);
 
-    if (cfa <= chain->sp || word_at(chain, cfa - sizeof cfa) != caller)
+    if (cfa <= chain->sp || walkmemo_word_at(chain, cfa - sizeof cfa) != caller)
         return false;
     note_word(chain, cfa - sizeof cfa, caller);
     if (rule->has_bp) {
         chain->bp_at =
                 (rule->kind == CFIRULE_ALIGNED ? chain->bp : cfa) + (uintptr_t)(intptr_t)rule->bp;
-        chain->bp = word_at(chain, chain->bp_at);
+        chain->bp = walkmemo_word_at(chain, chain->bp_at);
     }
     chain->sp = cfa;
     return !chain->is_bad;
@@ -228,7 +229,8 @@ static bool is_time(struct walkmemo *memo)
 }
 
 /* Two stacks from one stack pointer that were in one set: from now on they are not. True: done, and both are to be noted anew. */
-static bool tell_apart(struct walkmemo *memo, const struct walk *one, const struct walk *other)
+static bool walkmemo_tell_apart(
+        struct walkmemo *memo, const struct walk *one, const struct walk *other)
 {
     uintptr_t sp = one->from.sp;
     struct spot *spot = &memo->spot[sp * FACTOR >> 32 & (SPOTS - 1)];
@@ -260,11 +262,12 @@ static struct walk *place_in(struct walkmemo *memo, struct walk *set, uint32_t g
 }
 
 /* All places of a set were taken. Not the same pause each time: it could be in step with a loop of the program. */
-static void make_room(struct walkmemo *memo, const struct walk *set, const struct walk *walk)
+static void walkmemo_make_room(
+        struct walkmemo *memo, const struct walk *set, const struct walk *walk)
 {
     const struct walk *other = walk == set ? &set[WAYS - 1] : walk - 1;
 
-    if (!is_from(other, &walk->from) || !tell_apart(memo, walk, other))
+    if (!is_from(other, &walk->from) || !walkmemo_tell_apart(memo, walk, other))
         memo->left = (uint32_t)(memo->turn * FACTOR >> 60);
 }
 
@@ -284,7 +287,7 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     }
     if (!memo || !is_time(memo))
         return;
-    set = memo->walk[set_of(memo, from->sp)];
+    set = memo->walk[walkmemo_set_of(memo, from->sp)];
     turn = memo->turn;
     walk = place_in(memo, set, from->generation);
     walk->from = *from;
@@ -301,7 +304,7 @@ void walkmemo_note(struct thread *thread, const struct walkmemo_from *from, void
     repeat_last(walk);
     memo->pause = 0;
     if (turn != memo->turn)
-        make_room(memo, set, walk);
+        walkmemo_make_room(memo, set, walk);
 }
 
 void walkmemo_forget(struct walkmemo *memo)

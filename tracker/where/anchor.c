@@ -170,7 +170,7 @@ static const char *intern_path(uint32_t parent, uint32_t name)
 }
 
 /* The number of (parent, name). 0: counted as lost. */
-static uint32_t path_number(uint32_t parent, uint32_t name)
+static uint32_t anchor_path_number(uint32_t parent, uint32_t name)
 {
     struct path path = {.parent = parent, .name = name};
     uint64_t hash = path_hash(&path);
@@ -233,7 +233,7 @@ static void fill_edge(struct edge *ret_edge, enum edge_kind kind, const struct r
 }
 
 /* A new open range of `path`; 0 = no room, counted. */
-static uint32_t open_range(
+static uint32_t anchor_open_range(
         uint32_t path, uint32_t domain, struct thread *owner, struct edge *ret_edge)
 {
     uint32_t number = 0;
@@ -290,7 +290,7 @@ static bool is_group(uint32_t domain_id)
     return domain_id > UINT32_MAX - ANCHOR_GROUPS;
 }
 
-static bool is_named(uint32_t range, const char *name)
+static bool anchor_is_named(uint32_t range, const char *name)
 {
     size_t bytes = plain_bytes(name);
     const char *own;
@@ -313,7 +313,8 @@ static bool is_said_already(struct thread *thread, uint32_t domain_id, const cha
 
     if (thread->range_count == 0 || top->range == 0
             || domain_id == group_number(ANCHOR_GROUP_PYTHON)
-            || top->domain == group_number(ANCHOR_GROUP_PYTHON) || !is_named(top->range, name))
+            || top->domain == group_number(ANCHOR_GROUP_PYTHON)
+            || !anchor_is_named(top->range, name))
         return false;
     if (is_group(domain_id))
         return top->domain == 0;
@@ -363,11 +364,11 @@ static int push_range(struct thread *thread, uint32_t parent, uint32_t domain_id
         return -ENOBUFS;
     }
     if (thread->range_real < ANCHOR_DEPTH_MAX)
-        path = path_number(parent, intern_name(domain, name));
+        path = anchor_path_number(parent, intern_name(domain, name));
     else
         count_lost();
     if (path != 0)
-        range = open_range(path, domain_id, thread, ret_edge);
+        range = anchor_open_range(path, domain_id, thread, ret_edge);
     thread->ranges[thread->range_count++] = (struct thread_range){range, domain_id};
     if (range == 0)
         return -ENOBUFS;
@@ -395,7 +396,7 @@ int anchor_push_outermost(uint32_t group, const char *name, struct edge *ret_edg
 }
 
 /* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */
-static uint32_t take_entry(struct thread *thread, uint32_t i)
+static uint32_t anchor_take_entry(struct thread *thread, uint32_t i)
 {
     uint32_t range = thread->ranges[i].range;
 
@@ -426,9 +427,9 @@ static int pop_range(uint32_t domain_id, const char *name, struct edge *ret_edge
         ;
     if (i == 0)
         return -ENOENT;
-    if (name && !is_named(thread->ranges[i - 1].range, name))
+    if (name && !anchor_is_named(thread->ranges[i - 1].range, name))
         return -ENOENT;
-    range = take_entry(thread, i - 1);
+    range = anchor_take_entry(thread, i - 1);
     if (range == 0)
         return -ENOBUFS;
     lock_take(&lock);
@@ -457,7 +458,7 @@ int anchor_mark(const char *domain, const char *name, struct edge *ret_edge)
         return -EINVAL;
     if (!thread)
         return -ENOBUFS;
-    path = path_number(own_path(thread), intern_name(domain, name));
+    path = anchor_path_number(own_path(thread), intern_name(domain, name));
     if (path == 0)
         return -ENOBUFS;
     lock_take(&lock);
@@ -477,8 +478,8 @@ int anchor_start(const char *domain, const char *name, struct edge *ret_edge)
 
     if (!name || !name[0])
         name = "(unnamed)";
-    path = path_number(0, intern_name(domain, name));
-    if (path == 0 || open_range(path, 0, NULL, ret_edge) == 0)
+    path = anchor_path_number(0, intern_name(domain, name));
+    if (path == 0 || anchor_open_range(path, 0, NULL, ret_edge) == 0)
         return -ENOBUFS;
     return 0;
 }

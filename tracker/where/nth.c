@@ -54,7 +54,7 @@ static uint32_t start_of(uint32_t anchor, uint64_t site, uint64_t size)
     return (uint32_t)(hash >> 32);
 }
 
-static inline struct slot *find_locked(struct table *in, const struct slot *key)
+static inline struct slot *nth_find_locked(struct table *in, const struct slot *key)
 {
     struct slot *slot = in->slot;
     uint32_t mask = in->count - 1;
@@ -67,12 +67,12 @@ static inline struct slot *find_locked(struct table *in, const struct slot *key)
     return &slot[i];
 }
 
-static bool has_room(const struct table *in)
+static bool nth_has_room(const struct table *in)
 {
     return in->used < in->count / 4 * 3;
 }
 
-static size_t bytes_of(uint32_t count)
+static size_t nth_bytes_of(uint32_t count)
 {
     return sizeof(struct table) + count * sizeof(struct slot);
 }
@@ -88,7 +88,7 @@ static void ask_open(struct open_anchors *open)
 }
 
 /* Anchors that were opened after we asked are newer than all that were open then; they are kept, too. */
-static bool is_kept(const struct open_anchors *open, uint32_t anchor, uint32_t newest_asked)
+static bool nth_is_kept(const struct open_anchors *open, uint32_t anchor, uint32_t newest_asked)
 {
     size_t low = 0;
     size_t high = open->count;
@@ -113,7 +113,7 @@ static uint32_t survivors_locked(const struct open_anchors *open, uint32_t newes
     uint32_t kept = 0;
 
     for (uint32_t i = 0; table && i < table->count; i++)
-        if (table->slot[i].count != 0 && is_kept(open, table->slot[i].anchor, newest_asked))
+        if (table->slot[i].count != 0 && nth_is_kept(open, table->slot[i].anchor, newest_asked))
             kept++;
     return kept;
 }
@@ -123,9 +123,9 @@ static void move_locked(struct table *to, const struct open_anchors *open, uint3
     for (uint32_t i = 0; table && i < table->count; i++) {
         const struct slot *slot = &table->slot[i];
 
-        if (slot->count == 0 || !is_kept(open, slot->anchor, newest_asked))
+        if (slot->count == 0 || !nth_is_kept(open, slot->anchor, newest_asked))
             continue;
-        *find_locked(to, slot) = *slot;
+        *nth_find_locked(to, slot) = *slot;
         to->used++;
     }
 }
@@ -147,7 +147,7 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
             wanted *= 2;
         /* At its largest a search of the whole table is worth it only after many anchors. */
         retry_at = wanted == NTH_SLOTS_MAX ? newest_asked + RETRY_AFTER : 0;
-        to = kept < wanted / 4 * 3 ? meta_map(bytes_of(wanted)) : NULL;
+        to = kept < wanted / 4 * 3 ? meta_map(nth_bytes_of(wanted)) : NULL;
     }
     if (to) {
         to->count = wanted;
@@ -158,7 +158,7 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
     }
     lock_drop(&lock);
     if (old)
-        meta_unmap(old, bytes_of(old->count));
+        meta_unmap(old, nth_bytes_of(old->count));
     if (open.edge)
         meta_unmap(open.edge, open.bytes);
 }
@@ -181,11 +181,11 @@ static __attribute__((noinline)) uint32_t count_first(uint32_t anchor, uint64_t 
         newest = newest_anchor;
         seen = rebuilds;
         may_rebuild = attempt == 0 && newest >= retry_at;
-        slot = table ? find_locked(table, &key) : NULL;
+        slot = table ? nth_find_locked(table, &key) : NULL;
         if (slot && slot->count != 0) {
             before = slot->count;
             slot->count += slot->count < NTH_UNKNOWN - 1;
-        } else if (slot && has_room(table)) {
+        } else if (slot && nth_has_room(table)) {
             before = 0;
             *slot = key;
             table->used++;
@@ -208,7 +208,7 @@ uint32_t nth_count(uint32_t anchor, uint64_t site, uint64_t size)
 
     lock_take_leaf(&lock);
     if (__builtin_expect(table != NULL, 1)) {
-        struct slot *slot = find_locked(table, &key);
+        struct slot *slot = nth_find_locked(table, &key);
 
         before = slot->count;
         slot->count += before > 0 && before < NTH_UNKNOWN - 1;

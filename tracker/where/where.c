@@ -122,7 +122,7 @@ static unsigned strip_frames(void *const *ips, unsigned count, struct intern_fra
     return kept;
 }
 
-static uint64_t site_of(const struct intern_frame *frames, unsigned count)
+static uint64_t where_site_of(const struct intern_frame *frames, unsigned count)
 {
     uint64_t hashes[SITE_FRAMES];
     unsigned used = count < SITE_FRAMES ? count : SITE_FRAMES;
@@ -160,7 +160,7 @@ static bool resolve_stack(void *const *ips, unsigned count, struct known *known)
         return false;
     kept = strip_frames(ips, count, frames);
     known->leaf = intern_stack(frames, kept);
-    known->site = site_of(frames, kept);
+    known->site = where_site_of(frames, kept);
     /* A module that turned up in strip_frames() made a new generation; what was resolved holds for it. */
     known->generation = modules_generation();
     look_for_replaced();
@@ -215,7 +215,7 @@ enum {
     LEAST_FRAMES = 2 * SITE_FRAMES, /* with what is stripped: ours, the runtime's, the driver's */
 };
 
-static bool is_own(uint32_t pystack)
+static bool where_is_own(uint32_t pystack)
 {
     return pystack != 0 && (pystack & FORMAT_PYSTACK_AMBIENT) == 0;
 }
@@ -249,7 +249,7 @@ unwind_fn where_begin(uint64_t size, struct where_walk *walk)
         walk->pystack = pystack_here(thread);
     if (!has_stacks)
         return NULL;
-    own = is_own(walk->pystack);
+    own = where_is_own(walk->pystack);
     walk->from.ip = (uintptr_t)__builtin_return_address(0);
     walk->from.generation = modules_generation();
     walk->from.is_own = own;
@@ -265,7 +265,7 @@ unwind_fn where_begin(uint64_t size, struct where_walk *walk)
 /* How many frames of a walk below Python frames of this thread are native alone: as far as the interpreter's loop; 0: all. */
 static unsigned frames_to_loop(const struct where_walk *walk)
 {
-    if (is_own(walk->pystack))
+    if (where_is_own(walk->pystack))
         for (int i = LEAST_FRAMES; i < walk->found; i++)
             if (pyframe_is_loop(walk->thread->ips[i]))
                 return (unsigned)i + 1;
