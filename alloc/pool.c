@@ -10,13 +10,13 @@
 #include "alloc/heap/heap.h"
 #include "alloc/heap/holder.h"
 #include "alloc/heap/lane.h"
-#include "alloc/heap/news.h"
+#include "alloc/heap/outcome_queue.h"
 #include "alloc/heap/pin.h"
 #include "alloc/heap/records.h"
 #include "alloc/heap/streams.h"
 #include "alloc/heap/tally.h"
 #include "alloc/serve/serve.h"
-#include "alloc/storage/room.h"
+#include "alloc/storage/headroom.h"
 #include "alloc/storage/trim.h"
 #include "alloc/swap/swap.h"
 
@@ -143,7 +143,7 @@ static void pool_free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
         pool->grace_first = grace->next;
         meta_put(grace, sizeof(*grace));
     }
-    while (news_take(pool, &untold))
+    while (outcome_queue_take(pool, &untold))
         ;
     table_clear(&pool->stream_of);
     table_clear(&pool->pins);
@@ -384,7 +384,7 @@ void pool_room(struct pool *pool, int device, struct pool_room *ret)
 {
     lock_take(&pool->lock);
     census_device(pool, device, &ret->stats);
-    room_measure(pool, device, ret);
+    headroom_measure(pool, device, ret);
     lock_drop(&pool->lock);
 }
 
@@ -405,7 +405,7 @@ uint64_t pool_available(struct pool *pool, int device, const struct pool_memory 
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return memory->driver_free;
     lock_take(&pool->lock);
-    bytes = room_available(pool, device, memory);
+    bytes = headroom_available(pool, device, memory);
     lock_drop(&pool->lock);
     return bytes;
 }

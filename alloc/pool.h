@@ -285,7 +285,7 @@ bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret);
 /* The step that runs, as it is now; false: no such set. */
 bool pool_evict_now(struct pool *pool, int rule, int device, struct pool_evict_step *ret);
 
-/* ── the order that the program gives to its streams (R72; behind.h) ── */
+/* ── the order that the program gives to its streams (R72; stream_wait.h) ── */
 
 /* True once it matters: memory of one pool was freed on several streams. One load. */
 static inline bool pool_wants_orders(const struct pool *pool)
@@ -297,16 +297,16 @@ static inline bool pool_wants_orders(const struct pool *pool)
 
 /* An event is about to be recorded on the stream: *ret is what has been freed by now on it, and on those that it comes behind. To be called
  * before the driver is asked to record, so that the event covers all of that. No driver call. */
-void pool_order_now(struct pool *pool, uint64_t stream, struct pool_order *ret);
+void pool_events_now(struct pool *pool, uint64_t stream, struct pool_order *ret);
 
 /* The driver has made the stream wait for an event of this order. No driver call. */
-void pool_order_follow(struct pool *pool, uint64_t stream, const struct pool_order *order);
+void pool_events_follow(struct pool *pool, uint64_t stream, const struct pool_order *order);
 
 /* [driver] A capture is about to begin, beside which no fence is asked: what has passed is to be known (R10). */
 void pool_settle(struct pool *pool);
 
 /* The host has waited for work of this order: what was freed before is anybody's. No driver call but for events that are given back. */
-void pool_order_passed(struct pool *pool, const struct pool_order *order);
+void pool_events_passed(struct pool *pool, const struct pool_order *order);
 
 /* ── streams that may wait for the host (R104; stall.h) ── */
 

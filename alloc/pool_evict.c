@@ -161,7 +161,7 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call)
 /* ── bringing it in ── */
 
 /* A call that waits. */
-struct bring {
+struct evict_in {
     struct pool *pool;
     struct pool_call *call;
     struct pool_short *ret_short;
@@ -170,13 +170,13 @@ struct bring {
     bool has_asked_others;
 };
 
-static bool is_patient(const struct bring *bring)
+static bool is_patient(const struct evict_in *bring)
 {
     return bring->pool->driver.clock_ns(bring->pool->driver.self) < bring->end;
 }
 
 /* The sets that the call needs go on. 0, -EAGAIN, or what the first that failed met. */
-static int pool_evict_advance(struct bring *bring, struct swap_set **ret_set)
+static int pool_evict_advance(struct evict_in *bring, struct swap_set **ret_set)
 {
     const struct pool_named *named = pool_evict_named_of(bring->call);
     int all = -EAGAIN;
@@ -196,7 +196,7 @@ static int pool_evict_advance(struct bring *bring, struct swap_set **ret_set)
 }
 
 /* A block could not come in. 0: there is something left to try. */
-static int cope(struct bring *bring, struct swap_set *set, int code)
+static int cope(struct evict_in *bring, struct swap_set *set, int code)
 {
     struct pool *pool = bring->pool;
 
@@ -217,7 +217,7 @@ static int cope(struct bring *bring, struct swap_set *set, int code)
  * A device that is far behind the host is waited for longer than another thread, or a capture: it comes to the copy, unless what it
  * does now waits for the very call that waits here (R73).
  */
-static int pool_evict_wait_on(struct bring *bring, struct swap_set *set, int r)
+static int pool_evict_wait_on(struct evict_in *bring, struct swap_set *set, int r)
 {
     struct pool *pool = bring->pool;
 
@@ -232,7 +232,7 @@ static int pool_evict_wait_on(struct bring *bring, struct swap_set *set, int r)
 }
 
 /* 0: the call may be tried; -EAGAIN: not yet; > 0: it cannot be made. */
-static int bring_more(struct bring *bring)
+static int bring_more(struct evict_in *bring)
 {
     struct pool *pool = bring->pool;
     struct swap_set *set = pool_evict_named_of(bring->call)->set;
@@ -256,7 +256,7 @@ static int bring_more(struct bring *bring)
 
 int pool_call_bring(struct pool *pool, struct pool_call *io_call, struct pool_short *ret_short)
 {
-    struct bring bring = {.pool = pool,
+    struct evict_in bring = {.pool = pool,
             .call = io_call,
             .ret_short = ret_short,
             .end = pool->driver.clock_ns(pool->driver.self) + swap_patience(pool)};

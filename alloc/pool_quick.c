@@ -22,7 +22,7 @@
 #include "alloc/heap/streams.h"
 #include "alloc/heap/tally.h"
 #include "alloc/serve/serve.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 #include "alloc/storage/reclaim.h"
 
 #define QUICK         static inline __attribute__((always_inline))
@@ -108,7 +108,7 @@ static __attribute__((noinline)) struct pool_given give_fit(
     if (rounded > UINT64_MAX / 4 || heap_look_is_due(class->heap)
             || slab_prepare(&pool->blocks, 3) != 0)
         return (struct pool_given){0, 0};
-    index = choice_fit(pool, class->heap, &want);
+    index = fit_fit(pool, class->heap, &want);
     if (!index)
         return (struct pool_given){0, 0};
     class->asked = class->heap->allocs;

@@ -4,10 +4,10 @@
 #include "alloc/base/mutation.h"
 #include "alloc/heap/census.h"
 #include "alloc/heap/heap.h"
-#include "alloc/heap/news.h"
+#include "alloc/heap/outcome_queue.h"
 #include "alloc/heap/records.h"
+#include "alloc/storage/headroom.h"
 #include "alloc/storage/reclaim.h"
-#include "alloc/storage/room.h"
 #include "alloc/storage/trim.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max
         r = reclaim_poll(pool, -1, false);
     while (count < max && is_told) {
         lock_take(&pool->lock);
-        is_told = news_take(pool, &ret[count]);
+        is_told = outcome_queue_take(pool, &ret[count]);
         lock_drop(&pool->lock);
         count += is_told;
     }
@@ -162,7 +162,7 @@ bool pool_could_have(struct pool *pool, int device, uint64_t bytes)
     uint64_t most;
 
     return device < 0 || device >= POOL_DEVICES_MAX
-            || room_most(pool, &pool->devices[device], &most) != 0 || bytes <= most;
+            || headroom_most(pool, &pool->devices[device], &most) != 0 || bytes <= most;
 }
 
 static bool is_used(struct pool *pool, int device)

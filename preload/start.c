@@ -32,7 +32,7 @@
 #include "preload/graph/ending.h"
 #include "preload/graph/launches.h"
 #include "preload/hints/evictlog.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hooks/bus.h"
 #include "preload/request/dispatch.h"
 #include "preload/request/quick.h"
@@ -112,12 +112,12 @@ static void context_lost(uint64_t generation)
 /* What such a driver's functions do to memory, nobody here has read (R100). */
 static void warn_newer_driver(void)
 {
-    if (sidecar_driver_is_newer())
+    if (hints_run_driver_is_newer())
         msg_warn("this driver is newer than CUDA %d.%d, the last one that this kedge knows: "
                  "functions "
                  "that are new in it are not watched%s",
                 HOOKS_NEWEST / 1000, HOOKS_NEWEST % 1000 / 10,
-                sidecar.hints ? ", hints stay in shadow" : "");
+                hints_run.hints ? ", hints stay in shadow" : "");
 }
 
 /* Everything that can fail, once, in the thread that came first. */
@@ -144,7 +144,7 @@ static int start(const struct config *config)
     if (r < 0)
         return r;
     if (session_pool)
-        quick_start(sidecar.hints != NULL, session_records);
+        quick_start(hints_run.hints != NULL, session_records);
     msg_info("mode %s, driver %s, stacks by %s, capture %s", config_text(config, CONFIG_MODE),
             resolve_driver_path(), unwind_engine_name(unwind_engine()),
             config_text(config, CONFIG_CAPTURE));

@@ -2,7 +2,7 @@
 /*
  * expect.h - what each hint has matched in the instances of its anchor that are under way.
  *
- *     handout_block ─ expect_count ─► (rule, instance): count, bytes ─ expect_take ─► pool_edge judges, then releases
+ *     commit_block ─ expect_count ─► (rule, instance): count, bytes ─ expect_take ─► pool_edge judges, then releases
  *
  * The instance is plan.due_anchor, so that two threads inside two instances of one anchor do not mix. Where that is 0, it is
  * all that came since the last edge that matches. A block counts when it is handed out, whatever becomes of it.

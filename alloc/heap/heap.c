@@ -4,7 +4,7 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/mutation.h"
 #include "alloc/heap/alias.h"
-#include "alloc/heap/behind.h"
+#include "alloc/heap/stream_wait.h"
 #include "alloc/heap/streams.h"
 
 static struct heap *new_heap(
@@ -151,7 +151,7 @@ static void forget_stream(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
         drop_heap_stream(pool, heap, index);
-    behind_forget(pool, index);
+    stream_wait_forget(pool, index);
     streams_at(pool, index)->index = 0;
     slab_put(&pool->streams, index);
     pool->streams_gone--;

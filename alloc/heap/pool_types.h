@@ -23,7 +23,7 @@ enum pool_trim {
 
 /* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
 enum pool_remap {
-    POOL_REMAP_LAZY, /* growth would pass the budget; by default before that (handout_move_budget) */
+    POOL_REMAP_LAZY, /* growth would pass the budget; by default before that (commit_move_budget) */
     POOL_REMAP_EAGER, /* growth would ask the driver for memory */
     POOL_REMAP_NEVER, /* only what is held beside the arena is used again */
     POOL_REMAP_COUNT,
@@ -202,7 +202,7 @@ struct pool_gate {
 /* Attributes of a mapped heap as the program sets them (R72, R78). Defaults: threshold 0, reuse all on. */
 struct pool_heap_attrs {
     uint64_t release_threshold;
-    bool reuse_follow; /* FOLLOW_EVENT_DEPENDENCIES: blocks of streams that the request's comes behind (behind.h) */
+    bool reuse_follow; /* FOLLOW_EVENT_DEPENDENCIES: blocks of streams that the request's comes behind (stream_wait.h) */
     bool reuse_opportunistic;         /* ALLOW_OPPORTUNISTIC: blocks whose points have passed */
     bool reuse_internal_dependencies; /* ALLOW_INTERNAL_DEPENDENCIES: a wait may be inserted */
 };

@@ -141,10 +141,11 @@ struct heap_stream {
     uint64_t key; /* the stream's */
     struct stream *timeline_of;
     struct heap *heap;
-    uint64_t swept;   /* up to this point blocks were made clean */
-    uint64_t asked;   /* heap.allocs when a request of the stream was fitted last */
-    uint64_t adopted; /* up to this point nothing is left here that others could take (adopt.h) */
-    /* of adopt.h: */
+    uint64_t swept; /* up to this point blocks were made clean */
+    uint64_t asked; /* heap.allocs when a request of the stream was fitted last */
+    /* up to this point nothing is left here that others could take (stream_take.h) */
+    uint64_t adopted;
+    /* of stream_take.h: */
     uint64_t followed; /* up to this point other streams were seen to come behind */
     uint32_t turn_of;  /* the one that did last, 0 = none has, */
     uint64_t turn_at;  /* and the point from which on its events come behind that */
@@ -251,7 +252,8 @@ struct heap {
     uint64_t recent_bytes;
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
-    uint64_t handed; /* `allocs` and `frees` when an event has handed blocks over last (adopt.h) */
+    /* `allocs` and `frees` when an event has handed blocks over last (stream_take.h) */
+    uint64_t handed;
     uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
     uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */
@@ -298,7 +300,7 @@ struct stream {
     uint64_t stalled;
     bool gone;
     struct fence_timeline timeline;
-    struct fence_set behind, told; /* whose work it comes behind, of behind.h */
+    struct fence_set behind, told; /* whose work it comes behind, of stream_wait.h */
 };
 
 /* Ranges that were marked dead, or let go, together and wait for the submissions under way (R66). */

@@ -3,7 +3,7 @@
 
 #include "alloc/base/meta.h"
 #include "alloc/heap/block.h"
-#include "alloc/heap/news.h"
+#include "alloc/heap/outcome_queue.h"
 
 #include <errno.h>
 #include <string.h>
@@ -362,7 +362,7 @@ void swapset_keep(struct pool *pool, struct swap *swap, enum pool_kept why)
     kept.rule = swap->set->number;
     kept.rounded = (uint64_t)why;
     kept.mode = swap->set->is_paper ? HINT_SHADOW : swap->set->rule->mode;
-    news_tell(pool, &kept);
+    outcome_queue_tell(pool, &kept);
 }
 
 void swapset_let_go(struct swap *swap)

@@ -12,15 +12,15 @@
 #include "alloc/heap/streams.h"
 #include "alloc/heap/tally.h"
 #include "alloc/serve/stall.h"
-#include "alloc/storage/adopt.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/commit.h"
+#include "alloc/storage/fit.h"
 #include "alloc/storage/grow.h"
-#include "alloc/storage/handout.h"
-#include "alloc/storage/order.h"
+#include "alloc/storage/headroom.h"
 #include "alloc/storage/reclaim.h"
-#include "alloc/storage/room.h"
 #include "alloc/storage/runs.h"
 #include "alloc/storage/spot.h"
+#include "alloc/storage/stream_order.h"
+#include "alloc/storage/stream_take.h"
 #include "alloc/storage/trim.h"
 #include "alloc/swap/swap.h"
 
@@ -93,10 +93,10 @@ static int hit_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
 
     if (slab_prepare(&pool->blocks, 3) != 0)
         return -ENOMEM;
-    index = serve->hinted ? take_idle(pool, serve) : choice_take(pool, serve->heap, &serve->want);
+    index = serve->hinted ? take_idle(pool, serve) : fit_take(pool, serve->heap, &serve->want);
     if (!index)
         return NEXT;
-    handout_block(pool, serve, index);
+    commit_block(pool, serve, index);
     return 0;
 }
 
@@ -120,7 +120,7 @@ static int hit_run(struct pool *pool, struct serve *serve)
     if (slab_prepare(&pool->blocks, 3) != 0) {
         r = -ENOMEM;
     } else if (runs_find(pool, serve->heap, &serve->want, RUNS_OWN, &first, &last) == 0) {
-        handout_piece(pool, serve, runs_join(pool, first, last));
+        commit_piece(pool, serve, runs_join(pool, first, last));
         r = 0;
     }
     lock_drop(&pool->lock);
@@ -156,7 +156,7 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
     uint64_t need, after, budget;
 
     lock_take(&pool->lock);
-    budget = handout_budget(pool, serve);
+    budget = commit_budget(pool, serve);
     need = grow_need(pool, serve);
     if (spare)
         need -= grow_moves(pool, serve, need);
@@ -171,7 +171,7 @@ static bool would_move(struct pool *pool, const struct serve *serve)
     uint64_t after, budget;
 
     lock_take(&pool->lock);
-    budget = handout_move_budget(pool, serve);
+    budget = commit_move_budget(pool, serve);
     after = serve->heap->device->reserved + grow_need(pool, serve);
     lock_drop(&pool->lock);
     return after > budget && pool->opts.remap == POOL_REMAP_LAZY;
@@ -256,12 +256,12 @@ static int wait_for_set(
     if (borrowed->whole) /* who waits for the host is not among those that the request needs, perhaps */
         return stall_is_possible(pool)
                 ? -EAGAIN
-                : order_behind_all(pool, serve->request->stream, serve->request->device);
+                : stream_order_behind_all(pool, serve->request->stream, serve->request->device);
     if (POOL_IS_WITHOUT(DROP) && count > 0)
         count--;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         if (borrowed->set.stream[i] != serve->stream)
-            r = order_behind(
+            r = stream_order_behind(
                     pool, serve->request->stream, borrowed->set.stream[i], borrowed->set.point[i]);
     }
     return r;
@@ -282,13 +282,13 @@ static int hit_told_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
     struct borrowed borrowed;
     int r = NEXT;
 
-    if (told && adopt_ordered(pool, serve->heap, serve->stream, told, false))
+    if (told && stream_take_ordered(pool, serve->heap, serve->stream, told, false))
         r = hit_locked(pool, serve);
     if (!told || r != NEXT)
         return r;
     r = borrow(pool, serve, RUNS_TOLD, &borrowed);
     if (r == 0)
-        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
+        commit_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
     return r;
 }
 
@@ -331,8 +331,8 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
         r = NEXT;
     } else if (r == 0) {
         serve->how |= OUTCOME_ORDERED;
-        handout_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
-        (void)adopt_ordered(pool, heap, serve->stream, &borrowed.set, false);
+        commit_block(pool, serve, runs_join(pool, borrowed.first, borrowed.last));
+        (void)stream_take_ordered(pool, heap, serve->stream, &borrowed.set, false);
     } else {
         give_up_borrowed(pool, &borrowed);
         r = NEXT;
@@ -356,7 +356,7 @@ static int hit_adopted(struct pool *pool, struct serve *serve)
     int r = NEXT;
 
     for (int i = 0; r == NEXT && i < ADOPT_MOST; i++) {
-        if (!may || !adopt_most(pool, serve->heap, serve->stream))
+        if (!may || !stream_take_most(pool, serve->heap, serve->stream))
             break;
         serve->how |= OUTCOME_ORDERED;
         r = hit_any(pool, serve);
@@ -380,7 +380,7 @@ static int hit_all_told(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     told = told_of(pool, serve);
-    any = told && adopt_ordered(pool, serve->heap, serve->stream, told, true);
+    any = told && stream_take_ordered(pool, serve->heap, serve->stream, told, true);
     lock_drop(&pool->lock);
     return any ? hit_any(pool, serve) : NEXT;
 }
@@ -530,7 +530,7 @@ static bool is_hopeless(struct pool *pool, const struct serve *serve)
 
     if (!swap_is_idle(pool) || !serve->request->may_wait || POOL_IS_WITHOUT(PATIENCE))
         return false;
-    return room_most(pool, serve->heap->device, &most) == 0 && serve->request->size > most;
+    return headroom_most(pool, serve->heap->device, &most) == 0 && serve->request->size > most;
 }
 
 static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
@@ -840,7 +840,7 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
 {
     const struct device *device = serve->heap->device;
     uint64_t high = max_of(device->stored_high, device->stored + serve->want.size);
-    uint64_t spare = excess_of(handout_budget(pool, serve), high);
+    uint64_t spare = excess_of(commit_budget(pool, serve), high);
 
     if (excess_of(device->reserved, device->stored) > spare)
         return round_up(serve->want.size, GRANULE_SIZE);
@@ -897,7 +897,7 @@ static void note_asked(struct pool *pool, struct heap *heap, uint32_t stream) PO
     if (!class)
         return;
     class->asked = heap->allocs;
-    adopt_judge(pool, class);
+    stream_take_judge(pool, class);
 }
 
 static int serve_begin(struct pool *pool, struct serve *serve, enum heap_kind kind) POOL_LOCKED
@@ -923,7 +923,7 @@ uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
 
     if (serve_measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
         return 0;
-    return choice_fit(pool, heap, &serve.want);
+    return fit_fit(pool, heap, &serve.want);
 }
 
 /* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */

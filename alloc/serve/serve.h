@@ -4,7 +4,7 @@
  *
  *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim ─► grow ─► full device
  *     stream         hit ─► points ─► join neighbours ─► in the budget: storage moves (remap.h), grow
- *                    ─► above: make the stream wait for others (adopt.h) ─► trim other heaps ─► storage moves, grow ─► full device
+ *                    ─► above: make the stream wait for others (stream_take.h) ─► trim other heaps ─► storage moves, grow ─► full device
  *     full device    stream: wait for others ─► the host waits for what is pending and in limbo, hit again ─► sync: a free segment that would be cut goes back, grow
  *                    ─► hit whatever is free ─► all that is free moves, grow ─► trim everything ─► grow ─► the driver's code
  *

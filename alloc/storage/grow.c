@@ -11,7 +11,7 @@
 #include "alloc/heap/segment.h"
 #include "alloc/heap/swapset.h"
 #include "alloc/heap/tally.h"
-#include "alloc/storage/handout.h"
+#include "alloc/storage/commit.h"
 #include "alloc/storage/remap.h"
 #include "alloc/storage/runs.h"
 #include "alloc/storage/spot.h"
@@ -337,7 +337,7 @@ __attribute__((noinline)) static int grow_plain(struct pool *pool, struct serve 
         r = segment_add(pool, heap, &like, &number);
     if (r == 0) {
         tally_reserved(heap, (int64_t)like.raw_size);
-        handout_piece(pool, serve, segment_at(pool, number)->first);
+        commit_piece(pool, serve, segment_at(pool, number)->first);
     }
     lock_drop(&pool->lock);
     if (r != 0)
@@ -517,7 +517,7 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
         return 0;
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
-    return min_of(need, round_up(excess_of(after, handout_move_budget(pool, serve)), slot));
+    return min_of(need, round_up(excess_of(after, commit_move_budget(pool, serve)), slot));
 }
 
 /* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
@@ -602,7 +602,7 @@ static int settle_spot(
         r = -ENOMEM;
     if (r == 0) {
         serve->want.align = spot_align(pool, heap, &serve->want);
-        handout_piece(pool, serve, runs_join(pool, first, last));
+        commit_piece(pool, serve, runs_join(pool, first, last));
     }
     return r;
 }
@@ -742,7 +742,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
             bestfit_insert(&heap->idle, index);
         }
     } else if (r == 0) {
-        handout_block(pool, serve, index);
+        commit_block(pool, serve, index);
     } else {
         trim_settle(pool, index, is_stuck);
     }
@@ -774,7 +774,7 @@ static int make_bare(struct pool *pool, struct serve *serve) POOL_LOCKED
         swapset_drop(pool, serve->swap);
         return -ENOSPC;
     }
-    handout_block(pool, serve, index);
+    commit_block(pool, serve, index);
     return 0;
 }
 
@@ -853,7 +853,7 @@ static int make_managed(
         return r;
     }
     swap_at(pool, serve->swap)->is_managed = true;
-    handout_block(pool, serve, segment_at(pool, number)->first);
+    commit_block(pool, serve, segment_at(pool, number)->first);
     return 0;
 }
 
@@ -941,7 +941,7 @@ static int settle_alias(struct pool *pool, struct serve *serve, uint32_t index) 
         return -EAGAIN;
     if (slab_prepare(&pool->blocks, 2) != 0)
         return -ENOMEM;
-    handout_block(pool, serve, alias_cut(pool, index, serve->want.size));
+    commit_block(pool, serve, alias_cut(pool, index, serve->want.size));
     return 0;
 }
 

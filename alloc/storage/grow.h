@@ -9,7 +9,7 @@
 #ifndef KEDGE_ALLOC_GROW_H
 #define KEDGE_ALLOC_GROW_H
 
-#include "alloc/storage/handout.h"
+#include "alloc/storage/commit.h"
 
 /* How many bytes more would be held from the driver if the request were served by growth now. */
 uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;

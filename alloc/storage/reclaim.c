@@ -11,7 +11,7 @@
 #include "alloc/heap/handles.h"
 #include "alloc/heap/heap.h"
 #include "alloc/heap/holder.h"
-#include "alloc/heap/news.h"
+#include "alloc/heap/outcome_queue.h"
 #include "alloc/heap/pin.h"
 #include "alloc/heap/segment.h"
 #include "alloc/heap/streams.h"
@@ -726,7 +726,7 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct outcome husk = outcome_of(pool, index, OUTCOME_HUSK);
 
-    news_tell(pool, &husk);
+    outcome_queue_tell(pool, &husk);
 }
 
 /* The content of a freed block was looked at, or could not be (r). */
@@ -742,7 +742,7 @@ static void looked_at(struct pool *pool, const struct removal *removal, int r) P
     if (is_written)
         outcome.rounded = removal->intact;
     if (r == 0)
-        news_tell(pool, &outcome);
+        outcome_queue_tell(pool, &outcome);
     block->flags &= (uint8_t)~BLOCK_POISONED;
     holder_drop(pool, block);
     if (block->flags & BLOCK_SHARED)
@@ -841,7 +841,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     if (block->state == BLOCK_LIVE) {
         refused = outcome_of(pool, removal->index, OUTCOME_REFUSED);
         if (!reclaim_is_frozen(pool))
-            news_tell(pool, &refused);
+            outcome_queue_tell(pool, &refused);
         tally_stored(removal->heap, (int64_t)removal->size);
         holder_drop(pool, block);
     } else {

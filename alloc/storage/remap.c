@@ -9,8 +9,8 @@
 #include "alloc/heap/heap.h"
 #include "alloc/heap/streams.h"
 #include "alloc/heap/tally.h"
-#include "alloc/storage/order.h"
 #include "alloc/storage/spot.h"
+#include "alloc/storage/stream_order.h"
 #include "alloc/storage/vacate.h"
 
 #include <errno.h>

@@ -6,14 +6,14 @@
  * price of an unmap, a map and a share of a set-access (63 us for 2 MiB on an A100). Moved are whole slots inside clean
  * free blocks, never more than the request lacks:
  *
- *     lazy    what growth would hold above a budget (handout_move_budget), or more than the device has
+ *     lazy    what growth would hold above a budget (commit_move_budget), or more than the device has
  *     eager   all that the request lacks, before the driver is asked for a handle
  *     never   nothing
  *
  * An unmap acts when the host makes it, not when a stream gets there. So clean blocks give storage first: those whose work the
  * host knows to be done (reclaim_points). Where there are none, what is free on the request's own stream gives it, and stays
  * mapped where it was until the device has left it (vacate.h). What is free on other streams moves once it is the stream's own
- * (adopt.h). Where storage is unmapped, no submission may be between its guard and the driver at that moment (R66): one that
+ * (stream_take.h). Where storage is unmapped, no submission may be between its guard and the driver at that moment (R66): one that
  * names a freed block rightly has returned before the free, but the others are not told apart. A slot under a block that is
  * pinned is never inside a free block: pinned ones are LIVE, or KEPT after their free (pin.h, R80).
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/storage/runs.h"
 
-#include "alloc/heap/behind.h"
 #include "alloc/heap/block.h"
 #include "alloc/heap/freecache.h"
 #include "alloc/heap/freelist.h"
+#include "alloc/heap/stream_wait.h"
 #include "alloc/heap/streams.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 
 #include <errno.h>
 
@@ -37,7 +37,7 @@ static uint64_t upto(const struct search *search, uint32_t stream)
 {
     if (!search->told || stream == search->want->stream)
         return UINT64_MAX;
-    return behind_upto(search->told, stream);
+    return stream_wait_upto(search->told, stream);
 }
 
 static bool belongs(const struct search *search, const struct block *block)
@@ -96,7 +96,7 @@ static uint32_t left_end(const struct search *search, uint32_t index)
     return belongs(search, before) ? 0 : index;
 }
 
-/* A run has a stream's block: clean ones alone are one block, and choice_take has looked at those. */
+/* A run has a stream's block: clean ones alone are one block, and fit_take has looked at those. */
 static void try_blocks(struct search *search, const struct bestfit *fit)
 {
     uint64_t size = 0;

@@ -7,7 +7,7 @@
 #define KEDGE_ALLOC_RUNS_H
 
 #include "alloc/heap/records.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 
 /* Blocks that one search looks at; the shortest run among them counts. A search goes from the free blocks of streams to their
  * neighbours, so live blocks cost nothing. */
@@ -15,9 +15,9 @@
 
 /* Whose blocks a run may have: clean ones, and ... */
 enum runs_whose {
-    RUNS_OWN,  /* of the request's stream */
-    RUNS_TOLD, /* and of those that it comes behind by the program's word, up to there (behind.h) */
-    RUNS_ANY,  /* of all */
+    RUNS_OWN, /* of the request's stream */
+    RUNS_TOLD, /* and of those that it comes behind by the program's word, up to there (stream_wait.h) */
+    RUNS_ANY, /* of all */
 };
 
 /* A run of free neighbours that together fit. Writes the first and the last block of the shortest such run. 0, or -ENOENT. */

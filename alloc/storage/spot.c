@@ -6,7 +6,7 @@
 #include "alloc/heap/freelist.h"
 #include "alloc/heap/segment.h"
 #include "alloc/heap/streams.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 
 #include <errno.h>
 

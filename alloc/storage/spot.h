@@ -19,7 +19,7 @@
 
 #include "alloc/heap/block.h"
 #include "alloc/heap/records.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 
 struct spot {
     uint32_t segment;

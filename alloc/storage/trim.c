@@ -278,7 +278,7 @@ uint64_t trim_segment(struct pool *pool, struct heap *heap, const struct want *w
     if (!is_quiet(pool, heap, 0))
         return 0;
     lock_take(&pool->lock);
-    number = block_at(pool, choice_find(pool, heap, want))->segment;
+    number = block_at(pool, fit_find(pool, heap, want))->segment;
     if (!trim_is_free(pool, segment_at(pool, number)) || segment_at(pool, number)->size <= most)
         number = 0;
     given = give_segment(pool, heap, number);

@@ -12,7 +12,7 @@
 #define KEDGE_ALLOC_TRIM_H
 
 #include "alloc/heap/records.h"
-#include "alloc/storage/choice.h"
+#include "alloc/storage/fit.h"
 
 /* Gives back at most `bytes` of one heap. Returns what was given back. */
 uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes);

@@ -7,7 +7,7 @@
 #include "alloc/heap/drive.h"
 #include "alloc/heap/handles.h"
 #include "alloc/heap/holder.h"
-#include "alloc/heap/news.h"
+#include "alloc/heap/outcome_queue.h"
 #include "alloc/heap/pin.h"
 #include "alloc/heap/tally.h"
 #include "alloc/storage/grow.h"
@@ -443,7 +443,7 @@ static void tell_released(struct pool *pool, const struct swap *swap) POOL_LOCKE
     husk.rule = swap->set->number;
     husk.how = OUTCOME_HINTED;
     husk.mode = HINT_LIVE;
-    news_tell(pool, &husk);
+    outcome_queue_tell(pool, &husk);
 }
 
 /* It is not mapped any more, or its pages are on their way. */

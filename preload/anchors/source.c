@@ -4,7 +4,7 @@
 #include "alloc/base/lock.h"
 #include "preload/base/guard.h"
 #include "preload/driver/life.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "preload/request/dispatch.h"
 #include "tracker/base/config.h"
 #include "tracker/where/anchor.h"
@@ -147,7 +147,7 @@ bool source_event(enum edge_kind kind, struct edge *ret_event)
 {
     struct anchor_place place;
 
-    if (!sidecar_waits(kind) || lock_is_held() || !life_begin_edge())
+    if (!hints_run_waits(kind) || lock_is_held() || !life_begin_edge())
         return false;
     anchor_here(&place);
     life_leave();

@@ -52,7 +52,7 @@ void source_mark(const char *domain, const char *name);
 /* A moment that is recorded and that no hint can use. */
 void source_label(const char *domain, const char *name);
 
-/* True if a hint may wait for what is no edge of an anchor (sidecar_waits). Then *ret_event has where this thread is; the caller adds
+/* True if a hint may wait for what is no edge of an anchor (hints_run_waits). Then *ret_event has where this thread is; the caller adds
  * the rest, and tells dispatch_event. */
 bool source_event(enum edge_kind kind, struct edge *ret_event);
 

@@ -29,10 +29,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct bring;
+struct evict_in;
 struct guard_slot;
 struct pins;
-struct touch_from;
+struct argcheck_from;
 
 struct guard_thread {
     unsigned depth;    /* > 0: inside kedge */
@@ -40,12 +40,12 @@ struct guard_thread {
     unsigned callback; /* inside a host function of a stream: no driver call may be made (R38) */
     int cancel;        /* life.c: the program's cancel state, while kedge acts */
     int entry;         /* life.c: slot of the hook that the program has called last */
-    uint32_t word;     /* touch.c: of the launch's parameters, that was looked at last */
+    uint32_t word;     /* argcheck.c: of the launch's parameters, that was looked at last */
     struct guard_slot *slot; /* NULL until the first reader section */
-    struct pins *pins;   /* what the arguments name is to be pinned for (submit.h), NULL = not */
-    struct bring *bring; /* the same is brought in for (bring.h), NULL = nothing is out */
+    struct pins *pins;      /* what the arguments name is to be pinned for (submit.h), NULL = not */
+    struct evict_in *bring; /* the same is brought in for (evict_in.h), NULL = nothing is out */
     /* whose call it is, where devices are told apart (reach.h); NULL = they are not */
-    struct touch_from *from;
+    struct argcheck_from *from;
     uint64_t moment; /* of the submission's uses (tracker/capture/uses.h), 0 = none yet */
 };
 
@@ -60,7 +60,8 @@ enum guard_bit {
     GUARD_USES = 8,      /* uses are recorded: arguments are looked at, but nothing is stopped */
     /* there are contexts of several devices: whose memory a call names is looked at (reach.h) */
     GUARD_DEVICES = 64,
-    GUARD_PEERS = 32, /* copies between devices may have to be copies between peers (touch_peers) */
+    /* copies between devices may have to be copies between peers (argcheck_peers) */
+    GUARD_PEERS = 32,
 };
 
 extern atomic_uint guard_word;

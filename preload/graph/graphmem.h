@@ -4,7 +4,7 @@
  *
  * A node that allocates gives its address when it is added, long before a launch backs it; it is recorded there, and ends with
  * the node that frees it, or with the program's free. What the driver holds for graphs is another figure: its pool keeps memory
- * between launches. That one is asked for when a device is looked at (gauge_look).
+ * between launches. That one is asked for when a device is looked at (device_stats_look).
  *
  *     node added ─► record ──► first launch ─► freed by the program ─► launch: a record anew
  *                                     └──────► launched again (an instance that frees at launch): an end, and a record anew

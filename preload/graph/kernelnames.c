@@ -4,8 +4,8 @@
 #include "preload/base/forklock.h"
 #include "preload/base/guard.h"
 #include "preload/driver/resolve.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/params.h"
-#include "preload/hints/sidecar.h"
 #include "tracker/stacks/intern.h"
 
 #include "alloc/base/table.h"
@@ -67,7 +67,7 @@ static uint64_t kernelnames_ask(CUfunction function)
         r = REAL(cuKernelGetName)(&name, (CUkernel)(void *)function);
     if (r != CUDA_SUCCESS)
         name = NULL;
-    if (name && (sidecar_waits_for_kernel(name) || kernelnames_is_listed(name)))
+    if (name && (hints_run_waits_for_kernel(name) || kernelnames_is_listed(name)))
         string = intern_string(name, strlen(name));
     guard_pop();
     if (string)
@@ -107,7 +107,7 @@ uint32_t kernelnames_of(CUfunction function, bool *ret_is_known)
 
 bool kernelnames_are_wanted(void)
 {
-    return *kernelnames_patterns || (sidecar_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName));
+    return *kernelnames_patterns || (hints_run_waits(EDGE_LAUNCH) && REAL_HAS(cuFuncGetName));
 }
 
 void kernelnames_forget(void)

@@ -11,7 +11,7 @@
 #include "preload/driver/session.h"
 #include "preload/graph/graphkernels.h"
 #include "preload/graph/kernelnames.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "preload/request/dispatch.h"
 #include "preload/request/submit.h"
 #include "tracker/base/config.h"
@@ -118,9 +118,9 @@ void launches_start(void)
 
     wants_graphs = source_wants(SOURCE_GRAPHS);
     wants_launches = source_wants(SOURCE_LAUNCHES);
-    if (wants_launches || sidecar_waits(EDGE_LAUNCH))
+    if (wants_launches || hints_run_waits(EDGE_LAUNCH))
         guard_set(GUARD_LAUNCHES);
-    if (sidecar_waits(EDGE_LAUNCH) && !REAL_HAS(cuFuncGetName))
+    if (hints_run_waits(EDGE_LAUNCH) && !REAL_HAS(cuFuncGetName))
         msg_warn("KEDGE_HINTS: launch needs driver 12.3, which tells the names of kernels; no such "
                  "event comes");
     if (!source_wants(SOURCE_KERNELS) || !kernel)
@@ -267,7 +267,7 @@ static void launches_tell(const char *name)
 {
     struct edge event;
 
-    if (!sidecar_waits(EDGE_LAUNCH) || kernelnames_is_listed(name))
+    if (!hints_run_waits(EDGE_LAUNCH) || kernelnames_is_listed(name))
         label(name);
     launches_note(name);
     if (!source_event(EDGE_LAUNCH, &event) || !life_begin_edge())
@@ -296,7 +296,7 @@ __attribute__((noinline)) static bool name_launch(
 
 bool launches_kernel(CUfunction function, CUstream stream, bool per_thread)
 {
-    return (kernelnames_are_listed() || sidecar_waits(EDGE_LAUNCH))
+    return (kernelnames_are_listed() || hints_run_waits(EDGE_LAUNCH))
             && name_launch(function, stream, per_thread);
 }
 
@@ -321,6 +321,6 @@ __attribute__((noinline)) static bool name_graph(CUgraphExec exec, CUstream stre
 
 bool launches_graph_begins(CUgraphExec exec, CUstream stream, bool per_thread)
 {
-    return (kernelnames_are_listed() || sidecar_waits(EDGE_LAUNCH))
+    return (kernelnames_are_listed() || hints_run_waits(EDGE_LAUNCH))
             && name_graph(exec, stream, per_thread);
 }

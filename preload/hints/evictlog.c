@@ -4,8 +4,8 @@
 #include "preload/base/msg.h"
 #include "preload/driver/contexts.h"
 #include "preload/driver/session.h"
-#include "preload/hints/bring.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/evict_in.h"
+#include "preload/hints/hints_run.h"
 #include "tracker/capture/capture.h"
 
 #include <stdatomic.h>
@@ -75,11 +75,11 @@ void evictlog_end(void)
 {
     struct pool_evict_step step;
 
-    if (!bring_is_wanted() || !sidecar.hints)
+    if (!evict_in_is_wanted() || !hints_run.hints)
         return;
     evictlog_steps();
-    for (int rule = 0; rule < (int)hint_count(sidecar.hints); rule++)
-        for (int device = 0; sidecar_is_evict_rule(rule) && device < DEVICES_MAX; device++)
+    for (int rule = 0; rule < (int)hint_count(hints_run.hints); rule++)
+        for (int device = 0; hints_run_is_evict_rule(rule) && device < DEVICES_MAX; device++)
             if (pool_evict_now(session_pool, rule, device, &step))
                 evictlog_tell_step(&step, true);
 }
@@ -99,7 +99,7 @@ static void tell_kept(const struct block_info *block, const struct reason *reaso
             block->rule, block->base, block->size, block->device, reason->why, block->alloc_seq));
     if (is_first(&told, block->rule))
         msg_warn("hint %s: a block of %lu bytes at %p stays on the device: %s",
-                hint_rule(sidecar.hints, block->rule)->id, (unsigned long)block->size,
+                hint_rule(hints_run.hints, block->rule)->id, (unsigned long)block->size,
                 (void *)(uintptr_t)block->base, reason->text);
 }
 
@@ -147,6 +147,6 @@ void evictlog_short(const struct pool_short *lacks)
     if (is_first(&told, lacks->rule))
         msg_warn("hint %s: a call needs %lu bytes on the device at once, and the cap of %lu leaves "
                  "room for %lu; it is not made",
-                hint_rule(sidecar.hints, lacks->rule)->id, (unsigned long)lacks->needed,
+                hint_rule(hints_run.hints, lacks->rule)->id, (unsigned long)lacks->needed,
                 (unsigned long)lacks->cap, (unsigned long)lacks->room);
 }

@@ -6,7 +6,7 @@
 #include "preload/base/msg.h"
 #include "preload/caller/coverage.h"
 #include "preload/driver/session.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
 #include "tracker/python/pystack.h"
@@ -65,7 +65,7 @@ static void hit_warn(const struct pool_hit *hit, devptr_t ptr, const char *call,
     hit_name_python(capture_pystack(hit->base), "allocated", made);
     msg_warn("hint %s: %s touches %p, storage of %lu bytes at %p that the hint released%s%s%s%s%s; "
              "the call is stopped%s%s",
-            hint_rule(sidecar.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
+            hint_rule(hints_run.hints, hit->rule)->id, call, (void *)(uintptr_t)ptr,
             (unsigned long)hit->size, (void *)(uintptr_t)hit->base, *used || *made ? " (" : "",
             used, *used && *made ? ", " : "", made, *used || *made ? ")" : "",
             *capture_path() ? "; both stacks are in " : "", capture_path());
@@ -98,7 +98,7 @@ static void hit_tell(
  * verify` to decide (R86). */
 static bool hit_may_carry(const struct pool_hit *hit, enum touch how)
 {
-    const struct rule *rule = hint_rule(sidecar.hints, hit->rule);
+    const struct rule *rule = hint_rule(hints_run.hints, hit->rule);
 
     if (how == TOUCH_INSIDE)
         return rule->action == ACTION_KEEP_META || !hint_mode_stops(hit->mode);
@@ -132,7 +132,7 @@ bool hit_must_stop(const struct pool_hit *hit, devptr_t ptr, enum touch how, con
     }
     hit_tell(hit, FORMAT_HINT_VIOLATION, ptr, what);
     if (hit->mode == HINT_LIVE)
-        sidecar_fall_back();
+        hints_run_fall_back();
     return true;
 }
 
@@ -152,7 +152,7 @@ void hit_written(const struct outcome *written)
     if (hit_is_first(written->rule, 0, 0, info.what))
         msg_warn("hint %s: storage of %lu bytes at %p was written after its release was due; the "
                  "first changed byte is %lu%s%s",
-                hint_rule(sidecar.hints, written->rule)->id, (unsigned long)written->size,
+                hint_rule(hints_run.hints, written->rule)->id, (unsigned long)written->size,
                 (void *)(uintptr_t)written->ptr, (unsigned long)written->rounded,
                 *capture_path() ? "; the allocation's stack is in " : "", capture_path());
 }

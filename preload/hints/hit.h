@@ -3,7 +3,7 @@
  * hit.h - a call names storage that a hint has released: what is written down, and whether the call
  * must be stopped.
  *
- *     touch_range, pins_collect ─► the block is in limbo or gone ─► hit_must_stop ─► capture_hint, one line ─► stop or go on
+ *     argcheck_range, pins_collect ─► the block is in limbo or gone ─► hit_must_stop ─► capture_hint, one line ─► stop or go on
  *
  * Threads: any, inside life_enter. Locks: one inside, none across a driver call. Rules: R66
  * (readers) R85 (shared blocks) R86 (which uses stop a call) R110 (the end of a range is no use of

@@ -4,7 +4,7 @@
 #include "preload/base/forklock.h"
 #include "preload/base/guard.h"
 #include "preload/driver/resolve.h"
-#include "preload/hints/touch.h"
+#include "preload/hints/argcheck.h"
 
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
@@ -203,9 +203,9 @@ static devptr_t params_word_at(const char *at)
 static bool bytes_touch(const char *bytes, size_t size, const char *what)
 {
     if (size == POINTER_BYTES)
-        return touch_range(params_word_at(bytes), 1, TOUCH_PARAM, what);
+        return argcheck_range(params_word_at(bytes), 1, TOUCH_PARAM, what);
     for (size_t i = 0; i + POINTER_BYTES <= size; i += POINTER_BYTES)
-        if (touch_range(params_word_at(bytes + i), 1, TOUCH_INSIDE, what))
+        if (argcheck_range(params_word_at(bytes + i), 1, TOUCH_INSIDE, what))
             return true;
     return false;
 }
@@ -241,7 +241,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
     if (!buffer)
         return false;
     if (!layout || !layout->known) { /* every word of it may be a pointer */
-        touch_unseen();
+        argcheck_unseen();
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
     }
     for (unsigned i = 0; i < layout->count; i++)
@@ -254,7 +254,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
 static bool launch_touches(
         const struct params *layout, CUfunction func, void **params, void **extra, const char *what)
 {
-    if (params && func && (!layout || !layout->known) && touch_unknown_layout(what))
+    if (params && func && (!layout || !layout->known) && argcheck_unknown_layout(what))
         return true;
     if (params && layout && list_touches(layout, params, what))
         return true;
@@ -298,15 +298,15 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
             continue;
         case CU_STREAM_MEM_OP_ATOMIC_REDUCTION:
-            if (touch_range(reduced_at(&items[i]), 8, TOUCH_POINTER, what))
+            if (argcheck_range(reduced_at(&items[i]), 8, TOUCH_POINTER, what))
                 return true;
             continue;
         default: /* of a later driver */
-            if (touch_untold())
+            if (argcheck_untold())
                 return true;
             continue;
         }
-        if (touch_range(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
+        if (argcheck_range(items[i].writeValue.address, bytes, TOUCH_POINTER, what))
             return true;
     }
     return false;

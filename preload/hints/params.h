@@ -16,14 +16,14 @@
 #include <stdbool.h>
 
 /*
- * Looks at the parameters of a launch as touch_range looks at a range: one of eight bytes is a pointer or looks like one,
+ * Looks at the parameters of a launch as argcheck_range looks at a range: one of eight bytes is a pointer or looks like one,
  * larger ones are looked through in steps of eight, `extra` buffers by their size. True: the launch must not be made.
  * Where the layout is not known, live hints end (R86).
  */
 bool params_touch(CUfunction func, void **params, void **extra, const char *what);
 
 /*
- * Looks at the words that memory operations write and wait for, as touch_range does. True: the call must not be made. An
+ * Looks at the words that memory operations write and wait for, as argcheck_range does. True: the call must not be made. An
  * operation that is not known makes the call unseen.
  */
 bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, const char *what);

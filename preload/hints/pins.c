@@ -5,12 +5,12 @@
 #include "preload/driver/contexts.h"
 #include "preload/driver/reach.h"
 #include "preload/driver/session.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/argcheck.h"
+#include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/graphnodes.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/hit.h"
-#include "preload/hints/sidecar.h"
-#include "preload/hints/touch.h"
 
 #include "tracker/capture/usemap.h"
 #include "tracker/capture/uses.h"
@@ -139,9 +139,9 @@ static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinne
 {
     struct block_info info;
 
-    if (pins->kind == POOL_PIN_GRAPH || !pinned->first || !bring_is_wanted())
+    if (pins->kind == POOL_PIN_GRAPH || !pinned->first || !evict_in_is_wanted())
         return;
-    if (pool_find(session_pool, pinned->base, &info) == 0 && sidecar_is_evict_rule(info.rule))
+    if (pool_find(session_pool, pinned->base, &info) == 0 && hints_run_is_evict_rule(info.rule))
         evictlog_pinned(&info, pins->registers ? FORMAT_KEPT_REGISTERED : FORMAT_KEPT_SHOWN);
 }
 
@@ -170,7 +170,7 @@ static bool pins_collect_range(
         lo = pinned.end;
     }
     if (r == -ENOMEM)
-        sidecar_stop("there is no memory to note what may not be released");
+        hints_run_stop("there is no memory to note what may not be released");
     if (uses_on())
         note_uses(pins, before, from, len, how);
     return false;
@@ -178,18 +178,18 @@ static bool pins_collect_range(
 
 bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, const char *call)
 {
-    struct bring bring;
+    struct evict_in bring;
     bool stops;
 
-    if (pins->kind == POOL_PIN_GRAPH || pins->frees || !bring_is_wanted())
+    if (pins->kind == POOL_PIN_GRAPH || pins->frees || !evict_in_is_wanted())
         return pins_collect_range(pins, lo, len, how, call);
     if (!session_may_fence()) {
-        bring_later(lo, len);
+        evict_in_later(lo, len);
         return pins_collect_range(pins, lo, len, how, call);
     }
-    pins->refused = bring_pinned(&bring, lo, len);
+    pins->refused = evict_in_pinned(&bring, lo, len);
     stops = pins->refused != CUDA_SUCCESS || pins_collect_range(pins, lo, len, how, call);
-    (void)bring_end(&bring, CUDA_SUCCESS);
+    (void)evict_in_end(&bring, CUDA_SUCCESS);
     return stops;
 }
 
@@ -381,7 +381,7 @@ void pins_shared(const struct pins *pins, const char *call, bool ends_hints)
         if (at->first && !at->noted)
             hit_shared(at->base, at->size, at->device);
         if (ends_hints && at->rule >= 0)
-            sidecar_rule_off(at->rule, call);
+            hints_run_rule_off(at->rule, call);
     }
 }
 
@@ -605,7 +605,7 @@ bool pins_bring(enum pins_owner owner, uint64_t id)
     if (known)
         untold |= !known->uses || known->uses->untold;
     for (uint32_t i = 0; known && known->uses && i < known->uses->count && !stops; i++)
-        stops = bring_name(known->uses->use[i].base, 1, false);
+        stops = evict_in_name(known->uses->use[i].base, 1, false);
     lock_drop(&pins_lock);
-    return stops || (untold && bring_all());
+    return stops || (untold && evict_in_all());
 }

@@ -25,7 +25,7 @@
 
 #include "alloc/pool.h"
 #include "preload/base/gate.h"
-#include "preload/hints/touch.h"
+#include "preload/hints/argcheck.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +62,7 @@ struct pins {
 
 /*
  * Pins every block of the program's in the range. True: a hint that acts has released one of them, and the call must not be
- * made (told, as touch_range does). Without a call to name nothing is told and the answer is false. What a hint evicts comes in
+ * made (told, as argcheck_range does). Without a call to name nothing is told and the answer is false. What a hint evicts comes in
  * first, if it is not pinned for a graph, and stays in; where it cannot, the answer is true, and pins->refused says why. That takes
  * place outside of reader sections, those of the caller too.
  */
@@ -118,8 +118,8 @@ void pins_runs_on(struct pins *pins, uint64_t devices);
 uint64_t pins_devices(enum pins_owner owner, uint64_t id);
 
 /*
- * For what may be out (bring.h). The call of guard_thread.bring, which is there, names all that the owner names. True as bring_name.
- * With a node whose memory nobody tells (pins_untold) it is bring_all.
+ * For what may be out (evict_in.h). The call of guard_thread.bring, which is there, names all that the owner names. True as evict_in_name.
+ * With a node whose memory nobody tells (pins_untold) it is evict_in_all.
  */
 bool pins_bring(enum pins_owner owner, uint64_t id);
 void pins_untold(struct pins *pins);

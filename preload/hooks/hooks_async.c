@@ -8,7 +8,7 @@
 #include "preload/base/guard.h"
 #include "preload/base/results.h"
 #include "preload/driver/backend.h"
-#include "preload/driver/gauge.h"
+#include "preload/driver/device_stats.h"
 #include "preload/driver/mempools.h"
 #include "preload/driver/relax.h"
 #include "preload/driver/session.h"
@@ -426,7 +426,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool mempool)
         mempool_destroy_end(id, result == CUDA_SUCCESS, &known);
     if (known.served && result == CUDA_SUCCESS) {
         (void)pool_heap_gone(session_pool, known.id);
-        gauge_reserved(known.device);
+        device_stats_reserved(known.device);
     }
     if (entered)
         life_leave();
@@ -453,7 +453,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
         uint64_t left, bytes;
 
         if (pool_trim(session_pool, HEAP_MAPPED, known.id, keep, &bytes) == 0)
-            gauge_reserved(known.device);
+            device_stats_reserved(known.device);
         left = reserved_of(&known);
         native_keep = left < keep ? keep - left : 0; /* together never below what was asked for */
     }

@@ -6,48 +6,49 @@
  */
 #include "preload/driver/life.h"
 #include "preload/graph/arrays.h"
+#include "preload/hints/argcheck.h"
 #include "preload/hints/params.h"
-#include "preload/hints/touch.h"
 #include "preload/request/submit.h"
 
 /* Host pointers are looked up as well: under unified addressing they may be the device's. */
 static bool touches(const void *host, size_t size, const char *what)
 {
-    return touch_range((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
+    return argcheck_range((devptr_t)(uintptr_t)host, size, TOUCH_POINTER, what);
 }
 
 static bool both(devptr_t dst, devptr_t src, size_t size, const char *what)
 {
-    return touch_range(dst, size, TOUCH_WRITE, what) || touch_range(src, size, TOUCH_READ, what);
+    return argcheck_range(dst, size, TOUCH_WRITE, what)
+            || argcheck_range(src, size, TOUCH_READ, what);
 }
 
 static bool between(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
         size_t size, const char *what)
 {
-    touch_context(dst_ctx);
-    touch_context(src_ctx);
+    argcheck_context(dst_ctx);
+    argcheck_context(src_ctx);
     return both(dst, src, size, what);
 }
 
 static bool between_3d(const CUDA_MEMCPY3D_PEER *copy, const char *what)
 {
     if (copy) {
-        touch_context(copy->dstContext);
-        touch_context(copy->srcContext);
+        argcheck_context(copy->dstContext);
+        argcheck_context(copy->srcContext);
     }
-    return TOUCH_COPY_3D(copy, what);
+    return ARGCHECK_COPY_3D(copy, what);
 }
 
 static bool from_host(devptr_t dst, const void *src, size_t size, const char *what)
 {
-    return touch_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
-            || touch_range(dst, size, TOUCH_WRITE, what) || bring_data(dst, src, size);
+    return argcheck_range((devptr_t)(uintptr_t)src, size, TOUCH_READ, what)
+            || argcheck_range(dst, size, TOUCH_WRITE, what) || evict_in_data(dst, src, size);
 }
 
 static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
 {
     return copy
-            && touch_sides(TOUCH_SIDE(copy, src, 0, 0), TOUCH_SIDE(copy, dst, 0, 0),
+            && argcheck_sides(ARGCHECK_SIDE(copy, src, 0, 0), ARGCHECK_SIDE(copy, dst, 0, 0),
                     (CUextent3D){copy->WidthInBytes, copy->Height, 1}, what);
 }
 
@@ -55,8 +56,9 @@ static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
 static bool touches_packed(const CUmemDecompressParams *params, size_t count, const char *what)
 {
     for (size_t i = 0; params && i < count; i++)
-        if (touch_range((devptr_t)(uintptr_t)params[i].src, params[i].srcNumBytes, TOUCH_READ, what)
-                || touch_range((devptr_t)(uintptr_t)params[i].dst,
+        if (argcheck_range(
+                    (devptr_t)(uintptr_t)params[i].src, params[i].srcNumBytes, TOUCH_READ, what)
+                || argcheck_range((devptr_t)(uintptr_t)params[i].dst,
                         params[i].dstNumBytes ? params[i].dstNumBytes : 1, TOUCH_WRITE, what)
                 || touches(params[i].dstActBytes, sizeof *params[i].dstActBytes, what))
             return true;
@@ -89,9 +91,9 @@ static bool operand_touches(const CUmemcpy3DOperand *operand, const CUextent3D *
 
     if (operand->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
         return false;
-    bytes = touch_extent(row * element, operand->op.ptr.layerHeight, size->width * element,
+    bytes = argcheck_extent(row * element, operand->op.ptr.layerHeight, size->width * element,
             size->height, size->depth);
-    return touch_range(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
+    return argcheck_range(operand->op.ptr.ptr, bytes, TOUCH_POINTER, what);
 }
 
 static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, const char *what)
@@ -115,7 +117,7 @@ static bool is_between_peers(
     if (!guard_has(GUARD_PEERS) || guard_depth() > 0 || life_is_passive())
         return false;
     guard_push();
-    is = touch_peers(dst, src, ret_dst, ret_src);
+    is = argcheck_peers(dst, src, ret_dst, ret_src);
     guard_pop();
     return is;
 }
@@ -136,8 +138,8 @@ static bool is_between_peers(
                     : REAL(symbol) args, false);                                             \
             return result;                                                                   \
         }                                                                                    \
-        if (!touch_copy(dst, src, size, __func__) && bring_ready() == CUDA_SUCCESS)          \
-            SUBMIT_CALL(symbol, touch_peers(dst, src, &to, &from) ? REAL(peer) peer_args     \
+        if (!argcheck_copy(dst, src, size, __func__) && evict_in_ready() == CUDA_SUCCESS)          \
+            SUBMIT_CALL(symbol, argcheck_peers(dst, src, &to, &from) ? REAL(peer) peer_args     \
                     : REAL(symbol) args, true);                                              \
         return submit_end(&submit, result);                                                  \
     )
@@ -173,14 +175,14 @@ SUBMIT_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size
         (dst, src, size, stream),
         from_host(dst, src, size, __func__))
 SUBMIT_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size), (dst, src, size),
-        touches(dst, size, __func__) || touch_range(src, size, TOUCH_READ, __func__))
+        touches(dst, size, __func__) || argcheck_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
         (dst, src, size, stream),
-        touches(dst, size, __func__) || touch_range(src, size, TOUCH_READ, __func__))
+        touches(dst, size, __func__) || argcheck_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t dst_offset, CUdeviceptr src, size_t size),
-        (dst, dst_offset, src, size), touch_range(src, size, TOUCH_READ, __func__))
+        (dst, dst_offset, src, size), argcheck_range(src, size, TOUCH_READ, __func__))
 SUBMIT_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t src_offset, size_t size),
-        (dst, src, src_offset, size), touch_range(dst, size, TOUCH_WRITE, __func__))
+        (dst, src, src_offset, size), argcheck_range(dst, size, TOUCH_WRITE, __func__))
 SUBMIT_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t dst_offset, const void *src, size_t size),
         (dst, dst_offset, src, size), touches(src, size, __func__))
 SUBMIT_PTSZ(cuMemcpyHtoAAsync_v2,
@@ -195,9 +197,9 @@ SUBMIT_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy,
 SUBMIT_PTDS(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), (copy), touches_2d(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream), (copy, stream),
         touches_2d(copy, __func__))
-SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), TOUCH_COPY_3D(copy, __func__))
+SUBMIT_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), (copy), ARGCHECK_COPY_3D(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream), (copy, stream),
-        TOUCH_COPY_3D(copy, __func__))
+        ARGCHECK_COPY_3D(copy, __func__))
 SUBMIT_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), (copy), between_3d(copy, __func__))
 SUBMIT_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), (copy, stream),
         between_3d(copy, __func__))
@@ -209,12 +211,12 @@ SUBMIT_PTSZ(cuMemcpyBatchAsync,
                 CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, size_t *fail_idx,
                 CUstream stream),
         (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, fail_idx, stream),
-        touch_copies(dsts, srcs, sizes, count, __func__))
+        argcheck_copies(dsts, srcs, sizes, count, __func__))
 SUBMIT_PTSZ(cuMemcpyBatchAsync_v2,
         (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                 CUmemcpyAttributes *attrs, size_t *attrs_idxs, size_t num_attrs, CUstream stream),
         (dsts, srcs, sizes, count, attrs, attrs_idxs, num_attrs, stream),
-        touch_copies(dsts, srcs, sizes, count, __func__))
+        argcheck_copies(dsts, srcs, sizes, count, __func__))
 SUBMIT_PTSZ(cuMemcpy3DBatchAsync,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_idx, unsigned long long flags,
                 CUstream stream),
@@ -225,13 +227,13 @@ SUBMIT_PTSZ(cuMemcpy3DBatchAsync_v2,
 
 SUBMIT_PTSZ(cuMemcpyWithAttributesAsync,
         (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream stream),
-        (dst, src, size, attr, stream), touch_copy(dst, src, size, __func__))
+        (dst, src, size, attr, stream), argcheck_copy(dst, src, size, __func__))
 SUBMIT_PTSZ(cuMemcpy3DWithAttributesAsync,
         (CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream stream),
         (op, flags, stream), touches_3d_batch(op, 1, __func__))
 SUBMIT_PTSZ(cuFabricCpyBatchAsync,
         (size_t count, CUDA_FABRIC_COPY_BATCH_OP *ops, unsigned long long flags, CUstream stream),
-        (count, ops, flags, stream), touch_fabric(ops, count, __func__))
+        (count, ops, flags, stream), argcheck_fabric(ops, count, __func__))
 SUBMIT_PTSZ(cuMemBatchDecompressAsync,
         (CUmemDecompressParams *params, size_t count, unsigned int flags, size_t *error_index,
                 CUstream stream),
@@ -242,20 +244,20 @@ SUBMIT_PTSZ(cuMemBatchDecompressAsync,
 #define SUBMIT_SETS(bits, type)                                                              \
     SUBMIT_PTDS(cuMemsetD##bits##_v2, (CUdeviceptr dst, type value, size_t count),           \
             (dst, value, count),                                                             \
-            touch_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
+            argcheck_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
     SUBMIT_PTSZ(cuMemsetD##bits##Async,                                                      \
             (CUdeviceptr dst, type value, size_t count, CUstream stream),                    \
             (dst, value, count, stream),                                                     \
-            touch_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
+            argcheck_range(dst, (bits) / 8 * count, TOUCH_WRITE, __func__))                     \
     SUBMIT_PTDS(cuMemsetD2D##bits##_v2,                                                      \
             (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),        \
             (dst, pitch, value, width, height),                                              \
-            touch_rows(dst, pitch, (bits) / 8 * width, height, __func__))                    \
+            argcheck_rows(dst, pitch, (bits) / 8 * width, height, __func__))                    \
     SUBMIT_PTSZ(cuMemsetD2D##bits##Async,                                                    \
             (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height,         \
                     CUstream stream),                                                        \
             (dst, pitch, value, width, height, stream),                                      \
-            touch_rows(dst, pitch, (bits) / 8 * width, height, __func__))
+            argcheck_rows(dst, pitch, (bits) / 8 * width, height, __func__))
 
 SUBMIT_SETS(8, unsigned char)
 SUBMIT_SETS(16, unsigned short)
@@ -268,7 +270,7 @@ SUBMIT_SETS(32, unsigned int)
     SUBMIT_PTSZ(symbol,                                                                      \
             (CUstream stream, CUdeviceptr addr, cuuint##bytes##_t value, unsigned int flags), \
             (stream, addr, value, flags),                                                    \
-            touch_range(addr, (bytes) / 8, TOUCH_POINTER, __func__))
+            argcheck_range(addr, (bytes) / 8, TOUCH_POINTER, __func__))
 
 SUBMIT_WORD(cuStreamWriteValue32, 32)
 SUBMIT_WORD(cuStreamWriteValue32_v2, 32)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Events: what ties streams to each other (R69, R72), and whatever else records one. */
 #include "preload/graph/hookrow.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 
 /* ---- beginnings and ends -------------------------------------------------------------------- */
 
 /* A context that ends takes its events with it, and other interfaces make some. So a handle is looked at when an event comes, and when one
  * goes. */
 HOOKROW_LOAD(cuEventCreate, (CUevent * ret_event, unsigned int flags), (ret_event, flags),
-        follow_forget(*ret_event))
+        event_order_forget(*ret_event))
 
 CUresult cuEventDestroy(CUevent event)
 {
-    follow_forget(event);
+    event_order_forget(event);
     return resolve_ready() ? REAL(cuEventDestroy)(event) : resolve_missing();
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
-    follow_forget(event);
+    event_order_forget(event);
     return resolve_ready() ? REAL(cuEventDestroy_v2)(event) : resolve_missing();
 }
 
@@ -28,7 +28,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 static bool covers_with(unsigned flags)
 {
     if (flags != 0)
-        follow_end();
+        event_order_end();
     return flags == 0;
 }
 
@@ -37,15 +37,15 @@ static bool covers_with(unsigned flags)
 #define RECORD(symbol, args, covers, on_stream, per_thread)                        \
     {                                                                              \
         bool is_full = covers;                                                     \
-        struct follow follow;                                                      \
+        struct event_order follow;                                                      \
         CUresult result;                                                           \
         if (!resolve_ready())                                                      \
             return resolve_missing();                                              \
-        if (!follow_is_on())                                                       \
+        if (!event_order_is_on())                                                       \
             return REAL(symbol) args;                                              \
-        follow_record_begin(&follow, event, is_full, on_stream, per_thread);       \
+        event_order_record_begin(&follow, event, is_full, on_stream, per_thread);       \
         result = REAL(symbol) args;                                                \
-        follow_record_end(&follow, result);                                        \
+        event_order_record_end(&follow, result);                                        \
         return result;                                                             \
     }
 #define RECORDS_ON(symbol, params, args, covers, per_thread)                       \
@@ -61,15 +61,15 @@ static bool covers_with(unsigned flags)
 /* With a flag the wait becomes such a node, and holds no stream. */
 #define WAITS(symbol, per_thread)                                                  \
     ON_STREAM(symbol, (CUstream stream, CUevent event, unsigned int flags), stream, per_thread, \
-        struct follow follow;                                                      \
+        struct event_order follow;                                                      \
         CUresult result;                                                           \
         if (!resolve_ready())                                                      \
             return resolve_missing();                                              \
-        if (!follow_is_on() || flags != 0)                                         \
+        if (!event_order_is_on() || flags != 0)                                         \
             return REAL(symbol)(stream, event, flags);                             \
-        follow_wait_begin(&follow, event);                                         \
+        event_order_wait_begin(&follow, event);                                         \
         result = REAL(symbol)(stream, event, flags);                               \
-        follow_wait_end(&follow, result, stream, per_thread);                      \
+        event_order_wait_end(&follow, result, stream, per_thread);                      \
         return result;                                                             \
     )
 
@@ -88,7 +88,7 @@ WAITS(cuStreamWaitEvent_ptsz, true)
     {                                                                              \
         if (!resolve_ready())                                                      \
             return resolve_missing();                                              \
-        follow_end();                                                              \
+        event_order_end();                                                              \
         return REAL(symbol) args;                                                  \
     }
 

@@ -20,17 +20,17 @@
 #include "preload/graph/hookrow.h"
 #include "preload/graph/hostfn.h"
 #include "preload/graph/launches.h"
+#include "preload/hints/argcheck.h"
 #include "preload/hints/graphnodes.h"
 #include "preload/hints/params.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/touch.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 #include "preload/request/submit.h"
 #include "tracker/capture/uses.h"
 
 #include <string.h>
 
-/* What the call names is pinned on the way through touch_range. */
+/* What the call names is pinned on the way through argcheck_range. */
 static bool hooks_graph_begin(struct pins *pins, int slot)
 {
     if (!life_enter(slot))
@@ -85,13 +85,14 @@ static bool kernel_v2_touches(const CUDA_KERNEL_NODE_PARAMS *params, const char 
 
 static bool copy_touches(const CUDA_MEMCPY3D *copy, const char *what)
 {
-    return TOUCH_COPY_3D(copy, what);
+    return ARGCHECK_COPY_3D(copy, what);
 }
 
 static bool memset_touches(const CUDA_MEMSET_NODE_PARAMS *set, const char *what)
 {
     return set
-            && touch_rows(set->dst, set->pitch, set->width * set->elementSize, set->height, what);
+            && argcheck_rows(
+                    set->dst, set->pitch, set->width * set->elementSize, set->height, what);
 }
 
 static bool words_touch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch, const char *what)
@@ -127,7 +128,7 @@ static bool copies_touch(const CUgraphNodeParams *params, const char *what)
     CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 batch;
 
     memcpy(&batch, params->reserved1, sizeof batch);
-    return touch_copies(batch.dsts, batch.srcs, batch.sizes, batch.count, what);
+    return argcheck_copies(batch.dsts, batch.srcs, batch.sizes, batch.count, what);
 }
 
 static bool fabric_touches(const CUgraphNodeParams *params, const char *what)
@@ -135,7 +136,7 @@ static bool fabric_touches(const CUgraphNodeParams *params, const char *what)
     CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1 batch;
 
     memcpy(&batch, params->reserved1, sizeof batch);
-    return touch_fabric(batch.opList, batch.numOps, what);
+    return argcheck_fabric(batch.opList, batch.numOps, what);
 }
 
 static bool node_touches(const CUgraphNodeParams *params, const char *what)
@@ -149,7 +150,7 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_touches(&params->memcpy.copyParams, what);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return touch_rows(params->memset.dst, params->memset.pitch,
+        return argcheck_rows(params->memset.dst, params->memset.pitch,
                 params->memset.width * params->memset.elementSize, params->memset.height, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         if (!child_moves(params)) /* else its pins come with it */
@@ -158,13 +159,13 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
-        return touch_untold();
+        return argcheck_untold();
     case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
         return copies_touch(params, what);
     case CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH:
         return fabric_touches(params, what);
     default: /* semaphores and the like name no memory; what a later driver has may */
-        return params->type > CU_GRAPH_NODE_TYPE_CONDITIONAL && touch_untold();
+        return params->type > CU_GRAPH_NODE_TYPE_CONDITIONAL && argcheck_untold();
     }
 }
 
@@ -296,7 +297,7 @@ static void look_at_kind(const CUgraphNodeParams *params)
 {
     switch (params ? params->type : CU_GRAPH_NODE_TYPE_EMPTY) {
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-        follow_end();
+        event_order_end();
         break;
     case CU_GRAPH_NODE_TYPE_KERNEL:
     case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -674,13 +675,14 @@ CAPTURE_INFO(cuStreamGetCaptureInfo_v3_ptsz, CAPTURE_INFO_3, (stream, status, id
 /* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
 static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 {
-    touch_runs(pins_devices(PINS_OF_EXEC, hooks_graph_key(exec)));
+    argcheck_runs(pins_devices(PINS_OF_EXEC, hooks_graph_key(exec)));
     if (guard_thread.pins)
         pins_copy(guard_thread.pins, PINS_OF_EXEC, hooks_graph_key(exec));
     else if (uses_on())
         pins_use(PINS_OF_EXEC, hooks_graph_key(exec), &guard_thread.moment);
     return guard_thread.bring
-            && (pins_bring(PINS_OF_EXEC, hooks_graph_key(exec)) || bring_ready() != CUDA_SUCCESS);
+            && (pins_bring(PINS_OF_EXEC, hooks_graph_key(exec))
+                    || evict_in_ready() != CUDA_SUCCESS);
 }
 
 /* True: the launch must not be made. */

@@ -13,10 +13,10 @@
 #include "preload/driver/session.h"
 #include "preload/graph/hookrow.h"
 #include "preload/graph/ipc.h"
+#include "preload/hints/argcheck.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/hit.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/sidecar.h"
-#include "preload/hints/touch.h"
 
 #include "alloc/base/table.h"
 #include "tracker/capture/uses.h"
@@ -40,7 +40,7 @@ static void hint_off(const struct block_info *info, const char *call)
     if (info->size > 0)
         hit_shared(info->base, info->size, info->device);
     if (info->rule >= 0)
-        sidecar_rule_off(info->rule, call);
+        hints_run_rule_off(info->rule, call);
 }
 
 static bool hooks_ipc_is_ours(devptr_t ptr, struct block_info *ret_info)

@@ -5,7 +5,7 @@
 #include "preload/graph/kernelnames.h"
 #include "preload/graph/launches.h"
 #include "preload/hints/params.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 #include "preload/request/submit.h"
 
 /* Devices are no reason to look: a kernel has its way to memory of another one from elsewhere (reach.h). */
@@ -58,7 +58,8 @@ static CUevent event_of(const CUlaunchAttribute *attribute)
     return NULL;
 }
 
-static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_follow[EVENTS_MOST])
+static unsigned begin_records(
+        const CUlaunchConfig *config, struct event_order ret_follow[EVENTS_MOST])
 {
     unsigned count = 0;
 
@@ -66,9 +67,9 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
         CUevent event = event_of(&config->attrs[i]);
 
         if (event && count == EVENTS_MOST)
-            follow_end();
+            event_order_end();
         else if (event)
-            follow_record_begin(&ret_follow[count++], event, false, NULL, false);
+            event_order_record_begin(&ret_follow[count++], event, false, NULL, false);
     }
     return count;
 }
@@ -83,15 +84,15 @@ static unsigned begin_records(const CUlaunchConfig *config, struct follow ret_fo
     SUBMIT_BODY(symbol, EX_ARGS, launches_kernel(func, EX_STREAM, per_thread),     \
             hooks_launch_kernel_touches(func, params, extra, #symbol), EX_STREAM, per_thread)     \
     ON_STREAM(symbol, EX_PARAMS, EX_STREAM, per_thread,                            \
-        struct follow follow[EVENTS_MOST];                                         \
+        struct event_order follow[EVENTS_MOST];                                         \
         unsigned count;                                                            \
         CUresult result;                                                           \
-        if (!follow_is_on())                                                       \
+        if (!event_order_is_on())                                                       \
             return inner EX_ARGS;                                                  \
         count = begin_records(config, follow);                                     \
         result = inner EX_ARGS;                                                    \
         while (count > 0)                                                          \
-            follow_record_end(&follow[--count], result);                           \
+            event_order_record_end(&follow[--count], result);                           \
         return result;                                                             \
     )
 

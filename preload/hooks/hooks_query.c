@@ -5,13 +5,13 @@
  * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
  */
 #include "preload/base/guard.h"
-#include "preload/driver/gauge.h"
+#include "preload/driver/device_stats.h"
 #include "preload/driver/mempools.h"
 #include "preload/driver/session.h"
 #include "preload/graph/hookrow.h"
 #include "preload/graph/ipc.h"
-#include "preload/hints/bring.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/evict_in.h"
+#include "preload/hints/hints_run.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void answer_free(size_t *ret_free, const size_t *ret_total)
 
     if (!ret_free || !ret_total || guard_in_callback() || context_here(&context) != 0)
         return;
-    gauge_looked(context.device, *ret_free, *ret_total);
+    device_stats_looked(context.device, *ret_free, *ret_total);
     if (session_pool && !session_meminfo_raw)
         *ret_free = free_for_program(*ret_free, *ret_total, context.device);
 }
@@ -177,7 +177,7 @@ static bool answer_husk(
 static bool is_out_of_reach(const struct block_info *info)
 {
     return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO
-            || sidecar_is_evict_rule(info->rule);
+            || hints_run_is_evict_rule(info->rule);
 }
 
 /* Of memory that a hint has made managed the driver knows an address on the host; what the program asked for has none. */
@@ -201,21 +201,21 @@ static bool hooks_query_answer(
 static CUresult attribute_of(
         void *value, CUpointer_attribute attribute, devptr_t ptr, const struct block_info *info)
 {
-    struct bring bring;
+    struct evict_in bring;
     CUresult result;
 
     if (!hooks_query_is_held(info) || is_of_host(attribute, info))
         return REAL(cuPointerGetAttribute)(value, attribute, NOWHERE);
     if (hooks_query_answer(value, attribute, info, ptr))
         return CUDA_SUCCESS;
-    if (!sidecar_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
+    if (!hints_run_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
             || !session_may_fence())
         return REAL(cuPointerGetAttribute)(value, attribute, ptr);
     /* Seldom asked for, and only the driver knows: it has to be in. */
     guard_read_begin();
-    (void)bring_pinned(&bring, ptr, 1);
+    (void)evict_in_pinned(&bring, ptr, 1);
     result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
-    (void)bring_end(&bring, CUDA_SUCCESS);
+    (void)evict_in_end(&bring, CUDA_SUCCESS);
     guard_read_end();
     return result;
 }

@@ -7,7 +7,7 @@
  * of its own, so that its free is not taken for that of something unknown.
  */
 #include "preload/base/vmm.h"
-#include "preload/driver/gauge.h"
+#include "preload/driver/device_stats.h"
 #include "preload/graph/arrays.h"
 #include "preload/graph/graphmem.h"
 #include "preload/graph/hookrow.h"
@@ -99,10 +99,10 @@ HOOKROW_ROOM(cuGraphAddMemAllocNode,
 HOOKROW(cuGraphAddMemFreeNode,
         (CUgraphNode *made, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUdeviceptr ptr),
         (made, graph, dependencies, count, ptr), graphmem_free_added(graph, ptr))
-HOOKROW(cuDeviceGraphMemTrim, (CUdevice device), (device), gauge_look(device))
+HOOKROW(cuDeviceGraphMemTrim, (CUdevice device), (device), device_stats_look(device))
 HOOKROW(cuDeviceGetGraphMemAttribute,
         (CUdevice device, CUgraphMem_attribute which, void *value), (device, which, value),
-        gauge_look(device)) /* whoever asks wants to know now */
+        device_stats_look(device)) /* whoever asks wants to know now */
 /* clang-format on */
 
 /* Resets a high mark: ours stays what it was, the report speaks of the whole run. */
@@ -112,7 +112,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute whic
     CUresult result;
 
     if (entered)
-        gauge_look(device);
+        device_stats_look(device);
     result = REAL(cuDeviceSetGraphMemAttribute)(device, which, value);
     if (entered)
         life_leave();

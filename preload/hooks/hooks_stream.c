@@ -12,10 +12,10 @@
 #include "preload/graph/hookrow.h"
 #include "preload/graph/hostfn.h"
 #include "preload/graph/launches.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/sidecar.h"
 #include "preload/request/dispatch.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 #include "preload/request/submit.h"
 #include "tracker/capture/uses.h"
 
@@ -165,7 +165,7 @@ static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bo
         if (entered && hookrow_again(result))                  \
             result = REAL(symbol) args;                        \
         made(result, ret_stream, flags,                        \
-                entered && (session_records || sidecar.hints)); \
+                entered && (session_records || hints_run.hints)); \
         if (entered)                                           \
             life_leave();                                      \
         return result;                                         \
@@ -252,9 +252,9 @@ DESTROYS(cuStreamDestroy_v2)
     WAITED(symbol, args, (void)0, (void)0)
 /* For work of which it may be known what was freed before. */
 #define WAITED_FOR(symbol, args, event, stream, per_thread)    \
-    WAITED(symbol, args, struct follow follow;                 \
-            follow_host_begin(&follow, event, stream, per_thread), \
-            follow_host_end(&follow, result))
+    WAITED(symbol, args, struct event_order follow;                 \
+            event_order_host_begin(&follow, event, stream, per_thread), \
+            event_order_host_end(&follow, result))
 #define WAIT_EVENT(symbol)                                     \
     CUresult symbol(CUevent event)                             \
     WAITED_FOR(symbol, (event), event, NULL, false)

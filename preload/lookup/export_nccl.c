@@ -15,7 +15,7 @@
  * events, waits for that (R66, underway.h). No other storage does, since a group may never end: a program that throws between the two
  * leaves its thread inside of it.
  *
- * What may be out (bring.h) comes in with the call that names it, and stays until the calls were given to the device: all of it at
+ * What may be out (evict_in.h) comes in with the call that names it, and stays until the calls were given to the device: all of it at
  * once, if they are a group. In a group that never ends it stays for good.
  *
  * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL.
@@ -27,9 +27,9 @@
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
+#include "preload/hints/argcheck.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/sidecar.h"
-#include "preload/hints/touch.h"
 #include "preload/request/dispatch.h"
 #include "preload/request/submit.h"
 #include "preload/request/underway.h"
@@ -403,7 +403,7 @@ static bool export_nccl_touch(const struct buffers *all, const void *buffer, enu
 {
     uint64_t bytes = export_nccl_bytes_of(all, extent);
 
-    return bytes != 0 && touch_range((devptr_t)(uintptr_t)buffer, bytes, how, what);
+    return bytes != 0 && argcheck_range((devptr_t)(uintptr_t)buffer, bytes, how, what);
 }
 
 /*
@@ -469,7 +469,8 @@ static void tell_event(
     if (!life_begin_edge())
         return;
     event->call = call;
-    if (sidecar_waits(SIDECAR_WAITS_STREAM) && stream_here((CUstream)handle, false, &stream) == 0)
+    if (hints_run_waits(HINTS_RUN_WAITS_STREAM)
+            && stream_here((CUstream)handle, false, &stream) == 0)
         event->stream = stream.identity;
     dispatch_event(event, used, APICALL_BUFFERS, export_nccl_collect);
     life_leave();
@@ -488,7 +489,7 @@ static void tell_event(
             return NCCL_SYSTEM_ERROR;                                                        \
         all.real = (const void *)real;                                                       \
         note_call(&all, #name);                                                              \
-        waits = sidecar_waits(EDGE_CALL) && source_event(EDGE_CALL, &event);                 \
+        waits = hints_run_waits(EDGE_CALL) && source_event(EDGE_CALL, &event);               \
         said = says();                                                                       \
         if (said)                                                                            \
             source_push("NCCL", #name);                                                      \

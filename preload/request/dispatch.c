@@ -10,20 +10,20 @@
 #include "preload/caller/bypass.h"
 #include "preload/caller/coverage.h"
 #include "preload/driver/backend.h"
-#include "preload/driver/gauge.h"
+#include "preload/driver/device_stats.h"
 #include "preload/driver/life.h"
 #include "preload/driver/mempools.h"
 #include "preload/driver/reach.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/argcheck.h"
+#include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/hit.h"
 #include "preload/hints/pins.h"
 #include "preload/hints/pynamed.h"
-#include "preload/hints/sidecar.h"
-#include "preload/hints/touch.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 #include "preload/request/oom.h"
 #include "preload/request/quick.h"
 #include "preload/request/spill.h"
@@ -172,17 +172,17 @@ int dispatch_start(void)
     session_sync_free = config_word(config, CONFIG_SYNC_FREE);
     bypass_init(config_text(config, CONFIG_BYPASS));
     start_capture(config);
-    sidecar_load(config, serves);
+    hints_run_load(config, serves);
     if (serves)
-        follow_start(session_pool);
-    if (!sidecar.hints && serves && !session_records)
+        event_order_start(session_pool);
+    if (!hints_run.hints && serves && !session_records)
         pool_is_not_recorded(session_pool);
-    if (!sidecar.hints)
+    if (!hints_run.hints)
         return 0;
-    r = pool_set_hints(session_pool, sidecar.hints);
+    r = pool_set_hints(session_pool, hints_run.hints);
     if (r < 0) {
         msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
-        sidecar = (struct sidecar){.hints = NULL};
+        hints_run = (struct hints_run){.hints = NULL};
         return 0;
     }
     guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
@@ -264,7 +264,7 @@ static void dispatch_tell_news(void)
     } while (n == OUTCOMES);
     if (any)
         session_sweep_stack();
-    if (sidecar_decides() && pool_waits_for_readers(session_pool))
+    if (hints_run_decides() && pool_waits_for_readers(session_pool))
         session_go_on_later();
 }
 
@@ -294,7 +294,7 @@ static void look_at_clock(uint64_t seq)
             || pool_idle(session_pool, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
                     == 0)
         return;
-    gauge_all_reserved();
+    device_stats_all_reserved();
 }
 
 /* ---- allocation ----------------------------------------------------------------------------- */
@@ -325,15 +325,15 @@ static bool operates(const struct dispatch_request *request, devptr_t ptr)
 static void make_plan(struct dispatch_request *request)
 {
     request->plan = (struct plan){.rule = -1, .action = ACTION_NONE, .mode = HINT_OFF};
-    if (!sidecar_decides())
+    if (!hints_run_decides())
         return;
     dispatch_go_on();
-    if (!hint_has_size(sidecar.hints, request->size))
+    if (!hint_has_size(hints_run.hints, request->size))
         return;
     request->tag.pysites = pynamed_of(request->tag.pystack);
     request->tag.stream = request->api == API_STREAM ? request->stream.number : 0;
-    hint_plan(sidecar.hints, &request->tag, &request->plan);
-    hint_canary(sidecar.hints, &request->plan);
+    hint_plan(hints_run.hints, &request->tag, &request->plan);
+    hint_canary(hints_run.hints, &request->plan);
 }
 
 static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcome)
@@ -365,8 +365,8 @@ static void record_device(int device)
 {
     char name[96];
 
-    if (gauge_device(device, name, sizeof name))
-        sidecar_device(device, name);
+    if (device_stats_device(device, name, sizeof name))
+        hints_run_device(device, name);
 }
 
 static void dispatch_record_alloc(
@@ -385,8 +385,8 @@ static void dispatch_record_alloc(
 
     coverage_tell(false);
     record_device(request->tag.device);
-    if (sidecar_is_evict_rule(request->plan.rule))
-        bring_made(outcome->ptr, outcome->size);
+    if (hints_run_is_evict_rule(request->plan.rule))
+        evict_in_made(outcome->ptr, outcome->size);
     session_report(capture_alloc(&info));
     tell_reserved(outcome);
     if (request->plan.small)
@@ -540,7 +540,7 @@ bool dispatch_more_room(struct pool_ladder *ladder)
     bytes = pool_trim_device(session_pool, device, true) + spill_trim(device);
     if (bytes == 0)
         return false;
-    gauge_reserved(device);
+    device_stats_reserved(device);
     ladder->trims++;
     ladder->trimmed_bytes += bytes;
     ladder->attempts++;
@@ -557,11 +557,11 @@ bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladde
         return false;
     bytes = pool_trim_device(session_pool, device, pool_could_have(session_pool, device, size))
             + spill_trim(device);
-    if (bytes < want && bring_is_wanted() && device >= 0)
+    if (bytes < want && evict_in_is_wanted() && device >= 0)
         bytes += pool_evict_make_room(session_pool, device, want - bytes);
     if (bytes == 0)
         return false;
-    gauge_reserved(device);
+    device_stats_reserved(device);
     ladder->trims++;
     ladder->trimmed_bytes += bytes;
     ladder->attempts++;
@@ -628,7 +628,7 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
     request->tag.size = size;
     info.seq = session_seq();
     if (info.memclass == MEMCLASS_GRAPH)
-        gauge_graph_memory();
+        device_stats_graph_memory();
     session_report(capture_alloc(&info));
     if (session_pool && info.memclass == MEMCLASS_DRIVER)
         pool_forwarded(session_pool, &request->plan, size);
@@ -709,7 +709,7 @@ static void tell_freed(const struct outcome *freed)
     struct anchor_place place;
     struct edge event;
 
-    if (freed->rule < 0 || !sidecar_waits(EDGE_FREE))
+    if (freed->rule < 0 || !hints_run_waits(EDGE_FREE))
         return;
     anchor_here(&place);
     event = (struct edge){.kind = EDGE_FREE,
@@ -809,7 +809,7 @@ bool dispatch_free_passive(devptr_t ptr)
 static void tell_due(const struct outcome *due, const struct edge *edge)
 {
     if (due->kind == OUTCOME_DRIFT && due->how & OUTCOME_FIRST)
-        sidecar_drifted(due, edge);
+        hints_run_drifted(due, edge);
     if (due->kind == OUTCOME_DRIFT)
         tell_hint(due, FORMAT_HINT_DRIFT, edge, 0);
     else if (due->kind == OUTCOME_REFUSED)
@@ -846,7 +846,7 @@ static size_t dispatch_pass(const struct edge *passed, void (*each_dead)(devptr_
         }
         all += n;
     } while (r == 0 && n == OUTCOMES);
-    if (bring_is_wanted())
+    if (evict_in_is_wanted())
         evictlog_steps();
     return all;
 }
@@ -854,7 +854,7 @@ static size_t dispatch_pass(const struct edge *passed, void (*each_dead)(devptr_
 void dispatch_edge(const struct edge *edge, bool may_call)
 {
     session_report(capture_edge(edge, session_seq()));
-    if (!sidecar_decides())
+    if (!hints_run_decides())
         return;
     (void)dispatch_pass(edge, NULL);
     if (!may_call) {
@@ -862,7 +862,7 @@ void dispatch_edge(const struct edge *edge, bool may_call)
         return;
     }
     dispatch_tell_news();
-    bring_go_on();
+    evict_in_go_on();
 }
 
 void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t count,
@@ -870,7 +870,7 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
 {
     struct outcome picked;
 
-    if (!sidecar_decides())
+    if (!hints_run_decides())
         return;
     for (uint32_t i = 0; i < count; i++)
         if (pool_use(session_pool, used[i], event, i, &picked))
@@ -908,7 +908,7 @@ void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int devi
         outside_tag(size, device, &tag);
     session_tell_python();
     if (memclass == MEMCLASS_GRAPH)
-        gauge_graph_memory();
+        device_stats_graph_memory();
     info.seq = session_seq();
     session_report(capture_alloc(&info));
     record_device(device);
@@ -936,7 +936,7 @@ int dispatch_device(void)
 
 void dispatch_synchronised(void)
 {
-    gauge_waited();
+    device_stats_waited();
     if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
         return;
     pool_synchronised(session_pool);
@@ -944,7 +944,7 @@ void dispatch_synchronised(void)
     look_at_clock(atomic_load_explicit(&clock_seq, memory_order_relaxed));
     if (pool_has_news(session_pool) || atomic_exchange(&session_goes_on, false))
         dispatch_tell_news();
-    bring_go_on();
+    evict_in_go_on();
 }
 
 void dispatch_settle(void)
@@ -957,7 +957,7 @@ void dispatch_fork_child(void)
 {
     uses_init(false); /* the file is the parent's */
     guard_clear(GUARD_USES);
-    follow_end();
+    event_order_end();
     if (session_pool)
         pool_forget(session_pool);
 }

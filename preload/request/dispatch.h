@@ -108,7 +108,7 @@ bool dispatch_free_passive(devptr_t ptr);
 void dispatch_edge(const struct edge *edge, bool may_call);
 
 /*
- * Something else that hints wait for (sidecar_waits), and the buffers that it is given: uses of them. The driver is not called.
+ * Something else that hints wait for (hints_run_waits), and the buffers that it is given: uses of them. The driver is not called.
  * Made inside the reader section of a call that follows, it lets storage wait for the end of that call, and what was held.
  * `each_dead`, if any, is told of each block that it releases or lets go.
  */

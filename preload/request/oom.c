@@ -5,7 +5,7 @@
 #include "preload/base/linked.h"
 #include "preload/base/msg.h"
 #include "preload/driver/backend.h"
-#include "preload/driver/gauge.h"
+#include "preload/driver/device_stats.h"
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
@@ -180,7 +180,8 @@ static void oom_tell(const struct capture_oom_info *info, const struct format_oo
 
 void oom_record(const struct dispatch_request *request, int result, bool native)
 {
-    gauge_reserved(request->tag.device); /* what a growth got before it failed was held, too */
+    device_stats_reserved(
+            request->tag.device); /* what a growth got before it failed was held, too */
     struct capture_oom_info info = {
             .tag = &request->tag,
             .seq = session_seq(),

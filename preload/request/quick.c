@@ -118,7 +118,7 @@ static bool quick_is_wanted(struct tag *io_tag)
     struct plan plan;
 
     io_tag->pysites = pynamed_of(io_tag->pystack);
-    hint_plan(sidecar.hints, io_tag, &plan);
+    hint_plan(hints_run.hints, io_tag, &plan);
     return plan.rule >= 0;
 }
 

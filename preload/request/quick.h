@@ -41,7 +41,7 @@
 #include "preload/driver/contexts.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "preload/request/dispatch.h"
 
 #include "alloc/pool.h"
@@ -101,7 +101,7 @@ static inline bool quick_is_noted(const void *caller)
 /* Whether hints have to be asked about a request of this size, wherever it is made. */
 static inline bool quick_asks(uint64_t size)
 {
-    return quick_decides() && hint_has_size(sidecar.hints, size);
+    return quick_decides() && hint_has_size(hints_run.hints, size);
 }
 
 /* Whether nothing has to be looked at, told or gone on with first: where requests are recorded or

@@ -128,10 +128,10 @@ void submit_refused(int slot, bool is_begun, CUresult result)
 
 void submit_go_on(void)
 {
-    if ((!session_must_go_on() && !bring_has_more()) || !life_begin_edge())
+    if ((!session_must_go_on() && !evict_in_has_more()) || !life_begin_edge())
         return;
     dispatch_go_on();
-    bring_go_on();
+    evict_in_go_on();
     life_leave();
 }
 
@@ -150,11 +150,11 @@ static __attribute__((noinline)) void begin_reading(
         submit->pins = PINS_NONE(POOL_PIN_GRAPH);
         guard_thread.pins = &submit->pins;
         if (guard_thread.from)
-            pins_runs_on(&submit->pins, touch_devices(guard_thread.from));
-    } else if (bring_is_wanted() && !guard_in_callback()) {
-        if (atomic_load_explicit(&bring_owes, memory_order_acquire))
-            bring_owed();
-        bring_begin(&submit->bring,
+            pins_runs_on(&submit->pins, argcheck_devices(guard_thread.from));
+    } else if (evict_in_is_wanted() && !guard_in_callback()) {
+        if (atomic_load_explicit(&evict_in_owes, memory_order_acquire))
+            evict_in_owed();
+        evict_in_begin(&submit->bring,
                 stream == SUBMIT_NO_STREAM ? NULL : stream_named(stream, per_thread));
     }
 }
@@ -162,7 +162,7 @@ static __attribute__((noinline)) void begin_reading(
 static __attribute__((noinline)) void begin_from(
         struct submit *submit, CUstream stream, bool per_thread)
 {
-    submit->from = (struct touch_from){
+    submit->from = (struct argcheck_from){
             stream == SUBMIT_NO_STREAM ? STREAM_NONE : stream_named(stream, per_thread), 0, 0};
     guard_thread.from = &submit->from;
 }
@@ -230,9 +230,9 @@ static __attribute__((noinline)) CUresult end_reading(struct submit *submit, CUr
             pins_undo(&submit->pins);
     }
     if (guard_thread.bring)
-        result = bring_end(&submit->bring, result);
+        result = evict_in_end(&submit->bring, result);
     guard_read_end();
-    bring_go_on();
+    evict_in_go_on();
     return result;
 }
 

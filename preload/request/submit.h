@@ -3,11 +3,11 @@
  * submit.h - what every hooked submission does around the real call (R66, R80, R86).
  *
  *     idle? ─ yes ─► REAL            one load, one branch
- *       └ no ─► submit_begin ─► the arguments are looked at ─► bring_ready ─► REAL ─► submit_end
+ *       └ no ─► submit_begin ─► the arguments are looked at ─► evict_in_ready ─► REAL ─► submit_end
  *                                  └ they touch what is released, or cannot be brought in: not made ─┘
  *
  * Arguments are looked at while hints act or watch, while uses are recorded, and on a stream that is being captured: what a
- * captured call names is pinned for the graph, because the graph will name it again. touch_range does all three. If uses
+ * captured call names is pinned for the graph, because the graph will name it again. argcheck_range does all three. If uses
  * are the only reason, no call is stopped and there is no reader section.
  *
  * submit_begin may find that nothing is to be looked at after all (our own call, pass-through, the driver just became
@@ -24,16 +24,16 @@
 #include "preload/base/guard.h"
 #include "preload/driver/contexts.h"
 #include "preload/driver/resolve.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/argcheck.h"
+#include "preload/hints/evict_in.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/touch.h"
 
 #include <stdbool.h>
 
 struct submit {
     struct pins pins;
-    struct bring bring;     /* guard_thread.bring, if that is there */
-    struct touch_from from; /* guard_thread.from, likewise */
+    struct evict_in bring;     /* guard_thread.bring, if that is there */
+    struct argcheck_from from; /* guard_thread.from, likewise */
     CUstream stream;
     uint64_t graph; /* that the stream is captured into, 0 = it is not */
     bool is_reader; /* a hint may release what the call names, or the call pins it */
@@ -96,7 +96,7 @@ void submit_go_on(void);
         if (!submit_begin(&submit, on_stream, per_thread)) {                       \
             SUBMIT_CALL(symbol, REAL(symbol) args, false);                               \
         } else {                                                                   \
-            if (!(check) && bring_ready() == CUDA_SUCCESS) {                       \
+            if (!(check) && evict_in_ready() == CUDA_SUCCESS) {                       \
                 SUBMIT_CALL(symbol, REAL(symbol) args, true);                           \
             }                                                                      \
             result = submit_end(&submit, result);                                  \

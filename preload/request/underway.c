@@ -62,11 +62,11 @@ void underway_collect(struct underway *underway, devptr_t ptr, bool is_named)
     underway->reads = true;
 }
 
-bool underway_bring(struct underway *underway, struct bring *bring)
+bool underway_bring(struct underway *underway, struct evict_in *bring)
 {
     struct underway_entry *entry;
 
-    if (bring_ready_slowly(bring) != CUDA_SUCCESS)
+    if (evict_in_ready_slowly(bring) != CUDA_SUCCESS)
         return false;
     if (bring->call.count == 0)
         return true;

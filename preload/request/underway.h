@@ -6,7 +6,7 @@
  *     calls of a group               ─► underway_over, when the outermost group has ended
  *     either of them, ncclInProgress ─► underway_park ─► underway_given, when the communicator says that it was given
  *
- * Such a block keeps its storage: what hints release or let go waits, and what may be out (bring.h) is in and stays in.
+ * Such a block keeps its storage: what hints release or let go waits, and what may be out (evict_in.h) is in and stays in.
  *
  * A communicator that does not block gives its work to the device later, from a thread of its own, and its state is ncclSuccess from then
  * on (NCCL user guide, group calls; nccl.h). What a communicator never says it of keeps its storage to the end, which is told then.
@@ -18,7 +18,7 @@
 #define KEDGE_PRELOAD_UNDERWAY_H
 
 #include "alloc/base/types.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/evict_in.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +37,7 @@ struct underway {
 void underway_collect(struct underway *underway, devptr_t ptr, bool is_named);
 
 /* All that the call names is known: it comes in, and stays in beyond submit_end. False: the call must not be made. */
-bool underway_bring(struct underway *underway, struct bring *bring);
+bool underway_bring(struct underway *underway, struct evict_in *bring);
 
 /* The calls were given to the device, or are not made; or will be given later. */
 void underway_over(struct underway *underway);

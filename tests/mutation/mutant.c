@@ -25,11 +25,11 @@
 #include "preload/driver/hostwait.h"
 #include "preload/driver/mempools.h"
 #include "preload/graph/hostfn.h"
+#include "preload/hints/argcheck.h"
 #include "preload/hints/graphnodes.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/touch.h"
 #include "preload/request/dispatch.h"
-#include "preload/request/follow.h"
+#include "preload/request/event_order.h"
 #include "preload/request/quick.h"
 #include "preload/request/underway.h"
 #include "tests/sim/base/simcuda.h"
@@ -585,49 +585,49 @@ int __wrap_backend_operate(const struct stream *stream)
 
 static atomic_uint waits_on_their_way;
 
-void __real_follow_wait_begin(struct follow *follow, CUevent event);
-void __wrap_follow_wait_begin(struct follow *follow, CUevent event);
+void __real_event_order_wait_begin(struct event_order *follow, CUevent event);
+void __wrap_event_order_wait_begin(struct event_order *follow, CUevent event);
 
-void __wrap_follow_wait_begin(struct follow *follow, CUevent event)
+void __wrap_event_order_wait_begin(struct event_order *follow, CUevent event)
 {
     atomic_fetch_add(&waits_on_their_way, 1);
-    __real_follow_wait_begin(follow, event);
+    __real_event_order_wait_begin(follow, event);
 }
 
-void __real_follow_wait_end(
-        struct follow *follow, CUresult result, CUstream stream, bool per_thread);
-void __wrap_follow_wait_end(
-        struct follow *follow, CUresult result, CUstream stream, bool per_thread);
+void __real_event_order_wait_end(
+        struct event_order *follow, CUresult result, CUstream stream, bool per_thread);
+void __wrap_event_order_wait_end(
+        struct event_order *follow, CUresult result, CUstream stream, bool per_thread);
 
-void __wrap_follow_wait_end(
-        struct follow *follow, CUresult result, CUstream stream, bool per_thread)
+void __wrap_event_order_wait_end(
+        struct event_order *follow, CUresult result, CUstream stream, bool per_thread)
 {
-    __real_follow_wait_end(follow, result, stream, per_thread);
+    __real_event_order_wait_end(follow, result, stream, per_thread);
     atomic_fetch_sub(&waits_on_their_way, 1);
 }
 
-void __real_follow_record_begin(
-        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
-void __wrap_follow_record_begin(
-        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
+void __real_event_order_record_begin(
+        struct event_order *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
+void __wrap_event_order_record_begin(
+        struct event_order *follow, CUevent event, bool covers, CUstream stream, bool per_thread);
 
-void __wrap_follow_record_begin(
-        struct follow *follow, CUevent event, bool covers, CUstream stream, bool per_thread)
+void __wrap_event_order_record_begin(
+        struct event_order *follow, CUevent event, bool covers, CUstream stream, bool per_thread)
 {
     if ((is_off[MUTANT_RECORD] && !covers)
             || (is_off[MUTANT_TURN] && atomic_load(&waits_on_their_way) > 0))
-        *follow = (struct follow){.event = NULL};
+        *follow = (struct event_order){.event = NULL};
     else
-        __real_follow_record_begin(follow, event, covers, stream, per_thread);
+        __real_event_order_record_begin(follow, event, covers, stream, per_thread);
 }
 
-void __real_follow_end(void);
-void __wrap_follow_end(void);
+void __real_event_order_end(void);
+void __wrap_event_order_end(void);
 
-void __wrap_follow_end(void)
+void __wrap_event_order_end(void)
 {
     if (!is_off[MUTANT_RECORD])
-        __real_follow_end();
+        __real_event_order_end();
 }
 
 void __real_quick_start(bool decides, bool records);
@@ -782,12 +782,12 @@ void __wrap_guard_read_end(void)
         __real_guard_read_end();
 }
 
-bool __real_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
-bool __wrap_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+bool __real_argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
+bool __wrap_argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
-bool __wrap_touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+bool __wrap_argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
-    return !is_off[MUTANT_TOUCH] && __real_touch_range(ptr, size, how, what);
+    return !is_off[MUTANT_TOUCH] && __real_argcheck_range(ptr, size, how, what);
 }
 
 unsigned __real_gate_captures(void);

@@ -19,7 +19,7 @@ from regresskit import BUILD, KEDGE, SOT, check, environment, fail, main, run, s
 BOOKS = BUILD / "tests" / "regress" / "books"
 AT = "SOT_CALL_100"
 PAUSED = (SOT, "--form", "pt", "--graph", "full", "--entrance", "stream", "--pause-at", AT, "--ledger", "sot.books")
-LEAVE = b"\033[?7h\033[?25h\033[?1049l" # as screen.c ends: wrap, cursor, the screen that was there before
+LEAVE = b"\033[?7h\033[?25h\033[?1049l" # as top_screen.c ends: wrap, cursor, the screen that was there before
 THREADS = 4
 # `kedge run` knows by which signal, and writes it behind the end: a last look may come before that
 KILLED = ("killed, or ended without a word", "signal 9")

@@ -9,7 +9,7 @@
  * "The end" is the end of what is compared: of the run, or of its window. None of them is known
  * exactly where events are missing, or a run was cut off, because it would have freed more, or
  * where too few allocations have a partner (then most would count as made by one run only) or, of
- * late, were looked at (looked.h). What is late by its partner is so all the same.
+ * late, were looked at (compare_coverage.h). What is late by its partner is so all the same.
  *
  * Threads: none. Memory: vec.h.
  */

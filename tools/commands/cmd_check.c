@@ -8,7 +8,7 @@
 
 #include "tools/base/vec.h"
 #include "tools/check/measure.h"
-#include "tools/evict/moved.h"
+#include "tools/evict/evict_check.h"
 #include "tools/evict/swapsim.h"
 #include "tools/output/outfile.h"
 #include "tools/replay/predict.h"
@@ -105,8 +105,8 @@ static void add_predictions(struct check *check, const struct hintfile *file)
 }
 
 /* One step, and one way. */
-static void cmd_check_add_step(
-        struct check *check, const struct moved_step *step, const char *figure, uint64_t predicted)
+static void cmd_check_add_step(struct check *check, const struct evict_check_step *step,
+        const char *figure, uint64_t predicted)
 {
     const struct read_evict *told = step->told;
     struct row *row;
@@ -127,12 +127,12 @@ static void cmd_check_add_step(
 /* The bytes that evict hints moved: the sums, and the first steps that were other than the simulator says. */
 static int add_moved(struct check *check, const struct hintfile *file)
 {
-    struct moved moved;
+    struct evict_check moved;
     int r = 0;
 
     if (!swapsim_has_evict(file->rule, file->rule_count))
         return 0;
-    r = moved_compare(&check->load, file->rule, file->rule_count, &moved);
+    r = evict_check_compare(&check->load, file->rule, file->rule_count, &moved);
     if (r == 0 && moved.untold && !moved.trouble)
         moved.trouble = "the run told nothing of a hint's steps";
     check->moved_left_out = moved.trouble;
@@ -144,7 +144,7 @@ static int add_moved(struct check *check, const struct hintfile *file)
         cmd_check_add_step(check, &moved.wrong[i], "moved_in", moved.wrong[i].in);
         cmd_check_add_step(check, &moved.wrong[i], "moved_out", moved.wrong[i].out);
     }
-    moved_done(&moved);
+    evict_check_done(&moved);
     return r;
 }
 

@@ -6,8 +6,8 @@
 
 #include "tools/check/peaks.h"
 #include "tools/compare/compare.h"
-#include "tools/compare/groups.h"
-#include "tools/compare/looked.h"
+#include "tools/compare/compare_coverage.h"
+#include "tools/compare/compare_groups.h"
 #include "tools/load/figures.h"
 #include "tools/symbols/builds.h"
 
@@ -34,7 +34,7 @@ static const struct args_option options[] = {
 
 struct diff {
     const struct fields *fields;
-    enum groups_by by;
+    enum compare_groups_by by;
     /* events are missing, so there may be more late frees: load_lacks; NULL: none are */
     const char *lacks;
     struct load good, bad;
@@ -42,23 +42,23 @@ struct diff {
     struct compare compare;
     struct peaks peaks;
     struct symbols *symbols; /* of the bad run */
-    struct groups late, never, extra;
+    struct compare_groups late, never, extra;
     uint64_t top;
     struct render_ink ink;
 };
 
-static void group_late(struct groups *groups, const struct compare_late *late, size_t count)
+static void group_late(struct compare_groups *groups, const struct compare_late *late, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        groups_add(groups, late[i].bad);
-    groups_finish(groups);
+        compare_groups_add(groups, late[i].bad);
+    compare_groups_finish(groups);
 }
 
 static void group_extra(struct diff *diff)
 {
     for (size_t i = 0; i < diff->compare.extra_count; i++)
-        groups_add(&diff->extra, diff->compare.extra[i]);
-    groups_finish(&diff->extra);
+        compare_groups_add(&diff->extra, diff->compare.extra[i]);
+    compare_groups_finish(&diff->extra);
 }
 
 static void print_anchor_range(const struct diff *diff, const struct group *group)
@@ -103,7 +103,7 @@ static void print_stacks(const struct diff *diff, const struct group *group)
                 render_s(group->stack_count - STACKS_SHOWN));
 }
 
-static void print_groups(const struct diff *diff, const struct groups *groups)
+static void print_groups(const struct diff *diff, const struct compare_groups *groups)
 {
     for (size_t i = 0; i < groups->count && i < diff->top; i++) {
         const struct group *group = &groups->rows[i];
@@ -125,7 +125,7 @@ static const char *more_perhaps(const struct diff *diff)
 {
     if (diff->lacks)
         return ", and more perhaps: events are missing";
-    return looked_is_little(&diff->compare) ? ", and more perhaps" : "";
+    return compare_coverage_is_little(&diff->compare) ? ", and more perhaps" : "";
 }
 
 /*
@@ -158,7 +158,8 @@ static void diff_print_text(const struct diff *diff)
     render_text(stdout, diff->bad.path);
     (void)fputs("\n\n", stdout);
     peaks_print(stdout, &diff->peaks);
-    const char *ink = diff->lacks || looked_is_little(c) ? diff->ink.yellow : diff->ink.green;
+    const char *ink =
+            diff->lacks || compare_coverage_is_little(c) ? diff->ink.yellow : diff->ink.green;
 
     if (c->looked.count == 0 && c->all.count)
         printf("%sLate frees: not known%s%s\n", diff->ink.yellow, diff->ink.off,
@@ -167,7 +168,7 @@ static void diff_print_text(const struct diff *diff)
         printf("%sLate frees: %zu, %s%s%s\n", c->late_count ? diff->ink.red : ink, c->late_count,
                 render_bytes(c->late_bytes).text, diff->ink.off, more_perhaps(diff));
     if (!diff->lacks)
-        looked_print(stdout, c, diff->good.trace, diff->bad.trace);
+        compare_coverage_print(stdout, c, diff->good.trace, diff->bad.trace);
     puts(c->late_count ? "  freed before the anchor's exit in good, later or never in bad:" : "");
     print_groups(diff, &diff->late);
     if (c->never_count) {
@@ -214,8 +215,8 @@ static void json_stacks(struct json *json, const struct diff *diff, const struct
     json_end(json, ']');
 }
 
-static void cmd_diff_json_groups(
-        struct json *json, const struct diff *diff, const char *key, const struct groups *groups)
+static void cmd_diff_json_groups(struct json *json, const struct diff *diff, const char *key,
+        const struct compare_groups *groups)
 {
     json_begin(json, key, '[');
     for (size_t i = 0; i < groups->count; i++) {
@@ -274,7 +275,7 @@ static void diff_print_json(const struct diff *diff)
     json_sum(&json, "freed_in_anchor_good", "freed_in_anchor_good_bytes", &c->freed_good);
     json_sum(&json, "missing", "missing_bytes", &c->missing);
     json_sum(&json, "paired", "paired_bytes", &c->paired);
-    looked_json(&json, c, diff->good.trace, diff->bad.trace);
+    compare_coverage_json(&json, c, diff->good.trace, diff->bad.trace);
     json_uint(&json, "anchors_paired", c->anchors_paired - 1);
     json_uint(&json, "anchors_only_good", c->anchors_lone_good);
     json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
@@ -284,10 +285,10 @@ static void diff_print_json(const struct diff *diff)
 }
 
 /* 0, or an exit code. */
-static int parse_by(const char *word, enum groups_by *ret_by)
+static int parse_by(const char *word, enum compare_groups_by *ret_by)
 {
-    *ret_by = word && strcmp(word, "site") == 0 ? GROUPS_SITE : GROUPS_PYTHON;
-    if (!word || *ret_by == GROUPS_SITE || strcmp(word, "python") == 0)
+    *ret_by = word && strcmp(word, "site") == 0 ? COMPARE_GROUPS_SITE : COMPARE_GROUPS_PYTHON;
+    if (!word || *ret_by == COMPARE_GROUPS_SITE || strcmp(word, "python") == 0)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge diff: --by %s: site or python\n", word);
     return CMD_BAD;
@@ -331,8 +332,8 @@ static void cmd_diff_compare_and_print(struct diff *diff)
             &diff->bad, diff->bad_side.window, compare_has_end(&diff->bad_side)};
     peaks_find(&good, &bad, &diff->peaks);
     diff->symbols = symbols_new(diff->bad.trace);
-    diff->late = diff->never = diff->extra =
-            (struct groups){.trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
+    diff->late = diff->never = diff->extra = (struct compare_groups){
+            .trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
     group_late(&diff->late, diff->compare.late, diff->compare.late_count);
     group_late(&diff->never, diff->compare.never, diff->compare.never_count);
     group_extra(diff);
@@ -341,9 +342,9 @@ static void cmd_diff_compare_and_print(struct diff *diff)
         diff_print_json(diff);
     else
         diff_print_text(diff);
-    groups_done(&diff->late);
-    groups_done(&diff->never);
-    groups_done(&diff->extra);
+    compare_groups_done(&diff->late);
+    compare_groups_done(&diff->never);
+    compare_groups_done(&diff->extra);
     symbols_free(diff->symbols);
 }
 

@@ -9,7 +9,7 @@
 
 #include "tools/base/vec.h"
 #include "tools/load/figures.h"
-#include "tools/suggest/lint.h"
+#include "tools/suggest/hintlint.h"
 #include "tracker/base/ownfile.h"
 #include "tracker/hints/hintfile.h"
 
@@ -122,13 +122,13 @@ static void cmd_hints_json_hints(struct json *json, const struct hintfile *file)
     json_end(json, ']');
 }
 
-static const char *cmd_hints_kind_of(const struct lint_remark *remark)
+static const char *cmd_hints_kind_of(const struct hintlint_remark *remark)
 {
     return remark->is_note ? "note" : "warning";
 }
 
-static void hints_print_json(
-        const char *path, const struct hintfile *file, const struct lint *lint, const char *error)
+static void hints_print_json(const char *path, const struct hintfile *file,
+        const struct hintlint *lint, const char *error)
 {
     struct json json = json_open(stdout);
 
@@ -138,7 +138,7 @@ static void hints_print_json(
     cmd_hints_json_hints(&json, file);
     json_begin(&json, "warnings", '[');
     for (size_t i = 0; i < lint->count; i++) {
-        const struct lint_remark *remark = &lint->remarks[i];
+        const struct hintlint_remark *remark = &lint->remarks[i];
         json_begin(&json, NULL, '{');
         json_text(&json, "kind", cmd_hints_kind_of(remark));
         json_uint(&json, "line", remark->line);
@@ -151,10 +151,11 @@ static void hints_print_json(
     json_end(&json, '}');
 }
 
-static void hints_print_text(const char *path, const struct hintfile *file, const struct lint *lint)
+static void hints_print_text(
+        const char *path, const struct hintfile *file, const struct hintlint *lint)
 {
     for (size_t i = 0; i < lint->count; i++) {
-        const struct lint_remark *remark = &lint->remarks[i];
+        const struct hintlint_remark *remark = &lint->remarks[i];
         render_text(stdout, path);
         printf(":%" PRIu32 ":%" PRIu32 ": %s: %s%s%s", remark->line, remark->column,
                 cmd_hints_kind_of(remark), remark->hint ? "hint " : "",
@@ -183,13 +184,13 @@ static int check_file(const struct fields *fields, const char *path)
 {
     struct hintfile_error error = {.text = ""};
     struct hintfile *file = NULL;
-    struct lint lint = {0};
+    struct hintlint lint = {0};
     char *bytes = NULL;
     size_t length = 0;
     int r = cmd_hints_read_file(path, &bytes, &length, &file, &error);
 
     if (r == 0)
-        lint_hints(file, bytes, length, &lint);
+        hintlint_hints(file, bytes, length, &lint);
     if (fields->json)
         hints_print_json(path, file, &lint, r < 0 ? error.text : NULL);
     else if (r == 0)
@@ -200,7 +201,7 @@ static int check_file(const struct fields *fields, const char *path)
         (void)fputc('\n', stderr);
     }
     r = r < 0 ? CMD_BAD : fields->strict && lint.warnings ? CMD_NO : CMD_DONE;
-    lint_done(&lint);
+    hintlint_done(&lint);
     hintfile_free(file);
     free(bytes);
     return r;

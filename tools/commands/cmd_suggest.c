@@ -12,16 +12,16 @@
 #include "tools/base/vec.h"
 #include "tools/check/measure.h"
 #include "tools/compare/compare.h"
-#include "tools/compare/looked.h"
-#include "tools/evict/capped.h"
+#include "tools/compare/compare_coverage.h"
+#include "tools/evict/cap_hint.h"
 #include "tools/load/captures.h"
 #include "tools/load/figures.h"
 #include "tools/replay/predict.h"
 #include "tools/steps/stepview.h"
-#include "tools/suggest/hintnew.h"
-#include "tools/suggest/lastuse.h"
-#include "tools/suggest/lint.h"
-#include "tools/suggest/mine.h"
+#include "tools/suggest/hintlint.h"
+#include "tools/suggest/suggest_file.h"
+#include "tools/suggest/suggest_lastuse.h"
+#include "tools/suggest/suggest_rules.h"
 #include "tools/symbols/builds.h"
 #include "tools/symbols/title.h"
 #include "tracker/hints/hintfile.h"
@@ -68,7 +68,7 @@ struct suggestion {
     struct growers growers; /* of one run: what piles up within its steps */
     struct compare compare;
     struct model_window window; /* of the bad run */
-    struct mine mine;
+    struct suggest_rules mine;
     struct stepview growth;  /* of one run: what grows from step to step */
     struct symbols *symbols; /* of the bad run */
     char **titles;           /* of the hints */
@@ -76,7 +76,7 @@ struct suggestion {
     uint64_t reserved, whole_max;
 };
 
-static const char *effect_text(enum mine_effect effect)
+static const char *effect_text(enum suggest_rules_effect effect)
 {
     static const char *const texts[] = {
             "effect on the peak not tried", "no effect on the peak", "lowers the peak"};
@@ -84,7 +84,7 @@ static const char *effect_text(enum mine_effect effect)
 }
 
 /* ", 2.25 MiB to 12.25 MiB each, 1 to 3 in each SOT_CALL_*"; of one block what it has is said already. */
-static char *spread_text(const struct mine_hint *hint)
+static char *spread_text(const struct suggest_rules_hint *hint)
 {
     const struct rule_range *each = &hint->rule.expect.count;
     struct render_bytes least = render_bytes(hint->least);
@@ -103,7 +103,7 @@ static char *spread_text(const struct mine_hint *hint)
 }
 
 /* "24 late frees, 384.00 MiB, 16.00 MiB each, 1 in each step/0/forward, never used" */
-static char *late_text(const struct mine_hint *hint)
+static char *late_text(const struct suggest_rules_hint *hint)
 {
     char *spread = spread_text(hint);
     char *unused = hint->unused == 0 ? vec_text("")
@@ -127,9 +127,9 @@ static const char *ordinal_ending(uint32_t number)
     return endings[is_teen || number % 10 > 3 ? 0 : number % 10];
 }
 
-static char *grown_text(const struct mine_hint *hint)
+static char *grown_text(const struct suggest_rules_hint *hint)
 {
-    const struct grower *grower = hint->grower;
+    const struct suggest_growth *grower = hint->grower;
 
     return vec_format("%zu blocks, %s, given to ncclSend%s%s, and kept: up to %" PRIu64
                       " live at a time\nthe hint releases each at the %" PRIu32
@@ -141,7 +141,7 @@ static char *grown_text(const struct mine_hint *hint)
 
 static char *cmd_suggest_make_comment(struct suggestion *s, size_t number, const char *way)
 {
-    const struct mine_hint *hint = &s->mine.hints[number];
+    const struct suggest_rules_hint *hint = &s->mine.hints[number];
     char *what = hint->grower ? grown_text(hint) : late_text(hint);
     char *effect = hint->gain
             ? vec_format("without it the peak is %s higher", render_bytes(hint->gain).text)
@@ -155,11 +155,11 @@ static char *cmd_suggest_make_comment(struct suggestion *s, size_t number, const
 }
 
 /* What the capture of one rank cannot tell; NULL = nothing is open. */
-static char *make_proof(const struct mine_hint *hint)
+static char *make_proof(const struct suggest_rules_hint *hint)
 {
     if (!hint->grower)
         return NULL;
-    return vec_format(LINT_PROOF_OPEN
+    return vec_format(HINTLINT_PROOF_OPEN
             " when the %" PRIu32
             "%s ncclRecv in %s after the send is over, why has the peer read the whole buffer?",
             hint->grower->receives, ordinal_ending(hint->grower->receives), hint->grower->received);
@@ -174,8 +174,8 @@ static void give_titles(struct suggestion *s)
     s->titles = title_rows(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
     for (size_t i = 0; i < s->mine.hint_count; i++) {
         if (s->mine.hints[i].key.frame)
-            hintnew_name(&s->mine.hints[i].key, &s->titles[i], &words[i]);
-        hintnew_id(words[i], &used, s->mine.hints[i].rule.id);
+            suggest_file_name(&s->mine.hints[i].key, &s->titles[i], &words[i]);
+        suggest_file_id(words[i], &used, s->mine.hints[i].rule.id);
     }
     keytable_done(&used);
     title_done(words, s->mine.hint_count);
@@ -209,7 +209,7 @@ static char *cmd_suggest_make_head(const struct suggestion *s)
 
 static struct hintfile *cmd_suggest_make_file(struct suggestion *s)
 {
-    struct hintfile *file = hintnew_file(s->bad.capture, s->fields->min_size);
+    struct hintfile *file = suggest_file_file(s->bad.capture, s->fields->min_size);
     char **ways = title_ways(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
 
     file->comment = cmd_suggest_make_head(s);
@@ -234,7 +234,7 @@ static struct hintfile *cmd_suggest_make_file(struct suggestion *s)
         file->words[i].saves = s->mine.hints[i].gain;
         file->words[i].site[0] = sitekey_text(&s->mine.hints[i].key);
         if (!s->mine.hints[i].key.frame) /* a Python function is found in every build */
-            hintnew_builds(file, s->bad.trace, s->mine.hints[i].stack);
+            suggest_file_builds(file, s->bad.trace, s->mine.hints[i].stack);
     }
     title_done(ways, s->mine.hint_count);
     return file;
@@ -243,7 +243,7 @@ static struct hintfile *cmd_suggest_make_file(struct suggestion *s)
 static int cmd_suggest_save(struct suggestion *s)
 {
     struct hintfile *file = cmd_suggest_make_file(s);
-    int r = hintnew_save(file, s->fields->output);
+    int r = suggest_file_save(file, s->fields->output);
 
     hintfile_free(file);
     return r;
@@ -310,10 +310,10 @@ static void print_written(const struct suggestion *s)
 
 static void suggest_print_text(struct suggestion *s)
 {
-    const struct mine *mine = &s->mine;
+    const struct suggest_rules *mine = &s->mine;
 
     for (size_t i = 0; i < mine->hint_count && i < HINTS_SHOWN; i++) {
-        const struct mine_hint *hint = &mine->hints[i];
+        const struct suggest_rules_hint *hint = &mine->hints[i];
         printf("%-28s %6" PRIu64 "  %11s  %s\n    ", hint->rule.id, hint->count,
                 render_bytes(hint->bytes).text, effect_text(hint->effect));
         render_label(stdout, s->titles[i], 4, 4);
@@ -342,7 +342,7 @@ static void suggest_print_text(struct suggestion *s)
         printf("  no hint for %zu block%s (%s): never freed, but not because of an anchor\n",
                 s->compare.never_count, render_s(s->compare.never_count),
                 render_bytes(s->compare.never_bytes).text);
-    looked_print(stdout, &s->compare, s->good.trace, s->bad.trace);
+    compare_coverage_print(stdout, &s->compare, s->good.trace, s->bad.trace);
     print_growth(s);
     if (s->rank_count > 1)
         printf("made from %s; no hint takes what %zu other rank%s may still use\n", s->bad.path,
@@ -359,7 +359,7 @@ static void suggest_print_text(struct suggestion *s)
 
 static void json_hint(struct json *json, struct suggestion *s, size_t number)
 {
-    const struct mine_hint *hint = &s->mine.hints[number];
+    const struct suggest_rules_hint *hint = &s->mine.hints[number];
     char *key = sitekey_text(&hint->key);
 
     if (!key)
@@ -425,7 +425,7 @@ static void suggest_print_json(struct suggestion *s)
     figures_json_sum(&json, "shared", &s->mine.shared);
     figures_json_sum(&json, "used_after", &s->mine.used);
     figures_json_sum(&json, "saves_nothing", &s->mine.idle);
-    looked_json(&json, &s->compare, s->good.trace, s->bad.trace);
+    compare_coverage_json(&json, &s->compare, s->good.trace, s->bad.trace);
     json_begin(&json, "hints", '[');
     for (size_t i = 0; i < s->mine.hint_count; i++)
         json_hint(&json, s, i);
@@ -438,7 +438,7 @@ static void suggest_print_json(struct suggestion *s)
 
 static void predict(struct suggestion *s)
 {
-    struct rule *rules = mine_rules(&s->mine);
+    struct rule *rules = suggest_rules_rules(&s->mine);
 
     if (predict_reserved(s->bad.trace, rules, s->mine.hint_count, &s->reserved) < 0)
         s->reserved = UINT64_MAX;
@@ -450,7 +450,7 @@ static void cmd_suggest_say_none(const struct suggestion *s)
 {
     const char *why = "nothing was freed late that a hint could release";
 
-    if (looked_is_unknown(&s->compare))
+    if (compare_coverage_is_unknown(&s->compare))
         why = "too little could be looked at to know what was freed late";
     else if (s->compare.late_count && s->mine.used.count == s->compare.late_count)
         why = "all that was freed late is still used after the anchor's exit";
@@ -461,7 +461,7 @@ static void cmd_suggest_say_none(const struct suggestion *s)
 
 static int mine(struct suggestion *s)
 {
-    struct mine_job job = {
+    struct suggest_rules_job job = {
             .trace = s->bad.trace,
             .good = s->good.trace,
             .window = s->window,
@@ -474,7 +474,7 @@ static int mine(struct suggestion *s)
             .only_effective = s->is_mining,
     };
     progress_begin("looking for hints");
-    int r = mine_hints(&job, &s->mine);
+    int r = suggest_rules_hints(&job, &s->mine);
 
     progress_end();
     if (r < 0)
@@ -504,10 +504,10 @@ static int mine_and_save(struct suggestion *s)
         suggest_print_text(s);
     /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
     if (r == CMD_DONE && s->mine.hint_count == 0)
-        r = looked_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
+        r = compare_coverage_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
     title_done(s->titles, s->mine.hint_count);
     symbols_free(s->symbols);
-    mine_done(&s->mine);
+    suggest_rules_done(&s->mine);
     return r;
 }
 
@@ -560,16 +560,16 @@ static int check_uses(struct suggestion *s, const struct load *load)
     return CMD_DONE;
 }
 
-/* What one run holds beyond its own last use of it (lastuse.h), and what piles up in it; forget_late in any case. */
+/* What one run holds beyond its own last use of it (suggest_lastuse.h), and what piles up in it; forget_late in any case. */
 static void find_late(struct suggestion *s)
 {
-    lastuse_late(s->bad.trace, s->window, &s->compare);
-    grower_find(s->bad.trace, s->window, s->fields->min_size, &s->growers);
+    suggest_lastuse_late(s->bad.trace, s->window, &s->compare);
+    suggest_growth_find(s->bad.trace, s->window, s->fields->min_size, &s->growers);
 }
 
 static void forget_late(struct suggestion *s)
 {
-    grower_done(&s->growers);
+    suggest_growth_done(&s->growers);
     compare_done(&s->compare);
 }
 
@@ -589,7 +589,7 @@ static int choose_rank(struct suggestion *s)
             most = s->mine.max_before - s->mine.max_after;
             chosen = i;
         }
-        mine_done(&s->mine);
+        suggest_rules_done(&s->mine);
         forget_late(s);
     }
     s->bad = s->ranks[chosen];
@@ -710,15 +710,15 @@ static int check_fields(const struct fields *fields, char **words)
 
 static int suggest_cap(struct suggestion *s)
 {
-    struct capped_job job = {.output = s->fields->output,
+    struct cap_hint_job job = {.output = s->fields->output,
             .size = s->fields->cap,
             .min_size = s->fields->min_size,
-            .bandwidth = s->fields->bandwidth ? s->fields->bandwidth : CAPPED_BANDWIDTH,
+            .bandwidth = s->fields->bandwidth ? s->fields->bandwidth : CAP_HINT_BANDWIDTH,
             .json = s->fields->json};
 
     if (s->rank_count == 1) {
         job.load = &s->ranks[0];
-        return capped_suggest(&job);
+        return cap_hint_suggest(&job);
     }
     (void)fprintf(stderr, "kedge suggest: --cap looks at one capture, and there are %zu\n",
             s->rank_count);

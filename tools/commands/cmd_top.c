@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tools/base/vec.h"
-#include "tools/output/screen.h"
-#include "tools/run/topview.h"
+#include "tools/run/top_screen.h"
+#include "tools/run/top_view.h"
 
 #define INTERVAL_MIN 0.1 /* seconds */
 #define INTERVAL_MAX 3600.0
@@ -33,8 +33,8 @@ static const struct args_option options[] = {
 
 struct top {
     const struct fields *fields;
-    struct watch watch;
-    struct topview view;
+    struct top_watch watch;
+    struct top_view view;
     int interval_ms;
     bool is_once;
 };
@@ -59,7 +59,7 @@ static int parse_interval(const char *text, int *ret_ms)
 
 static int parse_sort(const char *text, const struct rowpick_field **ret_sort)
 {
-    *ret_sort = text ? rowpick_find(&watch_fields, text) : NULL;
+    *ret_sort = text ? rowpick_find(&top_watch_fields, text) : NULL;
     if (!text || *ret_sort)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge top: --sort %s: live, peak or rate\n", text);
@@ -76,7 +76,7 @@ static int find_capture(const char *word, char **ret_path)
         return CMD_DONE;
     }
     if (pid > 0 && pid <= INT_MAX)
-        return running_find((pid_t)pid, ret_path);
+        return top_process_find((pid_t)pid, ret_path);
     (void)fprintf(stderr, "kedge top: no process %s\n", word);
     return CMD_BAD;
 }
@@ -86,16 +86,16 @@ static int find_capture(const char *word, char **ret_path)
 static void print_look(struct top *top)
 {
     if (top->fields->json)
-        topview_json(stdout, &top->watch, &top->view);
+        top_view_json(stdout, &top->watch, &top->view);
     else
-        topview_print(stdout, &top->watch, &top->view);
+        top_view_print(stdout, &top->watch, &top->view);
     (void)fflush(stdout);
 }
 
 /* As many call sites as there are rows: what is beyond them is left out. */
 static void top_draw_look(struct top *top)
 {
-    uint64_t rows = screen_rows();
+    uint64_t rows = top_screen_rows();
     char *lines = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&lines, &size);
@@ -103,9 +103,9 @@ static void top_draw_look(struct top *top)
     if (!out)
         vec_out_of_memory();
     top->view.top = top->fields->top && top->fields->top < rows ? top->fields->top : rows;
-    topview_print(out, &top->watch, &top->view);
+    top_view_print(out, &top->watch, &top->view);
     (void)fclose(out);
-    screen_show(lines);
+    top_screen_show(lines);
     free(lines);
 }
 
@@ -120,17 +120,17 @@ static int top_run_looks(struct top *top)
         else
             print_look(top);
         if (top->is_once || top->watch.has_ended
-                || !screen_wait(top->watch.running.fd, top->interval_ms))
+                || !top_screen_wait(top->watch.running.fd, top->interval_ms))
             break;
-        r = watch_look(&top->watch);
+        r = top_watch_look(&top->watch);
     }
     return r;
 }
 
 static int show_screen(struct top *top)
 {
-    struct topview view = top->view;
-    int r = screen_open();
+    struct top_view view = top->view;
+    int r = top_screen_open();
 
     if (r < 0) {
         (void)fprintf(stderr, "kedge top: the terminal: %s\n", strerror(-r));
@@ -138,7 +138,7 @@ static int show_screen(struct top *top)
     }
     top->view.is_screen = true;
     r = top_run_looks(top);
-    screen_close();
+    top_screen_close();
     top->view = view;
     if (top->watch.has_ended) /* what was there last, and how it ended */
         print_look(top);
@@ -160,13 +160,13 @@ static int top_command(const void *parsed, char **words)
         r = find_capture(words[0], &path);
     if (r != CMD_DONE)
         return r;
-    r = watch_open(path, sort, &top.watch);
-    top.is_once = fields->once || (is_text && !screen_is_possible());
+    r = top_watch_open(path, sort, &top.watch);
+    top.is_once = fields->once || (is_text && !top_screen_is_possible());
     if (r == CMD_DONE && is_text && !top.is_once && !top.watch.has_ended)
         r = show_screen(&top);
     else if (r == CMD_DONE)
         r = top_run_looks(&top);
-    watch_close(&top.watch);
+    top_watch_close(&top.watch);
     free(path);
     return r;
 }

@@ -19,7 +19,7 @@
 #include "tools/output/outfile.h"
 #include "tools/run/spawn.h"
 #include "tools/run/tree.h"
-#include "tools/suggest/lint.h"
+#include "tools/suggest/hintlint.h"
 #include "tools/suggest/turns.h"
 #include "tools/verify/evidence.h"
 #include "tools/verify/proof.h"
@@ -594,7 +594,7 @@ static void check_proofs(struct verify *verify)
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
 
-        if (rule->wait == RULE_WAIT_EVENT && !lint_is_proof(verify->file->words[i].proof))
+        if (rule->wait == RULE_WAIT_EVENT && !hintlint_is_proof(verify->file->words[i].proof))
             cmd_verify_fail(verify, rule->id,
                     vec_text("its proof is still to be answered, and wait: event relies on it"));
     }

@@ -17,7 +17,7 @@
  * did to the peak is told by peaks.h. One that is kept is listed as extra. Frees that never come,
  * where the good run frees outside of all anchors, are listed apart and only if the bad run exited.
  * Blocks without a partner, outside of anchors, or in an anchor that one run has not or did not
- * leave are counted by what was missing (looked.h).
+ * leave are counted by what was missing (compare_coverage.h).
  *
  * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
@@ -63,7 +63,7 @@ struct compare {
     struct trace_sum lone_bad;   /* in anchors that the good run never entered */
     struct trace_sum unfinished; /* paired, in anchors that the bad run never left */
     struct trace_sum unpaired;   /* in anchors of both, without a partner */
-    /* of one run: may have been used unseen (lastuse.h) */
+    /* of one run: may have been used unseen (suggest_lastuse.h) */
     struct trace_sum unjudged;
     uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
 };

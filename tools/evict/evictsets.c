@@ -48,14 +48,14 @@ void evictsets_done(struct evictsets *sets)
     *sets = (struct evictsets){0};
 }
 
-struct moved {
+struct evict_check {
     const struct format_evict *what;
 };
 
 static int evictsets_by_moved(const void *left, const void *right)
 {
-    const struct format_evict *a = ((const struct moved *)left)->what;
-    const struct format_evict *b = ((const struct moved *)right)->what;
+    const struct format_evict *a = ((const struct evict_check *)left)->what;
+    const struct format_evict *b = ((const struct evict_check *)right)->what;
     uint64_t moved_a = a->moved_in + a->moved_out;
     uint64_t moved_b = b->moved_in + b->moved_out;
 
@@ -67,7 +67,7 @@ static int evictsets_by_moved(const void *left, const void *right)
 const struct format_evict *evictsets_median(const struct evictsets_set *set)
 {
     size_t count = set->ended > set->warm_up ? set->ended - set->warm_up : 0;
-    struct moved *rows = vec_new(count, sizeof(*rows));
+    struct evict_check *rows = vec_new(count, sizeof(*rows));
 
     for (size_t i = 0; i < count; i++)
         rows[i].what = &set->step[set->warm_up + i].what;

@@ -570,14 +570,14 @@ void swapsim_done(struct swapsim *sim)
     *sim = (struct swapsim){.count = 0};
 }
 
-struct moved {
+struct evict_check {
     const struct swapsim_step *step;
 };
 
 static int swapsim_by_moved(const void *left, const void *right)
 {
-    const struct swapsim_step *a = ((const struct moved *)left)->step;
-    const struct swapsim_step *b = ((const struct moved *)right)->step;
+    const struct swapsim_step *a = ((const struct evict_check *)left)->step;
+    const struct swapsim_step *b = ((const struct evict_check *)right)->step;
     uint64_t moved_a = a->moved_in + a->moved_out;
     uint64_t moved_b = b->moved_in + b->moved_out;
 
@@ -588,7 +588,7 @@ static int swapsim_by_moved(const void *left, const void *right)
 
 const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
 {
-    struct moved *rows = vec_new(set->count, sizeof(*rows));
+    struct evict_check *rows = vec_new(set->count, sizeof(*rows));
     const struct swapsim_step *median = NULL;
     size_t count = 0;
 

@@ -52,8 +52,8 @@ void playback_order(struct playback *playback, uint64_t first, uint64_t then)
 {
     struct pool_order order;
 
-    pool_order_now(playback->pool, first, &order);
-    pool_order_follow(playback->pool, then, &order);
+    pool_events_now(playback->pool, first, &order);
+    pool_events_follow(playback->pool, then, &order);
 }
 
 /* As a program without hints is served, if need be the long way. */

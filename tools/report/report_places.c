@@ -6,7 +6,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
-#include "tools/suggest/candidates.h"
+#include "tools/suggest/suggest_candidates.h"
 
 /* What a view is about. */
 enum about {
@@ -88,7 +88,7 @@ static struct key report_places_key_of(
 
     if (report->view == view_of(about) && report->by != REPORT_BY_ITSELF)
         return name ? keytable_text(name) : (struct key){place->stack, place->what->is_other, 0};
-    candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
+    suggest_candidates_fold(place->what->path, SUGGEST_CANDIDATES_FOLD_RUNS, folded);
     key = keytable_text(folded);
     key.c ^= ((uint64_t)place->stack << 16) ^ ((uint64_t)place->what->is_other << 63);
     return key;
@@ -163,7 +163,7 @@ static void print_where(
             render_text(stdout, place->what->path);
         } else {
             char folded[RULE_GLOB_MAX];
-            candidates_fold(place->what->path, CANDIDATES_FOLD_RUNS, folded);
+            suggest_candidates_fold(place->what->path, SUGGEST_CANDIDATES_FOLD_RUNS, folded);
             render_text(stdout, folded);
             printf(" (%" PRIu64 " places, most in ", row->places);
             render_text(stdout, place->what->path);

@@ -8,7 +8,7 @@
 
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
-#include "tools/steps/words.h"
+#include "tools/steps/period_words.h"
 
 enum {
     ALLOCS_MIN = 9,      /* three times three: of less everything repeats */
@@ -47,7 +47,7 @@ struct search {
     const struct period_alloc *allocs;
     uint32_t count;
     uint32_t start; /* the first allocation that is not kept for good */
-    struct words words;
+    struct period_words words;
     struct anchor *anchors; /* of words that may be once in each repetition */
     size_t anchor_count, anchor_room;
     uint32_t *places[ANCHOR_SIZES]; /* `at` of them */
@@ -494,7 +494,7 @@ static int choose_size(const struct search *search, uint32_t length, double *ret
 {
     for (int size = 1;; size++) {
         *ret_chance = chance_of(search, length, size);
-        if (*ret_chance < 0.5 || size + 1 == WORDS_SIZES)
+        if (*ret_chance < 0.5 || size + 1 == PERIOD_WORDS_SIZES)
             return size;
     }
 }
@@ -781,10 +781,10 @@ static uint32_t period_find_all(struct search *search, struct period *ret)
     struct finding two = {0};
     uint32_t kinds = 0;
 
-    for (int same = 0; same < WORDS_SAMENESSES; same++) {
+    for (int same = 0; same < PERIOD_WORDS_SAMENESSES; same++) {
         struct finding found = {0};
-        words_make(search->allocs, search->start, search->count, (enum words_sameness)same,
-                &search->words);
+        period_words_make(search->allocs, search->start, search->count,
+                (enum period_words_sameness)same, &search->words);
         kinds = search->words.kinds > kinds ? search->words.kinds : kinds;
         if (search->words.kinds > 1)
             period_find_in(search, &found, &two);
@@ -792,8 +792,8 @@ static uint32_t period_find_all(struct search *search, struct period *ret)
                 || (found.period.kind == best.period.kind && found.fit > best.fit))
             period_swap(&found, &best);
         period_done(&found.period);
-        words_done(&search->words);
-        progress_step((uint64_t)same + 1, WORDS_SAMENESSES);
+        period_words_done(&search->words);
+        progress_step((uint64_t)same + 1, PERIOD_WORDS_SAMENESSES);
     }
     if (!best.period.rests)
         take_if_better(&two, &best);

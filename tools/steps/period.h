@@ -4,7 +4,7 @@
  *
  * For programs that say nothing of their steps. Two things tell a step from a layer:
  *
- *   order    words of 1 to 8 allocations that recur at even distances (words.h) say how often a step repeats; what lies between
+ *   order    words of 1 to 8 allocations that recur at even distances (period_words.h) say how often a step repeats; what lies between
  *            must be alike, and much more so than pieces of the same sequence in a random order.
  *   memory   at the end of a step what it allocated is gone, or is kept for good. A layer hands its result to the next one.
  *
@@ -22,7 +22,7 @@
  *
  * Three repetitions are needed, or two that are nearly the same and rest.
  *
- * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, 36 bytes per allocation and those of words.h
+ * What it finds labels reports and keys nothing (R90). Threads: none. Memory: vec.h, 36 bytes per allocation and those of period_words.h
  * beside what is passed in. Time: near n log n; at most 288 repetitions are judged, each takes about n.
  */
 #ifndef KEDGE_TOOLS_PERIOD_H

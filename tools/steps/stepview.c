@@ -7,7 +7,7 @@
 #include "tools/base/keytable.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
-#include "tools/trace/stated.h"
+#include "tools/trace/stated_steps.h"
 
 /* ── steps that are detected ── */
 
@@ -111,12 +111,13 @@ static void detect(const struct load *load, struct model_window window, struct s
 
 /* ── steps that are stated ── */
 
-static void take_stated(struct stated *stated, struct model_window window, struct stepview *view)
+static void take_stated(
+        struct stated_steps *stated, struct model_window window, struct stepview *view)
 {
     view->origin = STEPVIEW_STATED;
     view->rows = vec_new(stated->count, sizeof(*view->rows));
     for (size_t i = 0; i < stated->count; i++) {
-        const struct stated_span *span = &stated->spans[i];
+        const struct stated_steps_span *span = &stated->spans[i];
         if (span->first < window.first || span->behind > window.last)
             continue;
         view->rows[view->row_count++] = (struct stepview_row){
@@ -265,11 +266,11 @@ static size_t finished_rows(const struct trace *trace, const struct stepview *vi
 void stepview_find(const struct load *load, struct model_window window, enum stepview_choice choice,
         struct stepview *ret)
 {
-    struct stated stated = {0};
+    struct stated_steps stated = {0};
 
     *ret = (struct stepview){.origin = STEPVIEW_DETECTED};
     if (choice != STEPVIEW_ONLY_DETECTED)
-        stated_find(load->trace, &stated);
+        stated_steps_find(load->trace, &stated);
     if (stated.family)
         take_stated(&stated, window, ret);
     else if (choice == STEPVIEW_ONLY_STATED)
@@ -277,7 +278,7 @@ void stepview_find(const struct load *load, struct model_window window, enum ste
                 "no anchors that are steps: of one name but for digits, one after another");
     else
         detect(load, window, ret);
-    stated_done(&stated);
+    stated_steps_done(&stated);
     count_rows(load, ret);
     ret->grower_rows = finished_rows(load->trace, ret);
     if (ret->grower_rows >= STEPVIEW_GROW_ROWS && (ret->family || ret->period.kind == PERIOD_STEPS))

@@ -2,7 +2,7 @@
 /*
  * stepview.h - a run, step by step: what each allocated, freed and kept, and what grows from one to the next.
  *
- *     load.h ─┬─ stated.h: the program's anchors ──┬─► rows, growers ─► report_steps.c
+ *     load.h ─┬─ stated_steps.h: the program's anchors ──┬─► rows, growers ─► report_steps.c
  *             └─ period.h: what repeats ───────────┘
  *
  * Steps that the program states come first; where it states none they are detected. Detected ones label a report and key

@@ -34,15 +34,15 @@ enum {
     TYPE_FLAGS = 3,
 };
 
-struct groups {
+struct compare_groups {
     unsigned char thread, frame, code, object, type, bytes, text;
 };
 
-static const struct groups groups_13 = {19, 28, 34, 44, 46, 64, 67};
+static const struct compare_groups groups_13 = {19, 28, 34, 44, 46, 64, 67};
 /* more words on the interpreter (3), its frames (2), code objects (1), and a group on sets (4) */
-static const struct groups groups_14 = {22, 31, 39, 50, 52, 74, 77};
+static const struct compare_groups groups_14 = {22, 31, 39, 50, 52, 74, 77};
 /* more words on threads (7) and types (2), and groups on exceptions (1) and types made at run time (2) */
-static const struct groups groups_15 = {22, 39, 47, 58, 60, 86, 89};
+static const struct compare_groups groups_15 = {22, 39, 47, 58, 60, 86, 89};
 
 #define OFFSET_WORDS 93u    /* of the longest one */
 #define STRUCT_MAX   65535u /* bytes; none of these structs is larger */
@@ -95,7 +95,7 @@ static int32_t offset_at(const uint64_t *group, unsigned word, unsigned bytes, b
 }
 
 /* Are objects, types, bytes and strings as pyframe.c reads them? */
-static bool objects_are_plain(const uint64_t *words, const struct groups *at)
+static bool objects_are_plain(const uint64_t *words, const struct compare_groups *at)
 {
     bool ok = true;
 
@@ -119,7 +119,9 @@ static void add_unpublished(struct pylayout *layout, const struct pylayout *know
 static int from_table(
         const uint64_t *words, unsigned minor, struct pylayout *ret_layout, const char **ret_why)
 {
-    const struct groups *at = minor == 13 ? &groups_13 : minor == 14 ? &groups_14 : &groups_15;
+    const struct compare_groups *at = minor == 13 ? &groups_13
+            : minor == 14                         ? &groups_14
+                                                  : &groups_15;
     const struct pylayout *known = minor == 13 ? &pylayout_13 : &pylayout_14;
     const uint64_t *thread = words + at->thread;
     const uint64_t *frame = words + at->frame;

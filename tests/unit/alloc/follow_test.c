@@ -40,7 +40,7 @@ static struct event record(struct bench *b, uint64_t stream)
 {
     struct event event;
 
-    pool_order_now(b->pool, stream, &event.order);
+    pool_events_now(b->pool, stream, &event.order);
     REQUIRE_EQ(b->fake->driver.stream_record(b->fake, stream, &event.fence), 0);
     return event;
 }
@@ -48,7 +48,7 @@ static struct event record(struct bench *b, uint64_t stream)
 static void wait_for(struct bench *b, uint64_t stream, const struct event *event)
 {
     REQUIRE_EQ(b->fake->driver.stream_wait_fence(b->fake, stream, event->fence), 0);
-    pool_order_follow(b->pool, stream, &event->order);
+    pool_events_follow(b->pool, stream, &event->order);
 }
 
 static void order(struct bench *b, uint64_t first, uint64_t then)
@@ -83,19 +83,19 @@ TEST(r72_what_the_host_has_waited_for_is_anybodys_without_a_driver_call)
     CHECK(first < between && between < later);
     give(b, take_used(b, SLOT, 2), 2);
     give(b, first, 1);
-    pool_order_now(b->pool, 1, &order); /* here the host begins to wait, */
+    pool_events_now(b->pool, 1, &order); /* here the host begins to wait, */
     give(b, later, 1);
     fake_submit(b->fake, 1, later, 0);
     while (!fake_is_done(b->fake, &(struct fake_clock){.at[1] = 3}))
         (void)fake_step(b->fake, 1);
-    pool_order_passed(b->pool, &order); /* and here it is over */
+    pool_events_passed(b->pool, &order); /* and here it is over */
     b->fake->query_result = -EAGAIN;
     CHECK_EQ(bench_alloc_on(b, 4 * SLOT, 3), first);
     CHECK_NE(bench_alloc_on(b, 4 * SLOT, 3), later); /* that was freed behind */
     CHECK_EQ(b->fake->waits + b->fake->stream_waits, 0);
     b->fake->query_result = 0;
     pool_stream_gone(b->pool, 1);
-    pool_order_passed(b->pool, &order); /* nobody is meant any more */
+    pool_events_passed(b->pool, &order); /* nobody is meant any more */
     bench_end(b);
 }
 
@@ -108,8 +108,8 @@ TEST(r107_a_stream_whose_end_the_host_has_waited_for_needs_no_event)
     give(b, take_used(b, SLOT, 2), 2);
     give(b, take_used(b, SLOT, 1), 1);
     fake_drain(b->fake);
-    pool_order_now(b->pool, 1, &order);
-    pool_order_passed(b->pool, &order);
+    pool_events_now(b->pool, 1, &order);
+    pool_events_passed(b->pool, &order);
     records = b->fake->stream_records;
     pool_stream_gone(b->pool, 1);
     CHECK_EQ(b->fake->stream_records, records);

@@ -39,14 +39,14 @@ static inline uint32_t *word_at(const struct bench *b, devptr_t ptr)
 }
 
 /* A block of the program, a multiple of UNIT. */
-struct mine {
+struct suggest_rules {
     devptr_t ptr;
     uint64_t size;
     uint64_t stream;
     uint32_t value;
 };
 
-static inline void write_block(struct bench *b, struct mine *mine)
+static inline void write_block(struct bench *b, struct suggest_rules *mine)
 {
     mine->value = ++last_value;
     for (uint64_t at = 0; at < mine->size; at += UNIT) {
@@ -57,7 +57,7 @@ static inline void write_block(struct bench *b, struct mine *mine)
     }
 }
 
-static inline void check_data(struct bench *b, const struct mine *mine)
+static inline void check_data(struct bench *b, const struct suggest_rules *mine)
 {
     for (uint64_t at = 0; mine->ptr && at < mine->size; at += UNIT) {
         const uint32_t *word = word_at(b, mine->ptr + at);
@@ -67,21 +67,22 @@ static inline void check_data(struct bench *b, const struct mine *mine)
     }
 }
 
-static inline void check_all(struct bench *b, const struct mine *blocks, int count)
+static inline void check_all(struct bench *b, const struct suggest_rules *blocks, int count)
 {
     for (int i = 0; i < count; i++)
         check_data(b, &blocks[i]);
 }
 
-static inline void take(struct bench *b, struct mine *mine, uint64_t size, uint64_t stream)
+static inline void take(struct bench *b, struct suggest_rules *mine, uint64_t size, uint64_t stream)
 {
-    *mine = (struct mine){.ptr = bench_alloc_on(b, size, stream), .size = size, .stream = stream};
+    *mine = (struct suggest_rules){
+            .ptr = bench_alloc_on(b, size, stream), .size = size, .stream = stream};
     if (mine->ptr)
         write_block(b, mine);
     BENCH_CHECK(b);
 }
 
-static inline void give_on(struct bench *b, struct mine *mine, uint64_t stream)
+static inline void give_on(struct bench *b, struct suggest_rules *mine, uint64_t stream)
 {
     if (!mine->ptr)
         return;
@@ -91,7 +92,7 @@ static inline void give_on(struct bench *b, struct mine *mine, uint64_t stream)
     BENCH_CHECK(b);
 }
 
-static inline void give(struct bench *b, struct mine *mine)
+static inline void give(struct bench *b, struct suggest_rules *mine)
 {
     give_on(b, mine, mine->stream);
 }

@@ -508,11 +508,11 @@ static void step_event(struct model *m)
         return;
     if (choice < 96 || !event->fence) {
         forget_event(m, event);
-        pool_order_now(m->b->pool, stream, &event->order);
+        pool_events_now(m->b->pool, stream, &event->order);
         if (fake->driver.stream_record(fake, stream, &event->fence) != 0)
             event->fence = 0;
     } else if (fake->driver.stream_wait_fence(fake, stream, event->fence) == 0) {
-        pool_order_follow(m->b->pool, stream, &event->order);
+        pool_events_follow(m->b->pool, stream, &event->order);
     }
 }
 

@@ -6,9 +6,9 @@
 #include "tests/unit/alloc/layout.h"
 
 /* `count` pairs of a slot: the first of each is freed, the second stays. */
-static void perforate(struct bench *b, struct mine *stay, int count)
+static void perforate(struct bench *b, struct suggest_rules *stay, int count)
 {
-    struct mine *gone = calloc((size_t)count, sizeof(*gone));
+    struct suggest_rules *gone = calloc((size_t)count, sizeof(*gone));
 
     REQUIRE(gone != NULL);
     for (int i = 0; i < count; i++) {
@@ -25,7 +25,7 @@ static void perforate(struct bench *b, struct mine *stay, int count)
 TEST(lazy_storage_moves_only_for_what_would_pass_the_budget)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 40 * MiB);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
 
     perforate(b, stay, 8); /* 32 MiB held, 16 of them free */
     take(b, &big, 16 * MiB, STREAM);
@@ -39,7 +39,7 @@ TEST(lazy_storage_moves_only_for_what_would_pass_the_budget)
 TEST(lazy_storage_stays_within_the_budget)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 1 * GiB);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM);
@@ -52,7 +52,7 @@ TEST(lazy_storage_stays_within_the_budget)
 TEST(eager_storage_moves_before_the_driver_is_asked)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 1 * GiB);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
     uint64_t creates;
 
     perforate(b, stay, 8);
@@ -69,7 +69,7 @@ TEST(eager_storage_moves_before_the_driver_is_asked)
 TEST(never_means_that_nothing_moves)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_NEVER, 20 * MiB);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM);
@@ -81,7 +81,7 @@ TEST(never_means_that_nothing_moves)
 TEST(what_the_driver_refuses_comes_from_under_free_blocks)
 {
     struct bench *b = bench_with(36 * MiB, POOL_REMAP_LAZY, 1 * GiB);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM_2); /* 4 MiB are left on the device */
@@ -97,7 +97,7 @@ TEST(a_cap_is_kept_by_moving)
 {
     struct pool_opts opts;
     struct bench *b;
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
 
     pool_opts_init(&opts);
     opts.cap = 34 * MiB;
@@ -123,7 +123,7 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 12 * MiB);
     struct tag tag = {.size = 6 * MiB, .anchor = 1, .path = "step"};
     struct pool_request request = bench_request(6 * MiB, STREAM);
-    struct mine big;
+    struct suggest_rules big;
     struct plan plan;
     devptr_t hinted;
 
@@ -144,7 +144,7 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
 static void check_late_device(enum pool_remap remap, uint64_t budget)
 {
     struct bench *b = bench_without_aliases(1 * GiB, remap, budget);
-    struct mine stay[4], late, big;
+    struct suggest_rules stay[4], late, big;
 
     take(b, &late, 8 * MiB, STREAM);
     perforate(b, stay, 4);
@@ -178,7 +178,7 @@ TEST(r73_storage_that_the_device_may_still_use_does_not_move_eagerly)
 TEST(r66_storage_does_not_move_under_a_submission)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine stay[4], big;
+    struct suggest_rules stay[4], big;
 
     perforate(b, stay, 4);
     fake_reader_enter(b->fake, 3);
@@ -194,7 +194,7 @@ TEST(r66_storage_does_not_move_under_a_submission)
 static void check_pinned(enum pool_pin kind)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine stay[4], shown, big;
+    struct suggest_rules stay[4], shown, big;
     struct pool_pinned pinned;
     struct pool_hit touched;
     const uint32_t *before;
@@ -229,7 +229,7 @@ TEST(r82_nothing_moves_where_no_driver_call_may_be_made)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
     struct pool_request request = bench_request(8 * MiB, STREAM);
-    struct mine stay[4];
+    struct suggest_rules stay[4];
     uint64_t calls;
 
     perforate(b, stay, 4);
@@ -244,7 +244,7 @@ TEST(r82_nothing_moves_where_no_driver_call_may_be_made)
 TEST(r78_what_moves_is_held_all_the_time)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine stay[8], big;
+    struct suggest_rules stay[8], big;
     struct pool_stats before, after;
 
     perforate(b, stay, 8);
@@ -284,7 +284,7 @@ TEST(slots_of_another_size_are_not_counted)
 {
     struct bench *b = bench_new(64 * GiB);
     struct pool *pool = b->pool;
-    struct mine huge, other;
+    struct suggest_rules huge, other;
     struct remap from;
 
     huge.ptr = bench_alloc_on(b, 2 * GiB, STREAM); /* on slots of 32 MiB */
@@ -352,7 +352,7 @@ static void scenario(struct bench *b)
     enum {
         COUNT = 10
     };
-    struct mine blocks[COUNT] = {{0}};
+    struct suggest_rules blocks[COUNT] = {{0}};
 
     for (int i = 0; i < COUNT; i++)
         take(b, &blocks[i], (uint64_t)(5 + 3 * i) * UNIT, i % 3 ? STREAM : STREAM_2);
@@ -458,7 +458,7 @@ TEST(no_byte_is_lost_when_any_call_cannot_be_made)
 TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine wide, wall, big;
+    struct suggest_rules wide, wall, big;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);
@@ -482,10 +482,10 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
 /* ── slots side by side ── */
 
 /* The moves for a request of 10 MiB from under a free block of 8. */
-static struct bench *move_four(struct mine *wall, struct mine *big, bool singly)
+static struct bench *move_four(struct suggest_rules *wall, struct suggest_rules *big, bool singly)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine wide;
+    struct suggest_rules wide;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, wall, SLOT, STREAM);
@@ -503,7 +503,7 @@ static struct bench *move_four(struct mine *wall, struct mine *big, bool singly)
 
 TEST(slots_side_by_side_are_unmapped_in_one_call)
 {
-    struct mine wall, big;
+    struct suggest_rules wall, big;
     struct bench *b = move_four(&wall, &big, false);
 
     CHECK_EQ(b->fake->unmap_calls, 1);
@@ -512,7 +512,7 @@ TEST(slots_side_by_side_are_unmapped_in_one_call)
 
 TEST(a_driver_that_unmaps_one_at_a_time_is_asked_for_each)
 {
-    struct mine wall, big;
+    struct suggest_rules wall, big;
     struct bench *b = move_four(&wall, &big, true);
 
     CHECK_EQ(b->fake->unmap_calls, 5);
@@ -522,7 +522,7 @@ TEST(a_driver_that_unmaps_one_at_a_time_is_asked_for_each)
 TEST(what_was_unmapped_and_is_not_wanted_any_more_goes_to_the_shelf)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct mine wide, wall, big;
+    struct suggest_rules wide, wall, big;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);

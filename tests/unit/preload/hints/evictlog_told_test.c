@@ -2,15 +2,15 @@
 /* What the capture is told of steps, of blocks that stay in and of calls that do not fit, and what is said once for each hint. */
 #include "preload/base/msg.h"
 #include "preload/driver/contexts.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
-#include "preload/hints/sidecar.h"
+#include "preload/hints/hints_run.h"
 #include "tests/check.h"
 #include "tracker/capture/capture.h"
 
 #include <stdarg.h>
 
-struct sidecar sidecar;
+struct hints_run hints_run;
 static struct pool_gate pool; /* as the first member of one */
 static struct pool_evict_step ended[4];
 static unsigned ended_count;
@@ -55,7 +55,7 @@ bool pool_evict_now(struct pool *self, int rule, int device, struct pool_evict_s
     return device == 0 || device == DEVICES_MAX - 1;
 }
 
-bool sidecar_is_evict_rule(int rule)
+bool hints_run_is_evict_rule(int rule)
 {
     return rule == 1;
 }
@@ -156,7 +156,7 @@ TEST(steps_that_run_at_the_end_are_told_as_such)
     atomic_store(&pool.evicts, 1);
     evictlog_end(); /* there are no hints any more */
     CHECK_EQ(told_count, 0);
-    sidecar.hints = (struct hints *)(uintptr_t)&hints;
+    hints_run.hints = (struct hints *)(uintptr_t)&hints;
     ended[ended_count++] = (struct pool_evict_step){.step = 8};
     evictlog_end();
     REQUIRE_EQ(told_count, 3);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that come and go: what is known of their parameters is given back when nobody looks at it any more. */
 #include "preload/driver/resolve.h"
+#include "preload/hints/argcheck.h"
 #include "preload/hints/params.h"
-#include "preload/hints/touch.h"
 #include "preload/request/dispatch.h"
 #include "tests/check.h"
 
@@ -45,7 +45,7 @@ static void look_at_new_kernels(void)
         CHECK(!params_touch((CUfunction)(i * 64), list, NULL, "test"));
 }
 
-bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
+bool argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
     (void)ptr;
     (void)size;
@@ -62,18 +62,18 @@ bool touch_range(devptr_t ptr, uint64_t size, enum touch how, const char *what)
     return refuses;
 }
 
-void touch_unseen(void)
+void argcheck_unseen(void)
 {
     CHECK(false);
 }
 
-bool touch_untold(void)
+bool argcheck_untold(void)
 {
     CHECK(false);
     return false;
 }
 
-bool touch_unknown_layout(const char *call)
+bool argcheck_unknown_layout(const char *call)
 {
     (void)call;
     CHECK(false);

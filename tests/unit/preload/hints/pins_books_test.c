@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Who pins what: blocks are pinned as often as owners have them, and not at all when all of those are gone. */
 #include "preload/driver/reach.h"
-#include "preload/hints/bring.h"
+#include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/graphnodes.h"
+#include "preload/hints/hints_run.h"
 #include "preload/hints/pins.h"
-#include "preload/hints/sidecar.h"
 #include "preload/request/dispatch.h"
 #include "tests/check.h"
 
@@ -118,12 +118,12 @@ void hit_shared(devptr_t base, uint64_t size, int device)
     tell("shared %lu+%lu/%d ", (unsigned long)base, (unsigned long)size, device);
 }
 
-void sidecar_rule_off(int rule, const char *call)
+void hints_run_rule_off(int rule, const char *call)
 {
     tell("off %d by %s ", rule, call);
 }
 
-void sidecar_stop(const char *why)
+void hints_run_stop(const char *why)
 {
     (void)why;
     tell("stop ");
@@ -131,21 +131,21 @@ void sidecar_stop(const char *why)
 
 static CUresult ready;
 
-CUresult bring_pinned(struct bring *bring, devptr_t ptr, uint64_t size)
+CUresult evict_in_pinned(struct evict_in *bring, devptr_t ptr, uint64_t size)
 {
     (void)bring;
     tell("in %lu+%lu ", (unsigned long)ptr, (unsigned long)size);
     return ready;
 }
 
-CUresult bring_end(struct bring *bring, CUresult result)
+CUresult evict_in_end(struct evict_in *bring, CUresult result)
 {
     (void)bring;
     tell("end ");
     return result;
 }
 
-void bring_later(devptr_t ptr, uint64_t size)
+void evict_in_later(devptr_t ptr, uint64_t size)
 {
     tell("later %lu+%lu ", (unsigned long)ptr, (unsigned long)size);
 }
@@ -153,7 +153,7 @@ void bring_later(devptr_t ptr, uint64_t size)
 static unsigned named;   /* as bits */
 static devptr_t lacking; /* there is no memory to name it */
 
-bool bring_name(devptr_t ptr, uint64_t size, bool is_written)
+bool evict_in_name(devptr_t ptr, uint64_t size, bool is_written)
 {
     CHECK_EQ(size, 1);
     CHECK(!is_written);
@@ -162,13 +162,13 @@ bool bring_name(devptr_t ptr, uint64_t size, bool is_written)
     return ptr == lacking;
 }
 
-bool bring_all(void)
+bool evict_in_all(void)
 {
     tell("all ");
     return false;
 }
 
-bool sidecar_is_evict_rule(int rule)
+bool hints_run_is_evict_rule(int rule)
 {
     return rule == 1;
 }

@@ -71,7 +71,7 @@ void pool_call_end(struct pool *pool, struct pool_call *io_call)
     calls_kept -= (int)io_call->count;
 }
 
-CUresult bring_ready_slowly(struct bring *bring)
+CUresult evict_in_ready_slowly(struct evict_in *bring)
 {
     calls_kept += (int)bring->call.count;
     return ready;
@@ -241,7 +241,7 @@ TEST(without_memory_a_section_stands_for_the_blocks)
 
 TEST(what_was_brought_in_stays_in_as_long)
 {
-    struct bring bring = {.call = {.count = 3}};
+    struct evict_in bring = {.call = {.count = 3}};
 
     call.comm = &first_comm;
     CHECK(underway_bring(&call, &bring));
@@ -267,7 +267,7 @@ TEST(what_was_brought_in_stays_in_as_long)
 
 TEST(what_is_never_given_is_told_at_the_end_once_for_each_block)
 {
-    struct bring bring = {.call = {.count = 1}};
+    struct evict_in bring = {.call = {.count = 1}};
 
     underway_end();
     CHECK_EQ(record_count, 0);

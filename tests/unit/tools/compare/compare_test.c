@@ -3,7 +3,7 @@
 
 #include "tests/unit/tools/story.h"
 #include "tools/compare/compare.h"
-#include "tools/compare/looked.h"
+#include "tools/compare/compare_coverage.h"
 
 #define MB (UINT64_C(1) << 20)
 
@@ -403,16 +403,16 @@ TEST(less_than_half_is_little_and_nothing_found_in_it_is_unknown)
 {
     struct compare c = {.all = {10, 0}, .looked = {5, 0}};
 
-    CHECK(!looked_is_little(&c));
-    CHECK(!looked_is_unknown(&c));
+    CHECK(!compare_coverage_is_little(&c));
+    CHECK(!compare_coverage_is_unknown(&c));
     c.looked.count = 4;
-    CHECK(looked_is_little(&c));
-    CHECK(looked_is_unknown(&c));
+    CHECK(compare_coverage_is_little(&c));
+    CHECK(compare_coverage_is_unknown(&c));
     c.late_count = 1;
-    CHECK(looked_is_little(&c));
-    CHECK(!looked_is_unknown(&c));
+    CHECK(compare_coverage_is_little(&c));
+    CHECK(!compare_coverage_is_unknown(&c));
     c = (struct compare){0}; /* a run that allocates nothing frees nothing late */
-    CHECK(!looked_is_little(&c));
+    CHECK(!compare_coverage_is_little(&c));
 }
 
 TEST(only_blocks_born_in_the_window_take_part)

@@ -4,7 +4,7 @@
 
 #include "tests/unit/tools/story.h"
 #include "tools/patterns/patterns.h"
-#include "tools/suggest/lastuse.h"
+#include "tools/suggest/suggest_lastuse.h"
 #include "tracker/format/format.h"
 
 #define US UINT64_C(1000)
@@ -360,7 +360,7 @@ TEST(the_last_use_tells_by_which_exit_a_block_is_late)
     unused(&s, silent);
     used(&s, after, 9, 13, 9, 13); /* after both exits */
     f = figure(&s);
-    lastuse_late(s.trace, model_whole(s.trace), &late);
+    suggest_lastuse_late(s.trace, model_whole(s.trace), &late);
     REQUIRE_EQ(late.late_count, 3);
     CHECK_EQ(late.unjudged.count, 2);   /* the doubtful one, and one whose uses are not recorded */
     CHECK_EQ(late.late[2].bad, silent); /* never used at all */

@@ -3,7 +3,7 @@
 
 #include "tools/base/vec.h"
 #include "tools/steps/period.h"
-#include "tools/steps/words.h"
+#include "tools/steps/period_words.h"
 
 /* A program that is told allocation by allocation, and where its steps begin. */
 struct program {
@@ -450,16 +450,16 @@ TEST(every_allocation_is_of_a_kind_that_is_counted)
 {
     for (uint32_t lane = 0; lane < 4; lane++) {
         struct period_alloc allocs[6] = {{0}};
-        struct words words;
+        struct period_words words;
 
         for (uint32_t i = 0; i < 6; i++)
             allocs[i] = (struct period_alloc){.size = i % 3, .dies = i + 1, .lane = lane};
-        for (int same = 0; same < WORDS_SAMENESSES; same++) {
-            words_make(allocs, 0, 6, (enum words_sameness)same, &words);
+        for (int same = 0; same < PERIOD_WORDS_SAMENESSES; same++) {
+            period_words_make(allocs, 0, 6, (enum period_words_sameness)same, &words);
             for (uint32_t i = 0; i < 12; i++)
                 CHECK(words.ids[0][i] < words.kinds);
             CHECK_EQ(words.ids[0][12], words.kinds);
-            words_done(&words);
+            period_words_done(&words);
         }
     }
 }

@@ -5,9 +5,9 @@
 #include "tests/unit/tools/pipestory.h"
 #include "tools/base/vec.h"
 #include "tools/replay/predict.h"
-#include "tools/suggest/candidates.h"
-#include "tools/suggest/lastuse.h"
-#include "tools/suggest/mine.h"
+#include "tools/suggest/suggest_candidates.h"
+#include "tools/suggest/suggest_lastuse.h"
+#include "tools/suggest/suggest_rules.h"
 #include "tracker/hints/apicalls.h"
 #include "tracker/hints/hintfile.h"
 #include "tracker/hints/hintwrite.h"
@@ -66,34 +66,34 @@ static void numbered(char name[32], const char *stem, int number)
     (void)snprintf(name, 32, "%s%d", stem, number);
 }
 
-static struct mine mined_as(const struct pair *p, bool only_effective)
+static struct suggest_rules mined_as(const struct pair *p, bool only_effective)
 {
     struct compare_side g = {p->good.trace, model_whole(p->good.trace), true};
     struct compare_side b = {p->bad.trace, model_whole(p->bad.trace), true};
     struct compare c;
-    struct mine mine;
+    struct suggest_rules mine;
 
     compare_runs(&g, &b, &c);
-    struct mine_job job = {.trace = p->bad.trace,
+    struct suggest_rules_job job = {.trace = p->bad.trace,
             .good = p->good.trace,
             .window = b.window,
             .late = c.late,
             .late_count = c.late_count,
             .min_size = 2 * MB,
             .only_effective = only_effective};
-    REQUIRE_EQ(mine_hints(&job, &mine), 0);
+    REQUIRE_EQ(suggest_rules_hints(&job, &mine), 0);
     compare_done(&c);
     return mine;
 }
 
-static struct mine mined(const struct pair *p)
+static struct suggest_rules mined(const struct pair *p)
 {
     return mined_as(p, false);
 }
 
 /* The least and the most that hint `number` matches at one event are what it expects. */
 static void check_expectation(const struct trace *trace, const struct predict_match *matches,
-        const struct mine *mine, size_t number)
+        const struct suggest_rules *mine, size_t number)
 {
     const struct rule_expect *expect = &mine->hints[number].rule.expect;
     struct rule_seen *seen = calloc(trace->event_count, sizeof(*seen));
@@ -118,7 +118,7 @@ static void check_expectation(const struct trace *trace, const struct predict_ma
 }
 
 /* The hints match late blocks and nothing else, each released at the exit of its own anchor: checked by the acting code. */
-static void check_exact(const struct pair *p, const struct mine *mine)
+static void check_exact(const struct pair *p, const struct suggest_rules *mine)
 {
     const struct trace *trace = p->bad.trace;
     struct predict_match *matches = calloc(trace->block_count, sizeof(*matches));
@@ -153,7 +153,7 @@ TEST(one_site_that_is_always_late_needs_one_hint)
         (void)late(p, 2, (uint64_t)(2 + i) * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     const struct rule *rule = &m.hints[0].rule;
     CHECK_STR_EQ(rule->pick.inside, "SOT_CALL_*");
@@ -170,7 +170,7 @@ TEST(one_site_that_is_always_late_needs_one_hint)
     CHECK_EQ(rule->expect.bytes.hi, 41 * MB);
     CHECK_EQ(m.covered.count, 40);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -185,14 +185,14 @@ TEST(a_hint_expects_what_it_matches_in_each_instance)
         enter(p, "A"); /* without a match: not an instance to be judged */
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     const struct rule_expect *expect = &m.hints[0].rule.expect;
     CHECK_EQ(expect->count.lo, 1);
     CHECK_EQ(expect->count.hi, 3);
     CHECK_EQ(expect->bytes.lo, 4 * MB);
     CHECK_EQ(expect->bytes.hi, 12 * MB);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -206,7 +206,7 @@ TEST(kept_tensors_of_the_same_site_split_the_hint_by_size)
     (void)late(p, 1, 5 * MB);
     kept(p, 1, 6 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 2); /* 2..3 and 5 */
     CHECK_EQ(m.hints[0].rule.pick.size_lo, 2 * MB);
     CHECK_EQ(m.hints[0].rule.pick.size_hi, 3 * MB);
@@ -214,7 +214,7 @@ TEST(kept_tensors_of_the_same_site_split_the_hint_by_size)
     CHECK_EQ(m.hints[1].rule.pick.size_hi, 5 * MB);
     CHECK_EQ(m.covered.count, 3);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -231,14 +231,14 @@ TEST(kept_tensors_of_the_same_site_and_size_split_the_hint_by_nth)
         kept(p, 1, 4 * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.nth_lo, 1);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, 2);
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_*");
     CHECK_EQ(m.covered.count, 10);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -255,13 +255,13 @@ TEST(anchors_where_the_same_tensor_is_kept_split_the_hint_by_name)
             (void)late(p, 1, 4 * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 4);
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_0");
     CHECK_EQ(m.covered.count, 4);
     CHECK_EQ(m.mixed.count, 0);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -282,7 +282,7 @@ TEST(the_hint_that_covers_most_is_taken_first)
                 kept(p, 1, (uint64_t)(2 + k) * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 11); /* the anchor, and each second size of all anchors */
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_3");
     CHECK_EQ(m.hints[0].count, 20);
@@ -290,7 +290,7 @@ TEST(the_hint_that_covers_most_is_taken_first)
         CHECK_STR_EQ(m.hints[i].rule.pick.inside, "SOT_CALL_*");
     CHECK_EQ(m.covered.count, 90);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -311,7 +311,7 @@ TEST(late_turns_of_all_sizes_need_one_hint_each)
                 kept(p, 1, size);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 2);
     for (size_t i = 0; i < 2; i++) {
         CHECK_EQ(m.hints[i].rule.pick.nth_lo, 1 + 2 * i);
@@ -320,7 +320,7 @@ TEST(late_turns_of_all_sizes_need_one_hint_each)
     }
     CHECK_EQ(m.covered.count, 24);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -348,11 +348,11 @@ TEST(r109_where_several_threads_ask_no_hint_counts)
 {
     for (int only_good = 0; only_good < 2; only_good++) {
         struct pair *p = threads_take_turns(4 * MB, true, only_good);
-        struct mine m = mined(p);
+        struct suggest_rules m = mined(p);
 
         CHECK_EQ(m.hint_count, 0);
         CHECK_EQ(m.mixed.count, 5);
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -360,18 +360,18 @@ TEST(r109_where_several_threads_ask_no_hint_counts)
 TEST(r109_where_one_thread_asks_or_sizes_differ_a_hint_may_count_or_tell_sizes)
 {
     struct pair *p = threads_take_turns(4 * MB, false, false);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
 
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
     p = threads_take_turns(8 * MB, true, false);
     m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, UINT32_MAX);
     CHECK_EQ(m.hints[0].rule.pick.size_lo, 8 * MB);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -386,12 +386,12 @@ TEST(r109_turns_of_all_sizes_are_none_where_threads_take_those_of_one)
         kept(p, 1, 6 * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.size_lo, 6 * MB);
     CHECK_EQ(m.hints[0].rule.pick.size_hi, 6 * MB);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -412,7 +412,7 @@ TEST(what_the_good_run_keeps_past_the_exit_is_not_matched)
     (void)late(p, 3, 4 * MB);
     story_free(&p->good, story_alloc(&p->good, 3, 8 * MB)); /* this one ends in time */
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 3);
     for (size_t i = 0; i < 3; i++) {
         const struct rule_pick *pick = &m.hints[i].rule.pick;
@@ -420,7 +420,7 @@ TEST(what_the_good_run_keeps_past_the_exit_is_not_matched)
         CHECK_EQ(pick->nth_hi, pick->site[0] == 2 ? 0 : UINT32_MAX);
     }
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -437,10 +437,10 @@ TEST(what_only_the_good_run_speaks_against_gets_no_hint)
     (void)story_enter(&p->good, "step");
     (void)story_alloc(&p->good, 1, 4 * MB);
     story_exit(&p->good);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 0);
     CHECK_EQ(m.mixed.count, 3);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -460,16 +460,16 @@ TEST(a_search_that_is_cut_says_so)
         late_anchor[i] = anchor;
     }
     for (uint64_t looks = 1; looks <= 100; looks += 99) {
-        struct candidates_job job = {.bad = s.trace,
+        struct suggest_candidates_job job = {.bad = s.trace,
                 .late_exit = late_exit,
                 .late_anchor = late_anchor,
                 .min_size = 2 * MB,
                 .looks_max = looks};
-        struct candidates found = candidates_find(&job);
+        struct suggest_candidates found = suggest_candidates_find(&job);
         CHECK_EQ(found.is_cut, looks == 1);
         REQUIRE_EQ(found.count, looks == 1 ? 1 : 2);
         CHECK_EQ(found.list[0].key.key, 2);
-        candidates_done(&found);
+        suggest_candidates_done(&found);
     }
     story_end(&s);
 }
@@ -507,7 +507,7 @@ static const struct trace_pyframe train = {"main", "/home/me/train.py", 9, false
 static const struct trace_pyframe linear = {
         "Linear.forward", "/usr/lib/python3/dist-packages/torch/nn/linear.py", 7, false, false};
 
-static const struct mine_hint *only_python_hint(const struct mine *m)
+static const struct suggest_rules_hint *only_python_hint(const struct suggest_rules *m)
 {
     CHECK_EQ(m->hint_count, 1);
     CHECK_EQ(m->hints[0].rule.pick.python, 1);
@@ -525,13 +525,13 @@ TEST(many_native_sites_of_one_python_function_need_one_hint)
         python_site(p, 101 + i, FRAMES(linear, norm, train), 4 * MB, false);
     }
     leave(p);
-    struct mine m = mined(p);
-    const struct mine_hint *hint = only_python_hint(&m);
+    struct suggest_rules m = mined(p);
+    const struct suggest_rules_hint *hint = only_python_hint(&m);
     CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
     CHECK(!hint->key.has_line);
     CHECK_EQ(m.covered.count, 12);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -545,13 +545,13 @@ TEST(a_line_is_named_where_the_function_keeps_in_another_one)
         python_site(p, 101 + i, FRAMES(linear, attend_again, train), 4 * MB, false);
     }
     leave(p);
-    struct mine m = mined(p);
-    const struct mine_hint *hint = only_python_hint(&m);
+    struct suggest_rules m = mined(p);
+    const struct suggest_rules_hint *hint = only_python_hint(&m);
     CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
     CHECK(hint->key.has_line);
     CHECK_EQ(hint->key.frame->line, 28);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -563,11 +563,11 @@ TEST(of_equal_sites_the_most_readable_is_named)
     enter(p, "step");
     python_site(p, 1, FRAMES(linear, attend, train), 4 * MB, true);
     leave(p);
-    struct mine m = mined(p);
-    const struct mine_hint *hint = only_python_hint(&m);
+    struct suggest_rules m = mined(p);
+    const struct suggest_rules_hint *hint = only_python_hint(&m);
     CHECK_STR_EQ(hint->key.frame->function, "Block.attend");
     CHECK(!hint->key.has_line);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -583,12 +583,12 @@ TEST(what_cannot_be_told_apart_gets_no_hint_and_is_counted)
             (void)late(p, 1, 4 * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 0);
     CHECK_EQ(m.mixed.count, 3);
     CHECK_EQ(m.mixed.bytes, 12 * MB);
     CHECK_EQ(m.covered.count, 0);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -611,14 +611,14 @@ TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
             if (i < 3)
                 leave(p);
         }
-        struct mine m = mined(p);
+        struct suggest_rules m = mined(p);
         REQUIRE_EQ(m.hint_count, 1);
         CHECK_EQ(m.covered.count, 3);
         CHECK_EQ(m.hints[0].count, 3);
         CHECK_EQ(m.hints[0].rule.expect.count.lo, 1);
         CHECK_EQ(m.hints[0].rule.expect.count.hi, 1);
         CHECK_EQ(m.mixed.count, 0);
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -631,11 +631,11 @@ TEST(tensors_that_the_bad_run_frees_in_time_are_not_matched_either)
     story_free(&p->good, story_alloc(&p->good, 1, 6 * MB));
     story_free(&p->bad, story_alloc(&p->bad, 1, 6 * MB));
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.size_hi, 4 * MB);
     CHECK_EQ(m.hints[0].count, 1);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -649,12 +649,12 @@ TEST(allocations_of_the_site_outside_of_the_anchor_do_not_matter)
     enter(p, "B");
     kept(p, 1, 4 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.size_hi, UINT64_MAX);
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "A");
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -665,12 +665,12 @@ TEST(small_blocks_are_left_alone_and_counted)
     (void)late(p, 1, 2 * MB - 1);
     (void)late(p, 1, 2 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.covered.count, 1);
     CHECK_EQ(m.small.count, 1);
     CHECK_EQ(m.small.bytes, 2 * MB - 1);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -680,10 +680,10 @@ TEST(blocks_without_a_stack_get_no_hint)
     enter(p, "A");
     (void)late(p, 0, 4 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 0);
     CHECK_EQ(m.unplaced.count, 1);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -698,14 +698,14 @@ TEST(blocks_of_a_python_stack_alone_get_hints_by_function)
         python_site(p, 0, FRAMES(linear, norm, train), 4 * MB, false);
         leave(p);
         p->bad.trace->blocks[shares ? 0 : 1].shared = true; /* norm's does not matter */
-        struct mine m = mined(p);
+        struct suggest_rules m = mined(p);
         CHECK_EQ(m.hint_count, shares ? 0 : 1);
         CHECK_EQ(m.unplaced.count, 0);
         CHECK_EQ(m.shared.count, shares ? 1 : 0);
         if (!shares)
             CHECK_STR_EQ(only_python_hint(&m)->key.frame->function, "Block.attend");
         check_exact(p, &m);
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -726,10 +726,10 @@ TEST(r85_a_site_that_shared_a_block_gets_no_hint)
             p->bad.trace->blocks[block].shared = true;
         if (which == 2)
             p->good.trace->blocks[0].shared = true;
-        struct mine m = mined(p);
+        struct suggest_rules m = mined(p);
         CHECK_EQ(m.shared.count, which ? 2 : 0);
         CHECK_EQ(m.covered.count, which ? 1 : 3);
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -762,12 +762,12 @@ TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
     use_at(p->bad.trace, used, p->bad.trace->events[exit].time_ns + 1);
     use_at(p->bad.trace, dead, p->bad.trace->events[exit].time_ns - 1);
     p->late[used] = false;
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.used.count, 1);
     CHECK_EQ(m.used.bytes, 4 * MB);
     CHECK_EQ(m.covered.count, 2);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -796,7 +796,7 @@ TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
             use_at(p->bad.trace, block[i], p->bad.trace->events[exit].time_ns + 1);
             b->use_flags = FORMAT_USE_WATCHED | (is_doubtful ? FORMAT_USE_SHOWN : 0);
         }
-        struct mine m = mined(p);
+        struct suggest_rules m = mined(p);
         CHECK_EQ(m.used.count, is_doubtful ? 3 : 0);
         CHECK_EQ(m.covered.count, is_doubtful ? 0 : 3);
         REQUIRE_EQ(m.hint_count, is_doubtful ? 0 : 1);
@@ -804,7 +804,7 @@ TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
             CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
             CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
         }
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -826,11 +826,11 @@ TEST(a_block_that_is_still_used_is_matched_by_no_hint_for_others)
                 &p->bad.trace->anchors[p->bad.trace->blocks[block[i + 1]].anchor];
         use_at(p->bad.trace, block[i], p->bad.trace->events[next->enter].time_ns + 1);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 0);
     CHECK_EQ(m.used.count, 2);
     CHECK_EQ(m.mixed.count, 1);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -850,7 +850,7 @@ TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
         leave(p);
         p->late[b] = true;
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
@@ -863,7 +863,7 @@ TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
         uint32_t outer = p->bad.trace->anchors[inner].parent;
         CHECK_EQ(matches[i].at, p->bad.trace->anchors[outer].exit);
     }
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -878,13 +878,13 @@ TEST(the_prediction_counts_releases_at_their_exits)
         (void)late(p, 2, 8 * MB);
         leave(p);
     }
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     CHECK_EQ(m.max_before, 120 * MB);
     CHECK_EQ(m.max_after, 48 * MB); /* all kept, and the last late one before its exit */
     REQUIRE_EQ(m.hint_count, 1);
-    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_PEAK);
+    CHECK_EQ(m.hints[0].effect, SUGGEST_RULES_EFFECT_PEAK);
     CHECK_EQ(m.hints[0].gain, 72 * MB);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -900,11 +900,11 @@ TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
     enter(p, "B");
     (void)late(p, 2, 8 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1); /* it is written all the same: every missing free becomes a hint */
-    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_NONE);
+    CHECK_EQ(m.hints[0].effect, SUGGEST_RULES_EFFECT_NONE);
     CHECK_EQ(m.max_after, m.max_before);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -933,10 +933,10 @@ TEST(hints_that_are_left_out_as_idle_are_counted_apart)
             (void)late(p, 3, 2 * MB);
         leave(p);
     }
-    struct mine m = mined_as(p, true);
+    struct suggest_rules m = mined_as(p, true);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.site[0], 1);
-    CHECK_EQ(m.hints[0].effect, MINE_EFFECT_PEAK);
+    CHECK_EQ(m.hints[0].effect, SUGGEST_RULES_EFFECT_PEAK);
     CHECK_EQ(m.covered.count, 1);
     CHECK_EQ(m.covered.bytes, 50 * MB);
     CHECK_EQ(m.idle.count, 2);
@@ -945,11 +945,11 @@ TEST(hints_that_are_left_out_as_idle_are_counted_apart)
     CHECK_EQ(m.max_before, 150 * MB);
     CHECK_EQ(m.max_after, 100 * MB);
     check_exact(p, &m);
-    mine_done(&m);
+    suggest_rules_done(&m);
     m = mined(p);
     CHECK_EQ(m.hint_count, 2);
     CHECK_EQ(m.idle.count, 0);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -977,11 +977,11 @@ TEST(random_runs_never_give_a_hint_that_matches_a_kept_tensor)
             }
             leave(p);
         }
-        struct mine m = mined_as(p, round % 2);
+        struct suggest_rules m = mined_as(p, round % 2);
         check_exact(p, &m);
         CHECK_EQ(m.covered.count + m.small.count + m.mixed.count + m.unplaced.count + m.idle.count,
                 late_count);
-        mine_done(&m);
+        suggest_rules_done(&m);
         pair_end(p);
     }
 }
@@ -1178,12 +1178,12 @@ TEST(blocks_without_a_number_are_not_picked_by_number)
             (void)trace_add_free(p->good.trace, birth.address, 0);
     }
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.nth_lo, 0);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
     CHECK_EQ(m.mixed.count, 2);
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -1192,22 +1192,22 @@ TEST(names_that_are_no_text_match_themselves)
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100] = "";
 
-    candidates_fold("st\xe9p_1", CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold("st\xe9p_1", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK_STR_EQ(glob, "st\xe9p_1");
-    candidates_fold("st\xc3\xa9p\xe2\x80\xa8\t", CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold("st\xc3\xa9p\xe2\x80\xa8\t", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK_STR_EQ(glob, "st\xc3\xa9p\xe2\x80\xa8\t");
-    candidates_fold("a*b?c\\d", CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold("a*b?c\\d", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK_STR_EQ(glob, "a\\*b\\?c\\\\d");
     for (int i = 0; i < 120; i++) /* cut between two characters */
         (void)strcat(path, "\xc3\xa9");
-    candidates_fold(path, CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
-    candidates_fold(path + 1, CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold(path + 1, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK_EQ((unsigned char)glob[0], 0xa9);
     CHECK_EQ((unsigned char)glob[strlen(glob) - 2], 0xa9);
     memset(path, '*', sizeof(path) - 1); /* no escape is cut */
-    candidates_fold(path, CANDIDATES_FOLD_NOTHING, glob);
+    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
     CHECK(!wildcard_is_cut(glob));
     CHECK(!wildcard_is_literal(glob));
 
@@ -1218,10 +1218,10 @@ TEST(names_that_are_no_text_match_themselves)
     enter(p, "st\xe8p");
     kept(p, 1, 4 * MB);
     leave(p);
-    struct mine m = mined(p);
+    struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_STR_EQ(m.hints[0].rule.pick.inside, "st\xe9p");
-    mine_done(&m);
+    suggest_rules_done(&m);
     pair_end(p);
 }
 
@@ -1277,7 +1277,7 @@ TEST(a_name_is_the_only_one_that_its_hint_is_for)
 
         for (size_t i = 0; i < length; i++)
             name[i] = roll_byte(&seed);
-        candidates_fold(name, CANDIDATES_FOLD_NOTHING, glob);
+        suggest_candidates_fold(name, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
         REQUIRE(wildcard_is_literal(glob));
         through_file(glob, again);
         REQUIRE_EQ(memcmp(again, glob, strlen(glob) + 1), 0);
@@ -1310,15 +1310,15 @@ TEST(long_names_are_looked_for_once)
         story_exit(&s);
         late_exit[i] = s.trace->anchors[late_anchor[i]].exit;
     }
-    struct candidates_job job = {.bad = s.trace,
+    struct suggest_candidates_job job = {.bad = s.trace,
             .late_exit = late_exit,
             .late_anchor = late_anchor,
             .min_size = 2 * MB,
-            .looks_max = CANDIDATES_LOOKS_MAX};
-    struct candidates found = candidates_find(&job);
+            .looks_max = SUGGEST_CANDIDATES_LOOKS_MAX};
+    struct suggest_candidates found = suggest_candidates_find(&job);
     CHECK_EQ(found.count, 1);
     CHECK_EQ(found.glob_count, 1);
-    candidates_done(&found);
+    suggest_candidates_done(&found);
     free(late_exit);
     free(late_anchor);
     story_end(&s);
@@ -1342,22 +1342,22 @@ TEST(names_of_letters_and_digits_are_compared_so_often_and_then_folded_whole)
         story_exit(&s);
         late_exit[i] = s.trace->anchors[late_anchor[i]].exit;
     }
-    struct candidates_job job = {.bad = s.trace,
+    struct suggest_candidates_job job = {.bad = s.trace,
             .late_exit = late_exit,
             .late_anchor = late_anchor,
             .min_size = 2 * MB,
-            .looks_max = CANDIDATES_LOOKS_MAX};
-    struct candidates found = candidates_find(&job);
+            .looks_max = SUGGEST_CANDIDATES_LOOKS_MAX};
+    struct suggest_candidates found = suggest_candidates_find(&job);
     size_t folded = 0;
     bool has_whole = false;
     for (size_t i = 0; i < found.glob_count; i++) {
         folded += strchr(found.globs[i], '*') != NULL;
         has_whole |= strcmp(found.globs[i], "req_*") == 0;
     }
-    CHECK_LE(folded, CANDIDATES_GLOBS_MAX / NAMES + 1);
+    CHECK_LE(folded, SUGGEST_CANDIDATES_GLOBS_MAX / NAMES + 1);
     CHECK(has_whole);
     CHECK(!found.is_cut);
-    candidates_done(&found);
+    suggest_candidates_done(&found);
     free(late_exit);
     free(late_anchor);
     story_end(&s);
@@ -1367,22 +1367,22 @@ TEST(folding_replaces_runs_of_digits)
 {
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100];
-    candidates_fold("SOT_CALL_17", CANDIDATES_FOLD_RUNS, glob);
+    suggest_candidates_fold("SOT_CALL_17", SUGGEST_CANDIDATES_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "SOT_CALL_*");
-    candidates_fold("step_12/layer3.fwd", CANDIDATES_FOLD_RUNS, glob);
+    suggest_candidates_fold("step_12/layer3.fwd", SUGGEST_CANDIDATES_FOLD_RUNS, glob);
     CHECK_STR_EQ(glob, "step_*/layer*.fwd");
-    candidates_fold("step_12", CANDIDATES_FOLD_DIGITS, glob);
+    suggest_candidates_fold("step_12", SUGGEST_CANDIDATES_FOLD_DIGITS, glob);
     CHECK_STR_EQ(glob, "step_??");
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
-    candidates_fold(path, CANDIDATES_FOLD_RUNS, glob);
+    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
-    candidates_fold("req_5f3a/layer/uid-9Z", CANDIDATES_FOLD_WORDS, glob);
+    suggest_candidates_fold("req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_WORDS, glob);
     CHECK_STR_EQ(glob, "req_*/layer/uid-*");
-    candidates_fold("req_5f3a/layer/uid-9Z", CANDIDATES_FOLD_LETTERS, glob);
+    suggest_candidates_fold("req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_LETTERS, glob);
     CHECK_STR_EQ(glob, "req_\?\?\?\?/layer/uid-\?\?");
-    candidates_fold("abc*1", CANDIDATES_FOLD_WORDS, glob);
+    suggest_candidates_fold("abc*1", SUGGEST_CANDIDATES_FOLD_WORDS, glob);
     CHECK_STR_EQ(glob, "abc\\**");
 }
 
@@ -1407,19 +1407,19 @@ TEST(a_free_of_what_was_never_allocated_changes_no_prediction)
 
 /* ---- what piles up ---- */
 
-static struct mine mined_growers(struct story *s, struct growers *ret_growers)
+static struct suggest_rules mined_growers(struct story *s, struct growers *ret_growers)
 {
     struct model_window window = model_whole(s->trace);
-    struct mine mine;
+    struct suggest_rules mine;
 
     pipestory_times(s);
-    grower_find(s->trace, window, 2 * MB, ret_growers);
-    struct mine_job job = {.trace = s->trace,
+    suggest_growth_find(s->trace, window, 2 * MB, ret_growers);
+    struct suggest_rules_job job = {.trace = s->trace,
             .window = window,
             .growers = ret_growers,
             .min_size = 2 * MB,
             .only_effective = true};
-    REQUIRE_EQ(mine_hints(&job, &mine), 0);
+    REQUIRE_EQ(suggest_rules_hints(&job, &mine), 0);
     return mine;
 }
 
@@ -1443,7 +1443,7 @@ TEST(send_buffers_that_pile_up_are_released_as_the_mended_program_frees_them)
         pipestory_step(&plain, step, PIPESTORY(.micro_batches = 12));
         pipestory_step(&mended, step, PIPESTORY(.micro_batches = 12, .is_mended = true));
     }
-    struct mine m = mined_growers(&plain, &growers);
+    struct suggest_rules m = mined_growers(&plain, &growers);
     REQUIRE_EQ(m.hint_count, 1);
     const struct rule *rule = &m.hints[0].rule;
     CHECK_EQ(rule->mode, HINT_TRAP);
@@ -1491,8 +1491,8 @@ TEST(send_buffers_that_pile_up_are_released_as_the_mended_program_frees_them)
     REQUIRE_EQ(predict_reserved(mended.trace, rule, 0, &held_without), 0);
     CHECK(held <= held_without + 2 * MB && held_without <= held + 32 * MB);
     free(matches);
-    mine_done(&m);
-    grower_done(&growers);
+    suggest_rules_done(&m);
+    suggest_growth_done(&growers);
     story_end(&plain);
     story_end(&mended);
 }
@@ -1504,12 +1504,12 @@ TEST(a_drain_is_released_at_the_update)
     struct growers growers;
 
     pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
-    struct mine m = mined_growers(&s, &growers);
+    struct suggest_rules m = mined_growers(&s, &growers);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.expect.count.lo, 1);
     CHECK_EQ(m.hints[0].rule.expect.count.hi, PIPESTORY_STARTUP + 2);
-    mine_done(&m);
-    grower_done(&growers);
+    suggest_rules_done(&m);
+    suggest_growth_done(&growers);
     story_end(&s);
 }
 
@@ -1539,7 +1539,7 @@ TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
         give_python(&s, PIPESTORY_GRADIENT, own);
         give_python(&s, PIPESTORY_CHANGE, other);
-        struct mine m = mined_growers(&s, &growers);
+        struct suggest_rules m = mined_growers(&s, &growers);
         REQUIRE_EQ(m.hint_count, 1);
         CHECK_EQ(m.hints[0].key.frame != NULL, i < 2);
         CHECK_EQ(m.hints[0].key.has_line, i == 1);
@@ -1548,8 +1548,8 @@ TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
         else
             CHECK_EQ(m.hints[0].rule.pick.site[0], PIPESTORY_GRADIENT);
         CHECK_EQ(m.grown.count, 12);
-        mine_done(&m);
-        grower_done(&growers);
+        suggest_rules_done(&m);
+        suggest_growth_done(&growers);
         story_end(&s);
     }
 }
@@ -1585,11 +1585,11 @@ TEST(a_hint_for_what_piles_up_releases_nothing_that_is_still_used)
 
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
         step_of_a_later_use(&s, "step/1/x", is_used > 0);
-        struct mine m = mined_growers(&s, &growers);
+        struct suggest_rules m = mined_growers(&s, &growers);
         CHECK_EQ(growers.count, 1);
         CHECK_EQ(m.hint_count, 0);
-        mine_done(&m);
-        grower_done(&growers);
+        suggest_rules_done(&m);
+        suggest_growth_done(&growers);
         story_end(&s);
     }
 }
@@ -1616,19 +1616,19 @@ TEST(a_hint_for_what_piles_up_may_act_at_the_moment_of_a_last_use_and_not_before
         struct growers growers;
 
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
-        struct mine m = mined_growers(&s, &growers);
+        struct suggest_rules m = mined_growers(&s, &growers);
         REQUIRE_EQ(m.hint_count, 1);
         struct predict_match *matches = vec_new(s.trace->block_count, sizeof(*matches));
         uint32_t id = last_released(&s, &m.hints[0].rule, matches);
         struct trace_uses uses = trace_uses(s.trace, &s.trace->blocks[id]);
         uses.last = s.trace->events[matches[id].at].time_ns + later;
         trace_set_uses(s.trace, id, &uses);
-        mine_done(&m);
-        grower_done(&growers);
+        suggest_rules_done(&m);
+        suggest_growth_done(&growers);
         m = mined_growers(&s, &growers);
         CHECK_EQ(m.hint_count, 1 - later);
-        mine_done(&m);
-        grower_done(&growers);
+        suggest_rules_done(&m);
+        suggest_growth_done(&growers);
         free(matches);
         story_end(&s);
     }
@@ -1647,14 +1647,14 @@ TEST(one_hint_is_for_what_piles_up_in_anchors_of_one_ending)
         story_exit(&s);
         if (is_used)
             step_of_a_later_use(&s, "other/1", true);
-        struct mine m = mined_growers(&s, &growers);
+        struct suggest_rules m = mined_growers(&s, &growers);
         REQUIRE_EQ(m.hint_count, is_used ? 2 : 1);
         CHECK_STR_EQ(m.hints[0].rule.pick.inside, is_used ? "step/*/backward" : "*/*/backward");
         CHECK_STR_EQ(m.hints[0].rule.when.anchor, is_used ? "step/*/forward" : "*/*/forward");
         CHECK_STR_EQ(m.hints[0].rule.otherwise.anchor, is_used ? "step/*/update" : "*/*/update");
         CHECK_EQ(m.grown.count, 24);
-        mine_done(&m);
-        grower_done(&growers);
+        suggest_rules_done(&m);
+        suggest_growth_done(&growers);
         story_end(&s);
     }
 }
@@ -1666,14 +1666,14 @@ static bool mined_with(struct story *s, const struct story *other, struct rule *
     const struct trace *const ranks[] = {s->trace, other->trace};
     struct growers growers;
     struct compare late;
-    struct mine m;
+    struct suggest_rules m;
     bool is_found = false;
 
     pipestory_times(s);
     pipestory_times(other);
-    grower_find(s->trace, window, 2 * MB, &growers);
-    lastuse_late(s->trace, window, &late);
-    struct mine_job job = {.trace = s->trace,
+    suggest_growth_find(s->trace, window, 2 * MB, &growers);
+    suggest_lastuse_late(s->trace, window, &late);
+    struct suggest_rules_job job = {.trace = s->trace,
             .ranks = ranks,
             .rank_count = 2,
             .window = window,
@@ -1682,15 +1682,15 @@ static bool mined_with(struct story *s, const struct story *other, struct rule *
             .growers = &growers,
             .min_size = 2 * MB,
             .only_effective = true};
-    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    REQUIRE_EQ(suggest_rules_hints(&job, &m), 0);
     for (size_t i = 0; i < m.hint_count; i++)
         if (m.hints[i].rule.pick.site[0] == PIPESTORY_GRADIENT) {
             *ret_rule = m.hints[i].rule;
             is_found = true;
         }
-    mine_done(&m);
+    suggest_rules_done(&m);
     compare_done(&late);
-    grower_done(&growers);
+    suggest_growth_done(&growers);
     return is_found;
 }
 
@@ -1809,13 +1809,13 @@ TEST(what_another_rank_still_uses_is_not_taken_when_idle_hints_are_left_out)
     struct story s = story_begin(), other = story_begin();
     const struct trace *const ranks[] = {s.trace, other.trace};
     struct compare late;
-    struct mine m;
+    struct suggest_rules m;
 
     add_idle_and_late(&s);
     uint32_t used = add_used_after(&other);
     struct model_window window = model_whole(s.trace);
-    lastuse_late(s.trace, window, &late);
-    struct mine_job job = {.trace = s.trace,
+    suggest_lastuse_late(s.trace, window, &late);
+    struct suggest_rules_job job = {.trace = s.trace,
             .ranks = ranks,
             .rank_count = 2,
             .window = window,
@@ -1823,9 +1823,9 @@ TEST(what_another_rank_still_uses_is_not_taken_when_idle_hints_are_left_out)
             .late_count = late.late_count,
             .min_size = 2 * MB,
             .only_effective = true};
-    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    REQUIRE_EQ(suggest_rules_hints(&job, &m), 0);
     REQUIRE(m.hint_count > 0);
-    struct rule *rules = mine_rules(&m);
+    struct rule *rules = suggest_rules_rules(&m);
     struct predict_match matches[8];
     REQUIRE_EQ(predict_matches(other.trace, rules, m.hint_count, matches), 0);
     uint32_t at = matches[used].at;
@@ -1833,7 +1833,7 @@ TEST(what_another_rank_still_uses_is_not_taken_when_idle_hints_are_left_out)
             || other.trace->events[at].time_ns
                     > trace_uses(other.trace, &other.trace->blocks[used]).last);
     free(rules);
-    mine_done(&m);
+    suggest_rules_done(&m);
     compare_done(&late);
     story_end(&s);
     story_end(&other);
@@ -1852,20 +1852,20 @@ static void check_gradients(struct story *s, enum wanted wanted)
     struct model_window window = model_whole(s->trace);
     struct growers growers;
     struct compare late;
-    struct mine m;
+    struct suggest_rules m;
 
     pipestory_times(s);
-    grower_find(s->trace, window, 2 * MB, &growers);
-    lastuse_late(s->trace, window, &late);
+    suggest_growth_find(s->trace, window, 2 * MB, &growers);
+    suggest_lastuse_late(s->trace, window, &late);
     REQUIRE_EQ(growers.count, 1);
-    struct mine_job job = {.trace = s->trace,
+    struct suggest_rules_job job = {.trace = s->trace,
             .window = window,
             .late = late.late,
             .late_count = late.late_count,
             .growers = &growers,
             .min_size = 2 * MB,
             .only_effective = true};
-    REQUIRE_EQ(mine_hints(&job, &m), 0);
+    REQUIRE_EQ(suggest_rules_hints(&job, &m), 0);
     for (size_t i = 0; i < m.hint_count; i++)
         if (m.hints[i].rule.pick.site[0] == PIPESTORY_GRADIENT)
             is = m.hints[i].grower ? WANTED_GROWN : WANTED_ORDINARY;
@@ -1873,9 +1873,9 @@ static void check_gradients(struct story *s, enum wanted wanted)
     CHECK_EQ(m.covered.count + m.grown.count + m.small.count + m.mixed.count + m.unplaced.count
                     + m.shared.count + m.used.count + m.idle.count,
             late.late_count);
-    mine_done(&m);
+    suggest_rules_done(&m);
     compare_done(&late);
-    grower_done(&growers);
+    suggest_growth_done(&growers);
 }
 
 TEST(what_piles_up_without_an_effect_on_the_peak_is_counted_as_idle)

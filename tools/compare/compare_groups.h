@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * compare_groups.h - blocks of one run by who asked for them: by site, or by the Python stack.
+ *
+ * A site (call site) is the innermost native frames; hints select by it too. (The name of the innermost frame alone would put
+ * everything together that a framework allocates through one function.) If Python asks through a framework, one site serves
+ * the whole model: each group then lists its Python stacks, or, with COMPARE_GROUPS_PYTHON, each Python stack is a group. The whole
+ * stack counts, because its innermost line is often a helper. Blocks without Python are grouped by site, and so are
+ * blocks of threads that only have another thread's Python frames (a backward pass).
+ *
+ * Prints nothing. Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_COMPARE_GROUPS_H
+#define KEDGE_TOOLS_COMPARE_GROUPS_H
+
+#include "tools/base/keytable.h"
+#include "tools/symbols/symbols.h"
+#include "tools/symbols/title.h"
+#include "tools/trace/model.h"
+#include "tools/trace/trace.h"
+
+enum compare_groups_by {
+    COMPARE_GROUPS_SITE,
+    COMPARE_GROUPS_PYTHON,
+};
+
+struct group {
+    char *title; /* told apart from the other groups' (title.h), once compare_groups_finish was called */
+    const char *site; /* of the first block; the symbols object's */
+    uint32_t stack;   /* of the first block */
+    uint64_t count, bytes;
+    uint64_t *sizes; /* distinct, ascending */
+    size_t size_count, size_room;
+    uint64_t *anchors; /* distinct instances, in order */
+    size_t anchor_count, anchor_room;
+    /*
+     * What each Python stack asked for, most bytes first; `stack` is the first of them. One without Python frames stands for all
+     * that have none.
+     */
+    struct model_live *stacks;
+    size_t stack_count, stack_room;
+};
+
+/* {.trace, .symbols, .by} is an empty list. */
+struct compare_groups {
+    const struct trace *trace;
+    struct symbols *symbols;
+    enum compare_groups_by by;
+    struct group *rows; /* most bytes first, once compare_groups_finish was called */
+    size_t count, room;
+    struct keytable index, stack_index;
+};
+
+void compare_groups_add(struct compare_groups *groups, uint32_t number); /* of a block */
+
+/* After the last block. */
+void compare_groups_finish(struct compare_groups *groups);
+void compare_groups_done(struct compare_groups *groups);
+
+#endif

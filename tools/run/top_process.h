@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top_process.h - the process behind a capture while it runs.
+ *
+ * The library keeps its capture mapped and no descriptor of it open, so a process is tied to a capture by /proc/PID/maps. That holds
+ * in containers too, where the pid in the file is another one than the pid here.
+ *
+ *     PID ─► its mapped captures, else those of the processes below it        FILE ─► the process that has it mapped
+ *
+ * Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_TOP_PROCESS_H
+#define KEDGE_TOOLS_TOP_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct top_process {
+    pid_t pid; /* here; 0: no process was found */
+    int fd;    /* readable once the process has ended; -1: none */
+    /* false: nobody here can tell whether it runs, since its host or its user is another one */
+    bool is_known;
+};
+
+/*
+ * The capture of a process, or of the only process below it that has one. Returns 0 with a path that the caller frees, or an exit code of
+ * the tool after one line on stderr that says why there is none.
+ */
+int top_process_find(pid_t pid, char **ret_path);
+
+/* The process that writes this capture; `host` and `pid` are what its header says. top_process_done. */
+struct top_process top_process_of(const char *path, const char *host, pid_t pid);
+void top_process_done(struct top_process *running);
+
+/* Is it known to have ended? */
+bool top_process_has_ended(const struct top_process *running);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/trace/stated_steps.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tools/base/keytable.h"
+#include "tools/base/vec.h"
+
+enum {
+    ALONE_MIN = 3, /* instances of a family whose name says nothing */
+    NAMED_MIN = 2,
+};
+
+struct family {
+    char *path;
+    struct stated_steps_span *spans;
+    size_t count, room;
+    uint64_t work;
+    uint32_t depth;
+    bool is_named, overlaps;
+};
+
+struct families {
+    struct family *families;
+    size_t count, room;
+    struct keytable numbers;
+    uint64_t *work; /* allocations, or uses, before each event */
+};
+
+static char *stated_steps_fold(const char *path)
+{
+    char *folded = vec_text(path);
+    char *out = folded;
+
+    for (const char *in = path; *in; in++) {
+        bool digit = *in >= '0' && *in <= '9';
+        if (digit && out > folded && out[-1] == '#')
+            continue;
+        *out++ = *(digit ? "#" : in);
+    }
+    *out = '\0';
+    return folded;
+}
+
+static bool says_step(const char *path)
+{
+    const char *last = strrchr(path, '/');
+
+    last = last ? last + 1 : path;
+    return strcasestr(last, "step") || strcasestr(last, "iter") || strcasestr(last, "batch");
+}
+
+static void add_span(
+        struct families *families, const struct trace *trace, struct stated_steps_span span)
+{
+    char *path = stated_steps_fold(trace->anchors[span.anchor].path);
+    uint32_t number = keytable_number(&families->numbers, keytable_text(path));
+
+    if (number == families->count) {
+        struct family *fresh = &VEC_PUSH(families->families, families->count, families->room);
+        *fresh = (struct family){.path = path, .is_named = says_step(path)};
+        for (const char *c = path; *c; c++)
+            fresh->depth += *c == '/';
+    } else {
+        free(path);
+    }
+    struct family *family = &families->families[number];
+    VEC_PUSH(family->spans, family->count, family->room) = span;
+}
+
+static int stated_steps_by_first(const void *a, const void *b)
+{
+    const struct stated_steps_span *x = a;
+    const struct stated_steps_span *y = b;
+
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Marks reach to the next one; counts what was done. */
+static void stated_steps_finish(struct families *families, struct family *family, uint32_t end)
+{
+    VEC_SORT(family->spans, family->count, stated_steps_by_first);
+    for (size_t i = 0; i < family->count; i++) {
+        struct stated_steps_span *span = &family->spans[i];
+        uint32_t next = i + 1 < family->count ? family->spans[i + 1].first : end;
+        if (span->behind == TRACE_NEVER)
+            span->behind = next;
+        family->overlaps = family->overlaps || span->behind > next;
+        family->work += families->work[span->behind] - families->work[span->first];
+    }
+}
+
+static void count_allocs(struct families *families, const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++)
+        families->work[i + 1] = families->work[i] + (trace->events[i].kind == TRACE_ALLOC);
+}
+
+static void count_uses(struct families *families, const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->use_count; i++)
+        families->work[trace->uses[i].at]++;
+    for (size_t i = 0; i < trace->event_count; i++)
+        families->work[i + 1] += families->work[i];
+}
+
+static bool may_be(const struct family *family, uint64_t work)
+{
+    if (family->overlaps || family->work == 0)
+        return false;
+    if (family->is_named)
+        return family->count >= NAMED_MIN;
+    return family->count >= ALONE_MIN && family->depth == 0 && 2 * family->work >= work;
+}
+
+static bool stated_steps_is_better(const struct family *one, const struct family *than)
+{
+    if (one->is_named != than->is_named)
+        return one->is_named;
+    if (one->depth != than->depth)
+        return one->depth < than->depth;
+    return one->work > than->work;
+}
+
+static void find_families(struct families *families, const struct trace *trace)
+{
+    for (size_t i = 1; i < trace->anchor_count; i++) {
+        const struct trace_anchor *anchor = &trace->anchors[i];
+        if (anchor->enter == TRACE_NEVER)
+            continue;
+        uint32_t behind = anchor->exit == TRACE_NEVER ? TRACE_NEVER : anchor->exit + 1;
+        add_span(families, trace, (struct stated_steps_span){anchor->enter, behind, (uint32_t)i});
+    }
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->kind == TRACE_MARK && event->anchor != TRACE_NONE && event->anchor != 0
+                && trace->anchors[event->anchor].enter == TRACE_NEVER)
+            add_span(families, trace,
+                    (struct stated_steps_span){(uint32_t)i, TRACE_NEVER, event->anchor});
+    }
+}
+
+static void stated_steps_find_by(const struct trace *trace,
+        void (*count)(struct families *, const struct trace *), struct stated_steps *ret)
+{
+    struct families families = {.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
+    struct family *best = NULL;
+
+    *ret = (struct stated_steps){0};
+    count(&families, trace);
+    find_families(&families, trace);
+    for (size_t i = 0; i < families.count; i++) {
+        struct family *family = &families.families[i];
+        stated_steps_finish(&families, family, (uint32_t)trace->event_count);
+        if (may_be(family, families.work[trace->event_count])
+                && (!best || stated_steps_is_better(family, best)))
+            best = family;
+    }
+    if (best) {
+        *ret = (struct stated_steps){best->path, best->spans, best->count};
+        best->path = NULL;
+        best->spans = NULL;
+    }
+    for (size_t i = 0; i < families.count; i++) {
+        free(families.families[i].path);
+        free(families.families[i].spans);
+    }
+    free(families.families);
+    free(families.work);
+    keytable_done(&families.numbers);
+}
+
+void stated_steps_find(const struct trace *trace, struct stated_steps *ret)
+{
+    stated_steps_find_by(trace, count_allocs, ret);
+}
+
+void stated_steps_find_by_uses(const struct trace *trace, struct stated_steps *ret)
+{
+    stated_steps_find_by(trace, count_uses, ret);
+}
+
+void stated_steps_done(struct stated_steps *stated)
+{
+    free(stated->family);
+    free(stated->spans);
+    *stated = (struct stated_steps){0};
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stated_steps.h - the steps that a program states itself, by its anchors.
+ *
+ * Anchors whose paths differ in digits only are of one family ("step_17" and "step_18", and all instances of "train/step"). A
+ * family is taken for the steps if its last part says so (step, iter, batch), else if it stands on its own, outermost, at least
+ * three times, and most of the allocations were made in it. Of several the outermost is taken, then the one with most of the
+ * allocations. Its instances must follow one another: ranges that overlap, as of several threads, are no steps.
+ *
+ *     range   from its enter to its exit          mark   from one to the next, the last one to the end
+ *
+ * Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_STATED_STEPS_H
+#define KEDGE_TOOLS_STATED_STEPS_H
+
+#include "tools/trace/trace.h"
+
+struct stated_steps_span {
+    uint32_t first, behind; /* event indices */
+    uint32_t anchor;
+};
+
+struct stated_steps {
+    char *family; /* "SOT_CALL_#"; NULL: the program states none */
+    struct stated_steps_span *spans;
+    size_t count;
+};
+
+void stated_steps_find(const struct trace *trace, struct stated_steps *ret);
+
+/* The same by uses of blocks instead of allocations: steps may allocate nothing. */
+void stated_steps_find_by_uses(const struct trace *trace, struct stated_steps *ret);
+void stated_steps_done(struct stated_steps *stated);
+
+#endif
