@@ -43,6 +43,7 @@ static struct {
     int64_t all;       /* bytes of the disk, of which `room` are free; 0 = as the real one says */
     long slow_ns;      /* each fallocate takes as long */
     atomic_bool hangs; /* until it is false again */
+    atomic_bool holds; /* a thread is in the call that hangs */
 } disk;
 
 static int calls_of_pwrite;
@@ -62,8 +63,10 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
 
     if (disk.slow_ns)
         (void)nanosleep(&slow, NULL);
-    while (disk.hangs)
+    while (disk.hangs) {
+        disk.holds = true;
         (void)usleep(1000);
+    }
     if (mode != 0 && !disk.no_fallocate)
         return __real_fallocate(fd, mode, offset, length);
     if (disk.interrupts > 0 && disk.interrupts-- > 0)
@@ -468,7 +471,8 @@ TEST(what_is_not_recorded_while_the_file_is_made_is_counted)
     start(FORMAT_TRACE_FULL);
     disk.hangs = true;
     REQUIRE_EQ(pthread_create(&opener, NULL, open_it, NULL), 0);
-    (void)usleep(50000);
+    while (!disk.holds) /* else this thread makes the file */
+        (void)usleep(1000);
     for (uint64_t i = 1; i <= 10; i++)
         CHECK_EQ(track_alloc(i << 12, 10, i), 0);
     CHECK_EQ(track_free(1 << 12, 11), 0);
