@@ -21,6 +21,7 @@
 #define TRACK_PATH_MAX 512
 
 static char track_directory[64];
+static pid_t track_owner;
 
 static inline void track_sweep(void)
 {
@@ -34,9 +35,19 @@ static inline void track_sweep(void)
     (void)rmdir(track_directory);
 }
 
+/* At exit; a child of the test leaves the directory alone, and a test that failed leaves it to look at. */
+static inline void track_leave(void)
+{
+    if (getpid() == track_owner && check_state.failures == 0)
+        track_sweep();
+}
+
 /* A new directory under the current one, gone at the end. The tests of one program run in processes of their own. */
 static inline const char *track_scratch(void)
 {
+    if (track_owner == 0)
+        REQUIRE_EQ(atexit(track_leave), 0);
+    track_owner = getpid();
     (void)snprintf(
             track_directory, sizeof track_directory, "track-scratch-%d-XXXXXX", (int)getpid());
     REQUIRE(mkdtemp(track_directory) != NULL);
