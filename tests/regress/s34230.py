@@ -185,7 +185,7 @@ def suggest_finds_the_hint_in_the_captures_of_all_ranks():
     check("\nwritten to hints.yaml; next: kedge verify " in said, f"its one hint is in mode trap, and suggest says: {said[-300:]}")
     same("lowers the peak of stage 7 by", j["hints"][0]["saves_bytes"], (16 - (startup(7) + 2)) * SEND)
     verify(*program(10))
-    is_flat({m: with_hints(m) for m in (8, 64)}, {m: without_hints(m) for m in (8, 64)})
+    is_flat({m: with_hints(m) for m in (8, 16)}, {m: without_hints(m) for m in (8, 16)}) # in mode trap 64 take 24 s
 
 
 # ---- wrong hints ----

@@ -81,7 +81,23 @@ def diff_finds_the_751_late_frees():
     same("no difference, no late free", tool_json("diff", "pt.kcap", "pt.kcap")["late_frees"], 0)
 
 
-def hints_bring_the_peak_down():
+def proves_the_saving():
+    """The device's own ledger decides (R88): it is smaller than what the bad form needs, and streams run late."""
+    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
+    bad = capture("pir", "tight-bad", rc=None, **tight)
+    check(bad.returncode != 0, f"the bad form fits into {TIGHT}")
+    same("the bad form's own answer to a failed call", bad.returncode, 3)
+    check(re.search(r"out of memory|OUT_OF_MEMORY|MemoryAllocation", bad.stdout, re.I), f"no word of memory: {bad.stdout[-500:]}")
+    hinted = capture("pir", "tight-hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live", **tight)
+    good = capture("pt", "tight-good", **tight)
+    same("checksums on the small device", checksum(hinted.stdout), checksum(good.stdout))
+    # Not by luck of a size: without kedge the good form fits as well and the bad form does not.
+    env = {"KEDGE_MODE": "off", **tight}
+    check(kedge_run(SOT, "--form", "pir", "--graph", "full", rc=None, **env).returncode != 0, "native: the bad form fits")
+    kedge_run(SOT, "--form", "pt", "--graph", "full", **env)
+
+
+def r88_hints_bring_the_peak_down_and_the_device_proves_the_saving():
     plain = checksum(capture("pir").stdout)
     capture("pt")
     predicted = suggest()
@@ -104,6 +120,7 @@ def hints_bring_the_peak_down():
     whole = tool_json("report", "hinted.kcap")
     same("predicted and measured peak", predicted["predicted_max_bytes"], whole["max_with_hints_bytes"])
     tool("check", "hinted.kcap", "--predicted", "hints.yaml", "hint_releases==751", f"reserved=={predicted['predicted_peak_reserved_bytes']}")
+    proves_the_saving()
 
 
 def hints_for_inputs_alone_give_what_the_first_fix_gave():
@@ -163,26 +180,6 @@ def one_run_finds_its_late_frees_by_itself():
     same("late frees of the other form", tool_json("suggest", "pt.kcap", "-o", "none.yaml", rc=1)["late_frees"], 0)
 
 
-def r88_device_proves_the_saving():
-    """The device's own ledger decides (R88): it is smaller than what the bad form needs, and streams run late."""
-    capture("pir")
-    capture("pt")
-    suggest()
-    verify()
-    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
-    bad = capture("pir", "tight-bad", rc=None, **tight)
-    check(bad.returncode != 0, f"the bad form fits into {TIGHT}")
-    same("the bad form's own answer to a failed call", bad.returncode, 3)
-    check(re.search(r"out of memory|OUT_OF_MEMORY|MemoryAllocation", bad.stdout, re.I), f"no word of memory: {bad.stdout[-500:]}")
-    hinted = capture("pir", "tight-hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live", **tight)
-    good = capture("pt", "tight-good", **tight)
-    same("checksums on the small device", checksum(hinted.stdout), checksum(good.stdout))
-    # Not by luck of a size: without kedge the good form fits as well and the bad form does not.
-    env = {"KEDGE_MODE": "off", **tight}
-    check(kedge_run(SOT, "--form", "pir", "--graph", "full", rc=None, **env).returncode != 0, "native: the bad form fits")
-    kedge_run(SOT, "--form", "pt", "--graph", "full", **env)
-
-
 def mapped_memory_holds_what_is_live_on_the_sync_api():
     """The driver gives each of its 3,791 blocks whole pages: 15.09 GiB. Packed, with storage that moves, it is what is live."""
     sums = {checksum(bare(SOT, "--form", "pir", "--graph", "full").stdout)}
@@ -202,4 +199,5 @@ def mapped_memory_holds_what_is_live_on_the_sync_api():
 
 if __name__ == "__main__":
     main(mapped_memory_holds_what_is_live_on_the_sync_api, reports_are_the_published_ones, diff_finds_the_751_late_frees, mixed_kinds_are_told_apart_by_size_turn_and_anchor, one_run_finds_its_late_frees_by_itself,
-         hints_for_inputs_alone_give_what_the_first_fix_gave, hints_bring_the_peak_down, r88_device_proves_the_saving)
+         hints_for_inputs_alone_give_what_the_first_fix_gave,
+         r88_hints_bring_the_peak_down_and_the_device_proves_the_saving)

@@ -60,7 +60,19 @@ def reports_are_the_published_ones():
     same("late frees", (d["late_frees"], d["late_bytes"], d["freed_in_anchor"]), (COUNT, SAVED, 0))
 
 
-def hints_take_980_mib_off_to_the_byte():
+def proves_the_saving():
+    """By the device's own ledger (R88), with hints.yaml and its receipt."""
+    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
+    refused = capture(HELD, "tight-held", rc=3, **tight)
+    check("cudaErrorMemoryAllocation" in refused.stdout, f"no word of memory: {refused.stdout[-500:]}")
+    same("checksums on the small device", checksum(live("tight-live", **tight).stdout),
+         checksum(capture(DROPPED, "tight-dropped", **tight).stdout))
+    # Not by luck of a size: without kedge the one form fits as well and the other does not.
+    check(bare(*sot(HELD), rc=None, **tight).returncode == 3, "native: the form that holds them fits")
+    bare(*sot(DROPPED), **tight)
+
+
+def r88_hints_take_980_mib_off_to_the_byte_and_the_device_proves_it():
     j, plain = suggest()
     same("one hint for each function", sorted(h["id"] for h in j["hints"]), ["add", "cast", "transpose"])
     same("hinted sizes", sum(h["bytes"] for h in j["hints"]), SAVED)
@@ -78,6 +90,7 @@ def hints_take_980_mib_off_to_the_byte():
     check(less >= SAVED - COUNT * GRANULE, f"reserved falls by {less} bytes only")
     same("predicted Max memory", j["predicted_max_bytes"], hinted["max_with_hints_bytes"])
     tool("check", "live.kcap", "--predicted", "hints.yaml", f"hint_releases=={COUNT}")
+    proves_the_saving()
 
 
 def one_run_finds_them_by_itself():
@@ -90,19 +103,6 @@ def one_run_finds_them_by_itself():
         if late:
             same("the same hints", *([(h["id"], h["count"], h["bytes"], h["when"]) for h in j["hints"]] for j in (one, two)))
             same("the same prediction", one["predicted_max_bytes"], two["predicted_max_bytes"])
-
-
-def r88_device_proves_the_saving():
-    suggest()
-    verify()
-    tight = {"SIMCUDA_MEMORY": TIGHT, "SIMCUDA_LAG": 1}
-    refused = capture(HELD, "tight-held", rc=3, **tight)
-    check("cudaErrorMemoryAllocation" in refused.stdout, f"no word of memory: {refused.stdout[-500:]}")
-    same("checksums on the small device", checksum(live("tight-live", **tight).stdout),
-         checksum(capture(DROPPED, "tight-dropped", **tight).stdout))
-    # Not by luck of a size: without kedge the one form fits as well and the other does not.
-    check(bare(*sot(HELD), rc=None, **tight).returncode == 3, "native: the form that holds them fits")
-    bare(*sot(DROPPED), **tight)
 
 
 def expect_stopped(name, done, ids, plain):
@@ -183,7 +183,7 @@ def r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hin
 
 
 if __name__ == "__main__":
-    main(reports_are_the_published_ones, hints_take_980_mib_off_to_the_byte, one_run_finds_them_by_itself, r88_device_proves_the_saving,
+    main(reports_are_the_published_ones, r88_hints_take_980_mib_off_to_the_byte_and_the_device_proves_it, one_run_finds_them_by_itself,
          r86_in_poison_a_backward_that_reads_is_named_and_spoils_its_result,
          r86_keep_meta_saves_the_same_where_kernels_are_given_the_address,
          r57_r86_a_kernel_that_reads_behind_keep_meta_faults_and_verify_names_the_hint,
