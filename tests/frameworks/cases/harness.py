@@ -301,7 +301,8 @@ def run_row(row, full=True):
         # Native stacks in one mode: names of functions take kedge report some seconds of a framework's libraries. A program
         # that calls the driver itself has a witness only there, so only where its calls get there.
         watched = "pool" if read_stats(work / "stats").get("births") else "track"
-        for mode in (*row.case.modes, *row.case.variants):
+        # That `off` is as if kedge was not there needs no framework (preload.life.r43_off_is_as_if_not_there).
+        for mode in (*(m for m in row.case.modes if full or m != "off"), *row.case.variants):
             log = work / f"{mode}.stacks"
             done = execute(row, under_kedge("pool" if mode in VARIANTS else mode, work / f"{mode}.kcap"), work,
                            KEDGE_STACKS=None if mode == watched else "python", KEDGE_POOL=VARIANTS.get(mode),
