@@ -4,7 +4,7 @@
 
     locks.py trainers|captures|hints|workloads    programs under the watched library (locks_guest.c), all of which must be right
     locks.py preload_tests                        every test that preloads the library, once more with that one
-    locks.py some_preload_tests                   one in four of them
+    locks.py some_preload_tests                   one in eight of them
     locks.py seen.DOOR                            a lock is held there on purpose: status 87
 """
 import functools
@@ -140,7 +140,7 @@ def preload_tests(share=1):
 
 
 def some_preload_tests():
-    preload_tests(4)
+    preload_tests(8)
 
 
 def seen(door):
