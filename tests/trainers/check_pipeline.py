@@ -148,8 +148,10 @@ def at_768_micro_batches_stage_1_is_out_of_memory_and_the_job_with_it():
 # ---- results ----
 
 def results_are_the_same_in_every_order():
-    orders = [{"SIMCUDA_SCHED": "eager"}, {"SIMCUDA_SCHED": "lazy"}]
-    orders += [{"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": n, "SIMCUDA_LAG": n % 3} for n in range(1, 3 if SANITIZE else 6)]
+    orders = [{"SIMCUDA_SCHED": "random", "SIMCUDA_SEED": n, "SIMCUDA_LAG": n % 3} for n in range(1, 6)]
+    orders += [{"SIMCUDA_SCHED": "eager"}, {"SIMCUDA_SCHED": "lazy"}]
+    if SANITIZE: # each form once: its memory is the same in every order
+        orders = orders[:1]
     for recompute in ((), ("--recompute",)):
         sums = {run("--micro-batches", 10, "--steps", 2, "--entrance", entrance, *form, *recompute, **order).checksum
                 for entrance in ("sync", "stream") for form in ((), ("--mend",)) for order in orders}
