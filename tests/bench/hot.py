@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: quick.c
 """What kedge adds to a pair of allocation and free that finds its block, with nothing recorded (KEDGE_TRACE=off,
 KEDGE_STACKS=off), from the entry of the hook to its return: at most 400 instructions, no malloc, no system call, and no call of
 the driver but the question which context is current or which number a stream has. The driver's own instructions are left out.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: source.c */
 /* R90: a hint is keyed by what the program says of itself. Nothing that only looks like a step sets one off. */
 #include "tests/preload/client.h"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# covers: export_asan.c
 #
 # What else stands before or beside kedge when a program starts: a preload that answers look-ups, a second copy of the library,
 # the runtime of a sanitizer, another C library, a backend that kedge run selects. The program runs as without it, and the figures are right, or one line says why not.

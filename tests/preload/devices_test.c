@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: ending.c hooks_context.c */
 /*
  * Two devices. What is freed on one of them waits for work of the other one only if that may use it: by each way to it the block is not
  * handed out before, and without a way a device that is busy holds nothing of the other one.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_event.c */
 /* Which events order memory from one stream to another, and which do not: of all that a program can do with an event. */
 #include "tests/preload/client.h"
 

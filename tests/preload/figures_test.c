@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: device_stats.c hooks_query.c hooks_recorded.c */
 /*
  * cuMemGetInfo and the attributes of pools after any sequence of calls (R22, R78, R84): programs from seeds (figures_world.h),
  * each in a process of its own. $TEST_SEEDS: how many per form (200); $TEST_SEED: only this one.

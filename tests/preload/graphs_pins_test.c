@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_graph.c submit.c */
 /*
  * Pins of the whole library (R80): what a graph, a descriptor or a registration names is not released by a hint, and the
  * hint goes on with everything else.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hints_run.c hit.c */
 /* How far each hint of a file goes, as file, KEDGE_HINTS_MODE, rank and receipt have it; and hints that evict once one has failed. */
 #include "tests/preload/hints_kit.h"
 

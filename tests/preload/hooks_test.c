@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_lookup.c route.c export_dlsym.c export_dlopen.c */
 /* Each family of hooks, by each route, on the simulated device: what a program sees of kedge, and what it must not see. */
 #include "tests/preload/client.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: kernelnames.c launches.c hooks_launch.c hooks_profiler.c */
 /*
  * What a program says by what it calls: captures, graphs, the profiler, NCCL, and kernels that KEDGE_ANCHORS names (it names
  * those that end in "_sum" here).

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_take.c */
 /*
  * Libraries that call the runtime that they are linked with, whichever way they came into the process. What came as the
  * dependency of another library has no list of its own for the loader to search (R97).

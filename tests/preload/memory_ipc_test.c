@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: ipc.c hooks_ipc.c */
 /*
  * Two processes on the simulated device, in which, as on a real one, an interior pointer exports its base's handle. What
  * the driver would show rightly goes through untouched; everything else is refused, with one line, never answered wrongly.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_mem.c dispatch.c */
 /* Rules about what memory is whose, on the simulated device with two devices; each test is a program of its own. */
 #include "tests/preload/client.h"
 

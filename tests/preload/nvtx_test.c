@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_nvtx.c */
 /*
  * NVTX, seen from the library that emits ranges: finds the injection by the environment, offers its table of callbacks, and
  * calls what was put there. Two tables stand for two libraries of one program.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: oom.c */
 /* What a program that ran out of memory leaves behind, by whatever call; and one that sleeps. */
 #include "preload/base/kedge.h"
 #include "tests/preload/child.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: output.c export_output.c */
 /*
  * Lines of a program's output as anchors: every entry through which text gets out, pieces, and what must not change for the
  * program: results, errno, cancellation, signal handlers, forks.

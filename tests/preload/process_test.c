@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: life.c start.c hooks_init.c session.c */
 /*
  * The process around the calls: before the first one, threads that end, are cancelled or abort, forks with work under way, exits
  * with live blocks, host functions, and the driver coming back into us.

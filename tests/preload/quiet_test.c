@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: onstream.c */
 /*
  * What a call of kedge's own leaves as it was: the thread's capture mode (R13), the current context and its stack (R27). And
  * the one call that a free may make, where it is asked to be a barrier (R61).

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_exit.c */
 /*
  * What a run leaves in its capture, and what hints do to it, end to end in one process: the test is the program, reads its
  * own capture while it is open, and writes the hint file before its first CUDA call.

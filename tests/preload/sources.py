@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: export_runtime.c
 """`kedge report --view sources`: memory of several kinds, asked for by a program and by two libraries, is told by library, kind
 and place; without stacks the view says so. Where all of the device's memory is, in the same runs; and a write that nobody needs."""
 import json

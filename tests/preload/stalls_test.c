@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hostwait.c hooks_hostfn.c */
 /*
  * A stream waits for the host, and the host for another stream, that natively does not wait for the first one (R71, R72, R104). Each test is
  * a program of its own, and hangs where kedge makes the other stream wait.

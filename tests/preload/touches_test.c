@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_copy.c hooks_objects.c */
 /*
  * Uses, of the whole library: the test is a program that knows when it uses what, by its own book, and reads the same from
  * its capture. Each entry that R86 names is called, so that one that is forgotten is seen.

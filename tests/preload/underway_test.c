@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_nccl.c */
 /*
  * R66: calls of NCCL on communicators that do not block. They come back in progress, and the work is given to the device later, by
  * another thread: what they are about keeps its storage until the communicator has said that this is done.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: variables.c */
 /* A library with variables that are named like functions of the driver, opened in each way. It runs as without kedge. */
 #include "tests/check.h"
 

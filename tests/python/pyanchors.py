@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: pyparts.c pyloop.c pyhost.c
 """Anchors of Python's frameworks, end to end: what an unmodified training loop becomes, and that nothing changes for it.
 
     pyanchors.py CASE

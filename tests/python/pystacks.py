@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: export_python.c
 """Python stacks, end to end: unmodified programs under kedge on the simulated device, against what traceback says.
 
     pystacks.py CASE

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: mark.c runlook.c cmd_run.c relay.c tree.c
 # Drives `kedge` with libkedge.so and the simulated device. $1 says which part.
 . "$(dirname "$0")/../check.sh"
 build=$TEST_BUILD

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: evictsets.c report_evict.c
 """Eviction from outside: the trainer `gemini` under a cap, against a model of the rule in 40 lines and the device's own books.
 
 What ColossalAI's pull request 878 counts by hand is counted here three times: by the model, by `kedge report`, and by the

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: suggest_file.c turns.c
 """R55: hints that do not act change no call to the driver. R86: every entry that carries an address is guarded.
 
 calls: the simulated device's log of a program without a hint file, against those with one that is off, in shadow, for another

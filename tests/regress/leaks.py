@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: pileup.c
 """`kedge check 'growth==0'` says yes of no program that leaks: once in an epoch, with one request of many, behind memory that is
 freed meanwhile, or behind hints that release, hold or evict. What is replaced from step to step is no leak.
 """

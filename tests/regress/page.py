@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: page.c page_flame.c page_map.c page_parts.c page_sites.c page_timeline.c
 """`kedge report --html`: the page is one sound file that loads nothing, its figures are those of `report --json`, no name of the
 watched program becomes markup, and its size does not grow with the run. What a browser makes of it is in page_browser.py.
 """

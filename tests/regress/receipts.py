@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: evidence.c proof.c
 """What `kedge verify` learns of a hint and live obeys: launches that carry its address inside a larger parameter (R86)."""
 import os
 import pathlib

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: carried.c report_patterns.c report_places.c report_sources.c report_waterfall.c readdefs.c
+# readlive.c readlog.c readplace.c readwalk.c readevent.c
 """A recount: every figure that kedge prints, computed a second time from what the program itself wrote down.
 
     recount.py all|short|spoilt|KIND... [--seeds N] [--first SEED] [--verbose]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: cap_hint.c cap_sites.c
 """`kedge suggest CAPTURE --cap SIZE`: which blocks go out so that the program fits, and what that moves."""
 import pathlib
 import re

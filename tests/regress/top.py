@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: cmd_top.c top_process.c top_screen.c
 """`kedge top` beside programs that run on the simulated device, as text, as JSON and on the screen of a terminal."""
 import fcntl
 import json

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# covers: bus.c export_signal.c
 #
 # R101, a store into the capture never ends the program: whatever is done to the file, the program goes on, and what it did about
 # SIGBUS itself is as without kedge.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c hint.c */
 /* Storage that goes by events: calls counted from the allocation or from the last use, and an `else` beside them. */
 #include "tests/unit/alloc/hinted.h"
 

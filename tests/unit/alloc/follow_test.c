@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_events.c */
 /* What a stream comes behind by events of the program's serves it, and nothing later does. */
 #include "alloc/heap/streams.h"
 #include "tests/unit/alloc/ordered.h"

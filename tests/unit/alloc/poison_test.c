@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c hint.c */
 /* Hints in poison: the content goes behind the work before the edge, and is looked at behind the program's free. */
 #include "tests/unit/alloc/hinted.h"
 

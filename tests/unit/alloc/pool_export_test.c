@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 /* Segments that another process was shown (R23, R24), and segments of their own (R16). */
 #include "alloc/heap/freecache.h"
 #include "alloc/heap/heap.h"

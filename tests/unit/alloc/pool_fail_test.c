@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 #include "alloc/base/meta.h"
 #include "tests/unit/alloc/pool_bench.h"
 

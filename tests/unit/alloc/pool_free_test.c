@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_free.c */
 /* What becomes of a block that the program frees, by the API and the stream of the free. */
 #include "tests/unit/alloc/pool_bench.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_gone.c outcome_queue.c */
 /* Ends of streams, contexts, pools and of kedge itself, and what of them outlives the end. */
 #include "alloc/base/meta.h"
 #include "alloc/heap/records.h"

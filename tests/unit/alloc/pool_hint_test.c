@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_hint.c */
 /* Hints in shadow, trap and live: placement, the way of the storage, the guard, the figures, the proof on the device. */
 #include "tests/unit/alloc/hinted.h"
 

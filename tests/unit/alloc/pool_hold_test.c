@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 /* Hints that hold: what the program freed stays as it is until their edge, whoever asks for memory meanwhile. */
 #include "tests/unit/alloc/hinted.h"
 

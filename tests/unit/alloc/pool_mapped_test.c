@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 /* The sync API on the mapped heap of a context (pool_opts.sync_mapped): storage moves as epochs pass. */
 #include "tests/unit/alloc/pool_bench.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 #include "tests/check.h"
 #include "tests/unit/alloc/hinted.h"
 #include "tests/unit/alloc/ordered.h"

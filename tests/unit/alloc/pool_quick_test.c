@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_quick.c */
 /* The short forms of allocation and free: they do what the long ones do, or nothing. */
 #include "tests/unit/alloc/pool_bench.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 #include "tests/unit/alloc/pool_bench.h"
 
 /* Sixteen threads in the pool at once: programs that allocate, use and free on both APIs, with hints, while others

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 #include "tests/check.h"
 #include "tests/unit/alloc/pool_model.h"
 

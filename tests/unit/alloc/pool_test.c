@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c */
 #include "tests/unit/alloc/pool_bench.h"
 
 /* What pool.h promises of options, requests, look-ups and figures. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool_trim.c */
 /* What goes back to the driver, and when: trims that the program asks for, its synchronises, its idleness. */
 #include "tests/unit/alloc/pool_bench.h"
 

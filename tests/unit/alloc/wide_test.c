@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pool.c pool_trim.c */
 /* Huge requests stand on few handles, in a range of their own, whose storage moves as all other does. */
 #define ORDERED_SLOT (32 * MiB)
 #include "tests/unit/alloc/ordered.h"

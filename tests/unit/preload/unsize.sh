@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# covers: unsize.c
 #
 # The tool that takes the sizes of exported functions out of a library: what it changes, and what it refuses.
 set -u

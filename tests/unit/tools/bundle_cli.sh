@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: bundle.c cmd_bundle.c
 # `kedge bundle`: what is reported from one where the program's files are gone is what was reported where they were. $1: part.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge

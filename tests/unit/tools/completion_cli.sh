@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: completion.c
 # What shells complete behind `kedge` is what --help lists. $1 is the shell.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge

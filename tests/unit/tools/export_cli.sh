@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: cmd_export.c export_csv.c export_folded.c export_memory_viz.c export_perfetto.c
+# export_pprof.c export_speedscope.c export_sqlite.c export_live.c export_moment.c export_pickle.c
 # `kedge export`: readers that know the formats alone find the figures of the report in every file. $1: part.
 . "$(dirname "$0")/../../check.sh"
 frameworks=${KEDGE_FRAMEWORKS:-$TEST_SOURCE/build/frameworks}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: cmd_hints.c hinttree.c
 # `kedge hints`. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: cmd_import.c import_names.c import_paddle.c import_ranges.c import_rows.c import_torch.c
+# import_what.c
 # `kedge import`: records of other tools, written here by hand, as captures. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge

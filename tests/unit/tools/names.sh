@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: buildid.c builds.c dwarfnames.c symfile.c
 # Names of addresses: from debug information wherever it may lie, never from a file of another build. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 helper=$TEST_BUILD/tests/unit/names_helper

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: ownfile.c
 # Which files commands replace (R102), with captures that capture_maker wrote. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 unset "${!KEDGE_@}"

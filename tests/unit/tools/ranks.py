@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# covers: cmd_ranks.c ranksprint.c
 """`kedge ranks` over the captures of many ranks, whose figures ranks_maker.c tells beforehand."""
 import json
 import os

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: lock.c */
 #include "alloc/base/lock.h"
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: meta.c */
 #include "alloc/base/lock.h"
 #include "alloc/base/meta.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: table.c */
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: alias.c */
 /* backend: alias. Small hinted blocks share handles, each at an address of its own; what is released there faults there. */
 #include "alloc/storage/reclaim.h"
 #include "tests/unit/alloc/hinted.h"

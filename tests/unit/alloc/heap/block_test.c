@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: block.c */
 /* Blocks against a row of units: begins[i] says that a block begins at unit i. */
 #include "tests/unit/alloc/parts.h"
 

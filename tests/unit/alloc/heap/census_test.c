@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: census.c */
 /* What the census says of a pool whose records were changed behind its back: each change is found, and told by its name. */
 #include "alloc/heap/census.h"
 #include "alloc/heap/freecache.h"

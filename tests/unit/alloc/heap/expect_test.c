@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: expect.c */
 /* What a hint matches in an instance of its anchor: counted, judged once at the edge, within bounds. */
 #include "alloc/heap/expect.h"
 #include "tests/unit/alloc/hinted.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: freecache.c */
 /* The free cache against a walk over all blocks of the segment, which sees what is flagged as recent. */
 #include "alloc/heap/freecache.h"
 #include "tests/unit/alloc/parts.h"

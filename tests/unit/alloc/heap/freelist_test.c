@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: freelist.c */
 /*
  * Free blocks against a row of units, each taken or free in a class: what is free must be the longest runs of one class.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: handles.c */
 #include "alloc/heap/handles.h"
 #include "tests/unit/alloc/parts.h"
 

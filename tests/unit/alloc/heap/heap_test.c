@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: heap.c */
 #include "tests/unit/alloc/parts.h"
 
 TEST(a_heap_is_known_by_kind_and_owner_and_made_for_a_device_only)

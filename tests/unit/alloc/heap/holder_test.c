@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: holder.c */
 #include "alloc/heap/holder.h"
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: lane.c */
 /* Threads that allocate and free by the short forms, on streams of their own and on one that two share, while others look, trim,
  * and take streams away. Under TSan this is the test for races in lanes. */
 #include "alloc/heap/lane.h"

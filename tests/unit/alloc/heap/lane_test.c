@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: lane.c */
 /* Lanes are opened here without a crowd; race.lane has one. */
 #include "alloc/heap/heap.h"
 #include "alloc/heap/lane.h"

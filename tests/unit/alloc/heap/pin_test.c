@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pin.c */
 /* Pins (R80): no release while one stands, and what becomes of a block that is freed under one. */
 #include "tests/unit/alloc/hinted.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: segment.c */
 #include "tests/unit/alloc/parts.h"
 
 #define ARENA_BASE (PARTS_BASE * 2)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: stream_wait.c */
 #include "alloc/heap/stream_wait.h"
 
 #include "alloc/heap/streams.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: streams.c */
 #include "alloc/heap/streams.h"
 #include "tests/unit/alloc/parts.h"
 

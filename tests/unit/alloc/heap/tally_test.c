@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: tally.c */
 /* Sums and their marks against a list of what lives. */
 #include "alloc/heap/tally.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: evict_use.c */
 /*
  * Random programs under random caps. Beside the set stands what its moves come to when they are made, and what the rule of
  * evict.h says of each use when nothing is remembered but the order of the last step.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: evict_bound.c evict_plan.c evict_order.c evict_turn.c */
 #include "alloc/base/meta.h"
 #include "alloc/hints/evict.h"
 #include "tests/check.h"

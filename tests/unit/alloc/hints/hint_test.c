@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hint.c */
 #include "alloc/base/wildcard.h"
 #include "alloc/hints/hint.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: bestfit.c */
 #include "alloc/index/bestfit.h"
 #include "tests/check.h"
 

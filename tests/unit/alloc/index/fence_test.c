@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: fence.c */
 #include "alloc/index/fence.h"
 #include "tests/check.h"
 

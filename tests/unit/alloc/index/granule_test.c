@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: granule.c */
 #include "alloc/index/granule.h"
 #include "tests/check.h"
 

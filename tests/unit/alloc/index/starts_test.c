@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: starts.c */
 #include "alloc/index/starts.h"
 #include "tests/check.h"
 

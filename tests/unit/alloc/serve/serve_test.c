@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: serve.c */
 /* The ladder of a request, step by step, on both APIs. */
 #include "alloc/storage/reclaim.h"
 #include "tests/unit/alloc/followed.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: stall.c pool_stall.c */
 /* Streams that may wait for the host (stall.h): what was freed before has its fence in time, and nobody is made to wait. */
 #include "alloc/serve/stall.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: commit.c */
 /* A block becomes the program's: what is told of it, and what growth may hold for it. */
 #include "tests/unit/alloc/pool_bench.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: fit.c */
 #include "alloc/heap/streams.h"
 #include "alloc/storage/fit.h"
 #include "tests/unit/alloc/layout.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: grow.c */
 /* What is asked of the driver for a request that nothing free fits: ranges, segments, slots, handles. */
 #include "alloc/heap/streams.h"
 #include "alloc/storage/grow.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: headroom.c */
 /* What is free on a device, and in which pieces. */
 #include "tests/unit/alloc/hinted.h"
 #include "tests/unit/alloc/layout.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: reclaim.c */
 /* Many streams with free blocks in one heap, of which one call looks at a few (STREAMS_LOOK, 3 here): each has its turn. */
 #include "tests/unit/alloc/pool_bench.h"
 

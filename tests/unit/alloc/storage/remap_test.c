@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: remap.c */
 /* Storage of free blocks moves to where a request needs it, and never under what somebody still uses. */
 #include "alloc/heap/handles.h"
 #include "alloc/storage/remap.h"

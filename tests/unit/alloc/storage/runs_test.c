@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: runs.c */
 /* Runs of free neighbours: the shortest that fits is found, and a search looks at few blocks however many there are. */
 #include "tests/unit/alloc/pool_bench.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: spot.c */
 /* Where a request stands for the least storage. */
 #include "alloc/heap/freelist.h"
 #include "alloc/heap/streams.h"

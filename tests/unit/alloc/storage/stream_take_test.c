@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: stream_take.c stream_order.c */
 /* Free blocks of other streams become a stream's own, and no work on them comes too early. */
 #include "alloc/heap/streams.h"
 #include "tests/unit/alloc/ordered.h"

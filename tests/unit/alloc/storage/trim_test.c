@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: trim.c */
 /* What goes back to the driver, in which order and in which pieces. */
 #include "alloc/heap/handles.h"
 #include "alloc/storage/grow.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: vacate.c */
 /* Storage is mapped at a new place before the device has left the old one, and nothing gets there too early. */
 #include "tests/unit/alloc/layout.h"
 #include "tests/unit/alloc/ordered.h"

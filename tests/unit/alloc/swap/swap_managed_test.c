@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: swap.c */
 /* Blocks in managed memory that go out and come in: pages, order, the cap on the device's books, frees, and every driver call failing. */
 #include "tests/unit/alloc/swapped.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: swap.c */
 /*
  * Threads whose blocks go out and come in under one cap: what each wrote last is there at its next use, nothing faults, and the
  * device holds no more than the cap. Under TSan this is the test for races.

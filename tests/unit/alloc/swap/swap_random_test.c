@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: swap.c pool_evict.c */
 /*
  * Random programs whose blocks go out and come in, on a device that runs late and a driver that fails: what a block has is what was
  * written last, nothing faults, and the handles on the device's own books are within the caps. What another thread could do

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: swap.c swapcall.c swapqueue.c swapstep.c swapset.c */
 /* Blocks that go out to the host and come in: contents, order, the cap on the device's books, and every driver call failing. */
 #include "tests/unit/alloc/swapped.h"
 

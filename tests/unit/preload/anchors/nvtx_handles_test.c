@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: nvtx.c nvtx_chain.c */
 /* Another NVTX tool, by the functions that it takes: who makes the handles, which of its functions are called, and for which libraries. */
 #include "preload/anchors/nvtx_chain.h"
 #include "preload/base/msg.h"

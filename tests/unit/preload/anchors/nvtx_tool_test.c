@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: nvtx.c */
 /* The path of another NVTX tool. */
 #include "preload/anchors/nvtx_chain.h"
 #include "preload/base/msg.h"

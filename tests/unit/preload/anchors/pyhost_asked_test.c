@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pyhost.c */
 /* Which interpreters are watched, and that what is asked of one leaves its counts of references as they were. */
 #include "preload/anchors/pyhost.h"
 #include "preload/anchors/pyparts.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pyloop.c */
 /*
  * Training loops as calls, and what they come to as steps and phases. A loop is written down as `NUMBER CALL ...`, the number of its
  * thread and

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: elfsym.c */
 #include "tests/check.h"
 
 #include "preload/base/elfsym.h"

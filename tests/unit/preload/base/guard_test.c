@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: guard.c gate.c */
 #include "tests/check.h"
 
 #include "preload/base/gate.h"

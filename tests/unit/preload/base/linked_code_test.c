@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: linked.c */
 /* In which of the loaded objects an address lies, and whether that is code: by the headers that an object has. */
 #include "preload/base/linked.h"
 #include "tests/check.h"

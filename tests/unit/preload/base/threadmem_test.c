@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: threadmem.c */
 /* Memory of a thread behind a thread-local word. */
 #include "alloc/base/lock.h"
 #include "alloc/base/meta.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: bypass.c */
 /* Who asks for memory behind a shared runtime, where no stack was taken. */
 #include "preload/caller/bypass.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: coverage.c */
 /* When the loader is asked what came and went, and what the capture is told of calls that were seen and of those that were not. */
 #include "preload/base/elfsym.h"
 #include "preload/base/msg.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: driver.c */
 /* Content of blocks on its way between device and host, and the memory of the host for it, over a driver that writes down what it is asked. */
 #include "preload/base/gate.h"
 #include "preload/base/msg.h"

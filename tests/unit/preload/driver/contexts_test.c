@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: contexts.c */
 /* Contexts that end: with many streams, which is counted in looks at the table of streams; and while somebody asks for them. */
 #include "alloc/base/table.h"
 #include "preload/base/bounds.h"

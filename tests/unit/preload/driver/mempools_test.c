@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: mempools.c */
 /* The program's memory pools by number, which the driver gives out again. */
 #include "preload/driver/contexts.h"
 #include "preload/driver/mempools.h"

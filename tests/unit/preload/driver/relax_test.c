@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_output.c */
 /* The thread's capture mode is the program's, whichever of our two calls about it fails. */
 #include "preload/driver/relax.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: resolve.c route.c */
 /* Which library is the driver, whatever comes in between; which look-ups get a hook; and when counts of them are news. */
 #include "preload/base/elfsym.h"
 #include "preload/base/guard.h"

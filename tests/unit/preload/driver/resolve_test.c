@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: resolve.c */
 /* The list of hooks as a table: what it says about versions, flags and forms must hold together. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: arrays.c */
 /* The size of an array from its description, where the driver does not tell it. */
 #include "preload/driver/resolve.h"
 #include "preload/graph/arrays.h"

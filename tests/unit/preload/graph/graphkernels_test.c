@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: graphkernels.c */
 /* Names of the kernels of graphs where there is no memory for them. */
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: graphmem.c */
 /* What launches of graphs allocate, on record: the first one is what was recorded with its node, each other one is another allocation. */
 #include "preload/base/guard.h"
 #include "preload/driver/life.h"

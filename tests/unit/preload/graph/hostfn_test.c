@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hostfn.c */
 /* Functions of the program's behind functions of ours, and the callback of a recapture, which runs inside of a call that is hooked. */
 #include "alloc/base/meta.h"
 #include "preload/base/bounds.h"

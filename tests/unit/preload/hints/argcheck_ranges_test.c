@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: argcheck.c */
 /* Which ranges each kind of copy is looked at for, in which order, and that the first that stops it is the last. */
 #include "preload/base/msg.h"
 #include "preload/caller/coverage.h"

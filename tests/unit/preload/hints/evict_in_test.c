@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: evict_in.c */
 /* What is asked of the pool before a call that names blocks which may be out, and what the program gets where that cannot be had. */
 #include "preload/base/gate.h"
 #include "preload/driver/contexts.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: evictlog.c */
 /* What the capture is told of steps, of blocks that stay in and of calls that do not fit, and what is said once for each hint. */
 #include "preload/base/msg.h"
 #include "preload/driver/contexts.h"

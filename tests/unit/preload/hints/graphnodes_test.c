@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: graphnodes.c */
 /* Which graph a node is of, through all that makes one graph a part of another one and takes it away. */
 #include "preload/hints/graphnodes.h"
 #include "tests/check.h"

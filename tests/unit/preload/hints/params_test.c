@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: params.c */
 /* Kernels that come and go: what is known of their parameters is given back when nobody looks at it any more. */
 #include "preload/driver/resolve.h"
 #include "preload/hints/argcheck.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pins.c reach.c */
 /* Who pins what: blocks are pinned as often as owners have them, and not at all when all of those are gone. */
 #include "preload/driver/reach.h"
 #include "preload/hints/evict_in.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_context.c */
 /* A primary context that is reset, with a driver that has it active afterwards, or not before it is asked for again. */
 #include "preload/base/gate.h"
 #include "preload/driver/backend.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hooks_vmm.c */
 /*
  * The books of the program's own physical memory, with a driver that says yes to everything: references under one number
  * and under several, mappings, tiles of arrays, imports.

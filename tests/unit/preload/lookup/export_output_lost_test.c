@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_output.c */
 /* Where the C library's own functions cannot be found the kernel writes, and streams say that they cannot. */
 #include "preload/anchors/output.h"
 #include "preload/driver/resolve.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: event_order.c */
 /* When an event is known, whatever two threads do with it at once: the calls of both, in the order that hurts. */
 #include "preload/base/guard.h"
 #include "preload/driver/contexts.h"

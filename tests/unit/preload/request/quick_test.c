@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: quick.c */
 /* How often the short way may be gone before the long one is gone again. */
 #include "preload/request/quick.h"
 #include "tests/check.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: underway.c */
 /*
  * What calls of NCCL are about keeps its storage until it is said that they were given to the device, of each communicator and up to
  * the call that was asked about; also where there is no memory to note it.

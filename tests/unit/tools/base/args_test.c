@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: args.c */
 #include "tests/check.h"
 
 #include "tools/base/args.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: echo.c */
 #include "tests/check.h"
 
 #include "tools/base/echo.h"

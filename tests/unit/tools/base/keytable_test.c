@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: keytable.c */
 #include "tools/base/keytable.h"
 
 #include "tests/check.h"

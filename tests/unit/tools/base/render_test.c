@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: render.c */
 #include "tests/check.h"
 
 #include "tools/base/render.h"

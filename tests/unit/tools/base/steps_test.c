@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: steps.c */
 #include "tests/check.h"
 
 #include "tools/base/steps.h"

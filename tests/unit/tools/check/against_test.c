@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: against.c */
 #include "tests/check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: claim.c */
 #include "tests/check.h"
 
 #include "tools/check/claim.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: peaks.c */
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"

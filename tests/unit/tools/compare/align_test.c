@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: align.c */
 #include "tests/check.h"
 
 #include "tools/compare/align.h"

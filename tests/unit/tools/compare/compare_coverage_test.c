@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: compare_coverage.c */
 /* What is said of allocations that a comparison has passed over. */
 #include "tests/check.h"
 

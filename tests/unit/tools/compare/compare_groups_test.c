@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: compare_groups.c */
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: cap_fit.c */
 #include "tests/check.h"
 
 #include "tests/unit/tools/swapstory.h"

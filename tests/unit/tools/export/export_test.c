@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_names.c export_ranges.c export_segments.c exporter.c */
 /* What the exports stand on: names, phases, and the ranges that blocks are placed in. */
 #include "tests/check.h"
 #include "tools/export/export_names.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: import_frames.c */
 /* Which frames of another tool's record are the program's. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: import.c */
 /*
  * The books of an import against what a reader of the capture concludes from its events: random records, of which each figure is
  * computed twice, here and in tools/model and tools/load.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pickle.c */
 #include "tests/check.h"
 #include "tools/import/pickle.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: frames.c */
 #include "tests/check.h"
 
 #include "tools/load/frames.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: inorder.c */
 /* Peaks where threads come to the capture in another order than that of the pool's numbers. */
 #include "tests/unit/tracker/track_help.h"
 

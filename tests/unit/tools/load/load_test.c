@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: load.c figures.c */
 #include "tests/check.h"
 
 #include "tools/load/figures.h"

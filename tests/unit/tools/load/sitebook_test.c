@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: sitebook.c */
 #include "tests/check.h"
 
 #include "tools/load/sitebook.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: outfile.c, ours.c. What a command may replace (R102); tests/unit/tools/outputs_cli.sh has the commands. */
+/* covers: outfile.c ours.c */
+/* What a command may replace (R102); tests/unit/tools/outputs_cli.sh has the commands. */
 #include "tests/check.h"
 
 #include "tools/base/vec.h"

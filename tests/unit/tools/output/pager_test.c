@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pager.c */
 /* How many lines of a terminal a text takes. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: patterns.c */
 /* What the uses of blocks say, of traces made by hand: event n happens at n microseconds. */
 #include "tests/check.h"
 

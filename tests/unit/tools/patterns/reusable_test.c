@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: reusable.c */
 /* Who could have had whose memory; uses are at the times of the events between which they lie. */
 #include "tests/check.h"
 

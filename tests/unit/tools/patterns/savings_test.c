@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: savings.c */
 /* Max without parts of the lives of some blocks, against adding up event by event. */
 #include "tests/check.h"
 

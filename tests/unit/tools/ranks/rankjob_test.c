@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: rankjob.c vec.c ranksum.c */
 #include "tests/check.h"
 
 #include "tools/ranks/rankjob.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: whatif.c loadcsv.c counting.c playback.c workload.c */
 /* What `kedge whatif` plays and how it counts: inputs, the driver that is behind, passes. */
 #include "tests/check.h"
 

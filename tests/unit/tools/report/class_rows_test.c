@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: captotal.c */
 /* Memory by class, from the writer through the file to the report's rows. */
 #include "tests/unit/tracker/track_help.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: rowpick.c */
 /* Rows in the order of a figure, and texts that a filter finds. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: sources.c */
 /* Who asked for memory: by library, kind and place, at the end and at the maximum. */
 #include "tests/check.h"
 

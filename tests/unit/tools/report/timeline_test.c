@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: timeline.c */
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"

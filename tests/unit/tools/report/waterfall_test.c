@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: waterfall.c */
 /* Parts of a device's memory: whatever the figures are, they add up to all of it. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: framework.c */
 /* Environments and scripts made of empty files, and what is found in them. */
 #include "tests/check.h"
 

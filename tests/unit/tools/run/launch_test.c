@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: launch.c */
 #include "tests/check.h"
 
 #include "tools/run/launch.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: spawn.c captures.c */
 #include "tests/check.h"
 
 #include "tools/load/captures.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: top_watch.c top_view.c */
 /* The process that is watched is this one: it writes a capture and looks at it. */
 #include "tests/unit/tracker/track_help.h"
 

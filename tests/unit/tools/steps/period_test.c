@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: period.c period_words.c */
 #include "tests/check.h"
 
 #include "tools/base/vec.h"

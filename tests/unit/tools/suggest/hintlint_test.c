@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hintlint.c */
 /* What lint says of two globs, against all short paths; that an earlier hint takes all, against what the run would match. */
 #include "tools/suggest/hintlint.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: suggest_cover.c */
 #include "tests/check.h"
 
 #include "tools/suggest/suggest_cover.h"

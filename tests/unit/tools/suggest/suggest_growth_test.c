@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: suggest_growth.c */
 #include "tests/check.h"
 
 #include "tests/unit/tools/pipestory.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: predict.c suggest_candidates.c suggest_lastuse.c suggest_rules.c */
 #include "tests/check.h"
 
 #include "alloc/base/wildcard.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pymerge.c */
 #include "tests/check.h"
 #include "tools/base/vec.h"
 #include "tools/symbols/pymerge.h"

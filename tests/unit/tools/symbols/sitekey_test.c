@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: sitekey.c */
 /* By which call sites a block can be picked, and that a prediction picks by them as the run does. */
 #include "tools/symbols/sitekey.h"
 

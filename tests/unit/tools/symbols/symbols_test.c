@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: symbols.c symcache.c */
 #include "tests/check.h"
 
 #include "tools/base/filename.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: symtable.c */
 /* The answers of the sorted table, held against those of libdw, which reads the whole table for each address. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: stated_steps.c */
 #include "tests/check.h"
 #include "tests/unit/tools/story.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: trace.c stacks.c */
 /* Which range is open around another one. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: sameout.c */
 /* When two runs count as having printed the same. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: catalog.c */
 /* Records that are numbered as they come. */
 #include "tests/unit/tracker/track_help.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: config.c msg.c */
 #include "tests/check.h"
 
 #include "preload/base/msg.h"

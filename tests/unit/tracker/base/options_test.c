@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_output.c */
 #include "tests/check.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: peek.c */
 /* Memory that may not be there is copied where it is, and is no fault where it is not. */
 #include "tests/check.h"
 

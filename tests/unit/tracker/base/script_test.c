@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: script.c */
 /* Which word of a command line names what runs. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capdefs.c */
 /*
  * What is interned while definitions are being written: everything in the file names only what is in the file. The other thread is
  * this one, between two counts (the linker's --wrap).

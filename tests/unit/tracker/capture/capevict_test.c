@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capevict.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include <fcntl.h>

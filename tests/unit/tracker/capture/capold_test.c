@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: capold.c. Whose a capture is that has the name already (R102). */
+/* covers: capold.c */
+/* Whose a capture is that has the name already (R102). */
 #include "tests/check.h"
 #include "tracker/capture/capold.h"
 

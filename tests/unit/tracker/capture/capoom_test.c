@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capoom.c */
 /* Area E: why allocations failed, whatever became of the log and of the process. */
 #include "tests/unit/tracker/track_help.h"
 #include "tracker/capture/capoom.h"

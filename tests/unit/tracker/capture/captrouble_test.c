@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capfile.c */
 /*
  * What file systems do to a capture: the kernel's answers are ours here (the linker puts these in the place of the calls that
  * capfile.c makes). The call that meets trouble says so, the others go on, and what was written stays readable.

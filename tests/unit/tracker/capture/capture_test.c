@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capture.c capevents.c caplive.c caplog.c capplace.c capstate.c liveuse.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/format/eventcode.h"

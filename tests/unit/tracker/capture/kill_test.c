@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capevents.c export_output.c */
 /*
  * R47, at many moments: a process of several threads is killed, and what its capture says is compared with the books that
  * the process kept in memory that outlives it. Live table, totals, places and log may each differ from the books by the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: intern.c capevents.c */
 /* Area C: what it says is what a replay of all events says, without one event. */
 #include "tests/unit/tracker/track_help.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: usemap.c */
 #include "tests/check.h"
 #include "tracker/capture/usemap.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: uses.c */
 /* Uses in a capture, from the calls of the tracker alone: what is written for what is alive and for what was freed. */
 #include "tests/live_at.h"
 #include "tests/unit/tracker/track_help.h"

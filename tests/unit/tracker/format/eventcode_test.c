@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: eventcode.c */
 #include "tests/check.h"
 #include "tracker/format/eventcode.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: hintfile.c hintwords.c hintwrite.c pysite.c receipt.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/hints/apicalls.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pylines.c */
 /*
  * Line tables as real interpreters made them, with what the interpreter itself says of each instruction: from a function
  * with calls over several lines, lines that go back, ranges without a line and jumps of 140 and 1500 lines, and the module

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: pyframe.c pynamed.c pycode.c pylayout.c pystack.c pytext.c */
 /*
  * Python frames of an interpreter that is made of byte arrays: what real ones show only now and then, or never.
  */

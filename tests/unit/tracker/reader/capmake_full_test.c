@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capmake.c */
 /* A capture has room for so many extents, which are as short as a block here (EXTENT_MAX): 64 MiB in all. */
 #include "tests/check.h"
 #include "tracker/reader/capmake.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: capmake.c reader.c */
 #include "tests/check.h"
 #include "tracker/reader/capmake.h"
 #include "tracker/reader/read.h"

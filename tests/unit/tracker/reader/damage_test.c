@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: read.c capture.c readbuild.c readtally.c */
 /*
  * damage_test.c - what was changed in a capture since it was written is noticed, area by area; what was never written is none.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: read.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "tests/fuzz/capture_image.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: read.c capevents.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include <errno.h>

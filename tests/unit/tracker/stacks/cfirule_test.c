@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: cfirule.c */
 /* Rules of frames, one small function for each: what its directives say, where the rule changes, and what is no rule that is followed. */
 #include "tests/check.h"
 

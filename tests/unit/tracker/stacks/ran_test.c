@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: ran.c */
 /* What a process says of itself, and what of a receipt is not so any more. */
 #include "tests/check.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: export_dlopen.c */
 /* Code that was walked through goes away and other code comes to lie in its place. */
 #include "tests/unit/tracker/track_help.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: unwind.c fingerprint.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "tracker/stacks/thread.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: walkmemo.c modules.c */
 /* Walks that are not made again have the frames that a walk would have found: glibc's backtrace() is asked at each place. */
 #include "tests/unit/tracker/track_help.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: anchor.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "alloc/base/lock.h"

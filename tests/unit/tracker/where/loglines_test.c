@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: loglines.c */
 #include "tests/check.h"
 
 #include "tracker/where/loglines.h"

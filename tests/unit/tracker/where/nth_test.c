@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: nth.c export_exit.c */
 /* The counts by which rules name allocations: through growth, the end of anchors, and forks. */
 #include "tests/unit/tracker/track_help.h"
 

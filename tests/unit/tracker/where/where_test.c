@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* covers: where.c export_dlsym.c export_signal.c thread.c */
 #include "tests/unit/tracker/track_help.h"
 
 #include "alloc/base/lock.h"
