@@ -13,7 +13,7 @@
  * 1.05 that R74 allows: with a 20th it would hold up to 172 MiB more than Paddle's policy on nine recorded traces, with this no more on any. */
 #define SPARE_PLAIN  30
 #define SPARE_MAPPED 20
-/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (README.md).
+/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (DESIGN.md).
  * And so much before the sync API waits for what was freed there: natively each of its frees waits for the device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 

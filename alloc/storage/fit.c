@@ -8,7 +8,7 @@
 #include "alloc/heap/segment.h"
 
 /* From this size on a request to an arena looks for a fit only after recent blocks were joined with their neighbours, unless it
- * has a tight one or few are unjoined (README.md has the figures). */
+ * has a tight one or few are unjoined (DESIGN.md has the figures). */
 #define SETTLE_MIN     (UINT64_C(64) << 10)
 #define UNJOINED_FEW   64 /* blocks */
 #define JOINED_AT_ONCE 8 /* blocks: so few are not worth a look at what their joining would bring */

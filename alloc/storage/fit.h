@@ -11,7 +11,7 @@
  * A hole between blocks of one size becomes a hole of that size again. What is young goes sooner than what is old, so the rest of
  * the hole, which lies beside it, will grow.
  *
- * Measured on the 296 traces of the README, four passes, a device so far behind that nothing can move. Geometric mean of E, and
+ * Measured on the 296 traces of DESIGN.md, four passes, a device so far behind that nothing can move. Geometric mean of E, and
  * how many are worse than PyTorch's model:
  *
  *     all rules                               0.970     2

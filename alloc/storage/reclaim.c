@@ -314,7 +314,7 @@ static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
 }
 
 /* What waits in the open epoch is missing where blocks are packed. No more than this part of what is held may wait there, or 2 MiB. On the eight
- * real traces (README.md), served from mapped memory with a device that keeps up, four passes hold 0.956 and the fourth ones make
+ * real traces (DESIGN.md), served from mapped memory with a device that keeps up, four passes hold 0.956 and the fourth ones make
  * 6,300 driver calls if 64 MiB may wait; 0.978 and 8,600 with a 128th of what is held, 0.979 and 11,000 with a 256th, 0.981 and 14,200
  * with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of them. */
 #define EPOCH_PART 512

@@ -103,7 +103,7 @@ static void best_victim(const struct pool *pool, const struct remap *remap,
 }
 
 /* Where nothing is clean: what is free on the request's stream. Its slots are nobody's until the device has left them, and what is left
- * around them stays apart as long. So three fifths of a block move, or none of it (README.md). */
+ * around them stays apart as long. So three fifths of a block move, or none of it (DESIGN.md). */
 static void best_of_streams(
         const struct pool *pool, const struct remap *remap, struct victim *best) POOL_LOCKED
 {

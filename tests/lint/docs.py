@@ -3,16 +3,17 @@
 """lint.docs: what the documents say exists, and what exists is in the documents.
 
 Guards the two drifts that users report: a variable that a README promises and the library calls unknown, and a
-change of output that nobody wrote down. Compared: the environment table of preload/README.md with tracker/base/options.def, the
-variables of README.md with that table, the paths that README.md names with the tree, its length, the version and the
-capture format with CHANGELOG.md.
+change of output that nobody wrote down. Compared: the variables of kedge-env(1) with tracker/base/options.def, the
+variables of README.md with that page, the paths that README.md and the folders' documents name with the tree, the length
+of README.md, the version and the capture format with CHANGELOG.md.
 """
 import os
 import re
 
 import lintkit
 
-TABLE = "preload/README.md"
+TABLE = "tools/man/kedge-env.1"
+FOLDERS = ("alloc", "preload", "tracker", "tools") # their documents name files from the top or from their folder
 LINES = 250 # of README.md: details live in the folders' READMEs and man pages
 
 
@@ -29,11 +30,10 @@ def options(root):
     return found
 
 
-def table_rows(readme):
-    """{variable: its row} of the section 'Environment'."""
-    section = re.search(r"^## Environment\n(.*?)(?=^## |\Z)", readme, re.M | re.S)
-    return {name: row for row in (section.group(1).splitlines() if section else [])
-            for name in re.findall(r"^\| `(KEDGE_[A-Z_]+)`", row)}
+def table_rows(page):
+    """{variable: its paragraph} of the section VARIABLES."""
+    section = re.search(r"^\.SH VARIABLES\n(.*?)(?=^\.SH |\Z)", page.replace("\\-", "-"), re.M | re.S)
+    return dict(re.findall(r"^\.B (KEDGE_[A-Z_]+)\n(.*?)(?=^\.TP|\Z)", section[1] if section else "", re.M | re.S))
 
 
 def check_environment(root, readme, table, complain):
@@ -46,21 +46,25 @@ def check_environment(root, readme, table, complain):
     listed = set(rows)
     for name, keys in sorted(known.items()):
         if name not in listed:
-            complain(f"{TABLE}: the environment table lacks {name}")
+            complain(f"{TABLE}: VARIABLES lacks {name}")
             continue
         for key in sorted(keys):
             if f"{key}=" not in rows[name]:
-                complain(f"{TABLE}: the row of {name} lacks {key}=")
+                complain(f"{TABLE}: {name} lacks {key}=")
     for name in sorted(listed - set(known)):
-        complain(f"{TABLE}: the environment table has {name}, which tracker/base/options.def does not know")
+        complain(f"{TABLE}: VARIABLES has {name}, which tracker/base/options.def does not know")
     for name in sorted(set(re.findall(r"\bKEDGE_[A-Z]+(?:_[A-Z]+)*\b", readme)) - listed):
-        complain(f"README.md: {name} is used and not in the environment table of {TABLE}")
+        complain(f"README.md: {name} is used and not in {TABLE}")
 
 
 def check_paths(root, readme, complain):
     for name in sorted(set(re.findall(r"`((?:alloc|preload|tracker|tools|tests)/[\w./-]*\w)`", readme))):
         if not (root / name).exists():
             complain(f"README.md: there is no {name}")
+    for document in sorted(path for folder in FOLDERS for path in (root / folder).glob("*.md")):
+        for name in sorted(set(re.findall(r"`([\w./-]+/[\w-]+\.(?:c|h|def|py|md|[15]))`", lintkit.read(document)))):
+            if not (root / name).exists() and not (document.parent / name).exists():
+                complain(f"{document.relative_to(root)}: there is no {name}")
 
 
 def check_changelog(root, complain):
@@ -88,7 +92,7 @@ def check(root, complain):
 
 
 README = "See `tracker/base/options.def`.\n"
-ENVIRONMENT = "## Environment\n\n| variable | |\n|---|---|\n| `KEDGE_MODE` | pool |\n\n## End\n"
+ENVIRONMENT = ".SH VARIABLES\n.TP\n.B KEDGE_MODE\npool\n.SH OPTIONS\n"
 
 
 def clean(root):
@@ -97,6 +101,7 @@ def clean(root):
     lintkit.write(root, "tracker/base/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
     lintkit.write(root, "tracker/format/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
     lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 4\n")
+    lintkit.write(root, "tracker/README.md", "See `base/options.def`.\n")
 
 
 def seed(name, text):
@@ -106,9 +111,10 @@ def seed(name, text):
 lintkit.main(check, clean, [
     ("a variable that nobody documented", seed("tracker/base/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION(LOG, "KEDGE_LOG", B)\n')),
     ("a key that nobody documented", seed("tracker/base/options.def", 'OPTION(MODE, "KEDGE_MODE", A)\nOPTION_KEY(MODE, "mb", B)\n')),
-    ("a variable that does not exist", seed(TABLE, ENVIRONMENT.replace("## End", "| `KEDGE_FAST` | |\n\n## End"))),
+    ("a variable that does not exist", seed(TABLE, ENVIRONMENT.replace(".SH OPTIONS", ".TP\n.B KEDGE_FAST\n.SH OPTIONS"))),
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
+    ("a file that has moved", seed("alloc/README.md", "See `base/options.def`.\n")),
     ("a README that nobody reads to its end", seed("README.md", README + "\n" * LINES)),
     ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
     ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 4\n")),

@@ -459,7 +459,7 @@ static CUgraphNode become_child(struct dense_graph *graph)
     return node;
 }
 
-/* The only node inside of a child is set. Of a copy the library may keep what it named first (preload/README.md). */
+/* The only node inside of a child is set. Of a copy the library may keep what it named first (preload/DESIGN.md). */
 static void set_inner(struct dense_graph *graph, CUgraphNode child)
 {
     struct dense_block *first = &dense.blocks[graph->nodes[0].block];

@@ -18,7 +18,7 @@ if(NOT KEDGE_SANITIZE AND TARGET simcuda)
         add_library(own_nccl_${which} MODULE own_nccl_lib.c)
         target_link_libraries(own_nccl_${which} PRIVATE kedge_flags)
         target_compile_definitions(own_nccl_${which} PRIVATE WHICH=${which})
-        # a call is known by where it returns to, and a jump returns somewhere else (preload/README.md)
+        # a call is known by where it returns to, and a jump returns somewhere else (preload/DESIGN.md)
         target_compile_options(own_nccl_${which} PRIVATE -fno-optimize-sibling-calls)
         set_target_properties(own_nccl_${which} PROPERTIES C_VISIBILITY_PRESET default
             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/preload)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Other people's trainers, each once in every mode, with the pool's two other ways, and under late schedules: the loops of
 tests/python/same without faults, two ranks by torchrun, and loops from the examples of PaddlePaddle and JAX. What is expected of their
-anchors follows from preload/PYTHON.md and from what a script says it does, not from what was seen."""
+anchors follows from preload/DESIGN.md and from what a script says it does, not from what was seen."""
 import harness
 from harness import Case
 from jax import APIS as XLA
