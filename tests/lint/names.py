@@ -19,7 +19,7 @@ TWO_FOLDERS = {"driver"}
 LIBC = {"time", "log", "str", "mem", "sig", "math", "file", "io", "env", "std", "wait", "signal", "string", "errno",
         "memory", "select", "poll", "sys"}
 # The names that several folders have. Headers under tests/trainers/include* carry CUDA's public names.
-SAME_ON_PURPOSE = {"CMakeLists.txt", "README.md", "run", "setup"}
+SAME_ON_PURPOSE = {"CMakeLists.txt", "README.md", "DESIGN.md", "run", "setup"}
 
 PRODUCT = ("alloc", "preload", "tracker", "tools")
 # Headers whose names are CUDA's, or what programs call.
