@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """lint.docs: what the documents say exists, and what exists is in the documents.
 
-Guards the two drifts that users report: a variable that a README promises and the library calls unknown, and a
-change of output that nobody wrote down. Compared: the variables of kedge-env(1) with tracker/base/options.def, the
-variables of README.md with that page, the paths that README.md and the folders' documents name with the tree, the length
-of README.md, the version and the capture format with CHANGELOG.md.
+Guards three drifts: a variable that a README promises and the library calls unknown, a change of output that is in no
+CHANGELOG, and a document that sends a newcomer to a file that was renamed. Compared: the variables of kedge-env(1) with
+tracker/base/options.def, the variables of README.md with that page, the files that README.md and the documents of FOLDERS name with
+the tree, their lengths, the version and the capture format with CHANGELOG.md.
 """
 import os
 import re
@@ -13,8 +13,10 @@ import re
 import lintkit
 
 TABLE = "tools/man/kedge-env.1"
-FOLDERS = ("alloc", "preload", "tracker", "tools") # their documents name files from the top or from their folder
-LINES = 250 # of README.md: details live in the folders' READMEs and man pages
+LINES = 200 # of README.md: details live in the folders' READMEs and man pages
+WORDS = 900 # of a folder's README: measurements and decisions live in its DESIGN.md
+FOLDERS = ("alloc", "preload", "tracker", "tools", "tests")
+FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|def|py|sh|js|css|html|txt|cmake|[15]))`")
 
 
 def options(root):
@@ -61,10 +63,18 @@ def check_paths(root, readme, complain):
     for name in sorted(set(re.findall(r"`((?:alloc|preload|tracker|tools|tests)/[\w./-]*\w)`", readme))):
         if not (root / name).exists():
             complain(f"README.md: there is no {name}")
-    for document in sorted(path for folder in FOLDERS for path in (root / folder).glob("*.md")):
-        for name in sorted(set(re.findall(r"`([\w./-]+/[\w-]+\.(?:c|h|def|py|md|[15]))`", lintkit.read(document)))):
-            if not (root / name).exists() and not (document.parent / name).exists():
-                complain(f"{document.relative_to(root)}: there is no {name}")
+
+
+def check_folder(root, folder, complain):
+    """A file is named from the folder or from the top; one without a folder may be another one's, of the build or of a program."""
+    for name in ("README.md", "DESIGN.md"):
+        path = root / folder / name
+        text = lintkit.read(path) if path.exists() else ""
+        for file in sorted(set(FILE.findall(text))):
+            if "/" in file and not re.search(r"\b[A-Z]+\b", file) and not any((top / file).exists() for top in (root, root / folder)):
+                complain(f"{folder}/{name}: there is no {file}")
+        if name == "README.md" and len(text.split()) > WORDS:
+            complain(f"{folder}/{name}: more than {WORDS} words")
 
 
 def check_changelog(root, complain):
@@ -88,6 +98,8 @@ def check(root, complain):
     if readme.count("\n") > LINES:
         complain(f"README.md: more than {LINES} lines")
     check_paths(root, readme, complain)
+    for folder in FOLDERS:
+        check_folder(root, folder, complain)
     check_changelog(root, complain)
 
 
@@ -98,6 +110,8 @@ ENVIRONMENT = ".SH VARIABLES\n.TP\n.B KEDGE_MODE\npool\n.SH OPTIONS\n"
 def clean(root):
     lintkit.write(root, "README.md", README)
     lintkit.write(root, TABLE, ENVIRONMENT)
+    lintkit.write(root, "tools/README.md", "See `base/args.c`, `tools/base/args.c`, `base/NAME.c` and `page_text.c`.\n")
+    lintkit.write(root, "tools/base/args.c", "")
     lintkit.write(root, "tracker/base/options.def", '/* KEDGE_OLD, */\nOPTION(MODE, "KEDGE_MODE", ENUM)\n')
     lintkit.write(root, "tracker/format/format.h", "#define CAPTURE_FORMAT_VERSION 4\n")
     lintkit.write(root, "CHANGELOG.md", "# Changes\n\n## Unreleased\n\n- capture format 4\n")
@@ -114,7 +128,9 @@ lintkit.main(check, clean, [
     ("a variable that does not exist", seed(TABLE, ENVIRONMENT.replace(".SH OPTIONS", ".TP\n.B KEDGE_FAST\n.SH OPTIONS"))),
     ("a variable outside the table", seed("README.md", README + "Set KEDGE_TURBO to go faster.\n")),
     ("a file that does not exist", seed("README.md", README + "See `alloc/magic.c`.\n")),
-    ("a file that has moved", seed("alloc/README.md", "See `base/options.def`.\n")),
+    ("a file that a folder's README names and that does not exist", seed("tools/README.md", "See `base/arg.c`.\n")),
+    ("a file that a DESIGN.md names and that does not exist", seed("tracker/DESIGN.md", "See `tools/base/arg.c`.\n")),
+    ("a folder's README of too many words", seed("tests/README.md", "word " * (WORDS + 1))),
     ("a README that nobody reads to its end", seed("README.md", README + "\n" * LINES)),
     ("no README", lambda root: os.unlink(os.path.join(root, "README.md"))),
     ("no Unreleased section", seed("CHANGELOG.md", "# Changes\n\n## 0.1.0\n\n- capture format 4\n")),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lint.frameworks: the top README's table of frameworks is the short form of tests/frameworks/results.md, and its table of other
-tools is that of tests/frameworks/other_tools.md.
+"""lint.frameworks: the tables of frameworks in the top README and in tests/frameworks/README.md are the short form of
+tests/frameworks/results.md, and the table of other tools in tools/DESIGN.md is that of tests/frameworks/other_tools.md.
 
 Guards figures that nobody measured: a table kept by hand says what was once hoped for.
 """
@@ -25,11 +25,14 @@ OTHERS = results.OTHERS_HEAD.format(day="2026-01-01", versions="PyTorch 2.0", ro
 
 
 def check(root, complain):
-    readme, table, others = (lintkit.read(root / name) for name in ("README.md", "tests/frameworks/results.md", "tests/frameworks/other_tools.md"))
-    if results.others_in_readme(readme, others) != readme:
-        complain("README.md: its table of other tools is not that of tests/frameworks/other_tools.md: tests/frameworks/other_tools --readme")
-    if results.in_readme(readme, table) != readme:
-        complain("README.md: its table of frameworks is not that of tests/frameworks/results.md: tests/frameworks/run --readme")
+    table, others, design = (lintkit.read(root / name) for name in
+                             ("tests/frameworks/results.md", "tests/frameworks/other_tools.md", results.OTHERS_IN))
+    if results.others_in_document(design, others) != design:
+        complain(f"{results.OTHERS_IN}: its table of other tools is not that of tests/frameworks/other_tools.md: tests/frameworks/other_tools --design")
+    for name, seen in results.DOCUMENTS.items():
+        readme = lintkit.read(root / name)
+        if results.in_readme(readme, table, seen) != readme:
+            complain(f"{name}: its table of frameworks is not that of tests/frameworks/results.md: tests/frameworks/run --readme")
     if "**no**" in table:
         complain("tests/frameworks/results.md: a row is not as without kedge")
 
@@ -37,8 +40,9 @@ def check(root, complain):
 def clean(root):
     lintkit.write(root, "tests/frameworks/results.md", TABLE)
     lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS)
-    readme = f"# x\n\nBefore.\n\n{results.BEGIN}{results.END}\n\nBetween.\n{results.OTHERS_BEGIN}{results.OTHERS_END}\n\nBehind.\n"
-    lintkit.write(root, "README.md", results.others_in_readme(results.in_readme(readme, TABLE), OTHERS))
+    for name, seen in results.DOCUMENTS.items():
+        lintkit.write(root, name, results.in_readme(f"# x\n\nBefore.\n\n{results.BEGIN}{results.END}\n\nBehind.\n", TABLE, seen))
+    lintkit.write(root, results.OTHERS_IN, results.others_in_document(f"# x\n\n{results.OTHERS_BEGIN}{results.OTHERS_END}\n", OTHERS))
 
 
 lintkit.main(check, clean, [
@@ -48,4 +52,6 @@ lintkit.main(check, clean, [
     ("another figure of another tool", lambda root: lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS.replace("1.80", "1.8"))),
     ("a tool that went", lambda root: lintkit.write(root, "tests/frameworks/other_tools.md", OTHERS.replace("| memray | 1.80 |\n", ""))),
     ("no table", lambda root: lintkit.write(root, "README.md", "# x\n")),
+    ("no table of all allocators", lambda root: lintkit.write(root, "tests/frameworks/README.md", "# x\n")),
+    ("no table of other tools", lambda root: lintkit.write(root, results.OTHERS_IN, "# x\n")),
 ])

@@ -6,12 +6,17 @@ The order is that of add_subdirectory() in the folder's CMakeLists.txt, lowest f
 all rooms. Uses are those of objects.py: symbols and includes. A room has at most MODULES_MOST modules and a CMakeLists.txt, and what
 is directly in a folder is in FACES.
 
-    rooms.py --table      modules of each room
-    rooms.py --picture    who uses whom, room by room: the rooms below that each room uses
+The picture of README.md is what --picture --brief prints.
+
+    rooms.py --table              modules of each room
+    rooms.py --picture            who uses whom, room by room: the rooms below that each room uses
+    rooms.py --picture --brief    the same in a few lines: a room uses rooms of groups to its right, never of its own
 """
 import collections
+import pathlib
 import re
 import sys
+import textwrap
 
 import lintkit
 import objects
@@ -21,6 +26,8 @@ FACES = {"alloc": r"pool(_\w+)?", "tracker": r"(?!)", "preload": r"start", "tool
 # Their files are no part of a program of the folder.
 APART = {"tools": {"examples", "man", "package"}}
 FACE = "the face"
+PICTURE_WIDTH = 100
+PICTURE = re.compile(r"python3 tests/lint/rooms\.py --picture --brief.*?^```\n(.*?)^```", re.M | re.S)
 
 
 def order(root, folder):
@@ -68,6 +75,7 @@ def check(root, complain):
             if levels.get(room, 0) < levels.get(other, 0):
                 complain(f"{folder}/{room}/ uses {other}, which is above it: "
                          + ", ".join(f"{a} -> {b}" for a, b in sorted(set(pairs))))
+    check_picture(root, complain)
 
 
 def table(root):
@@ -85,6 +93,33 @@ def picture(root):
             print(f"  {room:9} ─► {' '.join(below)}" if below else f"  {room}")
 
 
+def groups(rooms, pairs):
+    """Rooms from the highest down, in groups within which none uses another."""
+    found = []
+    for room in reversed(rooms):
+        if found and not any((other, room) in pairs for other in found[-1]):
+            found[-1].append(room)
+        else:
+            found.append([room])
+    return found
+
+
+def brief(root):
+    """The picture of README.md: a paragraph for each folder."""
+    lines = []
+    for folder in reversed(objects.TARGETS):
+        rooms = order(root, folder)
+        row = " ─► ".join("·".join(group) for group in groups(rooms, uses(root, folder)))
+        lines += textwrap.wrap(row, PICTURE_WIDTH, initial_indent=f"{folder:9}", subsequent_indent=" " * 9, break_on_hyphens=False)
+    return "".join(line + "\n" for line in lines)
+
+
+def check_picture(root, complain):
+    shown = PICTURE.search(lintkit.read(root / "README.md"))
+    if not shown or shown.group(1) != brief(root):
+        complain("README.md: its picture of rooms is not what this prints: python3 tests/lint/rooms.py --picture --brief")
+
+
 def clean(root):
     lintkit.write(root, "preload/base/hooks.def", "EXPORT(write)\n")
     lintkit.write(root, "preload/CMakeLists.txt", "add_subdirectory(base)\n")
@@ -96,6 +131,7 @@ def clean(root):
     objects.compile_into(root, "alloc", "heap/mid", "int mid(void) { return low(); }")
     for i in range(MODULES_MOST - 1):
         lintkit.write(root, f"alloc/heap/more{i}.c", "")
+    lintkit.write(root, "README.md", f"`python3 tests/lint/rooms.py --picture --brief`:\n\n```\n{brief(pathlib.Path(root))}```\n")
 
 
 def seed(name, text):
@@ -104,6 +140,8 @@ def seed(name, text):
 
 if "--table" in sys.argv:
     table(lintkit.SOURCE)
+elif "--brief" in sys.argv:
+    print(brief(lintkit.SOURCE), end="")
 elif "--picture" in sys.argv:
     picture(lintkit.SOURCE)
 else:
@@ -114,4 +152,6 @@ else:
         ("a module too many", seed("alloc/heap/full.c", "")),
         ("a file outside of the rooms", seed("alloc/trim.c", "")),
         ("a room without a place in the order", seed("alloc/swap/swap.c", "")),
+        ("a picture of other rooms", seed("README.md", "`python3 tests/lint/rooms.py --picture --brief`:\n\n```\nalloc    heap\n```")),
+        ("no picture", seed("README.md", "# kedge")),
     ])

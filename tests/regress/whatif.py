@@ -543,7 +543,7 @@ TABLE_ROWS = {"kedge": "kedge, `cudaMallocAsync`", "kedge-eager": "the same, `re
 
 
 def table():
-    """The README's, in Markdown: four passes of two of our traces, both APIs."""
+    """That of tools/DESIGN.md, in Markdown: four passes of two of our traces, both APIs."""
     answers = [whatif(own(name), "--passes", 4) for name in TABLE_TRACES]
     same("policies", sorted([*TABLE_ROWS, "kedge-mapped"]), sorted(answers[0]))
     lines = ["| | " + " | ".join(f"`{name}`: utilisation | calls" for name in TABLE_TRACES) + " |",
@@ -555,14 +555,14 @@ def table():
 
 
 def print_table():
-    """Prints the README's table anew. Not a test."""
+    """Prints the table of tools/DESIGN.md anew. Not a test."""
     print(table(), end="")
 
 
-def the_readme_has_the_table():
-    text = (SOURCE / "README.md").read_text(encoding="utf-8")
-    check(TABLE_BEGIN in text and TABLE_END in text, "README.md has no table between the marks of whatif")
-    same("the table in README.md", text.split(TABLE_BEGIN)[1].split(TABLE_END)[0], table())
+def the_document_has_the_table():
+    text = (SOURCE / "tools" / "DESIGN.md").read_text(encoding="utf-8")
+    check(TABLE_BEGIN in text and TABLE_END in text, "tools/DESIGN.md has no table between the marks of whatif")
+    same("the table in tools/DESIGN.md", text.split(TABLE_BEGIN)[1].split(TABLE_END)[0], table())
 
 
 def progress_is_told_on_a_terminal():
@@ -656,4 +656,4 @@ if __name__ == "__main__":
          r93_never_worse_than_torch_on_many_streams, models_of_our_own_traces_are_what_they_were,
          unify_is_what_its_generator_makes, words_and_faults, a_capture_is_played_with_its_streams, a_log_of_rmm_is_played,
          random_requests_are_held_tightly, waits_are_those_of_a_replay, progress_is_told_on_a_terminal, backed_is_what_the_device_gives,
-         peers_know_the_streams_of_a_sync_program, the_readme_has_the_table, print_table, write_expected)
+         peers_know_the_streams_of_a_sync_program, the_document_has_the_table, print_table, write_expected)

@@ -131,7 +131,7 @@ def page(tables, done, old=""):
     return "\n".join(out).rstrip() + "\n"
 
 
-# ---- the top README ----
+# ---- the table of tests/frameworks/README.md, and its part in the top README ----
 
 BEGIN, END = "<!-- frameworks: made by tests/frameworks/run --readme -->", "<!-- end of frameworks -->"
 
@@ -179,7 +179,7 @@ def rows_of(text):
 
 
 class Sum:
-    """A line of the top README: all rows of a framework under one allocator."""
+    """A line of the table: all rows of a framework under one allocator."""
     def __init__(self):
         self.versions, self.right = [], []
         self.cases = self.same = self.requests = self.seen = self.reuses = self.early = 0
@@ -198,8 +198,8 @@ class Sum:
             self.right += [float(part.split()[0]) for part in row["stacks"].partition(",")[0].split("/")]
 
 
-def short_form(text):
-    """The lines of the top README's table, of a text of results.md: a line for each framework and allocator."""
+def short_form(text, seen=""):
+    """The lines of the table, of a text of results.md: a line for each framework and allocator of which kedge sees `seen`."""
     sums = {}
     for framework, version, row in rows_of(text):
         sums.setdefault((framework, row["allocator"]), Sum()).add(version, row)
@@ -207,22 +207,28 @@ def short_form(text):
            "|---|---|---|---|---|---|---|"]
     for (framework, api), s in sums.items():
         switch, what = SWITCHES[framework, api]
+        if seen not in what:
+            continue
         early = f"{s.early} of {s.reuses}" if s.reuses else "-"
         least = f"{min(s.right):g} %" if s.right else "-"
         out.append(f"| {framework} {', '.join(s.versions)} | {switch} | {what} | {s.same} of {s.cases} | {share(s.seen, s.requests)} | {least} | {early} |")
     return out
 
 
-def in_readme(readme, text):
-    """The top README with the table of results.md."""
+def in_readme(readme, text, seen=""):
+    """A document with the table of results.md."""
     head, _, rest = readme.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    return "\n".join([head + BEGIN, "", *short_form(text), "", END + tail])
+    return "\n".join([head + BEGIN, "", *short_form(text, seen), "", END + tail])
+
+
+# Document -> which allocators its table has: the top README has those under which kedge sees more than segments.
+DOCUMENTS = {"README.md": "every", "tests/frameworks/README.md": ""}
 
 
 # ---- kedge beside other tools (tests/frameworks/other_tools) ----
 
-OTHERS_BEGIN, OTHERS_END = "<!-- other tools: made by tests/frameworks/other_tools --readme -->", "<!-- end of other tools -->"
+OTHERS_BEGIN, OTHERS_END = "<!-- other tools: made by tests/frameworks/other_tools --design -->", "<!-- end of other tools -->"
 OTHERS_HEAD = """# kedge beside other tools: results
 
 Made by `tests/frameworks/other_tools --write` on {day}; do not edit. `scripts/torch_leak.py --leak` on the simulated device;
@@ -237,8 +243,11 @@ Made by `tests/frameworks/other_tools --write` on {day}; do not edit. `scripts/t
 """
 
 
-def others_in_readme(readme, text):
-    """The top README with the table of other_tools.md, but for the runs without a tool."""
+OTHERS_IN = "tools/DESIGN.md"
+
+
+def others_in_document(readme, text):
+    """OTHERS_IN with the table of other_tools.md, but for the runs without a tool."""
     head, _, rest = readme.partition(OTHERS_BEGIN)
     _, _, tail = rest.partition(OTHERS_END)
     rows = [l for l in text.splitlines() if l.startswith("|") and not l.startswith("| none |")]

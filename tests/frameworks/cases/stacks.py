@@ -8,7 +8,7 @@ program that calls the driver itself has nobody above kedge, and is compared whe
 before its last tenant has given it back.
 
 Right is a native stack whose frames (module, offset) are the witness's from the innermost out, without those of CUDA, kedge,
-libc and the loader, and that ends where the witness's ends or where tracker/README.md says that it may: at the interpreter's
+libc and the loader, and that ends where the witness's ends or where tracker/DESIGN.md says that it may: at the interpreter's
 loop, where the thread has Python frames to go on with, or at the depth. Right is a Python stack whose frames (function, file,
 line) are the witness's. Where the thread has none, kedge may show another thread's, and must say so.
 """

@@ -2,7 +2,7 @@
 /* covers: period.c export_output.c */
 /*
  * Steps of runs that never were (training.h). Each kind has a floor and a ceiling in its row: what the rules reach on these seeds.
- * The rules were made with other seeds in view. With SEEDS 60 and FIRST_SEED 170000 it prints the figures of tools/README.md.
+ * The rules were made with other seeds in view. With SEEDS 60 and FIRST_SEED 170000 it prints the figures of tools/DESIGN.md.
  */
 #include "tests/check.h"
 #include "tests/unit/tools/training.h"
