@@ -27,7 +27,7 @@ RUNTIME_LIMIT = 500 # two exports more
 OBJECTS = 96
 PAIRS = 4096 # many epochs, and several turns of the long way that each thread takes now and then
 QUESTIONS = {"cuCtxGetCurrent", "cuStreamGetId"}
-# allocation API, workload, live blocks. On the sync API blocks of more than 1 MiB are fitted each time (README.md).
+# allocation API, workload, live blocks. On the sync API blocks of more than 1 MiB are fitted each time (DESIGN.md).
 CASES = [("sync", "1024", 100), ("sync", "small", 100), ("sync", "mixed", 100), ("sync", "1024", 100000),
          ("stream", "1024", 100), ("stream", "small", 100), ("stream", "mixed", 100), ("stream", "3145728", 100),
          ("stream", "1024", 100000), ("pool", "1024", 100), ("side", "1024", 100), ("side", "mixed", 100),
