@@ -27,27 +27,34 @@
 void pool_opts_init(struct pool_opts *opts)
 {
     *opts = (struct pool_opts){
-            .quantum =
-                    512, /* what frameworks assume of cudaMalloc, more than the 256 that is promised */
+            .quantum = 512, /* Frameworks assume 512 of cudaMalloc, which promises 256. */
             .large = GRANULE_SIZE,
-            /* On real training steps 1.05 x is held of what native allocations would hold, for a tenth of their driver calls. */
+            /* Measured on real training steps: holds 1.05 x of what native allocations hold, with a
+             * tenth of their driver calls. */
             .cut = 2,
-            /* Small blocks live apart, so that a forgotten few bytes do not hold a large segment. */
+            /* Small blocks have their own segments, so that a forgotten small block does not hold a
+             * large segment. */
             .small = UINT64_C(1) << 20,
-            .small_chunk = GRANULE_SIZE, /* the driver's own page: less would hold as much */
-            /* Exact segments: a segment that holds one block can be given back when that dies, which keeps what is held near
-         * what is live; larger ones were not better on real traces (0.904 against 0.906). */
+            /* the driver's own page size: smaller chunks would hold as much */
+            .small_chunk = GRANULE_SIZE,
+            /* Exact segments: a segment with one block returns to the driver when that block dies,
+             * so held memory stays near live memory. Larger segments were not better on real traces
+             * (0.904 against 0.906). */
             .chunk = 0,
-            /* The smallest. On the eight real traces of more than 200 allocations (E eager / E lazy at 1.05 x over four passes
-             * / calls of the first pass): 2 MiB 0.985 / 0.975 / 38,000; 4 MiB 0.980 / 0.974 / 20,000; 8 MiB 0.975 / 0.971
-             * and two traces above 1.05 x; 16 MiB 0.970 / 0.965 (20 MiB is no power of two). Fewer calls are worth less
-             * than they look: 2 MiB cost 193 us to create and 63 us to move (A100), once; steady state has none. */
+            /* The smallest size. On the eight real traces of more than 200 allocations (E eager / E
+             * lazy at 1.05 x over four passes / calls of the first pass): 2 MiB 0.985 / 0.975 /
+             * 38,000; 4 MiB 0.980 / 0.974 / 20,000; 8 MiB 0.975 / 0.971 and two traces above 1.05
+             * x; 16 MiB 0.970 / 0.965 (20 MiB is no power of two). Fewer calls save little: a
+             * handle of 2 MiB costs 193 us to create and 63 us to move (A100), once; the steady
+             * state has no such calls. */
             .handle = GRANULE_SIZE,
             .alias = true,
-            .epoch_bytes = UINT64_C(64) << 20, /* a fence costs microseconds, so does asking it; */
-            .epoch_count = 128,                /* spread over so many frees it disappears */
+            /* Recording a fence costs microseconds, querying it too; */
+            .epoch_bytes = UINT64_C(64) << 20,
+            .epoch_count = 128, /* over so many frees the cost is negligible. */
             .fence_timeout_ms = 5000,
-            /* What is given back too early costs some 20 ms per GiB when it is wanted again: nothing after a minute. */
+            /* Allocating again costs some 20 ms per GiB, so an idle program keeps its memory for a
+             * minute. */
             .idle_ns = UINT64_C(60) * 1000 * 1000 * 1000,
     };
 }
@@ -81,7 +88,7 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
     pool->sync_kind = HEAP_PLAIN;
     if (opts->sync_mapped) {
         pool->sync_kind = HEAP_PRIVATE;
-        pool->opts.small = 0; /* one range for all sizes */
+        pool->opts.small = 0; /* one address range for all sizes */
     }
     lock_init(&pool->lock, LOCK_RANK_POOL);
     lanes_init(pool);
@@ -101,7 +108,7 @@ int pool_new(const struct driver *driver, const struct pool_opts *opts, struct p
         r = slab_init(&pool->streams, sizeof(struct stream), STREAMS_MAX);
     if (r == 0)
         r = granule_init(&pool->granules);
-    /* Record 0 of each is read, never written: it must be there. */
+    /* Record 0 of each table is read but never written; it must exist. */
     if (r == 0
             && (slab_prepare(&pool->blocks, 1) != 0 || slab_prepare(&pool->segments, 1) != 0
                     || slab_prepare(&pool->holders, 1) != 0 || slab_prepare(&pool->swaps, 1) != 0
@@ -154,7 +161,7 @@ static void pool_free_lists(struct pool *pool) TSA(no_thread_safety_analysis)
         meta_put(pool->due, (hint_count(pool->hints) + 1) * sizeof(*pool->due));
 }
 
-/* Alone inside, so what is shared is read without the lock. */
+/* No other thread is inside, so shared fields are read without the lock. */
 void pool_free_all(struct pool *pool) TSA(no_thread_safety_analysis)
 {
     struct heap *heap;
@@ -287,7 +294,7 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
     if (atomic_load_explicit(&pool->frozen, memory_order_relaxed) == FROZEN_CHILD)
         return -EAGAIN;
     if (!granule_segment(&pool->granules, ptr))
-        return -ENOENT; /* most addresses that are asked for are not ours: no lock for them */
+        return -ENOENT; /* Most addresses asked about are not ours; they need no lock. */
     lock_take(&pool->lock);
     index = block_find(pool, ptr);
     if (index)
@@ -296,8 +303,8 @@ int pool_find(struct pool *pool, devptr_t ptr, struct block_info *ret)
     return index ? 0 : -ENOENT;
 }
 
-/* Free blocks of a segment leave the index that requests look into for the one that they do not. Those that are freed
- * later go there by themselves (freelist_put). */
+/* Moves the free blocks of a segment from the index that requests search to the sealed index, which
+ * they do not search. Later frees go to the sealed index directly (freelist_put). */
 static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
 {
     freecache_settle(pool, segment->heap);
@@ -309,7 +316,8 @@ static void seal(struct pool *pool, struct segment *segment) POOL_LOCKED
         freelist_pull(pool, at);
         segment->sealed = true;
         (void)freelist_put(
-                pool, at, block->stream, block->seq); /* joins nobody: it was joined before */
+                /* merges nothing: the block was already merged */
+                pool, at, block->stream, block->seq);
         segment->sealed = false;
     }
     segment->sealed = true;

@@ -27,7 +27,8 @@ static void order_add_set(
         order_add(order, streams_at(pool, set->stream[i]), set->point[i]);
 }
 
-/* A number that covers what was freed on the stream so far. Its lane has taken one for what is freed there. */
+/* A number that covers all frees on the stream so far. The stream's lane has its own number for
+ * frees in the lane. */
 static uint64_t pool_events_point_now(struct pool *pool, struct stream *stream) POOL_LOCKED
 {
     const struct lane *lane = lane_of(pool, stream->key);
@@ -62,7 +63,7 @@ void pool_events_now(struct pool *pool, uint64_t stream, struct pool_order *ret)
     lock_drop_lent(&pool->lock, lanes_are_open(pool));
 }
 
-/* A stream is known from here on, if it was not: others may come behind it. */
+/* Creates the stream's record if there is none: other streams may wait for it later. */
 static void pool_events_follow_locked(
         struct pool *pool, uint64_t stream, const struct pool_order *order) POOL_LOCKED
 {

@@ -12,8 +12,8 @@
 #include "alloc/swap/swapstep.h"
 
 enum {
-    FAILURES_MAX = 3,  /* of the driver's, before a call gets its code */
-    TIMEOUTS_MAX = 12, /* of waits for the device: a minute by default */
+    FAILURES_MAX = 3,  /* driver failures before a call gets the error */
+    TIMEOUTS_MAX = 12, /* timeouts of waits for the device: a minute by default */
 };
 
 static bool pool_evict_is_frozen(const struct pool *pool)
@@ -43,7 +43,8 @@ static const struct pool_named *pool_evict_named_of(const struct pool_call *call
     return call->more ? call->more : call->few;
 }
 
-/* The copy of a named block that its user has to wait for, NULL = none. A use of it. */
+/* The copy of a named block that its user has to wait for, NULL = none. Counts as a use of the
+ * block. */
 static struct swap_copy *coming_copy(
         struct pool *pool, const struct pool_named *named, uint64_t stream)
 {
@@ -65,7 +66,8 @@ static void drop_copy(struct pool *pool, struct swap_copy *copy)
     lock_drop(&pool->lock);
 }
 
-/* The stream of the call waits for what is being copied. 0, or it cannot: then the host has to. */
+/* Makes the stream of the call wait for copies in progress. 0, or an error: then the host has to
+ * wait. */
 static int order_stream(struct pool *pool, const struct pool_call *call)
 {
     const struct pool_named *named = pool_evict_named_of(call);
@@ -98,7 +100,8 @@ static int wait_for_copies(struct pool *pool, const struct pool_call *call)
     return r;
 }
 
-/* Is something of it still being copied, which the stream of the call cannot be told to wait for? */
+/* True if a block of the call is being copied and the stream of the call cannot wait for the
+ * copy. */
 static bool must_wait(struct pool *pool, const struct pool_call *call)
 {
     const struct pool_named *named = pool_evict_named_of(call);
@@ -116,7 +119,7 @@ static bool must_wait(struct pool *pool, const struct pool_call *call)
     return is_coming;
 }
 
-/* What stays in, is in, and can be used: 0. */
+/* Checks that the blocks of the call stay in, are in, and can be used: then 0. */
 static int settle_call(struct pool *pool, struct pool_call *call, struct pool_short *ret_short)
 {
     uint64_t begin = pool->driver.clock_ns(pool->driver.self);
@@ -160,12 +163,12 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call)
 
 /* ── bringing it in ── */
 
-/* A call that waits. */
+/* A call that waits for its blocks. */
 struct evict_in {
     struct pool *pool;
     struct pool_call *call;
     struct pool_short *ret_short;
-    uint64_t end; /* of its patience, on the driver's clock */
+    uint64_t end; /* deadline on the driver's clock */
     int failures, timeouts;
     bool has_asked_others;
 };
@@ -175,7 +178,7 @@ static bool is_patient(const struct evict_in *bring)
     return bring->pool->driver.clock_ns(bring->pool->driver.self) < bring->end;
 }
 
-/* The sets that the call needs go on. 0, -EAGAIN, or what the first that failed met. */
+/* Lets the sets that the call needs go on. 0, -EAGAIN, or the first error. */
 static int pool_evict_advance(struct evict_in *bring, struct swap_set **ret_set)
 {
     const struct pool_named *named = pool_evict_named_of(bring->call);
@@ -195,7 +198,7 @@ static int pool_evict_advance(struct evict_in *bring, struct swap_set **ret_set)
     return all;
 }
 
-/* A block could not come in. 0: there is something left to try. */
+/* A block could not be copied in. 0: something is left to try. */
 static int cope(struct evict_in *bring, struct swap_set *set, int code)
 {
     struct pool *pool = bring->pool;
@@ -213,10 +216,9 @@ static int cope(struct evict_in *bring, struct swap_set *set, int code)
     return ++bring->failures < FAILURES_MAX ? 0 : code;
 }
 
-/*
- * A device that is far behind the host is waited for longer than another thread, or a capture: it comes to the copy, unless what it
- * does now waits for the very call that waits here (R73).
- */
+/* The host waits longer for a device that is far behind than for another thread or a capture:
+ * the device reaches the copy, unless its current work waits for the very call that waits here
+ * (R73). */
 static int pool_evict_wait_on(struct evict_in *bring, struct swap_set *set, int r)
 {
     struct pool *pool = bring->pool;

@@ -15,7 +15,8 @@
 
 #include <errno.h>
 
-/* The storage of a hinted block is on its way out: the free is noted, the release goes its way (holder.h). */
+/* The storage of a hinted block is being released: records the free, and the release goes on
+ * (holder.h). */
 static bool is_on_its_way(struct pool *pool, struct block *block) POOL_LOCKED
 {
     struct holder *holder = block->holder ? holder_at(pool, block->holder) : NULL;
@@ -29,7 +30,8 @@ static bool is_on_its_way(struct pool *pool, struct block *block) POOL_LOCKED
     return true;
 }
 
-/* The block is not the program's any more: told and counted. Where it goes now is the caller's. */
+/* Reports and counts that the program no longer holds the block. The caller decides where the block
+ * goes. */
 static void pool_free_let_go(
         struct pool *pool, const struct block *block, struct outcome *ret) POOL_LOCKED
 {
@@ -46,8 +48,8 @@ static void pool_free_let_go(
     ret->how = block->flags & BLOCK_HINTED ? OUTCOME_HINTED : 0;
 }
 
-/* A block that its holder lets go: the program's free came before the edge, or after everything was gone. What is poisoned is looked
- * at first, unless it stays as it is (`is_kept`). */
+/* Ends the hold on a block: the free came before the edge, or after the release was complete.
+ * Poison is checked first, unless the block stays as it is (`is_kept`). */
 static void leave_holder(struct pool *pool, struct block *block, bool is_kept) POOL_LOCKED
 {
     struct holder *holder = holder_at(pool, block->holder);
@@ -67,7 +69,8 @@ static void leave_holder(struct pool *pool, struct block *block, bool is_kept) P
     holder_drop(pool, block);
 }
 
-/* A hint that holds: the program's free is done, and the block is nobody's until the edge. False: it goes its way now. */
+/* For a hint that holds blocks: the program's free is done, and the block is kept until the edge.
+ * False: the block is freed now. */
 static bool pool_free_is_held(struct pool *pool, uint32_t index, struct outcome *ret) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -91,7 +94,7 @@ static bool pool_free_is_held(struct pool *pool, uint32_t index, struct outcome 
     return true;
 }
 
-/* The stream whose order the free keeps, 0 = it goes through an epoch. */
+/* The stream whose order the free follows, 0 = the free goes through an epoch. */
 static uint32_t stream_of_free(struct pool *pool, const struct block *block,
         const struct pool_free_request *request) POOL_LOCKED
 {
@@ -115,8 +118,9 @@ static void put_on_stream(
     freecache_put(pool, index, number, point);
 }
 
-/* The event of the free is recorded at once (R71, R69): later it would cover more than it must, or could not be. Is it?
- * `record_now`: nothing that is recorded later can stand for it, not even for this stream. */
+/* Records the event of the free at once (R71, R69): a later event would cover too much, or could
+ * not be recorded. True if recorded. `record_now`: no later event can replace this one, not even
+ * for this stream. */
 static __attribute__((noinline)) bool record_and_put(struct pool *pool, struct heap *heap,
         uint32_t index, uint32_t stream, const struct pool_free_request *request)
 {
@@ -139,7 +143,8 @@ static __attribute__((noinline)) bool record_and_put(struct pool *pool, struct h
     return r == 0;
 }
 
-/* What a free does under the lock; returns the stream on which an event must be recorded now, 0 = all is done. */
+/* The part of a free under the lock; returns the stream on which an event must be recorded now, 0 =
+ * done. */
 static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_t index,
         const struct pool_free_request *request, struct outcome *ret) POOL_LOCKED
 {
@@ -169,8 +174,9 @@ static __attribute__((noinline)) uint32_t free_locked(struct pool *pool, uint32_
     return 0;
 }
 
-/* In a child nothing but the granules may be looked at; else a block that was not freed is told from the rest. The driver
- * may say what the others are, unless it would take the address for a segment of ours. */
+/* In a forked child only the granules may be read; otherwise blocks that are not freed are told
+ * apart from others. The driver may answer for the others, unless it would take the address for one
+ * of our segments. */
 static int find_frozen(struct pool *pool, devptr_t ptr)
 {
     uint32_t number = granule_segment(&pool->granules, ptr);

@@ -62,7 +62,8 @@ void pool_stream_lost(struct pool *pool, uint64_t stream_key)
     stream_gone(pool, stream_key, false);
 }
 
-/* Work of the context may use its mapped memory to the end, so that is not given back before. */
+/* Work of the context may use its mapped memory until the context ends, so nothing is returned
+ * earlier. */
 static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     for (uint32_t at = heap->segments; at; at = segment_at(pool, at)->next)
@@ -75,7 +76,7 @@ static void leave_with_context(struct pool *pool, struct heap *heap) POOL_LOCKED
     heap_retire(pool, heap);
 }
 
-/* What a memory pool has in managed memory of the context goes with it. */
+/* Marks a memory pool's managed memory of the context as lost: it ends with the context. */
 static void lose_managed(struct pool *pool, struct heap *heap, uint64_t context) POOL_LOCKED
 {
     for (uint32_t at = heap->segments; at; at = segment_at(pool, at)->next) {
@@ -130,7 +131,7 @@ void pool_context_hide(struct pool *pool, uint64_t context, bool hidden)
 
     lock_take(&pool->lock);
     if (hidden)
-        pool->contexts_gone++; /* memory that is got meanwhile is not taken in */
+        pool->contexts_gone++; /* memory that other threads get meanwhile is not used */
     heap = heap_get(pool, HEAP_PLAIN, context, -1);
     if (heap)
         hide_segments(pool, heap, hidden);
@@ -155,7 +156,7 @@ void pool_context_going(struct pool *pool, uint64_t context)
 
 void pool_context_gone(struct pool *pool, uint64_t context)
 {
-    pool_context_going(pool, context); /* again: something may have come in between */
+    pool_context_going(pool, context); /* again: a heap may have been created in between */
     lock_take(&pool->lock);
     for (struct heap *heap = pool->leaving; heap; heap = heap->next) {
         if (!heap->held || heap->owner != context)
@@ -173,11 +174,11 @@ void pool_foreign(struct pool *pool, devptr_t ptr, uint64_t size)
         uint32_t number;
 
         if (!granule_segment(&pool->granules, at))
-            continue; /* nearly always: no lock for that */
+            continue; /* nearly always; needs no lock */
         lock_take(&pool->lock);
         number = granule_segment(&pool->granules, at);
         if (number && segment_is_piece(segment_at(pool, number)))
-            granule_clear(&pool->granules, at, 1, number); /* the rest goes with the context */
+            granule_clear(&pool->granules, at, 1, number); /* the rest ends with the context */
         lock_drop(&pool->lock);
     }
 }

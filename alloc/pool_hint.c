@@ -19,14 +19,14 @@
 
 /* ── hints ── */
 
-/* What one edge has found. */
+/* The results of one edge. */
 struct edge_walk {
     const struct edge *edge;
     struct outcome *ret;
     size_t max;
     size_t count;
-    uint32_t dead;         /* chain of holders marked dead, or let go, */
-    uint32_t dead_by_call; /* and of those that wait for the call alone that the edge is */
+    uint32_t dead;         /* chain of holders marked dead, or no longer held, */
+    uint32_t dead_by_call; /* and of those that wait only for the call that is the edge */
 };
 
 static void note_edge(struct pool *pool, struct edge_walk *walk, const struct holder *holder,
@@ -41,7 +41,8 @@ static void note_edge(struct pool *pool, struct edge_walk *walk, const struct ho
     ret->mode = holder->mode;
 }
 
-/* The storage of a due block stays: its hint is told so, and expects nothing more of it. */
+/* The storage of a due block stays: its hint records that, and expects no more events of the
+ * block. */
 static bool pool_hint_is_refused(
         struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
@@ -56,7 +57,8 @@ static bool pool_hint_is_refused(
     return true;
 }
 
-/* What a block was held for has come. It may be a call that names the block and is made only now. */
+/* The event that a block was held for has come. It may be a call that names the block and is made
+ * only now. */
 static void pool_hint_let_go(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
     struct holder *holder = holder_at(pool, index);
@@ -70,7 +72,8 @@ static void pool_hint_let_go(struct pool *pool, struct edge_walk *walk, uint32_t
     walk->dead = index;
 }
 
-/* Is the edge the very call after which the hint says that nothing uses the block? `else`, and the count of a call before, are not. */
+/* Is the edge the very call after which the hint says that the block is unused? `else`, and the
+ * count of an earlier call, are not. */
 static bool waits_for_call(
         struct pool *pool, const struct holder *holder, const struct edge *edge) POOL_LOCKED
 {
@@ -80,7 +83,7 @@ static bool waits_for_call(
             && holder->wait.at.when == pool->due[holder->rule].passed.when;
 }
 
-/* One block is due: in shadow on paper, else its range is dead from here on. */
+/* Releases one due block. Shadow mode: record only; otherwise mark the range released. */
 static void release(struct pool *pool, struct edge_walk *walk, uint32_t index) POOL_LOCKED
 {
     struct holder *holder = holder_at(pool, index);
@@ -126,7 +129,7 @@ static bool is_due(
             &pool->due[holder->rule].passed, edge);
 }
 
-/* Is what ends here what the hint expects? */
+/* Does the instance that ends here match the hint's expectation? */
 static bool is_expected(
         struct pool *pool, int rule, struct expect_seen *io_seen, bool matches) POOL_LOCKED
 {
@@ -142,7 +145,8 @@ static bool is_expected(
             || expect_is_met(&hint_rule(pool->hints, rule)->expect, io_seen);
 }
 
-/* What is due at the edge, and at none before it, whose caller is still being told of it. */
+/* Counts the blocks that are due at this edge, and not at an earlier edge whose outcomes are still
+ * being reported. */
 static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int rule) POOL_LOCKED
 {
     struct rule_seen seen = {0, 0};
@@ -162,11 +166,10 @@ static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int
     return seen;
 }
 
-/*
- * Each instance is judged by itself before anything of it is released, so one that is as expected may follow at once upon one that is
- * not, as after an epoch's last batch. After several others in a row as many must be as expected, since the program may be
- * another one by now (R109).
- */
+/* Each instance is judged before any of its blocks is released, so an expected instance may
+ * follow at once on an unexpected one, as after an epoch's last batch. After several unexpected
+ * instances in a row the same number of expected ones is required, since the program may have
+ * changed (R109). */
 #define DISTRUST_MOST 8
 
 static void note_drift(struct pool *pool, const struct edge *edge, int number,
@@ -184,7 +187,8 @@ static void note_drift(struct pool *pool, const struct edge *edge, int number,
         (void)hint_learn(pool->hints, number, HINT_LEARNT_LOST);
 }
 
-/* An instance ends. Nothing of it is released if it is not what the rule expects, or if too few have been since the last ones that were not. */
+/* An instance ends. None of its blocks is released if it is not as expected, or if too few expected
+ * instances followed the last unexpected ones. */
 static void pool_hint_judge(struct pool *pool, const struct edge *edge, int number,
         struct expect_seen seen, bool matches) POOL_LOCKED
 {
@@ -213,7 +217,8 @@ static bool waits_for(const struct pool *pool, int number, enum edge_kind kind) 
                     || (rule_is_set(&rule->otherwise) && rule->otherwise.kind == kind));
 }
 
-/* All that the edge is about is found at once: there may be no room to tell of it, and other threads go on meanwhile. */
+/* Finds all due blocks of the edge at once: the caller's array may be too small to report them all,
+ * and other threads go on meanwhile. */
 static void find_due(struct pool *pool, const struct edge *edge) POOL_LOCKED
 {
     for (int number = 0; (size_t)number < hint_count(pool->hints); number++) {
@@ -272,7 +277,7 @@ static void walk_rule(struct pool *pool, struct edge_walk *walk, int rule) POOL_
     }
 }
 
-/* What was marked dead is under grace from here on. False: it was nothing. */
+/* Starts the grace period of the blocks marked dead. False: there were none. */
 static bool begin_grace(
         struct pool *pool, struct grace *grace, uint32_t dead, uint64_t stream) POOL_LOCKED
 {
@@ -299,7 +304,7 @@ int pool_edge(
     *ret_count = 0;
     if (!pool_is_armed(pool) || atomic_load_explicit(&pool->frozen, memory_order_relaxed))
         return 0;
-    grace = meta_get(sizeof(*grace)); /* first: what is marked must be able to go on */
+    grace = meta_get(sizeof(*grace)); /* Allocated first: marked blocks must be able to go on. */
     by_call = grace && edge->stream ? meta_get(sizeof(*grace)) : NULL;
     if (!grace || (edge->stream && !by_call)) {
         end_edge(pool, grace, false);
@@ -333,14 +338,14 @@ void pool_forwarded(struct pool *pool, const struct plan *plan, uint64_t size)
         return;
     lock_take(&pool->lock);
     if (pool->due && (size_t)plan->rule < hint_count(pool->hints)) {
-        /* An edge must end what is counted here. */
+        /* An edge must end the instance that is counted here. */
         atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
         expect_count_forwarded(pool, plan, size);
     }
     lock_drop(&pool->lock);
 }
 
-/* Most addresses that are asked about lie in memory that is not ours: no lock for them. */
+/* Most addresses asked about are not ours; they need no lock. */
 static bool pool_hint_is_foreign(const struct pool *pool, devptr_t lo, uint64_t len)
 {
     return len == 0 || lo + len < lo
@@ -393,7 +398,7 @@ bool pool_collect(struct pool *pool, devptr_t ptr, bool is_named, struct pool_co
     return holder != NULL;
 }
 
-/* NULL: the block has gone. */
+/* NULL: the block no longer exists. */
 static struct holder *holder_of_call(
         struct pool *pool, const struct pool_collected *collected) POOL_LOCKED
 {
@@ -403,10 +408,8 @@ static struct holder *holder_of_call(
                                                                : NULL;
 }
 
-/*
- * The block is not named any more. True: submissions that found it named, after it was marked dead, may still be on their way to the
- * driver, and its storage waits for those, too.
- */
+/* Removes the name of the block. True: submissions that found it named, after it was marked dead,
+ * may not have reached the driver yet, and the block's storage waits for those, too. */
 static bool unname(struct pool *pool, const struct pool_collected *collected)
 {
     struct holder *holder;
@@ -476,7 +479,7 @@ static bool pool_hint_is_released(const struct pool *pool, const struct block *b
             && holder_at(pool, block->holder)->named == 0;
 }
 
-/* The first block of this kind whose requested bytes the range touches, 0 = none. */
+/* The first block of the kind whose requested bytes the range touches, 0 = none. */
 static uint32_t first_in(struct pool *pool, devptr_t lo, uint64_t len,
         bool (*is_wanted)(const struct pool *, const struct block *)) POOL_LOCKED
 {
@@ -514,7 +517,8 @@ int pool_touch_slow(struct pool *pool, devptr_t lo, uint64_t len, struct pool_hi
 
 /* ── pins ── */
 
-/* A block that may go out stays in for all pins but those of graphs, whose launches name what they use. */
+/* An evictable block stays in device memory for every kind of pin except graphs, whose launches
+ * name the blocks that they use. */
 static void stay_for_pins(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
@@ -567,7 +571,7 @@ int pool_pin(struct pool *pool, devptr_t lo, uint64_t len, enum pool_pin kind,
     return r;
 }
 
-/* The pinned block that was called so when it was pinned, 0 = it is gone. */
+/* The pinned block with this identity, 0 = it no longer exists. */
 static uint32_t find_pinned(struct pool *pool, devptr_t base, uint64_t alloc_seq) POOL_LOCKED
 {
     uint32_t index = block_find(pool, base);

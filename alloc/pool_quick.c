@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pool_quick.c - the short forms of pool_alloc and pool_free, written for the number of their instructions.
+ * pool_quick.c - the short forms of pool_alloc and pool_free, written for the number of their
+ * instructions.
  *
- * They do what the long forms do, with next to no outcome, and for each API on its own. A hit among the
- * free cache (freecache.h) is one hash and at most two looks; a free is one load to the segment and one to the block. The
- * figures are kept as ever, high marks included: they are a third of it. What has to be fitted is cut, joined and indexed
- * exactly, which is ten times as many instructions, and as independent of the number of blocks.
+ * They do the work of the long forms, with a minimal outcome, separately for each API. A hit in the
+ * free cache (freecache.h) is one hash and at most two compares; a free is one load of the segment
+ * and one of the block. All figures are kept, high marks included: they are a third of the cost. A
+ * block by best fit is cut, merged and indexed exactly, which is ten times as many instructions,
+ * and as independent of the number of blocks.
  *
- * On the stream-ordered API each form is written twice. The first one is for a thread that finds the pool's lock free and not lent;
- * else the second one (`_crowded`) tries the stream's lane (lane.h), and opens it. What is lent comes back before anything but a
- * block of a slot is touched.
+ * On the stream-ordered API each form is written twice. The first serves a thread that finds the
+ * pool's lock free and not lent to lanes; else the second (`_crowded`) tries the stream's lane
+ * (lane.h), and opens it. Lanes are recalled before anything but a cached block is touched.
  */
 #include "alloc/pool.h"
 
@@ -28,8 +30,8 @@
 #define QUICK         static inline __attribute__((always_inline))
 #define UNLIKELY(is_) __builtin_expect(!!(is_), 0)
 
-/* For functions that begin with the pool's lock and end without: so that those that are called most end with a call, and save no
- * register. */
+/* For functions that begin with the pool's lock held and end without it: so that the most frequent
+ * ones end with a tail call and save no register. */
 #define POOL_DROPS TSA(release_capability(pool->lock)) TSA(no_thread_safety_analysis)
 #define APART      static __attribute__((noinline))
 
@@ -40,7 +42,7 @@ APART struct pool_given end_slowly(struct pool_given given, struct lock *lock, u
     return given;
 }
 
-/* As lock_drop_leaf, then `given` is returned. */
+/* As lock_drop_leaf; returns `given`. */
 QUICK struct pool_given pool_quick_end(struct pool *pool, struct pool_given given) POOL_DROPS
 {
     uint32_t word = atomic_exchange_explicit(&pool->lock.word, 0, memory_order_release);
@@ -64,7 +66,8 @@ QUICK bool end_free(struct pool *pool, bool done) POOL_DROPS
 
 /* ── alloc ── */
 
-/* freecache_slot, with the block as well; record 0 is there and has no size, so it is never the answer. */
+/* As freecache_slot, but also returns the block. Record 0 exists and has size 0, so it is never the
+ * answer. */
 QUICK struct block *first_recent(
         const struct pool *pool, uint32_t *slots, uint64_t rounded, uint32_t **ret_slot) POOL_LOCKED
 {
@@ -82,7 +85,7 @@ QUICK struct block *first_recent(
     return block;
 }
 
-/* A block that is in no index becomes the program's. */
+/* Hands a block that is in no index to the program. */
 QUICK struct pool_given pool_quick_give(struct pool *pool, struct heap *heap, struct block *block,
         uint64_t size, uint8_t flags) POOL_LOCKED
 {
@@ -96,7 +99,7 @@ QUICK struct pool_given pool_quick_give(struct pool *pool, struct heap *heap, st
     return (struct pool_given){block->node.base, block->seq};
 }
 
-/* The best fit for a stream, `rounded` bytes, does. */
+/* Serves `rounded` bytes for a stream by best fit. */
 static __attribute__((noinline)) struct pool_given give_fit(
         struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
@@ -119,7 +122,7 @@ static __attribute__((noinline)) struct pool_given give_fit(
     return pool_quick_give(pool, class->heap, block, size, BLOCK_STREAMED);
 }
 
-/* And for the sync API. */
+/* The same for the sync API. */
 static __attribute__((noinline)) struct pool_given give_sync_fit(
         struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
@@ -130,7 +133,7 @@ static __attribute__((noinline)) struct pool_given give_sync_fit(
     return pool_quick_give(pool, heap, block_at(pool, index), size, 0);
 }
 
-/* The first block of its slot does. */
+/* Serves the first block of a slot. */
 QUICK struct pool_given give_first(struct pool *pool, struct heap *heap, uint32_t *slot,
         struct block *block, uint64_t size, uint8_t flags) POOL_LOCKED
 {
@@ -149,13 +152,13 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
-        return given; /* nothing, or more than there is */
+        return given; /* size 0, or more than exists */
     lock_take_leaf(&pool->lock);
     heap = pool->last[pool->sync_kind];
     if (UNLIKELY(!heap || heap->owner != owner))
         heap = heap_get(pool, pool->sync_kind, owner, -1);
     if (UNLIKELY(!heap || reclaim_is_due(pool, heap->device)))
-        goto drop; /* an epoch that is due is closed by the long form */
+        goto drop; /* the long form closes an epoch that is due */
     block = first_recent(pool,
             rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
     if (UNLIKELY(!block || rounded > FREECACHE_MAX))
@@ -167,7 +170,7 @@ drop:
     return given;
 }
 
-/* The class of a stream in a heap, the one that was asked for last or another; NULL if there is none yet. */
+/* The class of a stream in a heap, other than the last one used; NULL if there is none yet. */
 static __attribute__((noinline)) struct heap_stream *find_class(
         struct pool *pool, uint64_t owner, uint64_t key) POOL_LOCKED
 {
@@ -180,7 +183,7 @@ static __attribute__((noinline)) struct heap_stream *find_class(
     return class;
 }
 
-/* None of the stream's own: one that is anybody's, or the best fit. */
+/* The stream has no cached block: take an idle one of any stream, or the best fit. */
 QUICK struct pool_given take_another(
         struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
@@ -197,7 +200,7 @@ QUICK struct pool_given take_another(
     return given;
 }
 
-/* A large one: the block that is held, if it is of the size. */
+/* A large request: take the block that is kept for it, if its size matches. */
 QUICK struct pool_given take_large(
         struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
 {
@@ -221,7 +224,7 @@ QUICK struct heap_stream *pool_quick_class_of(
     return class;
 }
 
-/* With the pool's lock, which was taken or is lent. */
+/* With the pool's lock, just taken or lent to lanes. */
 APART struct pool_given alloc_lent(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
@@ -253,7 +256,7 @@ drop:
     return given;
 }
 
-/* In a lane, or so. */
+/* Tries the stream's lane, then the lent lock. */
 APART struct pool_given alloc_crowded(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
 {
@@ -274,7 +277,7 @@ APART struct pool_given alloc_another(
     return pool_quick_end(pool, take_another(pool, class, rounded, size));
 }
 
-/* For another class than the last one. */
+/* For another class than the last one used. */
 APART struct pool_given alloc_elsewhere(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size) POOL_DROPS
 {
@@ -302,7 +305,7 @@ struct pool_given pool_alloc_on_quickly(
     uint32_t *slot;
 
     if (UNLIKELY(!rounded))
-        return (struct pool_given){0, 0}; /* nothing, or more than there is */
+        return (struct pool_given){0, 0}; /* size 0, or more than exists */
     if (UNLIKELY(lanes_are_open(pool)) || !lock_try_leaf(&pool->lock))
         return alloc_crowded(pool, owner, stream, size);
     class = pool->last_class;
@@ -318,11 +321,12 @@ struct pool_given pool_alloc_on_quickly(
 
 /* ── free ── */
 
-/* The block that begins here, if it is live without anything special about it; else NULL. *ret_index is its number. */
+/* The block that begins here, if it is live and ordinary (no holder, no pin); else NULL. *ret_index
+ * is its number. */
 QUICK struct block *pool_quick_find(
         const struct pool *pool, devptr_t ptr, uint32_t *ret_index) POOL_LOCKED
 {
-    /* Record 0 of each table is there: a segment without a beginning, a block that nobody has. */
+    /* Record 0 of each table exists: a segment without blocks, and a block that is never live. */
     const struct segment *segment = segment_at(pool, granule_segment(&pool->granules, ptr));
     uint32_t index = starts_at(&segment->starts, ptr - segment->base);
     struct block *block = block_at(pool, index);
@@ -334,7 +338,7 @@ QUICK struct block *pool_quick_find(
     return block;
 }
 
-/* The program lets a block go, and a caller may want to know what of it. */
+/* Counts the free of a block, and reports it if the caller asked. */
 QUICK void pool_quick_take(struct pool *pool, struct heap *heap, const struct block *block,
         struct pool_taken *ret_taken) POOL_LOCKED
 {
@@ -345,7 +349,7 @@ QUICK void pool_quick_take(struct pool *pool, struct heap *heap, const struct bl
                 records_next_seq(pool), block->node.size - block->slack, heap->device->number};
 }
 
-/* With the pool's lock. */
+/* With the pool's lock held. */
 QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken) POOL_DROPS
 {
     uint32_t index;
@@ -356,7 +360,7 @@ QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *re
         return end_free(pool, false);
     heap = block_segment(pool, block)->heap;
     if (UNLIKELY(heap->kind == HEAP_MAPPED))
-        return end_free(pool, false); /* its streams are known */
+        return end_free(pool, false); /* frees there know their streams */
     pool_quick_take(pool, heap, block, ret_taken);
     block->state = BLOCK_PENDING;
     heap->tally.pending += block->node.size;
@@ -364,7 +368,7 @@ QUICK bool free_sync_held(struct pool *pool, devptr_t ptr, struct pool_taken *re
     return end_free(pool, true);
 }
 
-/* Somebody else has the lock. */
+/* Another thread has the lock. */
 APART bool free_sync_waiting(struct pool *pool, devptr_t ptr, struct pool_taken *ret_taken)
 {
     lock_take_leaf(&pool->lock);
@@ -378,7 +382,7 @@ QUICK bool free_sync(struct pool *pool, devptr_t ptr, struct pool_taken *ret_tak
     return free_sync_held(pool, ptr, ret_taken);
 }
 
-/* The stream's class where a block of it may be freed by the short form; NULL: nowhere. */
+/* The stream's class, if the short form may free a block there; else NULL. */
 QUICK struct heap_stream *class_of_free(
         struct pool *pool, const struct segment *segment, uint64_t key) POOL_LOCKED
 {
@@ -394,7 +398,7 @@ QUICK struct heap_stream *class_of_free(
     return segment->sealed ? NULL : class;
 }
 
-/* What must have passed for a block that is freed now. */
+/* The point that must pass before a block freed now is idle. */
 QUICK uint64_t pool_quick_point_now(const struct heap_stream *class)
 {
     struct stream *stream = class->timeline_of;
@@ -405,7 +409,7 @@ QUICK uint64_t pool_quick_point_now(const struct heap_stream *class)
     return point;
 }
 
-/* A block that is of the class becomes recent there. */
+/* Adds a block of the class to its recent list. */
 QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block *block,
         uint32_t index) POOL_LOCKED
 {
@@ -417,13 +421,13 @@ QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block
         freecache_push(pool, class->heap, class->recent, block, index, point);
 }
 
-/* Whether a block finds a place among the recent ones as they are. */
+/* True if the recent list has a slot for the block as it is. */
 static bool has_slot(struct pool *pool, struct heap_stream *class, uint64_t size) POOL_LOCKED
 {
     return size <= FREECACHE_MAX && freecache_slot(pool, class->recent, size);
 }
 
-/* What is done of free_lent with the lock. A block of another stream may be in an open lane. */
+/* The part of free_lent under the lock. A block of another stream may be in an open lane. */
 static bool free_with_lock(
         struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken) POOL_LOCKED
 {
@@ -445,7 +449,7 @@ static bool free_with_lock(
     return true;
 }
 
-/* With the pool's lock, which was taken or is lent. */
+/* With the pool's lock, just taken or lent to lanes. */
 APART bool free_lent(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
 {
     bool done;
@@ -456,7 +460,7 @@ APART bool free_lent(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_
     return done;
 }
 
-/* In a lane, or so. */
+/* Tries the stream's lane, then the lent lock. */
 APART bool free_crowded(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_taken *ret_taken)
 {
     return lane_free(pool, ptr, key, ret_taken) || free_lent(pool, ptr, key, ret_taken);
@@ -470,7 +474,7 @@ APART bool free_large(struct pool *pool, struct heap_stream *class, struct block
     return end_free(pool, true);
 }
 
-/* The first one of its size. */
+/* The first recent block of its size. */
 APART bool free_first(struct pool *pool, struct heap_stream *class, struct block *block,
         uint32_t index, struct pool_taken *ret_taken) POOL_DROPS
 {
@@ -481,7 +485,7 @@ APART bool free_first(struct pool *pool, struct heap_stream *class, struct block
     return end_free(pool, true);
 }
 
-/* Of a class that was not the last one. */
+/* For another class than the last one used. */
 APART bool free_otherwise(struct pool *pool, struct block *block, uint32_t index, uint64_t key,
         struct pool_taken *ret_taken) POOL_DROPS
 {

@@ -7,7 +7,8 @@
 #include "alloc/serve/stall.h"
 #include "alloc/storage/reclaim.h"
 
-/* Held, so that its record stays. What was freed in its lane needs a point that the stream knows of once the lane is closed. */
+/* Holds the stream, so that its record stays. Frees in its lane need a point that the stream's
+ * record has once the lane is closed. */
 static uint32_t pool_stall_hold(struct pool *pool, uint64_t stream)
 {
     const struct lane *lane = lane_of(pool, stream);

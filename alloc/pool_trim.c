@@ -13,9 +13,9 @@
 #include <errno.h>
 #include <sched.h>
 
-#define TRIM_LOOKS   64 /* at fences that a trim has just recorded */
+#define TRIM_LOOKS   64 /* queries of fences that a trim has just recorded */
 #define SETTLE_LOOKS 20 /* likewise, before a capture */
-#define IDLE_STAYS   8  /* this part of what is held may stay free in an idle program */
+#define IDLE_STAYS   8  /* the fraction of held memory that may stay free in an idle program */
 
 int pool_poll(struct pool *pool, bool may_fence, struct outcome *ret, size_t max, size_t *ret_count)
 {
@@ -48,7 +48,7 @@ bool pool_waits_for_readers(struct pool *pool)
     return waits;
 }
 
-/* The heap of a key with a hold on it, or NULL. */
+/* Finds the heap of a key and holds it; NULL: none. */
 static struct heap *hold_heap(struct pool *pool, enum heap_kind kind, uint64_t owner)
 {
     struct heap *heap;
@@ -61,7 +61,7 @@ static struct heap *hold_heap(struct pool *pool, enum heap_kind kind, uint64_t o
     return heap;
 }
 
-/* Is something of the heap free, or released by a hint, but for a fence? */
+/* True if memory of the heap, freed or released by a hint, waits only for a fence. */
 static bool is_waiting(struct pool *pool, const struct heap *heap)
 {
     bool waiting;
@@ -74,8 +74,8 @@ static bool is_waiting(struct pool *pool, const struct heap *heap)
     return waiting;
 }
 
-/* A program that trims has mostly synchronised before, but the fences that say so to us are recorded only now, and take
- * some microseconds to arrive on an idle device. */
+/* A program that trims has mostly synchronised before, but our fences are recorded only now, and
+ * take some microseconds to pass on an idle device. */
 static void look_at_fences(struct pool *pool, struct heap *heap)
 {
     for (int i = 0; i < TRIM_LOOKS; i++) {
@@ -87,7 +87,7 @@ static void look_at_fences(struct pool *pool, struct heap *heap)
     }
 }
 
-/* By how much more the heap holds, once what has passed is known to be free. */
+/* Bytes that the heap holds above the limit, after fences were queried. */
 static uint64_t held_above(struct pool *pool, struct heap *heap, uint64_t keep_bytes)
 {
     uint64_t held;
@@ -106,14 +106,14 @@ int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t k
 
     if (!heap)
         return -ENOENT;
-    (void)trim_spares(pool, heap->device, UINT64_MAX); /* what the program says, it means */
+    (void)trim_spares(pool, heap->device, UINT64_MAX); /* an explicit request of the program */
     *ret_bytes = trim_heap(pool, heap, held_above(pool, heap, keep_bytes));
     heap_let_go(pool, heap);
     return 0;
 }
 
-/* Is so much of a memory pool's heap free, or about to be, that a handle of it could go? A pool that is destroyed holds nothing back,
- * whatever the threshold. *ret_keep: what it may hold. */
+/* True if enough of a memory pool's heap is free, or will be, that a handle could go. A destroyed
+ * pool keeps nothing back, whatever its threshold. *ret_keep: bytes that it may hold. */
 static bool is_over_threshold(struct pool *pool, const struct heap *heap, uint64_t *ret_keep)
 {
     const struct tally *tally = &heap->tally;
@@ -136,7 +136,7 @@ static uint64_t trim_once(
     if (may_wait)
         reclaim_wait_device_points(pool, device, patience);
     (void)reclaim_device_points(pool, device);
-    /* and then for epochs, since what was freed on a stream that has gone waits for one from here on */
+    /* Then wait for epochs: frees of a destroyed stream wait for one from here on. */
     while (may_wait && reclaim_wait(pool, device, patience) == 0)
         ;
     reclaim_leaving(pool);
@@ -175,7 +175,7 @@ static bool is_used(struct pool *pool, int device)
     return used;
 }
 
-/* What is free on any device, once what has passed is known to be free. */
+/* Returns free memory of all devices after fences were queried. */
 static void trim_all(struct pool *pool)
 {
     (void)reclaim_poll(pool, -1, true);
@@ -187,7 +187,8 @@ static void trim_all(struct pool *pool)
 
 /* ── after idleness ── */
 
-/* What could go of a device's heaps so that an eighth of what they hold stays free; 0: not more than that is free. */
+/* Bytes of a device's heaps that can go so that an eighth stays free; 0: no more than that is
+ * free. */
 static uint64_t idle_excess(struct pool *pool, int device)
 {
     struct pool_stats stats;
@@ -198,7 +199,7 @@ static uint64_t idle_excess(struct pool *pool, int device)
     return excess_of(stats.free + stats.cached, stats.reserved / IDLE_STAYS);
 }
 
-/* True if frees are still waiting for a fence then. */
+/* True if frees still wait for a fence afterwards. */
 static bool poll_once(struct pool *pool)
 {
     bool more = false;
