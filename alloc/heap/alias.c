@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-/* The lowest run of so many bits that are not in `used`, 0 = none. */
+/* The lowest run of `count` bits that are not in `used`, 0 = none. */
 static uint64_t free_run(uint64_t used, uint64_t count)
 {
     uint64_t starts = ~used;
@@ -23,7 +23,7 @@ static struct alias_handle *next_handle(const struct heap *heap, const struct al
     return table_next(&heap->alias_handles, after);
 }
 
-/* The fullest that has room, so that the others become empty. */
+/* The fullest handle with enough free parts, so that other handles become empty. */
 static struct alias_handle *find_handle(const struct heap *heap, uint64_t count)
 {
     struct alias_handle *best = NULL;

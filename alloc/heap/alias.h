@@ -1,45 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alias.h - small hinted blocks on physical handles that they share.
+ * alias.h - small hinted blocks on shared physical handles.
  *
- * Only a whole mapping can be removed, so a block whose storage may go before its address does needs a mapping of its own. It
- * need not have a handle of its own: a driver maps one handle at several addresses. Each such block has a range as large as
- * a handle; the whole handle is mapped there, and the block stands at the place of its parts of the handle:
+ * Only a whole mapping can be removed, so a block whose storage may be released before its address
+ * needs its own mapping. It does not need its own handle: the driver maps one handle at several
+ * addresses. Each such block has a range as large as a handle; the whole handle is mapped there,
+ * and the block lies where its parts of the handle are mapped:
  *
  *     handle      |AAAAAA  BBBB  CCCCCCCC|      in ALIAS_PARTS parts
- *     range of A  |AAAAAA::::::::::::::::|      :: margins, which are nobody's
+ *     range of A  |AAAAAA::::::::::::::::|      :: margins, which belong to no block
  *     range of B  |::::::::BBBB::::::::::|
  *
- * What a hint releases is unmapped at its own address and faults there from then on, in trap too (R57); its parts are the next
- * block's, at an address that nobody else has. No block ever has another one's address, so frees, look-ups and what a call
- * names stay without doubt. The parts of a block that was released or freed become another's only behind a fence of all
- * streams, so it does not matter which stream uses what; a device need not order two users of one handle (R95). Parts are
- * no smaller than 32 KiB: two users never share a line of a cache.
+ * Storage that a hint releases is unmapped at its own address and faults there from then on, in
+ * trap too (R57); its parts go to the next block, at another address. No two blocks ever share an
+ * address, so frees, lookups and the buffers of a call are unambiguous. The parts of a released or
+ * freed block go to another block only after a fence of all streams, so it does not matter which
+ * stream uses which part; a device need not order two users of one handle (R95). Parts are at least
+ * 32 KiB: two users never share a cache line.
  *
- * It has to be asked for (backend: alias): each such block costs a mapping at its allocation and an unmapping at its end, and
- * a look at each shared handle of its heap, under the pool's lock, to find the fullest that has room.
+ * Sharing is opt-in (backend: alias): each such block costs a mapping at its allocation and an
+ * unmapping at its end, and a scan of the shared handles of its heap, under the pool's lock, for
+ * the fullest that has enough free parts.
  *
- * Does not call the driver. Threads: the caller holds the pool lock. Memory: meta.h.
+ * Does not call the driver.
+ * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_ALIAS_H
 #define KEDGE_ALLOC_ALIAS_H
 
 #include "alloc/heap/records.h"
 
-#define ALIAS_PARTS 64 /* of a handle: bits of a word */
+#define ALIAS_PARTS 64 /* parts of a handle: the bits of a word */
 
-/* A range where a handle is mapped, or is to be. */
+/* A range where a shared handle is mapped, or will be. */
 struct alias {
-    uint64_t range;  /* its address: the key */
+    uint64_t range;  /* address of the range: the key */
     uint64_t handle; /* 0 = none yet */
-    uint64_t parts;  /* of the handle that are the block's */
+    uint64_t parts;  /* parts of the handle that belong to the block */
 };
 
-/* A handle that aliases name, `unit` bytes large. */
+/* A shared handle of `unit` bytes. */
 struct alias_handle {
     uint64_t handle; /* the key */
-    uint64_t used;   /* parts that are some block's */
-    uint64_t mark;   /* of a walk; 0 between walks */
+    uint64_t used;   /* parts that belong to a block */
+    uint64_t mark;   /* scratch of a walk; 0 between walks */
 };
 
 /* The size of the parts of a handle of `unit` bytes. */
@@ -48,7 +52,7 @@ static inline uint64_t alias_part(uint64_t unit)
     return unit / ALIAS_PARTS;
 }
 
-/* How many parts. */
+/* Number of parts. */
 static inline uint64_t alias_count(uint64_t parts)
 {
     uint64_t count = 0;
@@ -58,22 +62,24 @@ static inline uint64_t alias_count(uint64_t parts)
     return count;
 }
 
-/* True if a handle has so many bytes of neighbouring parts that are nobody's. */
+/* True if a handle has `size` bytes of free neighbouring parts. */
 bool alias_fits(const struct heap *heap, uint64_t size, uint64_t unit);
 
-/* A range begins, with parts of such a handle. 0, -ENOENT: there is none, and the range has none yet; -ENOMEM: nothing was done. */
+/* Creates an alias for a range, on parts of an existing handle. 0; -ENOENT: no handle has enough
+ * free parts, and the range has no alias; -ENOMEM: nothing was done. */
 int alias_begin(struct heap *heap, devptr_t range, uint64_t size, uint64_t unit);
 
-/* The same range takes its parts of a handle that is new here. 0, or -ENOMEM. */
+/* Creates the alias on parts of a new handle. 0, or -ENOMEM. */
 int alias_open(struct heap *heap, devptr_t range, uint64_t size, uint64_t unit, uint64_t handle);
 
-/* NULL: nothing is mapped there by us. */
+/* The alias of a range; NULL: none. */
 const struct alias *alias_find(const struct heap *heap, devptr_t range);
 
-/* The parts of this alias are marked in its handle. */
+/* Marks the parts of this alias in its handle. */
 void alias_mark(const struct heap *heap, const struct alias *alias);
 
-/* The range is not mapped any more. Returns its handle if nobody has a part of that now, it is the caller's then; else 0. */
+/* The range was unmapped. Returns its handle if no block uses a part of it now: it then belongs to
+ * the caller; else 0. */
 uint64_t alias_end(struct heap *heap, devptr_t range);
 
 /* The range of a block with BLOCK_SHARED. */
@@ -82,10 +88,12 @@ static inline devptr_t alias_range(const struct segment *segment, const struct b
     return block->node.base & ~(segment->slot - 1);
 }
 
-/* Cuts the margins off the BUSY block of a range; returns the block that is left. Needs two records. */
+/* Cuts the margins off the BUSY block of a range; returns the block that is left. Needs two
+ * records. */
 uint32_t alias_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
 
-/* Joins a block, which is in no index and no chain, with its margins: the BUSY block of the range. */
+/* Joins a block, which is in no index and no chain, with its margins: the BUSY block of the
+ * range. */
 uint32_t alias_join(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 #endif

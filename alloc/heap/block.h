@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * block.h - pieces of a segment: made, cut, joined, looked up; the chains that freed ones wait in.
+ * block.h - blocks of a segment: creation, cut, merge, lookup; the chains of freed blocks that
+ * wait.
  *
- * Neighbours by address are linked, and each begins at an entry of its segment's `starts`. A block that is cut or joined is
- * in no index (freelist.h). A chain links blocks that wait for a fence or for the driver.
+ * Neighbours by address are linked, and each block has an entry in its segment's `starts`. A block
+ * must be in no index (freelist.h) when it is cut or merged. A chain links blocks that wait for a
+ * fence or for the driver.
  * Threads: the caller holds the pool lock. Memory: meta.h.
  * Prefixes: slots_.
  */
@@ -29,7 +31,7 @@ struct slots {
     devptr_t lo, hi; /* hi == lo: none */
 };
 
-/* Those between two addresses; in a block. */
+/* Whole slots between two addresses; slots_in: inside a block. */
 static inline struct slots slots_between(const struct segment *segment, devptr_t from, devptr_t to)
 {
     devptr_t lo = round_up(from, segment->slot);
@@ -50,21 +52,24 @@ static inline uint64_t slots_bytes(struct slots slots)
 /* The block that contains `ptr`, whatever its state; 0 = none. */
 uint32_t block_find(const struct pool *pool, devptr_t ptr) POOL_LOCKED;
 
-/* Makes a BUSY block of a segment behind block `after` (0 = the first). 0 = no memory. */
+/* Makes a BUSY block in a segment, after block `after` (0 = as the first). 0 = no memory. */
 uint32_t block_new(struct pool *pool, uint32_t number, uint32_t after, devptr_t base,
         uint64_t size) POOL_LOCKED;
 
-/* A block that is in no index and no chain leaves its segment; what is after it moves up in the order only. */
+/* Removes a block, which is in no index and no chain, from its segment; later blocks keep their
+ * addresses. */
 void block_delete(struct pool *pool, uint32_t index) POOL_LOCKED;
 
-/* Cuts a block that is in no index: it keeps `size` bytes, the rest becomes a new block in the same state and class,
- * whose index is returned. Needs one record (slab_prepare). */
+/* Cuts a block that is in no index: it keeps `size` bytes, the rest becomes a new block of the same
+ * state and class, whose index is returned. Needs one record (slab_prepare). */
 uint32_t block_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
 
-/* Joins a block with the one after it, neither in an index: sizes add up, the greater point stays. */
+/* Merges a block with the next one, neither in an index: sizes add up, the greater point
+ * remains. */
 void block_join(struct pool *pool, uint32_t index) POOL_LOCKED;
 
-/* Names or un-names a stream in a block, so that a stream that is gone is forgotten when nobody names it. */
+/* Sets the stream of a block and counts the reference, so that a destroyed stream is forgotten when
+ * no block names it. */
 static inline void block_name_stream(struct pool *pool, struct block *block, uint32_t stream)
 {
     if (block->stream == stream)
@@ -76,7 +81,7 @@ static inline void block_name_stream(struct pool *pool, struct block *block, uin
     block->stream = stream;
 }
 
-/* What is told of a block, as it is now, of no rule. */
+/* The outcome for the block's current state, without a rule. */
 static inline struct outcome block_outcome(
         const struct pool *pool, const struct block *block, enum outcome_kind kind, uint64_t seq)
 {
@@ -98,7 +103,7 @@ static inline struct outcome block_outcome(
     };
 }
 
-/* Appends a block to a chain; to the open one: PENDING from now on. */
+/* Appends a block to a chain; in the open chain it becomes PENDING. */
 static inline void block_chain(
         struct pool *pool, struct fence_chain *chain, uint32_t index) POOL_LOCKED
 {
@@ -108,13 +113,14 @@ static inline void block_chain(
     fence_chain_push(chain, index, block->node.size, &block->chain, tail);
 }
 
-/* What a freed block holds until its epoch has passed counts as pending: its storage, or managed memory wherever its pages are. */
+/* True if the freed block's memory counts as pending until its epoch has passed: its storage, or
+ * managed memory wherever its pages are. */
 static inline bool block_is_awaited(const struct pool *pool, const struct block *block)
 {
     return !(block->flags & BLOCK_GONE) || block_segment(pool, block)->kind == SEGMENT_MANAGED;
 }
 
-/* Whose memory it is. */
+/* The device of the block's memory. */
 static inline struct device *block_device(const struct pool *pool, const struct block *block)
 {
     return block_segment(pool, block)->heap->device;

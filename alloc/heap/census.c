@@ -58,7 +58,8 @@ void census_heap(const struct heap *heap, struct pool_stats *ret)
     ret->hits = ret->allocs - ret->misses;
 }
 
-/* What has marks of its own on the device: the highest of a sum is not the sum of the highest. */
+/* Sums with high marks of their own per device: the high mark of a sum is not the sum of the high
+ * marks. */
 static void set_device(struct pool_stats *to, const struct device *from)
 {
     to->live_requested_high += from->live_requested_high;
@@ -85,7 +86,7 @@ void census_device(struct pool *pool, int device, struct pool_stats *ret)
 
 /* ── invariants ── */
 
-/* What the walk has counted of one heap, to be compared with the books. */
+/* The walk's counts of one heap, to be compared with its tally. */
 struct count {
     struct tally tally;
     uint32_t free_blocks; /* FREE, DECOMMITTED and IDLE */
@@ -97,7 +98,7 @@ struct count {
     bool busy; /* a block or the heap is in a driver call: storage cannot be counted */
 };
 
-/* The checks return what is broken, NULL = nothing; the first broken thing is the one that is told. */
+/* The checks return the first broken invariant, NULL = none. */
 
 static const char *check_holder(struct pool *pool, uint32_t index, struct count *count) POOL_LOCKED
 {
@@ -209,7 +210,8 @@ static const char *check_block(struct pool *pool, uint32_t index, struct count *
         return NULL;
     case BLOCK_VACATED:
         count->vacated++;
-        count->tally.reserved -= block->node.size; /* its handle counts where it was mapped last */
+        /* its handle counts at the slot where it was mapped last */
+        count->tally.reserved -= block->node.size;
         return NULL;
     case BLOCK_MARGIN:
         return NULL;
@@ -267,7 +269,8 @@ static const char *check_segment(
     return NULL;
 }
 
-/* Blocks in recent slots: flagged, FREE, of the class. Returns how many, UINT32_MAX if one is wrong; adds their sizes. */
+/* Checks that blocks in recent slots are flagged, FREE and of the class. Returns their number,
+ * UINT32_MAX if one is wrong; adds their sizes. */
 static uint32_t count_recent(
         struct pool *pool, const uint32_t *slots, uint32_t stream, uint64_t *bytes) POOL_LOCKED
 {
@@ -351,7 +354,7 @@ static const char *census_compare(const struct heap *heap, const struct count *c
     return is->reserved != should->reserved + is->cached ? "held bytes are miscounted" : NULL;
 }
 
-/* Each part of a handle that blocks share is of one of them, and the handle itself is held. */
+/* Each used part of a shared handle belongs to one block, and the heap holds the handle. */
 static const char *check_aliases(
         struct pool *pool, const struct heap *heap, struct count *count) POOL_LOCKED
 {
@@ -392,7 +395,8 @@ static const char *check_chain(struct pool *pool, const struct fence_chain *chai
     return NULL;
 }
 
-/* Each slot whose storage is elsewhere is known by its handle, and those of streams by these. */
+/* Each vacated slot is recorded under its handle, and waiting slots are counted by their
+ * streams. */
 static const char *check_vacated(
         struct pool *pool, const struct heap *heap, const struct count *count) POOL_LOCKED
 {
@@ -450,7 +454,7 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     return what;
 }
 
-/* A chain of a device has blocks of no other one: fences of others do not cover them. */
+/* A chain of a device has only its own blocks: fences of other devices do not cover them. */
 static const char *check_own(
         struct pool *pool, const struct device *device, const struct fence_chain *chain) POOL_LOCKED
 {
@@ -505,7 +509,7 @@ static const char *check_timelines(struct pool *pool) POOL_LOCKED
     return what;
 }
 
-/* Every record is of a block that says so, and that the program holds or that is kept. */
+/* Every pin record belongs to a block that is flagged as pinned, and is live or kept. */
 static const char *check_pins(struct pool *pool, const struct count *sum) POOL_LOCKED
 {
     for (const struct pin *pin = table_next(&pool->pins, NULL); pin;
@@ -538,7 +542,7 @@ static const char *check_due(struct pool *pool) POOL_LOCKED
     return NULL;
 }
 
-/* Holders under grace are those of blocks that name them. */
+/* Each holder under grace belongs to a block that refers to it. */
 static const char *check_graces(struct pool *pool) POOL_LOCKED
 {
     for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drive.h - the calls through struct driver, each with its two checks: no lock is held, and the pool is not frozen.
+ * drive.h - calls through struct driver, each with two checks: no lock is held, and the pool is not
+ * frozen.
  *
- * Every driver call of alloc/ is made through here, so that the rule "no lock across a driver call" (R36) is asserted in
- * one place and the calls are counted. After pool_freeze or pool_forget nothing is called any more (R34, R39, R40): the
- * functions say -ECANCELED, also to a thread that was in the middle of something.
+ * Every driver call of alloc/ is made here, so that the rule "no lock across a driver call" (R36)
+ * is asserted in one place and the calls are counted. After pool_freeze or pool_forget the driver
+ * is not called any more (R34, R39, R40): the functions return -ECANCELED, also in the middle of an
+ * operation.
  * Threads: any, with no lock held.
  */
 #ifndef KEDGE_ALLOC_DRIVE_H
@@ -23,7 +25,7 @@ static inline int drive_begin(struct pool *pool, const char *what)
     return 0;
 }
 
-/* Calls `name` of the driver table; -ECANCELED if nothing is called any more. */
+/* Calls `name` of the driver table; -ECANCELED if the pool is frozen. */
 #define DRIVE(pool, name, ...)                    \
     (drive_begin((pool), #name) != 0 ? -ECANCELED \
                                      : (pool)->driver.name((pool)->driver.self, __VA_ARGS__))
@@ -41,7 +43,7 @@ static inline void drive_fence_put(struct pool *pool, uint64_t fence)
         pool->driver.fence_put(pool->driver.self, fence);
 }
 
-/* The two of the reader sections are not driver calls and are not counted as such. */
+/* The two calls about reader sections are not driver calls and are not counted. */
 static inline uint64_t drive_readers_snapshot(struct pool *pool)
 {
     (void)lock_assert_none("readers_snapshot");

@@ -11,7 +11,7 @@ static uint64_t expect_key_of(int rule, uint32_t anchor)
     return ((uint64_t)rule + 1) << 32 | anchor;
 }
 
-/* NULL: the instance was judged a moment ago, and nobody would ask; or there is no room. */
+/* NULL: the instance was judged already, so its count would not be read; or no memory. */
 static struct expect_entry *expect_begin(struct pool *pool, const struct plan *plan) POOL_LOCKED
 {
     struct rule_due *due = &pool->due[plan->rule];
@@ -35,7 +35,7 @@ static void expect_add(struct rule_seen *io_seen, struct rule_seen more)
     io_seen->bytes += more.bytes;
 }
 
-/* NULL: nothing is counted. */
+/* NULL: the block is not counted. */
 static struct expect_entry *entry_of(struct pool *pool, const struct plan *plan) POOL_LOCKED
 {
     const struct rule *rule = hint_rule(pool->hints, plan->rule);

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * expect.h - what each hint has matched in the instances of its anchor that are under way.
+ * expect.h - the blocks that each hint has matched in the open instances of its anchor.
  *
- *     commit_block ─ expect_count ─► (rule, instance): count, bytes ─ expect_take ─► pool_edge judges, then releases
+ *     commit_block ─ expect_count ─► (rule, instance): count, bytes
+ *                    ─ expect_take ─► pool_edge judges, then releases
  *
- * The instance is plan.due_anchor, so that two threads inside two instances of one anchor do not mix. Where that is 0, it is
- * all that came since the last edge that matches. A block counts when it is handed out, whatever becomes of it.
+ * The instance is plan.due_anchor, so that two threads in two instances of one anchor do not mix.
+ * Where it is 0, the instance is everything since the last matching edge. A block counts when it is
+ * allocated, whatever happens to it later.
  *
- * What the driver serves has no block here. Of a rule that counts (rule_counts) it is in rule_due.forwarded: as nobody knows when it
- * would be due, it excuses what is missing from then on.
+ * Requests that the driver serves have no block here. For a rule that counts (rule_counts) they go
+ * to rule_due.forwarded: since it is not known when they would be due, they excuse missing blocks
+ * from then on.
  *
- * Only rules that expect something are counted. The counts of each are bounded: a rule for which there is no room is in shadow from
- * then on, and the next edge tells so (HINT_LEARNT_UNCOUNTED). An instance that ends without an edge, as with a thread that
- * ends inside of it, keeps its room.
+ * Only rules with an expectation are counted. The counts of each rule are bounded: a rule without
+ * space for another count is in shadow from then on, and the next edge reports that
+ * (HINT_LEARNT_UNCOUNTED). An instance that ends without an edge, as when its thread ends, keeps
+ * its entry.
  *
  * Threads: the caller holds the pool lock.
  */
@@ -23,24 +27,25 @@
 
 struct expect_seen {
     struct rule_seen seen;
-    struct rule_seen forwarded; /* those that the driver has served */
+    struct rule_seen forwarded; /* blocks that the driver has served */
 };
 
-#define EXPECT_OPEN_MAX (1u << 16) /* counts at one time, of each rule: 5 MiB */
+#define EXPECT_OPEN_MAX (1u << 16) /* open counts of each rule: 5 MiB */
 
 void expect_count(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
 
-/* One that the driver has served itself: what the program asked for is as expected, but nothing of it can be due. */
+/* Counts a block that the driver has served: the request is as expected, but the block can never be
+ * due. */
 void expect_count_forwarded(struct pool *pool, const struct plan *plan, uint64_t size) POOL_LOCKED;
 
-/* What ends at this edge, which is not counted any more; `matches`: hint_edge_matches. seen.count 0: nothing. */
+/* Ends the count of the instance that ends at this edge and returns it; `matches`:
+ * hint_edge_matches. seen.count 0: nothing was counted. */
 struct expect_seen expect_take(
         struct pool *pool, int rule, const struct edge *edge, bool matches) POOL_LOCKED;
 
-/*
- * Is it so? A block that the driver has served may count or not: it counts where there are too few without it. Fewer bytes in as many
- * blocks are no other program, but a smaller batch (R109).
- */
+/* True if the counts meet the expectation. A block that the driver has served counts only if there
+ * are too few without it. Fewer bytes in the same number of blocks are a smaller batch, not another
+ * program (R109). */
 bool expect_is_met(const struct rule_expect *expect, const struct expect_seen *seen);
 
 #endif

@@ -4,10 +4,10 @@
 #include "alloc/heap/block.h"
 #include "alloc/heap/freelist.h"
 
-#define BELOW_MOST 8  /* blocks that are joined with the last one of a range */
-#define CHAIN_MOST 64 /* blocks of one size that are looked at for it */
+#define BELOW_MOST 8  /* blocks that are merged with the last block of a range */
+#define CHAIN_MOST 64 /* blocks of one size that are examined for that */
 
-/* Puts the blocks of one slot where they belong. */
+/* Moves the blocks of one slot to the free list. */
 static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
 {
     while (*slot) {
@@ -28,7 +28,7 @@ uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slo
     return *home ? other : home;
 }
 
-/* Puts one block of an arena, which is in a slot, where it belongs. False: its chain is too long. */
+/* Moves one block of an arena from its slot to the free list. False: its chain is too long. */
 static bool freecache_settle_one(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * freecache.h - free blocks that are kept as they are for a moment, since the next request of their very size is often near.
+ * freecache.h - a cache of free blocks, unmerged, because a request of exactly their size often
+ * follows soon.
  *
- * Chains of blocks of one size, in one of two slots by a hash of it, linked through node.left. They are FREE, flagged
- * BLOCK_RECENT, in no index (freelist.h) and joined with no neighbour. freecache_settle puts them where they belong: before
- * anything is called a miss, and at the beginning of every walk over free blocks.
+ * Chains of blocks of one size, each in one of two slots by a hash of the size, linked through
+ * node.left. The blocks are FREE, flagged BLOCK_RECENT, in no index (freelist.h) and not merged
+ * with neighbours. freecache_settle moves them to the free list: before a request counts as a miss,
+ * and before every walk over free blocks.
  *
- *     free ─► put ─► slot of its class and size ─► get ─► handed out        the very size: some hundred instructions
- *                             └─ settle ─► freelist, joined with its neighbours
+ *     free ─► put ─► slot of its class and size ─► get ─► allocated, some hundred instructions
+ *                             └─ settle ─► freelist, merged with its neighbours
  *
- * A large request of a mapped heap that would be served if the last block of the range began a little lower joins only what is
- * recent below that: a step that asks for a workspace again and again keeps its small blocks as they are.
+ * A large request of a mapped heap that would be served if the last block of the range began a
+ * little lower merges only the recent blocks below that one: a step that asks for a workspace again
+ * and again keeps its small blocks cached.
  *
- * Of the larger blocks of a mapped heap the one that was freed last may be `held`: it is in the cache as well, in no slot,
- * until a request of 64 KiB or more that it is not for has to be fitted, or a smaller one that would have another fit if it
- * were joined. (To keep more of them was measured to cost up to 0.1 of utilisation.)
+ * Of the larger blocks of a mapped heap the one freed last may be `held`: it is in the cache too,
+ * in no slot, until a request of 64 KiB or more of another size needs a fit, or a smaller request
+ * that would get a better fit if it were merged. (To keep more of them was measured to cost up to
+ * 0.1 of utilisation.)
  *
- * The functions that the hot path is made of are inline (pool_quick.c).
+ * The functions of the hot path are inline (pool_quick.c).
  * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_FREECACHE_H
@@ -28,7 +32,7 @@
 #include "alloc/heap/records.h"
 #include "alloc/heap/streams.h"
 
-/* Larger ones are where best fit sees them, but for the one that is held. */
+/* Larger blocks go to the best-fit index, except the held one. */
 #define FREECACHE_MAX (UINT64_C(1) << 20)
 
 /* The slots of a class; NULL if there is no such class. */
@@ -58,7 +62,7 @@ static inline uint32_t *freecache_other(uint32_t *slots, const uint32_t *home)
 static inline uint32_t *freecache_slot(
         const struct pool *pool, uint32_t *slots, uint64_t size) POOL_LOCKED
 {
-    const struct block *blocks = block_at(pool, 0); /* which has no size */
+    const struct block *blocks = block_at(pool, 0); /* block 0 has size 0 */
     uint32_t *slot = freecache_home(slots, size);
 
     if (blocks[*slot].node.size == size)
@@ -67,11 +71,11 @@ static inline uint32_t *freecache_slot(
     return blocks[*slot].node.size == size ? slot : NULL;
 }
 
-/* A slot for a size that has none; what stood there is settled. */
+/* A slot for a size that has none; settles the blocks that were in it. */
 uint32_t *freecache_new_slot(
         struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size) POOL_LOCKED;
 
-/* The first block of a slot leaves it. */
+/* Removes the first block of a slot. */
 static inline uint32_t freecache_pop(
         struct pool *pool, struct heap *heap, uint32_t *slot) POOL_LOCKED
 {
@@ -85,7 +89,7 @@ static inline uint32_t freecache_pop(
     return index;
 }
 
-/* Puts a block on top of those of its size, whose slot is known. */
+/* Pushes a block onto the slot of its size, which the caller has found. */
 static inline void freecache_push_at(struct pool *pool, struct heap *heap, uint32_t *slot,
         struct block *block, uint32_t index, uint64_t point) POOL_LOCKED
 {
@@ -99,7 +103,7 @@ static inline void freecache_push_at(struct pool *pool, struct heap *heap, uint3
     heap->recent_bytes += block->node.size;
 }
 
-/* Puts a block, whose stream is that of the class already, on top of its size; the point of a clean one is 0. */
+/* Pushes a block of the class onto the slot of its size; the point of an idle block is 0. */
 static inline void freecache_push(struct pool *pool, struct heap *heap, uint32_t *slots,
         struct block *block, uint32_t index, uint64_t point) POOL_LOCKED
 {
@@ -111,10 +115,10 @@ static inline void freecache_push(struct pool *pool, struct heap *heap, uint32_t
     freecache_push_at(pool, heap, slot, block, index, point);
 }
 
-/* The large block that is held goes where it belongs. */
+/* Moves the held large block to the free list. */
 void freecache_settle_held(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
-/* As freecache_push for a block of more than FREECACHE_MAX bytes, instead of the one that was held so far. */
+/* As freecache_push for a block of more than FREECACHE_MAX bytes, which replaces the held one. */
 static inline void freecache_hold(struct pool *pool, struct heap *heap, struct block *block,
         uint32_t index, uint64_t point) POOL_LOCKED
 {
@@ -128,7 +132,7 @@ static inline void freecache_hold(struct pool *pool, struct heap *heap, struct b
     heap->recent_bytes += block->node.size;
 }
 
-/* It leaves. */
+/* Removes the held block. */
 static inline void freecache_unhold(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     struct block *block = block_at(pool, heap->large);
@@ -139,7 +143,7 @@ static inline void freecache_unhold(struct pool *pool, struct heap *heap) POOL_L
     heap->recent_bytes -= block->node.size;
 }
 
-/* As freelist_put, but a small block may stay by itself for a moment. */
+/* As freelist_put, but a small block may go to the cache. */
 static inline void freecache_put(
         struct pool *pool, uint32_t index, uint32_t stream, uint64_t point) POOL_LOCKED
 {
@@ -157,7 +161,7 @@ static inline void freecache_put(
             stream ? point : 0);
 }
 
-/* Takes a block of exactly this size that is recent, BUSY; 0 = none. */
+/* Takes a recent block of exactly this size, BUSY; 0 = none. */
 static inline uint32_t freecache_get(struct pool *pool, struct heap *heap, uint32_t stream,
         bool small, uint64_t size) POOL_LOCKED
 {
@@ -170,11 +174,11 @@ static inline uint32_t freecache_get(struct pool *pool, struct heap *heap, uint3
     return freecache_pop(pool, heap, slot);
 }
 
-/* The last block of the range that grows, if it is in an index, is joined with what is recent right below it. False: nothing has
- * happened. Looks at a few blocks, so it may leave some. */
+/* Merges the last block of the growing range, if it is in an index, with the recent blocks right
+ * below it. False: nothing was merged. Examines a few blocks only, so it may miss some. */
 bool freecache_settle_below_top(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
-/* No block of the heap is `recent` any more. */
+/* Moves all recent blocks of the heap to the free list. */
 void freecache_settle(struct pool *pool, struct heap *heap) POOL_LOCKED;
 
 #endif

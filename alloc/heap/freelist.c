@@ -6,12 +6,14 @@
 #include "alloc/heap/heap.h"
 #include "alloc/heap/streams.h"
 
-/* A plain segment of more than so many bytes is not kept from going back for the sake of a block below a granule. Mean
- * utilisation of 68 recorded traces and variants of them, with devices that keep up and are a pass behind (budget 1.05), and the worst: 4 MiB
- * 0.889, 0.765; 8 MiB 0.891, 0.765; 16 MiB 0.890, 0.765; 20 MiB 0.887, 0.760; any size 0.883, 0.718. */
+/* A plain segment above this size may be returned although a block below a granule is cut off it.
+ * Mean utilisation of 68 recorded traces and variants of them, with devices that keep up and are a
+ * pass behind (budget 1.05), and the worst: 4 MiB 0.889, 0.765; 8 MiB 0.891, 0.765; 16 MiB 0.890,
+ * 0.765; 20 MiB 0.887, 0.760; any size 0.883, 0.718. */
 #define REST_SEGMENT_MAX (UINT64_C(8) << 20)
 
-/* No whole slot of an arena lies inside; or it is less than a granule of a large plain segment. */
+/* True if the block contains no whole slot of an arena, or is less than a granule of a large plain
+ * segment. */
 static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
 {
     if (segment->kind == SEGMENT_PLAIN)
@@ -19,7 +21,7 @@ static bool is_fragment(const struct segment *segment, const struct bestfit_node
     return segment->kind == SEGMENT_ARENA && slots_bytes(slots_in(segment, node)) == 0;
 }
 
-/* The index that a FREE, DECOMMITTED or IDLE block stands in. */
+/* The index of a FREE, DECOMMITTED or IDLE block. */
 static struct bestfit *fit_of(const struct pool *pool, const struct block *block)
 {
     const struct segment *segment = block_segment(pool, block);
@@ -41,8 +43,8 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
     return segment->small ? &heap->small : &heap->clean;
 }
 
-/* May a free block be one with this neighbour? Where only one stream ever freed, clean memory joins its class: there is nobody
- * else to whom it would be lost. */
+/* May a free block merge with this neighbour? Where only one stream ever freed, idle memory joins
+ * that stream's class: no other stream would lose it. */
 static bool can_join(const struct heap *heap, const struct block *block, const struct block *other)
 {
     if (other->state != BLOCK_FREE || other->flags & BLOCK_RECENT)
@@ -144,7 +146,7 @@ uint32_t freelist_carve(struct pool *pool, uint32_t index, uint64_t skip, uint64
     return index;
 }
 
-/* A block that keeps its place in its index when it loses an end. */
+/* True if a block keeps its place in its index when it loses an end. */
 static bool can_shrink(const struct pool *pool, const struct block *block, uint32_t index,
         const struct bestfit_node *rest) POOL_LOCKED
 {

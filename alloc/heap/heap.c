@@ -85,7 +85,7 @@ void heap_unlist(struct pool *pool, struct heap *heap)
     *link = heap->after;
 }
 
-/* Whether a mutant's walk ends before this heap. */
+/* True if a mutant's walk ends before this heap. */
 static bool is_too_far(const struct pool *pool, const struct heap *heap) POOL_LOCKED
 {
     int place = 0;
@@ -143,7 +143,7 @@ static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stre
             continue;
         *link = at->next;
         meta_put(at, sizeof(*at));
-        return; /* stream_count stays: it says how many there ever were */
+        return; /* stream_count stays: it counts every stream the heap ever had */
     }
 }
 
@@ -157,7 +157,8 @@ static void forget_stream(struct pool *pool, uint32_t index) POOL_LOCKED
     pool->streams_gone--;
 }
 
-#define FORGET_STEPS 256 /* records that are looked at, in turn: at least as many go as come */
+/* records to check per call, round robin: at least as many are forgotten as are created */
+#define FORGET_STEPS 256
 
 void heap_forget_streams(struct pool *pool)
 {

@@ -20,7 +20,7 @@ static int step_free(struct holder *holder)
 
 int holder_step(struct holder *holder, enum holder_event event)
 {
-    /* What follows a state without the program's free; GONE = the event cannot happen. */
+    /* The next state while the program has not freed the block; GONE = the event cannot happen. */
     static const enum holder_state next[HOLDER_STATE_COUNT][HOLDER_EVENT_COUNT] = {
             [HOLDER_LIVE] = {HOLDER_DEAD, HOLDER_GONE, HOLDER_GONE, HOLDER_GONE},
             [HOLDER_DEAD] = {HOLDER_GONE, HOLDER_LIMBO, HOLDER_GONE, HOLDER_GONE},
@@ -81,7 +81,8 @@ void holder_unexpect(struct pool *pool, uint32_t index)
 void holder_mark_released(struct pool *pool, const struct block *block, int by)
 {
     granule_release(&pool->granules, block->node.base, block->node.size - block->slack, by);
-    /* The count comes after the marks, and pairs with the acquire in pool_touch: who sees it sees them. */
+    /* The count comes after the marks, and pairs with the acquire in pool_touch: a reader of the
+     * count sees the marks. */
     atomic_fetch_add_explicit(&pool->gate.released, (uint32_t)by, memory_order_seq_cst);
 }
 

@@ -8,12 +8,12 @@
 
 #include <stddef.h>
 
-#define WORTH 64 /* blocks that pay for opening and closing a lane */
+#define WORTH 64 /* blocks that repay opening and closing a lane */
 #define WAIT_MOST \
-    1023 /* requests that find the pool's lock taken, until a lane that was not worth it is opened again */
+    1023 /* requests that find the pool's lock taken, before an unprofitable lane opens again */
 #define CREDIT_MOST (UINT64_C(1) << 30)
 
-#define NUMBERS 256 /* that a lane takes at once */
+#define NUMBERS 256 /* sequence numbers that a lane takes at once */
 
 /* ── what a lane owes ── */
 
@@ -22,7 +22,7 @@ static void lane_add(uint64_t *sum, int64_t by)
     *sum += (uint64_t)by;
 }
 
-/* Brings sums of a heap and of its device up to date, those that have marks; the marks stay. */
+/* Updates sums of a heap and of its device, those that have high marks; the marks stay. */
 static void book(struct heap *heap, const struct lane_debt *debt)
 {
     struct tally *tally = &heap->tally;
@@ -41,7 +41,7 @@ static uint64_t room_below(uint64_t mark, uint64_t sum)
     return mark > sum ? mark - sum : 0;
 }
 
-/* Bytes by which all sums that have marks may rise. */
+/* Bytes by which all sums with high marks may rise without raising a mark. */
 static uint64_t room_below_marks(const struct heap *heap)
 {
     const struct tally *tally = &heap->tally;
@@ -80,7 +80,7 @@ static uint64_t bit_of(const struct pool *pool, const struct lane *lane)
     return UINT64_C(1) << (lane - pool->lanes);
 }
 
-/* A part of the room below the marks, so that other lanes find some, too. */
+/* Gives the lane a part of the credit below the marks, so that other lanes get some, too. */
 static void give_credit(struct lane *lane) LANE_LOCKED
 {
     struct heap *heap = lane->class->heap;
@@ -115,7 +115,7 @@ void lane_open(struct pool *pool, struct heap_stream *class)
     atomic_fetch_or_explicit(&pool->lanes_open, bit_of(pool, lane), memory_order_relaxed);
 }
 
-/* What was freed and is not allocated again has become recent. */
+/* Adds the lane's unreused frees to the heap's recent list. */
 static void pay(struct pool *pool, struct lane *lane) POOL_LOCKED LANE_LOCKED
 {
     struct heap *heap = lane->class->heap;

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lane.h - blocks of one stream that come and go without the pool's lock, while several threads want that.
+ * lane.h - allocation and free of one stream's blocks without the pool's lock, under contention.
  *
- * A lane is a lock of its own for the recent blocks (freecache.h) of one class, and for the blocks that the program holds of that
- * stream. It is opened when a request for the class has found the pool's lock taken. From then on a block of the very size
- * that was freed there goes out, and comes back, with the lane's lock alone; threads on one stream each then share nothing that
- * is written but the number of the last event.
+ * A lane is a separate lock for the recent blocks (freecache.h) of one class, and for the live
+ * blocks of that stream. A request of the class that finds the pool's lock taken opens it. From
+ * then on a block of exactly a freed size is allocated and freed with the lane's lock alone;
+ * threads on different streams then share no written data but the counter of sequence numbers.
  *
- *     closed ─open─► open: the pool's lock is lent (lock.h) ─ lock_take anywhere: lanes_recall, or close ─► closed
+ *     closed ─open─► open: the pool's lock is lent (lock.h)
+ *                    └─ lock_take anywhere: lanes_recall, or close ─► closed
  *
- * So whoever has the pool's lock, but by lock_take_lent, finds everything as if there were no lanes. With lock_take_lent (pool_quick.c)
- * recent blocks of closed classes and the sums of heaps may be touched, and no record of a block of another stream.
+ * So a thread that takes the pool's lock, other than by lock_take_lent, sees the state as without
+ * lanes. With lock_take_lent (pool_quick.c) a thread may touch recent blocks of closed classes and
+ * the sums of heaps, and no record of a block of another stream.
  *
- * The books. A lane keeps what it owes the heap and the device, and pays when it is closed. The high marks stay exact: an open
- * lane holds no more than was booked for it when it was opened. That is what its stream held then and, where the sums are below
- * their marks, some credit. So the sums in the books are never less than what is held, and no open lane can raise a mark. Who
- * would raise one with lanes open recalls them and looks again (lanes_would_raise).
+ * Accounting. A lane keeps its changes to the sums of the heap and the device, and applies them
+ * when it is closed. The high marks stay exact: an open lane holds at most the bytes that were
+ * booked for it when it was opened, which are its stream's live bytes at that time and, where the
+ * sums are below their marks, some credit. So the booked sums are never less than the live bytes,
+ * and no open lane can raise a mark. A request that would raise a mark with lanes open recalls them
+ * and checks again (lanes_would_raise).
  *
- * A lane that is closed again after a few blocks is not opened again soon: opening and closing cost some hundred ns.
- * Lanes are part of the pool, by the hash of a stream's number: two streams on one lane take turns in having it.
+ * A lane that is closed again after a few blocks is not reopened soon: opening and closing cost
+ * some hundred ns. The pool has a fixed number of lanes, chosen by a hash of the stream's number:
+ * two streams on one lane use it in turns.
  * Threads: any. Memory: meta.h. Rules: R36 R70.
  * Prefixes: lanes_.
  */
@@ -31,7 +36,8 @@
 
 #define LANE_LOCKED TSA(requires_capability(lane->lock))
 
-/* A pool's lanes, closed; what they owed is forgotten. Nobody else may be inside. */
+/* Makes a pool's lanes closed; pending changes of their sums are dropped. No other thread may be
+ * inside. */
 void lanes_init(struct pool *pool);
 
 static inline bool lanes_are_open(const struct pool *pool)
@@ -44,20 +50,21 @@ static inline struct lane *lane_of(struct pool *pool, uint64_t key)
     return &pool->lanes[(uint32_t)key * UINT32_C(0x9e3779b1) >> (32 - LANES_SHIFT)];
 }
 
-/* Opens the lane of a class if it is free and has been worth it. Whoever calls this drops the lock by lock_drop_lent. */
+/* Opens the lane of a class if it is free and was profitable so far. The caller drops the lock by
+ * lock_drop_lent. */
 void lane_open(struct pool *pool, struct heap_stream *class) POOL_LOCKED;
 
 /* Closes the lane of a class; false: it was not open. */
 bool lane_close(struct pool *pool, const struct heap_stream *class) POOL_LOCKED;
 
-/* Closes all. */
+/* Closes all lanes. */
 void lanes_recall(struct pool *pool) POOL_LOCKED;
 
-/* Lanes are open, and a block of so many bytes more might raise a mark. */
+/* True if lanes are open and a block of this many bytes more might raise a mark. */
 bool lanes_would_raise(
         const struct pool *pool, const struct heap *heap, uint64_t rounded) POOL_LOCKED;
 
-/* Numbers for the lane, and the first of them. */
+/* Takes sequence numbers for the lane and returns the first. */
 uint64_t lane_take_numbers(struct pool *pool, struct lane *lane) LANE_LOCKED;
 
 /* ── a block goes out and comes back ── */
@@ -75,7 +82,7 @@ static inline uint32_t *lane_slot_of(
     return blocks[*slot].node.size == size ? slot : NULL;
 }
 
-/* As freecache_new_slot, where nothing has to be settled for it. */
+/* As freecache_new_slot, but only an empty slot. */
 static inline uint32_t *lane_empty_slot_of(struct lane *lane, uint64_t size) LANE_LOCKED
 {
     uint32_t *home = freecache_home(lane->class->recent, size);
@@ -86,7 +93,7 @@ static inline uint32_t *lane_empty_slot_of(struct lane *lane, uint64_t size) LAN
     return *other ? NULL : other;
 }
 
-/* The program gets a block more (1) or less (-1), of which it has asked for `requested` bytes. */
+/* Counts a block more (1) or less (-1) of the program, with `requested` bytes. */
 static inline void lane_owe(
         struct lane *lane, const struct block *block, uint64_t requested, int64_t by) LANE_LOCKED
 {
@@ -95,7 +102,8 @@ static inline void lane_owe(
     lane->owed.used += by * (int64_t)round_up(requested, 512);
 }
 
-/* A number for an event, greater than all that the stream had before. Those that are left when the lane is closed are nobody's. */
+/* A sequence number above all earlier ones of the stream. Unused numbers are dropped when the lane
+ * is closed. */
 static inline uint64_t lane_next_seq(struct pool *pool, struct lane *lane) LANE_LOCKED
 {
     return lane->seq == lane->last_seq ? lane_take_numbers(pool, lane) : ++lane->seq;
@@ -131,8 +139,8 @@ static inline struct pool_given lane_give(
     return (struct pool_given){block->node.base, block->seq};
 }
 
-/* The block that begins here, if the program holds it, it is of this stream and nothing is special about it; else NULL. Of a block of
- * another stream, which may be changing, nothing else is looked at. */
+/* The block that begins here, if it is live, of this stream and ordinary; else NULL. Reads nothing
+ * more of a block of another stream, which may be changing. */
 static inline struct block *lane_find(
         struct pool *pool, const struct lane *lane, devptr_t ptr, uint32_t *ret_index) LANE_LOCKED
 {
@@ -184,7 +192,8 @@ static inline bool lane_is_here(const struct lane *lane, uint64_t key)
     return atomic_load_explicit(&lane->key, memory_order_relaxed) == key;
 }
 
-/* As pool_alloc_on_quickly and pool_free_on_told, but only in an open lane; the caller has no lock. */
+/* As pool_alloc_on_quickly and pool_free_on_told, but only in an open lane; the caller has no
+ * lock. */
 static inline struct pool_given lane_alloc(
         struct pool *pool, uint64_t owner, uint64_t key, uint64_t size)
 {

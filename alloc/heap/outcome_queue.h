@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome_queue.h - what has happened behind a driver call, or to blocks that nobody asked about, until pool_poll tells it.
+ * outcome_queue.h - outcomes of finished driver calls, or of blocks without a request, until
+ * pool_poll reports them.
  * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_OUTCOME_QUEUE_H
@@ -8,10 +9,10 @@
 
 #include "alloc/heap/records.h"
 
-/* Without memory it is not told; it has happened all the same. */
+/* Without memory the outcome is not reported; it has happened all the same. */
 void outcome_queue_tell(struct pool *pool, const struct outcome *outcome) POOL_LOCKED;
 
-/* The oldest that was not told. False: there is none. */
+/* The oldest unreported outcome. False: none. */
 bool outcome_queue_take(struct pool *pool, struct outcome *ret) POOL_LOCKED;
 
 #endif

@@ -41,14 +41,15 @@ int pin_add(struct pool *pool, uint32_t index, enum pool_pin kind)
     return 0;
 }
 
-/* Is a freed block to be kept, whatever happens (but for graphs, if the device is full)? */
+/* Must a freed block be kept in any case (except for graphs, if the device is full)? */
 static bool is_kept_by(const struct pin *pin, bool graphs_too)
 {
     return (graphs_too && pin->count[POOL_PIN_GRAPH]) || pin->count[POOL_PIN_SHOWN]
             || pin->count[POOL_PIN_HELD];
 }
 
-/* A memory pool that was destroyed takes its memory along, once that is freed and its work is over: nobody but a hint keeps it. */
+/* A destroyed memory pool returns its memory once that is freed and its work has completed: only a
+ * hint's pin keeps a block of it. */
 static bool is_lost(const struct pool *pool, const struct pin *pin) POOL_LOCKED
 {
     const struct heap *heap = block_segment(pool, block_at(pool, (uint32_t)pin->block))->heap;
@@ -71,7 +72,7 @@ void pin_forget(struct pool *pool, uint32_t index)
         (void)pin_forget_one(pool, pin);
 }
 
-/* A block that nothing keeps any more waits for the work that was submitted so far, like any freed one. */
+/* A block without a pin that keeps it waits for the work submitted so far, like any freed block. */
 static struct pin *pin_let_go(struct pool *pool, struct pin *pin) POOL_LOCKED
 {
     uint32_t index = (uint32_t)pin->block;

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * records.h - what a pool is made of: blocks, segments, heaps, streams, and the pool itself.
+ * records.h - the records of a pool: blocks, segments, heaps, streams, and the pool itself.
  *
- *     struct pool ─► struct heap (kind, owner) ─► segments ─► blocks in address order, without gaps between them
+ *     struct pool ─► struct heap (kind, owner) ─► segments ─► blocks in address order, without gaps
  *                       │
- *                       └─► free blocks by (size, address), one struct bestfit per class of free block (freelist.h)
+ *                       └─► free blocks by (size, address), a bestfit per class (freelist.h)
  *
- * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, storage by handles of one size from the
- * bottom up to `top`. HINT: a reserved range where each block stands on one handle of its own, or shares one (alias.h). MANAGED: one
- * cuMemAllocManaged with one block, which goes back to the driver with it. All begin and end on 2 MiB.
+ * Segments. PLAIN: one cuMemAlloc. ARENA: the reserved range of a mapped heap, with storage by
+ * handles of one size from the bottom up to `top`. HINT: a reserved range where each block has one
+ * handle of its own, or shares one (alias.h). MANAGED: one cuMemAllocManaged with one block,
+ * returned to the driver with it. All begin and end on 2 MiB.
  *
- * States of a block (who holds it, what it waits for):
+ * States of a block:
  *
- *     FREE ─take─► LIVE ─free─► PENDING (in an epoch) ─► FREE            sync, or unknown stream
- *                       ─free─► FREE in the class of the stream          stream
- *                       ─free─► PENDING ─► IDLE ─take─► LIVE             hinted, freed before it was due
- *                       ─due──► LIVE with a holder on its way ─► ... ─► DECOMMITTED when freed and quiet
- *     BUSY: a driver call about it is under way in some thread; nobody else touches it.
- *     VACATED: a slot of an arena whose storage serves elsewhere already (vacate.h).
+ *     FREE ─take─► LIVE ─free─► PENDING (in an epoch) ─► FREE       sync, or unknown stream
+ *                       ─free─► FREE in the class of the stream     stream
+ *                       ─free─► PENDING ─► IDLE ─take─► LIVE        hinted, freed before it was due
+ *                       ─due──► LIVE, releasing ─► ... ─► DECOMMITTED when freed and quiet
+ *     BUSY: a thread makes a driver call about it; no other thread touches it.
+ *     VACATED: a slot of an arena whose storage is already used elsewhere (vacate.h).
  *
- * Only alloc/ includes this. Records only: what is done with each kind is in the file of its name. None of that calls the
- * driver but what includes drive.h, so it may be done in one hold of the pool's lock, and none of it can wait.
+ * Only alloc/ includes this. Records only: the functions of each kind are in the file of its name.
+ * Only files that include drive.h call the driver; the others work under one hold of the pool's
+ * lock and cannot wait.
  * Threads: all of it needs the pool's lock, unless it says otherwise. Memory: meta.h.
  * Prefixes: holder_, segment_.
  */
@@ -44,54 +46,56 @@
 struct swap_set;
 struct swap_copy;
 
-/* Why nothing is handed out any more. */
+/* Why the pool serves no more requests. */
 enum frozen {
     FROZEN_NOT,
-    FROZEN_PROCESS, /* the structures are sound, the driver is not to be called */
-    FROZEN_CHILD,   /* a forked child: not even the structures may be trusted */
+    FROZEN_PROCESS, /* the structures are sound; the driver must not be called */
+    FROZEN_CHILD,   /* a forked child: the structures may be inconsistent */
 };
 
 enum block_state {
     BLOCK_NONE,
     BLOCK_FREE,    /* in a bestfit of its class */
-    BLOCK_LIVE,    /* the program holds it (its storage may be on its way out: see the holder) */
+    BLOCK_LIVE,    /* the program holds it (its storage may be in release: see the holder) */
     BLOCK_PENDING, /* freed; in the open chain or an epoch */
     BLOCK_BUSY,
-    BLOCK_DECOMMITTED, /* no storage; in `decommitted` */
-    BLOCK_IDLE,        /* HINT: freed, storage there; in `idle` */
-    BLOCK_KEPT,        /* freed, and stuck for good, or in a capture or pinned (pin.h) */
-    BLOCK_MARGIN, /* HINT: addresses in front of a block (grow.c), or beside one with BLOCK_SHARED (alias.h) */
-    BLOCK_VACATED, /* ARENA: a slot whose storage has another address too (vacate.h) */
+    BLOCK_DECOMMITTED, /* no storage; in index `decommitted` */
+    BLOCK_IDLE,        /* HINT: freed, still has storage; in index `idle` */
+    BLOCK_KEPT,        /* freed but not reusable: for good, in a capture, or pinned (pin.h) */
+    /* HINT: addresses before a block (grow.c), or beside one with BLOCK_SHARED (alias.h) */
+    BLOCK_MARGIN,
+    BLOCK_VACATED, /* ARENA: a slot whose storage has another address, too (vacate.h) */
     BLOCK_STATE_COUNT,
 };
 
 enum block_flag {
-    BLOCK_HINTED = 1 << 0,   /* stands on a handle of its own */
-    BLOCK_STREAMED = 1 << 1, /* came through the stream-ordered API */
-    BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is gone already */
-    /* to be unmapped after its free, not to be handed out as it is: a trap took the access away, or it may go out (swapset.h) */
+    BLOCK_HINTED = 1 << 0,   /* has a handle of its own */
+    BLOCK_STREAMED = 1 << 1, /* allocated through the stream-ordered API */
+    BLOCK_GONE = 1 << 2,     /* PENDING: only the address waits, the storage is already released */
+    /* unmap after its free, do not reuse as it is: a trap removed the access, or it may be evicted
+     * (swapset.h) */
     BLOCK_TRAPPED = 1 << 3,
     BLOCK_RECENT = 1 << 4, /* FREE: in `recent`, not in a bestfit */
     BLOCK_PINNED = 1 << 5, /* LIVE or KEPT: has a record in `pins` */
-    /* LIVE: poison was put into it; PENDING: its holder stays until the content was looked at */
+    /* LIVE: filled with poison; PENDING: its holder stays until the content was checked */
     BLOCK_POISONED = 1 << 6,
     BLOCK_SHARED = 1 << 7, /* HINTED, but its handle has other blocks too (alias.h) */
 };
 
-/* 64 bytes, one line. */
+/* 64 bytes, one cache line. */
 struct block {
     struct bestfit_node node;
     uint32_t prev, next; /* neighbours by address in the segment, 0 = none */
     uint32_t segment;
-    /* LIVE: the allocating stream; FREE: the class, 0 = clean. Index of the stream table */
+    /* LIVE: the allocating stream; FREE: the class, 0 = idle. Index of the stream table */
     uint32_t stream;
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
     uint32_t slack;  /* LIVE: size less what was requested */
-    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must have passed */
-    uint32_t chain; /* PENDING and those that wait for the driver: next in the chain */
+    uint64_t seq;    /* LIVE: of the allocation; FREE with a class: the point that must pass */
+    uint32_t chain;  /* PENDING or waiting for the driver: next in the chain */
     uint8_t state;
     uint8_t flags;
-    /* FREE: low bits of the stream that used it last, 0 = unknown; for the count of cross reuses */
+    /* FREE: low bits of the last stream that used it, 0 = unknown; counts cross-stream reuses */
     uint16_t last;
 };
 
@@ -103,34 +107,36 @@ enum segment_kind {
 };
 
 struct segment {
-    /* of what is used: a multiple of the granule; aligned so that a record is found with a shift */
+    /* of the usable part: a multiple of the granule; aligned so that a record is found with a
+     * shift */
     _Alignas(256) devptr_t base;
     uint64_t size; /* PLAIN, MANAGED: usable bytes; else reserved bytes of address space */
     devptr_t raw_base;
-    uint64_t raw_size; /* what the driver gave; base and size lie inside */
+    uint64_t raw_size; /* as the driver returned it; base and size lie inside */
     struct heap *heap;
-    uint64_t context;     /* PLAIN, MANAGED: whose memory it is */
+    uint64_t context;     /* PLAIN, MANAGED: the context of the memory */
     uint32_t prev, next;  /* in the heap's list */
     uint32_t first, last; /* blocks */
     uint32_t tenants;     /* LIVE blocks */
-    uint64_t top;         /* bytes from the base that have blocks; PLAIN: size */
+    uint64_t top;         /* bytes from the base that are divided into blocks; PLAIN: size */
     uint64_t slot;        /* bytes per entry of `handles` */
     uint64_t *handles;    /* ARENA: per slot, 0 = none; HINT: at a block's first slot */
     struct span handle_span;
     struct starts starts;
     enum segment_kind kind;
     bool small;
-    bool sealed; /* shown to another process: nobody gets a block of it any more (R24) */
-    bool dead; /* its context is gone: unknown to look-ups, goes when nobody is busy in the heap */
+    bool sealed; /* exported to another process: no more blocks of it are allocated (R24) */
+    /* its context has ended: lookups skip it; removed when no thread is busy in the heap */
+    bool dead;
 };
 
-/* Memory that the driver has allocated in one piece. */
+/* True for memory that the driver allocated in one piece. */
 static inline bool segment_is_piece(const struct segment *segment)
 {
     return segment->kind == SEGMENT_PLAIN || segment->kind == SEGMENT_MANAGED;
 }
 
-/* Slots of the free cache (freecache.h), one hash table of chains per class of free blocks. */
+/* Slots of the free cache (freecache.h): one hash table of chains per class of free blocks. */
 #define FREECACHE_SHIFT 6
 #define FREECACHE_SLOTS (1u << FREECACHE_SHIFT)
 
@@ -141,39 +147,39 @@ struct heap_stream {
     uint64_t key; /* the stream's */
     struct stream *timeline_of;
     struct heap *heap;
-    uint64_t swept; /* up to this point blocks were made clean */
-    uint64_t asked; /* heap.allocs when a request of the stream was fitted last */
-    /* up to this point nothing is left here that others could take (stream_take.h) */
+    uint64_t swept; /* blocks up to this point were made idle */
+    uint64_t asked; /* heap.allocs at the stream's last request served by best fit */
+    /* do not rescan blocks up to this point for other streams (stream_take.h) */
     uint64_t adopted;
     /* of stream_take.h: */
-    uint64_t followed; /* up to this point other streams were seen to come behind */
-    uint32_t turn_of;  /* the one that did last, 0 = none has, */
-    uint64_t turn_at;  /* and the point from which on its events come behind that */
-    uint32_t turns;    /* in a row that were answered */
-    bool is_handed;    /* what was free was handed over since the stream's last request */
-    uint32_t spared;   /* so many events hand nothing over, */
-    uint32_t backoff;  /* and after the next one that does harm about twice as many as this */
-    uint32_t vacated;  /* slots that wait for its points */
+    uint64_t followed; /* up to this point other streams were seen to wait for it */
+    uint32_t turn_of;  /* the last stream that did, 0 = none, */
+    uint64_t turn_at;  /* and the point from which on its events wait for that stream */
+    uint32_t turns;    /* answered ones in a row */
+    bool is_handed;    /* its free blocks were handed over since the stream's last request */
+    uint32_t spared;   /* events left that hand nothing over, */
+    uint32_t backoff;  /* and the next harmful one skips about twice this many */
+    uint32_t vacated;  /* slots that wait for points of this stream */
     uint32_t recent[FREECACHE_SLOTS];
     struct bestfit fit;
     struct bestfit fragments;
 };
 
-/* Physical handles without a mapping, by size. */
+/* Unmapped physical handles of one size. */
 struct shelf {
     uint64_t size; /* the key */
     uint64_t *handles;
     uint32_t count, room;
 };
 
-/* A handle that is mapped at vacated slots (vacate.h). */
+/* A handle that is mapped at vacated slots, too (vacate.h). */
 struct vacated {
     uint64_t handle; /* the key */
-    devptr_t at;     /* the slot that was vacated last, 0 = it is unmapped */
+    devptr_t at;     /* the slot vacated last, 0 = it was unmapped */
     uint64_t mappings;
 };
 
-/* Sums that are kept for each heap. */
+/* Sums of each heap. */
 struct tally {
     uint64_t live_count;
     uint64_t live_requested;
@@ -183,44 +189,48 @@ struct tally {
     uint64_t reserved;
     uint64_t pending;
     uint64_t kept;
-    uint64_t held; /* of `kept`: by hints */
+    uint64_t held; /* part of `kept`: by hints */
     uint64_t limbo;
     uint64_t husk;
     uint64_t cached;
-    uint64_t spare; /* handles that count as given back (handles.h) */
-    uint64_t going; /* handles that are off their shelf, on their way back to the driver */
+    uint64_t spare; /* handles that count as returned (handles.h) */
+    uint64_t going; /* handles taken off their shelf that are being returned to the driver */
     uint64_t used_high;
     uint64_t stored_high;
     uint64_t reserved_high;
     uint64_t kept_high;
-    /* of the driver's own pool behind the heap, as it said last: the marks above count it in (R77, R78) */
+    /* last figures of the driver's own pool behind the heap: the marks above include them (R77,
+     * R78) */
     uint64_t native_used, native_reserved;
 };
 
-/* Sums over the heaps of a device; those that need marks of their own. And what was freed there, and waits for its contexts. */
+/* Sums over the heaps of a device that need high marks of their own; and the pending frees of its
+ * contexts. */
 struct device {
     uint64_t live_requested, live_requested_high;
     uint64_t stored, stored_high;
     uint64_t reserved, reserved_high;
-    uint64_t spare;       /* of its heaps */
-    uint64_t asked;       /* of the driver at this moment, in calls that add to what is reserved */
-    uint64_t granularity; /* 0 = not asked yet */
-    /* a handle was mapped at a second address; or the first try was refused, so that there is no other (vacate.h) */
+    uint64_t spare;       /* sum over its heaps */
+    uint64_t asked;       /* bytes of driver calls in progress that will add to `reserved` */
+    uint64_t granularity; /* 0 = not queried yet */
+    /* a handle was mapped at a second address; or the first try was refused, so none will be
+     * (vacate.h) */
     bool has_aliases, no_aliases;
-    /* bytes that there are for the program, 0 = not asked yet: only where blocks may go out */
+    /* bytes available to the program, 0 = not queried yet; only where blocks may be evicted */
     uint64_t total;
     int number;      /* fixed at creation */
-    bool no_managed; /* it does not use managed memory beside the host */
+    bool no_managed; /* it does not use managed memory concurrently with the host */
     bool eager;      /* the open chain has blocks in limbo: close the epoch soon */
     struct fence_chain open;
-    /* Contexts that are being ended and may reach the device's memory (pool_ending): so many, and so many there ever were. What was
-     * allocated up to this number, or may have been, is in `aside` once it is freed, until none is left. */
+    /* Contexts that are being ended and may reach the device's memory (pool_ending): their number
+     * now, and in total. Blocks allocated up to `ending_seq`, or possibly so, go to `aside` when
+     * freed, until no such context is left. */
     uint32_t ending;
     uint64_t endings, ending_seq;
     struct fence_chain aside;
-    uint64_t epoch_bytes; /* the open epoch is closed when so much was freed */
+    uint64_t epoch_bytes; /* the open epoch is closed when this many bytes were freed */
     struct fence_timeline epochs;
-    struct fence_timeline events; /* what waits for single streams, in no order */
+    struct fence_timeline events; /* frees that wait for single streams, unordered */
 };
 
 struct heap {
@@ -229,37 +239,38 @@ struct heap {
     uint64_t owner;
     struct device *device;
     /* guarded by the pool's lock: */
-    struct heap *next;  /* of pool->heaps, or of pool->leaving */
+    struct heap *next;  /* in pool->heaps, or in pool->leaving */
     struct heap *after; /* in the list of all (heap_any) */
     struct tally tally;
     uint32_t segments;    /* list */
     uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
-    uint32_t busy;        /* driver calls under way that will come back to this heap */
+    uint32_t busy;        /* driver calls in progress that will return to this heap */
     uint32_t stream_count;
-    /* The driver gave no address range, so a mapped heap serves nothing. It is asked again after `range_wait` requests more,
-     * 0 = never: the device has no VMM. */
+    /* The driver gave no address range, so the mapped heap serves nothing. It asks again after
+     * `range_wait` more requests, 0 = never: the device has no VMM. */
     bool no_range;
     uint32_t range_wait;
-    uint32_t range_errors; /* so often it gave none */
-    bool no_hints;         /* the driver has none: hinted blocks cannot be placed */
-    bool leaving;          /* its owner is gone: serves nobody, goes when the last block goes */
-    bool dropped;          /* its owner is gone at once: goes when nobody is busy with it */
-    bool held;             /* counted in busy: its context dies, but work of it still runs */
+    uint32_t range_errors; /* times the driver gave none */
+    bool no_hints;         /* the driver gave no range for hints: hinted blocks cannot be placed */
+    bool leaving; /* its owner was destroyed: serves no requests, freed with its last block */
+    bool dropped; /* its owner ended at once: freed when no thread is busy with it */
+    bool held;    /* counted in busy: its context ends, but its work still runs */
     struct bestfit small, clean, fragments, decommitted, hint_decommitted, idle;
-    struct bestfit sealed; /* free blocks of sealed segments: in the books, never looked at */
+    struct bestfit sealed; /* free blocks of sealed segments: counted, never searched */
     uint32_t recent_small[FREECACHE_SLOTS], recent_clean[FREECACHE_SLOTS];
-    uint32_t recent_count; /* in all of them, those of streams included */
+    uint32_t recent_count; /* number of recent blocks in all slots, those of streams included */
     uint64_t recent_bytes;
     uint32_t large; /* the large block that is held, 0 = none */
     struct heap_stream *streams;
-    /* `allocs` and `frees` when an event has handed blocks over last (stream_take.h) */
+    /* `allocs` and `frees` at the last event that handed blocks over (stream_take.h) */
     uint64_t handed;
-    uint32_t looked_at;                  /* the stream whose fences were asked last (reclaim.c) */
+    uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */
     uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */
-    uint64_t wide;                       /* bytes of its wide slots (grow.c), 0 = it has none */
+    uint64_t wide;                       /* bytes of its wide slots (grow.c), 0 = none */
     struct table aliases, alias_handles; /* of alias.h */
-    /* slots that wait for points, of vacate.h; so many are not unmapped yet, those that are ready and in epochs included */
+    /* slots that wait for points, of vacate.h; `vacating` counts all that are still mapped, ready
+     * ones and those in epochs included */
     struct fence_chain vacated;
     uint32_t vacating;
     struct table vacated_handles; /* of struct vacated */
@@ -267,53 +278,56 @@ struct heap {
     uint64_t allocs, frees, misses, grows;
 };
 
-/* What a hint has to do with a block (holder.h). */
+/* The state of a hint on one block (holder.h). */
 struct holder {
     uint32_t block; /* index of the block record */
     int rule;
     struct hint_wait wait;
-    /* its block goes out and comes in: the record of that (swapset.h), 0 = it does not */
+    /* its block may be evicted: the index of that record (swapset.h), 0 = not */
     uint32_t swap;
-    uint64_t due; /* seq of the edge that has found it due, 0 = none */
+    uint64_t due; /* seq of the edge that found it due, 0 = none */
 
-    /* calls under way that name or release the block: once DEAD or LET_GO, it waits for them */
-    uint32_t collected, named; /* and those of them that name it, not only release it */
+    /* calls in progress that name or release the block: once DEAD or LET_GO, it waits for them */
+    uint32_t collected, named; /* and the part of them that name it */
     uint32_t prev,
-            next; /* list of the rule's holders that are not due yet; `next` also links those under grace */
+            /* list of the rule's holders that are not yet due; `next` also links those under
+             * grace */
+            next;
     enum holder_state state;
     enum hint_mode mode;
-    bool hold;  /* it waits for nothing before the free: `due` lists it from then on */
+    bool hold;  /* it waits for nothing before the free, and is in the list of `due` from then on */
     bool freed; /* the program's free has come */
-    bool drifted; /* its instance, or one shortly before it, is not what the hint expects: it is not released */
+    bool drifted;   /* its instance, or a recent one, was not as expected: it is not released */
     bool waited;    /* a fence that covers its edge has passed */
-    bool is_listed; /* in the list of its rule's that wait */
+    bool is_listed; /* in the list of its rule's waiting holders */
 };
 
-/* One stream, by identity. Index 0 of the table is never used: 0 = unknown. */
+/* One stream, by identity. Index 0 of the table is unused: 0 = unknown. */
 struct stream {
     uint64_t key;
     uint32_t index;
     uint32_t refs;   /* LIVE and FREE blocks that name it */
-    uint64_t newest; /* the greatest point that any block needs of it */
-    uint64_t born;   /* no other stream has or had this number */
-    /* the point behind the last call that may wait for the host (stall.h), 0 = it has passed; counted in refs */
+    uint64_t newest; /* the greatest point that a block needs of it */
+    uint64_t born;   /* unique over all streams */
+    /* the point after the last call that may wait for the host (stall.h), 0 = it has passed;
+     * counted in refs */
     uint64_t stalled;
     bool gone;
     struct fence_timeline timeline;
-    struct fence_set behind, told; /* whose work it comes behind, of stream_wait.h */
+    struct fence_set behind, told; /* streams that it waits for (stream_wait.h) */
 };
 
-/* Ranges that were marked dead, or let go, together and wait for the submissions under way (R66). */
+/* Ranges that were marked dead, or let go, together and wait for submissions in progress (R66). */
 struct grace {
     struct grace *next;
-    uint64_t snapshot; /* of the submissions under way, once is_asked */
+    uint64_t snapshot; /* of the submissions in progress, once is_asked */
     bool is_asked;
-    bool is_held_up;  /* calls that are still to be made name all that is left of it */
+    bool is_held_up;  /* calls that are still to be made name all remaining blocks */
     uint32_t holders; /* chain through holder.next */
-    uint64_t stream;  /* they wait for what was given to this one alone; 0 = to all */
+    uint64_t stream;  /* they wait only for work of this stream; 0 = of all */
 };
 
-/* Bytes that a lane's heap and device do not know of yet. */
+/* Byte changes that the lane has not yet added to its heap and device. */
 struct lane_debt {
     int64_t requested, rounded, used;
 };
@@ -321,23 +335,25 @@ struct lane_debt {
 #define LANES_SHIFT 6
 #define LANES       (1u << LANES_SHIFT) /* at most 64: bits of pool.lanes_open */
 
-/* What is lent of a class of free blocks (lane.h). */
+/* The lent part of a class of free blocks (lane.h). */
 struct lane {
-    _Alignas(128) struct lock lock; /* lines of its own, two since processors fetch them in pairs */
-    /* changed with the pool's lock and this one: */
-    struct heap_stream *class; /* NULL: it is closed */
-    _Atomic uint64_t key;      /* the stream's, 0: it is closed; looked at without a lock */
+    /* separate cache lines, two since processors fetch them in pairs */
+    _Alignas(128) struct lock lock;
+    /* changed with both the pool's lock and this one: */
+    struct heap_stream *class; /* NULL: closed */
+    _Atomic uint64_t key;      /* of the stream, 0: closed; read without a lock */
     uint64_t owner;            /* the heap's */
-    uint64_t point;            /* that must have passed for what is freed now */
-    int64_t credit;            /* bytes that were booked when it was opened */
-    uint32_t segment;          /* whose blocks it has */
-    uint32_t numbers; /* that it takes at once, 0 = each by itself (pool_is_not_recorded) */
+    uint64_t point;            /* must pass for blocks freed now */
+    int64_t credit;            /* bytes booked when it was opened */
+    uint32_t segment;          /* the segment of its blocks */
+    uint32_t numbers;          /* numbers taken at once, 0 = one by one (pool_is_not_recorded) */
     /* with the pool's lock alone: */
-    uint32_t wait, backoff; /* so often it is not opened, now and after the next time in vain */
-    /* with this one: */
+    /* times it is not opened, now and after the next unprofitable opening */
+    uint32_t wait, backoff;
+    /* with the lane's lock: */
     struct lane_debt owed;
     uint64_t allocs, frees;
-    uint64_t seq, last_seq; /* numbers that were taken for the lane: those above `seq` are left */
+    uint64_t seq, last_seq; /* numbers taken for the lane: those above `seq` are unused */
 };
 
 struct news {
@@ -347,28 +363,29 @@ struct news {
 
 /* What waits for the edges of a rule. */
 struct rule_due {
-    uint32_t first;             /* list of the holders that are not due yet */
-    uint32_t counted;           /* instances of its anchor that are being counted (expect.h) */
-    uint32_t judged;            /* the instance that was judged last, 0 = none */
-    struct rule_seen forwarded; /* of a rule that counts: what the driver has served (expect.h) */
-    struct hint_counts passed;  /* of its events; they stand still while nobody waits */
-    /* what the last edge has found that is not what the rule expects, until it is told */
+    uint32_t first;   /* list of the holders that are not yet due */
+    uint32_t counted; /* instances of its anchor being counted (expect.h) */
+    uint32_t judged;  /* the last judged instance, 0 = none */
+    /* of a rule that counts: blocks that the driver has served (expect.h) */
+    struct rule_seen forwarded;
+    struct hint_counts passed; /* counts of its events; they stop while no holder waits */
+    /* the unexpected result of the last edge, until it is reported */
     struct rule_seen drift;
-    uint64_t drift_seq;  /* of that edge, 0 = all is told */
-    bool is_first_drift; /* what is to be told is the rule's first one */
+    uint64_t drift_seq;  /* seq of that edge, 0 = reported */
+    bool is_first_drift; /* the unreported drift is the rule's first */
     bool has_drifted;
-    /* instances that must be as expected before the rule acts again, the next one counted */
+    /* expected instances still required before the rule acts again, the next one included */
     uint32_t distrust;
 };
 
 struct pool {
-    /* what all threads read, and what all threads write, have lines of their own */
+    /* fields that all threads read, and fields that all threads write, have separate cache lines */
     struct {
         _Alignas(128) struct pool_gate gate; /* first: the inline checks of pool.h read it */
         /* fixed at creation */
         struct driver driver;
         struct pool_opts opts;
-        enum heap_kind sync_kind; /* of the heaps that serve the sync API where they can */
+        enum heap_kind sync_kind; /* kind of the heaps that serve the sync API where possible */
         /* any thread */
         _Atomic uint32_t frozen;     /* 1 frozen, 2 in a forked child */
         struct granules granules;    /* look-ups without the lock */
@@ -377,10 +394,10 @@ struct pool {
     struct {
         _Alignas(128) _Atomic uint64_t seq;
         _Atomic uint64_t driver_calls;
-        /* when the program made a call last, as far as pool_idle was told; 0 = not yet */
+        /* time of the program's last call, as reported to pool_idle; 0 = none yet */
         _Atomic uint64_t seen_ns;
     };
-    struct lane lanes[LANES]; /* guarded by lock, and by locks of their own */
+    struct lane lanes[LANES]; /* guarded by lock, and by their own locks */
     struct lock lock;
     /* guarded by lock: */
     struct hints *hints;
@@ -390,34 +407,34 @@ struct pool {
     struct slab streams;
     struct slab swaps;                     /* of swapset.h */
     struct swap_set *swap_sets;            /* list */
-    struct swap_copy *swap_spent;          /* whose fences are to be put */
+    struct swap_copy *swap_spent;          /* copies whose fences have to be destroyed */
     struct heap *heaps;                    /* list */
-    struct heap *all;                      /* list: those above, and those that leave */
+    struct heap *all;                      /* list: those above, and leaving ones */
     struct table heap_of[HEAP_KIND_COUNT]; /* by owner */
-    struct heap *last[HEAP_KIND_COUNT];    /* the one that was asked for last */
+    struct heap *last[HEAP_KIND_COUNT];    /* the last one looked up */
     struct heap *leaving;
     struct table stream_of; /* by identity */
     struct stream *last_stream;
-    struct heap_stream *last_class; /* of the short forms; NULL = none */
-    uint32_t streams_gone;          /* gone and not yet forgotten */
-    uint32_t gone_at;               /* whose fences were asked last of those */
-    uint32_t forgot_at;             /* the record that heap_forget_streams has looked at last */
+    struct heap_stream *last_class; /* last one used by the short forms; NULL = none */
+    uint32_t streams_gone;          /* destroyed and not yet forgotten */
+    uint32_t gone_at;               /* the destroyed stream whose fences were queried last */
+    uint32_t forgot_at;             /* the record that heap_forget_streams checked last */
     uint64_t streams_born;
-    /* how many contexts have died: growth that was under way then is not kept */
+    /* number of contexts that have ended: memory of a growth during that time is not kept */
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
-    int devices_top; /* those from this number on have never had a heap */
+    int devices_top; /* no device from this number on has had a heap */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks that wait for a driver call about their storage */
-    struct fence_chain vacant;   /* slots that are ready to be unmapped (vacate.h) */
+    struct fence_chain vacant;   /* slots ready to be unmapped (vacate.h) */
     struct table pins;           /* by block index: pin.c */
-    bool unrecorded;             /* numbers rise within a stream, that is enough */
+    bool unrecorded;             /* numbers need only rise within a stream */
     struct news *news_first, *news_last;
     struct rule_due *due; /* per rule */
     struct table matched; /* expect.c */
-    /* what the whole pool counts, of heaps those that are gone; its sizes stay 0 */
+    /* counters of the whole pool; those of heaps cover freed heaps; its sizes stay 0 */
     struct pool_stats counters;
-    uint64_t run_looks; /* blocks that searches for runs looked at */
+    uint64_t run_looks; /* blocks examined by searches for runs */
 };
 
 #define POOL_LOCKED TSA(requires_capability(pool->lock))
@@ -427,7 +444,7 @@ static inline struct holder *holder_at(const struct pool *pool, uint32_t index)
     return slab_at(&pool->holders, index);
 }
 
-/* The next number of the order that outcomes carry. */
+/* The next sequence number of outcomes. */
 static inline uint64_t records_next_seq(struct pool *pool)
 {
     return atomic_fetch_add_explicit(&pool->seq, 1, memory_order_relaxed) + 1;

@@ -113,7 +113,7 @@ uint32_t segment_extend(struct pool *pool, uint32_t number, uint64_t size)
     return index;
 }
 
-/* Drops from a chain what lies in dead segments. A slot whose storage is elsewhere is still to be unmapped. */
+/* Drops blocks of dead segments from a chain. A vacated slot still has to be unmapped. */
 static void purge_chain(struct pool *pool, struct fence_chain *chain) POOL_LOCKED
 {
     uint32_t index = chain->head;
@@ -157,7 +157,7 @@ static void purge_graces(struct pool *pool) POOL_LOCKED
             struct holder *holder = holder_at(pool, *link);
 
             if (block_segment(pool, block_at(pool, holder->block))->dead)
-                *link = holder->next; /* the record itself goes with its block */
+                *link = holder->next; /* the record is freed with its block */
             else
                 link = &holder->next;
         }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segment.h - stretches of device addresses that hold blocks: added, extended, taken away, killed with their context.
+ * segment.h - segments: ranges of device addresses that hold blocks; creation, extension, removal,
+ * death with their context.
  *
- * Does not call the driver: what it gave or gets back is the caller's. An address finds its segment by granules.
+ * Does not call the driver: the caller gets the memory and returns it. An address finds its segment
+ * by granules.
  * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_SEGMENT_H
@@ -15,19 +17,22 @@ static inline struct segment *segment_at(const struct pool *pool, uint32_t index
     return (struct segment *)(void *)pool->segments.span.base + index;
 }
 
-/* Adds what the driver gave, as one BUSY block over all of it (PLAIN), or as a range with no blocks yet. 0, -ENOMEM. */
+/* Adds memory of the driver, as one BUSY block over all of it (PLAIN), or as a range without
+ * blocks. 0, -ENOMEM. */
 int segment_add(struct pool *pool, struct heap *heap, const struct segment *like,
         uint32_t *ret_segment) POOL_LOCKED;
 
-/* Takes a segment out of every structure: blocks, look-up, lists. No block of it may be LIVE or in a chain. The driver's
- * part is the caller's. */
+/* Takes a segment out of every structure: blocks, lookup, lists. No block of it may be LIVE or in a
+ * chain. The caller returns the memory to the driver. */
 void segment_remove(struct pool *pool, uint32_t number) POOL_LOCKED;
 
-/* A segment's owner is gone: look-ups do not know it any more, its blocks are counted as freed and leave all chains and
- * indices (KEPT), but the records stay, for threads that are busy with them, until segment_remove. */
+/* A segment's owner was destroyed: lookups do not find it any more, its blocks count as freed and
+ * leave all chains and indices (KEPT). The records stay, for threads that are busy with them, until
+ * segment_remove. */
 void segment_kill(struct pool *pool, uint32_t number) POOL_LOCKED;
 
-/* Extends the blocks of a range by `size` bytes at its top: a BUSY block. 0 = no memory or no addresses left. */
+/* Extends the blocks of a range by `size` bytes at its top: a BUSY block. 0 = no memory or no
+ * addresses left. */
 uint32_t segment_extend(struct pool *pool, uint32_t number, uint64_t size) POOL_LOCKED;
 
 #endif

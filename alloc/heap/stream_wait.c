@@ -4,7 +4,7 @@
 #include "alloc/base/mutation.h"
 #include "alloc/heap/streams.h"
 
-/* Where a set has a stream; `count` if it has not. */
+/* Position of a stream in a set; `count` if absent. */
 static uint32_t stream_wait_place_of(const struct fence_set *set, uint32_t stream)
 {
     uint32_t at = 0;
@@ -14,7 +14,7 @@ static uint32_t stream_wait_place_of(const struct fence_set *set, uint32_t strea
     return at;
 }
 
-/* The others stay in their order. */
+/* Removes an entry; the others keep their order. */
 static void stream_wait_drop(struct fence_set *set, uint32_t at)
 {
     set->count--;

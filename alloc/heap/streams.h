@@ -2,7 +2,8 @@
 /*
  * streams.h - the table of streams, by identity.
  *
- * A stream is known from its first request on, and forgotten when it is gone and no block names it (heap_forget_streams).
+ * A stream has a record from its first request until it is destroyed and no block names it
+ * (heap_forget_streams).
  * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_STREAMS_H
@@ -15,7 +16,7 @@ static inline struct stream *streams_at(const struct pool *pool, uint32_t index)
     return (struct stream *)(void *)pool->streams.span.base + index;
 }
 
-/* The stream of this identity, made if need be; 0 = unknown (also where there is no memory). */
+/* The stream of this identity, created if needed; 0 = unknown (also without memory). */
 uint32_t streams_make(struct pool *pool, uint64_t key) POOL_LOCKED;
 static inline uint32_t streams_get(struct pool *pool, uint64_t key) POOL_LOCKED
 {
@@ -24,7 +25,7 @@ static inline uint32_t streams_get(struct pool *pool, uint64_t key) POOL_LOCKED
     return last && last->key == key ? last->index : streams_make(pool, key);
 }
 
-/* The same, but none is made; 0 = there is none. */
+/* The same without creation; 0 = none. */
 static inline uint32_t streams_find(struct pool *pool, uint64_t key) POOL_LOCKED
 {
     struct stream *stream = pool->last_stream;
@@ -37,7 +38,7 @@ static inline uint32_t streams_find(struct pool *pool, uint64_t key) POOL_LOCKED
     return stream ? stream->index : 0;
 }
 
-/* The stream may wait for the host up to a point that is taken now. */
+/* Marks that the stream may wait for the host up to a point that is taken now. */
 static inline void streams_stall(struct pool *pool, struct stream *stream) POOL_LOCKED
 {
     if (!stream->stalled) {
@@ -47,7 +48,7 @@ static inline void streams_stall(struct pool *pool, struct stream *stream) POOL_
     stream->stalled = fence_take(&stream->timeline);
 }
 
-/* It does not any more. */
+/* Ends that mark. */
 static inline void streams_unstall(struct pool *pool, struct stream *stream) POOL_LOCKED
 {
     stream->stalled = 0;
@@ -55,14 +56,15 @@ static inline void streams_unstall(struct pool *pool, struct stream *stream) POO
     atomic_fetch_sub_explicit(&pool->gate.stalls, 1, memory_order_relaxed);
 }
 
-/* What has passed since is seen. */
+/* Ends that mark if its point has passed. */
 static inline void streams_look(struct pool *pool, struct stream *stream) POOL_LOCKED
 {
     if (stream->stalled && stream->timeline.passed >= stream->stalled)
         streams_unstall(pool, stream);
 }
 
-/* The class that a free block belongs to: once its point has passed, nothing comes to fetch it from its stream. */
+/* The class of a free block: 0 once its point has passed, since its stream need not be preferred
+ * any more. */
 static inline uint32_t streams_class_of(
         const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
 {

@@ -41,7 +41,7 @@ static uint64_t percent_of(uint64_t bytes, uint32_t percent)
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
-/* What the hint states, as things are now. */
+/* The cap that the hint states, with current figures. */
 static uint64_t stated_cap(const struct swap_set *set)
 {
     const struct rule_evict *opts = &set->rule->evict;
@@ -186,7 +186,7 @@ void swapset_add_stored(struct pool *pool, struct swap_set *set, uint32_t number
     }
     swap->state = SWAP_IN;
     swap->has_content = true;
-    swap->stream_count = SWAP_STREAMS + 1; /* what releases waits for all streams */
+    swap->stream_count = SWAP_STREAMS + 1; /* a release waits for all streams */
     set->in_bytes += size;
     set->storage += size;
     swapset_hold(swap, &swap->is_awaited, true);
@@ -233,7 +233,8 @@ void swapset_put_room(struct swap_set *set, struct swap_room *room)
     set->rooms = room;
 }
 
-/* The host memory is another block's from here on, once the copy is over: the block has written what was in it, or is gone. */
+/* Frees the host memory for another block once the copy has completed: the block has overwritten
+ * its content, or was freed. */
 void swapset_leave_room(struct swap *swap)
 {
     if (!swap->room)
@@ -273,7 +274,7 @@ void swapset_forget(struct pool *pool, uint32_t index)
         set->storage -= swap->size;
     swap->block = 0;
     if (swap->is_busy)
-        return; /* the record goes with the driver call */
+        return; /* the thread frees the record after its driver call */
     leave_host(pool, swap);
     slab_put(&pool->swaps, index);
 }
@@ -296,7 +297,7 @@ bool swapset_free(struct pool *pool, uint32_t number)
         block->state = BLOCK_PENDING;
         return true;
     }
-    if (swap->state != SWAP_IN || swap->moves) /* else no copy of it was ever made */
+    if (swap->state != SWAP_IN || swap->moves) /* else it was never copied */
         block->flags |= swapset_is_stored(swap) ? BLOCK_TRAPPED : BLOCK_GONE;
     return false;
 }
@@ -345,7 +346,7 @@ void swapset_pin(struct pool *pool, const struct block *block, bool is_pinned)
         swapset_hold(swap, &swap->is_pinned, is_pinned);
 }
 
-/* Is it a reason because a use may come that no call names? */
+/* True for reasons of a possible use that no call names. */
 static bool is_of_unseen(enum pool_kept why)
 {
     return why == POOL_KEPT_POINTER || why == POOL_KEPT_UNTOLD || why == POOL_KEPT_UNUSED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tally.h - the sums that are kept of each heap and of each device as things happen.
+ * tally.h - the sums of each heap and of each device, updated with each change.
  *
- * What a sum means is said at struct pool_stats; census.h counts everything again and compares.
+ * struct pool_stats defines the sums; census.h counts everything again and compares.
  * Threads: the caller holds the pool lock. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_TALLY_H
@@ -17,20 +17,20 @@ static inline void tally_raise(uint64_t *high, uint64_t value)
         *high = value;
 }
 
-/* Adds to a sum of the heap that its device has too, or that has a high mark. */
+/* Adds to a sum of the heap that its device has, too, or that has a high mark. */
 void tally_reserved(struct heap *heap, int64_t by);
 void tally_kept(struct heap *heap, int64_t by);
 
 /* Bytes that need storage. */
 void tally_stored(struct heap *heap, int64_t by);
 
-/* Bytes that hints hold: they need storage, although the program does not hold them. */
+/* Bytes that hints hold: they need storage although the program has freed them. */
 void tally_held(struct heap *heap, int64_t by);
 
 /* A block is KEPT from now on. */
 void tally_keep(struct pool *pool, struct block *block);
 
-/* A block becomes the program's, of which it `requested` so many bytes; or ceases to be. `is_stored`: as holder_is_stored says. */
+/* The program gets a block of `requested` bytes, or frees it. `is_stored`: as holder_is_stored. */
 static inline void tally_birth(struct pool *pool, struct heap *heap, const struct block *block,
         uint64_t requested, bool is_stored)
 {

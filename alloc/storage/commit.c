@@ -9,15 +9,17 @@
 #include "alloc/heap/tally.h"
 #include "alloc/storage/fit.h"
 
-/* By which part of the most that was live more may be held. What is cut cannot move in a plain heap, so that keeps away from the
- * 1.05 that R74 allows: with a 20th it would hold up to 172 MiB more than Paddle's policy on nine recorded traces, with this no more on any. */
+/* Memory may be held above the high mark of live memory by this fraction. A plain heap cannot move
+ * cut storage, so it stays below the 1.05 that R74 allows: with a 20th it would hold up to 172 MiB
+ * more than Paddle's policy on nine recorded traces, with this no more on any. */
 #define SPARE_PLAIN  30
 #define SPARE_MAPPED 20
-/* So much more before storage moves. What is free in parts of slots needs some room, whatever the size of the program (DESIGN.md).
- * And so much before the sync API waits for what was freed there: natively each of its frees waits for the device. */
+/* An additional allowance before storage moves: free parts of slots need some space, whatever the
+ * size of the program (DESIGN.md). The sync API waits for its pending frees above the same
+ * allowance: natively each of its frees waits for the device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 
-/* The most that was ever live, with this request. */
+/* The high mark of live memory if this request is served. */
 static uint64_t commit_high_of(const struct serve *serve)
 {
     const struct device *device = serve->heap->device;
@@ -46,7 +48,7 @@ uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve)
                              : min_of(budget, commit_high_of(serve) + SPARE_SLOTS + GRANULE_SIZE);
 }
 
-/* The plan as it can be carried out for this block: what could not be placed on a handle of its own acts on paper. */
+/* The mode of the plan for this block: shadow if the block got no handle of its own. */
 static enum hint_mode commit_mode_of(const struct serve *serve)
 {
     const struct plan *plan = serve->request->plan;
@@ -60,7 +62,8 @@ static enum hint_mode commit_mode_of(const struct serve *serve)
     return plan->mode;
 }
 
-/* On paper the block is where all others are, and without a record it is one of them. */
+/* Binds the block to its eviction record. In shadow, and without a record, the block is an ordinary
+ * one. */
 static void may_go_out(struct pool *pool, const struct serve *serve, uint32_t number) POOL_LOCKED
 {
     struct block *block = block_at(pool, number);
@@ -80,7 +83,7 @@ static void may_go_out(struct pool *pool, const struct serve *serve, uint32_t nu
     }
 }
 
-/* What a hint releases can come back for a while. */
+/* Blocks that a hint releases may be restored for a while. */
 static void keep_content(struct pool *pool, const struct serve *serve, uint32_t block) POOL_LOCKED
 {
     const struct plan *plan = serve->request->plan;
@@ -103,13 +106,13 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
 
     if (!pool->due || (size_t)plan->rule >= hint_count(pool->hints))
         return;
-    /* Sticky, and before the program can have the address: see pool_is_armed. */
+    /* Never reset, and set before the program can have the address: see pool_is_armed. */
     atomic_store_explicit(&pool->gate.armed, 1, memory_order_seq_cst);
     if (plan->action != ACTION_EVICT)
         expect_count(pool, plan, serve->request->size);
     index = slab_take(&pool->holders);
     if (!index)
-        return; /* the hint does not act on this block */
+        return; /* no hint acts on this block */
     holder = holder_at(pool, index);
     holder->hold = plan->action == ACTION_HOLD;
     if (holder->hold && mode != HINT_SHADOW && pin_add(pool, block, POOL_PIN_HELD) != 0) {
@@ -131,7 +134,7 @@ static void expect(struct pool *pool, const struct serve *serve, uint32_t block,
         keep_content(pool, serve, block);
 }
 
-/* The block is the program's from here on. */
+/* Hands the block to the program. */
 static inline void give_birth(struct pool *pool, struct heap *heap,
         const struct pool_request *request, struct block *block, uint32_t stream) POOL_LOCKED
 {
@@ -165,8 +168,7 @@ void commit_block(struct pool *pool, struct serve *serve, uint32_t index)
     if (mode != HINT_OFF)
         expect(pool, serve, index, mode);
     if (plan && plan->action == ACTION_PIN)
-        (void)pin_add(
-                pool, index, POOL_PIN_HINT); /* without it, no hint after it takes the block */
+        (void)pin_add(pool, index, POOL_PIN_HINT); /* on failure no hint takes the block either */
     tally_birth(pool, heap, block, request->size, holder_is_stored(pool, block));
     if (!(serve->how & OUTCOME_HIT))
         heap->misses++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * commit.h - a request on its way, and its end: a block becomes the program's.
+ * commit.h - a request in progress, and its end: handing a block to the program.
  *
  * Threads: the caller holds the pool lock.
  */
@@ -15,32 +15,36 @@ struct serve {
     const struct pool_request *request;
     struct heap *heap;
     struct want want;
-    uint32_t stream;      /* index of the request's stream */
-    bool hinted;          /* a mapping of its own, */
-    bool shares;          /* of a handle that others have, too */
-    bool full;            /* the device is: all that is free moves before more is asked for */
-    struct swap_set *set; /* where such a block is, */
-    uint32_t swap; /* the record of a block that is made without storage (swapset.h), 0 = none */
-    bool last;     /* the last attempt: the reserve is not spared any more, any block is cut */
-    uint32_t how;  /* enum outcome_how */
-    struct reclaim_patience patience; /* for all that it waits for (R73) */
-    /* the device will not have so much, whatever passes (R104), or there is the reserve still (R73) */
+    uint32_t stream; /* index of the request's stream */
+    bool hinted;     /* the block gets a mapping of its own, */
+    bool shares;     /* of a handle that is shared with other blocks */
+    bool full; /* the device is full: all free storage moves before the driver is asked for more */
+    struct swap_set *set; /* the set of an evictable block, */
+    uint32_t swap;        /* record of a block made without storage (swapset.h), 0 = none */
+    bool last;            /* the last attempt: the reserve may be used, and any block may be cut */
+    uint32_t how;         /* enum outcome_how */
+    struct reclaim_patience patience; /* for all waits of the request (R73) */
+    /* no wait helps: the device will not have enough memory (R104), or the reserve is still there
+     * (R73) */
     bool no_waits;
     uint64_t reserved_before;
-    uint32_t contexts_gone; /* as the request began */
+    uint32_t contexts_gone; /* at the beginning of the request */
     struct outcome *ret;
 };
 
-/* Bytes that the device's heaps may hold before growth looks for other ways (pool_opts.budget), no more than the cap. */
+/* Bytes that the device's heaps may hold before growth tries other ways (pool_opts.budget), at most
+ * the cap. */
 uint64_t commit_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
-/* The same for storage that can move, which costs driver calls and neither a wait nor what another heap has: so it is less. */
+/* The same for movable storage. It is less: a move costs driver calls, but no wait and no memory of
+ * another heap. */
 uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
 
-/* A BUSY block of the wanted size becomes the program's, and *serve->ret is filled. */
+/* Hands a BUSY block of the wanted size to the program, and fills *serve->ret. */
 void commit_block(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
 
-/* The same for a BUSY block that the request fits in: its piece is cut out, where fit.h says. Needs two records. */
+/* The same for a larger BUSY block: cuts out the request's piece where fit.h says. Needs two
+ * records. */
 void commit_piece(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED;
 
 #endif

@@ -7,11 +7,12 @@
 #include "alloc/heap/heap.h"
 #include "alloc/heap/segment.h"
 
-/* From this size on a request to an arena looks for a fit only after recent blocks were joined with their neighbours, unless it
- * has a tight one or few are unjoined (DESIGN.md has the figures). */
+/* From this size on a request to an arena searches for a fit only after recent blocks were
+ * merged with their neighbours, unless it has a tight fit or few are unmerged (DESIGN.md has the
+ * figures). */
 #define SETTLE_MIN     (UINT64_C(64) << 10)
 #define UNJOINED_FEW   64 /* blocks */
-#define JOINED_AT_ONCE 8 /* blocks: so few are not worth a look at what their joining would bring */
+#define JOINED_AT_ONCE 8  /* blocks: so few are merged without checking whether that helps */
 
 /* ── which block ── */
 
@@ -35,7 +36,7 @@ static uint32_t find_whole(
     return 0;
 }
 
-/* The last block of the range that grows. */
+/* True for the last block of the growing range. */
 static bool is_top(const struct pool *pool, const struct heap *heap, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
@@ -43,7 +44,7 @@ static bool is_top(const struct pool *pool, const struct heap *heap, uint32_t in
     return !block->next && heap->arena && block->segment == heap->arena;
 }
 
-/* The best fit in an index, which need not be there; the top only where it is the only one. */
+/* The best fit in an index, which may be missing; the top block only if it is the only fit. */
 static uint32_t fit_find_in(const struct pool *pool, const struct heap *heap,
         const struct bestfit *fit, const struct want *want) POOL_LOCKED
 {
@@ -54,7 +55,7 @@ static uint32_t fit_find_in(const struct pool *pool, const struct heap *heap,
 
     if (!index || !is_top(pool, heap, index))
         return index;
-    /* what is of this size fits wherever it begins */
+    /* a block of this size fits wherever it begins */
     least = want->align > BESTFIT_QUANTUM ? want->size + want->align - BESTFIT_QUANTUM : want->size;
     node = &block_at(pool, index)->node;
     other = node->size < least ? bestfit_lower_bound(fit, least, 0)
@@ -62,7 +63,7 @@ static uint32_t fit_find_in(const struct pool *pool, const struct heap *heap,
     return other ? other : index;
 }
 
-/* The better of two, either of which may be 0. */
+/* The better fit of two; either may be 0. */
 static uint32_t better(
         const struct pool *pool, const struct heap *heap, uint32_t a, uint32_t b) POOL_LOCKED
 {
@@ -101,13 +102,14 @@ uint32_t fit_find(const struct pool *pool, const struct heap *heap, const struct
 
 /* ── which end ── */
 
-/* When a neighbour was handed out; what is not the program's may be anybody's at any time. */
+/* When a neighbour was allocated; UINT64_MAX if it is not live, since it may be reused at any
+ * time. */
 static uint64_t fit_born(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
 
     if (!index)
-        return 0; /* the beginning of the range stays for ever */
+        return 0; /* the beginning of the range never changes */
     return block->state == BLOCK_LIVE ? block->seq : UINT64_MAX;
 }
 
@@ -117,14 +119,14 @@ static bool fit_is_like(
     return index && block_at(pool, index)->node.size == want->size;
 }
 
-/* Where the request begins if it is cut from an end of a block that it fits in. */
+/* The start address of the request if it is cut from an end of the block. */
 static devptr_t start_at(const struct block *block, const struct want *want, bool high)
 {
     return high ? (block->node.base + block->node.size - want->size) & ~(want->align - 1)
                 : round_up(block->node.base, want->align);
 }
 
-/* The whole slots, in bytes, that are left in a block when the request was cut from an end of it. */
+/* Bytes of whole slots that remain in a block after the request is cut from an end of it. */
 static uint64_t rest_of(const struct pool *pool, const struct block *block, const struct want *want,
         bool high) POOL_LOCKED
 {
@@ -162,7 +164,7 @@ uint64_t fit_skip(const struct pool *pool, const struct block *block, const stru
     return start_at(block, want, high) - block->node.base;
 }
 
-/* Does the cut cost no whole slot? */
+/* True if the cut costs no whole slot. */
 static bool fit_is_free(
         const struct pool *pool, const struct block *block, const struct want *want) POOL_LOCKED
 {
@@ -172,7 +174,7 @@ static bool fit_is_free(
 
 /* ── taking it ── */
 
-/* Bytes that are free in the heap for this request, recent ones of all streams included. */
+/* Free bytes of the heap that this request may use, recent blocks of all streams included. */
 static uint64_t free_for(const struct heap *heap, const struct want *want)
 {
     const struct heap_stream *class = want->stream ? heap_class(heap, want->stream) : NULL;
@@ -186,7 +188,8 @@ static bool is_recent(const struct pool *pool, uint32_t index) POOL_LOCKED
     return index && block_at(pool, index)->flags & BLOCK_RECENT;
 }
 
-/* Whatever is joined, no other block can serve the request: all that is free beside this one is less. */
+/* True if no other block can serve the request, even after merges: all other free memory is
+ * smaller. */
 static bool is_only_place(const struct pool *pool, const struct heap *heap, const struct want *want,
         const struct block *block) POOL_LOCKED
 {
@@ -194,13 +197,13 @@ static bool is_only_place(const struct pool *pool, const struct heap *heap, cons
             && !is_recent(pool, block->next);
 }
 
-/*
- * May a request take this block without the recent ones being joined first? Unjoined neighbours drive it to larger blocks, which
- * an arena pays for in whole slots. A block of the very size costs none, nor does an end that cuts none; but if many blocks stay
- * unjoined, the last pass over a recorded step still has to move storage. Who pays for efficiency with moves has all joined at
- * each request: there a program whose device is behind would hold up to 0.01 more. And where one block alone is large enough,
- * whatever is joined, the many small ones beside it would only be cut again for the next small requests.
- */
+/* May the request take this block without merging recent blocks first? Unmerged neighbours drive it
+ * to larger blocks, which costs an arena whole slots. A block of exactly the size costs none, nor
+ * does a cut from an end without whole slots; but if many blocks stay unmerged, the last pass over
+ * a recorded step still has to move storage. Eager heaps, which buy efficiency with moves, merge
+ * everything at each request: otherwise a program whose device is behind would hold up to 0.01
+ * more. And where only one block is large enough, even after merges, the many small ones beside it
+ * would only be cut again for the next small requests. */
 static bool is_tight(const struct pool *pool, const struct heap *heap, const struct want *want,
         uint32_t index) POOL_LOCKED
 {
@@ -217,7 +220,7 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
             || (heap->recent_count < UNJOINED_FEW && fit_is_free(pool, block, want));
 }
 
-/* The fit after recent blocks were joined: those right below the top first, which are often enough. */
+/* The fit after merging recent blocks: first those right below the top, which often suffice. */
 static __attribute__((noinline)) uint32_t find_joined(
         struct pool *pool, struct heap *heap, const struct want *want) POOL_LOCKED
 {
@@ -231,8 +234,9 @@ static __attribute__((noinline)) uint32_t find_joined(
     return fit_find(pool, heap, want);
 }
 
-/* Would a request have this fit, too, if the large block that is held were joined with its neighbours? A step asks for a large
- * block (a workspace) and a few small ones by turns: to join the one at each of the others is to fit and cut it each time. */
+/* Would the request get the same fit if the held large block were merged with its neighbours? A
+ * step alternates between a large block (a workspace) and a few small ones: merging the large one
+ * at each small request would mean fitting and cutting it each time. */
 static bool is_apart(const struct pool *pool, const struct heap *heap, uint32_t fit) POOL_LOCKED
 {
     const struct block *block = block_at(pool, fit);
@@ -247,7 +251,8 @@ uint32_t fit_take(struct pool *pool, struct heap *heap, const struct want *want)
 {
     uint32_t index = 0;
 
-    /* What is recent is at most FREECACHE_MAX, so it is never asked for with a large alignment. */
+    /* Recent blocks have at most FREECACHE_MAX bytes, so no request with a large alignment takes
+     * one. */
     if (heap->recent_count && want->size <= FREECACHE_MAX) {
         if (want->stream)
             index = freecache_get(pool, heap, want->stream, want->small, want->size);

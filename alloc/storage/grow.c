@@ -18,10 +18,11 @@
 #include "alloc/storage/trim.h"
 #include "alloc/storage/vacate.h"
 
-/* Addresses reserved for a mapped heap if the driver does not say how much memory there is. */
+/* Bytes of the address range of a mapped heap if the driver does not report the device's memory. */
 #define RANGE_UNKNOWN (UINT64_C(64) << 30)
 
-/* From here on it is cheaper to ask how much memory there is than to find out by creating a handle for each granule. */
+/* From this size on it is cheaper to query the free memory than to find out by creating a handle
+ * for each granule. */
 #define GUESS_MIN (UINT64_C(128) << 20)
 
 uint64_t grow_unit(const struct heap *heap)
@@ -44,14 +45,16 @@ static bool grow_is_plain(const struct serve *serve)
 static int reserve_range(struct pool *pool, struct heap *heap, struct segment *ret_like)
 {
     uint64_t align = max_of(GRANULE_SIZE, ret_like->slot);
-    uint64_t behind = ret_like->kind == SEGMENT_HINT ? align : 0; /* nobody's, as in front (R110) */
+    /* a gap at the end, as at the beginning (R110) */
+    uint64_t behind = ret_like->kind == SEGMENT_HINT ? align : 0;
     int device = heap->device->number;
     uint64_t total = RANGE_UNKNOWN / 2;
     uint64_t size, unused;
     int r;
 
     (void)DRIVE(pool, memory, device, &total, &unused);
-    /* Twice the memory, so that holes in the addresses do not matter, and as much for gaps; less if the driver has not got it. */
+    /* Twice the memory, so that holes in the address range do not matter, and as much again for
+     * gaps; less if the driver does not have it. */
     size = round_up((ret_like->kind == SEGMENT_HINT ? 4 : 2) * total, align) + behind;
     do {
         r = DRIVE(pool, address_reserve, device, size, align, &ret_like->base);
@@ -65,8 +68,9 @@ static int reserve_range(struct pool *pool, struct heap *heap, struct segment *r
     return r;
 }
 
-/* Requests between two tries to get a heap's first range: this many after the first failure, twice as many after each
- * further one, so that a device that has no addresses left costs a call or more for few requests. */
+/* Requests between two tries to get a heap's first range: this many after the first failure, twice
+ * as many after each further one, so that a device without free addresses costs few requests a
+ * driver call. */
 #define RANGE_WAIT_FIRST 16
 #define RANGE_WAIT_MAX   (1u << 16)
 
@@ -81,14 +85,14 @@ static void note_no_range(struct pool *pool, struct heap *heap, int r) POOL_LOCK
     pool->counters.range_errors++;
 }
 
-/* One request more without a range: is it time to ask again? */
+/* Counts a request without a range: after enough of them the driver is asked again. */
 static void count_to_try(struct heap *heap)
 {
     if (heap->no_range && heap->range_wait && --heap->range_wait == 0)
         heap->no_range = false;
 }
 
-/* Asks the driver once how large the handles of a device have to be. */
+/* Queries the handle size of a device once. */
 static int find_granularity(struct pool *pool, struct device *device)
 {
     uint64_t granularity;
@@ -110,7 +114,7 @@ static int find_granularity(struct pool *pool, struct device *device)
     return 0;
 }
 
-/* The first range of a heap, or another one instead of segment `full`. */
+/* The first range of a heap, or another one to replace segment `full`. */
 static int grow_first_range(struct pool *pool, struct heap *heap, bool hinted, uint32_t full)
 {
     struct segment like = {.kind = hinted ? SEGMENT_HINT : SEGMENT_ARENA};
@@ -149,13 +153,14 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
 
 /* ── wide slots ── */
 
-/* A request of so many bytes that has to grow stands on slots of so many, in a range of their own: 32 handles to the GiB rather than
- * 512. */
+/* A request of this size that has to grow gets slots of WIDE_SLOT bytes, in a range of their own:
+ * 32 handles to the GiB rather than 512. */
 #define WIDE_FROM (UINT64_C(1) << 30)
 #define WIDE_SLOT (UINT64_C(32) << 20)
 
-/* Wide slots cannot move to where other requests lack small ones. So there are none in eager heaps, where all that is free moves, and
- * where memory is short, by the user's word or the driver's; nor in heaps of which single handles may be shown to others. */
+/* Wide slots cannot move to where other requests lack small ones. So they are not used in eager
+ * heaps, where all free storage moves, nor where memory is limited by an option or by the driver,
+ * nor in heaps whose handles may be exported one by one. */
 static bool grow_is_wide(const struct pool *pool, const struct serve *serve)
 {
     return serve->want.size >= WIDE_FROM && serve->heap->kind == HEAP_MAPPED && !serve->hinted
@@ -163,7 +168,7 @@ static bool grow_is_wide(const struct pool *pool, const struct serve *serve)
             && !serve->full;
 }
 
-/* The range of slots of a size, beside the arena; 0 = there is none. */
+/* The range with slots of this size, other than the arena; 0 = none. */
 static uint32_t grow_range_of(
         const struct pool *pool, const struct heap *heap, uint64_t slot) POOL_LOCKED
 {
@@ -176,8 +181,8 @@ static uint32_t grow_range_of(
     return number;
 }
 
-/* Another range with slots of this size. 0 also if another thread has made one. noinline: a segment for each way to grow would be
- * too much for a small stack. */
+/* Adds a range with slots of this size. 0 also if another thread has made one. noinline: a segment
+ * for each way to grow would be too much for a small stack. */
 __attribute__((noinline)) static int add_wide_range(
         struct pool *pool, struct heap *heap, uint64_t slot)
 {
@@ -204,7 +209,8 @@ uint64_t grow_wish(const struct pool *pool, const struct serve *serve)
     return grow_is_wide(pool, serve) ? max_of(grow_slot(pool, serve->heap), WIDE_SLOT) : 0;
 }
 
-/* Now that the request has to grow there is a range of such slots; without addresses for one it stands on the arena's. */
+/* The request has to grow: makes sure of a range with slots of its size; without addresses for one
+ * it uses the arena's slots. */
 static void choose_slot(struct pool *pool, struct serve *serve)
 {
     uint64_t slot;
@@ -219,8 +225,8 @@ static void choose_slot(struct pool *pool, struct serve *serve)
     serve->want.slot = slot;
 }
 
-/* The addresses of the arena have no stretch that is long enough for the request. Another range helps if it could hold the
- * request at all; the old one stays, and what becomes free there is used again. */
+/* The arena's addresses have no stretch long enough for the request. Adds another range if that
+ * could hold the request at all; the old range stays, and its free parts are reused. */
 static int add_range(struct pool *pool, struct serve *serve)
 {
     const struct segment *segment;
@@ -236,10 +242,9 @@ static int add_range(struct pool *pool, struct serve *serve)
     return helps ? grow_first_range(pool, serve->heap, false, full) : -ENOSPC;
 }
 
-/*
- * Does so much more stay below the cap? A request that was let through by may_grow may need more than it seemed to: what was to
- * move did not, or another thread was faster. True: it is counted in `asked` until the driver has answered.
- */
+/* True if `size` more bytes stay below the cap. A request that may_grow admitted may need more than
+ * estimated: storage did not move, or another thread was faster. True: the bytes count in `asked`
+ * until the driver has answered. */
 static bool may_ask(struct pool *pool, struct device *device, uint64_t size)
 {
     bool may;
@@ -261,17 +266,17 @@ static uint64_t plain_size(struct pool *pool, const struct serve *serve) POOL_LO
     uint64_t chunk =
             round_up(serve->want.small ? pool->opts.small_chunk : pool->opts.chunk, GRANULE_SIZE);
 
-    if (serve->want.whole
-            || serve->full) /* a full device may have what is asked for, and no chunk */
+    if (serve->want.whole || serve->full) /* a full device may have the exact size, but no chunk */
         return exact;
-    /* A chunk only as long as what it holds too much is small beside what is live anyway. */
+    /* A chunk only while its surplus is small compared with live memory. */
     if (chunk > exact && device->reserved + chunk <= high + high / 20)
         return chunk;
     return exact;
 }
 
-/* Memory that begins and ends on granules, so that a granule has one segment. The driver's own begins there; where one
- * does not, a granule more is asked for. Whatever it returns, raw_size is what may_ask has counted. */
+/* Gets memory that begins and ends on granules, so that each granule has one segment. The driver's
+ * memory begins there; where it does not, one more granule is requested. In every case raw_size is
+ * the number that may_ask has counted. */
 static int get_plain(struct pool *pool, struct segment *like, struct device *device)
 {
     int number = device->number;
@@ -330,7 +335,7 @@ __attribute__((noinline)) static int grow_plain(struct pool *pool, struct serve 
         return r;
     }
     if (pool->contexts_gone != serve->contexts_gone || heap->dropped)
-        r = -EAGAIN; /* perhaps this very context: not worth finding out */
+        r = -EAGAIN; /* this very context may have ended: not worth checking */
     else if (slab_prepare(&pool->blocks, 3) != 0)
         r = -ENOMEM;
     else
@@ -347,15 +352,15 @@ __attribute__((noinline)) static int grow_plain(struct pool *pool, struct serve 
 
 /* ── physical handles ── */
 
-/* Where the handles for one request come from. */
+/* Where the handles of one request come from. */
 struct source {
     struct remap remap;
     bool is_alias; /* the last one is still mapped elsewhere */
-    uint64_t lack; /* bytes of the request that have no storage yet */
-    uint64_t made; /* handles */
+    uint64_t lack; /* bytes of the request that still have no storage */
+    uint64_t made; /* handles created */
 };
 
-/* A handle that counts as given back is held again; 0 = there is none of the size. */
+/* Takes a spare handle, which counts as held again; 0 = none of the size. */
 static uint64_t take_spare(struct pool *pool, struct heap *heap, uint64_t size)
 {
     uint64_t handle;
@@ -399,8 +404,8 @@ static int move_handle(struct pool *pool, struct source *source, uint64_t *ret_h
     return r;
 }
 
-/* A handle for a slot or a hinted block: from the shelf, from under free blocks (if the source may move any), else from the
- * driver; and if that has none, from under free blocks all the same. */
+/* A handle for a slot or a hinted block: from the shelf, from free blocks (if the source allows
+ * moves), else from the driver; and if that has none, from free blocks in any case. */
 static int grow_get_handle(struct pool *pool, struct heap *heap, uint64_t size,
         struct source *source, uint64_t *ret_handle)
 {
@@ -422,14 +427,15 @@ static int grow_get_handle(struct pool *pool, struct heap *heap, uint64_t size,
     r = grow_handle(pool, heap, size, ret_handle);
     if (r == 0)
         source->made++;
-    /* what stands by itself is of other sizes than slots */
+    /* blocks with handles of their own have other sizes than slots */
     if (r != DRIVER_OUT_OF_MEMORY || pool->opts.remap == POOL_REMAP_NEVER || !source->remap.heap)
         return r;
     source->remap.left = source->lack;
     return move_handle(pool, source, ret_handle) == 0 ? 0 : r;
 }
 
-/* A handle that is mapped nowhere new: an alias goes back to where it is mapped still, others to the shelf. */
+/* Puts away a handle that was not mapped: an alias returns to where it is still mapped, others go
+ * to the shelf. */
 static void put_away(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
 {
     bool is_home;
@@ -441,7 +447,7 @@ static void put_away(struct pool *pool, struct heap *heap, uint64_t size, uint64
         trim_put_handle(pool, heap, size, handle);
 }
 
-/* Nothing more moves for the request. */
+/* Ends the moves of the request. */
 static void end_moves(struct pool *pool, struct heap *heap, uint64_t size, struct remap *remap)
 {
     uint64_t handle;
@@ -451,7 +457,8 @@ static void end_moves(struct pool *pool, struct heap *heap, uint64_t size, struc
     remap_end(pool, remap);
 }
 
-/* The driver does not map a handle a second time: the request goes on without, and so does the device if it has never done it. */
+/* The driver does not map a handle a second time: the request goes on without aliases, and so does
+ * the device if it has never made one. */
 static bool goes_on_without(struct pool *pool, struct heap *heap, struct source *source, int r)
 {
     if (!source->is_alias || r <= 0)
@@ -466,7 +473,8 @@ static bool goes_on_without(struct pool *pool, struct heap *heap, struct source 
     return true;
 }
 
-/* Storage for the slots of a BUSY block; all or nothing. *ret_stuck: what was mapped could not be unmapped again. */
+/* Maps storage for the slots of a BUSY block; all or nothing. *ret_stuck: mapped slots could not be
+ * unmapped again. */
 static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
         const struct bestfit_node *node, uint64_t each, struct source *source, bool *ret_stuck)
 {
@@ -501,13 +509,13 @@ static int map_slots(struct pool *pool, struct heap *heap, uint64_t *handles,
 
 /* ── the arena ── */
 
-/* Bytes of storage that a spot needs from elsewhere than the shelf. */
+/* Bytes of storage that a spot needs from sources other than the shelf. */
 static uint64_t spot_need(const struct serve *serve, const struct spot *spot, uint64_t slot)
 {
     return spot->missing - min_of(spot->missing, handles_count(serve->heap, slot) * slot);
 }
 
-/* How much of `need` is to come from under free blocks rather than from the driver. */
+/* Bytes of `need` to take from free blocks rather than from the driver. */
 static uint64_t moves_for(const struct pool *pool, const struct serve *serve, uint64_t need,
         uint64_t slot) POOL_LOCKED
 {
@@ -520,8 +528,8 @@ static uint64_t moves_for(const struct pool *pool, const struct serve *serve, ui
     return min_of(need, round_up(excess_of(after, commit_move_budget(pool, serve)), slot));
 }
 
-/* The blocks of a spot whose storage did not all come, from the first to the last: what has storage is free, `failed`
- * (0 = none) is given up, and what was not reached is a gap as before. */
+/* Undoes a spot whose storage did not all come: blocks with storage become free, `failed` (0 =
+ * none) is given up, and the blocks not reached are gaps again. */
 static void give_up_spot(struct pool *pool, uint32_t first, uint32_t last, uint32_t failed,
         bool is_stuck) POOL_LOCKED
 {
@@ -544,7 +552,7 @@ static void give_up_spot(struct pool *pool, uint32_t first, uint32_t last, uint3
     }
 }
 
-/* A gap has storage: free behind the points that this needs, until it is handed out. */
+/* A gap has storage now: free after the points that the storage needs, until it is allocated. */
 static void note_filled(
         struct pool *pool, uint32_t index, const struct serve *serve, const struct source *source)
 {
@@ -557,7 +565,7 @@ static void note_filled(
     lock_drop(&pool->lock);
 }
 
-/* Storage for the gaps of a spot. *ret_failed: the one that it did not come for. */
+/* Maps storage into the gaps of a spot. *ret_failed: the gap that got none. */
 static int fill_spot(struct pool *pool, const struct serve *serve, uint32_t first, uint32_t last,
         struct source *source, uint32_t *ret_failed, bool *ret_stuck)
 {
@@ -590,14 +598,15 @@ static int fill_spot(struct pool *pool, const struct serve *serve, uint32_t firs
     }
 }
 
-/* The end of growth: the spot is one block, and the request's piece of it handed out; or nothing has happened. */
+/* Ends growth: merges the spot into one block and commits the request's piece; or nothing has
+ * changed. */
 static int settle_spot(
         struct pool *pool, struct serve *serve, uint32_t first, uint32_t last, int r) POOL_LOCKED
 {
     struct heap *heap = serve->heap;
 
     if (r == 0 && (block_segment(pool, block_at(pool, first))->dead || heap->leaving))
-        r = -EAGAIN; /* mapped, and given back with the heap */
+        r = -EAGAIN; /* mapped, and returned with the heap */
     else if (r == 0 && slab_prepare(&pool->blocks, 2) != 0)
         r = -ENOMEM;
     if (r == 0) {
@@ -607,7 +616,7 @@ static int settle_spot(
     return r;
 }
 
-/* Which free storage may move for a request, at most `left` bytes of it. */
+/* The free storage that may move for a request, at most `left` bytes of it. */
 static struct remap moves_of(
         struct pool *pool, const struct serve *serve, uint64_t left) POOL_LOCKED
 {
@@ -678,7 +687,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
 
 /* ── hinted blocks ── */
 
-/* A BUSY block of addresses without storage; 0 = there is none, or no memory for the records. */
+/* A BUSY block of addresses without storage; 0 = none, or no memory for the records. */
 static uint32_t grow_take_range(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
     uint32_t index = bestfit_lower_bound(&heap->hint_decommitted, size, 0);
@@ -691,7 +700,8 @@ static uint32_t grow_take_range(struct pool *pool, struct heap *heap, uint64_t s
     return index;
 }
 
-/* The same behind a gap, which goes back with it (freelist.h): nobody's end is its beginning (R110). */
+/* The same after a gap, which is returned with it (freelist.h): the block's beginning is not the
+ * end of another block (R110). */
 static uint32_t take_addresses(struct pool *pool, struct heap *heap, uint64_t size) POOL_LOCKED
 {
     uint64_t gap = POOL_IS_WITHOUT(GAP) ? 0 : segment_at(pool, heap->hint)->slot;
@@ -734,7 +744,8 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     heap->busy--;
-    /* Mapped, and given back with the heap. `r` alone cannot say so: a driver table may fail with any number. */
+    /* Mapped, and returned with the heap. `r` alone cannot say so: a driver table may fail with any
+     * number. */
     if (r == 0 && (segment->dead || heap->leaving)) {
         r = -EAGAIN;
         if (!segment->dead) {
@@ -778,7 +789,7 @@ static int make_bare(struct pool *pool, struct serve *serve) POOL_LOCKED
     return 0;
 }
 
-/* Others may have some of the device already: what they have is not the program's. */
+/* Bytes of the device that are available to the program: other processes may use some already. */
 static int ask_total(struct pool *pool, struct device *device)
 {
     uint64_t total = 0;
@@ -814,7 +825,8 @@ int grow_bare(struct pool *pool, struct serve *serve)
 
 /* ── the same in managed memory ── */
 
-/* Whole granules of it, as with get_plain, and one in front that is nobody's (R110): no page of it is ever used. */
+/* Whole granules of managed memory, as with get_plain, and one before them as a gap (R110): its
+ * pages are never used. */
 static int get_managed(struct pool *pool, const struct heap *heap, struct segment *like)
 {
     uint64_t gap = POOL_IS_WITHOUT(GAP) ? 0 : GRANULE_SIZE;
@@ -894,7 +906,8 @@ int grow_managed(struct pool *pool, struct serve *serve)
 
 /* ── small hinted blocks, on handles that they share ── */
 
-/* Parts of a handle for a range, where one has them; else of a handle that is got now. *ret_handle: the one. */
+/* Parts of a shared handle for a range; if no handle has enough, of a new one. *ret_handle: the
+ * handle. */
 static int get_parts(struct pool *pool, const struct serve *serve, devptr_t range, uint64_t unit,
         uint64_t *ret_handle)
 {
@@ -920,7 +933,8 @@ static int get_parts(struct pool *pool, const struct serve *serve, devptr_t rang
     return r;
 }
 
-/* Maps a handle that may be mapped elsewhere too. *ret_is_mapped: it is, and could not be unmapped again. */
+/* Maps a handle that may be mapped elsewhere, too. *ret_is_mapped: it is mapped, and could not be
+ * unmapped again. */
 static int map_alias(struct pool *pool, const struct heap *heap, devptr_t range, uint64_t unit,
         uint64_t handle, bool *ret_is_mapped)
 {
@@ -934,7 +948,7 @@ static int map_alias(struct pool *pool, const struct heap *heap, devptr_t range,
     return r;
 }
 
-/* The block that the program gets, if its heap is still there. */
+/* Commits the block, if its heap still exists. */
 static int settle_alias(struct pool *pool, struct serve *serve, uint32_t index) POOL_LOCKED
 {
     if (block_segment(pool, block_at(pool, index))->dead || serve->heap->leaving)
@@ -945,7 +959,7 @@ static int settle_alias(struct pool *pool, struct serve *serve, uint32_t index) 
     return 0;
 }
 
-/* Nothing came of it. */
+/* Undoes a failed shared block. */
 static void undo_alias(struct pool *pool, struct heap *heap, uint32_t index, devptr_t range,
         uint64_t unit, bool is_mapped)
 {
@@ -1016,8 +1030,8 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve)
     return spot_need(serve, &spot, segment_at(pool, spot.segment)->slot);
 }
 
-/* Bytes of whole slots in the blocks that a spot is made of and whose storage could move, `stream`'s and clean ones: growth takes
- * these, so they cannot move. What it leaves of the last one can. */
+/* Bytes of whole slots, idle or of `stream`, in the blocks of a spot: growth takes these, so they
+ * cannot move. The part of the last block that it leaves can. */
 static uint64_t grow_slots_of(
         const struct pool *pool, const struct spot *spot, uint32_t stream) POOL_LOCKED
 {
@@ -1060,15 +1074,15 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
     return remap_available(pool, &remap, need + own) - own;
 }
 
-/* What a request asks of the device. */
+/* The driver memory that a request needs. */
 struct ask {
-    uint64_t need;     /* bytes to be held more */
-    uint64_t spared;   /* bytes of it that could come from under free blocks if they had to */
-    uint64_t reserved; /* now */
+    uint64_t need;     /* additional bytes to hold */
+    uint64_t spared;   /* part of them that free blocks could supply if necessary */
+    uint64_t reserved; /* current bytes */
     bool many;
 };
 
-/* `need`: bytes that are on no shelf. */
+/* `need`: bytes that no shelf has. */
 static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need) POOL_LOCKED
 {
     uint64_t moves = grow_moves(pool, serve, need);
@@ -1082,8 +1096,8 @@ static struct ask ask_for(struct pool *pool, struct serve *serve, uint64_t need)
     return ask;
 }
 
-/* Growth that the program's options forbid, that would eat the reserve, or that cannot succeed: as if the device had said
- * so. */
+/* Refuses growth that the options forbid, that would use the reserve, or that cannot succeed, with
+ * the error of a full device. */
 static int may_grow(struct pool *pool, struct serve *serve, const struct ask *ask)
 {
     uint64_t reserve = serve->last ? 0 : pool->opts.reserve;
@@ -1101,10 +1115,11 @@ static int may_grow(struct pool *pool, struct serve *serve, const struct ask *as
     available += trim_spares(pool, serve->heap->device, excess_of(ask->need + reserve, available));
     if (available >= ask->need + reserve)
         return 0;
-    serve->full = true; /* what is free moves before more is asked for */
+    serve->full = true; /* free storage moves before more is requested */
     if (available + ask->spared >= ask->need + reserve)
         return 0;
-    /* Our own opinion as long as there is another attempt: the driver has not refused anything yet. */
+    /* Only our own estimate while another attempt follows: the driver has not refused anything
+     * yet. */
     return serve->last ? DRIVER_OUT_OF_MEMORY : -ENOSPC;
 }
 
@@ -1147,7 +1162,7 @@ int grow_serve(struct pool *pool, struct serve *serve)
     if (grow_is_plain(serve))
         return grow_plain(pool, serve);
     r = grow_arena(pool, serve);
-    /* Holes in the addresses, none of them long enough: another range, beside the old one. */
+    /* The addresses have holes, but none is long enough: add a range to the old one. */
     if (r == -ENOSPC && add_range(pool, serve) == 0)
         r = grow_arena(pool, serve);
     return r;

@@ -13,10 +13,10 @@
 #include "alloc/heap/swapset.h"
 #include "alloc/heap/tally.h"
 
-/* Free neighbours, and the whole slots inside them that are not counted yet. */
+/* Free neighbours, and the whole slots inside them that are not yet counted. */
 struct run {
     devptr_t lo, hi;  /* 0, 0 = none */
-    devptr_t counted; /* slots below this are among the waiting ones, or do not belong to the run */
+    devptr_t counted; /* slots below this are counted as waiting, or are not part of the run */
     uint64_t waiting; /* bytes */
 };
 
@@ -26,7 +26,8 @@ static void end_run(struct run *run, const struct segment *segment, struct pool_
     uint64_t waiting = run->waiting;
 
     if (slots_bytes(slots) > 0) {
-        /* The last slot that something awaited lies in may reach beyond the run: then it is none of its whole slots. */
+        /* The last slot with pending work may reach beyond the run: then it is not a whole slot of
+         * the run. */
         if (run->counted > slots.hi)
             waiting -= run->counted - slots.hi;
         ret->remappable_waiting += waiting;
@@ -35,7 +36,7 @@ static void end_run(struct run *run, const struct segment *segment, struct pool_
     *run = (struct run){.lo = 0};
 }
 
-/* A free block that belongs to a run; one that is awaited makes all slots that it touches wait. */
+/* Adds a free block to a run; a block with pending work makes all its slots wait. */
 static void headroom_add_block(
         struct pool *pool, const struct block *block, uint64_t slot, struct run *run) POOL_LOCKED
 {
@@ -123,8 +124,8 @@ void headroom_measure(struct pool *pool, int device, struct pool_room *ret)
 
 /* ── what a single request can get ── */
 
-/* A block that is free, or will be once the device has done what it is waiting for. Its storage stands. What a hint holds would
- * be so without the hint (R84). */
+/* True for a stored block that is free, or will be when its pending work has completed. A block
+ * held by a hint counts, since it would be free without the hint (R84). */
 static bool is_coming(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
@@ -168,14 +169,14 @@ static uint64_t whole_plain(struct pool *pool, const struct segment *segment) PO
     return segment->raw_size;
 }
 
-/* What a walk over the heaps of a device adds up, in bytes. */
+/* Sums of a walk over the heaps of a device, in bytes. */
 struct sums {
-    uint64_t back; /* goes back to the driver before a request is refused */
-    uint64_t owed; /* the program holds it, and a hint has taken its storage */
+    uint64_t back; /* returns to the driver before a request is refused */
+    uint64_t owed; /* the program holds it, but a hint has released its storage */
     uint64_t live; /* the program holds it */
 };
 
-/* A block on a handle that others share, which goes back only as a whole: end_shared. */
+/* A block on a shared handle, which returns only as a whole: end_shared. */
 static void add_shared(struct pool *pool, const struct segment *segment, uint32_t index,
         struct sums *sums) POOL_LOCKED
 {
@@ -188,7 +189,7 @@ static void add_shared(struct pool *pool, const struct segment *segment, uint32_
         alias_mark(segment->heap, alias);
 }
 
-/* Those handles all of whose parts are coming. */
+/* Adds the handles whose parts are all free or becoming free. */
 static void end_shared(const struct segment *segment, struct sums *sums)
 {
     const struct heap *heap = segment->heap;
@@ -201,7 +202,8 @@ static void end_shared(const struct segment *segment, struct sums *sums)
     }
 }
 
-/* Blocks on handles of their own. The slot of one that is BUSY belongs to whoever makes it so, outside of the lock. */
+/* Blocks on handles of their own. The slot of a BUSY block belongs to the thread that works on it
+ * without the lock. */
 static void add_hinted(
         struct pool *pool, const struct segment *segment, struct sums *sums) POOL_LOCKED
 {
@@ -264,14 +266,14 @@ static void headroom_add_heap(
     if (heap->dropped)
         sums->back = back;
     else if (heap->leaving && heap->tally.live_count == 0
-            && heap->tally.kept == heap->tally.held) /* all of it goes with its last block */
+            && heap->tally.kept == heap->tally.held) /* all of it returns with its last block */
         sums->back = back + heap->tally.reserved;
 }
 
 uint64_t headroom_available(struct pool *pool, int device, const struct pool_memory *memory)
 {
     struct sums sums = {.back = 0};
-    uint64_t unit = GRANULE_SIZE; /* the largest that storage is asked for in: no answer is finer */
+    uint64_t unit = GRANULE_SIZE; /* the largest allocation unit: the answer is no finer */
     uint64_t bytes, back;
 
     tally_raise(&unit, pool->opts.handle);
@@ -287,7 +289,7 @@ uint64_t headroom_available(struct pool *pool, int device, const struct pool_mem
         bytes = min_of(
                 bytes, excess_of(pool->opts.cap, excess_of(pool->devices[device].reserved, back)));
     bytes = excess_of(bytes, sums.owed);
-    /* The driver was asked a moment ago: what the program has got since is not free (R84). */
+    /* The driver was queried a moment ago: memory allocated since then is not free (R84). */
     bytes = min_of(bytes, excess_of(memory->total, sums.live));
     return bytes & ~(unit - 1);
 }

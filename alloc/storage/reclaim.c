@@ -22,14 +22,14 @@
 
 #include <sched.h>
 
-#define PUTS_MAX 16         /* fences that one hold of the lock lets go */
-#ifndef STREAMS_LOOK        /* less for a test */
-#    define STREAMS_LOOK 64 /* streams of a heap that one call looks at */
+#define PUTS_MAX 16         /* fences that one hold of the lock removes */
+#ifndef STREAMS_LOOK        /* smaller in a test */
+#    define STREAMS_LOOK 64 /* streams of a heap that one call queries */
 #endif
-#define EVENTS_LOOK    16   /* events that one look asks in vain */
-#define GRACE_PATIENCE 4096 /* looks at the readers before a waiting allocation gives up on them */
+#define EVENTS_LOOK    16   /* pending events that one call queries */
+#define GRACE_PATIENCE 4096 /* polls of the readers before a waiting allocation gives up on them */
 
-/* Fences to be given back once the lock is dropped. */
+/* Fences to be destroyed once the lock is dropped. */
 struct puts {
     uint64_t fence[PUTS_MAX];
     uint32_t count;
@@ -53,7 +53,7 @@ static void put_all(struct pool *pool, struct puts *puts)
 
 /* ── what has passed ── */
 
-/* The addresses of a hinted block that nobody knows any more, and that nothing is mapped at. */
+/* Frees the addresses of an unmapped hinted block that is not live. */
 static void put_addresses(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     if (block_at(pool, index)->flags & BLOCK_SHARED)
@@ -61,7 +61,7 @@ static void put_addresses(struct pool *pool, uint32_t index) POOL_LOCKED
     freelist_put_decommitted(pool, index);
 }
 
-/* A freed block on a handle of its own can serve again. */
+/* Makes a freed block on a handle of its own reusable. */
 static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -74,7 +74,7 @@ static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
     bestfit_insert(&heap->idle, index);
 }
 
-/* The epoch of a block has passed that a hint has or had to do with. False: it goes the way of all others. */
+/* The epoch of a hinted block has passed. False: it is retired like all others. */
 static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -104,7 +104,8 @@ static bool retire_hinted(struct pool *pool, uint32_t index) POOL_LOCKED
     return true;
 }
 
-/* As freecache_put for what is anybody's, and inlined: it is on the way of each sync block. */
+/* As freecache_put for blocks that any stream may have, and inlined: each sync block passes
+ * here. */
 static inline void retire(struct pool *pool, struct block *block, uint32_t index) POOL_LOCKED
 {
     const struct segment *segment = block_segment(pool, block);
@@ -133,8 +134,8 @@ static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED
     }
 }
 
-/* Takes the marks up to `number` off the timeline and retires what waited. Returns true when there may be more (the lock has
- * to be let go to put the fences). */
+/* Takes the marks up to `number` off the timeline and retires their blocks. True: there may be more
+ * (the lock has to be dropped to destroy the fences). */
 static bool reclaim_pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
         struct puts *puts) POOL_LOCKED
 {
@@ -162,7 +163,7 @@ static void pass_all(struct pool *pool, struct fence_timeline *timeline, uint64_
 }
 
 #define MS_NS        UINT64_C(1000000)
-#define STALLED_PART 64 /* of all patience, for whatever has outlasted that once */
+#define STALLED_PART 64 /* fraction of the patience for a timeline that has exhausted it once */
 
 uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patience)
 {
@@ -173,7 +174,7 @@ uint32_t reclaim_patience_left(struct pool *pool, struct reclaim_patience *patie
     return (uint32_t)((excess_of(patience->end_ns, now) + MS_NS - 1) / MS_NS);
 }
 
-/* Waits for a fence as long as there is patience, and briefly if it is of a timeline that has stalled. */
+/* Waits for a fence while there is patience, and briefly if its timeline has stalled. */
 static int wait_fence(
         struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
 {
@@ -190,7 +191,8 @@ static int wait_fence(
     return r;
 }
 
-/* NULL while a context is being ended, which may take as long as it likes: natively nobody waits for that but the thread that does it. */
+/* NULL while a context is being ended, which may take any time: natively only the thread that ends
+ * it waits for that. */
 static struct reclaim_patience *patience_now(
         struct pool *pool, const struct device *device, struct reclaim_patience *patience)
 {
@@ -205,7 +207,7 @@ static struct reclaim_patience *patience_now(
     return is_ending ? NULL : patience;
 }
 
-/* The driver's word on a fence: now, or after a wait if there is patience for one. A mutant has patience for each. */
+/* Queries a fence, or waits for it if there is patience. A mutant has patience for each. */
 static int ask_fence(
         struct pool *pool, uint64_t fence, struct reclaim_patience *patience, bool is_stalled)
 {
@@ -218,7 +220,7 @@ static int ask_fence(
     return wait_fence(pool, fence, patience, is_stalled);
 }
 
-/* What became of asking a fence, or (`has_waited`) of waiting for it. */
+/* Counts a failed query of a fence, or (`has_waited`) a failed wait. */
 static void note_failure(
         struct pool *pool, struct fence_timeline *timeline, int r, bool has_waited) POOL_LOCKED
 {
@@ -230,7 +232,8 @@ static void note_failure(
     }
 }
 
-/* Asks, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed, -ENOENT = there is none. */
+/* Queries, or (`patience`) waits for, a mark of a timeline with at least this number. 0 = passed,
+ * -ENOENT = none. */
 static int reclaim_ask(struct pool *pool, const struct device *device,
         struct fence_timeline *timeline, uint64_t number, struct reclaim_patience *patience)
 {
@@ -269,7 +272,8 @@ static int reclaim_ask(struct pool *pool, const struct device *device,
 
 /* ── epochs ── */
 
-/* The blocks of an epoch that could not be recorded are open again, before those freed since. */
+/* The fence of an epoch could not be recorded: its blocks are open again, before those freed
+ * since. */
 static void reopen(struct pool *pool, struct device *device, struct fence_chain chain) POOL_LOCKED
 {
     struct fence_chain *open = &device->open;
@@ -302,7 +306,7 @@ static struct fence_chain reclaim_split(
     return own;
 }
 
-/* Blocks of any devices are open, and a release is wanted as soon as can be. */
+/* Opens blocks of any devices, and asks for an early release. */
 static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
 {
     while (chain.head) {
@@ -313,10 +317,12 @@ static void open_soon(struct pool *pool, struct fence_chain chain) POOL_LOCKED
     }
 }
 
-/* What waits in the open epoch is missing where blocks are packed. No more than this part of what is held may wait there, or 2 MiB. On the eight
- * real traces (DESIGN.md), served from mapped memory with a device that keeps up, four passes hold 0.956 and the fourth ones make
- * 6,300 driver calls if 64 MiB may wait; 0.978 and 8,600 with a 128th of what is held, 0.979 and 11,000 with a 256th, 0.981 and 14,200
- * with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of them. */
+/* Blocks in the open epoch cannot be reused for packing. At most this fraction of held memory may
+ * wait there, or 2 MiB. On the eight real traces (DESIGN.md), served from mapped memory with a
+ * device that keeps up, four passes hold 0.956 and the fourth ones make 6,300 driver calls if 64
+ * MiB may wait; 0.978 and 8,600 with a 128th of what is held, 0.979 and 11,000 with a 256th, 0.981
+ * and 14,200 with a 512th. Natively it is 56,100 calls. A plain heap holds the same with all of
+ * them. */
 #define EPOCH_PART 512
 
 static uint64_t bytes_of_epoch(const struct pool *pool, const struct device *device) POOL_LOCKED
@@ -334,8 +340,8 @@ void reclaim_put_back(struct pool *pool, struct device *device)
     reopen(pool, device, chain);
 }
 
-/* A block that was allocated when no work of the contexts that are being ended could be submitted any more. What is more than a plain
- * block of the sync API counts as old. */
+/* True for a block that was allocated when no work of the contexts being ended could be submitted
+ * any more. Blocks other than plain blocks of the sync API count as old. */
 static bool is_young(const struct pool *pool, const struct block *block) POOL_LOCKED
 {
     return block->state == BLOCK_PENDING && block->flags == 0 && !block->holder
@@ -343,8 +349,9 @@ static bool is_young(const struct pool *pool, const struct block *block) POOL_LO
             && block->seq > block_device(pool, block)->ending_seq && !POOL_IS_WITHOUT(YOUNG);
 }
 
-/* While contexts are being ended: the young ones of what is open get an event of their own, which passes when the other contexts are past
- * it; all others wait until no context is. NULL: there are none. */
+/* While contexts are being ended, the young open blocks get an event of their own, which passes
+ * when the other contexts have passed it; all others wait until no context is being ended. NULL: no
+ * young blocks. */
 static struct fence_mark *begin_young(struct pool *pool, struct device *device) POOL_LOCKED
 {
     struct fence_chain young = {.head = 0};
@@ -362,7 +369,7 @@ static struct fence_mark *begin_young(struct pool *pool, struct device *device) 
     return mark;
 }
 
-/* 0, or why the mark's blocks are open again. */
+/* 0, or the error after which the mark's blocks are open again. */
 static int record_young(
         struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t endings)
 {
@@ -462,7 +469,8 @@ void reclaim_call_made(struct pool *pool, uint64_t readers)
     }
 }
 
-/* What waits for one stream: its fence, or that of all streams where there can be none. */
+/* Records the event of blocks that wait for one stream: its fence, or that of all streams where it
+ * can have none. */
 static void record_event(
         struct pool *pool, struct device *device, struct fence_mark *mark, uint64_t stream)
 {
@@ -493,7 +501,8 @@ struct grace *reclaim_grace(struct pool *pool)
     return grace;
 }
 
-/* Its readers have ended, and no call names it that is still to be made: what was held is free, the rest waits for a fence. */
+/* A holder's readers have ended, and no call names its block that is still to be made: a held block
+ * is freed, others wait for a fence. */
 static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t index,
         struct fence_chain *chain) POOL_LOCKED
 {
@@ -506,12 +515,13 @@ static void pass_grace(struct pool *pool, const struct grace *grace, uint32_t in
         return;
     }
     (void)holder_step(holder, HOLDER_EVENT_QUIET);
-    /* poison waits for all streams on the device, everything else on the host */
+    /* poison is ordered after all streams on the device, everything else waits on the host */
     block_chain(
             pool, holder->mode == HINT_POISON && !grace->stream ? &pool->removals : chain, block);
 }
 
-/* What waits for a stream, of the first device of the chain: the mark of its fence that is to be recorded. NULL: there is none. */
+/* Begins the fence mark of blocks that wait for one stream, for the first device of the chain.
+ * NULL: none. */
 static struct fence_mark *reclaim_begin_event(
         struct pool *pool, struct fence_chain *chain, struct device **ret_device) POOL_LOCKED
 {
@@ -524,10 +534,8 @@ static struct fence_mark *reclaim_begin_event(
     return mark;
 }
 
-/*
- * Its holders wait for a fence from now on, but for those of blocks that calls name which are still to be made. The mark of the
- * fence that is to be recorded, NULL = an epoch's.
- */
+/* The holders wait for a fence from now on, except those of blocks that calls name which are still
+ * to be made. Returns the mark of the fence to record, NULL = an epoch's. */
 static struct fence_mark *wait_for_fence(
         struct pool *pool, struct grace *grace, struct device **ret_device) POOL_LOCKED
 {
@@ -582,7 +590,7 @@ static void end_grace(struct pool *pool, const struct grace *which, uint64_t sna
     grace = reclaim_grace(pool);
     if (!grace || grace != which || grace->snapshot != snapshot) {
         lock_drop(&pool->lock);
-        return; /* another thread was here first */
+        return; /* another thread was first */
     }
     stream = grace->stream;
     mark = wait_for_fence(pool, grace, &device);
@@ -597,7 +605,7 @@ static void end_grace(struct pool *pool, const struct grace *which, uint64_t sna
         meta_put(grace, sizeof(*grace));
 }
 
-/* 0 = a grace has ended, -ENOENT = there is none, -EAGAIN = not yet. */
+/* 0 = a grace has ended, -ENOENT = none, -EAGAIN = not yet. */
 static int poll_grace(struct pool *pool)
 {
     const struct grace *grace;
@@ -621,7 +629,8 @@ static int poll_grace(struct pool *pool)
     return 0;
 }
 
-/* The mark of an event that has a fence, as a user of it; it goes to the end, so that each has its turn. NULL = none. */
+/* An event mark that has a fence, in use by the caller; it moves to the end, so that each gets its
+ * turn. NULL = none. */
 static struct fence_mark *reclaim_next_event(
         struct pool *pool, struct device *device, uint64_t *ret_fence, bool wait, bool *ret_stalled)
 {
@@ -650,7 +659,8 @@ static uint32_t count_events(struct pool *pool, const struct device *device)
     return count;
 }
 
-/* Each event by itself, since one may pass before those that came first; so many in vain. `patience`: for the first alone. Results as ask. */
+/* Queries each event separately, since one may pass before older ones; at most `most` in vain.
+ * `patience`: for the first only. Results as reclaim_ask. */
 static int ask_events(
         struct pool *pool, struct device *device, struct reclaim_patience *patience, uint32_t most)
 {
@@ -674,7 +684,7 @@ static int ask_events(
         lock_take(&pool->lock);
         if (r == 0) {
             device->events.stalled = false;
-            fence_failed(&device->events, mark, &chain); /* off the list, with what waited */
+            fence_failed(&device->events, mark, &chain); /* off the list, with its blocks */
             retire_chain(pool, chain.head);
         }
         note_failure(pool, &device->events, r, waits);
@@ -685,27 +695,27 @@ static int ask_events(
     return r;
 }
 
-/* What is done with the storage of a hinted block. */
+/* The driver operation on the storage of a hinted block. */
 enum removal_kind {
     REMOVE_STORAGE,
     REMOVE_ACCESS,
-    REMOVE_CONTENT, /* poison is put into it */
-    REMOVE_POISON,  /* it is freed: the content is looked at */
-    REMOVE_NOTHING, /* poison comes too late, it is freed */
-    REMOVE_SEGMENT, /* it is freed: its managed memory goes back to the driver */
+    REMOVE_CONTENT, /* fill with poison */
+    REMOVE_POISON,  /* it is freed: check the content */
+    REMOVE_NOTHING, /* it is freed: too late for poison */
+    REMOVE_SEGMENT, /* it is freed: its managed memory returns to the driver */
 };
 
-/* One hinted block on its way out. */
+/* One hinted block whose storage is being removed. */
 struct removal {
     uint32_t index;
     struct heap *heap;
     devptr_t base;
     uint64_t size, requested;
-    devptr_t range; /* what is mapped by one call */
+    devptr_t range; /* range mapped by one call */
     uint64_t range_size;
-    uint64_t intact;  /* REMOVE_POISON: so much of it is as it was */
+    uint64_t intact;  /* REMOVE_POISON: bytes that are unchanged */
     uint64_t context; /* REMOVE_SEGMENT: of `range` */
-    bool waited;      /* the fence that the release waits for has passed */
+    bool waited;      /* the fence that the release needs has passed */
     enum removal_kind kind;
 };
 
@@ -729,7 +739,7 @@ static void tell_husk(struct pool *pool, uint32_t index) POOL_LOCKED
     outcome_queue_tell(pool, &husk);
 }
 
-/* The content of a freed block was looked at, or could not be (r). */
+/* Ends the check of a freed block's content, which may have failed (r). */
 static void looked_at(struct pool *pool, const struct removal *removal, int r) POOL_LOCKED
 {
     struct block *block = block_at(pool, removal->index);
@@ -751,13 +761,13 @@ static void looked_at(struct pool *pool, const struct removal *removal, int r) P
         rest(pool, removal->index);
 }
 
-/* Its release is over, or never came, and the program has freed it: only its mapping is left. */
+/* True if the program has freed the block and no release is pending: only its mapping is left. */
 static bool is_freed(const struct block *block)
 {
     return block->flags & BLOCK_TRAPPED || (block->flags & BLOCK_SHARED && !block->holder);
 }
 
-/* The handle that nothing stands on any more, since the block is not mapped; 0 = others do. */
+/* The handle that no block uses any more, after the block was unmapped; 0 = others use it. */
 static uint64_t reclaim_take_handle(const struct segment *segment, const struct block *block)
 {
     uint64_t *at, handle;
@@ -770,7 +780,8 @@ static uint64_t reclaim_take_handle(const struct segment *segment, const struct 
     return handle;
 }
 
-/* The driver has done it: the books and the states. Returns a handle that found no place on the shelf, 0 = none. */
+/* The driver has done it: updates sums and states. Returns a handle that does not fit the shelf, 0
+ * = none. */
 static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_LOCKED
 {
     struct block *block = block_at(pool, removal->index);
@@ -789,7 +800,7 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
         block->flags |= BLOCK_TRAPPED;
     }
     if (segment->dead)
-        return handle; /* its books are closed */
+        return handle; /* its sums are no longer kept */
     if (was_freed) {
         removal->heap->tally.pending -= removal->size;
         holder_drop(pool, block);
@@ -805,8 +816,8 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
             tell_husk(pool, removal->index);
         return handle;
     }
-    /* The program freed it meanwhile. Work that was submitted since the fence may still name the address, so that waits
-     * for one more epoch. */
+    /* The program freed it meanwhile. Work that was submitted since the fence may still name the
+     * address, so the block waits for one more epoch. */
     holder_drop(pool, block);
     if (removal->kind == REMOVE_STORAGE)
         block->flags |= BLOCK_GONE;
@@ -814,16 +825,15 @@ static uint64_t removed(struct pool *pool, const struct removal *removal) POOL_L
     return handle;
 }
 
-/* Then it was not the driver that refused: it was not called. */
+/* If so, the driver was not called, so it did not refuse. */
 static bool reclaim_is_frozen(const struct pool *pool)
 {
     return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
 }
 
-/*
- * The driver refused, and all is mapped as it was: the release is undone. The program has its block as if no hint spoke of it,
- * or has freed it meanwhile, and it goes the way of all others. What was freed before that stays as it is for good.
- */
+/* The driver refused, and everything is mapped as before: undoes the release. The program keeps its
+ * block as if unhinted, or has freed it meanwhile, and then it is retired like others. A block
+ * freed before the release stays as it is for good. */
 static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
 {
     struct block *block = block_at(pool, removal->index);
@@ -850,7 +860,7 @@ static void stuck(struct pool *pool, const struct removal *removal) POOL_LOCKED
     }
 }
 
-/* Nobody knows a block of managed memory any more: nor does the pool, before the driver gives its addresses to somebody else. */
+/* Removes a managed block from the pool before the driver can give its addresses to others. */
 static void forget_managed(struct pool *pool, struct removal *removal) POOL_LOCKED
 {
     const struct block *block = block_at(pool, removal->index);
@@ -864,7 +874,7 @@ static void forget_managed(struct pool *pool, struct removal *removal) POOL_LOCK
     segment_remove(pool, block->segment);
 }
 
-/* The first that waits, busy for the caller. */
+/* The first waiting removal; its block is BUSY for the caller. */
 static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
 {
     const struct segment *segment;
@@ -902,7 +912,8 @@ static bool take_removal(struct pool *pool, struct removal *ret) POOL_LOCKED
     return true;
 }
 
-/* Behind all that was submitted so far: what the program wrote before the edge is no late write. */
+/* Writes poison after all work submitted so far: the program's writes before the edge are not
+ * late. */
 static int put_poison(struct pool *pool, const struct removal *removal)
 {
     const struct heap *heap = removal->heap;
@@ -918,8 +929,9 @@ static int put_poison(struct pool *pool, const struct removal *removal)
     return r;
 }
 
-/* A refusal may come when a peer has lost its access, so all get it back: the block is still the program's. If that fails, too,
- * nobody knows what is left of it, and it counts as taken: the guard says so, and the program's free unmaps the block. */
+/* A refusal may mean that a peer has lost its access, so access is granted to all again: the
+ * program still holds the block. If that fails, too, the state is unknown and counts as removed:
+ * the guard reports it, and the program's free unmaps the block. */
 static int take_access(struct pool *pool, const struct removal *removal)
 {
     const struct heap *heap = removal->heap;
@@ -953,7 +965,7 @@ static int remove_from(struct pool *pool, struct removal *removal)
     }
 }
 
-/* The driver has answered. Returns a handle as removed. */
+/* Handles the driver's answer. Returns a handle as removed. */
 static uint64_t reclaim_settle(struct pool *pool, struct removal *removal, int r) POOL_LOCKED
 {
     bool is_poison = removal->kind == REMOVE_CONTENT || removal->kind == REMOVE_POISON;
@@ -979,7 +991,7 @@ static uint64_t reclaim_settle(struct pool *pool, struct removal *removal, int r
     return removed(pool, removal);
 }
 
-/* 0 = one was removed or given up, -ENOENT = there is none, -EBUSY = it has to be tried again. */
+/* 0 = one was removed or given up, -ENOENT = none, -EBUSY = try again. */
 static int remove_one(struct pool *pool)
 {
     struct removal removal = {.intact = 0};
@@ -1063,7 +1075,7 @@ int reclaim_poll(struct pool *pool, int device, bool close)
     return r;
 }
 
-/* Submissions under way end soon, but not by waiting for the device. */
+/* Submissions in progress end soon, but not because the device does. */
 static int wait_grace(struct pool *pool)
 {
     int r = -EAGAIN;
@@ -1076,7 +1088,7 @@ static int wait_grace(struct pool *pool)
     return r;
 }
 
-/* The number of the epoch with which three quarters of what waits become free. */
+/* The number of the epoch with which three quarters of the waiting bytes become free. */
 static uint64_t most_waiting(const struct pool *pool, const struct device *device) POOL_LOCKED
 {
     uint64_t number = 0;
@@ -1092,7 +1104,8 @@ static uint64_t most_waiting(const struct pool *pool, const struct device *devic
     return number;
 }
 
-/* While contexts are being ended, epochs may wait for that: what does not is asked first. True: something has passed. */
+/* While contexts are being ended, epochs may wait for that: query the young events first. True: one
+ * has passed. */
 static bool pass_young(struct pool *pool, struct device *device)
 {
     bool is_ending;
@@ -1166,7 +1179,7 @@ static int record(struct pool *pool, uint32_t index, bool beside, uint64_t *ret_
     lock_take(&pool->lock);
     stream = streams_at(pool, index);
     key = stream->key;
-    stream->refs++; /* not to be forgotten meanwhile */
+    stream->refs++; /* keeps the record meanwhile */
     mark = fence_begin(&stream->timeline, NULL);
     lock_drop(&pool->lock);
 
@@ -1189,7 +1202,8 @@ static int record(struct pool *pool, uint32_t index, bool beside, uint64_t *ret_
         } else {
             fence_failed(&stream->timeline, mark, &none);
             stream->newest =
-                    fence_next(&stream->timeline); /* what needed this number needs a later one */
+                    /* blocks that needed this number need a later one */
+                    fence_next(&stream->timeline);
             pool->counters.fence_errors++;
         }
         unuse(mark, &puts);
@@ -1303,8 +1317,8 @@ void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t p
     } while (more);
 }
 
-/* Streams take turns: a look begins behind the one that was looked at last, so that each comes within as many looks as there
- * are streams, whatever the others do. */
+/* Streams take turns: a query begins after the last queried stream, so that each gets its turn
+ * within as many queries as there are streams, independent of the others. */
 static const struct heap_stream *next_turn(const struct heap *heap)
 {
     const struct heap_stream *at = heap_class(heap, heap->looked_at);
@@ -1312,8 +1326,9 @@ static const struct heap_stream *next_turn(const struct heap *heap)
     return at && at->next ? at->next : heap->streams;
 }
 
-/* The streams other than `but` that have free blocks here, or (`vacated`) slots that are to be unmapped; how many. Each is held (let_streams_go): while its fences are
- * asked without the lock, its record must not become another stream's. */
+/* Lists the streams other than `but` that have free blocks here, or (`vacated`) slots to be
+ * unmapped; returns their number. Each is held (let_streams_go): its record must not be reused
+ * while its fences are queried without the lock. */
 static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but, bool vacated,
         uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
@@ -1334,7 +1349,7 @@ static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but,
     return count;
 }
 
-/* `looked`: the first so many were looked at. */
+/* `looked`: number of streams at the beginning of the list that were queried. */
 static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t *list,
         uint32_t count, uint32_t looked) POOL_LOCKED
 {
@@ -1356,7 +1371,7 @@ static void reclaim_cover_or_wait_for_all(struct pool *pool, uint32_t index)
     lock_drop(&pool->lock);
 }
 
-/* Free blocks of one index of a stream whose points have passed become clean. */
+/* Blocks of one index of a stream become idle if their points have passed. */
 static void sweep_fit(
         struct pool *pool, const struct heap_stream *at, const struct bestfit *fit) POOL_LOCKED
 {
@@ -1397,13 +1412,14 @@ static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
         vacate_sweep(pool, heap);
 }
 
-/* Is there another stream to be waited for? One that has stalled is given up soon. */
+/* Is there another stream to wait for? A stalled one is given up soon. */
 static bool goes_on(int r, const struct reclaim_patience *patience)
 {
     return r == -ENOENT || (r == -EAGAIN && !patience->is_over);
 }
 
-/* What a stream does behind its wait for the host is over when the program likes: natively nobody waits for that (R104). */
+/* A stream's work after its wait for the host completes when the program likes: natively no thread
+ * waits for that (R104). */
 static void expect_little(struct pool *pool, struct stream *stream)
 {
     const struct fence_mark *mark;
@@ -1415,7 +1431,8 @@ static void expect_little(struct pool *pool, struct stream *stream)
     lock_drop(&pool->lock);
 }
 
-/* Asks the fences of streams that have free blocks here, or (`patience`) waits for one of them; then sweeps. Results as ask. */
+/* Queries the fences of streams that have free blocks here, or (`patience`) waits for one of them;
+ * then sweeps. Results as reclaim_ask. */
 static int look_at_streams(
         struct pool *pool, struct heap *heap, uint32_t but, struct reclaim_patience *patience)
 {
@@ -1449,11 +1466,12 @@ static int look_at_streams(
     return r;
 }
 
-#define GONE_STAY  16 /* streams that are gone stay streams, so that others can be put behind them */
-#define GONE_LOOKS 4  /* streams that are asked at the end of one */
-#define GONE_STEPS 64 /* records that are looked at for that */
+/* destroyed streams that keep their records, so that other streams can wait for them */
+#define GONE_STAY  16
+#define GONE_LOOKS 4  /* destroyed streams that are queried when a stream is destroyed */
+#define GONE_STEPS 64 /* records that are checked for that */
 
-/* The next stream that is gone, held; 0 = there is none near. */
+/* The next destroyed stream, held; 0 = none nearby. */
 static uint32_t next_gone(struct pool *pool) POOL_LOCKED
 {
     for (uint32_t i = 0; i < GONE_STEPS && pool->streams_gone; i++) {
@@ -1516,7 +1534,7 @@ static void lump_in_heap(struct pool *pool, struct heap *heap, const struct stre
     lump_fit(pool, &class->fragments, chain);
 }
 
-/* All marks of a stream that have a fence, without asking. */
+/* Removes all marks of a stream that have a fence, without a query. */
 static void drop_marks(struct pool *pool, struct stream *stream, struct puts *puts) POOL_LOCKED
 {
     struct fence_mark *mark;
@@ -1530,7 +1548,7 @@ static void drop_marks(struct pool *pool, struct stream *stream, struct puts *pu
     }
 }
 
-/* Has everything that was freed on it a fence? */
+/* The last mark if it covers all frees on the stream, else NULL. */
 static struct fence_mark *last_mark(const struct stream *stream)
 {
     struct fence_mark *mark = stream->timeline.last;
@@ -1538,7 +1556,8 @@ static struct fence_mark *last_mark(const struct stream *stream)
     return mark && mark->recorded && mark->number >= stream->newest ? mark : NULL;
 }
 
-/* Of the first device; what the stream had of others waits for an epoch. */
+/* Blocks of the first device wait for the stream's last mark; those of other devices wait for an
+ * epoch. */
 static void lump(struct pool *pool, struct stream *stream, struct fence_mark *mark,
         struct fence_chain chain) POOL_LOCKED
 {
@@ -1621,7 +1640,7 @@ void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_pa
 
 /* ── heaps whose owner is gone ── */
 
-/* Is a block of the heap let go, while a call may be on its way that uses it? */
+/* True if a block of the heap was let go while a call in progress may use it. */
 static bool lets_go(struct pool *pool, const struct heap *heap) POOL_LOCKED
 {
     for (const struct grace *grace = pool->grace_first; grace; grace = grace->next) {
@@ -1636,7 +1655,7 @@ static bool lets_go(struct pool *pool, const struct heap *heap) POOL_LOCKED
     return false;
 }
 
-/* True if nothing on the device or in the program can touch the heap's memory any more. */
+/* True if no work and no program can touch the heap's memory any more. */
 static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     const struct tally *tally = &heap->tally;
@@ -1654,7 +1673,8 @@ static bool is_done(struct pool *pool, struct heap *heap) POOL_LOCKED
             && tally->held == 0 && !lets_go(pool, heap);
 }
 
-/* A heap without blocks of the program that may only wait for points of streams; busy for the caller. */
+/* A leaving heap without live blocks, which may only wait for points of streams; busy for the
+ * caller. */
 static struct heap *next_leaving(struct pool *pool, const struct heap *after) POOL_LOCKED
 {
     struct heap *heap = after ? after->next : pool->leaving;

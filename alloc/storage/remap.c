@@ -28,7 +28,7 @@ static struct slots remap_slots_of(
     return slots_in(segment, &block->node);
 }
 
-/* The free blocks of an index that hold a slot or more, the smallest first; 0 = that was the last. */
+/* The next larger free block of an index that contains a whole slot (0 = the first); 0 = none. */
 static uint32_t next_free(
         const struct pool *pool, const struct bestfit *fit, uint32_t before) POOL_LOCKED
 {
@@ -38,7 +38,7 @@ static uint32_t next_free(
                   : bestfit_lower_bound(fit, BESTFIT_QUANTUM, 0);
 }
 
-/* Bytes of whole slots in the blocks of an index, about `most` at most. */
+/* Bytes of whole slots in the blocks of an index; stops at about `most`. */
 static uint64_t bytes_in(const struct pool *pool, const struct remap *remap,
         const struct bestfit *fit, uint64_t most) POOL_LOCKED
 {
@@ -62,7 +62,7 @@ uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t 
     return min_of(bytes, most);
 }
 
-/* The end of a block that its slots are taken from: beside a gap, so that two gaps become one; else the low one. */
+/* The end of a block to take slots from: beside a gap, so that two gaps merge; else the low end. */
 static struct slots cut_slots(
         const struct pool *pool, uint32_t index, struct slots slots, uint64_t bytes) POOL_LOCKED
 {
@@ -82,11 +82,12 @@ static struct slots cut_slots(
 struct victim {
     uint32_t index;      /* 0 = none */
     uint64_t bytes;      /* that move, */
-    uint64_t left_bytes; /* and that do not; both in quanta */
+    uint64_t left_bytes; /* and that stay; both in quanta */
 };
 
-/* The block whose slots leave the fewest bytes behind for each that moves: what is left around them is too small for most. On
- * real training steps the order (by size, address, what it leaves) changes 0.3 % of what is held. */
+/* The block whose slots leave the fewest bytes per moved byte: the rest around them is too small
+ * for most requests. On real training steps the order (by size, address, rest) changes 0.3 % of
+ * held memory. */
 static void best_victim(const struct pool *pool, const struct remap *remap,
         const struct bestfit *fit, struct victim *best) POOL_LOCKED
 {
@@ -102,8 +103,9 @@ static void best_victim(const struct pool *pool, const struct remap *remap,
     }
 }
 
-/* Where nothing is clean: what is free on the request's stream. Its slots are nobody's until the device has left them, and what is left
- * around them stays apart as long. So three fifths of a block move, or none of it (DESIGN.md). */
+/* If no idle block is left: free blocks of the request's stream. Their slots cannot be reused until
+ * the device has left them, and the rest around them stays unmerged as long. So three fifths of a
+ * block move, or none of it (DESIGN.md). */
 static void best_of_streams(
         const struct pool *pool, const struct remap *remap, struct victim *best) POOL_LOCKED
 {
@@ -136,8 +138,8 @@ static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
             slots_bytes(slots));
 }
 
-/* What a BUSY block is when nobody takes storage from it any more: `done` bytes without storage, then perhaps a slot that
- * the driver would not let go, then what was not touched. */
+/* Splits a BUSY victim when no more storage is taken from it: `done` bytes without storage, then
+ * perhaps a slot that the driver did not unmap, then the untouched rest. */
 static void remap_split(struct pool *pool, struct remap *remap) POOL_LOCKED
 {
     uint32_t at = remap->block;
@@ -147,7 +149,7 @@ static void remap_split(struct pool *pool, struct remap *remap) POOL_LOCKED
     bool cuts = (remap->done && remap->done < size) || (kept && remap->done + kept < size);
 
     if (cuts && slab_prepare(&pool->blocks, 2) != 0) {
-        remap->done = 0; /* not to be told apart: lost, and counted as such */
+        remap->done = 0; /* cannot be split: counts as lost */
         kept = size;
     }
     if (remap->done) {
@@ -191,7 +193,8 @@ static bool may_take(struct pool *pool, const struct remap *remap)
     return remap->is_alias || vacate_is_quiet(pool);
 }
 
-/* All of a clean victim moves, as far as anybody knows. Where that is refused each slot is asked for when it is wanted. */
+/* Unmaps all of an idle victim in one call, assuming that all of it moves. If the driver refuses,
+ * each slot is unmapped when it is needed. */
 static void remap_unmap_all(struct pool *pool, struct remap *remap)
 {
     const struct block *block = block_at(pool, remap->block);
@@ -202,7 +205,7 @@ static void remap_unmap_all(struct pool *pool, struct remap *remap)
         remap->bare = node.size;
 }
 
-/* Another victim. */
+/* Chooses another victim. */
 static bool go_on(struct pool *pool, struct remap *remap)
 {
     remap_end(pool, remap);
@@ -220,7 +223,7 @@ static bool go_on(struct pool *pool, struct remap *remap)
     return remap->block != 0;
 }
 
-/* The next slot of a victim whose storage the device may still use. */
+/* The next slot of a victim that the device may still use. */
 static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
 {
     uint64_t slot, point;
@@ -245,7 +248,7 @@ static int next_alias(struct pool *pool, struct remap *remap, uint64_t *ret_hand
     return r;
 }
 
-/* The handle of the next slot of a victim, which is unmapped. */
+/* The handle of a victim's next slot, which is unmapped. */
 static uint64_t remap_take_handle(struct pool *pool, struct remap *remap, uint64_t slot)
 {
     uint64_t *at;
@@ -260,7 +263,7 @@ static uint64_t remap_take_handle(struct pool *pool, struct remap *remap, uint64
     return handle;
 }
 
-/* The next slot of a clean victim. */
+/* The next slot of an idle victim. */
 static int next_clean(struct pool *pool, struct remap *remap, uint64_t *ret_handle)
 {
     uint64_t slot = block_segment(pool, block_at(pool, remap->block))->slot;

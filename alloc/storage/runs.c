@@ -28,11 +28,12 @@ struct search {
     struct pool *pool;
     const struct want *want;
     struct run best;
-    uint32_t looks;               /* blocks that may still be looked at */
-    const struct fence_set *told; /* whose blocks beside the own ones, and up to where; NULL: all */
+    uint32_t looks; /* blocks that may still be examined */
+    /* streams whose blocks may be used besides the own ones, and up to which point; NULL: all */
+    const struct fence_set *told;
 };
 
-/* Up to which point of a stream its free blocks may be part of the run. */
+/* The point up to which a stream's free blocks may be part of the run. */
 static uint64_t upto(const struct search *search, uint32_t stream)
 {
     if (!search->told || stream == search->want->stream)
@@ -46,7 +47,7 @@ static bool belongs(const struct search *search, const struct block *block)
             && (!block->stream || block->seq <= upto(search, block->stream));
 }
 
-/* Drops from the left of a run what is not needed. */
+/* Drops unneeded blocks from the left of a run. */
 static void shorten_run(const struct pool *pool, const struct want *want, struct run *run)
 {
     while (run->first != run->last) {
@@ -59,7 +60,7 @@ static void shorten_run(const struct pool *pool, const struct want *want, struct
     }
 }
 
-/* The runs among the free neighbours that begin with block `first`; of equal ones the lowest is the best. */
+/* Tries the runs among the free neighbours from block `first` on; of equal ones the lowest wins. */
 static void runs_try_from(struct search *search, uint32_t first)
 {
     const struct pool *pool = search->pool;
@@ -82,8 +83,8 @@ static void runs_try_from(struct search *search, uint32_t first)
     }
 }
 
-/* The left end of the free neighbours around a stream's block; 0 where another stream's block has the same. Clean neighbours are
- * one block, so two looks tell. */
+/* The left end of the free neighbours around a stream's block; 0 if another stream's block has the
+ * same left end. Idle neighbours form one block, so two steps suffice. */
 static uint32_t left_end(const struct search *search, uint32_t index)
 {
     const struct pool *pool = search->pool;
@@ -96,7 +97,8 @@ static uint32_t left_end(const struct search *search, uint32_t index)
     return belongs(search, before) ? 0 : index;
 }
 
-/* A run has a stream's block: clean ones alone are one block, and fit_take has looked at those. */
+/* Every run contains a stream's block: idle ones alone form one block, which fit_take has
+ * checked. */
 static void try_blocks(struct search *search, const struct bestfit *fit)
 {
     uint64_t size = 0;
@@ -120,7 +122,7 @@ int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enu
     struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, NULL};
 
     if (whose == RUNS_OWN && heap->stream_count < 2)
-        return -ENOENT; /* its own free neighbours and clean ones are one block then (freelist.c) */
+        return -ENOENT; /* its own free neighbours and idle ones form one block then (freelist.c) */
     if (whose != RUNS_ANY)
         search.told = whose == RUNS_OWN ? &none : &streams_at(pool, want->stream)->told;
     freecache_settle(pool, heap);

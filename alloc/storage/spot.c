@@ -10,13 +10,13 @@
 
 #include <errno.h>
 
-/* What one search knows. */
+/* The parameters of one search. */
 struct look {
     struct pool *pool;
     const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
-    uint64_t slot;     /* of the ranges that may grow */
-    uint64_t align;    /* of the place */
+    uint64_t slot;     /* slot size of the ranges that may grow */
+    uint64_t align;    /* of the spot's address */
 };
 
 static bool spot_is_free(const struct look *look, uint32_t index)
@@ -56,7 +56,8 @@ static void spot_note(
     };
 }
 
-/* Is the run that begins at `base`, in block `first`, long enough, and does it lack less than the best so far? */
+/* Records the run that begins at `base`, in block `first`, if it is long enough and lacks less than
+ * the best so far. */
 static void spot_try_from(const struct look *look, uint32_t number, uint32_t first, devptr_t base)
 {
     const struct segment *segment = segment_at(look->pool, number);
@@ -91,7 +92,7 @@ static void spot_try_from(const struct look *look, uint32_t number, uint32_t fir
         spot_note(look, number, first, base, missing);
 }
 
-/* The first of the free blocks that end where `index` begins; `index` itself if there is none. */
+/* The first of the free blocks before `index`; `index` itself if there is none. */
 static uint32_t left_of(const struct look *look, uint32_t index)
 {
     uint32_t before = block_at(look->pool, index)->prev;
@@ -103,7 +104,8 @@ static uint32_t left_of(const struct look *look, uint32_t index)
     return index;
 }
 
-/* From the free blocks before a gap on; and up to the end of the free blocks behind it, from the gap where that begins. */
+/* Tries runs from the free blocks before a gap, and runs that begin in the gap and end with the
+ * free blocks after it. */
 static void try_gap(const struct look *look, uint32_t gap)
 {
     const struct block *block = block_at(look->pool, gap);
@@ -125,7 +127,7 @@ static void try_gap(const struct look *look, uint32_t gap)
         spot_try_from(look, block->segment, gap, base);
 }
 
-/* Behind the last block, or from the free blocks there on. */
+/* Tries the top of the range, from the free blocks there on. */
 static void try_top(const struct look *look, uint32_t number)
 {
     const struct segment *segment = segment_at(look->pool, number);
@@ -154,7 +156,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
 {
     struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
-    uint64_t slot = segment_at(pool, heap->arena)->slot; /* no arena has smaller ones */
+    uint64_t slot = segment_at(pool, heap->arena)->slot; /* no arena has smaller slots */
     uint64_t size = 0;
     devptr_t base = 0;
     uint32_t gap;
@@ -165,7 +167,7 @@ int spot_find(struct pool *pool, struct heap *heap, const struct want *want, str
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
         try_gap(&look, gap);
         if (best.missing <= slot)
-            break; /* that is the least where something is lacking */
+            break; /* no run that lacks storage can lack less */
         size = block_at(pool, gap)->node.size;
         base = block_at(pool, gap)->node.base + 1;
     }
@@ -187,15 +189,16 @@ void spot_put_back(struct pool *pool, uint32_t index)
     struct block *block = block_at(pool, index);
 
     if (block->stream && block->seq > streams_at(pool, block->stream)->newest) {
-        block_name_stream(pool, block, 0); /* lost meanwhile: its points never come */
+        /* its stream was lost meanwhile: its points never pass */
+        block_name_stream(pool, block, 0);
         block_push_open(pool, index);
     } else {
         (void)freelist_put(pool, index, block->stream, block->seq);
     }
 }
 
-/* What the last block of a spot has beyond its end goes back: so that nobody else has to do without its storage, and so that it
- * can move to where this very request lacks some. */
+/* Frees the part of the last block beyond the end of the spot, so that other requests can use its
+ * storage, and so that it can move to where this very request lacks some. */
 static void put_surplus(struct pool *pool, uint32_t at, uint64_t part, bool is_gap) POOL_LOCKED
 {
     const struct block *block = block_at(pool, at);
@@ -212,7 +215,8 @@ static void put_surplus(struct pool *pool, uint32_t at, uint64_t part, bool is_g
         (void)freelist_put(pool, rest, block->stream, block->seq);
 }
 
-/* The blocks of the spot below the top, from `first` on. Returns the last; *left is what lies above it. */
+/* Takes the blocks of the spot below the top, from `first` on. Returns the last; *left is the part
+ * above it. */
 static uint32_t take_blocks(
         struct pool *pool, uint32_t first, uint64_t skip, uint64_t *left) POOL_LOCKED
 {
@@ -220,7 +224,7 @@ static uint32_t take_blocks(
 
     for (;;) {
         const struct block *block = block_at(pool, at);
-        bool is_gap = block->state != BLOCK_FREE; /* one with a skip is BUSY already */
+        bool is_gap = block->state != BLOCK_FREE; /* a gap with a skip is BUSY already */
         uint64_t part = min_of(*left, block->node.size);
 
         if (at != first || !skip)

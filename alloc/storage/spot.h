@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spot.h - where in the addresses of a mapped heap a request can stand for the least storage.
+ * spot.h - the address in a mapped heap where a request needs the least new storage.
  *
- * A request that fits no free block can still stand on a free block and the gap beside it, so that only what the gap lacks
- * has to be brought there. Addresses cost nothing and storage does, so the run of free blocks and gaps with the fewest
- * slots without storage is chosen; of equal ones the smallest gap, and one that has no gap below the top comes last:
+ * A request that fits no free block may use a free block together with the gap beside it, so that
+ * only the gap needs storage. Addresses cost nothing and storage does, so the run of free blocks
+ * and gaps with the fewest slots without storage is chosen; of equal ones the smallest gap; a run
+ * without a gap below the top comes last:
  *
  *     LIVE │ FREE │ DECOMMITTED │ FREE │ LIVE │ DECOMMITTED │ LIVE │ FREE │ top ┄┄┄
  *          └──── a spot ───────┘      └─────┘      └────── spots ┄┄┄
  *
- * Of a heap's ranges those grow whose slots are as the request wants them (grow_wish); gaps of all are looked at.
- * So gaps are used again before the range grows, and free blocks are widened where they stand. What is free but belongs to
- * another stream is no part of a spot: that needs a wait (serve.c).
- * Does not bring the storage (grow.c does). Threads: the caller holds the pool lock. Rules: R36 R70.
+ * The ranges whose slots are as the request wants them (grow_wish) may grow; gaps of all ranges are
+ * searched. So gaps are reused before the range grows, and free blocks are extended in place. Free
+ * blocks of another stream are not part of a spot: they need a wait (serve.c). Does not map the
+ * storage (grow.c does).
+ * Threads: the caller holds the pool lock. Rules: R36 R70.
  */
 #ifndef KEDGE_ALLOC_SPOT_H
 #define KEDGE_ALLOC_SPOT_H
@@ -23,26 +25,28 @@
 
 struct spot {
     uint32_t segment;
-    uint32_t first;   /* the block that it begins in, 0 = at the top */
-    uint64_t skip;    /* bytes of a first gap that do not belong to it, whole slots */
+    uint32_t first;   /* the block in which it begins, 0 = at the top */
+    uint64_t skip;    /* bytes of the first gap that are not part of it, whole slots */
     uint64_t bytes;   /* from its beginning to the end of the request */
-    uint64_t missing; /* of these, without storage: whole slots */
+    uint64_t missing; /* part of these without storage: whole slots */
 };
 
-/* What a request's place is a multiple of. Whole slots begin on a slot: else they would share one at each end with what is beside them,
- * and so much could not move when they are free. */
+/* The alignment of a request's address. Whole slots begin on a slot: otherwise they would share one
+ * at each end with their neighbours, and those could not move when they are free. */
 uint64_t spot_align(
         const struct pool *pool, const struct heap *heap, const struct want *want) POOL_LOCKED;
 
-/* The spot with the least missing. 0, or -ENOENT: no stretch of addresses is long enough. Looks at each gap. */
+/* Finds the spot with the least missing. 0, or -ENOENT: no stretch of addresses is long enough.
+ * Examines each gap. */
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want,
         struct spot *ret) POOL_LOCKED;
 
-/* Takes the blocks of a spot that was found in this hold of the lock: BUSY each, in a row from the one returned to
- * *ret_last. 0 = no memory, nothing has happened. */
+/* Takes the blocks of a spot that was found in this hold of the lock: each BUSY, in a row from the
+ * returned one to *ret_last. 0 = no memory, nothing has changed. */
 uint32_t spot_take(struct pool *pool, const struct spot *spot, uint32_t *ret_last) POOL_LOCKED;
 
-/* Where the handle of a block's first slot stands, and those of the others behind it; 0 there = no storage. */
+/* The entry of the handle of a block's first slot; those of its other slots follow; 0 there = no
+ * storage. */
 static inline uint64_t *spot_handles(const struct pool *pool, const struct block *block)
 {
     const struct segment *segment = block_segment(pool, block);
@@ -50,7 +54,7 @@ static inline uint64_t *spot_handles(const struct pool *pool, const struct block
     return &segment->handles[(block->node.base - segment->base) / segment->slot];
 }
 
-/* A BUSY block goes back to where it was taken from, as it is; one whose stream was lost meanwhile waits for all. */
+/* Puts a BUSY block back unchanged; one whose stream was lost meanwhile waits for all streams. */
 void spot_put_back(struct pool *pool, uint32_t index) POOL_LOCKED;
 
 #endif

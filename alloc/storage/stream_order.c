@@ -22,7 +22,7 @@ static struct fence_mark *use_mark(
     return mark;
 }
 
-/* Is it known without a look at the driver? */
+/* True if the order is known without a driver call. */
 static bool is_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64_t point)
 {
     uint32_t own;
@@ -35,7 +35,7 @@ static bool is_behind(struct pool *pool, uint64_t stream, uint32_t index, uint64
     return is_known;
 }
 
-/* The driver has answered: 0 = the stream waits for the mark, which the caller used. */
+/* Records the driver's answer: 0 = the stream waits for the mark, which the caller used. */
 static void stream_order_note_wait(
         struct pool *pool, uint64_t stream, uint32_t index, struct fence_mark *mark, int r)
 {

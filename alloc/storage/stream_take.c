@@ -10,7 +10,8 @@
 #include "alloc/heap/streams.h"
 #include "alloc/storage/stream_order.h"
 
-/* What is free in one index of another stream, up to a point, becomes free at a point of the stream `to`. True: there was some. */
+/* Gives the free blocks in one index of another stream, up to a point, to the stream `to`, free at
+ * `point` there. True: there were some. */
 static bool stream_take_fit(struct pool *pool, const struct bestfit *fit, uint64_t upto,
         uint32_t to, uint64_t point) POOL_LOCKED
 {
@@ -33,7 +34,7 @@ static bool stream_take_fit(struct pool *pool, const struct bestfit *fit, uint64
     return any;
 }
 
-/* What is done with these blocks from now on comes behind the next point of the stream that has them. */
+/* Work on these blocks from now on needs the next point of the stream that takes them. */
 static bool stream_take_class(
         struct pool *pool, uint32_t to, const struct heap_stream *from, uint64_t upto) POOL_LOCKED
 {
@@ -50,7 +51,7 @@ static bool stream_take_class(
     return any;
 }
 
-/* What lies up to a point was looked at once. */
+/* Do not rescan blocks up to `adopted`. */
 static bool stream_take_upto(struct pool *pool, uint32_t to, struct heap_stream *class,
         uint64_t upto, bool all) POOL_LOCKED
 {
@@ -77,25 +78,27 @@ bool stream_take_ordered(
 
 /* ── handed over by events ── */
 
-/* So many turns in a row, before an event hands anything over. On 96 runs on several streams whose order is known the peak live memory is
- * 0.9775 of the peak reserved memory with 2, 0.9776 with 3, 0.9778 with 4, 0.9765 with 8, and 0.953 if nothing is handed over. */
+/* Turns in a row before an event hands blocks over. On 96 runs on several streams whose order is
+ * known the peak live memory is 0.9775 of the peak reserved memory with 2, 0.9776 with 3, 0.9778
+ * with 4, 0.9765 with 8, and 0.953 if nothing is handed over. */
 #define TURNS_LEAST 3
 
-/* Blocks that an event hands over: so many, or so many for each request and free since the last time. Of the same runs,
- * when each event handed over: 0.9762 with 32, 0.9782 with 64, 0.9791 with 128 or any number. With 64 an event and the wait for it cost
- * 0.7 to 1.3 us where three streams ask at random, with 128 1.3 to 6. */
+/* Blocks that an event hands over: HANDED_LEAST, or HANDED_MOST for each request and free since the
+ * last time. Of the same runs, when each event handed over: 0.9762 with 32, 0.9782 with 64, 0.9791
+ * with 128 or any number. With 64 an event and the wait for it cost 0.7 to 1.3 us where three
+ * streams ask at random, with 128 1.3 to 6. */
 #define HANDED_LEAST UINT64_C(64)
 #define HANDED_MOST  16
 
-#define SPARED_MOST 1023 /* events that hand nothing over, after some that did harm */
+#define SPARED_MOST 1023 /* events that hand nothing over, after harmful ones */
 
-/* Has the class's stream come behind the one that has come behind it before? */
+/* Does the class's stream wait for the stream that waited for it last? */
 static bool is_back(struct pool *pool, const struct heap_stream *class, uint32_t stream) POOL_LOCKED
 {
     return stream_wait_told(pool, stream, class->turn_of) >= class->turn_at;
 }
 
-/* The stream `to` comes behind the class's: is it a turn, after one that was answered? */
+/* The stream `to` waits for the class's stream: counts a turn, if the previous one was answered. */
 static void count_turn(struct pool *pool, struct heap_stream *class, uint32_t to) POOL_LOCKED
 {
     if (class->turn_of && is_back(pool, class, class->stream))
@@ -185,7 +188,7 @@ bool stream_take_most(struct pool *pool, struct heap *heap, uint32_t to)
         from = class->stream;
         upto = class->timeline_of->newest;
         key = streams_at(pool, to)->key;
-        streams_at(pool, from)->refs++; /* neither record is to become another stream's meanwhile */
+        streams_at(pool, from)->refs++; /* keeps both records meanwhile */
         streams_at(pool, to)->refs++;
     }
     lock_drop(&pool->lock);

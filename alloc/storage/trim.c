@@ -14,11 +14,14 @@
 #include "alloc/storage/spot.h"
 #include "alloc/storage/vacate.h"
 
-#define KEEP_FREE 8 /* a wait keeps handles as long as this part of the device is free */
+/* when the program synchronises, handles are kept while this fraction of the device is free */
+#define KEEP_FREE 8
 
-/* ── the four things that can go; each returns the bytes of one piece of at most `most`, 0 = there is none ── */
+/*
+ * ── the four kinds of memory that can go; each returns the bytes of one piece of at most `most`, 0 = none ──
+ */
 
-/* One that is in tally.going. */
+/* Release a handle already counted in tally.going. */
 static void release_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
 {
     (void)DRIVE(pool, handle_release, handle);
@@ -27,7 +30,7 @@ static void release_handle(struct pool *pool, struct heap *heap, uint64_t size, 
     lock_drop(&pool->lock);
 }
 
-/* A spare handle. */
+/* Releases a spare handle. */
 static uint64_t spare_one(struct pool *pool, struct heap *heap)
 {
     uint64_t handle = 0;
@@ -46,7 +49,7 @@ static uint64_t spare_one(struct pool *pool, struct heap *heap)
     return size;
 }
 
-/* What a wait gives back is spare, if there is memory for its record. */
+/* Makes a handle spare, if there is memory for its record. */
 static bool keep_spare(struct heap *heap, uint64_t size, uint64_t handle)
 {
     if (handles_put_spare(heap, size, handle) != 0)
@@ -55,7 +58,8 @@ static bool keep_spare(struct heap *heap, uint64_t size, uint64_t handle)
     return true;
 }
 
-/* A handle of a shelf, but none that a vacated slot has still: the driver would not have its memory back yet. 0 = there is none. */
+/* A handle of a shelf that is not mapped at a vacated slot: the driver would not get that memory
+ * back yet. 0 = none. */
 static uint64_t take_unvacated(struct heap *heap, const struct shelf *shelf)
 {
     for (uint32_t i = shelf->count; i > 0; i--) {
@@ -70,7 +74,7 @@ static uint64_t take_unvacated(struct heap *heap, const struct shelf *shelf)
     return 0;
 }
 
-/* Not one of `but` bytes; those of `keep` bytes stay with us as spare ones. */
+/* A handle of another size than `but`; handles of `keep` bytes become spare instead. */
 static uint64_t shelf_one(
         struct pool *pool, struct heap *heap, uint64_t most, uint64_t but, uint64_t keep)
 {
@@ -144,7 +148,8 @@ void trim_settle(struct pool *pool, uint32_t index, bool is_stuck)
         tally_kept(block_segment(pool, block)->heap, (int64_t)block->node.size);
 }
 
-/* Takes the storage of a BUSY block away, in pieces of `each` bytes. Returns the bytes that went, 0 = it is stuck. */
+/* Unmaps the storage of a BUSY block, in pieces of `each` bytes. Returns the bytes, 0 = it is
+ * stuck. */
 static uint64_t unmap_block(
         struct pool *pool, struct heap *heap, uint32_t index, uint64_t *handles, uint64_t each)
 {
@@ -158,7 +163,7 @@ static uint64_t unmap_block(
     return unmapped ? node.size : 0;
 }
 
-/* An idle hinted block: its handle goes to the shelf. */
+/* Puts the handle of an idle hinted block on the shelf. */
 static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
 {
     uint64_t *handles = NULL;
@@ -179,7 +184,7 @@ static uint64_t idle_one(struct pool *pool, struct heap *heap, uint64_t most)
     return index ? unmap_block(pool, heap, index, handles, block_at(pool, index)->node.size) : 0;
 }
 
-/* All of a plain segment is free. */
+/* True for a plain segment that is all free. */
 static bool trim_is_free(const struct pool *pool, const struct segment *segment) POOL_LOCKED
 {
     const struct block *block = block_at(pool, segment->first);
@@ -198,7 +203,7 @@ static void trim_note_trim(struct pool *pool, uint64_t bytes)
     lock_drop(&pool->lock);
 }
 
-/* No work of the heap's context is under way that a free of its segments would wait for. */
+/* 0 if the heap's context has no work that a free of its segments would wait for. */
 static int ask_quiet(struct pool *pool, const struct heap *heap, uint32_t timeout_ms)
 {
     return pool->driver.context_quiet && !POOL_IS_WITHOUT(QUIET)
@@ -218,7 +223,8 @@ bool trim_is_held_up(struct pool *pool, const struct heap *heap)
     return ask_quiet(pool, heap, 0) == -EAGAIN;
 }
 
-/* Gives back a plain segment that is one clean free block, 0 = none; lets the lock go, which the caller holds. */
+/* Returns a plain segment that is one idle free block, 0 = none; drops the lock, which the caller
+ * holds. */
 static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t number)
         TSA(release_capability(pool->lock))
 {
@@ -235,7 +241,7 @@ static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t numb
     return found.raw_size;
 }
 
-/* A plain segment that is one clean free block; of sealed ones only, if `sealed`. 0 = there is none. */
+/* A plain segment that is one idle free block; only sealed ones if `sealed`. 0 = none. */
 static uint32_t find_segment(
         struct pool *pool, struct heap *heap, uint64_t most, bool sealed) POOL_LOCKED
 {
@@ -258,7 +264,7 @@ static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most,
     return give_segment(pool, heap, find_segment(pool, heap, most, sealed));
 }
 
-/* Is there one, and does its free not wait? */
+/* True if there is such a segment and its free does not wait. */
 static bool may_give_segments(
         struct pool *pool, struct heap *heap, uint64_t most, bool sealed, uint32_t timeout_ms)
 {
@@ -292,7 +298,7 @@ void trim_sealed(struct pool *pool, struct heap *heap)
     uint64_t one;
 
     lock_take(&pool->lock);
-    one = heap->sealed.count; /* 0 = no segment need be looked at */
+    one = heap->sealed.count; /* 0 = no segment has to be examined */
     lock_drop(&pool->lock);
     one = one && may_give_segments(pool, heap, UINT64_MAX, true, 0);
     while (one) {
@@ -302,7 +308,7 @@ void trim_sealed(struct pool *pool, struct heap *heap)
     trim_note_trim(pool, given);
 }
 
-/* The highest clean free block of an arena below *from that has whole slots: these are cut out, BUSY. */
+/* Cuts the whole slots out of the highest idle free block of an arena below *from, BUSY. */
 static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number, devptr_t *from,
         uint64_t bytes) POOL_LOCKED
 {
@@ -319,7 +325,7 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
 
         if (block->state != BLOCK_FREE || block->stream || slots_bytes(slots) == 0)
             continue;
-        if (bytes < slots_bytes(slots)) /* the top may leave the range then */
+        if (bytes < slots_bytes(slots)) /* then the top may leave the range */
             slots.lo = slots.hi - round_up(bytes, segment->slot);
         *from = slots.lo;
         return freelist_cut(pool, index, slots.lo - block->node.base, slots_bytes(slots));
@@ -327,7 +333,8 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     return 0;
 }
 
-/* The next arena of a heap's segments, `after` (0 = the first); 0 = none. They stay as long as the heap. */
+/* The next arena of a heap's segments after `after` (0 = the first); 0 = none. Arenas live as long
+ * as the heap. */
 static uint32_t next_arena(
         const struct pool *pool, const struct heap *heap, uint32_t after) POOL_LOCKED
 {
@@ -338,7 +345,7 @@ static uint32_t next_arena(
     return number;
 }
 
-/* Storage of free slots of one arena goes to the shelf. Returns the bytes. */
+/* Moves storage of free slots of one arena to the shelf. Returns the bytes. */
 static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, uint64_t bytes)
 {
     devptr_t from = UINT64_MAX;
@@ -366,15 +373,15 @@ static uint64_t harvest(struct pool *pool, struct heap *heap, uint32_t number, u
 
 /* ── heaps and devices ── */
 
-/* What is still to go, and how large a piece may be. */
+/* The bytes still to return, and the largest piece. */
 struct goal {
     uint64_t bytes;
     uint64_t given;
     bool strictly;
-    uint64_t keep;     /* size of handles that stay as spare ones, else 0 */
-    bool is_device;    /* the memory is wanted on the device: spare handles count */
-    uint64_t stay;     /* size of slots, if those stay: a request is about to use them; else 0 */
-    uint32_t quiet_ms; /* so long the work of contexts may go on, whose segments go only then */
+    uint64_t keep;     /* size of handles that become spare, else 0 */
+    bool is_device;    /* the device needs the memory: spare handles count */
+    uint64_t stay;     /* size of slots that stay because a request is about to use them; else 0 */
+    uint32_t quiet_ms; /* how long contexts may be busy whose segments are to go */
 };
 
 static uint64_t left(const struct goal *goal)
@@ -406,7 +413,7 @@ uint64_t trim_shelves(struct pool *pool, struct heap *heap, uint64_t bytes)
     return goal.given;
 }
 
-/* Slots of an arena: so many as are needed, or strictly not one more. */
+/* Bytes of slots of an arena: as many as needed, or at most that. */
 static uint64_t trim_slots_of(const struct goal *goal, uint64_t slot, uint64_t moved)
 {
     uint64_t bytes = excess_of(left(goal), moved);
@@ -453,7 +460,7 @@ static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
         empty_shelves(pool, heap, &goal);
     while (left(&goal) && arena_one(pool, heap, &goal) != 0)
         empty_shelves(pool, heap, &goal);
-    empty_shelves(pool, heap, &goal); /* what was unmapped before the driver refused the next */
+    empty_shelves(pool, heap, &goal); /* storage that was unmapped before the driver refused more */
     heap_let_go(pool, heap);
     trim_note_trim(pool, goal.given);
     return goal.given;
@@ -466,7 +473,8 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes)
     return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = true});
 }
 
-/* The size of handles that a wait may keep, 0 = none: nobody else seems to need the memory. */
+/* The size of handles that may be kept when the program synchronises, 0 = none: no other user seems
+ * to need the memory. */
 static uint64_t size_to_keep(struct pool *pool, const struct heap *heap)
 {
     uint64_t total = 0;
@@ -490,7 +498,7 @@ uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes)
     return trim_to(pool, heap, (struct goal){.bytes = bytes, .keep = size_to_keep(pool, heap)});
 }
 
-/* `user`: the heap whose slots of a size stay, NULL = none. */
+/* `user`: the heap whose slots of size `slot` stay, NULL = none. */
 static uint64_t trim_heaps(
         struct pool *pool, int device, const struct heap *user, uint64_t slot, uint64_t bytes)
 {
@@ -571,7 +579,8 @@ uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uin
     return trim_heaps(pool, heap->device->number, heap, slot, bytes);
 }
 
-/* `count` handles that are mapped side by side, `size` bytes each; false where the driver does not unmap one. */
+/* Returns `count` handles that are mapped side by side, `size` bytes each; false if the driver does
+ * not unmap one. */
 static bool give_back_handles(struct pool *pool, const struct heap *heap, const uint64_t *handles,
         uint64_t count, devptr_t base, uint64_t size)
 {
@@ -587,7 +596,7 @@ static bool give_back_handles(struct pool *pool, const struct heap *heap, const 
     return is_empty;
 }
 
-/* What is mapped of an arena. */
+/* Returns the mapped slots of an arena. */
 static bool give_back_slots(
         struct pool *pool, const struct heap *heap, const struct segment *segment)
 {
@@ -610,7 +619,7 @@ static bool give_back_slots(
     return is_empty;
 }
 
-/* What is mapped for hinted blocks, each by itself. */
+/* Returns the mappings of hinted blocks, one by one. */
 static bool give_back_hinted(
         struct pool *pool, const struct heap *heap, const struct segment *segment)
 {
@@ -630,7 +639,7 @@ static bool give_back_hinted(
     return is_empty;
 }
 
-/* What is mapped of the handles that blocks share; false where the driver does not unmap something. */
+/* Returns the mappings of shared handles; false if the driver does not unmap one. */
 static bool give_back_aliases(struct pool *pool, const struct heap *heap, uint64_t unit)
 {
     struct alias_handle *of;
@@ -652,7 +661,7 @@ static bool give_back_aliases(struct pool *pool, const struct heap *heap, uint64
     return is_empty;
 }
 
-/* `was_dead`: its context took the memory with it. */
+/* `was_dead`: the memory ended with its context. */
 static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t number, bool was_dead)
 {
     struct segment *segment = segment_at(pool, number);
@@ -673,8 +682,8 @@ static void give_back_segment(struct pool *pool, struct heap *heap, uint32_t num
         (void)DRIVE(pool, address_free, segment->raw_base, segment->raw_size);
 }
 
-/* Nobody else can see the heap: what is read here without the lock is this thread's alone, and the lock is taken for the
- * structures that are shared. */
+/* No other thread can see the heap: its own fields are read without the lock, and the lock is taken
+ * for shared structures. */
 void trim_whole_heap(struct pool *pool, struct heap *heap)
 {
     struct goal all = {.bytes = UINT64_MAX};
@@ -684,7 +693,7 @@ void trim_whole_heap(struct pool *pool, struct heap *heap)
         uint32_t number = heap->segments;
         bool was_dead;
 
-        /* Its addresses are forgotten before the driver has them back and gives them to somebody else. */
+        /* Forget its addresses before the driver gets them back and gives them to others. */
         lock_take(&pool->lock);
         was_dead = segment_at(pool, number)->dead;
         segment_kill(pool, number);

@@ -13,7 +13,8 @@
 #include <errno.h>
 #include <sched.h>
 
-#define READERS_PATIENCE 64 /* looks at submissions under way before storage is left where it is */
+/* polls of submissions in progress before the storage is left in place */
+#define READERS_PATIENCE 64
 
 static bool has_passed(const struct pool *pool, const struct block *block) POOL_LOCKED
 {
@@ -34,7 +35,7 @@ void vacate_ready(struct pool *pool, uint32_t index)
     block_chain(pool, &pool->vacant, index);
 }
 
-/* Its point passes, or if its stream was lost meanwhile, an epoch. */
+/* Waits for its point, or if its stream was lost meanwhile, for an epoch. */
 static void wait_for_point(struct pool *pool, struct heap *heap, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -80,7 +81,7 @@ int vacate_slot(struct pool *pool, uint32_t index, uint32_t *ret_rest, uint64_t 
     return 0;
 }
 
-/* One mapping less. */
+/* Counts one mapping less of a handle. */
 static void vacate_forget(struct heap *heap, uint64_t handle, devptr_t at)
 {
     struct vacated *vacated = table_find(&heap->vacated_handles, handle);
@@ -94,7 +95,7 @@ static void vacate_forget(struct heap *heap, uint64_t handle, devptr_t at)
         (void)table_remove(&heap->vacated_handles, vacated);
 }
 
-/* Takes a block out of the middle of a chain; false: it is not there. */
+/* Removes a block from the middle of a chain; false: it is not there. */
 static bool unchain(struct pool *pool, struct fence_chain *chain, uint32_t index) POOL_LOCKED
 {
     uint32_t before = 0;
@@ -132,14 +133,15 @@ bool vacate_return(struct pool *pool, struct heap *heap, uint64_t handle)
         heap_class(heap, block->stream)->vacated--;
         block->state = BLOCK_BUSY;
         spot_put_back(pool, index);
-    } else { /* in an epoch: what is freed there now has storage */
+    } else { /* in an epoch: a free block there has storage now */
         block->state = BLOCK_PENDING;
         heap->tally.pending += block->node.size;
     }
     return true;
 }
 
-/* Slots that wait are ready if their points have passed; or those of a stream that was lost, behind this point, wait in this chain. */
+/* Sorts the waiting slots: those whose points have passed become ready; those of a lost stream,
+ * after this point, go to this chain. */
 static void sort_waiting(struct pool *pool, struct heap *heap, const struct stream *lost,
         uint64_t point, struct fence_chain *chain) POOL_LOCKED
 {
@@ -190,13 +192,13 @@ bool vacate_is_quiet(struct pool *pool)
     return false;
 }
 
-/* Slots side by side that are ready: BUSY, and their heap busy for each. */
+/* Adjacent ready slots: BUSY, and their heap busy for each. */
 struct ready {
     uint32_t first, last; /* 0 = none */
     struct bestfit_node node;
 };
 
-/* The first that is ready, and those that stand behind it by address and in the chain. */
+/* The first ready slot and the ones that follow it both by address and in the chain. */
 static struct ready take_ready(struct pool *pool) POOL_LOCKED
 {
     struct ready ready = {.first = pool->vacant.head};
@@ -217,7 +219,7 @@ static struct ready take_ready(struct pool *pool) POOL_LOCKED
     return ready;
 }
 
-/* The driver has answered. */
+/* Handles the driver's answer. */
 static void vacate_settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
@@ -239,7 +241,7 @@ static void vacate_settle(struct pool *pool, uint32_t index, int r) POOL_LOCKED
         freelist_put_decommitted(pool, index);
 }
 
-/* One BUSY slot, unmapped already or to be unmapped. *ret_next: the one behind it. */
+/* Clears one BUSY slot, unmapped already or not yet. *ret_next: the next slot. */
 static int vacate_clear_one(struct pool *pool, uint32_t index, bool is_done, uint32_t *ret_next)
 {
     struct bestfit_node node;
@@ -247,7 +249,7 @@ static int vacate_clear_one(struct pool *pool, uint32_t index, bool is_done, uin
 
     lock_take(&pool->lock);
     node = block_at(pool, index)->node;
-    *ret_next = block_at(pool, index)->next; /* before it is joined with gaps */
+    *ret_next = block_at(pool, index)->next; /* before it is merged with gaps */
     lock_drop(&pool->lock);
     if (!is_done)
         r = DRIVE(pool, unmap, node.base, node.size);
@@ -257,7 +259,7 @@ static int vacate_clear_one(struct pool *pool, uint32_t index, bool is_done, uin
     return r;
 }
 
-/* 0, or what the driver said of the last that it refused; -ENOENT: none is ready. */
+/* 0, or the driver's code for the last one that it refused; -ENOENT: none is ready. */
 static int clear_some(struct pool *pool)
 {
     struct ready ready;
