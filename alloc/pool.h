@@ -7,11 +7,11 @@
  * makes every driver call through driver.h: drop the lock, call, take the lock again, store the
  * result.
  *
- *     pool_alloc ─► hint acts? ─ yes ─► hint range: a physical handle of its own ─────────┐
- *          │            no                                                                │
- *          ├─ sync ──► plain heap of the context ─┐ (sync_mapped: its mapped heap)        ├─► outcome
- *          └─ stream ► mapped heap of the pool ───┴─ free block: idle or of own stream ───┤
- *                             miss: poll fences · wait above budget · trim · grow · wait · OOM
+ *     pool_alloc ─► hint acts? ─ yes ─► hint range: a physical handle of its own ──────┐
+ *          │            no                                                             │
+ *          ├─ sync ──► plain heap of the context ─┐ (sync_mapped: mapped heap)         ├─► outcome
+ *          └─ stream ► mapped heap of the pool ───┴─ free block: idle or own stream's ─┤
+ *                         miss: poll fences · wait above budget · trim · grow · wait · OOM
  *     pool_free ─► sync: open epoch (fence.h), no driver call
  *                  stream: point set, reusable there at once
  *     pool_edge ─► due hints: dead ─► readers ─► fence ─► unmapped: husk (holder.h)

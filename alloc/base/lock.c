@@ -6,21 +6,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * How many pauses there are between two looks at a lock that somebody has: 64, 128, ... 512, after that the thread sleeps.
- * The pool's critical sections take some 20 ns, and what it costs to take over from another processor are the dozen cache
- * lines that its threads write, some 500 ns. Who looks without a pause gets the lock after each single operation of the other
- * one, so that every operation pays for all of them (seven times the time of one thread alone); who stays away for some
- * microseconds lets the other one do a row of them.
- */
+/* Pauses between two reads of a contended lock: 64, 128, ... 512, after that the thread sleeps. The
+ * pool's critical sections take some 20 ns, but taking over from another processor costs some 500
+ * ns, for the dozen cache lines that its threads write. A thread that polls without pauses gets the
+ * lock after each single operation of the other thread, so that every operation pays for those
+ * lines (seven times the time of one thread alone); a thread that pauses for some microseconds lets
+ * the other one do several in a row. */
 #define LOCK_PAUSES_MIN 64
 #define LOCK_PAUSES_MAX 512
 
-/* What the word says. */
+/* Values of the lock word. */
 enum {
     FREE,
     TAKEN,
-    AWAITED, /* taken, and somebody sleeps */
+    AWAITED, /* taken, and a thread sleeps */
     LENT = 4,
 };
 
@@ -51,7 +50,7 @@ void lock_init(struct lock *lock, enum lock_rank rank)
     lock->recall = NULL;
 }
 
-/* *ret_was: what the word said when it was taken. */
+/* *ret_was: the word's value before it was taken. */
 static bool try(struct lock *lock, uint32_t *ret_was)
 {
     *ret_was = atomic_load_explicit(&lock->word, memory_order_relaxed);
@@ -60,7 +59,7 @@ static bool try(struct lock *lock, uint32_t *ret_was)
                     &lock->word, ret_was, TAKEN, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Takes the lock; returns what the word said, FREE or LENT. */
+/* Takes the lock; returns the previous value, FREE or LENT. */
 static uint32_t wait_and_take(struct lock *lock)
 {
     uint32_t was;
@@ -71,7 +70,8 @@ static uint32_t wait_and_take(struct lock *lock)
         for (int i = 0; i < pauses; i++)
             relax();
     }
-    /* From here on the word says AWAITED: whoever drops it must wake somebody, perhaps in vain. */
+    /* From here on the word is AWAITED: the thread that drops the lock must wake one, perhaps in
+     * vain. */
     do {
         was = atomic_exchange_explicit(&lock->word, AWAITED, memory_order_acquire);
         if (was == TAKEN || was == AWAITED)

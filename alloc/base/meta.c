@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ARRAY_FIRST    16 /* records of an array that grows */
+#define ARRAY_FIRST    16 /* records of a growing array */
 #define META_CLASS_MIN 4  /* log2: 16 bytes */
-#define META_CLASS_MAX 20 /* log2: 1 MiB; larger ones are mappings of their own */
+#define META_CLASS_MAX 20 /* log2: 1 MiB; larger allocations have mappings of their own */
 #define META_PIECE     ((size_t)1 << META_CLASS_MAX)
 #define META_PAGE      ((size_t)4096)
 #define SPAN_STEP      ((size_t)256 << 10)
@@ -20,7 +20,7 @@
 static struct lock meta_lock = LOCK_INIT(LOCK_RANK_META);
 /* guarded by meta_lock: */
 static void *free_list[META_CLASS_MAX + 1]; /* chained through the first word */
-static char *piece;                         /* the piece that is cut up now, always zero */
+static char *piece;                         /* the piece being cut up, always zero */
 static size_t piece_left;
 /* any thread, relaxed */
 static _Atomic uint64_t held_bytes;
@@ -61,8 +61,8 @@ static unsigned meta_class_of(size_t size)
     return class;
 }
 
-/* Cuts from the piece, which is fresh from the kernel and so zero. What is left of an old piece too small is given to
- * the lists of the classes that fit it. */
+/* Cuts from the piece, which is fresh from the kernel and so zero. The rest of an old piece that is
+ * too small goes to the lists of the classes that fit it. */
 static void *cut_locked(size_t size) TSA(requires_capability(meta_lock))
 {
     void *ptr;
@@ -212,7 +212,7 @@ void slab_done(struct slab *slab)
 
 int slab_prepare(struct slab *slab, uint32_t count)
 {
-    uint32_t spare = slab->top - 1 - slab->used; /* in the free chain */
+    uint32_t spare = slab->top - 1 - slab->used; /* records in the free chain */
 
     if (spare >= count)
         return 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    TABLE_FIRST = 16, /* records that the first memory has room for */
+    TABLE_FIRST = 16, /* records of the first allocation */
 };
 
 static int table_grow(struct table *table)
@@ -43,7 +43,7 @@ void *table_add(struct table *table, uint64_t key)
     return record;
 }
 
-/* From this byte of the records on. */
+/* The next record from this byte on. */
 static void *next_from(const struct table *table, size_t at)
 {
     size_t end = (size_t)table->room * table->bytes;
@@ -77,7 +77,7 @@ void *table_remove(struct table *table, void *record)
     for (uint32_t at = (hole + 1) & mask; table_key(table_at(table, at)); at = (at + 1) & mask) {
         uint32_t home = table_home(table, table_key(table_at(table, at)));
 
-        /* It stays if its home lies behind the hole: a search still reaches it. */
+        /* It stays if its home is after the hole: a search still reaches it. */
         if (((at - home) & mask) < ((at - hole) & mask))
             continue;
         memcpy(table_at(table, hole), table_at(table, at), table->bytes);

@@ -8,11 +8,12 @@
  *     };
  *     static struct table mappings = TABLE_OF(struct mapping);
  *
- * Open addressing with linear probing, at most three quarters full, doubled when it is. A removal moves back what was pushed
- * past the record, so that there are no marks of removed keys. The records lie in the table itself: a pointer to one is good
- * until the next addition or removal.
+ * Open addressing with linear probing, at most three quarters full, doubled beyond. A removal moves
+ * displaced records back, so that there are no tombstones. The records are in the table itself: a
+ * pointer to one is valid until the next addition or removal.
  *
- * Threads: the caller's lock. For readers without a lock there is tracker/base/catalog.h, which never removes. Memory: meta.h.
+ * Threads: the caller's lock. For readers without a lock there is tracker/base/catalog.h, which
+ * never removes. Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_TABLE_H
 #define KEDGE_ALLOC_TABLE_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero is an empty table of pointers (table_put). */
+/* Zero-initialised it is an empty table of pointers (table_put). */
 struct table {
     char *records;
     uint32_t room; /* a power of two, or 0 */
@@ -33,27 +34,29 @@ struct table {
         .bytes = sizeof(type), \
     }
 
-/* ---- inside; a search is inlined, since it is on the way of allocations ---- */
+/* ---- internal; a search is inlined, since allocations make it ---- */
 
 static inline void *table_at(const struct table *table, uint32_t at)
 {
     return table->records + (size_t)at * table->bytes;
 }
 
-/* 0: the place is empty. */
+/* 0: the entry is empty. */
 static inline uint64_t table_key(const void *record)
 {
     return *(const uint64_t *)record;
 }
 
-/* Keys are addresses, sizes and numbers: multiples of something, so the middle of a product decides, which all bits reach. */
+/* Keys are addresses, sizes and numbers, mostly multiples: the middle bits of a product depend on
+ * all bits of the key. */
 static inline uint32_t table_home(const struct table *table, uint64_t key)
 {
     key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(key >> 32) & (table->room - 1);
 }
 
-/* The place of a key, or the empty one where it would go; of key 0 an empty one. There is always an empty one. */
+/* The entry of a key, or the empty one where it would go; for key 0 an empty one. There is always
+ * an empty one. */
 static inline void *table_place(const struct table *table, uint64_t key)
 {
     uint32_t at = table_home(table, key);
@@ -68,7 +71,7 @@ static inline void *table_place(const struct table *table, uint64_t key)
 
 /* ---- records ---- */
 
-/* The record of a key, NULL = there is none. */
+/* The record of a key, NULL = none. */
 static inline void *table_find(const struct table *table, uint64_t key)
 {
     void *record = table->count ? table_place(table, key) : NULL;
@@ -76,22 +79,26 @@ static inline void *table_find(const struct table *table, uint64_t key)
     return record && table_key(record) ? record : NULL;
 }
 
-/* The same, but a new one is made: zero but for the key. NULL = no memory, or key 0; the table is as it was. */
+/* The same, but adds a missing record: zero except for the key. NULL = no memory, or key 0; the
+ * table is unchanged. */
 void *table_add(struct table *table, uint64_t key);
 
-/* The records in any order: the first one (after NULL), the one after a record, NULL = it was the last. */
+/* The records in any order: the first one (after NULL), then the one after a record; NULL = no
+ * more. */
 void *table_next(const struct table *table, const void *record);
 
 /*
- * Removes a record (NULL: nothing) and returns where a walk by table_next goes on:
+ * Removes a record (NULL: nothing) and returns where a walk by table_next continues:
  *
- *     for (at = table_next(&table, NULL); at; at = ends(at) ? table_remove(&table, at) : table_next(&table, at))
+ *     for (at = table_next(&table, NULL); at;
+ *             at = ends(at) ? table_remove(&table, at) : table_next(&table, at))
  *
- * sees every record, and those that are moved to the front by a removal at the end of the table a second time.
+ * visits every record, and records that a removal at the end of the table moves to the front a
+ * second time.
  */
 void *table_remove(struct table *table, void *record);
 
-/* All of them; gives the memory back. */
+/* Removes all records and frees the memory. */
 void table_clear(struct table *table);
 
 /* ---- records that are a pointer ---- */
@@ -101,9 +108,9 @@ struct table_pointer {
     void *to;
 };
 
-/* NULL = the key is not there. */
+/* NULL = the key is missing. */
 void *table_get(const struct table *table, uint64_t key);
-/* The key means this pointer from now on. 0, or -ENOMEM. */
+/* Sets the pointer of a key. 0, or -ENOMEM. */
 int table_put(struct table *table, uint64_t key, void *to);
 
 #endif

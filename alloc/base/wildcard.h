@@ -2,9 +2,10 @@
 /*
  * wildcard.h - `*` and `?`, for paths of anchors, lines of output, names of kernels and files.
  *
- * `*` stands for any bytes, none included, `?` for exactly one; `\` takes from the byte behind it what it means, as in
- * fnmatch(3), and '/' is a byte like any other. A glob that ends within an escape matches nothing.
- * Time at most glob x text, no recursion, no malloc, no locale (fnmatch has all of these). Pure, any thread.
+ * `*` matches any bytes, also none, `?` exactly one; `\` makes the next byte literal, as in
+ * fnmatch(3), and '/' is an ordinary byte. A glob that ends within an escape matches nothing. Time
+ * at most glob x text, no recursion, no malloc, no locale (fnmatch has all of these). Pure, any
+ * thread.
  */
 #ifndef KEDGE_ALLOC_WILDCARD_H
 #define KEDGE_ALLOC_WILDCARD_H
@@ -15,17 +16,18 @@
 
 enum wildcard_answer {
     WILDCARD_MATCHES,
-    WILDCARD_ELSEWHERE, /* not here */
-    WILDCARD_NOWHERE,   /* nor in an end of this text, which is shorter still */
+    WILDCARD_ELSEWHERE, /* not at this offset */
+    WILDCARD_NOWHERE,   /* nor at a later offset, where the text is shorter still */
 };
 
-/* Has the byte a meaning in a glob, so that `\` has to stand before one that means itself? */
+/* Is the byte special in a glob, so that a literal one needs `\`? */
 static inline bool wildcard_is_special(char byte)
 {
     return byte == '*' || byte == '?' || byte == '\\';
 }
 
-/* Moves over one `*`, `?` or byte: which one, with *ret_is_plain for a byte; '\0' at the end, and for an escape of nothing. */
+/* Moves over one `*`, `?` or byte and returns it, with *ret_is_plain for a byte; '\0' at the end,
+ * and for an escape of nothing. */
 static inline char wildcard_next(const char **io_glob, bool *ret_is_plain)
 {
     bool is_escaped = **io_glob == '\\';
@@ -36,7 +38,7 @@ static inline char wildcard_next(const char **io_glob, bool *ret_is_plain)
     return byte;
 }
 
-/* Does it end within an escape? */
+/* Does the glob end within an escape? */
 static inline bool wildcard_is_cut(const char *glob)
 {
     size_t end = strlen(glob), slashes = 0;
@@ -46,7 +48,7 @@ static inline bool wildcard_is_cut(const char *glob)
     return slashes % 2 == 1;
 }
 
-/* Can it match one text alone? */
+/* Can it match only one text? */
 static inline bool wildcard_is_literal(const char *glob)
 {
     bool is_plain = true;
@@ -56,10 +58,10 @@ static inline bool wildcard_is_literal(const char *glob)
     return is_plain;
 }
 
-/* The bytes [text, end), of which none need be NUL. */
+/* Matches the bytes [text, end), which need not contain a NUL. */
 static inline enum wildcard_answer wildcard_try(const char *glob, const char *text, const char *end)
 {
-    const char *star = NULL; /* where the last * stood, and where its text ends so far */
+    const char *star = NULL; /* the last `*`, and where its text ends so far */
     const char *resume = NULL;
 
     while (text < end) {

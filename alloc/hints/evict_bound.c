@@ -6,23 +6,24 @@
 #include <string.h>
 
 enum {
-    BOUND_PASSES = 255, /* not a power of two: something lies between the last two marks */
+    BOUND_PASSES = 255, /* not a power of two: at least one step lies between the last two marks */
 };
 
-/* A copy of the set that units are used in, whole, and parts of them go out. */
+/* A copy of the set in which units are used whole and go out in parts. */
 struct bound {
     struct evict set;
     uint64_t *in;     /* bytes of each unit that are in */
-    uint64_t *before; /* the same, a while ago */
+    uint64_t *before; /* the same, some steps ago */
 };
 
-/* Each step may have one of its own, which has no content at first and takes no room after its last use. */
+/* True for a unit made anew in each step: it has no content at first and takes no space after its
+ * last use. */
 static bool is_brief(const struct unit *unit)
 {
     return unit->is_passing || unit->is_new;
 }
 
-/* Parts of what the call does not need go out, farthest next use first. */
+/* Moves out parts of units that the call does not need, farthest next use first. */
 static void bound_make_room(struct bound *bound, uint64_t more)
 {
     struct evict *set = &bound->set;
@@ -59,7 +60,7 @@ static void bound_use(struct bound *bound, uint32_t index, uint64_t begin)
     evict_turn_sift(set, set->heap.count - 1);
 }
 
-/* Content that comes in with this use. */
+/* Bytes that come in with this use. */
 static uint64_t bound_content(const struct bound *bound, uint32_t index)
 {
     const struct unit *unit = evict_unit(&bound->set, index);
@@ -67,7 +68,7 @@ static uint64_t bound_content(const struct bound *bound, uint32_t index)
     return is_brief(unit) && unit->uses == 0 ? 0 : unit->size - bound->in[index];
 }
 
-/* One step, which begins at this position of all. Bytes in. */
+/* Plays one step, which begins at this position of all. Returns the bytes in. */
 static uint64_t bound_step(struct bound *bound, uint64_t begin)
 {
     const uint32_t *order = array_numbers(&bound->set.order);
@@ -92,7 +93,7 @@ static uint64_t bound_step(struct bound *bound, uint64_t begin)
     return moved;
 }
 
-/* Steps until one begins as an earlier one did: their mean. */
+/* Plays steps until one begins as an earlier one did; returns their mean. */
 static uint64_t bound_mean(struct bound *bound)
 {
     size_t bytes = bound->set.unit.count * sizeof(*bound->in);

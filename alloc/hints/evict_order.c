@@ -72,7 +72,8 @@ void evict_order_learn(struct evict *set)
     }
 }
 
-/* Units of the stated order by their numbers, in set->named; 0 = there is none of this number. False: no memory. */
+/* Lists the units of the stated order by their numbers, in set->named; 0 = no unit of this number.
+ * False: no memory. */
 static bool number_units(struct evict *set)
 {
     uint32_t *numbered;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * evict_parts.h - what a set of evict.h is made of, and what its files ask of each other.
+ * evict_parts.h - the records of a set of evict.h, and the functions that its files share.
  *
- *     evict_use     units that come and go, steps, uses
+ *     evict_use     units added and removed, steps, uses
  *     evict_order   which call uses which units: learnt, stated, recorded; next uses
- *     evict_turn    what is in, whose turn it is to go out, moves
+ *     evict_turn    the units that are in, the order of victims, moves
  *     evict_plan    decisions of a step, kept and replayed
- *     evict_bound   what no order of moves does better than
+ *     evict_bound   the lower bound of moves
  *
- * Each uses those below it, but for evict_bound. Nobody else includes this.
- * Units: bytes. Errors: -ENOMEM. Threads: as evict.h.
+ * Each uses those below it, except evict_bound. No other file includes this. Units: bytes. Errors:
+ * -ENOMEM.
+ * Threads: as evict.h.
  * Prefixes: array_, evict_.
  */
 #ifndef KEDGE_ALLOC_EVICT_PARTS_H
@@ -23,12 +24,12 @@
 
 enum {
     EVICT_ARRAY_FIRST = 16,
-    /* a step of more positions is not learnt, and plans have no more together */
+    /* a step of more positions is not learnt, and all plans together have no more */
     EVICT_ORDER_MAX = 1 << 20,
     EVICT_PLANS = 64,
 };
 
-/* In an entry of an order: the last unit of its call. */
+/* Flag in an entry of an order: the last unit of its call. */
 #define EVICT_CALL_END (UINT32_C(1) << 31)
 
 struct array {
@@ -39,72 +40,73 @@ struct array {
 
 struct unit {
     uint64_t size;
-    uint64_t ticket;       /* rises with the order in which units were made */
+    uint64_t ticket;       /* rises with each unit made */
     uint64_t group;        /* number of the last call with positions that named it, 0 = none */
     uint64_t came;         /* when it came in */
     uint64_t key;          /* in the heap: the largest goes out first, ties by ticket */
     uint64_t mark;         /* the use that named it last */
-    uint64_t seen;         /* step in which it was made or used last */
+    uint64_t seen;         /* step in which it was made or last used */
     uint64_t born;         /* step in which it was made */
-    uint32_t first, count; /* its positions in the order: a stretch of set->position */
+    uint32_t first, count; /* its positions in the order: a range of set->position */
     uint32_t uses;         /* in this step; only if is_used */
     uint32_t held;
-    uint32_t heap;      /* place there + 1, 0 = not in it */
-    uint32_t next;      /* chain of records that are not used, or gone */
-    uint32_t moved_for; /* call of the plan that it came in for + 1, 0 = no plan */
+    uint32_t heap;      /* index there + 1, 0 = not in it */
+    uint32_t next;      /* chain of unused or removed records */
+    uint32_t moved_for; /* the plan's call that it came in for + 1, 0 = no plan */
     bool is_live, is_in;
-    bool is_in_gone; /* the chain of the gone has it */
-    bool is_passing; /* it was gone when the step ended whose order is known */
+    bool is_in_gone; /* it is in the chain of removed records */
+    bool is_passing; /* it was removed before the end of the step whose order is known */
     bool is_new;     /* it was made in that step */
 };
 
 /* A move of the plan. */
 struct planned {
     uint32_t unit;
-    uint32_t call;  /* of the step, that needs it */
-    uint32_t after; /* goes out: calls of the step up to its last use before that */
+    uint32_t call;  /* call of the step that needs it */
+    uint32_t after; /* out: number of calls of the step up to its last use before that */
     bool in;
 };
 
 struct planned_call {
-    uint32_t first; /* of its moves */
-    uint32_t ahead; /* how many calls earlier they may begin */
+    uint32_t first; /* index of its first move */
+    uint32_t ahead; /* number of calls by which they may begin earlier */
 };
 
 struct move_plan {
-    struct array call; /* and one more at the end */
+    struct array call; /* one entry more than calls */
     struct array move;
-    uint64_t start; /* what was in when the step began, as a hash */
+    uint64_t start; /* hash of the units that were in at the beginning of the step */
     bool is_valid;
 };
 
 struct evict {
     struct evict_opts opts;
-    struct array unit; /* the first record is nobody's */
+    struct array unit; /* the first record is unused */
     struct array heap; /* units that are in and not held */
     struct array named, move;
-    struct array order, position;        /* of the last step: units, and where each unit is in it */
-    struct array recorded;               /* the order of this step */
-    struct array made, made_before;      /* units made in this step, and in the last one */
-    struct move_plan plans[EVICT_PLANS]; /* of the order that is known, by how a step begins */
-    struct move_plan *plan;              /* what is replayed */
-    struct move_plan next_plan;          /* what is decided in this step */
+    struct array order, position;   /* of the last step: units, and the positions of each unit */
+    struct array recorded;          /* order of this step */
+    struct array made, made_before; /* units made in this step, and in the last one */
+    struct move_plan plans[EVICT_PLANS]; /* plans for the known order, by the beginning of a step */
+    struct move_plan *plan;              /* the replayed plan */
+    struct move_plan next_plan;          /* the plan being made in this step */
     uint32_t free_head, gone_head;       /* chains of units */
     uint32_t units, in_count;
     uint64_t bytes, in_bytes, held_bytes; /* held ones that are in */
     uint64_t tickets, arrivals, marks, looks;
     uint64_t step;
-    uint64_t group, group_before; /* calls with positions so far, and when this step began */
+    /* calls with positions, so far and up to the beginning of this step */
+    uint64_t group, group_before;
     uint64_t moved_in, moved_out;
-    uint64_t hash;  /* of what is in */
-    uint64_t start; /* the same when this step began */
+    uint64_t hash;  /* hash of the units that are in */
+    uint64_t start; /* hash at the beginning of this step */
     uint32_t head;  /* the next move of the plan */
     uint32_t plans_made;
-    bool is_heap; /* the heap is in order */
-    bool is_same; /* this step has the learnt order so far */
-    bool is_lost; /* and too much, or too little memory, to be learnt */
+    bool is_heap; /* the heap is ordered */
+    bool is_same; /* this step has followed the learnt order so far */
+    bool is_lost; /* this step is too long, or memory is short, so it is not learnt */
     bool is_replayed;
-    bool is_planning; /* this step has been decided anew from its start */
+    bool is_planning; /* this step was decided anew from its beginning */
 };
 
 /* ---- arrays ---- */
@@ -193,13 +195,13 @@ static inline uint64_t evict_cap(const struct evict *set)
     return is_warmup ? set->opts.warmup_cap : set->opts.cap;
 }
 
-/* The number of the call that runs, or is about to, in its step. */
+/* The number of the running or next call in its step. */
 static inline uint32_t evict_call_now(const struct evict *set)
 {
     return (uint32_t)(set->group - set->group_before);
 }
 
-/* In this step. */
+/* True if the unit was used in this step. */
 static inline bool evict_is_used(const struct evict *set, const struct unit *unit)
 {
     return unit->group > set->group_before;
@@ -212,57 +214,63 @@ static inline uint32_t evict_uses(const struct evict *set, const struct unit *un
 
 /* ---- evict_order ---- */
 
-/* The position of the next use of a unit that has been used so often in this step. What is after the step has larger ones. */
+/* The position of the next use of a unit that has been used `uses` times in this step. Positions
+ * after the step are larger. */
 uint64_t evict_order_next(
         const struct evict *set, const struct unit *unit, uint32_t uses, bool is_cyclic);
-/* This step is not learnt, and no longer compared with the order that is known. */
+/* Stops learning this step, and comparing it with the known order. */
 void evict_order_lose(struct evict *set);
-/* The positions of the call that is named. */
+/* Records the positions of the named call. */
 void evict_order_record(struct evict *set);
-/* What this step has recorded is the order from now on; none, if it cannot be. */
+/* Makes the recorded order of this step the known one; none if that is impossible. */
 void evict_order_learn(struct evict *set);
-/* As if a step had had the stated order. One that names the same unit twice in a row has it once, as in a step. */
+/* Acts as if a step had had the stated order. Of consecutive repeats of a unit counts only the
+ * first, as in a step. */
 void evict_order_state(struct evict *set);
 
 /* ---- evict_turn ---- */
 
-/* The heap of what may go out, by unit->key: the top is the first in turn. It is in order only while set->is_heap. */
+/* The heap of possible victims, by unit->key: the top goes first. It is ordered only while
+ * set->is_heap. */
 void evict_turn_put(struct evict *set, uint32_t place, uint32_t unit);
-/* The unit at this place goes down to where it belongs. */
+/* Sinks the unit at this index to its place. */
 void evict_turn_sink(struct evict *set, uint32_t place);
-/* Up or down. */
+/* Moves it up or down to its place. */
 void evict_turn_sift(struct evict *set, uint32_t place);
-/* Where it belongs now, with the key that it has now; in any state. evict_add has made room. */
+/* Moves a unit to its place for its current key; in any state. evict_add has allocated the
+ * space. */
 void evict_turn_place(struct evict *set, uint32_t index);
 void evict_turn_remove(struct evict *set, uint32_t index);
-/* After a time in which nobody asked for victims, or when all keys are others. */
+/* Rebuilds the heap, after a time without victims, or when all keys have changed. */
 void evict_turn_make(struct evict *set);
-/* The heap has what is out, earliest next use on top, until evict_turn_make. */
+/* Fills the heap with units that are out, earliest next use on top, until evict_turn_make. */
 void evict_turn_make_of_out(struct evict *set);
-/* Nobody is told. */
+/* Changes the state without a move. */
 void evict_turn_in(struct evict *set, uint32_t index);
 void evict_turn_out(struct evict *set, uint32_t index);
-/* Says it and counts it. The caller has made room for the move. */
+/* Adds a move and counts it. The caller has reserved its space. */
 void evict_turn_move(struct evict *set, uint32_t index, bool in);
 
 /* ---- evict_plan ---- */
 
 void evict_plan_init(struct move_plan *plan);
 void evict_plan_done(struct move_plan *plan);
-/* The one that is replayed, or in the making: something is not as it was. */
+/* Drops the replayed plan, or the one being made: the state differs from it. */
 void evict_plan_forget(struct evict *set);
 void evict_plan_forget_all(struct evict *set);
-/* The moves of a call that has been decided begin here. False: no memory. */
+/* Begins the moves of a decided call. False: no memory. */
 bool evict_plan_call(struct evict *set);
-/* What was decided in the step that ends is a plan, if it had the order that it was decided by. */
+/* Keeps the decisions of the ending step as a plan, if the step had the order that they assumed. */
 void evict_plan_end(struct evict *set);
-/* Of a step that begins as this one. NULL = there is none. */
+/* The plan of a step that begins as this one. NULL = none. */
 struct move_plan *evict_plan_of_start(struct evict *set);
-/* Moves that the plan has for this call, in set->move. False: something is not as it was; the moves so far stay good. */
+/* Puts the plan's moves for this call into set->move. False: the state differs from the plan; the
+ * moves so far remain valid. */
 bool evict_plan_replay(struct evict *set);
-/* Moves of later calls that may begin behind this one, which has been counted. One that may not holds up the others. */
+/* Adds moves of later calls that may begin after this call, which has been counted. A move that may
+ * not begin holds up the others. */
 void evict_plan_ahead(struct evict *set);
-/* A move that has been decided. */
+/* Adds a decided move. */
 void evict_plan_move(struct evict *set, uint32_t index, bool in);
 
 #endif

@@ -38,7 +38,7 @@ bool evict_plan_call(struct evict *set)
     return true;
 }
 
-/* For a plan that has been made: one that is no longer valid, else the oldest. */
+/* The slot for a new plan: an invalid one, else the oldest. */
 static struct move_plan *plan_to_replace(struct evict *set)
 {
     uint64_t fit = max_of(1, min_of(EVICT_PLANS, EVICT_ORDER_MAX / set->order.count));
@@ -70,7 +70,7 @@ struct move_plan *evict_plan_of_start(struct evict *set)
     return NULL;
 }
 
-/* Can it be made as things are? */
+/* Can the move be made in the current state? */
 static bool is_possible(const struct evict *set, const struct planned *planned)
 {
     const struct unit *unit = evict_unit(set, planned->unit);
@@ -81,7 +81,7 @@ static bool is_possible(const struct evict *set, const struct planned *planned)
     return unit->is_in && !unit->held && unit->mark != set->marks;
 }
 
-/* The next move of the plan. */
+/* Replays the next move of the plan. */
 static void replay_move(struct evict *set)
 {
     const struct planned *planned = evict_planned_at(set->plan, set->head++);
@@ -138,7 +138,7 @@ void evict_plan_move(struct evict *set, uint32_t index, bool in)
             .after = evict_is_used(set, unit) ? (uint32_t)(unit->group - set->group_before) : 0};
 }
 
-/* Moves before it have to begin as early, since they are made in their order. */
+/* Earlier moves have to begin as early, since they are made in order. */
 void evict_late(struct evict *set, uint32_t index)
 {
     uint32_t call = evict_unit(set, index)->moved_for;

@@ -58,7 +58,7 @@ void evict_set_cap(struct evict *set, uint64_t cap, uint64_t warmup_cap)
     set->opts.warmup_cap = warmup_cap;
 }
 
-/* The one that was made as the same number in the last step, if this one is to take its place. 0 = no. */
+/* The unit that was made as the same number in the last step, if this one replaces it. 0 = none. */
 static uint32_t place_of_old(const struct evict *set, uint64_t size)
 {
     const struct unit *unit;
@@ -70,7 +70,7 @@ static uint32_t place_of_old(const struct evict *set, uint64_t size)
                                                 : 0;
 }
 
-/* A record for a unit that takes nobody's place. 0 = no memory. */
+/* A record for a unit that replaces no other. 0 = no memory. */
 static uint32_t evict_use_new_record(struct evict *set)
 {
     uint32_t index = set->free_head;
@@ -117,7 +117,7 @@ static void give_record(struct evict *set, uint32_t index)
     set->free_head = index;
 }
 
-/* Its record stays while an order, or the list of what was made, has it. */
+/* The record stays while an order, or the list of made units, refers to it. */
 void evict_remove(struct evict *set, uint32_t index)
 {
     struct unit *unit = evict_unit(set, index);
@@ -162,7 +162,7 @@ void evict_let_go(struct evict *set, uint32_t index)
 
 /* ---- steps ---- */
 
-/* The records of the gone that nothing refers to after the step that ends. */
+/* Frees removed records that nothing refers to after the ending step. */
 static void sweep_gone(struct evict *set)
 {
     uint32_t index = set->gone_head;
@@ -213,15 +213,15 @@ void evict_step(struct evict *set)
 
 /* ---- one use ---- */
 
-/* What is asked of a call's units together. */
+/* Sums over the units of a call. */
 struct demand {
     uint64_t bytes;      /* of all */
-    uint64_t held_bytes; /* of those that are in and held */
+    uint64_t held_bytes; /* of units that are in and held */
     bool is_again;       /* the last call has named all of them */
-    bool is_in;          /* all are */
+    bool is_in;          /* all of them are in */
 };
 
-/* Each unit once, in set->named. */
+/* Lists each unit once, in set->named. */
 static struct demand name_units(struct evict *set, const uint32_t *units, uint32_t count)
 {
     struct demand demand = {.is_again = set->group > set->group_before, .is_in = true};
@@ -251,14 +251,14 @@ static void decide_move(struct evict *set, uint32_t index, bool in)
     evict_turn_move(set, index, in);
 }
 
-/* What is in and not held goes out, the first in turn first, until there is room for so much more. */
+/* Moves out units that are in and not held, in order, until there is space for `more` bytes. */
 static void decide_victims(struct evict *set, uint64_t more)
 {
     while (set->heap.count > 0 && set->in_bytes + more > evict_cap(set))
         decide_move(set, array_numbers(&set->heap)[0], false);
 }
 
-/* There is room, if all goes out that can. */
+/* There is space, if all possible victims go out. */
 static void decide_call(struct evict *set)
 {
     uint64_t more = 0;
@@ -283,7 +283,7 @@ static void decide_call(struct evict *set)
     }
 }
 
-/* The call has its positions. */
+/* Gives the call its positions. */
 static void count_call(struct evict *set)
 {
     uint64_t group = set->group + 1;

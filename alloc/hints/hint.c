@@ -8,15 +8,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What of its pick a rule states exactly, so that it can be hashed. A shape is a set of these. */
+/* The parts of a pick that a rule states exactly, so that they can be hashed. A shape is a set of
+ * these. */
 enum hint_part {
     PART_SITE = 1 << 0,
     PART_SIZE = 1 << 1,
     PART_NTH = 1 << 2,
     PART_PATH = 1 << 3,
     PART_PYSITE = 1 << 4, /* never with PART_SITE: sites of both kinds make entries of two shapes */
-    SHAPE_NAMED = 1 << 5, /* no shape: that a rule names a Python call site at all */
-    SHAPE_SIZED = 1 << 6, /* nor this: that a rule states a size exactly */
+    SHAPE_NAMED = 1 << 5, /* not part of a shape: marks Python call sites that rules name */
+    SHAPE_SIZED = 1 << 6, /* not part of a shape: marks sizes that rules state exactly */
 };
 
 /* As bits of hints.shapes: PART_PYSITE is the highest part. */
@@ -25,23 +26,24 @@ enum hint_part {
 struct entry {
     uint64_t hash;
     uint32_t rule;
-    uint32_t next; /* in its bucket, rising rule; 0 = none */
+    uint32_t next; /* in its bucket, ascending by rule; 0 = none */
 };
 
 struct hints {
     const struct rule *rules;
     size_t count;
     uint32_t shapes; /* bit per shape in use */
-    /* bit per power of two: rules without an exact size match some between it and the next */
+    /* bit per power of two: a rule without an exact size matches a size between it and the next
+     * one */
     uint64_t ranges;
     uint32_t mask; /* buckets - 1 */
     uint32_t *buckets;
-    struct entry *entries; /* [0] is not used */
+    struct entry *entries; /* [0] is unused */
     uint32_t entry_count;
     uint32_t entry_room;
-    /* any thread: what a run has learnt, only ever towards less */
+    /* written by any thread: results of the run, which only ever restrict rules */
     _Atomic(unsigned char) *learnt; /* per rule: enum hint_learnt */
-    _Atomic(uint64_t) *tried;       /* per rule: blocks that hint_canary was asked about */
+    _Atomic(uint64_t) *tried;       /* per rule: blocks counted by hint_canary */
     atomic_bool live_refused;
 };
 
@@ -67,7 +69,7 @@ static uint64_t hash_path(const char *path)
     return hash;
 }
 
-/* Of the one path that a literal glob matches. */
+/* Hash of the one path that a literal glob matches. */
 static uint64_t hash_literal(const char *glob)
 {
     uint64_t hash = PATH_HASH;
@@ -84,7 +86,7 @@ static bool is_python(const struct rule_pick *pick, uint32_t site)
     return pick->python >> site & 1;
 }
 
-/* But for its sites. */
+/* The shape without sites. */
 static uint32_t shape_of(const struct rule *rule)
 {
     const struct rule_pick *pick = &rule->pick;
@@ -99,7 +101,7 @@ static uint32_t shape_of(const struct rule *rule)
     return shape;
 }
 
-/* Of all that a shape states but the site, which comes last: a stack may have many. */
+/* Hash of all parts of a shape except the site, which comes last: a stack may have many. */
 static uint64_t hint_hash_of(uint32_t shape, uint64_t size, uint32_t nth, uint64_t path)
 {
     uint64_t hash = hint_mix(UINT64_C(0x9e3779b97f4a7c15), shape);
@@ -147,7 +149,7 @@ static void hint_add_entry(struct hints *hints, uint32_t index, uint32_t shape, 
     *bucket = hints->entry_count;
 }
 
-/* Of 0 as of 1. */
+/* The size 0 counts as 1. */
 static unsigned power_of(uint64_t size)
 {
     return 63 - (unsigned)__builtin_clzll(size | 1);
@@ -267,7 +269,7 @@ static bool has_site(const struct rule_pick *pick, uint64_t site, bool of_python
     return pick->site_count == 0;
 }
 
-/* Numbers first: a glob is looked at only when all of them fit. `site`: the one that led here. */
+/* Compares numbers first: globs only if all of them match. `site`: the site of the probe. */
 static bool hint_matches(
         const struct rule_pick *pick, const struct tag *tag, uint64_t site, bool of_python)
 {
@@ -279,7 +281,7 @@ static bool hint_matches(
             && (pick->inside[0] == '\0' || wildcard_match(pick->inside, tag->path));
 }
 
-/* Of a rule that there is. */
+/* For an existing rule. */
 static enum hint_learnt learnt_of(const struct hints *hints, uint32_t rule)
 {
     return (enum hint_learnt)atomic_load_explicit(&hints->learnt[rule], memory_order_relaxed);
@@ -310,7 +312,8 @@ bool hint_refuse_live(struct hints *hints)
     return !atomic_exchange(&hints->live_refused, true);
 }
 
-/* How far a rule that asks for this mode may go now. What speaks against releasing says nothing against a hold, which protects. */
+/* The mode that a rule of this mode may have now. Findings against a release do not restrict a
+ * hold, which protects. */
 static enum hint_mode mode_now(const struct hints *hints, uint32_t rule, enum hint_mode mode)
 {
     bool is_held_back;
@@ -330,7 +333,8 @@ bool hint_may(const struct hints *hints, int rule, enum hint_mode mode)
             && mode_now(hints, (uint32_t)rule, mode) == mode;
 }
 
-/* The first rule with this hash that matches, from this entry of a bucket on, `best` if none is before it. */
+/* The first rule with this hash that matches, from this entry of a bucket on; `best` if none comes
+ * before it. */
 __attribute__((noinline)) static uint32_t hint_judge(const struct hints *hints, uint32_t at,
         uint64_t site, bool of_python, const struct tag *tag, uint32_t best)
 {
@@ -348,7 +352,7 @@ __attribute__((noinline)) static uint32_t hint_judge(const struct hints *hints, 
     return best;
 }
 
-/* The first entry of a bucket with this hash, 0 = there is none, as for nearly all that is asked. */
+/* The first entry of a bucket with this hash, 0 = none, as for nearly all requests. */
 static inline uint32_t hint_find(const struct hints *hints, uint64_t hash)
 {
     uint32_t at = hints->buckets[hash & hints->mask];
@@ -371,7 +375,7 @@ bool hint_has_pysites(const struct hints *hints)
     return (hints->shapes & ~SHAPES_WITHOUT_PYSITE) != 0;
 }
 
-/* Is there a rule that names it? */
+/* Does a rule name this key? */
 static bool hint_is_named(const struct hints *hints, uint64_t key)
 {
     uint32_t at = hint_find(hints, hint_mix(hint_hash_of(SHAPE_NAMED, 0, 0, 0), key));
@@ -386,7 +390,7 @@ const struct pysite *hint_pysite(
         return outer;
     for (const struct pysite *at = outer; at; at = at->outer) {
         if (at->key == key)
-            return outer; /* a function that calls itself */
+            return outer; /* a recursive function */
     }
     *room = (struct pysite){key, outer};
     return room;
@@ -398,7 +402,7 @@ bool hint_has_size(const struct hints *hints, uint64_t size)
             || hint_find(hints, hint_mix(hint_hash_of(SHAPE_SIZED, 0, 0, 0), size)) != 0;
 }
 
-/* The instance whose edge is meant, 0 = the first that matches. */
+/* The instance whose edge counts, 0 = the first that matches. */
 static uint32_t instance_of(const struct rule_when *when, const struct tag *tag)
 {
     return tag->anchor && when->count == 0 && when->kind == EDGE_EXIT
@@ -440,7 +444,7 @@ void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *re
     if (!rule_waits(rule))
         return;
     if (rule->action == ACTION_HOLD)
-        return; /* what it waits for comes after the free, in whichever instance */
+        return; /* its edge comes after the free, in any instance */
     ret_plan->small = tag->size < rule->min_size;
     if (rule->action == ACTION_EVICT)
         return; /* a step begins at the edge of any instance */
@@ -474,7 +478,8 @@ uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge
 
 /* ---- how long a block waits ---- */
 
-/* Where the count stands when such a block is due that begins to wait now, or at `edge`, which is not counted yet. */
+/* The count at which a block is due that begins to wait now, or at `edge`, which is not yet
+ * counted. */
 static uint64_t hint_due_at(const struct rule_when *when, uint64_t now, const struct edge *edge)
 {
     return now + when->count + (edge && hint_edge_matches(when, edge));
@@ -535,7 +540,7 @@ bool hint_count_edge(
     return is_when || is_else;
 }
 
-/* `anchor`: the instance that is meant, 0 = any. */
+/* `anchor`: the instance that counts, 0 = any. */
 static bool is_reached(const struct rule_when *when, uint32_t anchor, uint64_t at, uint64_t now,
         const struct edge *edge)
 {

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hint.h - what the hints say: tag to plan, edge to due.
+ * hint.h - decisions of the hints: from tag to plan, from edge to due.
  *
- * Pure decisions over struct rule: the same code acts in the run, predicts in `kedge suggest` and checks in tests. The
- * index is built once; rules are keyed by whichever of site, size, nth and literal anchor path they state exactly, so that
- * an allocation costs a handful of probes whether there are ten rules or ten thousand.
+ * Pure decisions over struct rule: the same code acts in the run, predicts in `kedge suggest` and
+ * checks in tests. The index is built once; rules are keyed by whichever of site, size, nth and
+ * literal anchor path they state exactly, so that an allocation costs a handful of probes with ten
+ * rules or ten thousand.
  *
- *     tag {site, pysites, size, nth, path, device} ─► probes, one per shape of key in use ─► first matching rule in file order
- *                                                                                         └─► plan
+ *     tag {site, pysites, size, nth, path, device} ─► probes, one per shape of key in use
+ *         ─► first matching rule in file order ─► plan
  *     plan + edge {kind, path, instance} ─► due or not
  *
- * Which edge is meant: if `when` is an exit and its anchor matches the path of the anchor instance that the allocation
- * was made inside of, then that very instance's exit (plan.due_anchor); else the first matching edge of any instance that
- * is passed after the allocation (due_anchor 0): the enter of the instance itself lies before it, and a mark is a point.
- * The same for `else`. Events (calls, launches, frees, counted marks) are of no instance: struct hint_wait.
+ * The edge that counts: if `when` is an exit and its anchor matches the path of the anchor instance
+ * of the allocation, then that instance's exit (plan.due_anchor); else the first matching edge of
+ * any instance after the allocation (due_anchor 0): the enter of the instance itself lies before
+ * it, and a mark is a point. The same for `else`. Events (calls, launches, frees, counted marks)
+ * belong to no instance: struct hint_wait.
  *
- * Does not act, count (expect.h), or know about blocks. The only state between calls is what a run has learnt against a rule. The
- * rule array must outlive the index.
- * Threads: built by one, then any. Memory: meta.h. Rules: R55 R84 (nothing here changes an API answer) R85 R86.
+ * Does not act, count (expect.h), or know blocks. The only state between calls is the findings of
+ * the run against a rule. The rule array must outlive the index.
+ * Threads: one thread builds it, then any. Memory: meta.h.
+ * Rules: R55 R84 (nothing here changes an API answer) R85 R86.
  */
 #ifndef KEDGE_ALLOC_HINT_H
 #define KEDGE_ALLOC_HINT_H
@@ -26,53 +29,54 @@
 
 struct hints;
 
-/* Builds the index over n rules (n may be 0). 0, -ENOMEM, or -EINVAL if a string has no end or n is absurd. */
+/* Builds the index over n rules (n may be 0). 0, -ENOMEM, or -EINVAL if a string is unterminated or
+ * n is too large. */
 int hint_new(const struct rule *rules, size_t n, struct hints **ret_hints);
 void hint_free(struct hints *hints);
 
-/* Is the rule for a process of this rank, "" = one without? One that is not has to be off in it; nothing else here looks at ranks. */
+/* Does the rule apply to a process of this rank, "" = without one? The caller turns other rules
+ * off; no other function here checks ranks. */
 bool hint_is_for(const struct rule *rule, const char *rank);
 
 /* The rules, as given. */
 size_t hint_count(const struct hints *hints);
 const struct rule *hint_rule(const struct hints *hints, int rule);
 
-/*
- * Which Python call sites of a stack rules name, for tag.pysites: `outer` is the list of the frames further out, `key` a key of
- * the next frame inwards (pysite.h: two of each frame). If a rule names it and it is not in the list, *room becomes the head of
- * the list and is returned, else `outer`. To be asked once per stack, not once per request: hint_plan then looks only at
- * what is in the list.
- */
+/* Collects the Python call sites of a stack that rules name, for tag.pysites: `outer` is the list
+ * of the outer frames, `key` a key of the next inner frame (pysite.h: two of each frame). If a rule
+ * names it and it is not in the list, *room becomes the head of the list and is returned, else
+ * `outer`. Call it once per stack, not per request: hint_plan then examines only the list. */
 bool hint_has_pysites(const struct hints *hints);
 const struct pysite *hint_pysite(
         const struct hints *hints, const struct pysite *outer, uint64_t key, struct pysite *room);
 
-/* Whether a rule can match a request of this size at all, whatever else it is. */
+/* Can a rule match a request of this size at all? */
 bool hint_has_size(const struct hints *hints, uint64_t size);
 
-/*
- * The plan for a request: the first rule in file order that matches and is not off. No match: rule -1, action NONE. RESTORE matches
- * nothing; of EVICT the steps begin at edges of any instance, and due_anchor is 0.
- */
+/* The plan for a request: the first rule in file order that matches and is not off. No match: rule
+ * -1, action NONE. RESTORE never matches; steps of EVICT begin at edges of any instance, with
+ * due_anchor 0. */
 void hint_plan(const struct hints *hints, const struct tag *tag, struct plan *ret_plan);
 
-/* True if the edge can be this `when` or `else` at all, whatever the instance. */
+/* Can the edge match this `when` or `else`, in any instance? */
 bool hint_edge_matches(const struct rule_when *when, const struct edge *edge);
 
-/* Of an edge that matches: how many came before it, as far as its anchor counts them; 0 where
- * `when` may be several anchors, or none. */
+/* The number of earlier edges of a matching edge, as counted by its anchor; 0 where `when` matches
+ * several anchors, or none. */
 uint64_t hint_edges_before(const struct rule_when *when, const struct edge *edge);
 
 /*
  * ---- how long a block waits ----
  *
- * A rule counts the events of its `when` and of its `else`, each on its own. A block that has begun to wait is due when one of
- * the counts gets to what it was then and as many more as the rule says; of anchors nothing is counted. Nothing of a block
- * whose pick names a use is due before that use. A rule that holds waits from the free on.
+ * A rule counts the events of its `when` and of its `else` separately. A waiting block is due when
+ * one count has risen by the rule's number since the block began to wait; edges of anchors are not
+ * counted. A block whose pick names a use is not due before that use. A rule that holds waits from
+ * the free on.
  *
- *     hint_wait_begin ─► [hint_wait_use ...] ─► at each edge: hint_count_edge, then hint_wait_is_due of each that waits
+ *     hint_wait_begin ─► [hint_wait_use ...] ─► at each edge: hint_count_edge, then
+ *                                               hint_wait_is_due of each waiting block
  *
- * The counts need not go on while nobody waits.
+ * The counts may stop while no block waits.
  */
 struct hint_counts {
     uint64_t when, otherwise;
@@ -80,14 +84,15 @@ struct hint_counts {
 
 struct hint_wait {
     uint32_t when_anchor, else_anchor; /* as in struct plan */
-    struct hint_counts at; /* due when the counts are there; UINT64_MAX = `from` has not come */
-    bool unused;           /* the use that its pick names has not come */
+    struct hint_counts at; /* counts at which it is due; UINT64_MAX = `from` has not come */
+    bool unused;           /* the use in its pick has not come */
 };
 
 void hint_wait_begin(const struct rule *rule, const struct plan *plan,
         const struct hint_counts *now, struct hint_wait *ret_wait);
 
-/* The block is given to a call as buffer `arg`, before that call is counted itself. True if its rule names such a use. */
+/* The block is passed to a call as buffer `arg`, before the call itself is counted. True if its
+ * rule names such a use. */
 bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t arg,
         const struct hint_counts *now, struct hint_wait *io_wait);
 
@@ -95,44 +100,45 @@ bool hint_wait_use(const struct rule *rule, const struct edge *call, uint32_t ar
 bool hint_wait_free(
         const struct rule *rule, const struct hint_counts *now, struct hint_wait *io_wait);
 
-/* The edge is counted. True if it can be the `when` or the `else` of a block that waits. */
+/* Counts the edge. True if it can be the `when` or the `else` of a waiting block. */
 bool hint_count_edge(
         const struct rule *rule, const struct edge *edge, struct hint_counts *io_counts);
 
 bool hint_wait_is_due(const struct rule *rule, const struct hint_wait *wait,
         const struct hint_counts *now, const struct edge *edge);
 
-/* True if this edge is the one that proves the storage dead: of a rule that counts nothing. */
+/* True if this edge proves that the storage is dead; for a rule that counts nothing. */
 bool hint_is_due(const struct hints *hints, const struct plan *plan, const struct edge *edge);
 
-/*
- * To be asked once for each plan that is carried out: in live, of the first HINT_CANARY * canary blocks of a rule with canary
- * that releases only each canary-th acts, the others are in shadow.
- */
+/* Call it once for each plan that is carried out: in live, of the first HINT_CANARY * canary blocks
+ * of a rule with canary that releases, only each canary-th acts; the others are in shadow. */
 #define HINT_CANARY 64
 void hint_canary(struct hints *hints, struct plan *io_plan);
 
-/* True if the plan changes where the block is placed: a mode that acts, an action that unmaps, not below min_size. */
+/* True if the plan changes where the block is placed: a mode that acts, an action that unmaps, not
+ * below min_size. */
 bool hint_acts(const struct plan *plan);
 
-/*
- * What a run has learnt against a rule, from any thread, for good, ever worse: in shadow it still matches, and what it placed
- * before is not released or evicted any more; off, it matches nothing more either.
- */
+/* Findings of a run against a rule, from any thread; permanent, and only growing stricter: in
+ * shadow it still matches, and its earlier blocks are not released or evicted any more; off, it
+ * does not match either. */
 enum hint_learnt {
     HINT_LEARNT_NOTHING,
-    HINT_LEARNT_UNCOUNTED, /* in shadow: there was no memory to count what it matches; to be told at an edge */
-    HINT_LEARNT_LOST, /* the same, and an edge has told of it */
-    HINT_LEARNT_STOPPED, /* in shadow: a call was stopped and the file says fallback, or pins cannot be noted */
+    /* in shadow: no memory to count its matches; to be reported at an edge */
+    HINT_LEARNT_UNCOUNTED,
+    HINT_LEARNT_LOST, /* the same, reported at an edge */
+    /* in shadow: a call was stopped and the file says fallback, or pins cannot be recorded */
+    HINT_LEARNT_STOPPED,
     HINT_LEARNT_OFF, /* off: a block of it is shared (R85) */
 };
 
-/* True for the call that changed something; so is hint_refuse_live, after which live is shadow for all rules (R86). */
+/* True for the call that changed something. Likewise hint_refuse_live, after which live is shadow
+ * for all rules (R86). */
 bool hint_learn(struct hints *hints, int rule, enum hint_learnt what);
 enum hint_learnt hint_learnt(const struct hints *hints, int rule);
 bool hint_refuse_live(struct hints *hints);
 
-/* Whether a block that this rule placed in this mode may still be released, or evicted. */
+/* May a block that this rule placed in this mode still be released, or evicted? */
 bool hint_may(const struct hints *hints, int rule, enum hint_mode mode);
 
 #endif

@@ -5,18 +5,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define EXACT    64u /* classes that hold one size each */
+#define EXACT    64u /* classes of exactly one size */
 #define SUB_BITS 5u  /* 32 classes per power of two above */
 #define ALIGN_LOOK \
-    8 /* candidates that an aligned search looks at before it takes a surely large one */
+    8 /* candidates that an aligned search examines before it takes a surely large enough one */
 
 static struct bestfit_node *node_at(const struct bestfit *fit, uint32_t index)
 {
     return slab_at(fit->slab, index);
 }
 
-/* Priority of a block in its treap: a bijection, so that no two are equal, and scattered, so that the treap is flat
- * whatever the order of sizes. */
+/* Priority of a block in its treap: a bijection, so that no two are equal, and scattered, so that
+ * the treap stays shallow for any order of sizes. */
 static uint32_t priority(uint32_t index)
 {
     index ^= index >> 16;
@@ -93,7 +93,7 @@ void bestfit_insert(struct bestfit *fit, uint32_t index)
 
         link = bestfit_is_before(there, node->size, node->base) ? &there->right : &there->left;
     }
-    /* What stands here goes below: the smaller ones left, the larger ones right. */
+    /* Splits the subtree at this place: smaller nodes to the left, larger ones to the right. */
     at = *link;
     *link = index;
     while (at) {
@@ -232,7 +232,7 @@ uint32_t bestfit_largest(const struct bestfit *fit)
     return at;
 }
 
-/* What a walk over one treap has seen. */
+/* State of a walk over one treap. */
 struct walk {
     const struct bestfit *fit;
     uint32_t class;
@@ -266,7 +266,7 @@ static int check_treap(struct walk *walk, uint32_t at)
     return 0;
 }
 
-/* No root among those of a word of the map that has no bit set. */
+/* True if every class without a bit in a word of the map has no root. */
 static bool has_no_root(const struct bestfit *fit, uint32_t word)
 {
     uint32_t roots = 0;

@@ -41,7 +41,7 @@ void fence_recorded(struct fence_timeline *timeline, struct fence_mark *mark, ui
         timeline->recorded = mark->number;
 }
 
-/* False if it is not there any more (a later one has passed). */
+/* False if it is no longer listed (a later mark has passed). */
 static bool unlink_mark(struct fence_timeline *timeline, struct fence_mark *mark)
 {
     if (!mark->is_listed)
@@ -85,7 +85,7 @@ void fence_failed(
         return; /* covered by a later mark that has passed: nothing waits for it */
     *ret_chain = mark->chain;
     mark->chain = (struct fence_chain){0};
-    mark->users--; /* the timeline's; the caller still has its own */
+    mark->users--; /* the timeline's; the caller keeps its own */
 }
 
 struct fence_mark *fence_at_least(const struct fence_timeline *timeline, uint64_t number)

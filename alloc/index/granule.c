@@ -10,7 +10,7 @@
 
 int granule_init(struct granules *granules)
 {
-    /* 32 MiB of addresses; the kernel gives a page only where a leaf hangs */
+    /* 32 MiB of addresses; the kernel backs only pages that have a leaf */
     granules->top = meta_map(TOP_SIZE);
     granules->lo = granules->hi = 0;
     return granules->top ? 0 : -ENOMEM;
@@ -55,7 +55,7 @@ int granule_prepare(struct granules *granules, devptr_t base, uint64_t size)
             granules->lo = i;
         if (i >= granules->hi)
             granules->hi = i + 1;
-        /* pairs with the acquire in granule_at: who sees the leaf sees zeros */
+        /* pairs with the acquire in granule_at: a reader of the leaf sees zeros */
         atomic_store_explicit(&granules->top[i], leaf, memory_order_release);
     }
     return 0;
@@ -80,7 +80,7 @@ void granule_clear(struct granules *granules, devptr_t base, uint64_t size, uint
     }
 }
 
-/* Of a granule. */
+/* The counts of a granule. */
 enum count {
     COUNT_RELEASED,
     COUNT_SWAPS,
@@ -105,7 +105,7 @@ static bool has(const struct granules *granules, devptr_t base, uint64_t size, e
         struct granule *granule = granule_at(granules, i << GRANULE_SHIFT);
 
         if (!granule) {
-            /* no leaf: nothing of ours in these 32 GiB */
+            /* no leaf: none of our memory in these 32 GiB */
             i |= (1u << GRANULE_LEAF_SHIFT) - 1;
             continue;
         }

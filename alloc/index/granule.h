@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * granule.h - from any address to the segment that holds it: a table over 2 MiB granules of the whole address space.
+ * granule.h - the map from any address to its segment: a table of 2 MiB granules over the whole
+ * address space.
  *
- * Two levels: 2^22 words that point to leaves of 2^14 granules (32 GiB each). What is not ours costs one or two loads.
- * A granule belongs to at most one segment: segments begin and end on granules (grow.c sees to it).
+ * Two levels: 2^22 words that point to leaves of 2^14 granules (32 GiB each). A foreign address
+ * costs one or two loads. A granule belongs to at most one segment: segments begin and end on
+ * granules (grow.c).
  *
  *     address >> 21 ─► top[ >> 14 ] ─► leaf[ & 0x3fff ] = { segment, released, swaps }
  *
- * `released` counts the ranges on this granule that hints have released, so that a guard without a lock can pass by what
- * is not released (pool_touch); `swaps` those of blocks that may go out to the host (pool_call_name).
- * Threads: look-ups any, without a lock; changes under the pool lock. Leaves are never unmapped. Memory: meta.h.
+ * `released` counts the ranges on this granule that hints have released, so that a guard without a
+ * lock can skip other granules (pool_touch); `swaps` counts those of evictable blocks
+ * (pool_call_name).
+ * Threads: lookups any, without a lock; changes under the pool lock. Leaves are never unmapped.
+ * Memory: meta.h.
  */
 #ifndef KEDGE_ALLOC_GRANULE_H
 #define KEDGE_ALLOC_GRANULE_H
@@ -31,19 +35,21 @@ struct granule {
 
 struct granules {
     _Atomic(struct granule *) *top;
-    uint64_t lo, hi; /* leaves that exist lie in [lo, hi) of `top` */
+    uint64_t lo, hi; /* existing leaves lie in [lo, hi) of `top` */
 };
 
 int granule_init(struct granules *granules);
 void granule_done(struct granules *granules);
 
-/* Makes the leaves for a range. 0, -ENOMEM, or -EINVAL if it is outside the address space that the table covers. */
+/* Creates the leaves for a range. 0, -ENOMEM, or -EINVAL if it is outside the address space of the
+ * table. */
 int granule_prepare(struct granules *granules, devptr_t base, uint64_t size);
 
-/* Sets the segment of all granules of a range, prepared before. */
+/* Sets the segment of all granules of a range that was prepared before. */
 void granule_set(struct granules *granules, devptr_t base, uint64_t size, uint32_t segment);
 
-/* Clears those granules of a range that are this segment's: of what was forgotten late, others may be somebody else's. */
+/* Clears those granules of a range that belong to this segment: after a late removal the others may
+ * belong to another one. */
 void granule_clear(struct granules *granules, devptr_t base, uint64_t size, uint32_t segment);
 
 /* Adds to the count of released ranges on all granules that the range touches. */
@@ -52,7 +58,7 @@ void granule_release(struct granules *granules, devptr_t base, uint64_t size, in
 /* True if a released range may be in [base, base + size). */
 bool granule_is_released(const struct granules *granules, devptr_t base, uint64_t size);
 
-/* The same two of blocks that may go out. */
+/* The same two for evictable blocks. */
 void granule_swap(struct granules *granules, devptr_t base, uint64_t size, int by);
 bool granule_has_swaps(const struct granules *granules, devptr_t base, uint64_t size);
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define STARTS_SMALL ((size_t)1 << 20) /* up to here the memory is a piece from meta_get */
+#define STARTS_SMALL ((size_t)1 << 20) /* up to this size the memory comes from meta_get */
 
 int starts_init(struct starts *starts, uint64_t size)
 {
@@ -120,7 +120,8 @@ uint32_t starts_before(const struct starts *starts, uint64_t offset)
             at = at / 64 * 64 + 63 - (uint64_t)__builtin_clzll(word);
             break;
         }
-        /* Nothing in this word: look above for the word before it; the top level is walked. */
+        /* Nothing in this word: the level above finds the previous nonempty word; the top level is
+         * scanned. */
         at /= 64;
         if (at == 0)
             return 0;

@@ -24,10 +24,10 @@
 #include "alloc/storage/trim.h"
 #include "alloc/swap/swap.h"
 
-/* A result between a stage and the next: nothing found here, go on. */
+/* A result between two stages: nothing found, try the next stage. */
 #define NEXT (-EAGAIN)
 
-#define ADOPT_MOST 16 /* streams that one request is put behind */
+#define ADOPT_MOST 16 /* streams that one request is made to wait for */
 
 /* ── what the ladder did ── */
 
@@ -56,7 +56,7 @@ static int serve_grow(struct pool *pool, struct serve *serve)
     return grow_serve(pool, serve);
 }
 
-/* Growth says so if there is no room, by the driver or by our own opinion. */
+/* Results of growth without memory, by the driver or by our own estimate. */
 static bool serve_is_refused(int r)
 {
     return r == DRIVER_OUT_OF_MEMORY || r == -ENOSPC;
@@ -79,7 +79,7 @@ static uint32_t take_idle(struct pool *pool, const struct serve *serve) POOL_LOC
     uint32_t index =
             serve->shares ? 0 : bestfit_lower_bound(&serve->heap->idle, serve->want.size, 0);
 
-    /* Only the very size: what a block is larger would be held for nothing. */
+    /* Only the exact size: a larger block's surplus would be held unused. */
     if (!index || block_at(pool, index)->node.size != serve->want.size)
         return 0;
     freelist_pull(pool, index);
@@ -110,7 +110,7 @@ static int hit(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Free neighbours that fit together although they are of different classes, all of them this stream's or clean. */
+/* Free neighbours of different classes that fit together, all of this stream or idle. */
 static int hit_run(struct pool *pool, struct serve *serve)
 {
     uint32_t first, last;
@@ -127,9 +127,9 @@ static int hit_run(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* The remainders of large segments that are too small for any large request serve small ones, but only when the
- * alternative is to hold more: a small block there keeps the whole segment from being given back. With `any`, on a full
- * device, any free block does. */
+/* Small requests may take the rests of large segments that are too small for any large request, but
+ * only when the alternative is to hold more: a small block there keeps the whole segment from being
+ * returned. With `any`, on a full device, takes any free block. */
 static int hit_other(struct pool *pool, struct serve *serve, bool any)
 {
     int r = NEXT;
@@ -150,7 +150,8 @@ static int hit_other(struct pool *pool, struct serve *serve, bool any)
 
 /* ── the budget ── */
 
-/* By how much growth now would pass the budget; 0 = it would not. `spare`: what can move is taken off. */
+/* Bytes by which growth now would exceed the budget; 0 = it would not. `spare`: subtract storage
+ * that can move. */
 static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
 {
     uint64_t need, after, budget;
@@ -165,7 +166,8 @@ static uint64_t excess(struct pool *pool, const struct serve *serve, bool spare)
     return excess_of(after, budget);
 }
 
-/* Would storage of a lazy heap move for growth now? The fences of an eager one have all been asked by then (poll_streams). */
+/* Would storage of a lazy heap move for growth now? An eager heap has queried all fences by then
+ * (poll_streams). */
 static bool would_move(struct pool *pool, const struct serve *serve)
 {
     uint64_t after, budget;
@@ -179,14 +181,14 @@ static bool would_move(struct pool *pool, const struct serve *serve)
 
 /* ── other streams' memory behind an inserted wait ── */
 
-/* Blocks that were taken for a stream, before it is known that it can wait for them. */
+/* Blocks taken for a stream before it is known that it can wait for them. */
 struct borrowed {
     uint32_t first, last;
     struct fence_set set;
     bool whole; /* too many streams: a full fence instead of points */
 };
 
-/* Takes the shortest run that fits, cut to the request, every block BUSY and by itself. */
+/* Takes the shortest run that fits, cut to the request, every block BUSY and separate. */
 static int borrow(struct pool *pool, struct serve *serve, enum runs_whose whose,
         struct borrowed *ret) POOL_LOCKED
 {
@@ -253,7 +255,8 @@ static int wait_for_set(
     uint32_t count = borrowed->set.count;
     int r = 0;
 
-    if (borrowed->whole) /* who waits for the host is not among those that the request needs, perhaps */
+    /* a stream that waits for the host may not be among those that the request needs */
+    if (borrowed->whole)
         return stall_is_possible(pool)
                 ? -EAGAIN
                 : stream_order_behind_all(pool, serve->request->stream, serve->request->device);
@@ -267,7 +270,8 @@ static int wait_for_set(
     return r;
 }
 
-/* What the stream comes behind by the program's word; NULL: nothing, or the pool must not follow that. */
+/* Streams that the program has made this stream wait for; NULL: none, or the pool must not follow
+ * them. */
 static const struct fence_set *told_of(
         const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
@@ -292,8 +296,8 @@ static int hit_told_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
     return r;
 }
 
-/* Memory of other streams that this one comes behind by the program's word (R72). `is_early`: not before a look at the fences that is
- * due, since what has passed joins. */
+/* Memory of streams that the program has made this one wait for (R72). `is_early`: not before a
+ * query of fences that is due, since blocks merge once their fences have passed. */
 static int hit_told(struct pool *pool, struct serve *serve, bool is_early)
 {
     int r = NEXT;
@@ -306,7 +310,7 @@ static int hit_told(struct pool *pool, struct serve *serve, bool is_early)
     return r;
 }
 
-/* Memory of other streams, used by this one only after them, without the host waiting. */
+/* Memory of other streams, used by this one only after them; the host does not wait. */
 static int hit_ordered(struct pool *pool, struct serve *serve)
 {
     struct borrowed borrowed;
@@ -341,7 +345,7 @@ static int hit_ordered(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* What fits, one block or several. */
+/* Fits the request with one block or several. */
 static int hit_any(struct pool *pool, struct serve *serve)
 {
     int r = hit(pool, serve);
@@ -349,7 +353,7 @@ static int hit_any(struct pool *pool, struct serve *serve)
     return r == NEXT ? hit_run(pool, serve) : r;
 }
 
-/* Memory of other streams behind waits, until what the stream has then is enough. */
+/* Takes memory of other streams, with waits, until the stream has enough. */
 static int hit_adopted(struct pool *pool, struct serve *serve)
 {
     bool may = serve->stream && serve->heap->attrs.reuse_internal_dependencies;
@@ -364,7 +368,8 @@ static int hit_adopted(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* What the device has left is clean then, and can be moved: the stream's own memory too. */
+/* Makes blocks idle that the device has left, so that they can move: the stream's own memory,
+ * too. */
 static int hit_clean(struct pool *pool, struct serve *serve)
 {
     int r = reclaim_points(pool, serve->heap, 0);
@@ -372,7 +377,7 @@ static int hit_clean(struct pool *pool, struct serve *serve)
     return r > 0 ? r : hit_any(pool, serve);
 }
 
-/* All of that becomes its own: it joins then, and storage under it can move. */
+/* Give these blocks to this stream, so that they can merge and their storage can move. */
 static int hit_all_told(struct pool *pool, struct serve *serve)
 {
     const struct fence_set *told;
@@ -385,7 +390,7 @@ static int hit_all_told(struct pool *pool, struct serve *serve)
     return any ? hit_any(pool, serve) : NEXT;
 }
 
-/* What needs no wait. */
+/* Memory that needs no wait. */
 static int hit_unwaited(struct pool *pool, struct serve *serve)
 {
     int r = hit_all_told(pool, serve);
@@ -393,7 +398,7 @@ static int hit_unwaited(struct pool *pool, struct serve *serve)
     return r == NEXT ? hit_clean(pool, serve) : r;
 }
 
-/* What the stream has to wait for. */
+/* Memory that the stream has to wait for. */
 static int hit_waited(struct pool *pool, struct serve *serve)
 {
     int r = hit_ordered(pool, serve);
@@ -401,7 +406,7 @@ static int hit_waited(struct pool *pool, struct serve *serve)
     return r == NEXT ? hit_adopted(pool, serve) : r;
 }
 
-/* Instead of holding more: other streams' memory, behind a wait where the device has not left it. */
+/* Instead of holding more: other streams' memory, with a wait where the device still uses it. */
 static int hit_others(struct pool *pool, struct serve *serve)
 {
     int r = hit_unwaited(pool, serve);
@@ -411,7 +416,7 @@ static int hit_others(struct pool *pool, struct serve *serve)
 
 /* ── a full device (R31) ── */
 
-/* Parts of a shared handle have become free, or a whole one: a mapping is all that the request needs. */
+/* Parts of a shared handle, or a whole one, have become free: the request only needs a mapping. */
 static int serve_share(struct pool *pool, struct serve *serve)
 {
     int r = serve->shares && need_of(pool, serve) == 0 ? serve_grow(pool, serve) : NEXT;
@@ -443,7 +448,7 @@ static int wait_and_hit(struct pool *pool, struct serve *serve)
     return r > 0 ? r : NEXT;
 }
 
-/* What is free behind points of streams, in any heap, can only be given back when it is clean. */
+/* Makes blocks of streams idle, in any heap: only idle memory can be returned. */
 static int clean_device(struct pool *pool, struct serve *serve)
 {
     int r;
@@ -453,7 +458,7 @@ static int clean_device(struct pool *pool, struct serve *serve)
     r = reclaim_device_points(pool, serve->request->device);
     if (r != 0)
         return r;
-    /* What was freed on a stream that has gone since waits for an epoch from here on. */
+    /* Frees of streams destroyed since then wait for an epoch from here on. */
     r = wait_and_hit(pool, serve);
     reclaim_leaving(pool);
     if (r != NEXT)
@@ -461,7 +466,8 @@ static int clean_device(struct pool *pool, struct serve *serve)
     return serve->stream && !serve->hinted ? hit_run(pool, serve) : NEXT;
 }
 
-/* Natively a freed block is gone, whatever graph names it: before an OOM kedge does not insist on more. */
+/* Natively a freed block is gone even if a graph names it: before an OOM kedge keeps no more than
+ * that. */
 static void let_graphs_go(struct pool *pool, const struct serve *serve)
 {
     lock_take(&pool->lock);
@@ -469,7 +475,7 @@ static void let_graphs_go(struct pool *pool, const struct serve *serve)
     lock_drop(&pool->lock);
 }
 
-/* What has become clean meanwhile moves, before it is given back to be asked for again. */
+/* Reuse storage that is idle by now before returning it to the driver. */
 static int move_and_grow(struct pool *pool, struct serve *serve)
 {
     bool any;
@@ -484,10 +490,11 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
     return serve_is_refused(r) ? NEXT : r;
 }
 
-/* A piece of a wholly free segment would keep all of it from going back, to the other API too (R22, R78). If that is more than
- * the request needs, it goes back now, and the request gets memory of its own; as long as the reserve lacks something, the
- * next one goes too, which would be cut else (R46). If the driver has no memory even then, others have taken it: the next one
- * stays, since it would be lost as well. */
+/* A piece cut from a wholly free segment would keep the segment from being returned, to the other
+ * API as well (R22, R78). If the segment is larger than the request needs, it is returned now, and
+ * the request gets memory of its own; while the reserve lacks memory, the next segment is returned
+ * too, which would be cut otherwise (R46). If the driver has no memory even then, others have taken
+ * it: the next segment stays, since it would be lost as well. */
 static int regrow(struct pool *pool, struct serve *serve)
 {
     uint64_t need = need_of(pool, serve);
@@ -507,7 +514,7 @@ static int regrow(struct pool *pool, struct serve *serve)
     return NEXT;
 }
 
-/* Before an OOM blocks that may go out do, but not for the sake of the reserve. */
+/* Before an OOM evictable blocks go out, but not for the sake of the reserve. */
 static int evict_and_grow(struct pool *pool, struct serve *serve)
 {
     int device = serve->request->device;
@@ -523,7 +530,8 @@ static int evict_and_grow(struct pool *pool, struct serve *serve)
     return NEXT;
 }
 
-/* Not even with all that was freed on the device would there be so much. Blocks that can go out are not counted. */
+/* True if the device would lack memory even with all its pending frees. Evictable blocks do not
+ * count. */
 static bool is_hopeless(struct pool *pool, const struct serve *serve)
 {
     uint64_t most;
@@ -535,7 +543,8 @@ static bool is_hopeless(struct pool *pool, const struct serve *serve)
 
 static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
 
-/* What is free in the plain heap of the calling context, and cannot go back while the context has work under way (R104). */
+/* Takes free memory of the calling context's plain heap that cannot be returned while the context
+ * has work in progress (R104). */
 static int hit_plain(struct pool *pool, struct serve *serve)
 {
     struct pool_request request = *serve->request;
@@ -569,8 +578,8 @@ static int hit_plain(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* A stream may be waiting for the host. Natively another one is made to wait for it where the device has no memory left, so what is
- * free in other heaps, or in reserve, comes first (R104). */
+/* A stream may be waiting for the host. Natively another stream is made to wait for it when the
+ * device has no memory left, so memory of other heaps, or the reserve, is used first (R104). */
 static int hit_stalled(struct pool *pool, struct serve *serve)
 {
     int r;
@@ -589,7 +598,7 @@ static int hit_stalled(struct pool *pool, struct serve *serve)
     return r == NEXT ? hit_waited(pool, serve) : r;
 }
 
-/* The last means: what only goes back once contexts have done their work. */
+/* The last step: memory that returns only after contexts have completed their work. */
 static int free_and_grow(struct pool *pool, struct serve *serve)
 {
     uint64_t given;
@@ -602,7 +611,7 @@ static int free_and_grow(struct pool *pool, struct serve *serve)
     return given ? serve_grow(pool, serve) : NEXT;
 }
 
-/* What other streams have freed, and what could move. */
+/* Other streams' frees, and movable storage. */
 static int hit_elsewhere(struct pool *pool, struct serve *serve)
 {
     int r;
@@ -615,7 +624,7 @@ static int hit_elsewhere(struct pool *pool, struct serve *serve)
     return r == NEXT && !serve->no_waits ? hit_stalled(pool, serve) : r;
 }
 
-/* What can be given back, cleaned, moved or sent out on the device. */
+/* Memory of the device that can be returned, made idle, moved or evicted. */
 static int hit_cleaned(struct pool *pool, struct serve *serve)
 {
     int r = clean_device(pool, serve);
@@ -667,8 +676,8 @@ static int serve_full(struct pool *pool, struct serve *serve, bool may_wait)
 
 /* ── the ladders ── */
 
-/* Growth, by a chunk if the budget has room for one. Where that is refused there may be room for what the request needs, and
- * nobody has to wait or to give anything back for it (R31). */
+/* Growth, by a chunk if the budget allows one. If that is refused, the exact size may still be
+ * available without a wait or a return of memory (R31). */
 static int grow_by_chunk(struct pool *pool, struct serve *serve)
 {
     bool is_plain = serve->heap->kind == HEAP_PLAIN;
@@ -677,11 +686,12 @@ static int grow_by_chunk(struct pool *pool, struct serve *serve)
 
     if (!is_plain || !serve_is_refused(r))
         return r;
-    serve->full = true; /* so that no chunk is asked for any more */
+    serve->full = true; /* no chunk is requested any more */
     return need_of(pool, serve) < need ? serve_grow(pool, serve) : r;
 }
 
-/* What is left for others is given out before the host waits for anything: the driver would have served (R73, R104). */
+/* Uses the reserve before the host waits for anything: the driver would have served the request
+ * (R73, R104). */
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
     int r = grow_by_chunk(pool, serve);
@@ -702,12 +712,13 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
         serve->patience.for_ends = true;
         again = serve_full(pool, serve, may_wait);
     }
-    /* What another attempt died of is not the answer to the first. */
+    /* The first attempt's error is the answer, not a later one's. */
     return again > 0 && r > 0 ? r : again;
 }
 
-/* Above the budget: wait for what was freed before holding more (R74). Work that has outlasted one wait (a kernel that
- * never ends) is not waited for again before something has passed: the driver can still serve (R6). */
+/* Above the budget: wait for pending frees before holding more (R74). Work that has outlasted one
+ * wait (a kernel that never ends) is not waited for again before something has passed: the driver
+ * can still serve (R6). */
 static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
@@ -725,7 +736,7 @@ static int wait_in_budget(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Slots of its own that are free move before others are given back. */
+/* The request's own free slots stay, since they move, when memory of others is returned. */
 static uint64_t trim_others(struct pool *pool, const struct serve *serve, uint64_t bytes)
 {
     if (serve->hinted || serve->heap->kind == HEAP_PLAIN)
@@ -767,8 +778,8 @@ static int serve_sync(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Points of other streams that have passed make their blocks anybody's; of the own one only what is to be moved, or joined with
- * those, needs it. */
+/* Queries points of other streams, so that their blocks become available; of the own stream only if
+ * its blocks are to be moved, or merged with those. */
 static int poll_streams(struct pool *pool, struct serve *serve)
 {
     uint32_t but = serve->stream;
@@ -787,7 +798,7 @@ static int poll_streams(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* Above the budget: other streams' memory, then what other heaps hold for nothing. */
+/* Above the budget: other streams' memory, then unused memory of other heaps. */
 static int stay_in_budget(struct pool *pool, struct serve *serve)
 {
     uint64_t over;
@@ -825,8 +836,9 @@ static int serve_stream(struct pool *pool, struct serve *serve)
 
 /* ── one request ── */
 
-/* As the driver's own memory. In an arena that would leave the last slot of each large block half empty (13.144 GiB live in the
- * demo would need 15.090), so there it is for those alone that have their slots to themselves. */
+/* Aligned as the driver's own memory. In an arena that would leave the last slot of each large
+ * block half empty (13.144 GiB live in the demo would need 15.090), so there only blocks with slots
+ * of their own are. */
 static bool starts_on_granule(const struct pool *pool, const struct serve *serve)
 {
     if (serve->request->size < pool->opts.large || serve->heap->kind == HEAP_MAPPED)
@@ -834,8 +846,9 @@ static bool starts_on_granule(const struct pool *pool, const struct serve *serve
     return serve->heap->kind == HEAP_PLAIN || serve->hinted || pool->opts.export_safe;
 }
 
-/* The largest block of a plain heap that is cut for a request. As long as more is free than the budget allows, segments that were
- * cut for less are what may lead above it, so then a block is no more than the granules that the request would get of the driver. */
+/* The largest block of a plain heap that is cut for a request. While more is free than the budget
+ * allows, cut segments are what may lead above it, so then a block is at most the granules that the
+ * driver would give the request. */
 static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
     const struct device *device = serve->heap->device;
@@ -847,7 +860,7 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
     return serve->want.size * pool->opts.cut;
 }
 
-/* Whole slots, and storage moves. */
+/* True for whole slots whose storage can move. */
 static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
     uint64_t slot = max_of(serve->want.slot, grow_slot(pool, serve->heap));
@@ -856,7 +869,7 @@ static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL
             && (serve->want.size & (slot - 1)) == 0;
 }
 
-/* What is rounded how: R15. */
+/* Rounds size and alignment of the request (R15). */
 static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED
 {
     const struct pool_opts *opts = &pool->opts;
@@ -889,7 +902,7 @@ static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCK
     return 0;
 }
 
-/* A request of the stream is to be fitted. */
+/* Notes that a request of the stream needs a fit. */
 static void note_asked(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
 {
     struct heap_stream *class = heap_class(heap, stream);
@@ -908,7 +921,7 @@ static int serve_begin(struct pool *pool, struct serve *serve, enum heap_kind ki
     if (!serve->heap)
         return -ENOMEM;
     if (serve->heap->device->number != request->device)
-        return -EINVAL; /* a key means one device */
+        return -EINVAL; /* a key belongs to one device */
     serve->stream = kind == HEAP_MAPPED ? streams_get(pool, request->stream) : 0;
     note_asked(pool, serve->heap, serve->stream);
     serve->reserved_before = serve->heap->device->reserved;
@@ -926,7 +939,7 @@ uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
     return fit_fit(pool, heap, &serve.want);
 }
 
-/* Whoever is in the ladder holds on to the heap, so that it cannot be given back under it. */
+/* The heap is held while a request is in the ladder, so that it is not freed meanwhile. */
 static int climb(struct pool *pool, struct serve *serve, bool streams)
 {
     int r;
@@ -942,14 +955,14 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
     lock_drop(&pool->lock);
     if (r == -ECANCELED)
         return -EAGAIN;
-    /* Less than a granule may still be found in a page that the driver has begun. */
+    /* Less than a granule may still fit into a page that the driver has opened. */
     if (r == DRIVER_OUT_OF_MEMORY && !streams && !serve->hinted && !pool->opts.cap
             && serve->want.size < GRANULE_SIZE)
         return -ENOSPC;
     return r;
 }
 
-/* A block that may go out to the host. */
+/* Serves an evictable block. */
 static int serve_evicted(struct pool *pool, struct serve *serve)
 {
     const struct pool_request *request = serve->request;
@@ -984,7 +997,7 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     lock_drop(&pool->lock);
     if (r != 0)
         return r;
-    /* The granularity decides how the size is rounded, so it comes first. */
+    /* The granularity decides how the size is rounded, so it is queried first. */
     if (!prepared && request->may_call) {
         (void)grow_prepare(pool, serve.heap, true);
         lock_take(&pool->lock);
@@ -1007,8 +1020,8 @@ static int serve_hinted(struct pool *pool, const struct pool_request *request, s
     return r;
 }
 
-/* An epoch that is due is closed first: what has passed by then may be just what the request needs. An error of the device shows at
- * the next miss. */
+/* Closes an epoch that is due first: its blocks may be just what the request needs once it has
+ * passed. An error of the device shows at the next miss. */
 static void close_due(struct pool *pool, const struct pool_request *request)
 {
     bool is_due;
@@ -1022,7 +1035,8 @@ static void close_due(struct pool *pool, const struct pool_request *request)
         (void)reclaim_poll(pool, request->device, true);
 }
 
-/* From the heap of a kind, and for the sync API from the one that suits. *ret_kind: which it was. */
+/* Serves from a heap of this kind, and the sync API from its suitable heap. *io_kind: the kind
+ * used. */
 static int serve_from(struct pool *pool, const struct pool_request *request, struct outcome *ret,
         enum heap_kind *io_kind)
 {
@@ -1054,12 +1068,12 @@ int serve_request(struct pool *pool, const struct pool_request *request, struct 
     enum heap_kind kind = request->api == API_STREAM ? HEAP_MAPPED : HEAP_PRIVATE;
     int r;
 
-    /* What is not placed as its hint asks is served as if the hint were in shadow. */
+    /* A block that cannot be placed as its hint asks is served as if the hint were in shadow. */
     if (request->plan && hint_acts(request->plan) && serve_hinted(pool, request, ret) == 0)
         return 0;
     r = serve_from(pool, request, ret, &kind);
     if (r != -ENOTSUP || kind != HEAP_PRIVATE)
         return r;
-    kind = HEAP_PLAIN; /* there were no addresses for a mapped one */
+    kind = HEAP_PLAIN; /* there was no address range for a mapped heap */
     return serve_from(pool, request, ret, &kind);
 }

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* The next stalled stream, held; 0 = there is none. */
+/* The next stalled stream, held; 0 = none. */
 static uint32_t next_stalled(struct pool *pool, uint32_t after)
 {
     uint32_t index = 0;
@@ -23,7 +23,8 @@ static uint32_t next_stalled(struct pool *pool, uint32_t after)
     return index;
 }
 
-/* A stream that nobody can record on any more, and that was not recorded in time, counts as done: nobody will ever know better. */
+/* A stream that cannot be recorded any more, and was not recorded in time, counts as passed: its
+ * state can never be known. */
 static bool stall_is_over(struct pool *pool, uint32_t index)
 {
     struct stream *stream = streams_at(pool, index);
@@ -56,5 +57,5 @@ bool stall_goes_on(struct pool *pool, unsigned own)
             return true;
     }
     return atomic_load_explicit(&pool->gate.stalls, memory_order_relaxed)
-            > own; /* by a call that is on its way */
+            > own; /* by a call in progress */
 }

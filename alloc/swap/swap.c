@@ -70,7 +70,7 @@ void swap_flush(struct pool *pool)
     }
 }
 
-/* 0: all of it has passed. */
+/* 0: all its fences have passed. */
 static int ask_copy(struct pool *pool, struct swap_copy *copy, bool wait)
 {
     int r = 0;
@@ -103,7 +103,7 @@ int swap_wait_copy(struct pool *pool, struct swap_set *set, struct swap_copy *co
 struct busy {
     struct swap_set *set;
     struct heap *heap;
-    uint64_t *handle; /* where its segment keeps its handle, unless it is managed */
+    uint64_t *handle; /* where its segment stores its handle, unless it is managed */
     devptr_t base;
     uint64_t size;
     struct swap_room *room;
@@ -114,7 +114,7 @@ struct busy {
     bool has_content, is_saved, is_mapped, is_managed;
 };
 
-/* The block of a move, which is there. */
+/* Marks the block of a move as busy; it must exist. */
 static void swap_take(struct pool *pool, uint32_t index, struct busy *ret) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, index);
@@ -143,7 +143,7 @@ static void swap_take(struct pool *pool, uint32_t index, struct busy *ret) POOL_
     ret->heap->busy++;
 }
 
-/* The program has freed it meanwhile: its free goes on. */
+/* The program has freed it meanwhile: finishes its free. */
 static void go_on_freeing(struct pool *pool, struct swap *swap) POOL_LOCKED
 {
     struct block *block = block_at(pool, swap->block);
@@ -156,7 +156,7 @@ static void go_on_freeing(struct pool *pool, struct swap *swap) POOL_LOCKED
         block_push_open(pool, number);
 }
 
-/* The driver has answered, and the record says where the block is now. */
+/* The driver has answered: the record has the block's new state. */
 static void leave_busy(struct pool *pool, const struct busy *busy) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, busy->index);
@@ -170,14 +170,14 @@ static void leave_busy(struct pool *pool, const struct busy *busy) POOL_LOCKED
         go_on_freeing(pool, swap);
 }
 
-/* Storage has come under a block, or has gone. */
+/* Counts storage that a block got or lost. */
 static void note_storage(struct pool *pool, const struct busy *busy, bool comes) POOL_LOCKED
 {
     const struct swap *swap = swap_at(pool, busy->index);
     int64_t by = comes ? (int64_t)busy->size : -(int64_t)busy->size;
 
     if (!swap->block)
-        return; /* its books are closed */
+        return; /* its sums are no longer kept */
     busy->set->storage += (uint64_t)by;
     if (busy->is_managed)
         tally_reserved(busy->heap, by);
@@ -185,7 +185,7 @@ static void note_storage(struct pool *pool, const struct busy *busy, bool comes)
         tally_stored(busy->heap, by);
 }
 
-/* A refusal of the driver's. Its block stays in if it comes again. */
+/* Counts a refusal of the driver. After repeated ones the block stays in. */
 static void swap_refuse(struct pool *pool, const struct busy *busy, enum pool_kept why) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, busy->index);
@@ -196,7 +196,7 @@ static void swap_refuse(struct pool *pool, const struct busy *busy, enum pool_ke
 
 /* ---- out ---- */
 
-/* Fences behind everything that may use the block. */
+/* Records fences after all work that may use the block. */
 static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_copy *ret)
 {
     int r = 0;
@@ -214,7 +214,7 @@ static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_co
         return 0;
     if (r == -EBUSY || r == -ECANCELED)
         return -EAGAIN;
-    /* a stream that is gone, or one that is not known */
+    /* a destroyed or unknown stream */
     for (; ret->count > 0; ret->count--)
         drive_fence_put(pool, ret->fence[ret->count - 1]);
     r = DRIVE(pool, fence_record, busy->set->device->number, &ret->fence[0]);
@@ -222,13 +222,13 @@ static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_co
     return r == -EBUSY ? -EAGAIN : r;
 }
 
-/* Managed memory is not everywhere: what does not get any goes to pinned memory. */
+/* Managed memory is not available everywhere: a set without it uses pinned memory. */
 static bool is_pinned_host(const struct swap_set *set)
 {
     return set->rule->evict.backing != RULE_BACKING_MMAP;
 }
 
-/* Has the copy passed that uses the oldest room of this size? */
+/* Has the copy that uses the oldest host buffer of this size completed? */
 static void swap_ask_room(struct pool *pool, const struct swap_set *set, uint64_t size)
 {
     struct swap_copy *copy = NULL;
@@ -248,7 +248,7 @@ static void swap_ask_room(struct pool *pool, const struct swap_set *set, uint64_
     lock_drop(&pool->lock);
 }
 
-/* Host memory that no block has had yet. NULL = there is none. */
+/* Allocates a new host buffer. NULL = no memory. */
 static struct swap_room *new_room(struct pool *pool, const struct swap_set *set, uint64_t size)
 {
     struct swap_room *room = meta_get(sizeof(*room));
@@ -262,7 +262,7 @@ static struct swap_room *new_room(struct pool *pool, const struct swap_set *set,
     return NULL;
 }
 
-/* False: no more is wanted, or none is there. */
+/* False: no more are needed, or none could be allocated. */
 static bool reserve_room(struct pool *pool, struct swap_set *set, uint64_t size)
 {
     struct swap_room *room;
@@ -290,7 +290,7 @@ void swap_reserve_host(struct pool *pool, struct swap_set *set, uint64_t size)
         ;
 }
 
-/* Room for its content. -ENOMEM: there is none. */
+/* Finds a host buffer for its content. -ENOMEM: none. */
 static int find_host(struct pool *pool, struct busy *busy)
 {
     struct swap_set *set = busy->set;
@@ -316,7 +316,8 @@ static int find_host(struct pool *pool, struct busy *busy)
     return -ENOMEM;
 }
 
-/* Its content, or its pages, are on their way to the host, behind the fences `after`. *ret: what has to pass. */
+/* Starts copying its content, or its pages, to the host, after the fences `after`. *ret: fences
+ * that must pass. */
 static int copy_out(
         struct pool *pool, struct busy *busy, const struct swap_copy *after, struct swap_copy *ret)
 {
@@ -336,7 +337,8 @@ static int copy_out(
     return r == -EBUSY ? -EAGAIN : r;
 }
 
-/* What has to pass before the storage goes: the copy out, or of what need not be copied its uses. The copy in, of what was never used. */
+/* Starts the copy after which the storage can go: the copy out; for content that need not be
+ * copied, its uses; for a block that was never used, the copy in. */
 static int swap_begin_copy(struct pool *pool, struct busy *busy, struct swap_copy *ret)
 {
     struct swap_copy uses = {.count = 0};
@@ -379,7 +381,7 @@ static void note_begun(
     leave_busy(pool, busy);
 }
 
-/* The block of a move begins to leave. 0, -EAGAIN, or why not. */
+/* The block of a move begins to leave. 0, -EAGAIN, or the error. */
 static int begin_out(struct pool *pool, struct swap_set *set, uint64_t number)
 {
     struct swap_copy *copy = meta_get(sizeof(*copy));
@@ -408,7 +410,8 @@ static int begin_out(struct pool *pool, struct swap_set *set, uint64_t number)
     return r;
 }
 
-/* Those that are decided to go begin to leave, up to one that has to come in before. What the first that could not met, 0 = all did. */
+/* Begins the decided moves out, up to the first block that has to come in before. The first error,
+ * 0 = none. */
 static int begin_outs(struct pool *pool, struct swap_set *set)
 {
     uint64_t number;
@@ -434,7 +437,7 @@ static int begin_outs(struct pool *pool, struct swap_set *set)
     return r;
 }
 
-/* As of storage that is released for good. */
+/* Reports it like storage that is released for good. */
 static void tell_released(struct pool *pool, const struct swap *swap) POOL_LOCKED
 {
     struct outcome husk =
@@ -446,7 +449,7 @@ static void tell_released(struct pool *pool, const struct swap *swap) POOL_LOCKE
     outcome_queue_tell(pool, &husk);
 }
 
-/* It is not mapped any more, or its pages are on their way. */
+/* Records that it was unmapped, or that its pages are being sent. */
 static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
 {
     struct swap *swap = swap_at(pool, busy->index);
@@ -468,7 +471,7 @@ static void note_out(struct pool *pool, struct busy *busy) POOL_LOCKED
         tell_released(pool, swap);
 }
 
-/* The handle of a block that was unmapped. */
+/* Takes the handle of an unmapped block. */
 static uint64_t swap_take_handle(const struct busy *busy)
 {
     uint64_t handle = *busy->handle;
@@ -496,7 +499,7 @@ static int unmap_out(struct pool *pool, struct busy *busy)
     return r == -ECANCELED ? -EAGAIN : r;
 }
 
-/* Nothing is unmapped, so nobody waits for the pages that leave. */
+/* Nothing is unmapped, so no thread waits for the leaving pages. */
 static int leave_pages(struct pool *pool, struct busy *busy)
 {
     lock_take(&pool->lock);
@@ -505,7 +508,7 @@ static int leave_pages(struct pool *pool, struct busy *busy)
     return 0;
 }
 
-/* What it waits for, then its storage goes. `begun`: what begin_outs said. */
+/* Waits for its copy, then releases its storage. `begun`: result of begin_outs. */
 static int swap_go_out(struct pool *pool, struct swap_set *set, int begun, bool wait)
 {
     enum swap_state state = SWAP_OUT;
@@ -536,8 +539,8 @@ static int swap_go_out(struct pool *pool, struct swap_set *set, int begun, bool 
 
 /* ---- in ---- */
 
-/* By how much the handles of the set's heap would pass the cap with this one. `waits`: what waits for the device, or for the
- * driver, has a handle too. */
+/* Bytes by which the handles of the set's heap would exceed the cap with this one. `waits`: count
+ * handles that wait for the device or the driver, too. */
 static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool waits)
 {
     const struct tally *tally = &busy->heap->tally;
@@ -551,7 +554,7 @@ static uint64_t over_cap(struct pool *pool, const struct busy *busy, bool waits)
     return held;
 }
 
-/* Freed blocks, and handles that other threads give back to the driver, are waited for. */
+/* Waits for freed blocks, and for handles that other threads are returning to the driver. */
 static void wait_for_storage(struct pool *pool, const struct busy *busy)
 {
     uint64_t end = clock_now(pool) + swap_patience(pool);
@@ -561,7 +564,7 @@ static void wait_for_storage(struct pool *pool, const struct busy *busy)
 
     while (over_cap(pool, busy, true) > 0 && r == 0) {
         r = reclaim_wait(pool, device, &patience);
-        if (r == -ENOENT && clock_now(pool) < end) { /* another thread is at it */
+        if (r == -ENOENT && clock_now(pool) < end) { /* another thread is at work */
             swap_pause(pool, busy->set);
             r = 0;
         }
@@ -569,7 +572,7 @@ static void wait_for_storage(struct pool *pool, const struct busy *busy)
     }
 }
 
-/* Handles on the shelf of other sizes go back to the driver before there is one more. */
+/* Returns shelf handles of other sizes to the driver before getting one more. */
 static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
 {
     (void)trim_shelves(pool, busy->heap, over_cap(pool, busy, false));
@@ -581,7 +584,7 @@ static void keep_cap(struct pool *pool, const struct busy *busy, bool wait)
         wait_for_storage(pool, busy);
 }
 
-/* The device has none: what is free on it goes back first, then what other sets can do without. */
+/* The device has none: first returns free memory, then evicts blocks of other sets. */
 static int force_handle(struct pool *pool, const struct busy *busy, uint64_t *ret_handle)
 {
     struct reclaim_patience patience = {.end_ns = 0};
@@ -617,7 +620,7 @@ static int swap_get_handle(
     return r == DRIVER_OUT_OF_MEMORY && wait ? force_handle(pool, busy, ret_handle) : r;
 }
 
-/* 0, or why there is no storage: nothing has changed then. */
+/* 0, or the error; then nothing has changed. */
 static int map_in(struct pool *pool, struct busy *busy, bool wait)
 {
     uint64_t handle;
@@ -639,7 +642,7 @@ static int map_in(struct pool *pool, struct busy *busy, bool wait)
     return 0;
 }
 
-/* It counts as stored from here on. What was freed has its pages until its fence has passed. */
+/* Counts it as stored from here on. Freed blocks keep their pages until their fence has passed. */
 static int take_pages(struct pool *pool, struct busy *busy, bool wait)
 {
     const struct device *device = busy->heap->device;
@@ -658,7 +661,8 @@ static int take_pages(struct pool *pool, struct busy *busy, bool wait)
     return is_over ? DRIVER_OUT_OF_MEMORY : 0;
 }
 
-/* Pages come when those have gone that make room for them: then the device does not choose which go. */
+/* Pages come after those that make space for them have left: then the device does not choose which
+ * leave. */
 static int fetch_pages(struct pool *pool, struct busy *busy, bool wait, struct swap_copy *ret)
 {
     struct swap_copy *left;
@@ -747,7 +751,7 @@ static int swap_come_in(struct pool *pool, struct swap_set *set, bool wait)
 
 /* ---- the queue ---- */
 
-/* The first move of the queue is this thread's to do. */
+/* This thread takes the first move of the queue. */
 static int begin_move(struct pool *pool, struct swap_set *set, bool *ret_in)
 {
     int r = 0;
@@ -815,7 +819,7 @@ uint64_t swap_patience(const struct pool *pool)
     return pool->opts.fence_timeout_ms * UINT64_C(1000000);
 }
 
-/* What has gone when it is over. */
+/* Bytes that have left when it returns. */
 static uint64_t send_out(struct pool *pool, struct swap_set *set, uint64_t want, uint64_t end)
 {
     uint64_t before, until, after;
@@ -823,7 +827,7 @@ static uint64_t send_out(struct pool *pool, struct swap_set *set, uint64_t want,
 
     lock_take(&pool->lock);
     before = set->storage;
-    /* what a hint has released is on its way already */
+    /* blocks that a hint has released are queued already */
     until = swapqueue_make_room(pool, set, want) > 0 || swapset_releases(set) ? set->queued : 0;
     lock_drop(&pool->lock);
     do {

@@ -65,7 +65,7 @@ static int name_block(struct pool *pool, const struct block *block, bool is_writ
                     .is_written = is_written});
 }
 
-/* For a call of which nobody knows what it uses. */
+/* For a call whose buffers are unknown. */
 static int name_all(struct pool *pool, struct pool_call *call) POOL_LOCKED
 {
     int r = 0;
@@ -99,7 +99,7 @@ int swapcall_name(
     return r;
 }
 
-/* The units of a set that the call names; how many. UINT32_MAX: no memory. */
+/* Lists the units of a set that the call names; returns their number. UINT32_MAX: no memory. */
 static uint32_t list_units(
         const struct pool *pool, struct swap_set *set, const struct pool_call *call)
 {
@@ -117,7 +117,7 @@ static uint32_t list_units(
     return count;
 }
 
-/* Everything but these goes out. */
+/* Evicts all other units. */
 static bool swapcall_send_others_out(
         struct pool *pool, struct swap_set *set, uint32_t count) POOL_LOCKED
 {
@@ -172,7 +172,7 @@ static void hold_named(struct pool *pool, struct swap_set *set, struct pool_call
         swap->used_in = set->now.step;
         set->calls++;
         named[i].is_held = true;
-        /* where nothing else stays in, the call waits until all of it is out */
+        /* where no other block stays in, the call waits until all of them are out */
         named[i].move = set->is_alone ? set->queued : swap->moves;
     }
 }
@@ -230,7 +230,7 @@ void swapcall_late(struct pool *pool, struct pool_call *call)
         if (!is_there(pool, &named[i]) || swap->set->is_paper || swap->set->done >= named[i].move
                 || !swap->has_content)
             continue;
-        if (!swap->set->is_alone) /* there nothing may come in ahead of its call */
+        if (!swap->set->is_alone) /* such a set brings nothing in ahead of a call */
             evict_late(swap->set->evict, swap->unit);
         swap->set->now.late += swap->set != last;
         last = swap->set;
@@ -238,7 +238,7 @@ void swapcall_late(struct pool *pool, struct pool_call *call)
     call->is_late = true;
 }
 
-/* A stream that it does not know makes it wait for all. */
+/* An unknown stream makes the block wait for all streams. */
 static void swapcall_add_stream(struct swap *swap, uint64_t stream)
 {
     for (uint32_t i = 0; i < swap->stream_count && i < SWAP_STREAMS; i++)

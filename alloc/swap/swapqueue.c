@@ -7,7 +7,7 @@ enum {
     QUEUE_FIRST = 16,
 };
 
-/* Room in the ring for so many moves more. */
+/* Makes space in the ring for `more` moves. */
 static bool grow_queue(struct swap_set *set, uint64_t more)
 {
     uint64_t room = set->queue_room ? set->queue_room : QUEUE_FIRST;
@@ -28,7 +28,7 @@ static bool grow_queue(struct swap_set *set, uint64_t more)
     return true;
 }
 
-/* On paper: as if it were done. */
+/* In shadow: counts the move as done. */
 static void move_on_paper(struct swap *swap, bool in)
 {
     struct pool_evict_step *now = &swap->set->now;
@@ -95,7 +95,7 @@ void swapqueue_reset(struct pool *pool, struct swap_set *set)
         if (!move->swap)
             continue;
         if (!move->in && swap->state == SWAP_LEAVING && !swap->is_busy)
-            swap->state = SWAP_IN; /* what was copied is a copy too many */
+            swap->state = SWAP_IN; /* its copy is not needed */
         evict_undo(set->evict, swap->unit);
         set->in_bytes += move->in ? -swap->size : swap->size;
     }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * swapqueue.h - the moves of a set that were decided and are not done, in the order in which they have to be done.
+ * swapqueue.h - the decided but unfinished moves of a set, in the order in which they have to be
+ * made.
  *
- * A set on paper has none: what was decided counts as done. Does not call the driver. Threads: the caller holds the pool lock.
+ * A shadow set has none: decided moves count as done. Does not call the driver.
+ * Threads: the caller holds the pool lock.
  */
 #ifndef KEDGE_ALLOC_SWAPQUEUE_H
 #define KEDGE_ALLOC_SWAPQUEUE_H
@@ -10,20 +12,20 @@
 #include "alloc/heap/swapset.h"
 #include "alloc/hints/evict.h"
 
-/* All that was decided. False: no memory, and nothing of it is decided any more. */
+/* Queues all decided moves. False: no memory, and all decisions are taken back. */
 bool swapqueue_push(
         struct pool *pool, struct swap_set *set, const struct evict_moves *moves) POOL_LOCKED;
 
-/* What goes out so that up to `want` bytes become free. Bytes that are queued. */
+/* Queues moves out so that up to `want` bytes become free. Returns the bytes queued. */
 uint64_t swapqueue_make_room(struct pool *pool, struct swap_set *set, uint64_t want) POOL_LOCKED;
 
-/* The edge has come after which a hint releases the block: it goes out. */
+/* The edge has come after which a hint releases the block: queues its move out. */
 void swapqueue_send(struct pool *pool, struct swap *swap) POOL_LOCKED;
 
-/* Nothing that is queued and not begun is done: where everything is is decided anew. */
+/* Drops queued moves that have not begun: the states of all blocks are decided anew. */
 void swapqueue_reset(struct pool *pool, struct swap_set *set) POOL_LOCKED;
 
-/* Some moves wait, in any set: what pool_evict_has_more reads. */
+/* Updates the flag that pool_evict_has_more reads: moves wait in some set. */
 void swapqueue_tell_ahead(struct pool *pool) POOL_LOCKED;
 
 #endif

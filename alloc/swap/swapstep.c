@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    BOUND_USES = 8192, /* a longer order has its bound worked out once only, under the lock */
+    BOUND_USES = 8192, /* the bound of a longer order is computed only once, under the lock */
 };
 
 void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret)
@@ -35,9 +35,10 @@ void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret)
     ret->step += set->before;
 }
 
-/* The first step has ended that was seen whole: what no call has named in it is perhaps used by what no call names, and stays as long as
- * there is room. What was out all the time has been used by nobody, or the device would have faulted. With several threads a step of
- * one of them is no whole step, so this must not be what a call fails of: the trap run of verify knows more. */
+/* The first complete step has ended: a block that no call has named in it may be used in a way that
+ * no call names, and stays while there is space. A block that was out all the time was not used, or
+ * the device would have faulted. With several threads a step of one of them is no whole step, so a
+ * call must not fail because of this: the trap run of verify knows more. */
 static void swapstep_keep_unused(struct pool *pool, struct swap_set *set) POOL_LOCKED
 {
     for (uint32_t i = 1; i < pool->swaps.top; i++) {
@@ -51,8 +52,8 @@ static void swapstep_keep_unused(struct pool *pool, struct swap_set *set) POOL_L
     }
 }
 
-/* A set is made with its first block, which may come within a step: the one that ends at its
- * first edge is not the first then. */
+/* A set is made with its first block, which may come within a step: the step that ends at the set's
+ * first edge is then incomplete and not its first. */
 static void swapstep_end_step(
         struct pool *pool, struct swap_set *set, const struct edge *edge) POOL_LOCKED
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * swapstep.h - edges of anchors: a step of a set ends and its figures are kept; what is out begins to come in.
+ * swapstep.h - edges of anchors: end a step of a set and keep its figures, or begin to restore
+ * evicted blocks.
  *
- * Does not call the driver. Threads: the caller holds the pool lock.
+ * Does not call the driver.
+ * Threads: the caller holds the pool lock.
  */
 #ifndef KEDGE_ALLOC_SWAPSTEP_H
 #define KEDGE_ALLOC_SWAPSTEP_H
@@ -11,7 +13,7 @@
 
 void swapstep_edge(struct pool *pool, const struct edge *edge) POOL_LOCKED;
 
-/* A step of the set as it is now. */
+/* Fills in the current state of the set's step. */
 void swapstep_fill(struct swap_set *set, struct pool_evict_step *ret);
 
 #endif
