@@ -193,7 +193,8 @@ void swapset_came_back(struct pool *pool, struct swap *swap) POOL_LOCKED;
 /* The block was made: from here on calls that name it are noticed. */
 void swapset_bind(struct pool *pool, uint32_t index, uint32_t number) POOL_LOCKED;
 
-/* The program frees the block. True: a thread is busy with it, and frees it when done (swap.c). False: the caller drops its holder, and the block's flags say what its end needs. */
+/* The program frees the block. True: a thread is busy with it, and frees it when done (swap.c).
+ * False: the caller drops its holder, and the block's flags say what its end needs. */
 bool swapset_free(struct pool *pool, uint32_t number) POOL_LOCKED;
 
 /* The block is unknown from here on. Called by holder_drop. */

@@ -4,8 +4,8 @@
  *
  *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim
  *                    ─► grow ─► full device
- *     stream         hit ─► points ─► merge neighbours ─► within the budget: storage moves (remap.h),
- *                    grow
+ *     stream         hit ─► points ─► merge neighbours
+ *                    ─► within the budget: storage moves (remap.h), grow
  *                    ─► above: make the stream wait for others (stream_take.h) ─► trim other heaps
  *                    ─► storage moves, grow ─► full device
  *     full device    stream: wait for others ─► the host waits for pending frees and limbo, hit

@@ -8,7 +8,7 @@
  * once.
  *
  *     grace ─readers ended─► open ─close─► epoch ─passed─┬─► idle       (freed blocks)
- *                                                        ├─► removals ─unmap─► husk, handle to shelf
+ *                                                        ├─► removals ─unmap─► husk, handle shelved
  *                                                        └─► gap        (address without storage)
  *          └─ waits for one stream's event ─► fence of the stream ─passed─► removals
  *     points of streams ─passed─► sweep: blocks become idle

@@ -6,8 +6,8 @@
  * storage, at the price of an unmap, a map and a share of a set-access (63 us for 2 MiB on an
  * A100). Whole slots inside idle free blocks move, never more than the request lacks:
  *
- *     lazy    the bytes that growth would hold above a budget (commit_move_budget), or that the device
- *             lacks
+ *     lazy    the bytes that growth would hold above a budget (commit_move_budget), or that the
+ *             device lacks
  *     eager   all bytes that the request lacks, before the driver is asked for a handle
  *     never   nothing
  *

@@ -17,9 +17,9 @@
 /* when the program synchronises, handles are kept while this fraction of the device is free */
 #define KEEP_FREE 8
 
-/*
- * ── the four kinds of memory that can go; each returns the bytes of one piece of at most `most`, 0 = none ──
- */
+/* ── the four kinds of memory that can go ── */
+
+/* Each function returns the bytes of one piece of at most `most`, 0 = none. */
 
 /* Release a handle already counted in tally.going. */
 static void release_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)

@@ -21,7 +21,8 @@
  * Failures:
  *     no record       vacate_slot returns -ENOMEM: the storage stays where it is
  *     map refused     vacate_return: the latest slot of the handle is free on its stream again; a
- *                     device that never mapped a handle twice is not asked again (device.no_aliases)
+ *                     device that never mapped a handle twice is not asked again
+ *                     (device.no_aliases)
  *     access refused  the new mappings are undone, each handle returns in the same way
  *     unmap refused   the slot stays ready and is tried again later; until then its handle is kept
  *     stream is lost  its points may never pass: the slot waits for an epoch, like all frees there

@@ -13,7 +13,7 @@
 
 #define BLOCK_BYTES FORMAT_DEFS_BLOCK
 
-/* What is interned, in the order in which it refers to itself. */
+/* The interned kinds, in the order in which they refer to each other. */
 enum kind {
     STRINGS,
     MODULES,
@@ -33,10 +33,10 @@ static char *block;
 static uint32_t block_used;
 static uint32_t written_locked[KINDS];
 
-/* copies of the above for the quick look; release after the records are in the file */
+/* copies of the above for the fast check; stored with release after the records are in the file */
 _Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
-static _Atomic uint64_t missing; /* interned, and not in the file: there was no room */
-static _Atomic uint64_t dropped; /* others that found no room */
+static _Atomic uint64_t missing; /* interned, but without space in the file */
+static _Atomic uint64_t dropped; /* other records without space in the file */
 
 void capdefs_init(struct capfile *file)
 {
@@ -53,13 +53,13 @@ void capdefs_init(struct capfile *file)
     capdefs_tell();
 }
 
-/* How many there are of each kind, and how many a bound refused. */
+/* Counts each kind, and returns how many a bound refused. */
 static uint64_t count_all(uint32_t ret_counts[KINDS])
 {
     struct pycode_counts python;
     struct intern_counts counts;
 
-    pycode_counts(&python); /* first: the strings that it names are older */
+    pycode_counts(&python); /* first: the strings that they name are older */
     intern_counts(&counts);
     ret_counts[STRINGS] = counts.strings;
     ret_counts[MODULES] = counts.modules;
@@ -99,7 +99,7 @@ static uint32_t record_bytes(size_t bytes, size_t length)
     return (uint32_t)((bytes + length + 7) / 8 * 8);
 }
 
-/* false = the block has no room. */
+/* false = the block is full. */
 static bool append_locked(struct format_def *def, size_t bytes, const char *text, size_t length)
 {
     uint32_t total = record_bytes(bytes, length);
@@ -114,7 +114,7 @@ static bool append_locked(struct format_def *def, size_t bytes, const char *text
             bytes - sizeof def->kind);
     if (length > 0)
         memcpy((char *)at + bytes, text, length);
-    /* release: a record whose kind is there is complete */
+    /* release: a record with a nonzero kind is complete */
     __atomic_store_n(&at->kind, formatsum_def(def->kind, at), __ATOMIC_RELEASE);
     block_used += total;
     return true;
@@ -190,7 +190,7 @@ static bool put_pynode_locked(uint32_t number)
     return append_locked(&def.def, sizeof def, NULL, 0);
 }
 
-/* Everything interned until now. false = the block is full. */
+/* Writes everything interned so far. false = the block is full. */
 static bool flush_locked(const uint32_t counts[KINDS])
 {
     static bool (*const put_locked[KINDS])(uint32_t number) = {put_string_locked, put_module_locked,
@@ -208,7 +208,7 @@ static bool flush_locked(const uint32_t counts[KINDS])
     return true;
 }
 
-/* A new block, unless another thread has brought one meanwhile (`seen` is the full one). */
+/* Opens a new block, unless another thread has done it meanwhile (`seen` is the full one). */
 static int next_block(const char *seen)
 {
     uint32_t count = 0;
@@ -226,7 +226,7 @@ static int next_block(const char *seen)
     return 0;
 }
 
-/* -ENOBUFS means that the trouble was reported before. */
+/* -ENOBUFS means that the error was reported before. */
 static int told_before(int r)
 {
     return r == -ENOBUFS ? 0 : r;
@@ -243,7 +243,7 @@ static void count_missing_locked(void)
     atomic_store_explicit(&missing, behind, memory_order_relaxed);
 }
 
-/* `def`, or without one everything interned until now. -errno: there is no room for it. */
+/* Writes `def`, or without one everything interned so far. -errno: no space. */
 static int write_out(struct format_def *def, size_t bytes, const char *text, size_t length)
 {
     for (;;) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capdefs.h - area B of a capture: what the numbers in events and live slots mean.
+ * capdefs.h - area B of a capture: the meaning of the numbers in events and live slots.
  *
- * Interning knows nothing of captures. Before a record that contains a number is published, capdefs_sync copies everything
- * that was interned since the last time. Numbers are dense, so one comparison says whether a number is in the file already.
+ * Interning does not know captures. Before a record with a number is published, capdefs_sync copies
+ * everything that was interned since the last call. Numbers are dense, so one comparison shows
+ * whether a number is in the file already.
  *
  * Threads: any, no kedge lock held (growth makes system calls).
  */
@@ -16,14 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A fresh start on a file that was just created. */
+/* Starts on a newly created file. */
 void capdefs_init(struct capfile *file);
 
-/* Private to capdefs.c and the functions below: how many strings, native and Python stacks are in the file; writes the rest. */
+/* Private to capdefs.c and the functions below: the numbers of strings, native and Python stacks in
+ * the file; and a function that writes the rest. */
 extern _Atomic uint32_t capdefs_strings, capdefs_stacks, capdefs_pystacks;
 int capdefs_sync_all(void);
 
-/* Makes sure that string and stack numbers up to these are in the file. 0 or -errno, once. */
+/* Ensures that string and stack numbers up to these are in the file. 0 or -errno, once. */
 static inline int capdefs_sync(uint32_t string, uint32_t stack)
 {
     /* acquire: pairs with flush_locked */
@@ -33,7 +35,7 @@ static inline int capdefs_sync(uint32_t string, uint32_t stack)
     return capdefs_sync_all();
 }
 
-/* The same for the number of a Python stack, as tag.pystack has it. */
+/* The same for the number of a Python stack, as in tag.pystack. */
 static inline int capdefs_sync_python(uint32_t pystack)
 {
     if ((pystack & ~FORMAT_PYSTACK_AMBIENT)
@@ -42,19 +44,19 @@ static inline int capdefs_sync_python(uint32_t pystack)
     return capdefs_sync_all();
 }
 
-/* Appends a record, `text` (may be NULL) behind it. def->bytes and def->length are filled here. 0 or -errno, once. */
+/* Appends a record, followed by `text` (may be NULL). Fills in def->bytes and def->length. 0 or
+ * -errno, once. */
 int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t length);
 
-/* Counts a definition that was lost before it came here. */
+/* Counts a definition that was lost before it reached this module. */
 void capdefs_lost(void);
 
-/*
- * Writes into the header how many definitions are not in the file: because there was no room, or because a bound of
- * intern.h or pycode.h refused them. Called for every loss in this file and by capture_state. Async-signal-safe.
- */
+/* Writes into the header how many definitions are missing in the file: for lack of space, or
+ * because a bound of intern.h or pycode.h refused them. Called for every loss in this file and by
+ * capture_state. Async-signal-safe. */
 void capdefs_tell(void);
 
-/* In the child of a fork: the header is the parent's. */
+/* In the child of a fork: the header belongs to the parent. */
 void capdefs_fork_child(void);
 
 #endif

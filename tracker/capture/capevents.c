@@ -52,7 +52,7 @@ static __attribute__((noinline)) void announce(struct thread *thread)
     (void)capstate_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
 }
 
-/* The name of a thread goes into the file before its first event does. */
+/* Writes the name of a thread into the file before its first event. */
 static inline void announce_thread(void)
 {
     struct thread *thread = thread_self();
@@ -70,7 +70,7 @@ static void capevents_put_event(struct format_event *event, uint32_t string, uin
     (void)capstate_degraded(caplog_append(event, 0));
 }
 
-/* What a call returns: trouble of the opening, or what nobody was told yet. */
+/* The result of a call: the error of the opening, or an unreported one. */
 static int trouble_or(int r)
 {
     return r < 0 ? r : capstate_trouble();
@@ -89,7 +89,7 @@ static uint32_t tag_path(const struct tag *tag)
     return tag->anchor && tag->path ? intern_number(tag->path) : 0;
 }
 
-/* The thread that allocated a block frees it, and has allocated one other since at most. */
+/* The allocating thread frees the block and has allocated at most one other block since. */
 static bool is_temporary(const struct caplive_birth *birth)
 {
     const struct thread *thread = thread_self();
@@ -115,7 +115,7 @@ static void block_died(struct format_header *header, const struct caplive_change
     lock_drop_leaf(&captotal_figures);
 }
 
-/* Its free was only late. */
+/* The free was only late. */
 static void died_before(
         struct format_header *header, const struct caplive_change *change, uint64_t seq)
 {
@@ -135,7 +135,7 @@ static void count_alloc(struct format_header *header, const struct capture_alloc
         counter_add(&header->lost.implied_frees, 1);
     lock_take_leaf(&captotal_figures);
     captotal_comes(header, slot->state >> 1);
-    /* The earlier tenant's end first, or the peak would count both. */
+    /* First end the earlier block at this address, or the peak would count both. */
     if (change->is_implied)
         block_died_locked(header, change, false);
     if (change->is_new)
@@ -143,7 +143,7 @@ static void count_alloc(struct format_header *header, const struct capture_alloc
     if (change->is_new && info->memclass < MEMCLASS_DEVICE_END)
         capplace_born(birth->place, info->tag->device, slot->size, slot->state >> 1, slot->time_ns);
     if (change->is_over) {
-        captotal_comes(header, 0); /* the free has a number of its own, and came before */
+        captotal_comes(header, 0); /* the free has a number of its own, which came before */
         block_died_locked(header, change, false);
     }
     lock_drop_leaf(&captotal_figures);
@@ -225,7 +225,7 @@ int capture_alloc(const struct capture_alloc_info *info)
     return trouble_or(r);
 }
 
-/* `ends_itself`: nobody frees it, so it is no block that a thread needed for a moment. */
+/* `ends_itself`: nothing frees it, so it is not a temporary block of a thread. */
 static int put_free(const struct capture_free_info *info, bool ends_itself)
 {
     struct caplive_change change;
@@ -260,7 +260,7 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
     event.u.free.addr = info->ptr;
     event.u.free.size = info->size ? info->size : change.gone_size;
     event.u.free.stream = info->stream;
-    event.u.free.stack = event.u.free.pystack = 0; /* nobody takes one */
+    event.u.free.stack = event.u.free.pystack = 0; /* frees have no stacks */
     event.u.free.path = place.anchor ? intern_number(place.path) : 0;
     event.u.free.instance = place.instance;
     event.u.free.uses = info->uses ? *info->uses : change.gone_uses.times;
@@ -283,7 +283,7 @@ int capture_context_gone(uint64_t context, uint64_t seq)
     uint32_t shard = 0, count;
     int r;
 
-    if (!capstate_begin(false, &r)) /* nothing was ever allocated: there is no table either */
+    if (!capstate_begin(false, &r)) /* nothing was allocated yet: there is no table either */
         return r;
     while (context != 0
             && (count = caplive_of_context(context, seq, &shard, addrs, GONE_AT_ONCE)) > 0)
@@ -323,10 +323,8 @@ static void capevents_put_edge(
     (void)capstate_degraded(caplog_append(&event, edge->thread));
 }
 
-/*
- * fixed when the phase is CAPSTATE_OPEN: the ranges whose enter edges capevents_write_open_ranges
- * has written
- */
+/* fixed when the phase is CAPSTATE_OPEN: the ranges whose enter edges capevents_write_open_ranges
+ * has written */
 static struct edge open_range[OPEN_RANGES];
 static size_t open_range_count;
 static uint32_t open_range_newest;
@@ -343,7 +341,8 @@ void capevents_write_open_ranges(void)
     }
 }
 
-/* The enter edge of a range that was open when the file was, and is in the log already. */
+/* True for the enter edge of a range that was open when the file was created: it is in the log
+ * already. */
 static bool capevents_is_written(const struct edge *edge)
 {
     if (edge->kind != EDGE_ENTER || edge->anchor > open_range_newest)
@@ -437,7 +436,7 @@ int capture_call(const struct capture_call_info *info)
     return trouble_or(r);
 }
 
-/* A call names some blocks several times: of such a row the first is told. */
+/* A call may name a block several times: of consecutive repeats the first is recorded. */
 void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags)
 {
     struct thread *thread = thread_self();
@@ -468,7 +467,7 @@ uint32_t capture_pystack(devptr_t ptr)
     return capstate_begin(false, &r) ? caplive_origin(ptr).pystack : 0;
 }
 
-/* The record of area E; the event stands beside it in the log. */
+/* Writes the record of area E; the event is also in the log. */
 static void capevents_put_oom(struct format_header *header, const struct capture_oom_info *info,
         const struct format_event *event, struct format_oom_holder *ret_top)
 {
@@ -547,7 +546,7 @@ static struct lock heap_lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by heap_lock: */
 static struct {
     uint64_t heap, seq, bytes;
-    uint64_t most; /* that was told of it */
+    uint64_t most; /* the largest recorded value */
     int device;
 } heaps[FORMAT_HEAPS_MAX];
 static uint32_t heap_count;
@@ -577,7 +576,7 @@ static void set_reserved_locked(struct format_header *header, int device)
     }
 }
 
-/* The heap's row; FORMAT_HEAPS_MAX: there is no room for one. */
+/* The row of the heap; FORMAT_HEAPS_MAX: the table is full. */
 static uint32_t heap_row_locked(int device, uint64_t heap)
 {
     uint32_t i;
@@ -593,8 +592,8 @@ static uint32_t heap_row_locked(int device, uint64_t heap)
     return i;
 }
 
-/* What the heap holds by now; *io_high becomes 0 unless it held so much meanwhile that nobody
- * was told of. */
+/* Sets the bytes that the heap holds. *io_high becomes 0 unless it is a higher value that was not
+ * recorded. */
 static bool set_heap(struct format_header *header, int device, uint64_t heap, uint64_t bytes,
         uint64_t seq, uint64_t *io_high)
 {

@@ -6,9 +6,9 @@
 #include "tracker/stacks/intern.h"
 #include "tracker/where/anchor.h"
 
-static _Atomic uint32_t kept, shorts; /* how many were told */
+static _Atomic uint32_t kept, shorts; /* numbers of recorded ones */
 
-/* What it names is in the file before it is. */
+/* Writes the definitions that the record names before the record. */
 static int capevict_put(
         struct format_def *def, size_t bytes, uint32_t string, uint32_t stack, uint32_t pystack)
 {
@@ -18,7 +18,7 @@ static int capevict_put(
     return capstate_trouble();
 }
 
-/* Is there a file, and room for one more? */
+/* Is there a file, and may one more record be written? */
 static bool may_put(_Atomic uint32_t *count, uint32_t max, int *ret_error)
 {
     if (!capstate_begin(false, ret_error))
@@ -29,7 +29,8 @@ static bool may_put(_Atomic uint32_t *count, uint32_t max, int *ret_error)
     return false;
 }
 
-/* One in so many of the steps about `step` is written: 1 up to the bound, and twice as many each time it doubles. */
+/* One of this many steps around `step` is written: each up to the bound, and half as many each time
+ * the step number doubles. */
 static uint64_t one_in(uint64_t step)
 {
     uint64_t count = 1;

@@ -16,11 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The log leaves this much of a file system to the other areas and to everybody else: a sixteenth, or what is less. */
+/* The log leaves this fraction of a file system to the other areas and to other users: a sixteenth,
+ * at most ROOM_MAX. */
 #define ROOM_SHARE   16u
 #define ROOM_MAX     (UINT64_C(256) << 20)
 #define WAIT_STEP_NS 100000L
-#define WAIT_STEPS   20000u /* two seconds for another thread that grows the same area */
+#define WAIT_STEPS   20000u /* two seconds of waiting for another thread that grows the same area */
 
 int capfile_begin(void)
 {
@@ -35,7 +36,7 @@ void capfile_end(int cancel_state)
     (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Bytes that are free for us, and in all; false = the file system does not say. */
+/* Free bytes that we may use, and all bytes; false = the file system does not report them. */
 static bool capfile_ask_room(int fd, uint64_t *ret_free, uint64_t *ret_all)
 {
     struct statvfs disk;
@@ -47,7 +48,8 @@ static bool capfile_ask_room(int fd, uint64_t *ret_free, uint64_t *ret_all)
     return true;
 }
 
-/* What the events take nobody else has: the live table, the program's checkpoints, its own shared memory in /dev/shm. */
+/* Events must leave space for others: the live table, the program's checkpoints, its own shared
+ * memory in /dev/shm. */
 static bool leaves_room(int fd, uint64_t bytes)
 {
     uint64_t left, all, kept;
@@ -58,7 +60,8 @@ static bool leaves_room(int fd, uint64_t bytes)
     return left >= kept && left - kept >= bytes;
 }
 
-/* Zeroes where the file system has no fallocate: written blocks exist, too. Those that do not fit are not begun. */
+/* Writes zeroes where the file system has no fallocate: written blocks are allocated, too. Does not
+ * begin if they do not fit. */
 static int write_zeroes(int fd, uint64_t offset, uint64_t bytes)
 {
     static const char zeroes[64 << 10];
@@ -84,11 +87,13 @@ static int allocate(int fd, uint64_t offset, uint64_t bytes)
 {
     struct rlimit limit;
 
-    /* Beyond the limit the kernel would send SIGXFSZ, which ends a program that knows nothing of our file. */
+    /* Beyond the limit the kernel would send SIGXFSZ, which ends a program that does not know our
+     * file. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
             && offset + bytes > limit.rlim_cur)
         return -EFBIG;
-    /* Not posix_fallocate: where the file system cannot, glibc touches one byte per block and races with a reader. */
+    /* Not posix_fallocate: without support of the file system, glibc touches one byte per block and
+     * races with a reader. */
     while (fallocate(fd, 0, (off_t)offset, (off_t)bytes) != 0) {
         if (errno == EOPNOTSUPP || errno == ENOSYS)
             return write_zeroes(fd, offset, bytes);
@@ -98,7 +103,7 @@ static int allocate(int fd, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-/* What is mapped of captures, for capfile_fault. An entry is whole when its length is there. */
+/* The mappings of captures, for capfile_fault. An entry is complete once its length is set. */
 static struct {
     char *base;
     _Atomic uint64_t bytes;
@@ -166,7 +171,8 @@ static int identify(struct capfile *file, int fd)
 
     if (fstat(fd, &status) != 0)
         return -errno;
-    /* The umask may only take away, but it must not take the owner's own bits. Some file systems have no modes. */
+    /* The umask may only remove bits, but must not remove the owner's. Some file systems have no
+     * modes. */
     if ((status.st_mode & 07777) != 0600 && fchmod(fd, 0600) != 0 && errno != EPERM
             && errno != EOPNOTSUPP && errno != ENOSYS)
         return -errno;
@@ -175,7 +181,8 @@ static int identify(struct capfile *file, int fd)
     return 0;
 }
 
-/* Header and directory, filled. The file keeps what is mapped when this fails half-way: it is closed, or unlinked. */
+/* Maps and fills header and directory. On failure the mapped part stays mapped: the file is closed,
+ * or unlinked. */
 static int make_header(struct capfile *file, int fd, void (*fill)(struct format_header *header))
 {
     void *base = NULL;
@@ -215,10 +222,9 @@ static void forget_header(struct capfile *file)
     file->directory = NULL;
 }
 
-/*
- * A file without a name that gets one when its header is whole, so that whoever is killed in between leaves none or one
- * that can be read. -EOPNOTSUPP where the file system, or the lack of /proc, does not let us.
- */
+/* Creates a file without a name and names it when its header is complete, so that a kill in between
+ * leaves no file or a readable one. -EOPNOTSUPP where the file system, or a missing /proc, prevents
+ * that. */
 static int create_whole(struct capfile *file, void (*fill)(struct format_header *header))
 {
     char directory[sizeof file->path];
@@ -259,7 +265,7 @@ int capfile_create(
     (void)close(fd);
     if (r < 0) {
         forget_header(file);
-        (void)unlink(file->path); /* ours: O_EXCL made it a moment ago */
+        (void)unlink(file->path); /* ours: O_EXCL created it a moment ago */
     }
     return r;
 }
@@ -279,7 +285,7 @@ static int capfile_open_again(const struct capfile *file)
     return fd;
 }
 
-/* Takes the next `bytes` of the file and maps them. What could not be had is given back. */
+/* Takes the next `bytes` of the file and maps them. On failure they are given back. */
 static int capfile_extend(
         struct capfile *file, int fd, uint64_t bytes, uint64_t *ret_offset, void **ret_base)
 {
@@ -292,7 +298,8 @@ static int capfile_extend(
         *ret_offset = offset;
         return 0;
     }
-    /* Some file systems keep the part that they had. Without success the range stays a hole, or theirs. */
+    /* Some file systems keep the part that they allocated. If this fails, the range stays a hole,
+     * or allocated. */
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
     (void)__atomic_compare_exchange_n(
             end, &after, offset, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -301,7 +308,7 @@ static int capfile_extend(
 
 typedef uint64_t __attribute__((may_alias)) two_words;
 
-/* The kind and the sum as one: who sees the kind sees where the extent lies. */
+/* Stores kind and sum together: a reader that sees the kind sees the extent. */
 static void publish(struct format_extent *entry, enum format_extent_kind kind)
 {
     struct format_extent whole = {entry->offset, entry->length, (uint32_t)kind, 0};
@@ -385,7 +392,7 @@ static bool is_too_much(int r)
     return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -ENOMEM;
 }
 
-/* One extent more: `step` bytes, and less where that does not fit. */
+/* Adds an extent of `step` bytes, or fewer where that does not fit. */
 static int capfile_grow_by(struct cappool *pool, uint64_t step)
 {
     uint64_t bytes = step;
@@ -413,7 +420,7 @@ static int capfile_grow_by(struct cappool *pool, uint64_t step)
         pool->extents++;
         pool->total += bytes;
     } else if (pool->is_broken) {
-        r = 0; /* said once */
+        r = 0; /* reported once */
     } else {
         pool->is_broken = true;
     }
@@ -421,10 +428,10 @@ static int capfile_grow_by(struct cappool *pool, uint64_t step)
     return r;
 }
 
-/* What to do for a thread that found no units. */
+/* What a thread without units does next. */
 struct shortage {
-    bool is_broken; /* nothing: there will be none */
-    bool is_mine;   /* grow by `step`, an eighth of what is there; else another thread is at it */
+    bool is_broken; /* gives up: no units will come */
+    bool is_mine; /* grows by `step`, an eighth of the present size; else another thread does it */
     uint64_t step;
 };
 
@@ -446,7 +453,8 @@ static void *take_or_claim(
     return base;
 }
 
-/* A crowd that starts at once needs one extent, not one each; but nobody waits for a file system that hangs. */
+/* Many threads that start at once need one extent, not one each; but no thread waits long for a
+ * file system that hangs. */
 void *cappool_take(struct cappool *pool, uint32_t wanted, uint32_t *ret_count, int *ret_error)
 {
     struct timespec pause = {0, WAIT_STEP_NS};

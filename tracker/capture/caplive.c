@@ -15,30 +15,31 @@
 #define FREE_FIRST   64u
 #define DEBTS        16u
 
-/* How far behind the newest number a freed address is remembered, and how often such ones are looked for; see forget_locked. */
+/* How far behind the newest number a freed address is remembered, and how often older ones are
+ * removed; see caplive_forget_locked. */
 #define MEMORY_OF_FREES (1u << 20)
 #define FORGET_AFTER    (MEMORY_OF_FREES / 4)
 
-/* What is known of an address. */
+/* State of an address. */
 struct entry {
     uint64_t addr;
     uint64_t seq; /* of its last operation */
     uint64_t size;
-    struct format_live *slot;   /* NULL = not in the file (no room) */
-    struct usemap_range *range; /* where uses find the slot; NULL = they never did */
+    struct format_live *slot;   /* NULL = not in the file (no space) */
+    struct usemap_range *range; /* the range through which uses find the slot; NULL = none yet */
     bool is_live;
     bool is_released; /* by a hint, counted */
     int16_t device;
     uint8_t memclass;
-    bool is_early; /* freed at `seq` while nothing was known to live here: its allocation is late */
-    uint32_t owed; /* frees that were counted before they arrived */
+    bool is_early; /* freed at `seq` before its allocation was recorded: the allocation is late */
+    uint32_t owed; /* frees that were counted before they were recorded */
     struct caplive_birth birth;
 };
 
-/* A block whose end was counted before its free arrived: what that free will want to know. */
+/* A block whose end was counted before its free was recorded: kept for that free. */
 struct debt {
     uint64_t addr;        /* 0 = none */
-    uint64_t born, until; /* the free's number lies between */
+    uint64_t born, until; /* the free's number is between these */
     struct caplive_change gone;
 };
 
@@ -47,10 +48,10 @@ struct shard {
     /* guarded by lock: */
     struct table index; /* struct entry; freed addresses, too */
     uint64_t newest_seq;
-    uint64_t forgot_seq;        /* the newest one when frees were forgotten last */
-    struct format_live **spare; /* file slots that nobody uses */
+    uint64_t forgot_seq;        /* newest_seq when frees were last forgotten */
+    struct format_live **spare; /* unused slots of the file */
     uint32_t spares, spare_max;
-    /* one for each free that is under way; where frees never come, the latest */
+    /* one for each pending free; where frees never come, the latest ones */
     struct debt debt[DEBTS];
 };
 
@@ -72,16 +73,15 @@ void caplive_init(struct capfile *file)
 
 _Static_assert(SHARDS == UINT64_C(1) << (64 - 58), "shards by the upper 6 bits");
 
-/* By other bits than the index has its places by. */
+/* By other bits than those that the index hashes. */
 static struct shard *shard_of(uint64_t addr)
 {
     return &shards[addr * UINT64_C(0x9e3779b97f4a7c15) >> 58];
 }
 
-/*
- * A freed address is remembered only to recognise operations that arrive late. One that is a million operations behind
- * belongs to a thread that was stopped in the middle of ours for that long; it would count as an unknown free.
- */
+/* A freed address is remembered only to recognise late operations. An operation that is a million
+ * numbers behind belongs to a thread that was stopped inside kedge for that long; it would count as
+ * an unknown free. */
 static void caplive_forget_locked(struct shard *shard)
 {
     struct entry *entry = table_next(&shard->index, NULL);
@@ -96,7 +96,7 @@ static void caplive_forget_locked(struct shard *shard)
     }
 }
 
-/* The entry of an address, made if need be; NULL = no memory. */
+/* The entry of an address, created if needed; NULL = no memory. */
 static struct entry *entry_locked(struct shard *shard, uint64_t addr)
 {
     struct entry *entry = table_find(&shard->index, addr);
@@ -130,16 +130,15 @@ static void add_spares_locked(struct shard *shard, struct format_live *slots, ui
 
 typedef uint64_t __attribute__((may_alias)) slot_word;
 
-/*
- * state is 0 while the slot is half written: a kill in between loses this one operation. Word by word, since a thread that uses
- * what another one has just freed (a graph's launch may) still writes a figure of the tenant before (uses.c).
- */
+/* state is 0 while the slot is half written: a kill in between loses this one operation. Written
+ * word by word, since a thread that uses a block that another one has just freed (a graph's launch
+ * may) still writes a figure of the previous block (uses.c). */
 static void write_slot(struct format_live *to, const struct format_live *from)
 {
     slot_word *words = (slot_word *)(void *)to;
     const slot_word *source = (const slot_word *)(const void *)from;
 
-    /* an exchange, since its acquire half keeps the stores below it */
+    /* an exchange, since its acquire half keeps the later stores after it */
     (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
 #pragma GCC unroll 32
     for (size_t i = 1; i < sizeof *to / sizeof *words; i++)
@@ -166,7 +165,7 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
 
 /* ---- frees that come late ---- */
 
-/* In the place of the oldest, if there is no other: what has waited longest may never come. */
+/* Replaces the oldest entry if none is free: the one that has waited longest may never come. */
 static void note_debt_locked(struct shard *shard, const struct entry *entry, uint64_t until,
         const struct caplive_change *change)
 {
@@ -242,7 +241,7 @@ int caplive_alloc(const struct format_live *slot, const struct caplive_birth *bi
     ret_change->is_over = false;
     lock_take(&shard->lock);
     if (shard->spares == 0) {
-        /* Growth makes system calls: without the lock, then look again. */
+        /* Growth makes system calls: drop the lock, then check again. */
         lock_drop(&shard->lock);
         fresh = cappool_take(&pool, SLOT_BATCH, &got, &r);
         lock_take(&shard->lock);
@@ -296,7 +295,7 @@ static void leave_locked(
     }
 }
 
-/* Nothing lives there: either its allocation is late, or it was never seen. */
+/* No live block there: its allocation is late, or was never recorded. */
 static void remember_free_locked(struct shard *shard, uint64_t addr, uint64_t seq)
 {
     struct entry *entry = entry_locked(shard, addr);

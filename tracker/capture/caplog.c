@@ -13,15 +13,15 @@
 #define FIRST_EXTENT (UINT64_C(2) * FORMAT_CHUNK_BYTES)
 #define CHUNKS_MAX   (1u << 22)
 
-/* What we know of a chunk besides the file: nothing in the file is trusted back. */
+/* State of a chunk in memory: the file is never read back. */
 struct chunk {
     struct format_chunk *base;
-    struct eventcode code; /* with the rest, written by its owner */
-    uint64_t sum;          /* of its records */
+    struct eventcode code; /* like the other fields, written by its owner */
+    uint64_t sum;          /* checksum of its records */
     uint64_t newest_seq;   /* of its events */
     uint32_t events;
-    uint32_t used; /* bytes of them */
-    uint32_t next; /* in the list of sealed (full), or of half-full chunks (with room) */
+    uint32_t used; /* bytes of its events */
+    uint32_t next; /* in the list of sealed (full) or of half-full chunks */
 };
 
 static struct cappool pool;
@@ -36,7 +36,7 @@ static uint32_t sealed_head, sealed_tail;
 static uint32_t half_full;
 static uint64_t last_number;
 
-/* Rises with caplog_init: chunks that threads hold from before do not count. */
+/* Incremented by caplog_init: chunks that threads hold from earlier are invalid. */
 static _Atomic uint32_t epoch;
 
 void caplog_init(struct capfile *file, uint32_t chunks_max)
@@ -93,22 +93,21 @@ static uint32_t take_half_full_locked(void)
     return number;
 }
 
-/*
- * Empties a chunk for its next use. Number 0 meanwhile: a reader leaves it alone. The length goes first, so that no kill leaves a
- * length without a number.
- */
+/* Empties a chunk for its next use. Its number is 0 meanwhile: readers skip it. The length is
+ * cleared first, so that a kill never leaves a length without a number. */
 static void recycle(struct chunk *chunk, uint64_t number)
 {
     counter_raise(&header->lost.recycled_seq, chunk->newest_seq);
     counter_add(&header->lost.events_recycled, chunk->events);
     __atomic_store_n(&chunk->base->used, 0, __ATOMIC_RELAXED);
-    /* an exchange, since its acquire half keeps the stores below it */
+    /* an exchange, since its acquire half keeps the later stores after it */
     (void)__atomic_exchange_n(&chunk->base->number, 0, __ATOMIC_ACQ_REL);
     *chunk = (struct chunk){.base = chunk->base, .sum = formatsum_chunk(number)};
     __atomic_store_n(&chunk->base->number, number, __ATOMIC_RELEASE);
 }
 
-/* A chunk that was never used; 0 with *ret_error when there is none. What we know of it first: the file is not to grow for nothing. */
+/* A chunk that was never used; 0 with *ret_error if there is none. Allocates its record first, so
+ * that the file does not grow in vain. */
 static uint32_t fresh_chunk(int *ret_error)
 {
     struct format_chunk *base;
@@ -151,7 +150,7 @@ static uint32_t used_chunk(void)
     return chunk;
 }
 
-/* Another chunk for this thread, and the full one to the sealed. 0 = none, events are lost. */
+/* Gets another chunk for this thread, and seals the full one. 0 = none, events are lost. */
 static uint32_t next_chunk(uint32_t full, int *ret_error)
 {
     uint32_t chunk;
@@ -168,13 +167,13 @@ static uint32_t next_chunk(uint32_t full, int *ret_error)
         chunk = used_chunk();
     if (chunk == 0)
         chunk = fresh_chunk(
-                ret_error); /* also a ring whose chunks are all in other threads' hands */
+                ret_error); /* also for a ring whose chunks all belong to other threads */
     if (chunk == 0)
         chunk = used_chunk();
     return chunk;
 }
 
-/* The chunk for this thread's next event, NULL = there is none. */
+/* The chunk for this thread's next event, NULL = none. */
 static struct chunk *own_chunk(struct thread *thread, int *ret_error)
 {
     uint32_t now = atomic_load_explicit(&epoch, memory_order_acquire);
@@ -206,9 +205,10 @@ int caplog_append(struct format_event *event, uint32_t of)
     event->thread = of ? of : thread->number;
     record = (unsigned char *)(chunk->base + 1) + chunk->used;
     length = eventcode_put(&chunk->code, event, record);
-    chunk->sum = formatsum_open(chunk->sum, record, length); /* EVENTCODE_ROOM is left behind it */
+    chunk->sum = formatsum_open(chunk->sum, record, length); /* EVENTCODE_ROOM is left after it */
     chunk->used += (uint32_t)length;
-    /* release: a reader that sees the length sees the event, and a kill leaves no length without its sum */
+    /* release: a reader that sees the length sees the event, and a kill leaves no length without
+     * its sum */
     __atomic_store_n(&chunk->base->used, formatsum_used(chunk->used, chunk->sum), __ATOMIC_RELEASE);
     chunk->events++;
     if (event->seq > chunk->newest_seq)
@@ -237,6 +237,6 @@ THREAD_AT_EXIT(caplog_thread_exit);
 void caplog_fork_child(void)
 {
     lock_init(&lock, LOCK_RANK_CAPTURE);
-    /* No thread has a chunk any more: those are the parent's. */
+    /* No thread has a chunk any more: the chunks belong to the parent. */
     atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
 }

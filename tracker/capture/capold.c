@@ -15,7 +15,7 @@
 /* A line of /proc/PID/maps: "begin-end rwxp offset major:minor inode   path". */
 struct mapped_file {
     uint64_t inode;
-    const char *name; /* the last part of the file's path */
+    const char *name; /* the last component of the file's path */
 };
 
 static const char *capold_next_field(const char *line)
@@ -24,10 +24,9 @@ static const char *capold_next_field(const char *line)
     return line + strspn(line, " ");
 }
 
-/*
- * Captures are mapped shared; a private mapping is a library's, say, of another file system, which has the same numbers. The inode
- * alone would do, but some file systems put another number here than stat says. The name alone is on the safe side.
- */
+/* Captures are mapped shared; a private mapping is, for example, a library on another file system
+ * with the same numbers. The inode alone would suffice, but some file systems report another number
+ * here than stat does. Comparing the name instead is safe. */
 static bool capold_is_line_of(const char *line, const struct mapped_file *file)
 {
     const char *slash = strrchr(line, '/');
@@ -42,7 +41,7 @@ static bool capold_is_line_of(const char *line, const struct mapped_file *file)
     return strtoull(at, NULL, 10) == file->inode;
 }
 
-/* Do the lines of `fd` name the file? Lines beyond the buffer's length are cut. */
+/* Do the lines of `fd` name the file? Lines longer than the buffer are cut. */
 static bool capold_is_in(int fd, const struct mapped_file *file)
 {
     static char text[4096];
@@ -75,7 +74,7 @@ static bool capold_is_written_by(uint32_t pid, const struct mapped_file *file)
 
     (void)snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) /* gone, if there is a /proc that says so */
+    if (fd < 0) /* the process ended, if there is a /proc that says so */
         return errno != ENOENT || access("/proc/self/maps", F_OK) != 0;
     is_written = capold_is_in(fd, file);
     (void)close(fd);
@@ -111,11 +110,11 @@ static enum capold capold_look_at(int fd, const char *path, struct format_header
         return CAPOLD_OTHER;
     }
     if (n == (ssize_t)sizeof *ret_header && ret_header->pid == 0)
-        return CAPOLD_ENDED; /* kedge import made it, of another tool's record */
+        return CAPOLD_ENDED; /* kedge import made it from another tool's record */
     return capold_is_live(ret_header, &about, path) ? CAPOLD_LIVE : CAPOLD_ENDED;
 }
 
-/* A pipe waits for nobody. */
+/* Opens without waiting for a pipe. */
 static int capold_open(const char *path)
 {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -134,7 +133,7 @@ enum capold capold_look(const char *path, struct format_header *ret_header)
     return found;
 }
 
-/* Is the file that is open still the one of this name? Another process may have put its own there. */
+/* Is the open file still the one of this name? Another process may have replaced it. */
 static bool capold_is_same(int fd, const char *path)
 {
     struct stat opened, named;
@@ -156,7 +155,8 @@ static int capold_remove_open(
     }
     if (strncmp(header->run, run, sizeof header->run) == 0)
         return -EEXIST;
-    /* Two processes of one run may come here at once, and the second must not remove what the first has made. */
+    /* Two processes of one run may come here at once, and the second must not remove the file of
+     * the first. */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !capold_is_same(fd, path))
         return -EBUSY;
     return unlink(path) == 0 ? 0 : -errno;

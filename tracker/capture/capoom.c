@@ -15,7 +15,7 @@
 static struct cappool pool;
 static struct lock oom_lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by oom_lock: */
-static struct format_oom *slots[SLOTS]; /* NULL = nothing there yet */
+static struct format_oom *slots[SLOTS]; /* NULL = no record yet */
 static struct {
     bool is_known;
     uint64_t generation, others;
@@ -35,7 +35,7 @@ void capoom_init(struct capfile *file)
 
 /* ---- who holds most ---- */
 
-/* Enters a sum among the largest, which stand in order. */
+/* Inserts a sum into the sorted list of the largest. */
 static void capoom_rank(struct format_oom *record, const struct caplive_sum *sum)
 {
     struct format_oom_holder new = {
@@ -113,7 +113,7 @@ static uint32_t capoom_slot_of(uint64_t number)
     return FORMAT_OOM_FIRST + (uint32_t)((number - FORMAT_OOM_FIRST - 1) % FORMAT_OOM_LAST);
 }
 
-/* As a live slot: state is 0 while the rest is being written. */
+/* Like a live slot: state is 0 while the other fields are being written. */
 static void write_record(struct format_oom *to, const struct format_oom *from)
 {
     (void)__atomic_exchange_n(&to->state, 0, __ATOMIC_ACQ_REL);
@@ -139,7 +139,7 @@ int capoom_put(const struct format_oom *record)
     lock_take(&oom_lock);
     if (!slots[at])
         slots[at] = fresh;
-    /* A thread that was held up here for 16 further failures is too late. */
+    /* The thread was delayed here for 16 further failures: its record is too old. */
     if (slots[at] && slots[at]->state < record->state)
         write_record(slots[at], record);
     lock_drop(&oom_lock);

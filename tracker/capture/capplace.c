@@ -16,24 +16,24 @@
 #define FIRST_EXTENT (64u << 10)
 #define BATCH        16u
 #define DEVICES \
-    (FORMAT_DEVICES_MAX + 1u) /* the last one stands for all without totals of their own */
+    (FORMAT_DEVICES_MAX + 1u) /* the last one counts all devices without totals of their own */
 #define ANYWHERE "(other anchors)"
-#define OTHER    UINT32_MAX /* as a stack: all that has no place of its own */
+#define OTHER    UINT32_MAX /* as a stack: all places without a record of their own */
 
 _Static_assert(INDEX_SIZE >= 2 * CAPPLACE_MAX, "a probe ends");
 
-/* What a place is. Ours: nothing in the file is trusted back but figures. */
+/* A place in memory: only the figures are read back from the file. */
 struct place {
     struct capplace_key key;
     struct format_place *record;
-    uint64_t sum; /* of the record as we wrote it */
+    uint64_t sum; /* checksum of the record as last written */
 };
 
 static struct cappool pool;
 static struct format_header *header; /* fixed by capplace_init, as the next two */
 static struct place *places;         /* [number] */
 static uint32_t *table;              /* numbers by hash, 0 = none; published last */
-static _Atomic uint32_t any_path;    /* the string that stands for anchors without room */
+static _Atomic uint32_t any_path;    /* the string for anchors without a place */
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_CAPTURE);
 /* guarded by lock: */
@@ -41,7 +41,7 @@ static uint32_t count;
 static struct format_place *spare;
 static uint32_t spares;
 
-/* Number of each device's "other", 0 = not made yet. */
+/* Number of each device's "other" place, 0 = none yet. */
 static _Atomic uint32_t other[DEVICES];
 
 void capplace_init(struct capfile *file)
@@ -89,13 +89,13 @@ static bool capplace_is_same(const struct capplace_key *a, const struct capplace
             && a->device == b->device;
 }
 
-/* The place's number; 0 = none, and *ret_at is where it would be entered. */
+/* The place's number; 0 = none, and *ret_at is where to insert it. */
 static uint32_t capplace_look_up(const struct capplace_key *key, uint32_t *ret_at)
 {
     uint32_t at = capplace_hash_of(key);
 
     for (;; at = (at + 1) & (INDEX_SIZE - 1)) {
-        /* acquire: pairs with capplace_enter_locked, so the key is there */
+        /* acquire: pairs with capplace_enter_locked, so the key is complete */
         uint32_t number = __atomic_load_n(&table[at], __ATOMIC_ACQUIRE);
 
         *ret_at = at;
@@ -104,7 +104,8 @@ static uint32_t capplace_look_up(const struct capplace_key *key, uint32_t *ret_a
     }
 }
 
-/* Another thread may take the last one between a look and the next, so it is tried until there is none to be had. */
+/* Another thread may take the last record between two tries, so this repeats until no more can be
+ * had. */
 static struct format_place *take_record(int *ret_error)
 {
     struct format_place *fresh = NULL;
@@ -115,7 +116,7 @@ static struct format_place *take_record(int *ret_error)
 
         lock_take(&lock);
         if (fresh) {
-            /* what another thread brought meanwhile stays empty */
+            /* records of another thread's batch stay unused */
             spare = fresh;
             spares = got;
         }
@@ -154,7 +155,8 @@ static uint32_t capplace_enter_locked(
     return number;
 }
 
-/* Anchors that go on for ever (a name for each step) leave room for stacks, which tell more. */
+/* An unbounded number of anchors (a name for each step) must leave records for stacks, which are
+ * more informative. */
 static bool capplace_has_room(const struct capplace_key *key, uint32_t now)
 {
     if (key->stack == OTHER)
@@ -165,7 +167,7 @@ static bool capplace_has_room(const struct capplace_key *key, uint32_t now)
                             : CAPPLACE_MAX - CAPPLACE_STACKS);
 }
 
-/* A new place, unless another thread has made it meanwhile. 0 = no room, no record. */
+/* Adds a place, unless another thread has added it meanwhile. 0 = full, or no record. */
 static uint32_t capplace_add(const struct capplace_key *key, int *ret_error)
 {
     struct format_place *record;
@@ -188,7 +190,8 @@ static uint32_t capplace_add(const struct capplace_key *key, int *ret_error)
     return number;
 }
 
-/* The first allocation of a device makes its "other", so that it is there when there is no more room. */
+/* The first allocation of a device creates its "other" place, so that it exists when the table is
+ * full. */
 static uint32_t capplace_find_other(int device, int *ret_error)
 {
     uint32_t index = device_index(device);
@@ -202,7 +205,7 @@ static uint32_t capplace_find_other(int device, int *ret_error)
     return number;
 }
 
-/* The place of the stack that stands for all anchors without room. */
+/* The place of the stack for all anchors without a place. */
 static uint32_t find_anywhere(struct capplace_key key, int *ret_error)
 {
     uint32_t number, at;
@@ -248,10 +251,11 @@ static inline __attribute__((always_inline)) void grow_locked(
     place->sum += formatsum_growth(at, by);
 }
 
-/* One figure of a place grows by `by`, and the sum follows. */
+/* Adds `by` to one figure of a place, and updates the sum. */
 #define GROW(place, figure, by) grow_locked(place, offsetof(struct format_place, figure), by)
 
-/* What the place holds, it held at each peak since it changed last. The number goes last: see format.h. */
+/* The place has held its present bytes at each peak since its last change. The number is stored
+ * last: see format.h. */
 static void settle_locked(struct place *place, uint64_t number)
 {
     struct format_place *record = place->record;
@@ -264,7 +268,7 @@ static void settle_locked(struct place *place, uint64_t number)
     __atomic_store_n(&record->peak, number, __ATOMIC_RELEASE);
 }
 
-/* Who is killed in between leaves the mark, and figures that are right but for this operation. */
+/* A kill in between leaves the mark, and figures that lack only this operation. */
 static void begin_change_locked(struct place *place)
 {
     __atomic_store_n(&place->record->changing, FORMAT_PLACE_CHANGING, __ATOMIC_RELAXED);
@@ -332,7 +336,8 @@ void capplace_died(uint32_t place, int device, uint64_t size, bool is_temporary)
         struct format_high *high = &header->high[index];
 
         if (high->live_bytes > high->peak_bytes) {
-            /* The number first: while live bytes are above the peak, nobody looks at the places' older figures. */
+            /* The number first: while live bytes are above the peak, no reader uses the places'
+             * older figures. */
             __atomic_store_n(&high->number, high->number + 1, __ATOMIC_RELEASE);
             __atomic_store_n(&high->peak_bytes, high->live_bytes, __ATOMIC_RELEASE);
         }

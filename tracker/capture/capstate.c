@@ -11,18 +11,18 @@
 #include <stdatomic.h>
 
 #define WAIT_STEP_NS   100000L
-#define WAIT_STEPS_MAX 20000 /* two seconds for another thread that creates the file */
+#define WAIT_STEPS_MAX 20000 /* two seconds of waiting for another thread that creates the file */
 
 bool capstate_logs;
 uint64_t capstate_start_ns;
 
 static int (*create_file)(void); /* fixed by capstate_init */
-/* from capstate_show on; capstate_set, which may run in a signal handler, reads it in any phase */
+/* set by capstate_show; capstate_set, which may run in a signal handler, reads it in any phase */
 static _Atomic(struct format_header *) header_at;
 static _Atomic int phase = CAPSTATE_NEVER;
 static _Atomic uint64_t missed; /* calls that found CAPSTATE_LATE */
-static _Atomic bool is_lost;    /* the file, and nobody was told */
-/* -errno: what went wrong last, and what no caller has been told yet (0 = nothing) */
+static _Atomic bool is_lost;    /* the file was lost, and no caller knows yet */
+/* -errno: the last error, and the one that no caller got yet (0 = none) */
 static _Atomic int last_trouble, untold;
 
 void capstate_init(bool is_on, bool has_log, int (*create)(void))
@@ -92,7 +92,7 @@ void capstate_show(struct format_header *header)
 
 void capstate_opened(void)
 {
-    /* release: whoever sees CAPSTATE_OPEN sees the file */
+    /* release: a reader of CAPSTATE_OPEN sees the file */
     atomic_store_explicit(&phase, CAPSTATE_OPEN, memory_order_release);
     counter_add(&capstate_header()->lost.events_dropped, atomic_load(&missed));
 }
@@ -124,10 +124,8 @@ int capstate_open(void)
     capfile_end(cancel);
     if (is_mine)
         return capstate_trouble();
-    /*
-     * Stuck in a file system that hangs: wait once, not at every allocation. If it ends after all,
-     * the file is used.
-     */
+    /* The file system hangs: wait once, not at every allocation. If the opening ends after all, the
+     * file is used. */
     if (expected == CAPSTATE_OPENING)
         (void)atomic_compare_exchange_strong(&phase, &expected, CAPSTATE_LATE);
     return 0;
@@ -159,12 +157,9 @@ struct format_header *capstate_begin(bool opens, int *ret_error)
 
 /* ---- how the run stands ---- */
 
-/*
- * Once the program is at its end. Where other threads have taken part, one may be in the middle of
- * a change that the seal would not have: then there is none, unless `kedge run` makes it when the
- * process is gone. A thread that comes later finds the phase, and a late one of two breaks what the
- * other made.
- */
+/* At the end of the program. If other threads have taken part, one may be in the middle of a change
+ * that the seal would lack: then no seal is made, except by `kedge run` after the process has
+ * ended. A later thread sees the phase; of two late threads one breaks the other's seal. */
 static void capstate_seal(struct format_header *header)
 {
     int now = CAPSTATE_OPEN;
@@ -196,7 +191,7 @@ void capstate_set(enum format_state state, uint32_t detail)
 
 void capstate_fork_child(void)
 {
-    /* The mapping is shared with the parent: from here on nothing may be stored into it. */
+    /* The mapping is shared with the parent: nothing may be stored into it from here on. */
     if (atomic_load(&phase) != CAPSTATE_NEW)
         atomic_store(&phase, CAPSTATE_NEVER);
     atomic_store(&header_at, NULL);

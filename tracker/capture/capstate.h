@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capstate.h - whether there is a capture to write to: its phase, its header, its clock, and
- * trouble that is not told yet.
+ * capstate.h - the state of the capture: its phase, its header, its clock, and unreported errors.
  *
  *     new ─► opening ─► open ◄─► sealed
  *      │        ├─► late ──┘                 the file takes longer than threads wait for it
  *      └────────┴───────────────────► never  off, failed, lost, or the child of a fork
  *
- * capture.c creates the file. All that write into it (cap*.c, uses.c) ask here first, and know
- * nothing of capture.c.
+ * capture.c creates the file. All writers (cap*.c, uses.c) ask here first, and do not know
+ * capture.c.
  *
  * Threads: any; no kedge lock may be held where the file may be created (capstate_begin with
  * `opens`, capstate_open).
@@ -22,46 +21,42 @@
 #include <stdint.h>
 #include <time.h>
 
-/* In this order: before CAPSTATE_OPEN there may still be a file. */
+/* Ordered: before CAPSTATE_OPEN a file may still come. */
 enum capstate_phase {
     CAPSTATE_NEW,     /* nothing tried */
-    CAPSTATE_OPENING, /* one thread is at it */
-    CAPSTATE_LATE,    /* still, and nobody waits for it any more */
+    CAPSTATE_OPENING, /* one thread is opening */
+    CAPSTATE_LATE,    /* still opening, and no thread waits for it any more */
     CAPSTATE_OPEN,
-    CAPSTATE_SEALED, /* open, and the header has its seal, which whoever writes on breaks first */
+    CAPSTATE_SEALED, /* open, and the header has its seal, which the next writer breaks first */
     CAPSTATE_NEVER,  /* off, failed, or the child of a fork */
 };
 
-/* ---- for all that write ---- */
+/* ---- for all writers ---- */
 
-/*
- * The header if there is a file to write to; creates it at the first use if `opens`. *ret_error:
- * -errno of the creation, or, once and if `opens`, -EIO for a file that was lost; else 0.
- */
+/* The header if there is a file to write to; creates it at the first use if `opens`. *ret_error:
+ * -errno of the creation, or, once and if `opens`, -EIO for a lost file; else 0. */
 struct format_header *capstate_begin(bool opens, int *ret_error);
 
-int capstate_keep_trouble(int r); /* for the next */
+int capstate_keep_trouble(int r); /* for capstate_degraded */
 
-/*
- * Keeps trouble (r < 0) until a call of capture.h tells it: the next one that returns, whoever met
- * it, and the same trouble only once however many parts of the file meet it. Returns r.
- */
+/* Keeps an error (r < 0) until the next call of capture.h returns it, on any thread, and the same
+ * error only once however many parts of the file meet it. Returns r. */
 static inline int capstate_degraded(int r)
 {
     return __builtin_expect(r >= 0, 1) ? r : capstate_keep_trouble(r);
 }
 
-/* What a call of capture.h returns: -errno of trouble that was not told yet, or 0. */
+/* The result of a call of capture.h: -errno of an unreported error, or 0. */
 int capstate_trouble(void);
 
-/* Whether the mode writes events. */
+/* True if the mode writes events. */
 extern bool capstate_logs; /* fixed by capstate_init */
 static inline bool capstate_has_log(void)
 {
     return capstate_logs;
 }
 
-/* Nanoseconds of a clock of the system. */
+/* Nanoseconds of a system clock. */
 static inline uint64_t capstate_clock(clockid_t clock)
 {
     struct timespec time = {0};
@@ -72,54 +67,49 @@ static inline uint64_t capstate_clock(clockid_t clock)
 
 extern uint64_t capstate_start_ns; /* fixed when the phase is CAPSTATE_OPEN */
 
-/* Nanoseconds since capstate_start. Inline, since each use pays for it. */
+/* Nanoseconds since capstate_start. Inline, since each use calls it. */
 static inline uint64_t capstate_time(void)
 {
     return capstate_clock(CLOCK_MONOTONIC) - capstate_start_ns;
 }
 
-/* capture_state. */
+/* Implements capture_state. */
 void capstate_set(enum format_state state, uint32_t detail);
 
 /* ---- for capture.c ---- */
 
-/*
- * A fresh start: CAPSTATE_NEW, or CAPSTATE_NEVER if not `is_on`; no trouble. create: makes the
- * file; called once, by the first thread that opens, not cancellable meanwhile. It calls
- * capstate_start, then capstate_show and capstate_opened, or capstate_never. 0 or -errno. No other
- * thread may be inside.
- */
+/* Starts anew: CAPSTATE_NEW, or CAPSTATE_NEVER if not `is_on`; no error. create: makes the file;
+ * called once, by the first thread that opens, not cancellable meanwhile. It calls capstate_start,
+ * then capstate_show and capstate_opened, or capstate_never. 0 or -errno. No other thread may be
+ * inside. */
 void capstate_init(bool is_on, bool has_log, int (*create)(void));
 
-/*
- * Creates the file if nobody has tried, and waits at most two seconds for another thread that does.
- * 0 or -errno, as capture_open.
- */
+/* Creates the file if no thread has tried, and waits at most two seconds for another thread that
+ * does. 0 or -errno, as capture_open. */
 int capstate_open(void);
 
-/* The phase now, and the same for whoever is about to write: then it is not CAPSTATE_SEALED. */
+/* The current phase; capstate_unsealed, for a writer: it breaks the seal, so the phase is not
+ * CAPSTATE_SEALED. */
 enum capstate_phase capstate_phase(void);
 enum capstate_phase capstate_unsealed(void);
 
-/* The time that capstate_time counts from is now: CLOCK_MONOTONIC's, in nanoseconds. */
+/* Sets the origin of capstate_time to now: CLOCK_MONOTONIC, in nanoseconds. */
 uint64_t capstate_start(void);
 
-/* The header is there: capstate_set finds it from now on. */
+/* The header exists: capstate_set finds it from now on. */
 void capstate_show(struct format_header *header);
 
 /* After capstate_show: capstate_begin returns the header from now on. */
 void capstate_opened(void);
 
-/* There is no file, and there will be none. */
+/* There is no file and never will be. */
 void capstate_never(void);
 
-/*
- * The file cannot be written any more; the next capstate_begin that opens gives -EIO.
- * Async-signal-safe.
- */
+/* The file cannot be written any more; the next capstate_begin that opens returns -EIO.
+ * Async-signal-safe. */
 void capstate_lost(void);
 
-/* In the child of a fork: no file if there was one, or one was being made; else as before. */
+/* In the child of a fork: no file if there was one, or one was being made; else unchanged. */
 void capstate_fork_child(void);
 
 #endif

@@ -57,10 +57,8 @@ void captotal_released(struct format_header *header, int device, uint64_t size)
 
 /* ---- classes ---- */
 
-/*
- * What a class holds natively, one by one: what the driver keeps in pools of its own is looked up
- * instead.
- */
+/* True for classes that the driver serves one by one; memory in the driver's own pools is looked up
+ * instead. */
 static bool is_native_class(enum memclass memclass)
 {
     return memclass == MEMCLASS_DRIVER || memclass == MEMCLASS_PITCHED || memclass == MEMCLASS_VMM
@@ -74,7 +72,7 @@ static void native_moved(
         (void)counter_grow(&header->look[device].native_live, by);
 }
 
-/* A thread comes with what the pool numbered before the newest change that is counted. */
+/* Counts the change of a thread as late if a change with a higher number was counted before it. */
 void captotal_comes(struct format_header *header, uint64_t seq)
 {
     if (__builtin_expect(seq < header->counted_seq, 0))
@@ -133,9 +131,8 @@ int capture_look(const struct capture_look_info *info)
     if (!header || info->device < 0 || info->device >= (int)FORMAT_DEVICES_MAX)
         return r;
     look = &header->look[info->device];
-    /*
-     * Two threads may look at once: each figure is one of theirs, and the next look puts it right.
-     */
+    /* Two threads may look at once: each figure is from one of them, and the next look corrects
+     * it. */
     __atomic_store_n(&look->free_bytes, info->free_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&look->total_bytes, info->total_bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&look->held_bytes, info->held_bytes, __ATOMIC_RELAXED);

@@ -33,7 +33,7 @@ static struct {
     char rank[32];
     char program[96];
     char run[24];
-    bool replaces; /* an old capture of the same name */
+    bool replaces; /* it may replace an old capture of the same name */
     enum format_trace trace;
     uint64_t ring_bytes;
 } opts;
@@ -42,13 +42,13 @@ static struct capfile file; /* fixed when the phase is CAPSTATE_OPEN */
 static _Atomic uint32_t notes;
 
 static struct lock pending_lock = LOCK_INIT(LOCK_RANK_CAPTURE);
-/* guarded by pending_lock: identity records from before the file was there */
+/* guarded by pending_lock: identity records from before the file exists */
 static _Alignas(8) char pending[PENDING_BYTES];
 static uint32_t pending_used;
 
 /* ---- names ---- */
 
-/* What stands for %x; NULL: nothing does. */
+/* The replacement of %x; NULL: unknown. */
 static const char *part_of(char x, const char *host, const char *rank, const char *pid)
 {
     switch (x) {
@@ -148,7 +148,7 @@ static void fill_header(struct format_header *header)
     header->class_count = MEMCLASS_COUNT;
 }
 
-/* Whether processes get names of their own by themselves. */
+/* True if the pattern gives each process its own name. */
 static bool has_pattern(const char *name)
 {
     for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%'))
@@ -157,7 +157,8 @@ static bool has_pattern(const char *name)
     return false;
 }
 
-/* Of a capture that is in the way. Static, for it is larger than what a thread with a small stack has left. */
+/* Header of a capture that has the name. Static, because it is larger than the stack that a small
+ * thread has left. */
 static struct format_header old_header;
 
 static int create_file(void)
@@ -179,7 +180,7 @@ static int create_file(void)
         (void)snprintf(other, sizeof other, "%s.%d", name, (int)getpid());
         r = capfile_create(&file, other, fill_header);
     }
-    /* In containers, and on hosts that share a directory, processes have the same numbers again and again. */
+    /* In containers, and on hosts that share a directory, process numbers repeat. */
     for (int i = 2; r == -EEXIST && i <= NAMES_MAX; i++) {
         (void)snprintf(other, sizeof other, "%s.%d.%d", name, (int)getpid(), i);
         r = capfile_create(&file, other, fill_header);
@@ -187,7 +188,7 @@ static int create_file(void)
     return r;
 }
 
-/* Identity records from before, one by one: capdefs_put may make system calls. */
+/* Writes the pending identity records one by one: capdefs_put may make system calls. */
 static void write_pending(void)
 {
     for (uint32_t at = 0;;) {
@@ -248,7 +249,7 @@ int capture_init(const struct capture_opts *init_opts)
     if (init_opts->trace >= FORMAT_TRACE_COUNT || strlen(name) >= sizeof opts.file)
         return -EINVAL;
     r = expand(name, rank, expanded,
-            sizeof expanded); /* a bad pattern is known now, not at the first allocation */
+            sizeof expanded); /* a bad pattern is reported now, not at the first allocation */
     if (r < 0)
         return r;
     memset(&opts, 0, sizeof opts);
@@ -285,7 +286,7 @@ const char *capture_refused(void)
 
 /* ---- identity ---- */
 
-/* Into the file, or kept until there is one. */
+/* Writes it to the file, or keeps it until there is one. */
 static int put_identity(struct format_def *def, size_t bytes, const char *text, size_t length)
 {
     size_t total = bytes + (length + 7) / 8 * 8;
@@ -315,7 +316,7 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
     return capstate_trouble();
 }
 
-/* The number of a text; none where nothing is recorded. */
+/* The number of a text; 0 where nothing is recorded. */
 static uint32_t intern_word(const char *text)
 {
     return text && capstate_phase() != CAPSTATE_NEVER ? intern_string(text, strlen(text)) : 0;

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capture.h - writes the run down, into a file that is its own post-mortem.
+ * capture.h - records the run in a file that stays readable after any crash.
  *
- * The file is mapped and shared: what has been stored survives SIGKILL without any dump code. It holds the live table
- * itself (one slot per live allocation), so after `kill -9` a report is right within one operation in flight per
- * thread (R47). FORMAT.md and format.h describe the bytes.
+ * The file is mapped and shared: everything stored survives SIGKILL without any dump code. It holds
+ * the live table itself (one slot per live allocation), so after `kill -9` a report is correct
+ * within one operation in progress per thread (R47). FORMAT.md and format.h describe the bytes.
  *
- *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► F ─ capture_state ─► clean | signal
- *                                                                            └ fork ─► child writes nothing
+ *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► file
+ *                     file ─ capture_state ─► clean | signal
+ *                          └ fork ─► child writes nothing
  *
- * Order does not matter: the pool numbers each operation under its lock, calls arrive here in any order, and a slot is
- * overwritten only by a higher number. All calls that take `seq` want numbers from that one counter; 0 = "after the
- * newest one seen".
+ * Order does not matter: the pool numbers each operation under its lock, calls arrive here in any
+ * order, and a slot is overwritten only by a higher number. All `seq` parameters are numbers of
+ * that one counter; 0 = "after the newest one seen".
  *
- * Space is allocated before it is mapped, so that no store raises SIGBUS on a full disk. The call that met trouble returns -errno,
- * once for all parts of the file; later calls return 0 and count what they lose (a full log goes on as a ring).
+ * Space is allocated before it is mapped, so that no store raises SIGBUS on a full disk. The call
+ * that met an error returns -errno, once for all parts of the file; later calls return 0 and count
+ * their losses (a full log continues as a ring).
  *
- * Does not unwind (where.h), symbolise, compress, print or malloc. Threads: any; no global lock in the hot path: events
- * go to the thread's own chunk, live slots lie in 64 shards with a lock each. No kedge lock may be held by the caller,
- * since growth makes file system calls. Rules R39 R47 R48 R50 R51 R52.
+ * Does not unwind (where.h), symbolise, compress, print or malloc.
+ * Threads: any; no global lock in the hot path: events go to the thread's own chunk, live slots are
+ * in 64 shards with a lock each. The caller holds no kedge lock, since growth makes file system
+ * calls.
+ * Rules: R39 R47 R48 R50 R51 R52.
  */
 #ifndef KEDGE_TRACKER_CAPTURE_H
 #define KEDGE_TRACKER_CAPTURE_H
@@ -33,60 +37,56 @@
 
 #define CAPTURE_DEFAULT_NAME "kedge-%h-%r-%p.kcap"
 #define CAPTURE_PATH_MAX     4096u
-#define CAPTURE_NOTES_MAX    256u /* further notes are counted */
+#define CAPTURE_NOTES_MAX    256u /* further notes are only counted */
 
 /* All strings are copied. */
 struct capture_opts {
     /* pattern: %h host, %r rank ("0" without), %p pid, %% percent; NULL = default */
     const char *file;
-    /*
-     * What the launcher says (ranks.def); NULL = none. A name without a pattern is rank 0's, and those of other ranks end in
-     * .RANK: which process would take it first is left to chance otherwise.
-     */
+    /* The launcher's rank (ranks.def); NULL = none. A name without a pattern goes to rank 0, and
+     * other ranks append .RANK: otherwise chance would decide which process takes it. */
     const char *rank;
-    /*
-     * CONFIG_RUN's value; NULL = none. With a "+" behind it an old capture that has the name, is of another run and whose process has
-     * ended gives way to this one (capold.h, R102).
-     */
+    /* CONFIG_RUN's value; NULL = none. With a "+" at its end this capture replaces an old one of
+     * the same name that is of another run and whose process has ended (capold.h, R102). */
     const char *run;
     const char *program;     /* where_program(); NULL = "" */
     enum format_trace trace; /* FORMAT_TRACE_OFF: every call returns 0 and does nothing */
     uint64_t ring_bytes;     /* bound of the event log in ring mode; 0 = 256 MiB; at least 1 MiB */
 };
 
-/* What an evict hint's blocks on a device have done in a step. */
+/* The activity of an evict hint's blocks on a device in a step. */
 struct capture_evict {
     int rule;
     struct format_evict what;
 };
 
-/* What is known about an allocation that was made. */
+/* Facts about a successful allocation. */
 struct capture_alloc_info {
     const struct tag *tag; /* from where_am_i */
     devptr_t ptr;
     uint64_t seq;
     uint64_t stream; /* as format.h has it, or 0 */
     enum api api;
-    enum memclass memclass; /* what is not of this process's device is recorded apart */
-    bool native;            /* by the driver itself, not from the pool */
+    enum memclass memclass; /* memory not on a device of this process is recorded separately */
+    bool native;            /* served by the driver itself, not from the pool */
     bool stream_capture;    /* while its stream was being captured */
-    uint64_t context; /* the number of the context that it ends with, 0 = none, or not known */
-    int rule;         /* plan.rule, -1 = none */
+    uint64_t context;       /* number of the context that it ends with, 0 = none, or unknown */
+    int rule;               /* plan.rule, -1 = none */
 };
 
-/* What is known about a free. */
+/* Facts about a free. */
 struct capture_free_info {
     devptr_t ptr;
     uint64_t seq;
     uint64_t size;                  /* 0 = look it up in the live table */
     uint64_t stream;                /* as format.h has it, or 0 */
-    const struct format_uses *uses; /* NULL = what the live table has */
+    const struct format_uses *uses; /* NULL = take those of the live table */
     int device;                     /* -1 = that of the allocation */
     enum api api;
     bool native;
 };
 
-/* What happened to a range that a rule names. */
+/* An event of a range that a rule names. */
 struct capture_hint_info {
     enum format_hint_what what;
     enum hint_mode mode; /* in force; only DEAD in HINT_LIVE counts as freed by a hint */
@@ -94,138 +94,142 @@ struct capture_hint_info {
     devptr_t ptr; /* start of the block */
     uint64_t size;
     uint64_t seq;
-    uint32_t stack; /* of the toucher (where_stack), 0 = none */
+    uint32_t stack; /* of the access (where_stack), 0 = none */
     uint32_t pystack;
     int device;
-    int result;              /* CUresult or errno behind SKIPPED and REFUSED, 0 = none */
-    const struct edge *edge; /* the anchor edge that did it, NULL = none */
+    int result;              /* CUresult or errno of SKIPPED and REFUSED, 0 = none */
+    const struct edge *edge; /* the anchor edge that caused it, NULL = none */
 };
 
-/* A call of a library between ranks, or the launch of a kernel, which has a name alone; before it is forwarded. */
+/* A call of a communication library, or a kernel launch, which only has a name; recorded before it
+ * is forwarded. */
 struct capture_call_info {
     bool is_launch;
-    const char *name; /* of the function; it and the names of its arguments are not copied */
+    /* name of the function; neither it nor the names of its arguments are copied */
+    const char *name;
     struct {
-        const char *arg; /* as the library's header calls it, NULL = no such buffer */
+        const char *arg; /* as in the library's header, NULL = no such buffer */
         devptr_t ptr;
     } buffer[FORMAT_CALL_BUFFERS];
     uint64_t comm; /* handle */
-    int peer;      /* rank in it, -1 = the call names none */
+    int peer;      /* rank in it, -1 = none */
     uint64_t seq;
 };
 
 /* An allocation that failed. */
 struct capture_oom_info {
-    const struct tag *tag; /* size and device are there */
+    const struct tag *tag; /* with size and device */
     uint64_t seq;
-    uint64_t free_bytes, total_bytes; /* as the driver says, UINT64_MAX = not asked */
-    const char *call;                 /* the driver's entry, NULL = not known */
+    uint64_t free_bytes, total_bytes; /* as the driver reports, UINT64_MAX = not queried */
+    const char *call;                 /* the driver's entry point, NULL = unknown */
     uint64_t stream;                  /* as format.h has it, or 0 */
     uint32_t flags;                   /* FORMAT_OOM_* */
     struct format_oom_heaps heaps;    /* with FORMAT_OOM_HEAPS */
-    uint64_t free_elsewhere;          /* of heaps.free, in heaps of the other API */
-    uint64_t hint_held;               /* of heaps.kept, by hints */
+    uint64_t free_elsewhere;          /* part of heaps.free, in heaps of the other API */
+    uint64_t hint_held;               /* part of heaps.kept, by hints */
     struct format_oom_ladder ladder;
     int result; /* the CUresult that the program gets */
 };
 
-/* What the driver says about a device, and what our heaps hold of it. */
+/* The driver's figures of a device, and the bytes that kedge's heaps hold of it. */
 struct capture_look_info {
     int device;
     uint64_t free_bytes, total_bytes;
     uint64_t held_bytes;
-    uint64_t graph_reserved, graph_high; /* of the driver's pool for graphs, 0 = none */
-    uint64_t live, used, dead;           /* of our heaps, as struct format_inside has them */
+    uint64_t graph_reserved, graph_high; /* of the driver's graph memory pool, 0 = none */
+    uint64_t live, used, dead;           /* of kedge's heaps, as in struct format_inside */
 };
 
-/* Remembers the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
+/* Stores the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
 int capture_init(const struct capture_opts *init_opts);
 
-/*
- * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists, NAME.PID, then
- * NAME.PID.2 and so on. Writes the ranges that are open now. The first caller does it, others wait for it (at most two seconds, after which calls
- * are lost, and counted as events that were dropped, until it is there); capture_alloc and
- * capture_oom do it by themselves. 0 also when it is open, off, or was tried before; else -errno.
- */
+/* Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name
+ * exists, NAME.PID, then NAME.PID.2 and so on. Writes the ranges that are open now. The first
+ * caller does it, others wait for it (at most two seconds; after that their calls are lost, and
+ * counted as dropped events, until the file exists); capture_alloc and capture_oom call it
+ * themselves. 0 also when it is open, off, or was tried before; else -errno. */
 int capture_open(void);
 
 /* The file's name, "" while there is none. Valid for the process's life. */
 const char *capture_path(void);
 
-/* The name under which no file could be made, "" where one was or nobody has tried. Valid for the process's life. */
+/* The name under which no file could be created, "" if one was, or none was tried. Valid for the
+ * process's life. */
 const char *capture_refused(void);
 
-/* Each returns 0, or -errno of trouble that no call has told yet: the same errno is told once (see above). */
+/* Each returns 0, or -errno of an error that no call has returned yet: the same errno is returned
+ * once (see above). */
 int capture_alloc(const struct capture_alloc_info *info);
 int capture_free(const struct capture_free_info *info);
-/* What was allocated with this `context` and is live ends now, as freed. */
+/* Ends all live blocks that were allocated with this `context`, as freed. */
 int capture_context_gone(uint64_t context, uint64_t seq);
 int capture_edge(const struct edge *edge, uint64_t seq);
 int capture_hint(const struct capture_hint_info *info);
 int capture_call(const struct capture_call_info *info);
 
-/* The Python stack of the live block that begins at `ptr`, as tag.pystack had it; 0 = none, or not known. */
+/* The Python stack of the live block that begins at `ptr`, as in tag.pystack; 0 = none, or
+ * unknown. */
 uint32_t capture_pystack(devptr_t ptr);
 
-/*
- * Writes the event and, for the first 16 failures and the newest 16, a record that says why (area E), with the stacks
- * that hold most now. *ret_top: the foremost of them; its bytes are 0 if there is none. ret_top may be NULL.
- */
+/* Writes the event and, for the first 16 failures and the newest 16, a record of the reason (area
+ * E), with the stacks that hold most now. *ret_top: the first of them; its bytes are 0 if there is
+ * none. ret_top may be NULL. */
 int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top);
 
-/* What is recorded under `key` is mapped at an address, size 0: no more. Uses of that address are its own. Without it, nothing. */
+/* The block recorded under `key` is mapped at an address; size 0: no longer. Uses of that address
+ * count for the block. Does nothing if there is none. */
 void capture_mapped(uint64_t key, uint64_t addr, uint64_t size);
 
-/* For uses.c: an event of a call that uses the block whose allocation had seq `block`. flags: FORMAT_USE_MAY, or 0. */
+/* For uses.c: records a call that uses the block whose allocation had seq `block`. flags:
+ * FORMAT_USE_MAY, or 0. */
 void capture_use(uint64_t block, uint64_t time_ns, uint32_t flags);
 
-/*
- * `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles
- * included. high: the most that it ever held, 0 = not known. If nobody was told of so much, because
- * it came and went within one call (a growth that failed half way), it has an event of its own
- * before the one about `bytes`.
- */
+/* `heap` (any number that names one) on `device` holds `bytes` from the driver now, cached handles
+ * included. high: the most it ever held, 0 = unknown. If that was not recorded, because it came and
+ * went within one call (a growth that failed half way), it gets an event of its own before the one
+ * about `bytes`. */
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq);
 
-/* The driver was asked about a device. The newest answer is kept, the others count. */
+/* The driver reported a device's figures. The newest report is kept, the others are counted. */
 int capture_look(const struct capture_look_info *info);
 
-/* Identity records. Kept in memory when the file is not open yet (at most 64 KiB of them), written when it opens. */
+/* Identity records. Kept in memory until the file is open (at most 64 KiB of them), and written
+ * then. */
 int capture_setting(
-        const char *name, const char *value); /* "KEDGE_MODE" "pool"; also what was really chosen */
+        const char *name, const char *value); /* "KEDGE_MODE" "pool"; also the values in effect */
 int capture_device(int device, const char *name, uint64_t total_bytes, uint32_t driver_version);
 int capture_hints(const char *path, uint64_t hash, enum hint_mode mode, uint32_t rules);
 int capture_rule(uint32_t index, const struct rule *rule);
 int capture_drift(uint32_t index, const struct hintwords_drift *drift); /* once per rule */
 
-/* A step of a managed set has ended, or, at the end of the run, has not (FORMAT_EVICT_RUNNING). Of very many not all are written. */
+/* A step of a managed set has ended, or is still running at the end of the run
+ * (FORMAT_EVICT_RUNNING). Of very many steps only some are written. */
 int capture_evict(const struct capture_evict *info);
-/* The block at `ptr`, live and made as `seq`, does not go out. Once for each block and reason. */
+/* The live block at `ptr`, allocated as `seq`, is not evicted. Once for each block and reason. */
 int capture_evict_kept(
         int rule, devptr_t ptr, uint64_t size, int device, enum format_kept_why why, uint64_t seq);
-/* A call of this thread was not made, since its blocks need `needed` bytes at once and `room` could be had under `cap`. */
+/* A call of this thread was not made: its blocks need `needed` bytes at once, and only `room` were
+ * available under `cap`. */
 int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, uint64_t cap);
 
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 
-/* `hook` ("cuMemAlloc_v2") was reached `count` times by `route` ("dlsym", "cuGetProcAddress", "symbol") so far. */
+/* `hook` ("cuMemAlloc_v2") was resolved `count` times by `route` ("dlsym", "cuGetProcAddress",
+ * "symbol") so far. */
 int capture_coverage(const char *hook, const char *route, uint64_t count);
 
-/*
- * How the run stands. A few stores: async-signal-safe, also before capture_init. CLEAN after SIGNAL keeps SIGNAL.
- * `detail` is the signal's number. CLEAN is for the program's end, in no signal handler: it adds up the header, a few thousand
- * instructions, and takes a lock.
- */
+/* Sets the state of the run. A few stores: async-signal-safe, also before capture_init. CLEAN after
+ * SIGNAL keeps SIGNAL. `detail` is the signal's number. CLEAN is for the program's end, not for a
+ * signal handler: it sums up the header, a few thousand instructions, and takes a lock. */
 void capture_state(enum format_state state, uint32_t detail);
 
-/* In the child of a fork: detach from the parent's file; nothing is written any more if it was open, else as new. */
-/*
- * A store at `at` has raised SIGBUS. True: it was into the capture, which is not written from here on (the next capture_alloc returns -EIO);
- * the store can be made again. Async-signal-safe.
- */
+/* A store at `at` has raised SIGBUS. True: it was into the capture, which is not written from here
+ * on (the next capture_alloc returns -EIO); the store can be repeated. Async-signal-safe. */
 bool capture_fault(const void *at);
 
+/* In the child of a fork: detaches from the parent's file. If it was open, nothing is written any
+ * more; else the child starts anew. */
 void capture_fork_child(void);
 
 #endif

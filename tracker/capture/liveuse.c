@@ -5,7 +5,7 @@
 
 atomic_bool liveuse_recorded;
 
-/* of the file's header; fixed by liveuse_open, before any range is in the map */
+/* in the file's header; set by liveuse_open, before any range is in the map */
 static struct format_unseen *unseen_calls;
 
 void liveuse_open(struct format_unseen *unseen)
@@ -34,23 +34,19 @@ void liveuse_born(struct format_live *slot, struct usemap_range **range)
 
     if (memclass >= MEMCLASS_DEVICE_END)
         return;
-    /*
-     * named by a handle, and used through textures and surfaces; what the host reads and writes
-     * without a call
-     */
+    /* arrays are named by a handle, and used through textures and surfaces; the host accesses
+     * managed memory without a call */
     if (memclass == MEMCLASS_ARRAY || memclass == MEMCLASS_ARRAY_GUESS
             || memclass == MEMCLASS_MANAGED)
         flags |= FORMAT_USE_SHOWN;
-    /* nobody finds the slot yet */
+    /* no other thread finds the slot yet */
     __atomic_store_n(&slot->use_flags, flags, __ATOMIC_RELAXED);
     if (liveuse_has_address(memclass) && usemap_enter(range, slot->addr, slot->size, slot) < 0)
         liveuse_set_flags(slot, FORMAT_USE_LOST);
 }
 
-/*
- * Of what dies nobody else writes any more, unless the program uses what it frees, or launches a
- * graph that names it: that use counts or does not, and each figure is one that the block had.
- */
+/* No other thread writes a block that has ended, unless the program uses freed memory, or launches
+ * a graph that names it: then that use counts or not, and each figure is one that the block had. */
 void liveuse_died(
         struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures)
 {

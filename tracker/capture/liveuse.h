@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liveuse.h - the uses of a block in its live slot: they begin with the block and end with it.
+ * liveuse.h - the uses of a block in its live slot, from its allocation to its end.
  *
- * The live table (caplive.h) calls this when a slot comes, goes or is mapped; uses.h counts the
+ * The live table (caplive.h) calls this when a slot is filled, emptied or mapped; uses.h counts the
  * uses in between. Figures are those of struct format_live.
  *
- * Threads: any. liveuse_born, _died and _mapped: for one slot one thread at a time (its shard's
+ * Threads: any. liveuse_born, _died and _mapped: one thread at a time for one slot (its shard's
  * lock). No malloc.
  */
 #ifndef KEDGE_TRACKER_LIVEUSE_H
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is known of one allocation's uses. */
+/* The uses of one allocation. */
 struct use_figures {
     struct format_uses times;
     uint64_t count;
@@ -33,21 +33,20 @@ static inline bool liveuse_on(void)
     return atomic_load_explicit(&liveuse_recorded, memory_order_relaxed);
 }
 
-/* The file is there. `unseen`: of its header, for the file's life. Empties the map. */
+/* The file exists. `unseen`: in its header, valid for the file's life. Empties the map. */
 void liveuse_open(struct format_unseen *unseen);
 
-/* The count of calls that name memory which we are not told of, NULL before liveuse_open. */
+/* Counts calls whose memory kedge cannot see, NULL before liveuse_open. */
 struct format_unseen *liveuse_unseen(void);
 
-/*
- * While uses are on. *range: what the table keeps for the slot's address, NULL at first;
- * usemap_drop when it forgets the address.
- */
+/* While uses are on. *range: the table's pointer for the slot's address, NULL at first; call
+ * usemap_drop when the table forgets the address. */
 void liveuse_born(struct format_live *slot, struct usemap_range **range);
 void liveuse_died(
         struct format_live *slot, struct usemap_range *range, struct use_figures *ret_figures);
 
-/* Memory under a handle is mapped: [addr, addr + size) is a use of that slot. Size 0: no more. */
+/* Memory of a handle is mapped: accesses to [addr, addr + size) are uses of that slot. Size 0: no
+ * longer. */
 void liveuse_mapped(struct format_live *slot, uint64_t addr, uint64_t size);
 
 /* One figure of a slot that other threads write. */

@@ -10,18 +10,19 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 1 << 18, /* memory is taken in these */
+    PIECE_BYTES = 1 << 18, /* memory is allocated in pieces of this size */
     WORD_BITS = 64,
     NODE_WORDS = USEMAP_NODE_CELLS / WORD_BITS,
 };
 
-/* Of 64 MiB, or a leaf: of 128 KiB. What a cell of the former holds begins in it; what a leaf's cell holds is a range. */
+/* A node of 64 MiB, or a leaf of 128 KiB. A cell of a node has the ranges that begin in it; a cell
+ * of a leaf has one range. */
 struct node {
     usemap_cell cells[USEMAP_NODE_CELLS];
-    _Atomic uint64_t taken[NODE_WORDS];    /* a bit for each cell that holds something */
-    _Atomic(struct usemap_range *) before; /* reaches into the 64 MiB from below them */
-    struct node *next;                     /* among those that are not in use */
-    uint32_t used;                         /* cells that hold something, and `before` */
+    _Atomic uint64_t taken[NODE_WORDS];    /* a bit for each nonempty cell */
+    _Atomic(struct usemap_range *) before; /* a range that reaches into the 64 MiB from below */
+    struct node *next;                     /* in the list of unused ones */
+    uint32_t used;                         /* nonempty cells, plus 1 for `before` */
 };
 
 struct mid {
@@ -71,7 +72,7 @@ static struct node *node_new_locked(void)
     return node;
 }
 
-/* All its cells are empty. */
+/* All its cells must be empty. */
 static void node_put_locked(struct node *node)
 {
     node->next = spare_nodes;
@@ -91,7 +92,8 @@ static struct usemap_range *range_new_locked(bool is_kept)
     return range;
 }
 
-/* A reader may have it in hand: its bounds hold no address from now on, and its slot stays one of the file. */
+/* A reader may still hold it: its bounds contain no address from now on, and its slot stays in the
+ * file. */
 static void range_put_locked(struct usemap_range *range)
 {
     __atomic_store_n(&range->size, 0, __ATOMIC_RELAXED);
@@ -156,7 +158,7 @@ static unsigned leaf_cell(uint64_t addr)
     return addr >> USEMAP_LEAF_SHIFT & (USEMAP_NODE_CELLS - 1);
 }
 
-/* What the 64 MiB around an address hold. */
+/* The cell value of the 64 MiB around an address. */
 static uintptr_t stretch_at(uint64_t addr)
 {
     const usemap_cell *mid =
@@ -165,7 +167,7 @@ static uintptr_t stretch_at(uint64_t addr)
     return mid ? load(&mid[addr >> USEMAP_MID_SHIFT & (USEMAP_MID_CELLS - 1)]) : 0;
 }
 
-/* The last cell before `limit` that holds something, -1 = none. */
+/* The last nonempty cell before `limit`, -1 = none. */
 static int last_taken(const struct node *node, unsigned limit)
 {
     unsigned word = limit / WORD_BITS;
@@ -179,7 +181,7 @@ static int last_taken(const struct node *node, unsigned limit)
     return bits ? (int)(word * WORD_BITS + 63u - (unsigned)__builtin_clzll(bits)) : -1;
 }
 
-/* The first cell from `from` on that holds something, -1 = none. */
+/* The first nonempty cell from `from` on, -1 = none. */
 static int next_taken(const struct node *node, unsigned from)
 {
     unsigned word = from / WORD_BITS;
@@ -194,7 +196,7 @@ static int next_taken(const struct node *node, unsigned from)
     return bits ? (int)(word * WORD_BITS + (unsigned)__builtin_ctzll(bits)) : -1;
 }
 
-/* The last range of a leaf that begins at or before addr, which cell `limit` may hold. */
+/* The last range of a leaf that begins at or before addr, also in cell `limit`. */
 static struct usemap_range *last_of_leaf(const struct node *leaf, unsigned limit, uint64_t addr)
 {
     uintptr_t value = limit < USEMAP_NODE_CELLS ? load(&leaf->cells[limit]) : 0;
@@ -207,7 +209,7 @@ static struct usemap_range *last_of_leaf(const struct node *leaf, unsigned limit
     return is_range(value) ? usemap_range_of(value) : NULL;
 }
 
-/* The last range of a node that begins at or before addr, or before the node. */
+/* The last range of a node that begins at or before addr, including `before`. */
 static struct usemap_range *last_of_node(const struct node *node, uint64_t addr)
 {
     unsigned limit = node_cell(addr);
@@ -235,7 +237,7 @@ const struct usemap_range *usemap_look_back(uintptr_t node, uint64_t addr)
     return last_of_node((const struct node *)node, addr);
 }
 
-/* The first range of a node that begins at or behind addr. */
+/* The first range of a node that begins at or after addr. */
 static struct usemap_range *next_of_node(const struct node *node, uint64_t addr)
 {
     unsigned first = node_cell(addr);
@@ -305,7 +307,8 @@ static uint64_t stretch_begin(uint64_t addr)
     return addr >> USEMAP_MID_SHIFT << USEMAP_MID_SHIFT;
 }
 
-/* The cell before its bit, and away after it: who sees the bit finds the range. */
+/* Sets the cell before its bit, and clears it after the bit: a reader that sees the bit finds the
+ * range. */
 static void set_locked(struct node *node, unsigned at, uintptr_t value)
 {
     _Atomic uint64_t *word = &node->taken[at / WORD_BITS];
@@ -326,7 +329,7 @@ static void unset_locked(struct node *node, unsigned at)
     node->used--;
 }
 
-/* Into the cells of a leaf. */
+/* Enters a range into a leaf. */
 static int put_leaf_locked(struct node *leaf, const struct usemap_range *range)
 {
     unsigned at = leaf_cell(range->lo);
@@ -337,7 +340,8 @@ static int put_leaf_locked(struct node *leaf, const struct usemap_range *range)
     return 0;
 }
 
-/* Into the cells of a node of the stretch at base. A cell with one range becomes a leaf that holds it, seen only when it does. */
+/* Enters a range into a node of the 64 MiB at base. A cell with one range becomes a leaf, which is
+ * published once it contains that range. */
 static int usemap_put_node_locked(struct node *node, uint64_t base, struct usemap_range *range)
 {
     unsigned at = node_cell(range->lo);
@@ -365,7 +369,7 @@ static int usemap_put_node_locked(struct node *node, uint64_t base, struct usema
     return put_leaf_locked((struct node *)value, range);
 }
 
-/* Into the 64 MiB at base. */
+/* Enters a range into the 64 MiB at base. */
 static int put_locked(usemap_cell *cell, uint64_t base, struct usemap_range *range)
 {
     uintptr_t value = load(cell);
@@ -386,7 +390,7 @@ static int put_locked(usemap_cell *cell, uint64_t base, struct usemap_range *ran
     return usemap_put_node_locked((struct node *)value, base, range);
 }
 
-/* Out of a node; a leaf that holds nothing any more goes. */
+/* Removes a range from a node; an empty leaf is freed. */
 static void clear_node_locked(struct node *node, uint64_t base, const struct usemap_range *range)
 {
     unsigned at = node_cell(range->lo);
@@ -411,7 +415,7 @@ static void clear_node_locked(struct node *node, uint64_t base, const struct use
     }
 }
 
-/* Out of the 64 MiB at base. */
+/* Removes a range from the 64 MiB at base. */
 static void clear_locked(usemap_cell *cell, uint64_t base, const struct usemap_range *range)
 {
     uintptr_t value = load(cell);
@@ -446,7 +450,8 @@ static uint64_t next_stretch(uint64_t base)
     return base + (UINT64_C(1) << USEMAP_MID_SHIFT);
 }
 
-/* Out of the tree. The owner may be waking it: either that sees that there is no place, or the size that it stored goes too. */
+/* Removes a range from the tree. The owner may be reviving it: either the owner sees that it has no
+ * place, or its stored size is cleared, too. */
 static void displace_locked(struct usemap_range *range)
 {
     uint64_t end = range->lo + range->extent;
@@ -465,7 +470,7 @@ static void displace_locked(struct usemap_range *range)
         range_put_locked(range);
 }
 
-/* A range of the tree that overlaps, or rests in the cell where this one is to begin. */
+/* A range of the tree that overlaps, or lies unused in the cell where this one begins. */
 static struct usemap_range *obstacle_locked(uint64_t lo, uint64_t end)
 {
     uintptr_t value = stretch_at(lo);
@@ -487,7 +492,7 @@ static struct usemap_range *obstacle_locked(uint64_t lo, uint64_t end)
     return next_begin(lo, end);
 }
 
-/* It stands in the tree from now on, for size bytes from lo. What stands in its way goes. */
+/* Places a range in the tree, for size bytes from lo. Removes ranges in its way. */
 static int place_locked(
         struct usemap_range *range, uint64_t lo, uint64_t size, struct format_live *slot)
 {
@@ -554,10 +559,9 @@ static void displace_if_placed_locked(struct usemap_range *range)
         displace_locked(range);
 }
 
-/*
- * The next block of the same address has another size, as where blocks are cut and joined. Where that ends in the same 64 MiB, the
- * range stays where it stands, and only what stands in the way of what it grows by goes. False: nothing is done.
- */
+/* The next block of the same address has another size, as where blocks are cut and merged. If that
+ * ends in the same 64 MiB, the range keeps its cell, and only ranges in the added part are removed.
+ * False: nothing is done. */
 static bool resize_locked(struct usemap_range *range, uint64_t size, struct format_live *slot)
 {
     uint64_t from = range->lo + range->extent;

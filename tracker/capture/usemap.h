@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usemap.h - from any address to the live slot of the allocation that it lies in.
+ * usemap.h - from any address to the live slot of the allocation that contains it.
  *
- * A tree over 48 bits of address, read without a lock, that holds where ranges begin:
+ * A tree over 48 bits of address, read without a lock, by the beginnings of ranges:
  *
  *     root, 64 GiB each ─► 64 MiB each ─► node, 128 KiB each ─► leaf, 256 B each
  *                                └ a range ┘       └ a range ┘          └ a range
  *
- * A cell holds nothing, a range (the only one in that 64 MiB; below, the only one that begins in the stretch), or a node. What
- * lies around an address is the last range that begins at or before it, found by the bits of nodes; one that comes in from an
- * earlier 64 MiB stands in each node that it reaches. So a range costs one cell and one bit per 64 MiB of it, whatever its size
- * and whatever stands beside it, and a lookup at most three nodes. A range is always checked against its own bounds at the end,
- * so what a reader without a lock meets on the way may be old, but never leads it to a range that does not hold the address. A
- * range that stays is found at any time, whatever happens beside it: nothing begins between its begin and the address.
+ * A cell is empty, or holds a range (the only one in that 64 MiB; below, the only one that begins
+ * in the cell), or a node. The range around an address is the last one that begins at or before it,
+ * found by the bits of nodes; a range from an earlier 64 MiB is entered in each node that it
+ * reaches. So a range costs one cell and one bit per 64 MiB of it, whatever its size and its
+ * neighbours, and a lookup at most three nodes. A range is always checked against its own bounds at
+ * the end, so a reader without a lock may meet old values, but never gets a range that does not
+ * contain the address. An unchanged range is found at any time, whatever changes beside it: no
+ * other range begins between its beginning and the address.
  *
- * Where a block goes and the next one of the same address and size comes, the tree stays as it is: its range rests with size 0,
- * and wakes without a lock unless another range has taken its place meanwhile. With another size it keeps its cell, if it ends in the
- * same 64 MiB. A range that goes while more than USEMAP_RESTING are in the tree does not rest.
+ * Where a block ends and the next one has the same address and size, the tree stays unchanged: the
+ * range stays in its cell with size 0, and is revived without a lock unless another range has taken
+ * its cell meanwhile. With another size it keeps its cell if it ends in the same 64 MiB. While more
+ * than USEMAP_RESTING ranges are in the tree, ended ones are removed at once.
  *
- * Memory: meta.h. Nodes and ranges that are given up are used again, and stay readable for good. A node costs 4 KiB,
- * for each stretch where more than one range begins.
+ * Memory: meta.h. Removed nodes and ranges are reused, and stay readable for good. A node costs 4
+ * KiB, for each 64 MiB or 128 KiB in which more than one range begins.
  * Threads: any; writers take a lock of rank USES, and may hold locks of the capture.
  */
 #ifndef KEDGE_TRACKER_USEMAP_H
@@ -32,32 +35,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define USEMAP_BITS 48u /* addresses from 1 << USEMAP_BITS on have no place here */
+#define USEMAP_BITS 48u /* addresses from 1 << USEMAP_BITS on are not in the map */
 
 struct usemap_range {
     uint64_t lo;
-    uint64_t size; /* 0: nobody lives there now */
+    uint64_t size; /* 0: range unused */
     struct format_live *slot;
-    /* the size that it stands in the tree for; changed by its owner, who holds the lock */
+    /* its size in the tree; changed by its owner, who holds the lock */
     uint64_t extent;
-    struct usemap_range *next; /* among those that are not in use */
+    struct usemap_range *next; /* in the list of unused ones */
     atomic_bool has_place;
-    bool is_kept; /* it has an owner (usemap_enter), and is not the map's */
+    bool is_kept; /* it has an owner (usemap_enter), so the map does not free it */
 };
 
-/* Empties the map. No other thread may be inside, and no range is anybody's any more. */
+/* Empties the map. No other thread may be inside, and no range may have an owner any more. */
 void usemap_init(void);
 
-/*
- * [lo, lo + size) belongs to `slot` from now on. What overlaps is taken for dead, its end being on the way, and goes.
- * 0, -ENOMEM, or -ERANGE (no address of ours; another range begins within the same 256 bytes). Size 0 is nothing, and fine.
- */
+/* Assigns [lo, lo + size) to `slot`. Overlapping ranges are removed: their blocks have ended, and
+ * the frees are not yet recorded. 0, -ENOMEM, or -ERANGE (outside the map; another range begins
+ * within the same 256 bytes). Size 0 does nothing and returns 0. */
 int usemap_add(uint64_t lo, uint64_t size, struct format_live *slot);
 
-/* The range that begins at lo, if it is this slot's. */
+/* Removes the range that begins at lo, if it is this slot's. */
 void usemap_remove(uint64_t lo, const struct format_live *slot);
 
-/* ---- for an owner that has one block after the other at one address, and a lock of its own around these ---- */
+/* ---- for an owner with successive blocks at one address, and its own lock around these ---- */
 
 enum {
     USEMAP_RESTING = 1 << 14,
@@ -65,11 +67,12 @@ enum {
 
 extern _Atomic uint32_t usemap_places; /* ranges in the tree */
 
-/* For usemap_enter and usemap_leave. */
+/* The slow paths of usemap_enter and usemap_leave. */
 int usemap_place(struct usemap_range **keep, uint64_t lo, uint64_t size, struct format_live *slot);
 void usemap_displace(struct usemap_range *range);
 
-/* As usemap_add. *keep is the owner's for the address lo: NULL at first, and after a failure. No lock where it only wakes. */
+/* As usemap_add. *keep is the owner's range for the address lo: NULL at first, and after a failure.
+ * Takes no lock if it only revives the range. */
 static inline int usemap_enter(
         struct usemap_range **keep, uint64_t lo, uint64_t size, struct format_live *slot)
 {
@@ -85,7 +88,7 @@ static inline int usemap_enter(
     return usemap_place(keep, lo, size, slot);
 }
 
-/* Its block has gone; the range rests. */
+/* Its block has ended; the range stays in its cell. */
 static inline void usemap_leave(struct usemap_range *range)
 {
     __atomic_store_n(&range->size, 0, __ATOMIC_RELAXED);
@@ -97,12 +100,12 @@ static inline void usemap_leave(struct usemap_range *range)
 /* The owner forgets the address. */
 void usemap_drop(struct usemap_range *range);
 
-/* ---- looking; no lock ---- */
+/* ---- lookup; no lock ---- */
 
 enum {
     USEMAP_ROOT_SHIFT = 36,
     USEMAP_MID_SHIFT = 26,
-    USEMAP_NODE_SHIFT = 17, /* of the topmost nodes */
+    USEMAP_NODE_SHIFT = 17, /* of the upper nodes */
     USEMAP_LEAF_SHIFT = 8,
     USEMAP_NODE_BITS = 9,
     USEMAP_ROOT_CELLS = 1 << (USEMAP_BITS - USEMAP_ROOT_SHIFT),
@@ -110,12 +113,13 @@ enum {
     USEMAP_NODE_CELLS = 1 << USEMAP_NODE_BITS,
 };
 
-/* What a stretch holds: 0, a range with the lowest bit set, or a node, whose cells come first in it. */
+/* The value of a cell: 0, a range with the lowest bit set, or a node, which begins with its
+ * cells. */
 typedef _Atomic(uintptr_t) usemap_cell;
 
 extern _Atomic(usemap_cell *) usemap_root[USEMAP_ROOT_CELLS]; /* USEMAP_MID_CELLS each */
 
-/* How many bytes from an address on are the range's, 0 = none. */
+/* Bytes of the range from an address on, 0 = none. */
 static inline __attribute__((always_inline)) uint64_t usemap_room(
         const struct usemap_range *range, uint64_t addr)
 {
@@ -125,7 +129,7 @@ static inline __attribute__((always_inline)) uint64_t usemap_room(
     return offset < size ? size - offset : 0;
 }
 
-/* Beyond lo in any case, though the range may be going to rest. */
+/* Beyond lo in any case, though the range may be ending. */
 static inline uint64_t usemap_end(const struct usemap_range *range)
 {
     uint64_t size = __atomic_load_n(&range->size, __ATOMIC_RELAXED);
@@ -133,13 +137,12 @@ static inline uint64_t usemap_end(const struct usemap_range *range)
     return __atomic_load_n(&range->lo, __ATOMIC_RELAXED) + (size ? size : 1);
 }
 
-/* The last range that begins at or before an address in a stretch with this node, NULL = none. */
+/* The last range that begins at or before an address, in the part of this node; NULL = none. */
 const struct usemap_range *usemap_look_back(uintptr_t node, uint64_t addr);
 
-/*
- * The range around an address if it begins in the same cell, and *ret_room as usemap_room. Where that is 0 what is returned is
- * not it, and there may be another one if *ret_node is not 0 (usemap_look_back).
- */
+/* The range around an address if it begins in the same cell, and *ret_room as usemap_room. If
+ * that is 0, the result is not the range; another one may be if *ret_node is not 0
+ * (usemap_look_back). */
 static inline __attribute__((always_inline)) const struct usemap_range *usemap_look(
         uint64_t addr, uint64_t *ret_room, uintptr_t *ret_node)
 {
@@ -164,7 +167,8 @@ static inline __attribute__((always_inline)) const struct usemap_range *usemap_l
         value = atomic_load_explicit(
                 &((usemap_cell *)value)[addr >> USEMAP_NODE_SHIFT & (USEMAP_NODE_CELLS - 1)],
                 memory_order_acquire);
-        /* at most two nodes, also for one who looks up what is being freed: a node may have come back on another level */
+        /* at most two nodes, also for a lookup of memory being freed: a node may have been reused
+         * on another level */
         if (!(value & 1) && value)
             value = atomic_load_explicit(
                     &((usemap_cell *)value)[addr >> USEMAP_LEAF_SHIFT & (USEMAP_NODE_CELLS - 1)],

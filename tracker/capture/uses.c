@@ -32,10 +32,8 @@ static __attribute__((noinline)) uint64_t now(uint64_t *moment)
 
 /* ---- one use -------------------------------------------------------------------------------- */
 
-/*
- * A gap's two ends change together, or a reader would see one of this gap and the other of that.
- * Two threads meet here only when both end the longest gap so far.
- */
+/* The two ends of a gap are stored together, or a reader would see ends of two gaps. Two threads
+ * meet here only when both end the longest gap so far. */
 static __attribute__((noinline)) void raise_gap(
         struct format_live *slot, uint64_t begin, uint64_t end)
 {
@@ -60,7 +58,7 @@ _Static_assert(offsetof(struct format_live, uses.gap_end) % 16 == 0
                         == offsetof(struct format_live, uses.gap_end) + 8,
         "the ends of a gap are changed as one");
 
-/* Returns its number among the uses of the block. */
+/* Records a use; returns its number among the uses of the block. */
 static uint64_t use(struct format_live *slot, uint64_t time)
 {
     uint64_t last = __atomic_load_n(&slot->uses.last_use, __ATOMIC_RELAXED);
@@ -78,7 +76,7 @@ static uint64_t use(struct format_live *slot, uint64_t time)
     return number;
 }
 
-/* What is to be said of a use besides its time. */
+/* Records the facts about a use other than its time. */
 static __attribute__((noinline)) void say_more(
         struct format_live *slot, enum use_how how, uint64_t time)
 {
@@ -94,7 +92,7 @@ static inline uint64_t count_use(struct format_live *slot, enum use_how how, uin
 {
     uint64_t number = use(slot, *moment ? *moment : now(moment));
 
-    if (((unsigned)how | uses_have_order()) != 0) /* one branch: each use pays for it */
+    if (((unsigned)how | uses_have_order()) != 0) /* one branch: each use executes it */
         say_more(slot, how, *moment);
     return number;
 }
@@ -120,11 +118,9 @@ void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *mo
     }
 }
 
-/*
- * Use `number` of the block is a copy or set into it. Was what another one wrote used before this
- * one replaced it? If the flags change meanwhile the write is not noted, and the next one is not
- * held against it.
- */
+/* Use `number` of the block is a copy or set into it. Detects whether the previous write was used
+ * before this one replaced it. If the flags change meanwhile the write is not recorded, and the
+ * next one is not judged by it. */
 static inline void note_write(struct format_live *slot, uint64_t number, bool is_whole)
 {
     uint32_t old = __atomic_load_n(&slot->use_flags, __ATOMIC_RELAXED);
@@ -165,7 +161,7 @@ void uses_write(uint64_t ptr, uint64_t size, uint64_t *moment)
 
     if (__builtin_expect(room >= size, 1)) {
         struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
-        bool is_whole = size == liveuse_load(&slot->size); /* of one block, and as long as it */
+        bool is_whole = size == liveuse_load(&slot->size); /* it covers one whole block */
 
         note_write(slot, count_use(slot, USE_SURE, moment), is_whole);
     } else if (node != 0 || size > 1) {
