@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* As in CPython: pylayout.c compares where a version says it. */
+/* As in CPython: pylayout.c compares these where a version publishes them. */
 #define BYTES_LENGTH 16
 #define BYTES_DATA   32
 
@@ -23,9 +23,9 @@ struct stamp {
     uint32_t spare;
 };
 
-/* What a new code object is compared with. */
+/* The key of a new code object. */
 struct code_key {
-    struct pycode code; /* but for `lines` */
+    struct pycode code; /* without `lines` */
     const char *lines;
 };
 
@@ -70,7 +70,7 @@ static uint32_t add_code_locked(const struct code_key *key, uint64_t hash)
     struct pycode code = key->code;
     uint32_t number;
 
-    if (span_commit(&line_span, end + 1) < 0) /* no lines have a place, too */
+    if (span_commit(&line_span, end + 1) < 0) /* an empty table has an offset, too */
         return pycode_refuse();
     memcpy(line_span.base + lines_used, key->lines, code.lines_bytes);
     code.lines = lines_used;
@@ -141,7 +141,7 @@ static uint32_t code_number(const struct pyframe *frame)
     if (known != 0)
         return ((const struct stamp *)catalog_at(&stamps, known))->code;
     stamp.code = intern_code(frame->code);
-    /* Where there is no room it is forgotten, and the code object is read again next time. */
+    /* Without space it is dropped, and the code object is read again next time. */
     if (stamp.code != 0)
         (void)catalog_number(&stamps, &lock, frame->stamp, &stamp);
     return stamp.code;
@@ -175,7 +175,7 @@ uint32_t pycode_stack(const struct pyframe *frames, unsigned count)
 
         leaf = key.code ? node_number(&key) : 0;
         if (leaf == 0)
-            return 0; /* refused: half a stack would be a wrong one */
+            return 0; /* refused: a partial stack would be a wrong one */
     }
     return leaf;
 }
@@ -220,7 +220,7 @@ bool pycode_frame_at(uint32_t number, struct pycode_frame *ret_frame)
 
 void pycode_counts(struct pycode_counts *ret_counts)
 {
-    /* Nodes first: what they name was added before them, so the later counts cover it. */
+    /* Nodes first: the entries that they name were added before, so the later counts cover them. */
     ret_counts->nodes = catalog_count(&nodes);
     ret_counts->codes = catalog_count(&codes);
     ret_counts->refused = atomic_load_explicit(&refused, memory_order_relaxed);

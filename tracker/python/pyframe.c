@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* True for every version that pylayout.h knows, and checked there where the interpreter says it. */
+/* The same in every version of pylayout.h, and checked there where the interpreter publishes it. */
 #define OBJECT_TYPE     8u
 #define TYPE_FLAGS      168u
 #define FLAG_BYTES      (UINT64_C(1) << 27)
@@ -18,38 +18,38 @@
 #define TEXT_LENGTH     16u
 #define TEXT_HASH       24u
 #define TEXT_STATE      32u
-#define TEXT_ONE_PIECE  0x20 /* of its bits: the characters lie behind the head */
+#define TEXT_ONE_PIECE  0x20 /* bit of the state: the characters follow the head */
 #define TEXT_ASCII      0x40
 #define TEXT_SHORT      24u
-#define TEXT_BYTES_MAX  4096u /* of a string that are looked at: as many as intern.h keeps */
+#define TEXT_BYTES_MAX  4096u /* bytes of a string that are read: as many as intern.h keeps */
 #define BYTES_LENGTH    16u
 #define BYTES_HASH      24u
 #define BYTES_DATA      32u
 #define OWNER_GENERATOR 1
 #define OWNER_C_STACK   3u
-#define TABLE_WORDS     192u /* of _PyRuntime that are looked at; it is much larger */
+#define TABLE_WORDS     192u /* words of _PyRuntime that are read; it is much larger */
 
 /* The interpreter, fixed when pyframe_now becomes READY. */
 static struct {
     struct pylayout layout;
-    void *(*thread_state)(void); /* of this thread, whether or not it has the GIL */
+    void *(*thread_state)(void); /* of this thread, with or without the GIL */
     void *(*current_state)(
-            void); /* of whoever has the GIL; from 3.12 on of this thread, if it has it */
+            void); /* of the thread that has the GIL; from 3.12 on of this thread, if it has it */
     int (*is_ending)(void);
     const char *code_type;
-    bool is_usual; /* from 3.13 on: its table says what pyknown.h says */
+    bool is_usual; /* from 3.13 on: its table equals pyknown.h */
 } python;
 
 _Atomic uint32_t pyframe_now = PYFRAME_NONE;
 static _Atomic bool looking;
 static char text[160];      /* fixed when pyframe_now becomes READY or REFUSED */
-static char late_text[320]; /* "" but where READY became REFUSED */
+static char late_text[320]; /* "" unless READY became REFUSED */
 
 struct found {
     char path[PATH_MAX];
 };
 
-/* Each use is compiled for the layout that it gets: the places of fields become constants. */
+/* Each use is compiled for its layout: the offsets of fields become constants. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 static inline uint64_t pyframe_word_at(const char *object, int64_t offset)
@@ -82,7 +82,7 @@ static inline int32_t int_at(const char *object, int32_t offset)
 
 /* ---- finding it ----------------------------------------------------------------------------- */
 
-/* A libpython that was opened for one library alone, so that nobody else finds its symbols. */
+/* Finds a libpython that was opened locally for one library, so that its symbols are not global. */
 static int is_libpython(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct found *found = data;
@@ -96,7 +96,7 @@ static int is_libpython(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Where the interpreter's symbols are; NULL = nowhere. Its object is never unloaded again. */
+/* The handle of the interpreter's object; NULL = none. The object is never unloaded again. */
 static void *open_interpreter(const struct unwind_ops *ops)
 {
     static const char name[] = "PyGILState_GetThisThreadState";
@@ -127,7 +127,8 @@ static void settle_state(enum pyframe_state state, const char *version, const ch
     atomic_store_explicit(&pyframe_now, (uint32_t)state, memory_order_release);
 }
 
-/* A type is an object too: if its own type is not where it should be, nothing else is. */
+/* A type is an object, too: if its own type is not at the expected offset, no other field is
+ * either. */
 static bool heads_are_plain(const struct unwind_ops *ops, void *handle)
 {
     const char *type = ops->symbol(handle, "PyType_Type");
@@ -135,7 +136,7 @@ static bool heads_are_plain(const struct unwind_ops *ops, void *handle)
     return type && python.code_type && pointer_at(python.code_type, OBJECT_TYPE) == type;
 }
 
-/* Its part that is called often; what the compiler put elsewhere, as seldom run, is not taken for the loop. */
+/* Finds the hot part of the loop; a cold part that the compiler moved elsewhere does not count. */
 static void find_loop(const struct unwind_ops *ops, void *handle)
 {
     const void *symbol = ops->symbol(handle, "_PyEval_EvalFrameDefault");
@@ -191,7 +192,7 @@ void pyframe_look(const struct unwind_ops *ops)
 
     if (state >= PYFRAME_READY || atomic_exchange(&looking, true))
         return;
-    /* What is opened while we look makes another look. */
+    /* A library opened during the search causes another search. */
     if (state == PYFRAME_LOOK)
         (void)atomic_compare_exchange_strong(&pyframe_now, &state, PYFRAME_NONE);
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -212,7 +213,7 @@ void pyframe_library_opened(void)
 
 void pyframe_fork_child(void)
 {
-    /* Whoever looked is not in the child, and may have got halfway. */
+    /* The searching thread is not in the child, and may have stopped halfway. */
     if (atomic_exchange(&looking, false))
         pyframe_library_opened();
 }
@@ -243,11 +244,10 @@ void pyframe_refuse(const char *why)
 
 /* ---- reading it ----------------------------------------------------------------------------- */
 
-/*
- * Stamps: a sum of words, most of them times an odd number of its own, so that the processor need not wait from one to the
- * next. The numbers have nothing to do with each other: addresses and characters differ by round numbers, which multiples of
- * one would cancel out. Hashes that the interpreter made are as good as random already.
- */
+/* Stamps: a sum of words, most of them multiplied by an odd number of their own, so that the
+ * processor need not wait from one to the next. The numbers are unrelated: addresses and characters
+ * differ by round numbers, which multiples of one number would cancel out. The interpreter's hashes
+ * are random enough already. */
 #define STEP       UINT64_C(0x9e3779b97f4a7c15)
 #define STEP_NAME  UINT64_C(0xd6e8feb86659fd93)
 #define STEP_LINES UINT64_C(0xa0761d6478bd642f)
@@ -263,13 +263,15 @@ static inline uint64_t turn_bits(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
-/* The characters of a string, all of them: generated code has names and files that differ in one digit somewhere. */
+/* Sums all characters of a string: generated code has names and files that differ in one digit
+ * somewhere. */
 __attribute__((noinline)) static uint64_t characters_of(
         const struct pylayout *at, const char *string)
 {
     uint32_t state = (uint32_t)int_at(string, TEXT_STATE);
     uint64_t length =
-            (uint64_t)pyframe_word_at(string, TEXT_LENGTH) * (state >> 2 & 7); /* bytes of one */
+            /* bytes of one character */
+            (uint64_t)pyframe_word_at(string, TEXT_LENGTH) * (state >> 2 & 7);
     const char *from = string + (state & TEXT_ASCII ? at->ascii_bytes : at->compact_bytes);
     uint64_t sum = length;
 
@@ -293,10 +295,9 @@ __attribute__((noinline)) static uint64_t characters_of(
     return stir_bits(stir_bits(sum) * STEP_TEXT);
 }
 
-/*
- * A string by its own hash; all ones: nobody has asked for it (qualified names of methods, files of code from a .pyc). Three words
- * have all characters of a short one, and some of its head or of the padding behind it.
- */
+/* The string's own hash; all ones: not computed yet (qualified names of methods, files of code from
+ * a .pyc). Then three words, which contain all characters of a short string, and some of its head
+ * or of the padding after it. */
 ALWAYS_INLINE uint64_t pyframe_text_of(const struct pylayout *at, const char *string)
 {
     uint64_t own = (uint64_t)pyframe_word_at(string, TEXT_HASH);
@@ -314,11 +315,10 @@ ALWAYS_INLINE uint64_t pyframe_text_of(const struct pylayout *at, const char *st
             * STEP_TEXT;
 }
 
-/*
- * The bytes of an immutable object, by its own hash; all ones: nobody has asked for it (code from a .pyc). Then the first, the
- * middle and the last word of it. Where it is shorter than a word, the first one reaches into the padding behind it, which its
- * allocator always leaves (objects are whole 16 bytes) and nobody writes while it lives; the others begin in its own head.
- */
+/* Hashes an immutable bytes object by its own hash; all ones: not computed yet (code from a .pyc).
+ * Then by its first, middle and last word. If it is shorter than a word, the first word reaches
+ * into the padding after it, which its allocator always leaves (objects are whole 16 bytes) and
+ * nothing writes while it lives; the other words begin in its own head. */
 static inline uint64_t pyframe_bytes_of(uint64_t own, const char *bytes, uint64_t length)
 {
     uint64_t sum;
@@ -330,7 +330,8 @@ static inline uint64_t pyframe_bytes_of(uint64_t own, const char *bytes, uint64_
     return (sum ^ length) * STEP + (uint64_t)pyframe_word_at(bytes, (int64_t)(length >> 1) - 4);
 }
 
-/* File names that nobody has hashed, and whose characters were looked at in this walk: frames are of few files, and take turns. */
+/* File names without a hash whose characters were read in this walk: frames come from few files,
+ * alternating. */
 struct files {
     unsigned count;
     struct {
@@ -339,7 +340,7 @@ struct files {
     } place[4];
 };
 
-/* The last file name, whose neighbours are often the same. */
+/* The last file name, which adjacent frames often share. */
 struct seen {
     const char *file;
     uint64_t content;
@@ -361,7 +362,7 @@ __attribute__((noinline)) static uint64_t unhashed_file(
     return files->place[next].content;
 }
 
-/* By its content. */
+/* The hash of a file name's content. */
 ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, struct seen *seen)
 {
     const char *file = pointer_at(code, at->code_filename);
@@ -375,7 +376,7 @@ ALWAYS_INLINE uint64_t file_of(const struct pylayout *at, const char *code, stru
     return seen->content;
 }
 
-/* The name that reports show; a qualified one has the other in it. */
+/* The name that reports show; a qualified name contains the plain one. */
 ALWAYS_INLINE const char *shown_name(const struct pylayout *at, const char *code)
 {
     return pointer_at(code, at->code_qualname != PYLAYOUT_NONE ? at->code_qualname : at->code_name);
@@ -400,7 +401,7 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
     if (at->code_version != PYLAYOUT_NONE) {
         uint64_t version = (uint32_t)int_at(code, at->code_version);
 
-        /* unique in an interpreter; several of them count alike */
+        /* unique within an interpreter; versions of several interpreters may coincide */
         if (__builtin_expect(version != 0, 1))
             return sum + ((uintptr_t)lines ^ turn_bits((uintptr_t)file, 32)) * STEP_NAME
                     + (version << 32 | first) * STEP_LINES;
@@ -411,10 +412,9 @@ ALWAYS_INLINE uint64_t stamp_of(const struct pylayout *at, const char *code, str
     return sum + file_of(at, code, seen) + stir_bits(lines_of(at, code));
 }
 
-/*
- * What a frame shows: function, file, first line, line table, instruction, without the addresses that only tell objects
- * apart. Code that has all of these in common with another is the same to everybody who reads a stack.
- */
+/* The hash of what a frame shows: function, file, first line, line table, instruction, without
+ * addresses that only distinguish objects. Code objects that agree in all of these look the same in
+ * a stack. */
 ALWAYS_INLINE uint64_t glance_at(
         const struct pylayout *at, const char *code, uint32_t lasti, struct seen *seen)
 {
@@ -422,14 +422,15 @@ ALWAYS_INLINE uint64_t glance_at(
 
     if (at->code_version != PYLAYOUT_NONE && int_at(code, at->code_version) != 0)
         return stamp_of(at, code, seen) ^ lasti;
-    /* the first line above, and what no code changes of itself: its flags or the size of its stack */
+    /* the first line in the upper half, and a field that never changes: the flags or the stack
+     * size */
     sum = (uint64_t)pyframe_word_at(code, at->code_first - 4) ^ lasti;
-    /* once, three times, and less one: none stands in for another */
+    /* factors one, three, and minus one: none cancels another */
     return sum + pyframe_text_of(at, shown_name(at, code)) + file_of(at, code, seen)
             - lines_of(at, code);
 }
 
-/* The instruction, in bytes. */
+/* The offset of the instruction, in bytes. */
 ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, const char *code)
 {
     if (at->ip == PYLAYOUT_IP_POINTER)
@@ -437,7 +438,7 @@ ALWAYS_INLINE int32_t instruction(const struct pylayout *at, const char *frame, 
     return (int32_t)((uint32_t)int_at(frame, at->frame_ip) * 2);
 }
 
-/* What a frame runs; NULL or no code object where the frame is none. */
+/* The code object of a frame; NULL or another object if it is no frame. */
 ALWAYS_INLINE const char *pyframe_code_of(const struct pylayout *at, const char *frame)
 {
     const char *code = pointer_at(frame, at->frame_code);
@@ -445,14 +446,14 @@ ALWAYS_INLINE const char *pyframe_code_of(const struct pylayout *at, const char 
     return code - ((uintptr_t)code & at->code_tags);
 }
 
-/* Own frames are whole, but for those of a thread whose interpreter is being taken apart by another one. */
+/* A thread's own frames are consistent, unless another thread is finalising its interpreter. */
 ALWAYS_INLINE const char *pyframe_innermost(const struct pylayout *at)
 {
     void *state = NULL;
     const char *frame;
 
     if (at->minor >= 12)
-        state = python.current_state(); /* a sub-interpreter's, if this thread is in one */
+        state = python.current_state(); /* of a sub-interpreter, if this thread is in one */
     if (!state)
         state = python.thread_state();
     if (!state || (__builtin_expect(python.is_ending(), 0) && python.current_state() != state))
@@ -469,22 +470,22 @@ ALWAYS_INLINE bool is_shim(const struct pylayout *at, const char *frame)
             && (unsigned char)frame[at->frame_owner] >= OWNER_C_STACK;
 }
 
-/* Before the first instruction of its own. */
+/* True before the function's first own instruction. */
 static bool is_early(const struct pylayout *at, const char *code, int32_t lasti)
 {
     return at->code_traceable != PYLAYOUT_NONE && lasti < 2 * int_at(code, at->code_traceable);
 }
 
-/* An early frame is none yet: the interpreter is still calling the function. A generator's is whole from the start. */
+/* An early frame is incomplete: the interpreter is still calling the function. A generator's frame
+ * is complete from the start. */
 static bool is_generator(const struct pylayout *at, const char *frame)
 {
     return frame[at->frame_owner] == OWNER_GENERATOR;
 }
 
-/*
- * What each frame shows, from the innermost out, in one number. The turn keeps the order of frames: without it two that
- * change places could be one. A frame that is none yet counts here: its instruction tells it apart, and pyframe_walk leaves it out.
- */
+/* Hashes all frames, from the innermost out. The rotation makes the hash depend on the order of
+ * frames. An incomplete frame counts here: its instruction distinguishes it, and pyframe_walk skips
+ * it. */
 ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
 {
     const char *code_type = python.code_type;
@@ -517,7 +518,7 @@ ALWAYS_INLINE unsigned hash_as(const struct pylayout *at, uint64_t *ret_hash)
     return PYFRAME_DEPTH_MAX - left;
 }
 
-/* Compiled once for each layout that is known beforehand: this is what every allocation pays. */
+/* Compiled once for each layout known in advance: every allocation pays for this. */
 unsigned pyframe_hash(uint64_t *ret_hash)
 {
     switch (python.layout.minor) {
@@ -538,7 +539,8 @@ unsigned pyframe_hash(uint64_t *ret_hash)
     return hash_as(&python.layout, ret_hash);
 }
 
-/* Frames that are none yet are left out and take nobody's place: where there is one, this goes further out than hash_as. */
+/* Skips incomplete frames without counting them: if there is one, this goes further out than
+ * hash_as. */
 unsigned pyframe_walk(struct pyframe *ret_frames, bool *ret_early)
 {
     const struct pylayout *at = &python.layout;
@@ -584,7 +586,7 @@ static bool has_flag(const char *object, uint64_t flag)
     return type && (pyframe_word_at(type, TYPE_FLAGS) & flag) != 0;
 }
 
-/* The bits of a string's state are in no table; but characters have 1, 2 or 4 bytes. */
+/* No table has the bits of a string's state; but characters have 1, 2 or 4 bytes. */
 static bool pyframe_is_text(const char *object)
 {
     uint32_t state, kind;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pyknown.h - the layouts of pylayout.h that are known beforehand, as constants.
+ * pyknown.h - the layouts of pylayout.h that are known in advance, as constants.
  *
- * In a header so that pyframe.c can be compiled once for each of them: a field's place is then in the instruction and
- * not in memory. For pylayout.c and pyframe.c only. From the interpreters' own headers; they were compared with running
- * interpreters (tests/python).
+ * In a header so that pyframe.c can be compiled once for each of them: a field's offset is then in
+ * the instruction and not in memory. For pylayout.c and pyframe.c only. From the interpreters' own
+ * headers; compared with running interpreters (tests/python).
  */
 #ifndef KEDGE_TRACKER_PYKNOWN_H
 #define KEDGE_TRACKER_PYKNOWN_H
@@ -60,7 +60,7 @@ static const struct pylayout pylayout_11 = {
         .text_data = 72,
 };
 
-/* What is the same from 3.12 on. */
+/* Fields that are the same from 3.12 on. */
 #define PYKNOWN_SINCE_12                                                                     \
     .table = FORMAT_PYTABLE_LOCATIONS, .ip = PYLAYOUT_IP_POINTER, .frame_code = 0,           \
     .frame_previous = 8, .frame_ip = 56, .frame_entry = PYLAYOUT_NONE, .code_filename = 112, \
@@ -77,11 +77,9 @@ static const struct pylayout pylayout_12 = {
         .code_traceable = 176,
 };
 
-/*
- * What every 3.13 published that was seen, and what 3.14.10 and 3.15.2 published. The table counts; what it lacks (the two
- * last fields of code objects, the heads of strings behind their ASCII form, tags) is taken from here, those two fields only if
- * the code objects are as here.
- */
+/* Published by every 3.13 seen, by 3.14.10 and by 3.15.2. The table has priority; fields that it
+ * lacks (the two last fields of code objects, the heads of non-ASCII strings, tags) come from here,
+ * those two fields only if the code objects match. */
 static const struct pylayout pylayout_13 = {
         PYKNOWN_SINCE_12,
         .minor = 13,

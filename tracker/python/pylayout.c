@@ -7,18 +7,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-/*
- * From 3.13 on _PyRuntime begins with struct _Py_DebugOffsets (CPython's pycore_runtime.h in 3.13, pycore_debug_offsets.h later):
- * a cookie, a version, a flag, then groups of words, one for each struct, each begun by that struct's size. Words are added to
- * groups from version to version, so what moves is where a group begins; the words that are used here keep their place in it.
- */
+/* From 3.13 on _PyRuntime begins with struct _Py_DebugOffsets (CPython's pycore_runtime.h in 3.13,
+ * pycore_debug_offsets.h later): a cookie, a version, a flag, then groups of words, one for each
+ * struct, each beginning with that struct's size. Versions add words to groups, so the beginnings
+ * of groups move; the words used here keep their places in their group. */
 enum head {
     HEAD_COOKIE,
     HEAD_VERSION, /* PY_VERSION_HEX */
     HEAD_FREE_THREADED,
 };
 
-/* Words of a group, where all versions have them. */
+/* Words of a group, in all versions. */
 enum {
     THREAD_FRAME = 4, /* current_frame */
     FRAME_PREVIOUS = 1,
@@ -39,15 +38,17 @@ struct compare_groups {
 };
 
 static const struct compare_groups groups_13 = {19, 28, 34, 44, 46, 64, 67};
-/* more words on the interpreter (3), its frames (2), code objects (1), and a group on sets (4) */
+/* more words for the interpreter (3), its frames (2), code objects (1), and a group for sets (4) */
 static const struct compare_groups groups_14 = {22, 31, 39, 50, 52, 74, 77};
-/* more words on threads (7) and types (2), and groups on exceptions (1) and types made at run time (2) */
+/* more words for threads (7) and types (2), and groups for exceptions (1) and types made at run
+ * time (2) */
 static const struct compare_groups groups_15 = {22, 39, 47, 58, 60, 86, 89};
 
 #define OFFSET_WORDS 93u    /* of the longest one */
 #define STRUCT_MAX   65535u /* bytes; none of these structs is larger */
 
-/* What pyframe.c and pycode.c count on in every version: these groups as they are in all of them, and where a type has its flags. */
+/* Assumed by pyframe.c and pycode.c in every version: these groups with these values, and the
+ * offset of a type's flags. */
 static const uint64_t object_group[] = {16, 8};     /* size, ob_type */
 static const uint64_t bytes_group[] = {40, 16, 32}; /* size, ob_size, ob_sval */
 static const uint64_t text_group[] = {
@@ -61,7 +62,7 @@ static const char *behind_digits(const char *at)
     return at;
 }
 
-/* "3.11.2 ..." -> 11; 0 = not a version 3.x that was released, or one that somebody has changed ("3.10.5+cinder"). */
+/* "3.11.2 ..." -> 11; 0 = not a released 3.x version, or a modified one ("3.10.5+cinder"). */
 static unsigned minor_of(const char *version)
 {
     unsigned minor = 0;
@@ -76,12 +77,13 @@ static unsigned minor_of(const char *version)
     at = behind_digits(at);
     if (at[0] == 'r' && at[1] == 'c')
         at = behind_digits(at + 2);
-    if (*at == '+') /* a few commits later */
+    if (*at == '+') /* a few commits after a release */
         at++;
     return *at == ' ' || *at == '\0' ? minor : 0;
 }
 
-/* The offset of a field of `bytes` bytes, in the struct whose group begins at `group`; *ret_ok turns false where it is none. */
+/* The offset of a field of `bytes` bytes, in the struct whose group begins at `group`; *ret_ok
+ * becomes false if it is invalid. */
 static int32_t offset_at(const uint64_t *group, unsigned word, unsigned bytes, bool *ret_ok)
 {
     uint64_t size = group[0];
@@ -94,7 +96,7 @@ static int32_t offset_at(const uint64_t *group, unsigned word, unsigned bytes, b
     return (int32_t)group[word];
 }
 
-/* Are objects, types, bytes and strings as pyframe.c reads them? */
+/* Are objects, types, bytes and strings laid out as pyframe.c reads them? */
 static bool objects_are_plain(const uint64_t *words, const struct compare_groups *at)
 {
     bool ok = true;
@@ -105,7 +107,7 @@ static bool objects_are_plain(const uint64_t *words, const struct compare_groups
             && offset_at(words + at->type, TYPE_FLAGS, 8, &ok) == TYPE_FLAGS_AT && ok;
 }
 
-/* What the table does not have, if the code object is the one that has it there. */
+/* Adds fields that the table lacks, if the code object matches the known layout. */
 static void add_unpublished(struct pylayout *layout, const struct pylayout *known)
 {
     if (layout->code_first != known->code_first || layout->code_filename != known->code_filename

@@ -12,7 +12,8 @@
 
 static struct unwind_ops ops; /* fixed by pystack_init */
 
-/* The last stacks: of the main thread, and of another one with its number above. Release: with the nodes they name. */
+/* The last stacks: of the main thread, and of another one with its number in the upper half. Stored
+ * with release, after the nodes that they name. */
 static _Atomic uint32_t main_stack;
 static _Atomic uint64_t other_stack;
 
@@ -22,7 +23,7 @@ void pystack_init(const struct unwind_ops *loader)
     pyframe_look(&ops);
 }
 
-/* Stored only where it changes: the line is shared by all threads. */
+/* Stores only a changed value: all threads share the cache line. */
 static void leave_behind(const struct thread *thread, uint32_t leaf)
 {
     uint64_t other = (uint64_t)thread->number << 32 | leaf;
@@ -35,7 +36,7 @@ static void leave_behind(const struct thread *thread, uint32_t leaf)
     }
 }
 
-/* The thread has left Python: what it left behind says nothing about now. */
+/* The thread has left Python: its stored stack is outdated. */
 static void take_back(const struct thread *thread)
 {
     uint64_t other = atomic_load_explicit(&other_stack, memory_order_relaxed);

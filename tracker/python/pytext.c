@@ -9,7 +9,7 @@
 #define LENGTH_AT 16
 #define STATE_AT  32
 
-/* One character, or a byte that was none (pytext.h); how many bytes. */
+/* Writes one character, or an undecodable byte (pytext.h); returns the number of bytes. */
 static size_t put_character(uint32_t character, char ret_bytes[UTF8_BYTES_MAX])
 {
     if (character >= 0xDC80 && character <= 0xDCFF) {

@@ -30,23 +30,23 @@ enum area_number {
 /* The extents of one kind. */
 struct area {
     enum format_extent_kind kind;
-    unsigned char *block; /* what is not in the file yet */
-    size_t used;          /* bytes of it */
-    uint32_t extent;      /* index of the newest one, where there is one */
-    uint64_t size;        /* of that, 0 = there is none */
-    uint64_t filled;      /* bytes of it that are in the file */
+    unsigned char *block; /* records not yet in the file */
+    size_t used;          /* bytes used in it */
+    uint32_t extent;      /* index of the newest one */
+    uint64_t size;        /* its size, 0 = none yet */
+    uint64_t filled;      /* bytes of it that are written */
 };
 
 struct capmake {
     int fd;
     int error;
-    uint64_t end; /* of what is claimed of the file */
+    uint64_t end; /* of the claimed part of the file */
     struct format_extent extent[FORMAT_EXTENTS_MAX];
     uint32_t extents;
     struct area area[AREAS];
-    struct eventcode code; /* of the chunk that is being filled */
+    struct eventcode code; /* of the chunk being filled */
     uint64_t chunk_number, chunk_sum;
-    uint64_t loose; /* formatsum_loose_* of what is in the file */
+    uint64_t loose; /* formatsum_loose_* of the written records */
 };
 
 struct capmake *capmake_new(int fd)
@@ -123,7 +123,7 @@ static void claim_extent(struct capmake *make, struct area *area)
     make->end += area->size;
 }
 
-/* The block goes into the file, and the next one begins empty. */
+/* Writes the block to the file; the next one begins empty. */
 static int flush(struct capmake *make, struct area *area)
 {
     if (area->used == 0 || make->error < 0)
@@ -140,7 +140,7 @@ static int flush(struct capmake *make, struct area *area)
     return make->error;
 }
 
-/* Room for one record of a block; NULL after an error. */
+/* Space for one record in a block; NULL after an error. */
 static unsigned char *take_room(struct capmake *make, enum area_number number, size_t bytes)
 {
     struct area *area = &make->area[number];
@@ -256,7 +256,7 @@ int capmake_done(struct capmake *make, struct format_header *header)
         make->extent[i].sum = formatsum_extent(&make->extent[i]);
     (void)write_at(make, FORMAT_DIRECTORY_OFFSET, make->extent,
             FORMAT_EXTENTS_MAX * sizeof make->extent[0]);
-    /* the last extents may be claimed further than they are filled */
+    /* the last extents may be claimed beyond the written part */
     if (make->error == 0 && ftruncate(make->fd, (off_t)make->end) != 0)
         make->error = -errno;
     memcpy(header->magic, FORMAT_MAGIC, sizeof header->magic);

@@ -51,7 +51,7 @@ static int read_args(struct reader *reader)
     return 0;
 }
 
-/* Whoever seals it may be at it: then it fits a moment later. */
+/* A writer may be sealing it just now: then its sums match a moment later. */
 static bool has_its_sums(struct reader *reader)
 {
     struct format_header *header = &reader->header;
@@ -121,7 +121,8 @@ static int by_offset(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* The directory as it is now. Of what is published in a first copy, the second has the rest. */
+/* Reads the current directory. An entry that a first copy shows as published is complete in the
+ * second. */
 static int fetch_directory(struct reader *reader, uint32_t count)
 {
     struct format_extent first[FORMAT_EXTENTS_MAX] = {0};
@@ -135,17 +136,15 @@ static int fetch_directory(struct reader *reader, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         if (first[i].kind == FORMAT_EXTENT_NONE)
             reader->extent[i] = first[i];
-    /* What is published was allocated before, so the file is long enough for it by now. */
+    /* Published extents were allocated before, so the file is long enough for them by now. */
     if (reader->source.fd >= 0 && fstat(reader->source.fd, &status) == 0)
         reader->source.length = (uint64_t)status.st_size;
     reader->capture->file_bytes = reader->source.length;
     return 0;
 }
 
-/*
- * Entries that nobody has claimed are zeroes: one behind the last that is not says that the count was changed. It rises before an
- * entry is written, so it is read after them.
- */
+/* Unclaimed entries are zero: a nonzero one after the last means that the count was changed. The
+ * count rises before an entry is written, so it is read after the entries. */
 static bool is_count_right(struct reader *reader)
 {
     static const struct format_extent none;
@@ -155,14 +154,15 @@ static bool is_count_right(struct reader *reader)
     if (!reader_fetch(&reader->source, reader->header.directory_offset, all, sizeof all)
             || !reader_fetch(&reader->source, offsetof(struct format_header, extent_count), &count,
                     sizeof count))
-        return true; /* what is there is too short for more entries */
+        return true; /* the file is too short for more entries */
     for (uint32_t i = count; i < FORMAT_EXTENTS_MAX; i++)
         if (memcmp(&all[i], &none, sizeof none) != 0)
             return false;
     return true;
 }
 
-/* Extents that lie in the file and not on each other, so that work is bounded by the file's size. */
+/* Keeps extents that lie in the file without overlap, so that work is bounded by the file's
+ * size. */
 static int read_directory(struct reader *reader)
 {
     uint32_t count = 0;
@@ -187,7 +187,7 @@ static int read_directory(struct reader *reader)
         struct format_extent extent = reader->extent[i];
 
         if (extent.kind == FORMAT_EXTENT_NONE) {
-            reader->bad_extents += extent.sum != 0; /* the two are stored as one */
+            reader->bad_extents += extent.sum != 0; /* the two are stored together */
             continue;                               /* claimed, not published */
         }
         if (extent.offset < end || extent.length > EXTENT_MAX || extent.length == 0
@@ -206,7 +206,7 @@ static int read_directory(struct reader *reader)
 
 /* ---- the door ---- */
 
-/* What was read by numbers gets its words; a number that the file does not define is none. */
+/* Resolves numbers in records to texts; a number that the file does not define becomes "none". */
 static void give_words(struct read_capture *capture)
 {
     uint32_t nodes = capture->private->nodes;
@@ -227,7 +227,7 @@ static void give_words(struct read_capture *capture)
     }
 }
 
-/* What has no sum of its own. */
+/* Checks the records without sums of their own. */
 static void check_loose(struct reader *reader)
 {
     const unsigned needed = READ_LIVE | READ_PLACES;
@@ -239,10 +239,8 @@ static void check_loose(struct reader *reader)
         capture->damaged[READ_AREA_LIVE]++;
 }
 
-/*
- * A definition is in the file before the first record that names it, so of a process that runs the definitions are read last, by
- * a directory that is newer than the records.
- */
+/* A definition is in the file before the first record that names it, so of a running process the
+ * definitions are read last, by a directory that is newer than the records. */
 static int read_areas(struct reader *reader)
 {
     int r = read_header(reader);
@@ -297,7 +295,7 @@ static int read_source(const struct read_source *source, unsigned parts,
     return 0;
 }
 
-/* For those who open a capture with all its events. */
+/* For callers that open a capture with all its events. */
 static int list_events(int r, struct read_capture **capture, struct read_error *ret_error)
 {
     struct reader teller = {.error = ret_error};
@@ -327,7 +325,7 @@ static int read_file(const char *path, unsigned parts, struct read_capture **ret
     struct stat status;
     int r;
 
-    source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
+    source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* must not wait for a FIFO */
     if (source.fd < 0)
         return reader_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
     if (fstat(source.fd, &status) != 0) {
@@ -430,7 +428,7 @@ unsigned read_stack(const struct read_capture *capture, uint32_t stack,
     const struct read_private *private = capture->private;
     unsigned count = 0;
 
-    /* Numbers fall from node to parent, so this ends. */
+    /* A parent has a smaller number, so this ends. */
     while (count < max && stack != 0 && stack <= private->nodes) {
         const struct read_node *node = &private->node[stack];
 
@@ -477,7 +475,7 @@ unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
     unsigned count = 0;
 
     *ret_ambient = (pystack & FORMAT_PYSTACK_AMBIENT) != 0;
-    /* Numbers fall from node to parent, so this ends. A node that is not there has no code. */
+    /* A parent has a smaller number, so this ends. A missing node has no code. */
     while (count < max && number != 0 && number <= private->pynodes
             && private->pynode[number].code != 0) {
         ret_frames[count++] = pyframe_of(capture, &private->pynode[number]);

@@ -3,13 +3,15 @@
  * read.h - a capture as data, for the tools.
  *
  * Reads any bytes: every offset, number and length is checked, work and memory are bounded by the
- * file's size. Reads the capture of a process that runs, was killed, or ended. What was not
- * published when the file was read is absent.
+ * file's size. Reads the capture of a process that runs, was killed, or ended. Records not yet
+ * published when the file is read are absent.
  *
- *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules, stacks · rules
+ *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules,
+ *                           stacks · rules
  *
- * Names nothing (tools/symbols) and concludes nothing (tools/model): numbers in it are the file's.
- * Uses malloc; not part of libkedge.so. Threads: an open capture is read-only data.
+ * Names nothing (tools/symbols) and draws no conclusions: numbers in it are the file's. Uses
+ * malloc; not part of libkedge.so.
+ * Threads: an open capture is read-only data.
  */
 #ifndef KEDGE_TRACKER_READ_H
 #define KEDGE_TRACKER_READ_H
@@ -22,9 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define READ_FRAMES_MAX 128u /* deepest stack that read_stack writes */
+#define READ_FRAMES_MAX 128u /* greatest depth that read_stack writes */
 
-/* Why a file was refused, in words, and where in it. */
+/* Why a file was refused, in words, and at which offset. */
 struct read_error {
     char text[256];
     uint64_t offset;
@@ -39,7 +41,7 @@ struct read_module {
     bool is_main;
 };
 
-/* One frame; module NULL = code in no loaded object. */
+/* One frame; module NULL = code outside loaded objects. */
 struct read_frame {
     const struct read_module *module;
     uint32_t module_number;
@@ -53,26 +55,26 @@ struct read_pyframe {
     size_t lines_bytes;
     enum format_pytable table;
     int32_t first_line, lasti;
-    bool is_cut;   /* the line table was longer than what was kept */
+    bool is_cut;   /* the line table was cut to the bytes kept */
     bool is_entry; /* called from C */
 };
 
-/* One live allocation, in the order of their numbers. */
+/* One live allocation; ordered by seq. */
 struct read_live {
     uint64_t seq, addr, size, stream, time_ns;
     const char *path; /* anchor path, "" = none */
     uint32_t path_number, instance, nth, stack, pystack;
     int device;
-    unsigned flags; /* FORMAT_ALLOC_*, without the class */
+    unsigned flags; /* FORMAT_ALLOC_*, without the memory class */
     enum memclass memclass;
     enum format_hint_what hint;
     int rule;
     struct format_uses uses;
     uint64_t use_count;
-    unsigned use_flags; /* FORMAT_USE_*; without WATCHED nothing is known of its uses */
+    unsigned use_flags; /* FORMAT_USE_*; without WATCHED its uses are unknown */
 };
 
-/* One event. Which of the fields below mean something depends on `kind`; the others are 0. */
+/* One event. The valid fields depend on `kind`; the others are 0. */
 struct read_event {
     enum format_event_kind kind;
     uint32_t thread;
@@ -84,30 +86,30 @@ struct read_event {
 
     uint64_t addr, size,
             stream;       /* alloc, free, hint; oom: size = requested; reserved: size = held now */
-    uint32_t stack;       /* alloc, free, oom; hint: of the toucher */
+    uint32_t stack;       /* alloc, free, oom; hint: of the access */
     uint32_t pystack;     /* alloc, free, oom, hint */
     uint32_t path_number; /* anchor path */
     uint32_t instance;
     const char *path;        /* never NULL */
     uint32_t nth;            /* alloc */
-    struct format_uses uses; /* free: of what was freed, and the two below */
+    struct format_uses uses; /* free: of the freed block, with the two below */
     uint64_t use_count;
     unsigned use_flags; /* use: FORMAT_USE_MAY */
     uint64_t block;     /* use: seq of its allocation */
 
     enum edge_kind edge;   /* edge */
     uint32_t anchor;       /* edge: instance id */
-    bool before_start;     /* edge: was open when the capture began */
+    bool before_start;     /* edge: the range was open when the capture began */
     uint64_t heap;         /* reserved */
     uint64_t free_bytes;   /* oom */
     uint64_t largest_free; /* oom */
     int result;            /* oom, hint */
 
-    uint32_t call; /* launch: the kernel; call: the function, its buffers; strings, 0 = none */
+    uint32_t call; /* launch: the kernel; call: the function and its buffers; strings, 0 = none */
     uint32_t arg[FORMAT_CALL_BUFFERS];
     uint64_t arg_addr[FORMAT_CALL_BUFFERS];
     uint64_t comm; /* call: the communicator's handle */
-    int peer;      /* call: a rank in it, -1 = the call names none */
+    int peer;      /* call: a rank in it, -1 = none */
 
     enum format_hint_what what; /* hint */
     enum hint_mode mode;        /* hint */
@@ -116,31 +118,29 @@ struct read_event {
 
 /* Why an allocation failed. */
 struct read_oom {
-    uint64_t number;        /* from 1; where numbers are missing, later ones took their place */
-    const char *call;       /* the driver's entry, "" = not known */
+    uint64_t number;        /* from 1; missing numbers were overwritten by later ones */
+    const char *call;       /* the driver's entry point, "" = unknown */
     const char *path;       /* anchor path, "" = none */
     struct format_oom what; /* with at most FORMAT_OOM_HOLDERS holders */
 };
 
-/*
- * What was allocated at one place: a stack, a Python stack, an anchor path, on a device. high_*:
- * what was live here when most was live on the device (of a process that runs: about then).
- */
+/* The allocations of one place: a stack, a Python stack, an anchor path, on a device. high_*: live
+ * here at the device's peak (of a running process: at about that time). */
 struct read_place {
     uint32_t stack, pystack, path_number;
     const char *path; /* never NULL */
     int device;
-    bool is_other; /* all that found no place of its own: no stack, no path */
+    bool is_other; /* the sum of everything without a place of its own: no stack, no path */
     uint64_t allocated_bytes, allocated_count;
     uint64_t live_bytes, live_count;
-    uint64_t peak_bytes, peak_count; /* the most that was live here, each by itself */
+    uint64_t peak_bytes, peak_count; /* the highest live values here, each by itself */
     uint64_t temporary_bytes, temporary_count;
     uint64_t high_bytes, high_count;
 };
 
-/* When most was live on a device. */
+/* The peak of live bytes on a device. */
 struct read_high {
-    uint64_t bytes; /* 0 = nothing was */
+    uint64_t bytes; /* 0 = nothing was live */
     uint64_t seq, time_ns;
 };
 
@@ -153,23 +153,23 @@ struct read_rule {
     struct hintwords_drift drift; /* the first one */
 };
 
-/* What a managed set has done in a step (format.h). By hint, device and step. */
+/* The activity of a managed set in a step (format.h). Ordered by hint, device and step. */
 struct read_evict {
     int rule;
     uint64_t time_ns;
     struct format_evict what;
 };
 
-/* A block of a managed set that does not go out. */
+/* A block of a managed set that is not evicted. */
 struct read_kept {
     int rule, device;
-    enum format_kept_why why; /* FORMAT_KEPT_NONE: a reason that is not known here */
+    enum format_kept_why why; /* FORMAT_KEPT_NONE: an unknown reason */
     uint64_t addr, size, seq;
     uint32_t stack, pystack;
     const char *path; /* anchor path of the allocation, never NULL */
 };
 
-/* A call that was not made, since its blocks did not fit under the cap together. */
+/* A call that was not made, since its blocks together did not fit under the cap. */
 struct read_short {
     int rule, device;
     uint64_t time_ns, needed, room, cap;
@@ -206,39 +206,39 @@ struct read_thread {
     const char *name;
 };
 
-/* Where a capture may be damaged; it has sums for all of them. */
+/* Areas that may be damaged; the capture has sums for all of them. */
 enum read_area {
-    READ_AREA_HEADER, /* and directory: extents that are not in the file */
+    READ_AREA_HEADER, /* and directory: extents outside the file */
     READ_AREA_LIVE,
-    READ_AREA_DEFS,   /* blocks of definitions, of which the rest was left out */
+    READ_AREA_DEFS,   /* blocks of definitions, whose rest was left out */
     READ_AREA_EVENTS, /* chunks */
     READ_AREA_FAILURES,
     READ_AREA_PLACES,
-    READ_AREA_TOTALS, /* figures that the records contradict, of captures that were opened by read_begin */
+    READ_AREA_TOTALS, /* figures that contradict the records, in captures opened by read_begin */
     READ_AREA_COUNT,
 };
 
-/* All of it; arrays belong to the capture. */
+/* A whole capture; arrays belong to it. */
 struct read_capture {
     enum format_state state;
-    bool is_sealed; /* nobody writes it any more, and the header has a sum of all its figures */
+    bool is_sealed; /* no process writes it any more, and the header has a sum of all its figures */
     uint32_t state_detail;
     enum format_trace trace;
     uint32_t pid, ppid;
     uint64_t start_real_ns;
     const char *exe, *host, *rank, *program;
-    const char **argv; /* as far as the header held it; NULL-terminated */
+    const char **argv; /* as far as the header had space for it; NULL-terminated */
     size_t argc;
     uint64_t oom_count, last_seq, file_bytes;
 
     struct format_totals total, device_total[FORMAT_DEVICES_MAX]; /* as the writer counted */
-    uint64_t peak_stored_512; /* as format_header's; UINT64_MAX = the writer did not count it */
+    uint64_t peak_stored_512; /* as in format_header; UINT64_MAX = not counted */
     struct format_lost lost;
-    /* as format_header's: where it is 0 the peaks are those of the events in their order */
+    /* as in format_header: 0 = the peaks are those of the events in order */
     uint64_t counted_late;
 
-    /* Events with a seq above this one are all there; 0 = all of the run are, UINT64_MAX = of none
-     * it is known. */
+    /* All events with a higher seq are there; 0 = all events of the run, UINT64_MAX = unknown for
+     * each. */
     uint64_t complete_after_seq;
     /* nothing recycled, nothing dropped, nothing damaged, and the trace was full or ring */
     bool has_all_events;
@@ -250,9 +250,9 @@ struct read_capture {
 
     struct read_live *live;
     size_t live_count;
-    struct read_live *other; /* live, and not this process's device memory */
+    struct read_live *other; /* live, but not device memory of this process */
     size_t other_count;
-    struct read_event *event; /* by seq, then time; of read_begin NULL */
+    struct read_event *event; /* by seq, then time; NULL after read_begin */
     size_t event_count;
     size_t kind_count[FORMAT_EVENT_KIND_COUNT]; /* events by kind */
     struct read_oom *oom;                       /* by number */
@@ -260,7 +260,7 @@ struct read_capture {
     struct read_place *place; /* most at the high-water mark first */
     size_t place_count;
     struct read_high high[FORMAT_DEVICES_MAX];
-    uint64_t places_lost;       /* allocations that are in an "other" place, or in none */
+    uint64_t places_lost;       /* allocations in an "other" place, or in none */
     struct read_module *module; /* [0] is unused */
     size_t module_count;
     struct read_rule *rule; /* index = rule number */
@@ -286,30 +286,25 @@ struct read_capture {
     const char *hints_path;
     enum hint_mode hints_mode;
 
-    uint64_t loose_sum; /* formatsum_loose_* of what was read, for the header */
-    /* figures that differ by no more than what threads may have had under way when the process was
-     * killed */
+    uint64_t loose_sum; /* formatsum_loose_* of the records read, to compare with the header */
+    /* figures that differ by no more than operations in progress when the process was killed */
     uint64_t torn;
-    uint64_t bad_records; /* records that made no sense and were left out */
+    uint64_t bad_records; /* invalid records that were left out */
     uint64_t damaged
-            [READ_AREA_COUNT]; /* by area: what changed since it was written, and was left out */
+            /* by area: parts that changed after they were written, and were left out */
+            [READ_AREA_COUNT];
     struct read_private *private;
 };
 
-/*
- * Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn),
- * -EPROTONOSUPPORT (a version that is not ours), -ENOMEM, or what open and read said. ret_error may
- * be NULL.
- */
+/* Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn),
+ * -EPROTONOSUPPORT (unknown version), -ENOMEM, or an error of open or read. ret_error may be
+ * NULL. */
 int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 
-/*
- * The same for whoever looks at a running process again and again: only these parts. What is left
- * out reads as if the file had none of it. Header and definitions always come. READ_NEWEST is a few
- * thousand events at most: of each chunk of the log that is being written, among the last 4 GiB of
- * the log; has_all_events is false. Its time grows with the length of the log, by a look at each 64
- * KiB.
- */
+/* The same for repeated looks at a running process: reads only these parts; the others read as
+ * empty. Header and definitions are always read. READ_NEWEST is at most a few thousand events: of
+ * each chunk of the log that is being written, among the last 4 GiB of the log; has_all_events is
+ * false. Its time grows with the length of the log, by one read per 64 KiB. */
 #define READ_LIVE     0x01u
 #define READ_EVENTS   0x02u
 #define READ_NEWEST   0x04u /* instead of READ_EVENTS */
@@ -320,19 +315,15 @@ int read_open(const char *path, struct read_capture **ret_capture, struct read_e
 int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
         struct read_error *ret_error);
 
-/*
- * All of it without `event`, and a look at whether header, live table, places and events agree
- * (damaged, torn). Events are walked through one after the other, and take no more memory than they
- * take in the file. An element of `event` takes twenty times as much.
- */
+/* Reads everything except `event`, and checks whether header, live table, places and events agree
+ * (damaged, torn). Events are walked one after the other, and take no more memory than in the file.
+ * An element of `event` takes twenty times as much. */
 int read_begin(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
 
-/*
- * The events in their order, from the first one on. read_walk_next: valid until the next call; NULL
- * = that was all, or there is no memory: then there were fewer than event_count. With `is_last` the
- * memory of events that were passed is given back, and no walk can come after it. read_walk_new
- * returns NULL if there is no memory. The walk must not outlive the capture.
- */
+/* Walks the events in order from the first. read_walk_next: valid until the next call; NULL = the
+ * end, or no memory: then there were fewer than event_count. With `is_last` the memory of passed
+ * events is freed, and no other walk may follow. read_walk_new returns NULL without memory. The
+ * walk must not outlive the capture. */
 struct read_walk;
 struct read_walk *read_walk_new(struct read_capture *capture, bool is_last);
 const struct read_event *read_walk_next(struct read_walk *walk);
@@ -341,32 +332,30 @@ void read_walk_free(struct read_walk *walk);
 /* Fills in `event`; false = no memory. */
 bool read_list(struct read_capture *capture);
 
-/* All of it, from bytes in memory, which need not live longer than the call. */
+/* Reads everything from bytes in memory, which may be freed after the call. */
 int read_open_bytes(const void *bytes, size_t length, struct read_capture **ret_capture,
         struct read_error *ret_error);
 
-/* Does any part of it not say what was written? Then no figure is to be relied on. */
+/* Was a part changed after it was written? Then no figure is reliable. */
 bool read_is_damaged(const struct read_capture *capture);
 
-/* What an area is called: "live allocations". */
+/* The name of an area: "live allocations". */
 const char *read_area_name(enum read_area area);
 
-/* Gives all of it back. NULL is fine. */
+/* Frees the capture. NULL is allowed. */
 void read_close(struct read_capture *capture);
 
-/* Frames of a stack number, innermost first; returns how many. 0 for 0 and for numbers that the
- * file does not hold. */
+/* The frames of a stack number, innermost first; returns their number. 0 for 0 and for numbers that
+ * the file does not have. */
 unsigned read_stack(const struct read_capture *capture, uint32_t stack,
         struct read_frame *ret_frames, unsigned max);
 
 /* The largest stack number of the file. Each number from 1 is a stack, whose first frame is in no
- * smaller one's. */
+ * stack of a smaller number. */
 uint32_t read_stack_count(const struct read_capture *capture);
 
-/*
- * The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these
- * are another one's. A stack as deep as the writer looks may have lost its outer frames.
- */
+/* The same for the number of a Python stack. *ret_ambient: the thread had no Python frames, these
+ * are another thread's. A stack of the writer's maximum depth may lack its outer frames. */
 unsigned read_pystack(const struct read_capture *capture, uint32_t pystack,
         struct read_pyframe *ret_frames, unsigned max, bool *ret_ambient);
 

@@ -21,7 +21,7 @@ static bool read_at(const struct file *file, uint64_t offset, void *to, size_t b
     return offset <= INT64_MAX && pread(file->fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* An ELF address to its place in the file. */
+/* Converts an ELF address to its file offset, and reads there. */
 static bool read_address(void *data, uint64_t address, void *to, size_t bytes)
 {
     const struct file *file = data;

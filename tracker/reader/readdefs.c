@@ -8,7 +8,7 @@
 
 /* ---- one definition of each kind; `def` is the whole record ---- */
 
-/* A text that a definition names. */
+/* The text of a string number in a definition. */
 static const char *readdefs_word_of(struct reader *reader, uint32_t number)
 {
     reader_note_numbers(reader, number, 0, 0);
@@ -35,7 +35,7 @@ static int take_module(struct reader *reader, const struct format_def *def)
         return reader_pass_over(reader);
     module = &reader->capture->module[def->id];
     if (module->end != 0)
-        return reader_pass_over(reader); /* there is one */
+        return reader_pass_over(reader); /* defined already */
     *module = (struct read_module){
             .path = readdefs_word_of(reader, from->path),
             .base = from->base,
@@ -55,7 +55,7 @@ static int take_node(struct reader *reader, const struct format_def *def)
     struct read_private *private = reader->capture->private;
     const struct format_def_node *from = (const void *)def;
 
-    /* A parent's number is smaller: that is what makes every stack end. */
+    /* A parent's number is smaller, so every stack ends. */
     if (def->id == 0 || def->id > private->nodes || from->parent >= def->id
             || from->module > private->modules)
         return reader_pass_over(reader);
@@ -242,7 +242,8 @@ static int take_thread(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
-/* Later records of the same hook and route replace earlier ones; sorted afterwards, since there may be many. */
+/* Later records of the same hook and route replace earlier ones; sorted afterwards, since there may
+ * be many. */
 static int take_coverage(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_coverage *from = (const void *)def;
@@ -281,7 +282,7 @@ static const struct {
 static int keep_def(struct reader *reader, const unsigned char *at, uint32_t bytes, uint32_t kind)
 {
     if (reader->seen[kind] == UINT32_MAX - 1)
-        return reader_pass_over(reader); /* numbers end here */
+        return reader_pass_over(reader); /* beyond the last possible number */
     while (reader->arena_used + bytes > reader->arena_size) {
         size_t size = reader->arena_size ? 2 * reader->arena_size : 1u << 20;
         unsigned char *to = realloc(reader->arena, size);
@@ -307,7 +308,7 @@ static bool is_record(const struct format_def *def, size_t left)
     return def->bytes % 8 == 0 && def->bytes >= sizeof *def && def->bytes <= left;
 }
 
-/* Is the record what was written? Its kind is without the sum then. */
+/* Is the record unchanged? Removes the sum from its kind. */
 static bool has_its_sum(const unsigned char *at, struct format_def *io_def, size_t left)
 {
     uint32_t kind = io_def->kind & ((1u << FORMAT_DEF_KIND_BITS) - 1);
@@ -319,7 +320,7 @@ static bool has_its_sum(const unsigned char *at, struct format_def *io_def, size
     return true;
 }
 
-/* One block: records until kind 0 or the end. A record without a length that makes sense ends it. */
+/* Reads one block: records until kind 0 or the end. A record with an invalid length ends it. */
 static int read_block(struct reader *reader, const unsigned char *block, size_t length)
 {
     size_t at = 0;
@@ -332,13 +333,13 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
         if (def.kind == FORMAT_DEF_NONE)
             return 0;
         if (!has_its_sum(block + at, &def, length - at))
-            return reader_leave_out(
-                    reader, READ_AREA_DEFS); /* where the next one begins is not known */
+            return reader_leave_out(reader, READ_AREA_DEFS); /* the next record cannot be found */
         if (def.kind >= FORMAT_DEF_KIND_COUNT || !kinds[def.kind].take
                 || def.bytes < kinds[def.kind].bytes
                 || def.length > def.bytes - kinds[def.kind].bytes) {
             reader->capture
-                    ->bad_records++; /* of a later version, perhaps: what follows may make sense */
+                    /* perhaps of a later version: following records may be valid */
+                    ->bad_records++;
             at += def.bytes;
             continue;
         }
@@ -350,7 +351,8 @@ static int read_block(struct reader *reader, const unsigned char *block, size_t 
     return 0;
 }
 
-/* How much of a block is published: what has a kind in the first copy is whole in the second one. */
+/* Returns the published bytes of a block: a record with a kind in the first copy is complete in the
+ * second. */
 static uint32_t published(const unsigned char *first, const unsigned char *second)
 {
     uint32_t at = 0;
@@ -374,10 +376,8 @@ static uint64_t blocks_of(const struct format_extent *extent)
     return extent->kind == FORMAT_EXTENT_DEFS ? extent->length / FORMAT_DEFS_BLOCK : 0;
 }
 
-/*
- * Of a process that runs: how far each block goes, the newest block first. So whatever stands before a record that is seen was
- * there when its own block was looked at, and the numbers have no gap.
- */
+/* Of a running process: measures each block, the newest block first. So every record before a seen
+ * one was there when its own block was measured, and the numbers have no gap. */
 static void measure_blocks(struct reader *reader, unsigned char *two_blocks, uint32_t *ends)
 {
     unsigned char *second = two_blocks + FORMAT_DEFS_BLOCK;
@@ -475,7 +475,7 @@ static int by_step(const void *left, const void *right)
     return a->what.step < b->what.step ? -1 : a->what.step > b->what.step;
 }
 
-/* Zeroes for numbers up to `count`. */
+/* Zeroed entries for numbers up to `count`. */
 static void *readdefs_make(struct reader *reader, uint32_t count, size_t bytes)
 {
     void *array = calloc((size_t)count + 1, bytes);
@@ -484,7 +484,7 @@ static void *readdefs_make(struct reader *reader, uint32_t count, size_t bytes)
     return array;
 }
 
-/* Arrays as large as the number of records that were seen: a number beyond that is a bad record. */
+/* Allocates arrays for the number of records seen: a number beyond that is invalid. */
 static int make_arrays(struct reader *reader)
 {
     struct read_capture *capture = reader->capture;
@@ -521,14 +521,14 @@ static int make_arrays(struct reader *reader)
     return 0;
 }
 
-/* Strings first, which others name. */
+/* Strings first, since others name them. */
 static int take_defs(struct reader *reader, bool are_strings)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < reader->found_count; i++) {
         uint32_t kind = reader->found[i].kind;
-        /* records are multiples of 8 bytes, as they are in the file */
+        /* records are multiples of 8 bytes, as in the file */
         const void *at = reader->arena + reader->found[i].offset;
 
         if ((kind == FORMAT_DEF_STRING) == are_strings)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PART_BYTES (1u << 20) /* read at once */
+#define PART_BYTES (1u << 20) /* bytes of one read */
 
 int reader_fail(struct reader *reader, int r, uint64_t offset, const char *text, ...)
 {
@@ -74,7 +74,7 @@ bool reader_fetch(const struct read_source *source, uint64_t offset, void *to, s
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return false; /* the file became shorter */
+            return false; /* the file was truncated */
         used += (size_t)got;
     }
     return true;
@@ -106,13 +106,11 @@ const char *reader_string(const struct read_capture *capture, uint32_t number)
 
 /* ---- records of one size ---- */
 
-/*
- * What may change while its bytes are copied, if the process runs. A record's first 8 bytes never
- * come back to an earlier value other than 0, so a slot whose first 8 bytes are the same in a
- * second copy was whole in the first one. What is behind a chunk's head only grows while they stay,
- * so what the first copy's head speaks of is whole in the second copy. Others are emptied. A place
- * changes behind its first 8 bytes: it is marked as one that was being changed.
- */
+/* Records may change while they are copied, if the process runs. A record's first 8 bytes never
+ * return to an earlier nonzero value, so a slot whose first 8 bytes are the same in a second copy
+ * was complete in the first one. The part after a chunk's head only grows while they stay, so the
+ * length in the first copy's head is complete in the second copy. Other records are cleared. A
+ * place changes after its first 8 bytes: it is marked as being changed. */
 static void reader_drop_torn(unsigned char *bytes, const unsigned char *again, size_t length,
         size_t unit, size_t log_head, enum format_extent_kind kind)
 {

@@ -3,7 +3,7 @@
 
 #include "tracker/format/eventcode.h"
 
-/* A class that is not known here counts as the driver's. */
+/* An unknown class counts as the driver's. */
 enum memclass readevent_class(unsigned flags)
 {
     unsigned memclass = flags >> FORMAT_ALLOC_CLASS_SHIFT & (FORMAT_CLASSES_MAX - 1);

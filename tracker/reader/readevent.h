@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * readevent.h - a record of the event log as the tools know it.
+ * readevent.h - decodes a record of the event log.
  *
  * Threads: no state.
  */
@@ -14,10 +14,10 @@
 
 struct format_event; /* eventcode.h */
 
-/* False = it makes no sense. */
+/* False = invalid. */
 bool readevent_decode(const struct format_event *from, struct read_event *to);
 
-/* Of the flags of an allocation, in an event as in a live slot: its class, and the others. */
+/* From the flags of an allocation, in an event or a live slot: its class, and the other flags. */
 enum memclass readevent_class(unsigned flags);
 unsigned readevent_plain_flags(unsigned flags);
 

@@ -9,7 +9,7 @@
 
 /* ---- live table ---- */
 
-/* What is live lived through all calls since its birth. */
+/* A live block has been live during all calls since its allocation. */
 static unsigned use_flags_of(const struct read_capture *capture, const struct format_live *slot)
 {
     bool lived = capture->unseen.count > 0 && capture->unseen.last_ns >= slot->time_ns;
@@ -18,7 +18,8 @@ static unsigned use_flags_of(const struct read_capture *capture, const struct fo
     return flags | (lived && flags ? FORMAT_USE_UNSEEN : 0u);
 }
 
-/* The figures may be of several moments: the gap's two ends are of one, and a first use there is wherever there is a last. */
+/* The figures may be from different times: takes the gap's two ends from one time, and adds a first
+ * use if there is a last. */
 static struct format_uses readlive_uses_of(const struct format_live *slot)
 {
     struct format_uses uses = slot->uses;
@@ -98,7 +99,7 @@ static int live_by_addr(const void *left, const void *right)
     return live_by_seq(left, right);
 }
 
-/* In the order of numbers. Of what went from slot to slot while the parts were read, the newest is kept. */
+/* Sorts by seq. Of a block that moved from slot to slot during the read, keeps the newest. */
 static void sort_live(const struct reader *reader, struct read_live *live, size_t *count)
 {
     size_t kept = 0;

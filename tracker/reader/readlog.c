@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of the record at `from`, of which `left` bytes are there; 0 = it is none. */
+/* The length of the record at `from`, of `left` available bytes; 0 = invalid. */
 static size_t record_length(const unsigned char *from, uint32_t left)
 {
     return from[0] <= left ? from[0] : 0;
 }
 
-/* Are the records of a chunk those that were written? */
+/* Are the records of a chunk unchanged? */
 static bool readlog_is_whole(const unsigned char *records, uint64_t number, uint64_t published)
 {
     uint64_t sum = formatsum_chunk(number);
@@ -38,7 +38,7 @@ static bool readlog_is_whole(const unsigned char *records, uint64_t number, uint
 
 /* ---- what of a chunk is kept ---- */
 
-/* The records of a chunk that make sense, as long as it takes to bring them into order. */
+/* A valid record of a chunk, while it is being sorted. */
 struct record {
     struct format_event event;
     uint32_t order;
@@ -56,7 +56,7 @@ static int record_by_seq(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* Room for `bytes` more behind what is kept of the log. */
+/* Makes space for `bytes` more after the kept log. */
 static int readlog_make_room(struct reader *reader, size_t bytes)
 {
     struct read_private *into = reader->capture->private;
@@ -75,11 +75,11 @@ static int readlog_make_room(struct reader *reader, size_t bytes)
     return 0;
 }
 
-/* What a look at all records of a chunk found. */
+/* Results of a scan of all records of a chunk. */
 struct found {
-    uint32_t end;          /* of those that can be read */
-    uint32_t count;        /* of those that make sense */
-    uint64_t seq, time_ns; /* the first one's */
+    uint32_t end;          /* of the readable ones */
+    uint32_t count;        /* of the valid ones */
+    uint64_t seq, time_ns; /* of the first one */
     bool is_sorted;
 };
 
@@ -115,7 +115,7 @@ static struct found look_through(struct reader *reader, const unsigned char *rec
         size_t length = eventcode_get(&code, records + found.end, end - found.end, &from);
 
         if (length == 0) {
-            capture->bad_records++; /* behind it nothing can be found */
+            capture->bad_records++; /* the records after it cannot be found */
             break;
         }
         found.end += (uint32_t)length;
@@ -137,12 +137,12 @@ static struct found look_through(struct reader *reader, const unsigned char *rec
     return found;
 }
 
-/* In the order of the walk, coded anew: most threads write theirs so that this is not necessary. */
+/* Encodes the records anew in sorted order: most threads write theirs sorted, so this is rare. */
 static int keep_sorted(struct reader *reader, const unsigned char *records, struct found *found)
 {
     struct read_private *into = reader->capture->private;
     struct eventcode code = {{0}};
-    struct record *list = malloc((found->count + 1) * sizeof *list); /* one that makes no sense */
+    struct record *list = malloc((found->count + 1) * sizeof *list); /* + 1 for an invalid one */
     uint32_t count = 0;
     int r = list ? readlog_make_room(reader, (size_t)found->count * EVENTCODE_ROOM) : -ENOMEM;
 
@@ -216,7 +216,7 @@ static int take_chunk(struct reader *reader, const unsigned char *at)
 /* ---- the newest events ---- */
 
 #define NEWEST_CHUNKS 8u
-#define HEADS_MOST    65536u /* chunks that are looked at: the last 4 GiB of the log */
+#define HEADS_MOST    65536u /* chunks that are examined: the last 4 GiB of the log */
 
 /* Chunks to be read, the newest first. */
 struct newest {
@@ -240,7 +240,7 @@ static void keep_newest(struct newest *newest, uint64_t number, uint64_t offset)
     newest->chunk[at].offset = offset;
 }
 
-/* A thread goes on with a chunk until it is full; an older one may have been left by a thread that ended. */
+/* A thread fills a chunk completely; an older unfilled one may belong to a thread that ended. */
 static void look_at_head(struct reader *reader, uint64_t offset, struct newest *newest)
 {
     struct format_chunk chunk;
@@ -278,7 +278,7 @@ static int read_newest(struct reader *reader)
     return r;
 }
 
-/* By `parts`: all of them, the newest ones, or none. */
+/* Reads all events, the newest ones, or none, depending on `parts`. */
 static int read_log(struct reader *reader)
 {
     if (reader->parts & READ_EVENTS)
@@ -292,12 +292,12 @@ int read_events(struct reader *reader)
     struct read_capture *capture = reader->capture;
     int r = read_log(reader);
 
-    /* Chunks that were recycled meanwhile are lost to us, too. */
+    /* Chunks that were recycled meanwhile are lost to the reader, too. */
     (void)reader_fetch(&reader->source, offsetof(struct format_header, lost), &capture->lost,
             sizeof capture->lost);
 
     read_sort_chunks(capture->private);
-    /* of a chunk that is damaged nobody knows which events were in it */
+    /* the events of a damaged chunk are unknown */
     bool is_known = reader->parts & READ_EVENTS && !capture->damaged[READ_AREA_EVENTS]
             && (capture->trace == FORMAT_TRACE_RING || capture->trace == FORMAT_TRACE_FULL);
     capture->complete_after_seq = is_known ? capture->lost.recycled_seq : UINT64_MAX;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * readpart.h - the parts of read.h, which read.c calls. All stand on reader.h.
+ * readpart.h - the parts of read.h, which read.c calls. All use reader.h.
  *
- *     read.c      header, directory, the door, questions
+ *     read.c      header, directory, entry points, queries
  *     readlive.c  areas A and E: records of one size
- *     readlog.c   area D: the records of each chunk, in order
+ *     readlog.c   area D: the records of each chunk, sorted
  *     readwalk.c  the events of all chunks, in order
  *     readplace.c area C: places
  *     readdefs.c  area B: strings, modules, stacks, rules ...
  *     readtally.c do totals, live table, places and events agree?
  *
- * Not for others. Threads: a reader belongs to one.
+ * Not for others.
+ * Threads: a reader belongs to one.
  * Prefixes: read_.
  */
 #ifndef KEDGE_TRACKER_READPART_H
@@ -18,20 +19,19 @@
 
 #include "tracker/reader/reader.h"
 
-/* The parts, in this order: what has numbers first, then what they mean. Each 0 or -errno. */
+/* The parts, in this order: records with numbers first, then the definitions. Each returns 0 or
+ * -errno. */
 int read_live_table(struct reader *reader);
-int read_events(struct reader *reader); /* or, by `parts`, the newest alone, or none */
+int read_events(struct reader *reader); /* depending on `parts` only the newest ones, or none */
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
 int read_definitions(struct reader *reader);
 
-/*
- * After all parts, none of them damaged: counts in damaged[READ_AREA_TOTALS] or [READ_AREA_DEFS],
- * or in `torn`, what contradicts each other.
- */
+/* Call after all parts, if none is damaged: counts contradictions in damaged[READ_AREA_TOTALS] or
+ * [READ_AREA_DEFS], or in `torn`. */
 void read_tally(struct reader *reader);
 
-/* For read_walk_new: by what their first records have. */
+/* For read_walk_new: sorts by the first records. */
 void read_sort_chunks(struct read_private *private);
 
 #endif

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the peak of a device is now. */
+/* True if the device is at its peak now. */
 static bool is_high_now(const struct format_high *high)
 {
-    /* live bytes may pass below 0 where a file was changed by others */
+    /* live bytes may be below 0 in a file that others changed */
     return high->live_bytes > high->peak_bytes && high->live_bytes <= INT64_MAX;
 }
 
@@ -20,7 +20,7 @@ static void readplace_share(
     const struct format_high *high;
 
     if (from->device < 0 || from->device >= (int)FORMAT_DEVICES_MAX)
-        return; /* nobody counted its peaks */
+        return; /* its peaks are not counted */
     high = &reader->header.high[from->device];
     if (is_high_now(high) || from->peak < high->number) {
         to->high_bytes = from->live_bytes;
@@ -91,7 +91,7 @@ int read_places(struct reader *reader)
     struct read_capture *capture = reader->capture;
     int r;
 
-    /* as late as can be: of a process that runs, places are read after it */
+    /* as late as possible: of a running process, places are read after it */
     (void)reader_fetch(&reader->source, offsetof(struct format_header, high), reader->header.high,
             sizeof reader->header.high);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++) {

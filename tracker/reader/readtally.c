@@ -3,21 +3,19 @@
 
 #include <string.h>
 
-/*
- * What the header adds up, what lives, what places hold and what the log has are four accounts of
- * one run. The library writes an event, then the live table, then totals and places, so where a
- * process is killed in the middle they differ by what its threads had under way. More than that is
- * damage, although each record has its sum: some are missing, or are another run's.
- */
+/* The sums of the header, the live table, the places and the log are four accounts of one run. The
+ * library writes an event, then the live table, then totals and places, so if a process is killed
+ * in between they differ by its threads' operations in progress. A larger difference is damage,
+ * although each record has its sum: some are missing, or belong to another run. */
 struct tally {
     struct reader *reader;
     const struct read_capture *capture;
-    bool is_ours; /* written by the library; what kedge import makes of other records has fewer accounts */
-    uint64_t operations; /* that may have been under way, */
-    uint64_t bytes;      /* and what they may have been about */
+    bool is_ours;        /* written by the library; a file of kedge import has fewer accounts */
+    uint64_t operations; /* possible operations in progress, */
+    uint64_t bytes;      /* and their possible bytes */
 };
 
-/* Live memory or places, added up. */
+/* Sums of live memory or of places. */
 struct account {
     uint64_t bytes, count;                     /* live */
     uint64_t allocated_bytes, allocated_count; /* places */
@@ -25,7 +23,7 @@ struct account {
     bool is_elsewhere;                         /* some are on a device without totals */
 };
 
-#define AGENTS_UNKNOWN 16u /* threads of a run whose mode does not name them */
+#define AGENTS_UNKNOWN 16u /* threads assumed for a run whose mode does not name them */
 
 static void say_differs(const struct tally *tally, uint64_t by, uint64_t slack)
 {
@@ -81,7 +79,7 @@ static struct account places_account(const struct read_capture *capture)
     return account;
 }
 
-/* How much may have been under way: nothing where one thread came to its end. */
+/* The largest possible amount in progress: none if the only thread has ended. */
 static void measure_slack(struct tally *tally)
 {
     const struct read_capture *capture = tally->capture;
@@ -116,7 +114,7 @@ static void check_one(const struct tally *tally, const struct format_totals *tot
     is_at_most(tally, totals->reserved_bytes, totals->peak_reserved_bytes, 0);
 }
 
-/* The devices together are all of it, unless something is elsewhere. */
+/* The devices together equal the total, unless some memory is on other devices. */
 static void check_devices(const struct tally *tally)
 {
     const struct read_capture *capture = tally->capture;
@@ -230,7 +228,8 @@ static void check_failures(const struct tally *tally)
         is_at_most(tally, 1, capture->oom_count, 0);
 }
 
-/* A definition is there before what names it: numbers beyond the last one name what is missing. */
+/* A definition is written before records that name it: a number beyond the last one names a missing
+ * definition. */
 static void check_numbers(const struct tally *tally)
 {
     const struct read_private *private = tally->capture->private;
@@ -242,7 +241,7 @@ static void check_numbers(const struct tally *tally)
         (void)reader_leave_out(tally->reader, READ_AREA_DEFS);
 }
 
-/* Does the process go on writing? Then the accounts are of several moments. */
+/* Does the process still write? Then the accounts are from different times. */
 static bool is_running(const struct reader *reader)
 {
     struct format_header now;

@@ -8,25 +8,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A chunk that the walk is in. */
+/* A chunk that the walk has begun. */
 struct head {
     struct read_event event; /* the next one */
     struct eventcode code;
-    size_t at, end; /* in the log: behind `event` */
+    size_t at, end; /* in the log: after `event` */
     const struct read_chunk *chunk;
 };
 
-/*
- * Chunks lie side by side where threads wrote side by side. Those that have been begun are in a heap by their next event; chunks
- * whose first event is later wait.
- */
+/* Chunks overlap in time where threads wrote concurrently. Begun chunks are in a heap by their next
+ * event; chunks whose first event is later wait. */
 struct read_walk {
     struct read_capture *capture;
     size_t next_chunk;
     struct head **heap;
     size_t count, room;
-    size_t listed;           /* of capture->event, where it is there */
-    struct read_event event; /* what was handed out */
+    size_t listed;           /* index in capture->event, if that exists */
+    struct read_event event; /* the event returned last */
     bool is_last;
 };
 
@@ -92,7 +90,7 @@ static void readwalk_sink(struct read_walk *walk, size_t at)
     }
 }
 
-/* The next record that makes sense; false = there is none. */
+/* Advances to the next valid record; false = none. */
 static bool readwalk_advance(const struct read_walk *walk, struct head *head)
 {
     const struct read_private *private = walk->capture->private;
@@ -111,7 +109,7 @@ static bool readwalk_advance(const struct read_walk *walk, struct head *head)
     return false;
 }
 
-/* Whole pages of a chunk that was passed. */
+/* Frees the whole pages of a passed chunk. */
 static void readwalk_give_back(const struct read_walk *walk, const struct read_chunk *chunk)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -139,13 +137,13 @@ static bool readwalk_begin_chunk(struct read_walk *walk)
     head->chunk = chunk;
     head->at = chunk->begin;
     head->end = chunk->end;
-    (void)readwalk_advance(walk, head); /* none is empty */
+    (void)readwalk_advance(walk, head); /* no chunk is empty */
     walk->heap[walk->count] = head;
     readwalk_rise(walk, walk->count++);
     return true;
 }
 
-/* Is the first event of the next chunk before all that have been begun? */
+/* Is the first event of the next chunk earlier than those of all begun chunks? */
 static bool is_next_due(const struct read_walk *walk)
 {
     const struct read_private *private = walk->capture->private;

@@ -9,18 +9,18 @@
 #    include <link.h>
 #    include <stddef.h>
 
-/* DWARF's numbers of registers; 16 stands for the return address. */
+/* DWARF's register numbers; 16 is the return address. */
 #    define REG_BP 6u
 #    define REG_SP 7u
 #    define REG_RA 16u
 
-#    define STATES_MAX 4u /* that DW_CFA_remember_state may nest */
+#    define STATES_MAX 4u /* nesting of DW_CFA_remember_state */
 
 /* Operations of DWARF expressions. */
 #    define OP_DEREF 0x06u
-#    define OP_BREG0 0x70u /* + number of the register; a signed offset follows */
+#    define OP_BREG0 0x70u /* + register number; a signed offset follows */
 
-/* How pointers are encoded, as far as linkers for this machine do it. */
+/* Pointer encodings that linkers for this machine produce. */
 #    define PCREL_4   0x1b
 #    define PCREL_8   0x1c
 #    define UDATA_4   0x03
@@ -50,12 +50,12 @@ enum {
     DW_CFA_val_offset_sf = 0x15,
     DW_CFA_val_expression = 0x16,
     DW_CFA_GNU_args_size = 0x2e,
-    DW_CFA_advance_loc = 0x40, /* of these three the low six bits are an operand */
+    DW_CFA_advance_loc = 0x40, /* the low six bits of these three are an operand */
     DW_CFA_offset = 0x80,
     DW_CFA_restore = 0xc0,
 };
 
-/* Bytes that are read in order; one that would lie behind the end, or that makes no sense, spoils all. */
+/* Bytes read in order; a read beyond the end, or an invalid value, sets is_bad. */
 struct bytes {
     const unsigned char *at, *end;
     bool is_bad;
@@ -74,12 +74,12 @@ struct saved_register {
     int64_t offset;
 };
 
-#    define CFA_EXPRESSION UINT64_MAX       /* one that is not understood */
+#    define CFA_EXPRESSION UINT64_MAX       /* an unknown expression */
 #    define CFA_WORD_BY_BP (UINT64_MAX - 1) /* the word at rbp + offset */
 
-/* The three registers that a chain of frames hangs on. */
+/* The three registers that lead from frame to frame. */
 struct state {
-    uint64_t cfa_register; /* or one of the two above */
+    uint64_t cfa_register; /* or one of the two constants above */
     int64_t cfa;
     struct saved_register bp, sp, ra;
 };
@@ -87,9 +87,9 @@ struct state {
 struct machine {
     uint64_t code_factor;
     int64_t data_factor;
-    uint64_t wanted; /* the state is that of the instruction here */
+    uint64_t wanted; /* the state is wanted for this instruction */
     uint64_t at;
-    struct state now, first; /* `first`: as the CIE leaves it */
+    struct state now, first; /* `first`: after the CIE */
     struct state remembered[STATES_MAX];
     unsigned remembered_count;
 };
@@ -168,7 +168,8 @@ static void restore_saved(struct machine *machine, uint64_t reg)
         *saved = *find_register(&machine->first, reg);
 }
 
-/* An expression "rbp + offset", followed by `then` (0: by nothing). False: it is another one. */
+/* Reads an expression "rbp + offset", followed by `then` (0: by nothing). False: another
+ * expression. */
 static bool read_by_bp(struct bytes *bytes, unsigned then, int64_t *ret_offset)
 {
     uint64_t length = leb128(bytes, false);
@@ -186,7 +187,7 @@ static bool read_by_bp(struct bytes *bytes, unsigned then, int64_t *ret_offset)
     return !expression.is_bad && expression.at == expression.end;
 }
 
-/* Those that say what the CFA is. */
+/* Executes the instructions that define the CFA. */
 static void run_cfa(
         const struct machine *machine, struct state *now, struct bytes *bytes, unsigned code)
 {
@@ -213,7 +214,7 @@ static void run_cfa(
         now->cfa_register =
                 read_by_bp(bytes, OP_DEREF, &now->cfa) ? CFA_WORD_BY_BP : CFA_EXPRESSION;
         break;
-    default: /* an address to go to, what is obsolete, what is not known */
+    default: /* set_loc, obsolete or unknown ones */
         bytes->is_bad = true;
         break;
     }
@@ -290,7 +291,8 @@ static void run_extended(struct machine *machine, struct bytes *bytes, unsigned 
     }
 }
 
-/* The instructions of a CIE or of an FDE, up to the one that is beyond the wanted place. */
+/* Executes the instructions of a CIE or of an FDE, up to the first one beyond the wanted
+ * address. */
 static void run_instructions(struct machine *machine, struct bytes *bytes)
 {
     while (bytes->at < bytes->end && !bytes->is_bad) {
@@ -317,7 +319,7 @@ static void run_instructions(struct machine *machine, struct bytes *bytes)
     }
 }
 
-/* An entry of .eh_frame behind its length; bad where it is the end, or of the 64-bit form. */
+/* An entry of .eh_frame after its length; bad at the end, and for the 64-bit form. */
 static struct bytes cfirule_entry_at(const unsigned char *at)
 {
     struct bytes bytes = {.at = at, .end = at + 4};
@@ -329,7 +331,7 @@ static struct bytes cfirule_entry_at(const unsigned char *at)
     return bytes;
 }
 
-/* The bytes of an encoded pointer; 0: not an encoding that is read here. */
+/* The size of an encoded pointer; 0: an unsupported encoding. */
 static size_t pointer_bytes(uint64_t encoding)
 {
     switch (encoding & 0x0f) {
@@ -345,10 +347,8 @@ static size_t pointer_bytes(uint64_t encoding)
     }
 }
 
-/*
- * What the letters of a CIE's augmentation stand for, in *ret_encoding that of an FDE's addresses. Bad: what is not known, and
- * signal frames.
- */
+/* Reads the augmentation data of a CIE; *ret_encoding is the encoding of an FDE's addresses. Bad:
+ * unknown letters, and signal frames. */
 static void read_augmentation(struct bytes *bytes, const char *letters, uint64_t *ret_encoding)
 {
     struct bytes data;
@@ -357,7 +357,7 @@ static void read_augmentation(struct bytes *bytes, const char *letters, uint64_t
 
     *ret_encoding = 0;
     if (*letters++ != 'z') {
-        bytes->is_bad = true; /* nobody has written such tables for this machine in a long time */
+        bytes->is_bad = true; /* no current compiler writes such tables for this machine */
         return;
     }
     length = leb128(bytes, false);
@@ -383,7 +383,7 @@ static void read_augmentation(struct bytes *bytes, const char *letters, uint64_t
     bytes->is_bad |= data.is_bad;
 }
 
-/* The CIE: factors, the first state. *ret_encoding as above. */
+/* Reads the CIE: factors, the first state. *ret_encoding as above. */
 static bool read_cie(const unsigned char *at, struct machine *machine, uint64_t *ret_encoding)
 {
     struct bytes bytes = cfirule_entry_at(at);
@@ -463,7 +463,7 @@ static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
     } else {
         return other;
     }
-    skip_bytes(&bytes, leb128(&bytes, false)); /* of the augmentation: for exceptions */
+    skip_bytes(&bytes, leb128(&bytes, false)); /* the augmentation data: for exceptions */
     if (bytes.is_bad)
         return other;
     if (wanted - first >= length)
@@ -474,14 +474,15 @@ static struct cfirule read_fde(const unsigned char *at, uint64_t wanted)
     return bytes.is_bad ? other : rule_of(&machine.now);
 }
 
-/* Whether the table of .eh_frame_hdr is one that is read here: (first instruction, FDE), both counted from the header. */
+/* True if the table of .eh_frame_hdr has the supported form: (first instruction, FDE), both
+ * relative to the header. */
 static bool is_usual(const unsigned char *header, size_t size)
 {
     return size >= 12 && header[0] == 1 && header[1] == PCREL_4 && header[2] == UDATA_4
             && header[3] == DATAREL_4;
 }
 
-/* The last FDE of it that begins at or before an address; NULL: there is none. */
+/* The last FDE of the table that begins at or before an address; NULL: none. */
 static const unsigned char *find_fde(const unsigned char *header, size_t size, uint64_t wanted)
 {
     const size_t row = 2 * sizeof(int32_t);
@@ -493,7 +494,7 @@ static const unsigned char *find_fde(const unsigned char *header, size_t size, u
     high = count;
     if (count > (size - 12) / row)
         return NULL;
-    while (low < high) { /* the first that begins beyond */
+    while (low < high) { /* the first entry beyond */
         uint32_t middle = low + (high - low) / 2;
 
         memcpy(words, header + 12 + middle * row, sizeof words);
@@ -513,7 +514,7 @@ struct search {
     struct cfirule rule;
 };
 
-/* Read in here, where the loader's lock keeps the object from going away. */
+/* Reads the tables inside the callback, where the loader's lock keeps the object loaded. */
 static int look_into(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
@@ -548,7 +549,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *data)
 
 struct cfirule cfirule_of(uintptr_t ip)
 {
-    /* The call itself: what it returns to may be of the next function already. */
+    /* The call itself: the return address may belong to the next function already. */
     struct search search = {.wanted = ip - 1, .rule = {.kind = CFIRULE_NONE}};
 
     (void)dl_iterate_phdr(look_into, &search);
@@ -573,14 +574,13 @@ enum {
     KNOWN = 4096, /* a power of two */
 };
 
-/*
- * A rule and, in `check`, its address, the round and the rule again: of two threads that write here at once neither leaves a pair
- * that is taken for whole. An empty place is of no address, since a round has a bit that no address has.
- */
+/* A rule, and in `check` a combination of its address, the round and the rule: if two threads write
+ * here at once, no mixed pair is accepted. An empty entry matches no address, since a round has a
+ * bit that no address has. */
 static struct {
     _Atomic uint64_t check, rule;
 } known[KNOWN];
-static _Atomic uint64_t rounds; /* how often everything was forgotten */
+static _Atomic uint64_t rounds; /* how often all entries were dropped */
 
 _Static_assert(sizeof(struct cfirule) == sizeof(uint64_t), "stored in one word");
 

@@ -7,9 +7,9 @@
 
 #define PAGE_BYTES   FINGERPRINT_READ_MAX
 #define WHOLE_BYTES  (64u << 10)     /* a segment up to this size is read whole, */
-#define SAMPLE_PAGES 16u             /* a larger one in so many places */
+#define SAMPLE_PAGES 16u             /* a larger one at this many places */
 #define TABLE_BYTES  UINT64_C(16384) /* of the table of functions */
-#define DYNAMIC_MAX  1024u           /* entries looked at */
+#define DYNAMIC_MAX  1024u           /* entries that are examined */
 
 bool fingerprint_is_loaded(const ElfW(Phdr) * segment, unsigned count, const ElfW(Phdr) * wanted)
 {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A string in the arena. Texts are handed out as pointers, so it never moves. */
+/* A string in the arena. Callers keep pointers to texts, so it never moves. */
 struct text {
     uint32_t number;
     uint32_t length;
@@ -22,7 +22,7 @@ struct node {
     uint64_t offset;
 };
 
-/* What a new entry is compared with. */
+/* The key of a new entry. */
 struct text_key {
     const char *text;
     size_t length;
@@ -30,7 +30,7 @@ struct text_key {
 
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
-/* guarded by lock for adding; what a record names is read by anyone */
+/* guarded by lock for adding; any thread reads published records */
 static struct span text_arena = SPAN_OF(INTERN_ARENA_MAX);
 static size_t arena_used;
 
@@ -119,7 +119,7 @@ uint32_t intern_number(const char *text)
     uintptr_t low = any ? (uintptr_t)text_arena.base + sizeof(struct text) : 0;
     uint32_t number;
 
-    /* Not one of ours (a literal in a caller that had nothing to say): no number. */
+    /* Not an interned text (a caller's literal): no number. */
     if (!any || (uintptr_t)text < low || (uintptr_t)text >= low + INTERN_ARENA_MAX)
         return 0;
     memcpy(&number, text - sizeof(struct text), sizeof number);
@@ -168,7 +168,7 @@ uint32_t intern_stack(const struct intern_frame *frames, unsigned count)
         leaf = catalog_number(&nodes, &lock,
                 site_frame((uint64_t)node.parent << 32 | node.module, node.offset), &node);
         if (leaf == 0)
-            return count_refused(); /* half a stack would be a wrong one */
+            return count_refused(); /* a partial stack would be a wrong one */
     }
     return leaf;
 }
@@ -197,7 +197,7 @@ unsigned intern_frames(uint32_t leaf, struct intern_frame *ret_frames, unsigned 
 
 void intern_counts(struct intern_counts *ret_counts)
 {
-    /* Nodes first: what they name was added before them, so the later counts cover it. */
+    /* Nodes first: the entries that they name were added before, so the later counts cover them. */
     ret_counts->nodes = catalog_count(&nodes);
     ret_counts->modules = catalog_count(&modules);
     ret_counts->strings = catalog_count(&texts);

@@ -29,24 +29,24 @@ struct range {
 struct map {
     uint32_t count;
     uint32_t spare;
-    _Atomic uint64_t adds, subs; /* the loader's counters when it was last found true */
+    _Atomic uint64_t adds, subs; /* the loader's counters when the map last matched */
     struct range range[];
 };
 
-/* What one walk over the loader's list collects. Filled under the loader's lock: copies only. */
+/* Results of one walk over the loader's list. Filled under the loader's lock: copies only. */
 struct object {
     struct intern_module module;
-    uint64_t fingerprint; /* of one without a build-id whose hash is not known yet */
+    uint64_t fingerprint; /* of an object without a build-id whose hash is not yet known */
     char path[PATH_MAX];
 };
 
 struct walk {
     struct object *object;
-    const struct map *known; /* what was loaded before, NULL = nothing is known */
+    const struct map *known; /* the previous map, NULL = none */
     uint32_t count;
     uint32_t max;
     uint64_t adds, subs;
-    uint64_t known_adds, known_subs; /* stop at once if the loader still says this */
+    uint64_t known_adds, known_subs; /* stop at once if the loader's counters still equal these */
     bool is_unchanged;
     bool is_forced;
 };
@@ -58,12 +58,14 @@ static _Atomic uint32_t without_build_id;
 static _Atomic uint32_t main_module;
 static uintptr_t own_address; /* fixed by modules_init */
 
-/* Addresses of modules that walks went through and that are gone. Guarded by lock; the count is read by anyone. */
+/* Addresses of unloaded modules that walks went through. Guarded by lock; any thread reads the
+ * count. */
 static struct range gone[GONE_MAX];
 static _Atomic uint32_t gone_count;
-/* Maps of before, which a reader may be in: one that is true again is taken again. Guarded by lock. */
+/* Earlier maps, which a reader may still use: a map that matches again is reused. Guarded by
+ * lock. */
 static struct map *kept[KEPT_MAX];
-static uint32_t kept_count; /* ever */
+static uint32_t kept_count; /* in total */
 static _Atomic uint32_t replaced;
 static _Atomic bool walked[INTERN_MODULES_MAX + 1]; /* by module number */
 
@@ -75,7 +77,7 @@ enum intern_module_kind modules_kind_of(const char *path)
     } known[] = {
             {"libcuda.so*", INTERN_MODULE_CUDA},
             {"libcudart.so*", INTERN_MODULE_CUDA},
-            {"libcudart-*.so*", INTERN_MODULE_CUDA}, /* as wheels rename it */
+            {"libcudart-*.so*", INTERN_MODULE_CUDA}, /* renamed in wheels */
             {"libc.so.6", INTERN_MODULE_LIBC},
             {"libc-2.*.so", INTERN_MODULE_LIBC},
             {"libpthread.so.0", INTERN_MODULE_LIBC},
@@ -95,7 +97,8 @@ enum intern_module_kind modules_kind_of(const char *path)
     return INTERN_MODULE_PROGRAM;
 }
 
-/* The build-id in a note segment that is mapped. Bounds first: notes are data of the program. */
+/* Reads the build-id from a mapped note segment. Checks bounds first: notes are data of the
+ * program. */
 static void read_notes(struct intern_module *module, const char *notes, size_t size)
 {
     while (size >= sizeof(ElfW(Nhdr))) {
@@ -123,7 +126,7 @@ static void read_notes(struct intern_module *module, const char *notes, size_t s
     }
 }
 
-/* Of the program's memory, which may have taken pages away from its own code. */
+/* Reads the program's memory; the program may have unmapped pages of its own code. */
 static bool read_memory(void *data, uint64_t address, void *to, size_t bytes)
 {
     const struct dl_phdr_info *info = data;
@@ -174,7 +177,8 @@ static const struct range *range_holding_in(const struct map *map, uint64_t addr
     return NULL;
 }
 
-/* Here, where the loader's lock keeps the object from going away; and not again for what stayed since the last time. */
+/* Inside the callback, where the loader's lock keeps the object loaded; not repeated for objects
+ * that stayed loaded. */
 static void take_fingerprint(
         const struct walk *walk, struct object *object, struct dl_phdr_info *info)
 {
@@ -226,7 +230,7 @@ static int collect_object(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* A program whose file is gone is still that program. */
+/* The path of a program whose file was deleted stays its identity. */
 static void forget_deletion(char *path)
 {
     static const char mark[] = " (deleted)";
@@ -236,7 +240,7 @@ static void forget_deletion(char *path)
         path[length - (sizeof mark - 1)] = '\0';
 }
 
-/* Identity: the build-id, or path and fingerprint where there is none. */
+/* Sets the identity: the build-id, or path and fingerprint without one. */
 static void identify_object(struct object *object)
 {
     struct intern_module *module = &object->module;
@@ -261,7 +265,7 @@ static void identify_object(struct object *object)
 
 static void sort_ranges(struct map *map)
 {
-    /* Nearly in order already, a few hundred entries: insertion, since qsort may call malloc. */
+    /* Nearly sorted, a few hundred entries: insertion sort, since qsort may call malloc. */
     for (uint32_t i = 1; i < map->count; i++) {
         struct range range = map->range[i];
         uint32_t j = i;
@@ -312,7 +316,7 @@ static bool modules_is_in(const struct map *map, const struct range *range)
     return there && memcmp(there, range, sizeof *there) == 0;
 }
 
-/* Does it lie where walks went through something else? */
+/* Does it overlap an unloaded module that walks went through? */
 static bool takes_place_locked(const struct range *range)
 {
     for (uint32_t i = 0; i < gone_count; i++)
@@ -322,7 +326,8 @@ static bool takes_place_locked(const struct range *range)
     return false;
 }
 
-/* A module that comes and goes is there once. Beyond the bound one place stands for all. */
+/* A module that is loaded and unloaded again has one entry. Beyond the bound one entry covers
+ * all. */
 static void add_gone_locked(const struct range *range)
 {
     for (uint32_t i = 0; i < gone_count; i++)
@@ -351,7 +356,8 @@ static void compare_locked(const struct map *old, const struct map *map)
             atomic_fetch_add_explicit(&replaced, 1, memory_order_release);
 }
 
-/* The map itself, or an equal one of before. Old maps stay mapped: a reader without a lock may be in them. */
+/* Returns the map itself, or an equal earlier one. Old maps stay mapped: a reader without a lock
+ * may use them. */
 static struct map *keep_locked(struct map *map)
 {
     for (uint32_t i = 0; i < kept_count && i < KEPT_MAX; i++) {
@@ -361,11 +367,12 @@ static struct map *keep_locked(struct map *map)
         atomic_store_explicit(&kept[i]->subs, map->subs, memory_order_relaxed);
         return kept[i];
     }
-    kept[kept_count++ % KEPT_MAX] = map; /* the oldest is forgotten, and stays mapped */
+    kept[kept_count++ % KEPT_MAX] = map; /* the oldest is dropped, and stays mapped */
     return map;
 }
 
-/* The newest list wins; a map that was overtaken while it was built is given back, nobody has seen it. */
+/* The newest list wins; a map that was overtaken while it was built is freed, since no other thread
+ * has seen it. */
 static void publish_map(struct map *map)
 {
     struct map *old;
@@ -386,7 +393,7 @@ static void publish_map(struct map *map)
         meta_unmap(map, sizeof(struct map) + map->count * sizeof(struct range));
 }
 
-/* Does the loader still say what it said for this map? Two numbers of its first object. */
+/* Do the loader's counters still match this map? Two numbers of its first object. */
 static bool is_true_still(const struct map *map)
 {
     struct walk walk = {.known_adds = map->adds, .known_subs = map->subs};
@@ -399,11 +406,12 @@ static int reload_map(bool is_forced)
 {
     const struct map *known = atomic_load_explicit(&current, memory_order_acquire);
     struct walk walk = {.known = known, .max = OBJECTS_MAX, .is_forced = is_forced || !known};
-    size_t bytes = OBJECTS_MAX * sizeof(struct object); /* address space; touched as far as used */
+    /* address space; only the used part is touched */
+    size_t bytes = OBJECTS_MAX * sizeof(struct object);
     struct map *map = NULL;
 
     if (!walk.is_forced && is_true_still(known))
-        return 0; /* generated code, as a rule */
+        return 0; /* usually generated code */
     if (known) {
         walk.known_adds = known->adds;
         walk.known_subs = known->subs;

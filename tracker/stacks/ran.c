@@ -13,11 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RAN_COMMAND_MAX (1u << 20) /* bytes of a command line that are looked at */
+#define RAN_COMMAND_MAX (1u << 20) /* bytes of a command line that are read */
 #define RAN_WORDS_MAX   4096u
 #define RAN_SHOWN       100 /* bytes of a value in a message */
 
-/* Those that decide which anchors there are; for scripts, how a framework allocates and where modules are found. */
+/* Variables that decide which anchors exist; for scripts, how a framework allocates and where
+ * modules are found. */
 static const char *const ran_variables[] = {"KEDGE_ANCHORS", "KEDGE_BYPASS",
         "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
         "TF_GPU_ALLOCATOR", "XLA_PYTHON_CLIENT_ALLOCATOR", "FLAGS_use_cuda_malloc_async_allocator",
@@ -75,7 +76,7 @@ static const char *ran_variable(char *const *env, const char *name)
     return NULL;
 }
 
-/* In ran->path. */
+/* Makes a path absolute, in ran->path. */
 static void ran_absolute(struct ran *ran, const char *path)
 {
     if (*path == '/' || !ran->directory[0])
@@ -84,7 +85,7 @@ static void ran_absolute(struct ran *ran, const char *path)
         (void)snprintf(ran->path, sizeof ran->path, "%s/%s", ran->directory, path);
 }
 
-/* As the interpreter finds itself, to know its environment. */
+/* Records the interpreter's path as it finds itself, which identifies its environment. */
 static void ran_tell_interpreter(struct ran *ran, const char *word, char *const *env)
 {
     const char *list = ran_variable(env, "PATH");
@@ -101,7 +102,7 @@ static void ran_tell_interpreter(struct ran *ran, const char *word, char *const 
     receipt_escape(ran->path, ran_add(ran, "interpreter"));
 }
 
-/* A folder is run by the file in it. */
+/* For a folder, the file in it that Python runs. */
 static void ran_tell_file(struct ran *ran, const char *word)
 {
     struct stat status;
@@ -137,7 +138,7 @@ static void ran_tell_script(struct ran *ran, const struct ran_words *words,
     receipt_escape(ran->directory, ran_add(ran, "directory"));
 }
 
-/* Python's multiprocessing tells its children numbers of descriptors, which are others each time. */
+/* Python's multiprocessing passes descriptor numbers to its children, which differ each time. */
 static bool ran_mask_descriptors(char *word)
 {
     if (strncmp(word, "from multiprocessing", 20) != 0)
@@ -166,7 +167,7 @@ static bool ran_is_number(const char *text)
     return has_digit;
 }
 
-/* A run may be longer than its trial: an argument that is a number, or whose value is one, may be another number. */
+/* A run may be longer than its trial: a numeric argument, or a numeric value, may differ. */
 static void ran_mask_number(char *word)
 {
     char *value = strchr(word, '=');
@@ -176,7 +177,7 @@ static void ran_mask_number(char *word)
         memcpy(value, "#", 2);
 }
 
-/* Twice: as it is, for people, and as it is compared. */
+/* Records the command twice: unchanged, for people, and masked, for comparison. */
 static void ran_tell_command(
         struct ran *ran, const struct ran_words *words, const struct script *script)
 {
@@ -266,7 +267,7 @@ struct ran *ran_look(const struct ran_opts *opts)
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-/* The part of a value behind its hash. */
+/* The part of a value after its hash. */
 static const char *ran_behind(const char *value)
 {
     const char *blank = strchr(value, ' ');
@@ -282,7 +283,7 @@ static const char *ran_fact_of(const struct ran *ran, const char *key)
     return "";
 }
 
-/* Of a path the end tells most. */
+/* The end of a path, which identifies it best. */
 static const char *ran_tail(const char *path)
 {
     size_t length = strlen(path);
@@ -290,7 +291,7 @@ static const char *ran_tail(const char *path)
     return length > RAN_SHOWN ? path + length - RAN_SHOWN : path;
 }
 
-/* The same path, and another content. */
+/* The same path with different content. */
 static bool ran_was_changed(const struct receipt *receipt, const char *key, const char *value)
 {
     const char *said;
@@ -302,7 +303,7 @@ static bool ran_was_changed(const struct receipt *receipt, const char *key, cons
     return false;
 }
 
-/* Where two texts part, and a little before. */
+/* A little before the first difference of two texts. */
 static size_t ran_parting(const char *one, const char *other)
 {
     size_t n = 0;
@@ -338,7 +339,7 @@ static void ran_tell_fact(
     }
 }
 
-/* A GPU's own check comes later: it needs its name. */
+/* A GPU is checked later, since its name is not known yet. */
 static bool ran_differs_place(
         const struct ran *ran, const struct receipt *receipt, char *ret_why, size_t room)
 {
@@ -398,7 +399,7 @@ static bool ran_differs_versions(const struct receipt *receipt, char *ret_why, s
     return false;
 }
 
-/* A library that is loaded, has the name of one that the receipt names, and is none of its builds. */
+/* Finds a loaded library that has the name of one in the receipt, but is none of its builds. */
 static bool ran_differs_builds(const struct receipt *receipt, char *ret_why, size_t room)
 {
     const struct intern_module *module;
@@ -432,7 +433,7 @@ bool ran_differs(const struct ran *ran, const struct receipt *receipt, char *ret
             || ran_differs_builds(receipt, ret_why, room);
 }
 
-/* "NVIDIA H100 GPU-1234": the kind is all but the last word. */
+/* "NVIDIA H100 GPU-1234": the kind is everything except the last word. */
 bool ran_other_gpu(const struct receipt *receipt, const char *gpu, char *ret_why, size_t room)
 {
     const char *end = strrchr(gpu, ' ');
@@ -450,7 +451,7 @@ bool ran_other_gpu(const struct receipt *receipt, const char *gpu, char *ret_why
     return true;
 }
 
-/* Is it the folder's file? */
+/* Is the path that file of the folder? */
 static bool ran_is_in(const char *path, const char *folder, const char *file)
 {
     size_t length = strlen(folder);

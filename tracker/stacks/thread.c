@@ -20,7 +20,7 @@ static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 static struct thread *free_records;
 static uint32_t last_number, ended_count;
 
-/* What THREAD_AT_EXIT has put together; the linker makes the two names.
+/* The array that THREAD_AT_EXIT fills; the linker defines the two names.
  * NOLINTBEGIN(bugprone-reserved-identifier) */
 extern const thread_exit __start_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
 extern const thread_exit __stop_kedge_thread_exits[] __attribute__((weak, visibility("hidden")));
@@ -91,14 +91,14 @@ struct thread *thread_make(void)
     (void)pthread_once(&key_once, make_key);
     thread_current = thread_new_record();
     if (thread_current && has_key)
-        (void)pthread_setspecific(key, thread_current); /* failed: the record lives on unused */
+        (void)pthread_setspecific(key, thread_current); /* on failure the record is not reused */
     return thread_current;
 }
 
 void thread_fork_child(void)
 {
     lock_init(&lock, LOCK_RANK_TRACKER);
-    free_records = NULL; /* may have been torn in the parent at the moment of the fork */
+    free_records = NULL; /* may have been half changed in the parent at the fork */
     if (thread_current) {
         thread_current->tid = (uint32_t)syscall(SYS_gettid);
         thread_current->is_main = true;

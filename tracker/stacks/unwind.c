@@ -20,13 +20,14 @@
 #    define HAS_TABLES false
 #endif
 
-/* As far below its beginning the main thread's stack reaches at most: the system puts nothing else there. */
+/* The greatest extent of the main thread's stack below its beginning: the system places nothing
+ * else there. */
 #define MAIN_STACK_MAX (UINT64_C(128) << 20)
 
-/* Where the main thread's frames begin: the loader's, as the program finds it at its start. */
+/* The beginning of the main thread's frames: the loader's value at program start. */
 extern void *__libc_stack_end; // NOLINT(bugprone-reserved-identifier)
 
-/* fixed by unwind_init, before there are other threads */
+/* set by unwind_init, before there are other threads */
 static struct {
     enum unwind_engine engine;
     unsigned depth;
@@ -37,22 +38,22 @@ static struct {
 /* backtrace(), once it is needed. */
 static _Atomic(unwind_fn) other_walk;
 
-/* Not the symbol that we are linked with: a libunwind elsewhere in the process may offer a weak one. */
+/* Not the symbol that we are linked with: a libunwind in the process may define a weak one. */
 static unwind_fn find_backtrace(const struct unwind_ops *ops)
 {
     void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     void *symbol = object ? ops->symbol(object, "backtrace") : NULL;
     unwind_fn walk = NULL;
 
-    /* ISO C has no cast from void * to a function; POSIX promises that the bytes are the same. */
+    /* ISO C has no cast from void * to a function pointer; POSIX promises the same
+     * representation. */
     memcpy(&walk, &symbol, sizeof walk);
     return walk;
 }
 
-/*
- * The bounds of this thread's stack, asked once. Not of the main thread's: pthread_getattr_np would open /proc/self/maps for
- * them. A walk on another stack (a coroutine, sigaltstack) finds itself outside.
- */
+/* Determines the bounds of this thread's stack, once. Not by pthread_getattr_np for the main
+ * thread, which would open /proc/self/maps. A walk on another stack (a coroutine, sigaltstack) is
+ * outside these bounds. */
 static void find_stack(struct thread *thread, uintptr_t sp)
 {
     uintptr_t main_high = (uintptr_t)__libc_stack_end;
@@ -91,7 +92,7 @@ bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
     return true;
 }
 
-/* No sanitizer: what is read lies between the variables of others, all of it on the stack. */
+/* No sanitizer: the words read are between other functions' variables, all of them on the stack. */
 __attribute__((no_sanitize("address"))) static inline uintptr_t unwind_stack_word(uintptr_t at)
 {
     uintptr_t word;
@@ -102,11 +103,10 @@ __attribute__((no_sanitize("address"))) static inline uintptr_t unwind_stack_wor
 
 /* ---- by tables ------------------------------------------------------------------------------ */
 
-/* A frame whose callee returns to `ip`, with the registers as they are then. */
+/* A frame to which a callee returns at `ip`, with the registers at that time. */
 struct frame {
     uintptr_t ip, sp, bp;
-    uintptr_t
-            high; /* the stack ends here; UINTPTR_MAX: it is not the thread's own, and nobody knows */
+    uintptr_t high; /* end of the stack; UINTPTR_MAX: it is not the thread's own, and unknown */
 };
 
 static bool unwind_is_word(const struct frame *frame, uintptr_t at)
@@ -114,7 +114,7 @@ static bool unwind_is_word(const struct frame *frame, uintptr_t at)
     return at % sizeof at == 0 && at >= frame->sp && at <= frame->high - sizeof at;
 }
 
-/* From a frame to its caller's. False: there is none, or it cannot be read. */
+/* Steps to the caller's frame. False: none, or unreadable. */
 static bool step_out(struct frame *frame, const struct cfirule *rule)
 {
     uintptr_t base = rule->is_by_bp ? frame->bp : frame->sp;
@@ -137,7 +137,7 @@ static bool step_out(struct frame *frame, const struct cfirule *rule)
     return frame->ip != 0;
 }
 
-/* What the rule of a frame without a table may be: the usual one of functions that keep a frame pointer. */
+/* The rule assumed for a frame without a table: the usual one of functions with a frame pointer. */
 static const struct cfirule guessed = {
         .kind = CFIRULE_PLAIN, .is_by_bp = true, .has_bp = true, .bp = -16, .cfa = 16};
 
@@ -180,7 +180,8 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_tables(void **
 
 /* ---- by frame pointers ---------------------------------------------------------------------- */
 
-/* A frame is {caller's frame, return address}; anything else ends the walk, and nothing outside the stack is read. */
+/* A frame is {caller's frame, return address}; any other content ends the walk, and nothing outside
+ * the stack is read. */
 __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers(
         void **ret_ips, int max)
 {

@@ -11,40 +11,38 @@
 #include <string.h>
 
 enum {
-    WORDS_MAX = 96, /* of a stack: the default depth, with a word for rbp in each frame */
+    WORDS_MAX = 96, /* words of a stack: the default depth, with a word for rbp in each frame */
     SETS = 128,     /* a power of two */
     WAYS = 4,       /* stacks of a set */
     SPOTS = 128,    /* a power of two */
     LOOKS_MAX = 8,
     PAUSE_MAX = 255,
-    WORDS_AT_ONCE = 8, /* compared before the next jump; the last one is repeated to fill that */
+    WORDS_AT_ONCE = 8, /* compared before the next jump; the last word is repeated to fill up */
 };
 
 #define FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 struct walk {
-    struct walkmemo_from from; /* sp 0: none */
-    uintptr_t bp_mask;         /* 0: no frame counts from the first one's rbp */
+    struct walkmemo_from from; /* sp 0: unused */
+    uintptr_t bp_mask;         /* 0: no frame depends on the first one's rbp */
     struct walkmemo_known known;
-    unsigned count; /* words of the stack, not 0: their values, and how far above rsp they are */
+    unsigned count; /* words of the stack, not 0: their values, and their offsets from rsp */
     uint64_t value[WORDS_MAX];
     uint32_t distance[WORDS_MAX];
 };
 
-/*
- * Where a set is not enough for all stacks from one stack pointer, the sets to look in also follow from some words, in which those
- * stacks differ. Whichever words that are, they only decide where to look.
- */
+/* If one set cannot hold all stacks with the same stack pointer, some words in which those stacks
+ * differ select the set, too. Any words do: they only decide where to search. */
 struct spot {
-    uintptr_t sp; /* 0: none */
+    uintptr_t sp; /* 0: unused */
     uint32_t count;
     uint32_t distance[LOOKS_MAX];
 };
 
 struct walkmemo {
-    uint32_t turn;  /* which stack of a set goes next */
-    uint32_t pause; /* after the last stack that could not be noted, so many were not tried, */
-    uint32_t left;  /* and so many are left of them */
+    uint32_t turn;  /* the entry of a set to replace next */
+    uint32_t pause; /* number of stacks not tried after the last failure, */
+    uint32_t left;  /* and the number left of them */
     struct spot spot[SPOTS];
     struct walk walk[SETS][WAYS];
 };
@@ -58,7 +56,7 @@ static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t wa
     return word;
 }
 
-/* A set of WAYS walks. */
+/* The index of the set (WAYS walks) for this stack. */
 __attribute__((no_sanitize("address"))) static inline unsigned walkmemo_set_of(
         const struct walkmemo *memo, uintptr_t sp)
 {
@@ -71,7 +69,8 @@ __attribute__((no_sanitize("address"))) static inline unsigned walkmemo_set_of(
     return (unsigned)(hash >> 40 & (SETS - 1));
 }
 
-/* No sanitizer: what is read lies between the variables of others, all of it in the thread's own stack. */
+/* No sanitizer: the words read are between other functions' variables, all of them in the thread's
+ * own stack. */
 __attribute__((no_sanitize("address"))) static bool words_are_same(
         const struct walk *walk, uintptr_t sp)
 {
@@ -115,16 +114,16 @@ const struct walkmemo_known *walkmemo_find(
 
 /* ---- following a walk ----------------------------------------------------------------------- */
 
-/* A chain of frames that is followed outwards, and the words that it hangs on. */
+/* A chain of frames followed outwards, with the words that it depends on. */
 struct chain {
     struct walk *walk;
-    uintptr_t high; /* the thread's stack ends here */
+    uintptr_t high; /* end of the thread's stack */
     uintptr_t sp, bp;
-    uintptr_t bp_at; /* where rbp was read; 0: it is the first frame's */
+    uintptr_t bp_at; /* where rbp was read; 0: from the first frame */
     bool is_bad;
 };
 
-/* A word of the stack; outside of it there is none. */
+/* Reads and records a word of the stack; fails outside of it. */
 __attribute__((no_sanitize("address"))) static uint64_t walkmemo_word_at(
         struct chain *chain, uintptr_t at)
 {
@@ -148,7 +147,7 @@ static void note_word(struct chain *chain, uintptr_t at, uint64_t value)
     walk->count++;
 }
 
-/* The frame counts from rbp: from here on it matters where that came from. */
+/* The frame depends on rbp: from here on its source matters. */
 static void need_bp(struct chain *chain)
 {
     if (chain->bp_at == 0)
@@ -157,7 +156,7 @@ static void need_bp(struct chain *chain)
         note_word(chain, chain->bp_at, chain->bp);
 }
 
-/* Where the caller's frame begins; 0: the rule does not say. */
+/* The beginning of the caller's frame; 0: the rule does not define it. */
 static uintptr_t cfa_of(struct chain *chain, const struct cfirule *rule)
 {
     uintptr_t at = (rule->is_by_bp ? chain->bp : chain->sp) + (uintptr_t)(intptr_t)rule->cfa;
@@ -173,7 +172,7 @@ static uintptr_t cfa_of(struct chain *chain, const struct cfirule *rule)
     return cfa;
 }
 
-/* One frame outwards, which must lead to `caller`. */
+/* Follows one frame outwards, which must lead to `caller`. */
 static bool follow_frame(struct chain *chain, const struct cfirule *rule, uintptr_t caller)
 {
     uintptr_t cfa = cfa_of(chain, rule);
@@ -197,7 +196,7 @@ static bool follow_walk(struct chain *chain, void *const *ips, unsigned count, b
         struct cfirule rule = {.kind = CFIRULE_OTHER};
 
         if (i + 1 == count && !is_whole)
-            return true; /* whatever comes after it */
+            return true; /* its caller does not matter */
         rule = cfirule_known(ip);
         if (i + 1 == count)
             return rule.kind == CFIRULE_END;
@@ -216,10 +215,8 @@ static void repeat_last(struct walk *walk)
     }
 }
 
-/*
- * To follow a stack costs as much as its walk: where they cannot be noted, it is tried more and more seldom, and where there are more
- * of them than places, now and then.
- */
+/* Following a stack costs as much as its walk: where stacks cannot be recorded, tries become rarer,
+ * and where there are more stacks than entries, they are occasional. */
 static bool is_time(struct walkmemo *memo)
 {
     if (memo->left == 0)
@@ -228,7 +225,8 @@ static bool is_time(struct walkmemo *memo)
     return false;
 }
 
-/* Two stacks from one stack pointer that were in one set: from now on they are not. True: done, and both are to be noted anew. */
+/* Two stacks with one stack pointer were in one set: separates them by a word. True: done, and both
+ * have to be recorded anew. */
 static bool walkmemo_tell_apart(
         struct walkmemo *memo, const struct walk *one, const struct walk *other)
 {
@@ -248,11 +246,11 @@ static bool walkmemo_tell_apart(
     for (unsigned i = 0; i < SETS; i++)
         for (unsigned j = 0; j < WAYS; j++)
             if (memo->walk[i][j].from.sp == sp)
-                memo->walk[i][j].from.sp = 0; /* it would be looked for elsewhere */
+                memo->walk[i][j].from.sp = 0; /* it would be searched for in another set */
     return true;
 }
 
-/* The place of a set that is not in use, else one of the others in turn. */
+/* An unused entry of a set, else one of the others in turn. */
 static struct walk *place_in(struct walkmemo *memo, struct walk *set, uint32_t generation)
 {
     for (unsigned i = 0; i < WAYS; i++)
@@ -261,7 +259,8 @@ static struct walk *place_in(struct walkmemo *memo, struct walk *set, uint32_t g
     return &set[memo->turn++ % WAYS];
 }
 
-/* All places of a set were taken. Not the same pause each time: it could be in step with a loop of the program. */
+/* All entries of a set were taken. The pause varies: a fixed one could be in step with a loop of
+ * the program. */
 static void walkmemo_make_room(
         struct walkmemo *memo, const struct walk *set, const struct walk *walk)
 {
@@ -319,7 +318,7 @@ void walkmemo_forget(struct walkmemo *memo)
     memo->left = 0;
 }
 
-/* The record may be another thread's next. */
+/* The record may go to another thread. */
 static void walkmemo_thread_exit(struct thread *thread)
 {
     walkmemo_forget(thread->walkmemo);

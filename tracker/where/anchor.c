@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A distinct path. Immutable but for `entered`. */
+/* A distinct path. Immutable except `entered`. */
 struct path {
     uint32_t parent; /* path number, 0 = top */
     uint32_t name;   /* string number of "domain:name" */
@@ -81,7 +81,8 @@ static uint64_t path_hash(const struct path *path)
     return site_hash(words, sizeof words, 1);
 }
 
-/* ---- running numbers (anchor.h) --------------------------------------------------------------- */
+/* ---- running numbers (anchor.h)
+ * --------------------------------------------------------------- */
 
 /* The end of the attribute at `text`, NULL if there is none. */
 static const char *behind_attribute(const char *text)
@@ -103,7 +104,7 @@ static const char *behind_attribute(const char *text)
             continue;
         text += length;
         end = text + strspn(text, attributes[i].holds);
-        /* a list may take the comma and the blank before the next attribute */
+        /* a list may include the comma and the blank before the next attribute */
         while (end > text && attributes[i].begins[length - 1] == '[' && end[-1] != ']')
             end--;
         return end > text ? end : NULL;
@@ -111,7 +112,7 @@ static const char *behind_attribute(const char *text)
     return NULL;
 }
 
-/* Bytes of a name without the running numbers behind it. */
+/* Bytes of a name without the running numbers after it. */
 static size_t plain_bytes(const char *name)
 {
     const char *comma = strchr(name, ',');
@@ -127,7 +128,7 @@ static size_t plain_bytes(const char *name)
     return strlen(name);
 }
 
-/* "domain:name" as a string number, cut if need be; 0 = no room. */
+/* "domain:name" as a string number, cut if too long; 0 = no space. */
 static uint32_t intern_name(const char *domain, const char *name)
 {
     char text[ANCHOR_NAME_MAX + 2];
@@ -148,7 +149,7 @@ static uint32_t intern_name(const char *domain, const char *name)
     return intern_string(text, used + name_bytes);
 }
 
-/* The path's full text as a string of its own; NULL = too long or no room. */
+/* The path's full text as an interned string; NULL = too long or no space. */
 static const char *intern_path(uint32_t parent, uint32_t name)
 {
     char text[ANCHOR_PATH_MAX + 1];
@@ -196,7 +197,8 @@ static uint32_t next_anchor_locked(void)
     return last_anchor;
 }
 
-/* Release: a child of a fork in between finds the range whole, or not at all (anchor_fork_child). */
+/* Release: a child forked in between finds the range complete, or not at all
+ * (anchor_fork_child). */
 static void link_locked(uint32_t number)
 {
     struct range *range = range_at(number);
@@ -212,7 +214,8 @@ static void unlink_locked(uint32_t number)
 {
     struct range *range = range_at(number);
 
-    /* an exchange, since its acquire half keeps below it what slab_put writes over the range's `next` */
+    /* an exchange, since its acquire half keeps slab_put's write over the range's `next` after
+     * it */
     (void)__atomic_exchange_n(range->prev ? &range_at(range->prev)->next : &oldest_range,
             range->next, __ATOMIC_ACQ_REL);
     if (range->next)
@@ -232,7 +235,7 @@ static void fill_edge(struct edge *ret_edge, enum edge_kind kind, const struct r
     };
 }
 
-/* A new open range of `path`; 0 = no room, counted. */
+/* Opens a range of `path`; 0 = no space, counted. */
 static uint32_t anchor_open_range(
         uint32_t path, uint32_t domain, struct thread *owner, struct edge *ret_edge)
 {
@@ -303,10 +306,8 @@ static bool anchor_is_named(uint32_t range, const char *name)
     return strncmp(own, name, bytes) == 0 && own[bytes] == '\0';
 }
 
-/*
- * A line of output and a range of the default domain that say the same, one right after the other, are one range, which ends
- * when the latter does.
- */
+/* A line of output and a range of the default domain with the same name, one right after the other,
+ * are one range, which ends when the latter does. */
 static bool is_said_already(struct thread *thread, uint32_t domain_id, const char *name)
 {
     struct thread_range *top = thread->ranges + thread->range_count - 1;
@@ -325,7 +326,7 @@ static bool is_said_already(struct thread *thread, uint32_t domain_id, const cha
     return true;
 }
 
-/* Where the pushes of a domain are counted for which there was no room. `adds`: one more is to be. */
+/* The count of a domain's pushes that found the stack full. `adds`: the caller will add one. */
 static struct thread_overflow *overflow_of(struct thread *thread, uint32_t domain_id, bool adds)
 {
     struct thread_overflow *entry = thread->overflow;
@@ -344,7 +345,7 @@ static struct thread_overflow *overflow_of(struct thread *thread, uint32_t domai
     return empty;
 }
 
-/* `parent`: the path that it is nested in, 0 = nothing. */
+/* `parent`: the path that contains it, 0 = none. */
 static int push_range(struct thread *thread, uint32_t parent, uint32_t domain_id,
         const char *domain, const char *name, struct edge *ret_edge)
 {
@@ -352,13 +353,13 @@ static int push_range(struct thread *thread, uint32_t parent, uint32_t domain_id
     uint32_t path = 0;
 
     if (!name || !name[0])
-        name = "(unnamed)"; /* its pop will come all the same */
+        name = "(unnamed)"; /* its pop comes all the same */
     if (!thread)
         return -ENOBUFS;
     if (is_said_already(thread, domain_id, name))
         return -EALREADY;
     if (thread->range_count == THREAD_RANGES) {
-        if (!is_group(domain_id)) /* its pop will come; a line that leaves need not */
+        if (!is_group(domain_id)) /* its pop comes; a line that leaves need not */
             overflow_of(thread, domain_id, true)->count++;
         count_lost();
         return -ENOBUFS;
@@ -395,7 +396,7 @@ int anchor_push_outermost(uint32_t group, const char *name, struct edge *ret_edg
     return push_range(thread_self(), 0, group_number(group), NULL, name, ret_edge);
 }
 
-/* Takes entry `i` out of the thread's stack; others of other domains may lie above it. */
+/* Removes entry `i` from the thread's stack; entries of other domains may be above it. */
 static uint32_t anchor_take_entry(struct thread *thread, uint32_t i)
 {
     uint32_t range = thread->ranges[i].range;
@@ -489,7 +490,7 @@ int anchor_end(uint32_t anchor, struct edge *ret_edge)
     int r = -ENOENT;
 
     lock_take(&lock);
-    /* From the newest: what is ended was mostly started a moment ago. */
+    /* From the newest: ranges mostly end soon after their start. */
     for (uint32_t i = anchor_newest; i != 0; i = range_at(i)->prev) {
         if (range_at(i)->anchor != anchor || range_at(i)->owner)
             continue;
@@ -564,14 +565,13 @@ static void anchor_thread_exit(struct thread *thread)
 
 THREAD_AT_EXIT(anchor_thread_exit);
 
-/*
- * Another thread may have been linking a range or unlinking one, so the list is made anew. What was true at any moment is the way from
- * the oldest range to newer ones (link_locked, unlink_locked): the way back and the newest were not.
- */
+/* Another thread may have been linking or unlinking a range, so the list is rebuilt. Only the links
+ * from the oldest range to newer ones were valid at any time (link_locked, unlink_locked): the
+ * backward links and the newest were not. */
 void anchor_fork_child(void)
 {
     const struct thread *self =
-            thread_current; /* none is made here: every child of every process comes along */
+            thread_current; /* none is created here: every child of every process runs this */
     uint32_t number = oldest_range;
     uint32_t next;
 

@@ -10,7 +10,7 @@
 
 #define PLAIN_MIN 2u
 
-/* Takes the name out of [at, end): returns where it ends, NULL for a brace that is none. */
+/* Reads the name at `at`: returns its end, NULL for an invalid brace. */
 static const char *read_name(const char *at, const char *end, enum loglines_name *ret_name)
 {
     if (end - at >= 2 && at[1] == '}')
@@ -46,7 +46,7 @@ static const char *read_form(const char *at, const char *end, struct loglines_fo
     if (memchr(at, '{', (size_t)(end - at)))
         return "it can have one name, {} or {*}";
     for (char *to = form.tail; at < end; at++) {
-        if (*at == '\\') /* a byte like any other, here */
+        if (*at == '\\') /* an ordinary byte here */
             *to++ = '\\';
         *to++ = *at;
     }
@@ -96,7 +96,7 @@ static bool text_matches(const struct loglines_form *form, const char *at)
     return true;
 }
 
-/* Whether what stands before `at` is nothing, or what a logger writes before a message. */
+/* True if nothing is before `at`, or what a logger writes before a message. */
 static bool is_front(const struct loglines_form *form, const char *line, const char *at)
 {
     if (form->anywhere)
@@ -106,10 +106,8 @@ static bool is_front(const struct loglines_form *form, const char *line, const c
     return at == line || strchr("]):|->", at[-1]) != NULL;
 }
 
-/*
- * The name in [at, end) and the tail behind it; the shortest name that does. If there is none, no name that begins before
- * *ret_next has one: those would end where these did.
- */
+/* Matches the name in [at, end) and the tail after it; takes the shortest matching name. If there
+ * is none, no name before *ret_next matches: it would end where these did. */
 static bool name_matches(const struct loglines_form *form, const char *at, const char *end,
         struct loglines_word *ret_word, const char **ret_next)
 {
@@ -137,7 +135,7 @@ static bool form_matches(const struct loglines_form *form, const char *line, con
         struct loglines_word *ret_word)
 {
     const char *at = line;
-    const char *next = line; /* names that begin before are none */
+    const char *next = line; /* no name begins before */
 
     if (form->text_length == 0)
         return false;

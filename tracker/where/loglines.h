@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loglines.h - which lines of a program's output say where it is.
+ * loglines.h - anchors from lines of a program's output.
  *
- * A program that knows nothing of NVTX still says "START SOT_CALL_0". A pattern tells such lines from all others and which
- * bytes of them are the anchor's name:
+ * A program without NVTX may still print "START SOT_CALL_0". A pattern selects such lines and the
+ * bytes of them that are the anchor's name:
  *
- *     START {}|END {}         this is the default: "START SOT_CALL_0" enters SOT_CALL_0, "END SOT_CALL_0" leaves it
+ *     START {}|END {}         the default: "START SOT_CALL_0" enters SOT_CALL_0,
+ *                             "END SOT_CALL_0" leaves it
  *     Epoch {} begins         each line ends the range before and begins the next
- *     EPOCH START             without braces the name is what matched: "EPOCH START"
+ *     EPOCH START             without braces the name is the matched text: "EPOCH START"
  *
- * A pattern is the form of a line that enters, and after | that of a line that leaves. A form is plain text, in which
+ * A pattern is the form of a line that enters, and after | that of a line that leaves. A form is
+ * plain text, in which
  *
  *     {}    is the name: one word, at least one byte and no blank
  *     {*}   is the name: any bytes, at least one
- *     *     is any bytes, none included: at the very front, or behind the text or the name
- *     ?     is one byte, whichever (a comma or a | has to be written so)
+ *     *     is any bytes, also none: at the very front, or after the text or the name
+ *     ?     is any one byte (a comma or a | has to be written so)
  *
- * It begins with two bytes of plain text at least, the * in front apart; by them other lines are passed over quickly. It
- * matches from the beginning of a line, or behind what a logger puts there, which ends in one of ] ) : | - > and blanks (with
- * a * in front: anywhere), and to the end of the line, blanks there apart.
+ * It begins with at least two bytes of plain text, after a * in front; they reject other lines
+ * quickly. It matches from the beginning of a line, or after a logger's prefix, which ends in one
+ * of ] ) : | - > and blanks (with a * in front: anywhere), and to the end of the line except
+ * blanks.
  *
- * A pattern has one range at a time in each thread: a line that enters ends what the pattern had open. A line that leaves ends
- * it if it names it, or names nothing. Ranges of different patterns nest.
+ * A pattern has one range at a time in each thread: a line that enters ends the pattern's open
+ * range. A line that leaves ends it if it has the same name, or none. Ranges of different patterns
+ * nest.
  *
- * Pure: no lock, no memory of its own, no clock. Time at most the square of LOGLINES_LINE_MAX, for lines that have the text.
+ * Pure: no lock, no memory of its own, no clock. Time at most the square of LOGLINES_LINE_MAX, for
+ * lines that contain the text.
  */
 #ifndef KEDGE_TRACKER_LOGLINES_H
 #define KEDGE_TRACKER_LOGLINES_H
@@ -38,17 +43,17 @@
 #define LOGLINES_DEFAULT  "START {}|END {}"
 
 enum loglines_name {
-    LOGLINES_ALL,  /* no braces: the name is what matched */
+    LOGLINES_ALL,  /* no braces: the name is the matched text */
     LOGLINES_WORD, /* {} */
     LOGLINES_REST, /* {*} */
 };
 
 /* One form: text, name, tail. */
 struct loglines_form {
-    char text[LOGLINES_TEXT_MAX];     /* in front of the name; ? is one byte */
-    char tail[2 * LOGLINES_TEXT_MAX]; /* behind it, as a glob: wildcard.h */
-    uint32_t text_length;             /* 0: there is no such form */
-    uint32_t plain_length;            /* how much of it has no ? */
+    char text[LOGLINES_TEXT_MAX];     /* before the name; ? is one byte */
+    char tail[2 * LOGLINES_TEXT_MAX]; /* after it, as a glob: wildcard.h */
+    uint32_t text_length;             /* 0: no such form */
+    uint32_t plain_length;            /* bytes before the first ? */
     enum loglines_name name;
     bool anywhere; /* began with * */
 };
@@ -68,17 +73,17 @@ enum loglines_kind {
     LOGLINES_LEAVE,
 };
 
-/* What a line says by one pattern. `name` points into the line; NULL: it leaves whatever is open. */
+/* The match of a line. `name` points into the line; NULL: it leaves any open range. */
 struct loglines_word {
     enum loglines_kind kind;
     const char *name;
     size_t name_length;
 };
 
-/* Adds a pattern. 0, or -EINVAL with *ret_why saying what is wrong with it, or -ENOSPC. */
+/* Adds a pattern. 0, or -EINVAL with the reason in *ret_why, or -ENOSPC. */
 int loglines_add(struct loglines *set, const char *pattern, const char **ret_why);
 
-/* What pattern `number` of the set finds in a line without its newline. False: nothing. */
+/* Matches pattern `number` of the set against a line without its newline. False: no match. */
 bool loglines_match(const struct loglines *set, uint32_t number, const char *line, size_t length,
         struct loglines_word *ret_word);
 

@@ -12,7 +12,7 @@
 
 #define FIRST_SLOTS 4096u
 #define RETRY_AFTER \
-    4096u /* anchors that must pass before a table that cannot grow is searched again */
+    4096u /* anchors that must pass before a table of maximum size is rebuilt again */
 
 struct slot {
     uint64_t site;
@@ -21,14 +21,14 @@ struct slot {
     uint32_t count; /* 0 = empty */
 };
 
-/* In one piece: a child of a fork that comes while another thread makes a new one has the old or the new. */
+/* In one allocation: a child forked while another thread replaces it has the old or the new. */
 struct table {
     uint32_t count; /* of slots; a power of two */
     uint32_t used;
     struct slot slot[];
 };
 
-/* The anchors that are open: their counts must be kept. */
+/* The open anchors: their counts must be kept. */
 struct open_anchors {
     struct edge *edge;
     size_t bytes;
@@ -87,7 +87,7 @@ static void ask_open(struct open_anchors *open)
     open->is_known = open->count <= ANCHOR_OPEN_MAX;
 }
 
-/* Anchors that were opened after we asked are newer than all that were open then; they are kept, too. */
+/* Anchors opened after the query are newer than all that were open then; they are kept, too. */
 static bool nth_is_kept(const struct open_anchors *open, uint32_t anchor, uint32_t newest_asked)
 {
     size_t low = 0;
@@ -95,7 +95,7 @@ static bool nth_is_kept(const struct open_anchors *open, uint32_t anchor, uint32
 
     if (!open->is_known || anchor == 0 || anchor > newest_asked)
         return true;
-    while (low < high) { /* in the order of entering, so their numbers rise */
+    while (low < high) { /* in the order of entering, so their numbers ascend */
         size_t middle = low + (high - low) / 2;
 
         if (open->edge[middle].anchor == anchor)
@@ -130,7 +130,8 @@ static void move_locked(struct table *to, const struct open_anchors *open, uint3
     }
 }
 
-/* Makes room: without the closed anchors, and larger if that is not enough. Called and returns without the lock. */
+/* Makes space: drops the closed anchors, and grows if that is not enough. Called and returns
+ * without the lock. */
 static void rebuild(uint32_t newest_asked, uint64_t seen)
 {
     struct open_anchors open = {0};
@@ -145,7 +146,7 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
         kept = survivors_locked(&open, newest_asked);
         while (wanted < NTH_SLOTS_MAX && kept >= wanted / 2)
             wanted *= 2;
-        /* At its largest a search of the whole table is worth it only after many anchors. */
+        /* At maximum size a scan of the whole table pays only after many anchors. */
         retry_at = wanted == NTH_SLOTS_MAX ? newest_asked + RETRY_AFTER : 0;
         to = kept < wanted / 4 * 3 ? meta_map(nth_bytes_of(wanted)) : NULL;
     }
@@ -163,7 +164,7 @@ static void rebuild(uint32_t newest_asked, uint64_t seen)
         meta_unmap(open.edge, open.bytes);
 }
 
-/* The first of its kind, or there is no table yet; unless another thread was quicker. */
+/* The first of its key, or there is no table yet; unless another thread was faster. */
 static __attribute__((noinline)) uint32_t count_first(uint32_t anchor, uint64_t site, uint64_t size)
 {
     struct slot key = {.site = site, .size = size, .anchor = anchor, .count = 1};

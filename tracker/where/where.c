@@ -21,10 +21,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STACKS_MAX  (1u << 20)                   /* walks remembered for all threads */
-#define WALK_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* odd, with bits high and low */
+#define STACKS_MAX  (1u << 20)                   /* walks cached for all threads */
+#define WALK_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* odd, with high and low bits set */
 
-/* A walk that was seen, by any thread. */
+/* A cached walk of any thread. */
 struct known {
     uint64_t hash;
     uint64_t site;
@@ -45,8 +45,8 @@ static bool has_stacks, has_python;
 
 /* any thread, relaxed: */
 static _Atomic uint64_t stacks_known, known_walks, stacks_lost, stacks_cut;
-static _Atomic uint32_t python_told;    /* the state that where_python_news spoke of last */
-static _Atomic uint32_t replaced_known; /* as far as the unwinder was told; release, acquire */
+static _Atomic uint32_t python_told;    /* the state last reported by where_python_news */
+static _Atomic uint32_t replaced_known; /* as last passed to the unwinder; release, acquire */
 
 static void count_one(_Atomic uint64_t *counter)
 {
@@ -101,7 +101,7 @@ static bool same_walk(uint32_t number, const void *key)
     return have->hash == wanted->hash && have->generation == wanted->generation;
 }
 
-/* Frames of the program's own, innermost first: addresses become places in modules. */
+/* Converts addresses to frames, innermost first, and keeps only the program's own. */
 static unsigned strip_frames(void *const *ips, unsigned count, struct intern_frame *ret_frames)
 {
     unsigned kept = 0;
@@ -130,16 +130,14 @@ static uint64_t where_site_of(const struct intern_frame *frames, unsigned count)
     for (unsigned i = 0; i < used; i++) {
         const struct intern_module *module = intern_module_at(frames[i].module);
 
-        /* generated code has no address that lasts beyond this run */
+        /* generated code has no address that is valid beyond this run */
         hashes[i] = module ? site_frame(module->hash, frames[i].offset) : site_frame(0, 0);
     }
     return site_combine(hashes, used);
 }
 
-/*
- * Other code lies where walks went: the unwinder must not rely on what it remembers. Known only when it has been told: whoever
- * finds that walks at once.
- */
+/* Other code was loaded where walks went: the unwinder must drop its cache. replaced_known is set
+ * after that: a thread that sees it walks at once. */
 static void look_for_replaced(void)
 {
     uint32_t now = modules_replaced();
@@ -150,7 +148,7 @@ static void look_for_replaced(void)
     atomic_store_explicit(&replaced_known, now, memory_order_release);
 }
 
-/* False: there is no memory for it now. The frames are not on the stack, which may be a small one. */
+/* False: no memory now. The frames are not on the stack, which may be small. */
 static bool resolve_stack(void *const *ips, unsigned count, struct known *known)
 {
     struct intern_frame *frames = meta_get(count * sizeof *frames);
@@ -161,18 +159,16 @@ static bool resolve_stack(void *const *ips, unsigned count, struct known *known)
     kept = strip_frames(ips, count, frames);
     known->leaf = intern_stack(frames, kept);
     known->site = where_site_of(frames, kept);
-    /* A module that turned up in strip_frames() made a new generation; what was resolved holds for it. */
+    /* A module found in strip_frames() starts a new generation, for which the result is valid. */
     known->generation = modules_generation();
     look_for_replaced();
     meta_put(frames, count * sizeof *frames);
     return true;
 }
 
-/*
- * Within this run only, so it may be quicker than site_hash: one product of 128 bits for two addresses, of which none is 0. Not a
- * sum for two: calls that differ a little in neighbouring frames, as those of one function to two others do, would cancel each
- * other out.
- */
+/* Valid within this run only, so it may be faster than site_hash: one product of 128 bits for two
+ * addresses, neither of which is 0. Not a sum of two: small differences in adjacent frames, as of
+ * calls from one function to two others, would cancel each other out. */
 static inline uint64_t hash_step(uint64_t hash, const void *ip, uintptr_t next)
 {
     unsigned __int128 product = (unsigned __int128)(hash ^ (uintptr_t)ip) * next;
@@ -192,7 +188,8 @@ static inline uint64_t walk_hash(void *const *ips, unsigned count)
     return hash;
 }
 
-/* Leaf and site of a walk: what any thread knew, else the modules. True: some thread has been here before. */
+/* Leaf and site of a walk: from the cache of all threads, else from the modules. True: it was
+ * cached. */
 static bool look_up_stack(void *const *ips, unsigned count, struct known *ret_known)
 {
     uint64_t hash = walk_hash(ips, count);
@@ -205,14 +202,15 @@ static bool look_up_stack(void *const *ips, unsigned count, struct known *ret_kn
         return true;
     }
     ret_known->hash = key.hash;
-    /* where there is no room it is forgotten, and resolved again next time */
+    /* without space it is dropped, and resolved again next time */
     if (resolve_stack(ips, count, ret_known))
         (void)catalog_number(&walks, &lock, ret_known->hash, ret_known);
     return false;
 }
 
 enum {
-    LEAST_FRAMES = 2 * SITE_FRAMES, /* with what is stripped: ours, the runtime's, the driver's */
+    /* including stripped frames: kedge's, the runtime's, the driver's */
+    LEAST_FRAMES = 2 * SITE_FRAMES,
 };
 
 static bool where_is_own(uint32_t pystack)
@@ -220,7 +218,7 @@ static bool where_is_own(uint32_t pystack)
     return pystack != 0 && (pystack & FORMAT_PYSTACK_AMBIENT) == 0;
 }
 
-/* The thread's record, if it is not inside already and a stack is wanted; NULL: there will be no walk. */
+/* The thread's record, if it is not inside already and a stack is wanted; NULL: no walk. */
 static struct thread *begin_where(struct where_walk *ret_walk, uint64_t size)
 {
     struct thread *thread = thread_self();
@@ -262,7 +260,8 @@ unwind_fn where_begin(uint64_t size, struct where_walk *walk)
     return unwind_walker();
 }
 
-/* How many frames of a walk below Python frames of this thread are native alone: as far as the interpreter's loop; 0: all. */
+/* Number of innermost frames up to the interpreter's loop, for a walk below Python frames of this
+ * thread; 0: all. */
 static unsigned frames_to_loop(const struct where_walk *walk)
 {
     if (where_is_own(walk->pystack))
@@ -272,7 +271,8 @@ static unsigned frames_to_loop(const struct where_walk *walk)
     return 0;
 }
 
-/* The walk from `caller` outwards: what lies below it is ours. A second sight is noted: the third one may come again. */
+/* Looks up the walk from `caller` outwards: the frames below are kedge's. A walk seen a second time
+ * is recorded, since it may come again. */
 static void look_up_walk(const struct where_walk *walk, struct known *ret_known)
 {
     unsigned to_loop = frames_to_loop(walk);
@@ -371,7 +371,7 @@ __attribute__((noinline)) uint32_t where_stack(void)
         unwind = unwind_walker();
         walk.depth = unwind_depth();
         walk.from = (struct walkmemo_from){
-                .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be noted */
+                .caller = (uintptr_t)__builtin_return_address(0)}; /* no sp: not to be recorded */
         walk.found = unwind ? unwind(thread->ips, (int)walk.depth) : 0;
         look_up_walk(&walk, &known);
     }
@@ -402,7 +402,7 @@ const char *where_python_news(bool *ret_refused)
     enum pyframe_state state = pyframe_state();
     uint32_t before = atomic_load_explicit(&python_told, memory_order_relaxed);
 
-    /* READY may turn into REFUSED later, never back. */
+    /* READY may become REFUSED later, never the reverse. */
     if (!has_python || !pyframe_is_news(before)
             || !atomic_compare_exchange_strong(&python_told, &before, (uint32_t)state))
         return NULL;
@@ -414,7 +414,7 @@ const char *where_lacks_python(void)
 {
     if (!has_python)
         return "KEDGE_STACKS takes no Python stacks";
-    (void)where_pystack(); /* looks, if a library was opened since */
+    (void)where_pystack(); /* searches, if a library was opened since */
     if (pyframe_state() == PYFRAME_READY)
         return NULL;
     return pyframe_state() == PYFRAME_REFUSED
