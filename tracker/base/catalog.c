@@ -12,8 +12,8 @@ struct catalog_slots {
     _Atomic uint64_t slot[]; /* hash << 32 | number, 0 = empty */
 };
 
-/* The upper half of a hash carries the position: site_hash mixes all bits, and the lower half alone decides about equality
- * of memos elsewhere. */
+/* The position comes from the upper half of a hash: site_hash mixes all bits, and other caches
+ * compare only the lower half. */
 static uint32_t catalog_fold(uint64_t hash)
 {
     return (uint32_t)(hash >> 32);
@@ -21,7 +21,8 @@ static uint32_t catalog_fold(uint64_t hash)
 
 uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *key)
 {
-    /* acquire: pairs with the release in put_slot, so that a number's record is complete when it is found */
+    /* acquire: pairs with the release in put_slot, so that the record of a found number is
+     * complete */
     struct catalog_slots *slots = atomic_load_explicit(&catalog->slots, memory_order_acquire);
     uint32_t tag = catalog_fold(hash);
 
@@ -46,8 +47,8 @@ static void put_slot(struct catalog_slots *slots, uint64_t value)
     atomic_store_explicit(&slots->slot[i], value, memory_order_release);
 }
 
-/* A table of twice the size replaces the old one in one store. The old one stays mapped, since a reader may be in it: all old
- * ones together are smaller than the new one. */
+/* A table of twice the size replaces the old one in one store. The old one stays mapped, since a
+ * reader may use it: all old ones together are smaller than the new one. */
 static int grow_slots(struct catalog *catalog)
 {
     struct catalog_slots *old = atomic_load_explicit(&catalog->slots, memory_order_relaxed);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * catalog.h - records of one size, each of them once, numbered from 1 in the order in which they came.
+ * catalog.h - unique records of one size, numbered from 1 in the order of arrival.
  *
  *     key ─ hash ─► slots ─ same? ─► number                     without a lock
  *                     └─ no ─► lock ─ look again ─ copy ─ count ─ enter
  *
- * A table of its own beside alloc/base/table.h, because it is read without a lock: each allocation and each edge looks several keys
- * up, in all threads at once. So nothing is ever removed, a record never moves and never changes, and it is counted before it
- * can be found: whoever has a number may read what is behind it at once. A look-up that races with an addition may miss it, so
- * the key is looked for again under the lock before it is added.
- * The slots hold 32 bits of the hash and the number, with linear probing, at most three quarters of them.
+ * Separate from alloc/base/table.h, because it is read without a lock: each allocation and each
+ * edge looks up several keys, in all threads at once. So nothing is ever removed, a record never
+ * moves and never changes, and it is counted before it can be found: a thread with a number may
+ * read its record at once. A lookup that races with an addition may miss it, so the key is looked
+ * up again under the lock before it is added. The slots hold 32 bits of the hash and the number,
+ * with linear probing, at most three quarters of them.
  *
- * Memory: meta.h, reserved for all records and committed as they come, never given back. Bounded; what finds no room has the
- * number 0. Threads: any. The lock is the caller's, so that several catalogs may have one.
+ * Memory: meta.h, reserved for all records, committed as they are added, never freed. Bounded;
+ * beyond that the number is 0.
+ * Threads: any. The lock is the caller's, so that several catalogs may share one.
  */
 #ifndef KEDGE_TRACKER_CATALOG_H
 #define KEDGE_TRACKER_CATALOG_H
@@ -44,19 +46,19 @@ struct catalog {
         .records = SPAN_OF(((size_t)(max_) + 1) * sizeof(type)), \
     }
 
-/* The record of a number that was given. */
+/* The record of a valid number. */
 static inline void *catalog_at(const struct catalog *catalog, uint32_t number)
 {
     return catalog->records.base + (size_t)number * catalog->bytes;
 }
 
-/* How many there are; their records are whole. */
+/* The number of records; all of them are complete. */
 static inline uint32_t catalog_count(const struct catalog *catalog)
 {
     return atomic_load_explicit(&catalog->count, memory_order_acquire);
 }
 
-/* Whether anybody was given that number. */
+/* Is the number in use? */
 static inline bool catalog_has(const struct catalog *catalog, uint32_t number)
 {
     return number != 0 && number <= catalog_count(catalog);
@@ -65,10 +67,12 @@ static inline bool catalog_has(const struct catalog *catalog, uint32_t number)
 /* The number of the record that `same` recognises by the key, 0 = none yet. */
 uint32_t catalog_find(const struct catalog *catalog, uint64_t hash, const void *key);
 
-/* A copy of the record becomes the newest; under the lock, and only if there is no such one. Its number, 0 = no room. */
+/* Adds a copy of the record; under the lock, and only if there is no equal one. Returns its number,
+ * 0 = full. */
 uint32_t catalog_add(struct catalog *catalog, uint64_t hash, const void *record);
 
-/* The number of an equal record, which is the key too, added if need be. 0 = no room. Takes the lock to add. */
+/* The number of an equal record (the record is also the key), added if needed. 0 = full. Takes the
+ * lock to add. */
 uint32_t catalog_number(
         struct catalog *catalog, struct lock *lock, uint64_t hash, const void *record);
 

@@ -18,7 +18,7 @@ enum config_kind {
 };
 
 struct config_row {
-    const char *name; /* of the variable, or of the key */
+    const char *name; /* of the variable or key */
     const char *def;
     const char *form;
     enum config_id id;
@@ -33,7 +33,7 @@ static const struct config_row rows[CONFIG_ROWS] = {
 #include "tracker/base/options.def"
 };
 
-/* Where warnings go, and what is being read. */
+/* Where warnings go, and the config being read. */
 struct reader {
     struct config *config;
     config_warn warn;
@@ -42,7 +42,7 @@ struct reader {
 
 /* ---- one value ------------------------------------------------------------------------------ */
 
-/* What part of a form lists words: "a|b, several with commas" has "a|b". */
+/* Length of the part of a form that lists words: "a|b, several with commas" has "a|b". */
 static size_t words_length(const char *form)
 {
     return strcspn(form, ", ");
@@ -53,7 +53,7 @@ static bool takes_several(const char *form)
     return strstr(form, "several with commas") != NULL;
 }
 
-/* Index of word [text, length) in form, -1 if it is none. */
+/* Index of word [text, length) in form, -1 if absent. */
 static int word_index(const char *form, const char *text, size_t length)
 {
     const char *end = form + words_length(form);
@@ -87,7 +87,7 @@ static int parse_number(const char *text, uint64_t *ret_number)
     return 0;
 }
 
-/* A form with "LOW..HIGH" in it says the bounds. */
+/* A form with "LOW..HIGH" in it states bounds. */
 static bool is_in_bounds(const char *form, uint64_t number)
 {
     const char *dots = strstr(form, "..");
@@ -122,7 +122,7 @@ int config_size(const char *text, uint64_t *ret_size)
     return 0;
 }
 
-/* One word, or one more of several. */
+/* Parses one word, or one more of several. */
 static int parse_word(const struct config_row *row, const char *text, struct config_value *value)
 {
     int index = word_index(row->form, text, strlen(text));
@@ -258,7 +258,7 @@ static void read_one(const struct reader *reader, const struct config_row *row,
         *value = fresh;
 }
 
-/* One more of several: all of them as one text. False if there is no room. */
+/* Appends one more value of several to one text. False if there is no space. */
 static bool config_join(struct config *config, struct config_value *value, const char *text)
 {
     size_t before = strlen(value->text);
@@ -284,7 +284,7 @@ static void config_read_key(const struct reader *reader, const struct config_row
         say_bad(reader, row, "(too long)");
 }
 
-/* One part of a value with keys: key=value, or the first word. */
+/* Reads one part of a value with keys: key=value, or the first word. */
 static void config_read_part(const struct reader *reader, const struct config_row *row, char *part)
 {
     char *equals = strchr(part, '=');
@@ -325,7 +325,7 @@ static void read_variable(
         config_read_part(reader, row, part);
 }
 
-/* Defaults are values like any other, apart from "" = unset. */
+/* Defaults are parsed like any value, except "" = unset. */
 static void set_default(const struct config_row *row, struct config_value *value)
 {
     const char *part = row->def;
@@ -373,7 +373,7 @@ void config_read(struct config *ret_config, char *const *env, config_warn warn, 
     }
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 unsigned config_word(const struct config *config, enum config_id id)
 {

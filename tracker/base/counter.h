@@ -2,9 +2,9 @@
 /*
  * counter.h - counters in a mapped file that many threads change.
  *
- * The words of a capture's header are plain uint64_t, since a file has no _Atomic; these are the
- * only ways to change one. Relaxed: each counter stands for itself. What has to be right together
- * is changed under a lock (captotal_figures).
+ * The words of a capture's header are plain uint64_t, since a file has no _Atomic; they are changed
+ * only by these functions. Relaxed: each counter is independent. Values that must be consistent are
+ * changed under a lock (captotal_figures).
  */
 #ifndef KEDGE_TRACKER_COUNTER_H
 #define KEDGE_TRACKER_COUNTER_H
@@ -29,7 +29,7 @@ static inline void counter_raise(uint64_t *word, uint64_t value)
         ;
 }
 
-/* A word that is changed under a lock, and read without it. Returns what it is then. */
+/* Adds to a word that is changed under a lock and read without it. Returns the new value. */
 static inline uint64_t counter_grow(uint64_t *word, uint64_t value)
 {
     uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED) + value;
@@ -38,8 +38,8 @@ static inline uint64_t counter_grow(uint64_t *word, uint64_t value)
     return now;
 }
 
-/* Adds to a level and lifts its peak, under a lock. A level may pass below 0 for a moment when a
- * free is written first. */
+/* Adds to a level and raises its peak, under a lock. A level may be below 0 briefly if a free is
+ * written first. */
 static inline void counter_lift(uint64_t *level, uint64_t *peak, uint64_t value)
 {
     uint64_t now = counter_grow(level, value);

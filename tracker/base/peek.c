@@ -7,21 +7,22 @@
 #include <unistd.h>
 
 enum {
-    PEEK_PAGE = 4096, /* the smallest that there is */
-    PEEK_WORD = 8,    /* of a set of signals, as the kernel has it */
+    PEEK_PAGE = 4096, /* the smallest page size */
+    PEEK_WORD = 8,    /* bytes of the kernel's signal set */
     NO_OPERATION = -1,
 };
 
-/* Whether the word that `at` is in can be read. Where the kernel does not answer this, it can. */
+/* Is the word around `at` readable? If the kernel cannot tell, true. */
 static bool peek_is_there(uintptr_t at)
 {
     at -= at % PEEK_WORD;
     if (at == 0)
-        return false; /* no set, for the kernel */
+        return false; /* the kernel treats it as no set */
     return syscall(SYS_rt_sigprocmask, NO_OPERATION, at, NULL, PEEK_WORD) == 0 || errno != EFAULT;
 }
 
-/* Of any memory of the process, between the variables of others, too: no memcpy, which a sanitizer watches. */
+/* Copies any memory of the process, also between variables of others: no memcpy, which a sanitizer
+ * checks. */
 __attribute__((no_sanitize("address", "thread"))) static void peek_bytes(
         unsigned char *to, const unsigned char *from, size_t bytes)
 {

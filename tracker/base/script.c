@@ -8,15 +8,16 @@ struct script_words {
     size_t count;
 };
 
-/* A program that starts another one, or an interpreter. `values`: its options that take the next word, with blanks around each. */
+/* A program that starts another one, or an interpreter. `values`: its options that take the next
+ * word, separated by blanks. */
 struct script_known {
     const char *name;
     const char *values;
-    const char *code;  /* options whose value is the program's text */
-    unsigned operands; /* words of its own before the command */
+    const char *code;  /* options whose value is program text */
+    unsigned operands; /* its own words before the command */
 };
 
-/* Programs that run the command behind them. */
+/* Programs that run the command after them. */
 static const struct script_known starters[] = {
         {"env", " -u --unset -C --chdir -S --split-string ", "", 0},
         {"timeout", " -s --signal -k --kill-after ", "", 1},
@@ -51,7 +52,7 @@ static const struct script_known interpreters[] = {
         {"ipython", " -c --profile --colors --matplotlib ", "", 0},
 };
 
-/* Python modules, and the scripts of theirs, that run another script. */
+/* Python modules, and their scripts, that run another script. */
 static const char *const launchers[] = {"torchrun", "torch.distributed.run",
         "torch.distributed.launch", "torch.distributed.elastic", "accelerate", "accelerate-launch",
         "accelerate.commands.launch", "accelerate.commands.accelerate_cli", "deepspeed",
@@ -61,7 +62,7 @@ static const char *const launchers[] = {"torchrun", "torch.distributed.run",
         "mpi4py", "mpi4py.run", "composer", "colossalai", "lightning", "fabric", "ipython",
         "ipython3", "IPython"};
 
-/* Options of them that take no value, and after which the script may stand. */
+/* Their options without a value, which may precede the script. */
 static const char flags[] =
         " -m --module --standalone --no-python --no_python --use-env --use_env --run-path "
         "--run_path "
@@ -128,13 +129,14 @@ static struct script script_at(enum script_kind kind, size_t word, const char *t
     return (struct script){.kind = kind, .word = word, .text = text};
 }
 
-/* Does this option take the next word? Long ones with '=' have theirs. */
+/* Does this option take the next word? Long ones with '=' do not. */
 static bool script_takes_next(const char *option)
 {
     return option[0] == '-' && option[1] && !strchr(option, '=') && !script_is_in(flags, option);
 }
 
-/* What a launcher runs, from the word behind its own on: a file that is a script, else what -m names, else its first operand. */
+/* The target of a launcher, in the words after its own: a script file, else the argument of -m,
+ * else its first operand. */
 static bool script_of_launcher(
         const struct script_words *words, size_t from, struct script *ret_script)
 {
@@ -165,7 +167,7 @@ static bool script_of_launcher(
     return true;
 }
 
-/* A script or a module that runs another one. */
+/* The target of a script or module that runs another one; otherwise the script itself. */
 static struct script script_behind(const struct script_words *words, struct script script)
 {
     const char *name = script_base(script.text);
@@ -179,7 +181,8 @@ static struct script script_behind(const struct script_words *words, struct scri
     return inner;
 }
 
-/* The options of CPython 3: letters in a word, of which W and X take a value, c and m end them. */
+/* Parses the options of CPython 3: letters in a word, of which W and X take a value, c and m end
+ * the options. */
 static struct script script_of_python(const struct script_words *words, size_t from)
 {
     size_t i = from + 1;
@@ -235,7 +238,7 @@ static struct script script_of_other(
     return script_at(SCRIPT_FILE, i, words->at[i]);
 }
 
-/* The command behind a starter's options, variables and operands; words->count: there is none. */
+/* The command after a starter's options, variables and operands; words->count: none. */
 static size_t script_command(
         const struct script_words *words, size_t from, const struct script_known *starter)
 {

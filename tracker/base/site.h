@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * site.h - the name of an allocation's place that lasts from run to run.
+ * site.h - a key for an allocation's place that is stable from run to run.
  *
- * One hash per frame, of the module's identity (its build-id) and the offset in it, and those of the innermost
- * SITE_FRAMES frames combined. No address of the run is in it, so ASLR does not change it; a rebuilt module does.
- * The values are in hint files (`c:9b1f44d0e2a7c315`): changing them voids every hint that was ever written.
+ * One hash per frame, of the module's identity (its build-id) and the offset in it; the hashes of
+ * the innermost SITE_FRAMES frames are combined. It contains no address of the run, so ASLR does
+ * not change it; a rebuilt module does. The values are in hint files (`c:9b1f44d0e2a7c315`):
+ * changing them voids every hint ever written.
  *
  * Pure. Shared by the run (where.c) and the reader (read.c).
  */
@@ -16,10 +17,11 @@
 
 #define SITE_FRAMES 8u
 
-/* A frame of a module; (0, 0) stands for code in no module. */
+/* The hash of a frame in a module; (0, 0) for code outside modules. */
 uint64_t site_frame(uint64_t module_hash, uint64_t offset);
 
-/* The key of a stack, innermost frame first; frames beyond SITE_FRAMES do not count. 0 only for no frames. */
+/* The key of a stack, innermost frame first; frames beyond SITE_FRAMES do not count. 0 only for no
+ * frames. */
 uint64_t site_combine(const uint64_t *frame_hashes, unsigned count);
 
 /* 64-bit hash of bytes, the one hash function of tracker/. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* utf8.h - one character as UTF-8, to be written or judged. Pure, any thread. Source: RFC 3629, section 3. */
+/* utf8.h - writes or checks one character of UTF-8. Pure, any thread. Source: RFC 3629, section
+ * 3. */
 #ifndef KEDGE_TRACKER_UTF8_H
 #define KEDGE_TRACKER_UTF8_H
 
@@ -8,7 +9,8 @@
 
 #define UTF8_BYTES_MAX 4u /* of a character */
 
-/* Writes a character (its lower 21 bits) to a place for UTF8_BYTES_MAX bytes; how many it took. */
+/* Writes a character (its lower 21 bits) to a buffer of UTF8_BYTES_MAX bytes; returns its
+ * length. */
 static inline size_t utf8_put(uint32_t character, char *to)
 {
     size_t bytes = 1u + (character >= 0x80) + (character >= 0x800) + (character >= 0x10000);
@@ -23,10 +25,8 @@ static inline size_t utf8_put(uint32_t character, char *to)
     return bytes;
 }
 
-/*
- * How many bytes the character at `at` has, 0 if it is none: overlong forms, surrogates and codes above U+10FFFF are not. The text
- * ends with a NUL, which ends every sequence, too. *ret_code: its code.
- */
+/* The length of the character at `at`, 0 if invalid, like overlong forms, surrogates and codes
+ * above U+10FFFF. The text ends with a NUL, which also ends every sequence. *ret_code: its code. */
 static inline size_t utf8_length(const unsigned char *at, uint32_t *ret_code)
 {
     size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
@@ -43,10 +43,9 @@ static inline size_t utf8_length(const unsigned char *at, uint32_t *ret_code)
     return length;
 }
 
-/*
- * Does a terminal or a viewer obey this character instead of showing it? Controls, of 8-bit sets too (U+009B begins a sequence as
- * ESC [ does), and those that turn the direction of what follows, so that a name would show as another one. Source: Unicode UAX #9.
- */
+/* Does a terminal or a viewer execute this character instead of showing it? Controls, also of 8-bit
+ * sets (U+009B begins a sequence like ESC [), and characters that change the direction of the
+ * following text, so that a name would look like another one. Source: Unicode UAX #9. */
 static inline int utf8_is_obeyed(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e
@@ -61,10 +60,8 @@ static inline int utf8_has(const char *kept, uint32_t code)
     return *kept != '\0';
 }
 
-/*
- * Puts '?' in place of each byte of what is obeyed and of what is no UTF-8, but for the characters in `kept`. Of a text that is
- * cut within a character its last bytes are no UTF-8.
- */
+/* Replaces each byte of an executed character and each byte that is not UTF-8 by '?', except
+ * characters in `kept`. If the text is cut within a character, its last bytes are not UTF-8. */
 static inline void utf8_clean(char *text, size_t length, const char *kept)
 {
     for (size_t i = 0; i < length;) {
@@ -84,7 +81,8 @@ static inline void utf8_clean(char *text, size_t length, const char *kept)
     }
 }
 
-/* How many bytes that YAML may print begin here; 0 = none: controls, line separators, byte order marks and non-characters. */
+/* Length of the character here if YAML may print it; 0 = not: controls, line separators, byte order
+ * marks and non-characters. */
 static inline size_t utf8_printable(const unsigned char *at)
 {
     uint32_t code;

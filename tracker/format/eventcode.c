@@ -4,10 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/*
- * The first four bytes of a record: its length (these included), its kind, and one bit for each field that is there. A
- * field that is not there has the value that its coding expects.
- */
+/* The first four bytes of a record: its length (including these), its kind, and one bit for each
+ * present field. An absent field has the value that its coding expects. */
 #define KIND_SHIFT  8u
 #define KIND_BITS   5u
 #define FIELD_SHIFT (KIND_SHIFT + KIND_BITS)
@@ -19,13 +17,13 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
 /*
  * The fields of each kind in the order of their bytes: F(coding, member, slot).
  *
- *     NEXT   expected: the slot's value and one    kept: the difference
- *     STEP   expected: the slot's value            kept: the difference
- *     NEAR   as STEP                               kept: the difference, in units of 512 where it is a multiple
- *     ZERO   expected: 0                           kept: the value
- *     SIZE   expected: 0                           kept: the value, in units of 512 where it is a multiple
- *     LESS   expected: -1                          kept: the value and one, of 32 bits
- *     AGO    expected: 0                           kept: how long before the record's time, either way
+ *     NEXT   expected: the slot's value + 1    stored: the difference
+ *     STEP   expected: the slot's value        stored: the difference
+ *     NEAR   as STEP                           stored: the difference, if a multiple of 512, in 512s
+ *     ZERO   expected: 0                       stored: the value
+ *     SIZE   expected: 0                       stored: the value, if a multiple of 512, in 512s
+ *     LESS   expected: -1                      stored: the value + 1, of 32 bits
+ *     AGO    expected: 0                       stored: the time before the record's time, signed
  */
 #define FIELDS_OF_ALL(F)    \
     F(STEP, thread, THREAD) \
@@ -105,7 +103,7 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
     F(STEP, u.use.block, USE_BLOCK) \
     F(ZERO, u.use.flags, NONE)
 
-/* Every kind with its list: the only place that names them all. */
+/* Every kind with its list: the only complete list of kinds. */
 #define KINDS(K)          \
     K(ALLOC, ALLOC)       \
     K(FREE, FREE)         \
@@ -138,7 +136,7 @@ static inline uint64_t unfold(uint64_t folded)
     return folded >> 1 ^ (0 - (folded & 1));
 }
 
-/* A value in units of 512 with a mark, or doubled; 0 = it has no room for the mark. */
+/* A value in units of 512 with a mark, or doubled; 0 = no bit is left for the mark. */
 static inline uint64_t eventcode_mark(uint64_t value, uint64_t in_512, bool is_multiple)
 {
     if (is_multiple)
@@ -154,15 +152,14 @@ struct pen {
     uint32_t next; /* bit of the next field */
 };
 
-/*
- * A number of 1 to 9 bytes. The place of the lowest one bit in the first byte says how many: 1 for 7 bits of value, 2 for
- * 14 ... and a byte of 0 before all 64. Stores 8 bytes in any case, so there is no loop.
- */
+/* Writes a number of 1 to 9 bytes. The position of the lowest set bit of the first byte gives the
+ * length: 1 for 7 bits of value, 2 for 14 ... and a byte of 0 before all 64. Always stores 8 bytes,
+ * so there is no loop. */
 static inline unsigned char *eventcode_put_number(unsigned char *at, uint64_t value)
 {
-    /* the place of the highest bit; written so that it is one instruction */
+    /* the position of the highest bit; written so that it is one instruction */
     unsigned top = 63u ^ (unsigned)__builtin_clzll(value | 1);
-    unsigned more = (top * 37 + 3) >> 8; /* bytes beside the first: top / 7, up to 55 */
+    unsigned more = (top * 37 + 3) >> 8; /* bytes after the first: top / 7, up to 55 */
     uint64_t word;
 
     if (__builtin_expect(top >= 56, 0)) {
@@ -202,7 +199,7 @@ static inline void put_next(struct pen *pen, uint64_t value, uint64_t *slot)
     *slot = value;
 }
 
-/* A number that has no room for its mark stands bare behind a 0. */
+/* A number without a bit for its mark follows a 0 unmarked. */
 static inline void put_marked(struct pen *pen, bool is_there, uint64_t value, uint64_t marked)
 {
     eventcode_put_field(pen, is_there, marked);
@@ -215,7 +212,7 @@ static inline void put_marked(struct pen *pen, bool is_there, uint64_t value, ui
 static inline void put_near(struct pen *pen, uint64_t value, uint64_t *slot)
 {
     uint64_t difference = value - *slot;
-    /* an arithmetic shift: the sign stays */
+    /* an arithmetic shift: keeps the sign */
     uint64_t in_512 = fold((uint64_t)((int64_t)difference >> 9));
 
     put_marked(pen, difference != 0, fold(difference),
@@ -297,7 +294,7 @@ static uint64_t eventcode_get_number(struct look *look)
     return get_word(look, bytes) >> bytes;
 }
 
-/* Whether the next field is there; *ret_kept is its number, or 0. */
+/* True if the next field is present; *ret_kept is its number, or 0. */
 static bool get_field(struct look *look, uint64_t *ret_kept)
 {
     bool is_there = look->fields & 1;
@@ -362,7 +359,7 @@ static uint64_t get_ago(struct look *look, uint64_t time_ns)
 #define GET_LESS(slot) (get_zero(&look) - 1)
 #define GET_AGO(slot)  get_ago(&look, ret_event->time_ns)
 
-/* Values of the file go into fields of 32 bits as they fit: what was written fits. */
+/* File values are truncated to 32-bit fields: written values fit. */
 #define GET_FIELD(coding, member, slot) \
     ret_event->member = (__typeof__(ret_event->member))GET_##coding(slot);
 #define GET_KIND(kind, list)  \
@@ -390,7 +387,7 @@ size_t eventcode_get(struct eventcode *code, const unsigned char *from, size_t l
     switch (kind) {
         KINDS(GET_KIND)
     default:
-        return look.is_bad ? 0 : length; /* of a later kedge */
+        return look.is_bad ? 0 : length; /* of a later version of kedge */
     }
     ret_event->head = kind | flags << 8;
     return look.is_bad ? 0 : length;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * eventcode.h - a record of area D: its form in memory, its bytes in the file, and the way between them.
+ * eventcode.h - a record of area D: its form in memory, its bytes in the file, and the conversion.
  *
- * In memory a record is `struct format_event`, wide and easy to extend. In the file it is 4 bytes and what differs from
- * what one would expect after the records before it in the same chunk: numbers go on, threads and places repeat, times and
- * addresses are near each other. An allocation takes about 20 bytes, a free about 15. What is expected is kept in
- * `struct eventcode`, one per chunk, all zero at the chunk's start, so that each chunk can be read alone.
+ * In memory a record is `struct format_event`, wide and easy to extend. In the file it is 4 bytes
+ * and the differences from the values expected after the earlier records of the same chunk: numbers
+ * continue, threads and places repeat, times and addresses are near each other. An allocation takes
+ * about 20 bytes, a free about 15. The expected values are in `struct eventcode`, one per chunk,
+ * all zero at the chunk's start, so that each chunk can be read alone.
  *
  *     struct format_event ─ eventcode_put ─► bytes ─ eventcode_get ─► the same struct format_event
  *
- * A new field: a member of the struct, and a row at the end of its kind's list in eventcode.c. A new kind: a list, and a
- * case in the two switches there. Neither may use another's slot of `struct eventcode` once a version is out, since an
- * older reader passes over what it does not know and must stay in step.
+ * A new field: a member of the struct, and a row at the end of its kind's list in eventcode.c. A
+ * new kind: a list, and a case in the two switches there. Neither may use another's slot of `struct
+ * eventcode` once a version is released, since an older reader skips unknown fields and must stay
+ * in step.
  *
  * Threads: none inside; a chunk has one writer at a time. No system call, no memory, no lock.
  */
@@ -23,13 +25,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes that must be left in a chunk for eventcode_put: the longest record, and the reach of its last store. */
+/* Bytes that must be free in a chunk for eventcode_put: the longest record, and the overhang of its
+ * last store. */
 #define EVENTCODE_ROOM 192u
 
-/*
- * Any record. `head` is kind | flags << 8 | (uint16_t)device << 16; fields that a kind has not in its list in eventcode.c
- * are not kept.
- */
+/* Any record. `head` is kind | flags << 8 | (uint16_t)device << 16; fields that are not in the
+ * kind's list in eventcode.c are not stored. */
 struct format_event {
     uint32_t head;
     uint32_t thread;
@@ -42,7 +43,7 @@ struct format_event {
             uint32_t pystack;
         } alloc;
         struct {
-            uint64_t addr, size, stream; /* size 0 = what was freed is unknown */
+            uint64_t addr, size, stream; /* size 0 = the freed block is unknown */
             uint32_t stack, path, instance, pystack;
             struct format_uses uses;
             uint64_t use_count;
@@ -51,16 +52,16 @@ struct format_event {
         struct {
             uint32_t kind, anchor; /* enum edge_kind; anchor instance id */
             uint32_t path, instance;
-            uint32_t before_start; /* 1: was open when the capture began */
+            uint32_t before_start; /* 1: the range was open when the capture began */
         } edge;
         struct {
             uint64_t addr, size;
             int32_t rule;   /* -1 = none */
             uint32_t what;  /* enum format_hint_what */
-            uint32_t stack; /* of the toucher; 0 = none */
+            uint32_t stack; /* of the access; 0 = none */
             uint32_t path, instance;
-            uint32_t mode, result; /* enum hint_mode; CUresult or errno, 0 = fine */
-            uint32_t pystack;      /* of the toucher */
+            uint32_t mode, result; /* enum hint_mode; CUresult or errno, 0 = success */
+            uint32_t pystack;      /* of the access */
         } hint;
         struct {
             uint64_t heap, bytes; /* bytes held by this heap now */
@@ -72,12 +73,12 @@ struct format_event {
             uint32_t pystack;
         } oom;
         struct {
-            uint32_t name; /* of the function, a string as the names of its arguments */
+            uint32_t name; /* name of the function, a string like the names of its arguments */
             uint32_t path, instance;
             uint32_t arg[FORMAT_CALL_BUFFERS]; /* 0 = no such buffer */
             uint64_t addr[FORMAT_CALL_BUFFERS];
             uint64_t comm; /* handle */
-            int32_t peer;  /* rank in it, -1 = the call names none */
+            int32_t peer;  /* rank in it, -1 = none */
         } call;
         struct {
             uint64_t block; /* seq of its allocation */
@@ -86,7 +87,7 @@ struct format_event {
     } u;
 };
 
-/* What a record's fields are compared with. The slots of all kinds together. */
+/* The values with which a record's fields are compared. The slots of all kinds together. */
 enum eventcode_slot {
     EVENTCODE_THREAD,
     EVENTCODE_SEQ,
@@ -116,13 +117,13 @@ struct eventcode {
     uint64_t last[EVENTCODE_SLOT_COUNT];
 };
 
-/* Writes a record to `to`, where EVENTCODE_ROOM bytes must be left. Returns its length, 0 for a kind without a list. */
+/* Writes a record to `to`, where EVENTCODE_ROOM bytes must be free. Returns its length, 0 for a
+ * kind without a list. */
 size_t eventcode_put(struct eventcode *code, const struct format_event *event, unsigned char *to);
 
-/*
- * Reads the record at `from`, of which `left` bytes are there. Returns its length; 0 = these bytes are no record, and
- * what follows cannot be found. *ret_event is all zero but `head` = FORMAT_EVENT_NONE for a kind that is not known here.
- */
+/* Reads the record at `from`, of `left` available bytes. Returns its length; 0 = invalid, and
+ * following records cannot be found. For an unknown kind *ret_event is all zero except `head` =
+ * FORMAT_EVENT_NONE. */
 size_t eventcode_get(struct eventcode *code, const unsigned char *from, size_t left,
         struct format_event *ret_event);
 

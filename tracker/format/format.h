@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * format.h - the bytes of a capture (*.kcap), shared by the writer (capture.c) and the reader (read.c).
+ * format.h - the bytes of a capture (*.kcap), shared by the writer (capture.c) and the reader
+ * (read.c).
  *
- * FORMAT.md explains it in prose. Little-endian, every struct a multiple of 8 bytes and 8-byte aligned, no pointers.
+ * FORMAT.md explains it in prose. Little-endian, every struct a multiple of 8 bytes and 8-byte
+ * aligned, no pointers.
  *
  *     page 0..  HEADER    identity, state, totals, directory of extents
- *     extents   LIVE   A  slots, one per live allocation: the post-mortem itself
+ *     extents   LIVE   A  slots, one per live allocation: readable after any crash
  *               DEFS   B  strings, modules, stack nodes, rules, notes ... appended, never changed
  *               PLACES C  figures of each (stack, Python stack, anchor path, device)
- *               EVENTS D  chunks of records, each chunk written by one thread at a time; eventcode.h has the records
- *               OOM    E  slots, one per allocation that failed: the first 16 and the newest 16
+ *               EVENTS D  chunks of records, one writing thread at a time; records: eventcode.h
+ *               OOM    E  slots, one per failed allocation: the first 16 and the newest 16
  *
- * What is published last: a live slot and an OOM slot by `state`, a record by its chunk's `used`, an extent by its directory entry's
- * `kind`. A process killed between two stores leaves the old value there, and the reader skips what is not published.
+ * The value that publishes: of a live slot and an OOM slot `state`, of a record its chunk's `used`,
+ * of an extent its directory entry's `kind`; it is stored last. A process killed between two stores
+ * leaves the old value there, and the reader skips unpublished records.
  */
 #ifndef KEDGE_TRACKER_FORMAT_H
 #define KEDGE_TRACKER_FORMAT_H
@@ -20,22 +23,22 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC            "KEDGECAP" /* 8 bytes, no NUL */
-#define FORMAT_VERSION          4u         /* readers know this one alone */
+#define FORMAT_VERSION          4u         /* readers support only this one */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
-#define FORMAT_DIRECTORY_OFFSET 8192u  /* as the writer has it; readers look into the header */
+#define FORMAT_DIRECTORY_OFFSET 8192u  /* the writer's value; readers use the header's */
 #define FORMAT_HEADER_BYTES     32768u /* header and directory */
-#define FORMAT_DEVICES_MAX      16u /* totals of the devices 0..15; the others count in `total` only */
+#define FORMAT_DEVICES_MAX      16u    /* totals of devices 0..15; others count only in `total` */
 #define FORMAT_HEAPS_MAX        64u
 #define FORMAT_CLASSES_MAX      16u
 #define FORMAT_CHUNK_BYTES      65536u
-#define FORMAT_DEFS_BLOCK       65536u                     /* definitions do not cross these */
-#define FORMAT_CHUNK_ROOM       (FORMAT_CHUNK_BYTES - 64u) /* for records */
+#define FORMAT_DEFS_BLOCK       65536u /* definitions do not cross block boundaries */
+#define FORMAT_CHUNK_ROOM       (FORMAT_CHUNK_BYTES - 64u) /* bytes for records */
 
 enum format_state {
     FORMAT_STATE_OPEN = 1,   /* running, or killed */
-    FORMAT_STATE_CLEAN = 2,  /* closed by the program's end; state_detail: FORMAT_EXIT_KNOWN */
-    FORMAT_STATE_OOM = 3,    /* the last thing that was said: an allocation failed */
+    FORMAT_STATE_CLEAN = 2,  /* closed at the program's end; state_detail: FORMAT_EXIT_KNOWN */
+    FORMAT_STATE_OOM = 3,    /* the last reported event was a failed allocation */
     FORMAT_STATE_SIGNAL = 4, /* a fatal signal, number in state_detail */
 };
 
@@ -61,73 +64,74 @@ struct format_extent {
     uint64_t offset; /* in the file, multiple of FORMAT_PAGE */
     uint64_t length; /* multiple of FORMAT_PAGE */
     uint32_t kind;
-    uint32_t sum; /* stored as one with `kind` */
+    uint32_t sum; /* stored together with `kind` */
 };
 
-/* Running figures of a device or of all. Bytes are what the program requested. */
+/* Running figures of a device or of all. Bytes as the program requested them. */
 struct format_totals {
     uint64_t allocated_bytes, allocated_count;
     uint64_t freed_bytes, freed_count; /* by the program */
     uint64_t live_bytes, peak_bytes;
     uint64_t hinted_freed_bytes,
-            hinted_freed_count; /* storage released by hints while the program held it */
-    uint64_t live_hinted_bytes, peak_hinted_bytes; /* live without what hints released */
-    uint64_t reserved_bytes, peak_reserved_bytes;  /* held from the driver */
+            hinted_freed_count; /* storage that hints released while the program held the block */
+    /* live bytes without storage that hints released */
+    uint64_t live_hinted_bytes, peak_hinted_bytes;
+    uint64_t reserved_bytes, peak_reserved_bytes; /* held from the driver */
 };
 
-/* What could not be written, by reason. */
+/* Counts of losses, by reason. */
 struct format_lost {
-    uint64_t events_recycled; /* overwritten by newer ones (ring) */
-    uint64_t events_dropped;  /* no room, no chunk */
-    /* allocations without a slot: totals count them, the live table does not */
+    uint64_t events_recycled; /* overwritten by newer events (ring) */
+    uint64_t events_dropped;  /* no space, no chunk */
+    /* allocations without a slot: in the totals, but not in the live table */
     uint64_t live_dropped;
-    uint64_t defs_dropped;  /* strings, modules, nodes, notes without room */
-    uint64_t unknown_frees; /* frees of what was never seen allocated */
-    uint64_t implied_frees; /* an address was allocated again without a free in between */
-    uint64_t recycled_seq;  /* highest seq among the recycled events: newer ones are complete */
+    uint64_t defs_dropped;  /* strings, modules, nodes, notes without space */
+    uint64_t unknown_frees; /* frees of unknown blocks */
+    uint64_t implied_frees; /* allocations at a live address, without a free in between */
+    uint64_t recycled_seq;  /* highest seq among the recycled events: later events are complete */
 };
 
-/* Running figures of a class of memory (enum memclass), of all devices together. */
+/* Running figures of a class of memory (enum memclass), over all devices. */
 struct format_class {
     uint64_t allocated_bytes, allocated_count;
     uint64_t live_bytes, live_count, peak_bytes;
 };
 
-/* A device as the driver saw it when we looked last. */
+/* The driver's figures of a device at the last look. */
 struct format_look {
-    uint64_t looks; /* how often; 0 = the rest is nothing */
+    uint64_t looks; /* number of looks; 0 = the other fields are unset */
     uint64_t free_bytes, total_bytes;
-    uint64_t held_bytes;     /* held by our heaps then */
-    uint64_t native_bytes;   /* live then in DRIVER, PITCHED, VMM and ARRAY, as requested */
-    uint64_t graph_reserved; /* held by the driver's pool for graphs then, */
-    uint64_t graph_high;     /* and the most that it ever held */
-    uint64_t native_live;    /* running figure behind native_bytes */
+    uint64_t held_bytes;     /* held by kedge's heaps at that time */
+    uint64_t native_bytes;   /* live at that time in DRIVER, PITCHED, VMM and ARRAY, as requested */
+    uint64_t graph_reserved; /* held by the driver's graph memory pool at that time, */
+    uint64_t graph_high;     /* and its high mark */
+    uint64_t native_live;    /* running value of native_bytes */
 };
 
-/* The pool's memory on a device at the newest look. */
+/* The pool's memory on a device at the last look. */
 struct format_inside {
-    uint64_t seq, time_ns; /* the highest seq seen by then; time_ns 0 = nothing is known here */
+    uint64_t seq, time_ns; /* the highest seq at that time; time_ns 0 = unset */
     uint64_t live, used;   /* requested and not freed; the same with each block rounded to 512 */
-    uint64_t dead;         /* of `used`: a hint has released or is releasing the storage */
+    uint64_t dead;         /* part of `used` whose storage a hint has released or is releasing */
 };
 
-/* Calls whose arguments could not be told: what lived then may have been used by them. */
+/* Calls with unknown arguments: any block live at the time may have been used. */
 struct format_unseen {
     uint64_t is_on; /* uses are recorded in this run */
     uint64_t count, last_ns;
 };
 
-/*
- * The high-water mark of a device. While live_bytes are above peak_bytes, now is the peak, and each place's share in it is what
- * it holds. Otherwise the peak was `number`, and a place's share is at_peak_* if its `peak` is that number, else what it holds.
- */
+/* The high-water mark of a device. While live_bytes are above peak_bytes, the peak is now, and each
+ * place's share is its live bytes. Otherwise the peak is `number`, and a place's share is at_peak_*
+ * if its `peak` is that number, else its live bytes. */
 struct format_high {
     uint64_t live_bytes, peak_bytes;
-    uint64_t number;       /* of the last peak that live bytes fell from, 0 = none yet */
+    uint64_t number;       /* of the last peak after which live bytes fell, 0 = none yet */
     uint64_t seq, time_ns; /* of the allocation that reached the peak */
 };
 
-/* In state_detail of a clean end: the lower eight bits are the exit status. Without it the status is not known. */
+/* In state_detail of a clean end: the lower eight bits are the exit status. Without this flag the
+ * status is unknown. */
 #define FORMAT_EXIT_KNOWN 0x100u
 
 struct format_header {
@@ -139,9 +143,9 @@ struct format_header {
     uint32_t trace;        /* enum format_trace */
     uint32_t pid;
     uint32_t ppid;
-    uint32_t extent_count; /* directory entries claimed; those with kind 0 are not published */
+    uint32_t extent_count; /* directory entries claimed; entries with kind 0 are unpublished */
     uint64_t start_real_ns;
-    uint64_t start_mono_ns; /* event times count from here */
+    uint64_t start_mono_ns; /* origin of event times */
     uint64_t file_bytes;    /* claimed so far */
     uint64_t last_seq;      /* highest sequence number seen */
     uint64_t oom_count;
@@ -149,39 +153,40 @@ struct format_header {
     struct format_totals total;
     struct format_totals device[FORMAT_DEVICES_MAX];
     char exe[1024];
-    char cmdline[2048]; /* arguments separated by NUL, cut; cmdline_bytes of them */
+    char cmdline[2048]; /* arguments separated by NUL, truncated; cmdline_bytes of them */
     uint32_t cmdline_bytes;
     uint32_t directory_offset; /* of struct format_extent[FORMAT_EXTENTS_MAX] in the file */
     char host[64];
     char rank[32];
     char program[96];     /* where_program(), for receipts */
-    uint32_t class_count; /* classes that the writer knew */
+    uint32_t class_count; /* number of classes known to the writer */
     uint32_t spare;
     struct format_class memclass[FORMAT_CLASSES_MAX];
     struct format_look look[FORMAT_DEVICES_MAX];
-    char run[24]; /* of `kedge run`, hexadecimal; "" = it was started otherwise */
-    /* Live on the heaps, each block in multiples of 512, without what hints released; its peak, 0 where an earlier writer counted none. */
+    char run[24]; /* of `kedge run`, hexadecimal; "" = started without it */
+    /* Live bytes on the heaps, each block rounded up to 512, without storage that hints released;
+     * its peak, 0 = an earlier writer did not count it. */
     uint64_t stored_512_bytes, peak_stored_512_bytes;
-    /* formatsum_seal, once nobody counts any more; 0 = somebody may, or an earlier writer has made none */
+    /* formatsum_seal, once all counting has ended; 0 = counting may go on, or an earlier writer
+     * made none */
     uint64_t seal;
-    /* formatsum_loose of what has no sum of its own; 0 = nobody has added it up */
+    /* formatsum_loose of records without sums of their own; 0 = not computed */
     uint64_t loose_sum;
     uint64_t spare_figure; /* 0 */
-    /* Changes of what lives are counted as threads bring them: the highest seq among them, and
-     * how many came after one with a higher seq. Where that is 0, the peaks are those of the
-     * events in the order of their seq. */
+    /* Changes of live memory are counted in the order in which threads report them: the highest seq
+     * among them, and the number of changes after one with a higher seq. If that is 0, the peaks
+     * are those of the events in order of seq. */
     uint64_t counted_seq, counted_late;
     struct format_high high[FORMAT_DEVICES_MAX];
-    uint64_t places_lost; /* allocations that were added to an "other" place, or to none */
+    uint64_t places_lost; /* allocations added to an "other" place, or to none */
     struct format_unseen unseen;
-    uint64_t sum;                                    /* of what never changes in the header */
-    struct format_inside inside[FORMAT_DEVICES_MAX]; /* 0 where an earlier writer has nothing */
+    uint64_t sum;                                    /* sum of the constant fields of the header */
+    struct format_inside inside[FORMAT_DEVICES_MAX]; /* 0 from an earlier writer */
 };
 
-/*
- * `stream` of allocations, frees and failures: the program's handle, which is an address and has no more bits than that, and above it
- * struct tag's number of the stream (0 = not known). All of it tells streams apart: a handle may come back as another stream.
- */
+/* `stream` of allocations, frees and failures: in the lower bits the program's handle, which is an
+ * address, and above it struct tag's stream number (0 = unknown). Both together identify a stream:
+ * a handle may be reused for another one. */
 #define FORMAT_STREAM_NUMBER_SHIFT 48u
 
 static inline uint64_t format_stream(uint64_t handle, uint16_t number)
@@ -198,31 +203,32 @@ static inline uint16_t format_stream_number(uint64_t stream)
 /* Flags of allocations (live slot, alloc and free events). */
 #define FORMAT_ALLOC_STREAM 0x01u /* stream-ordered API */
 #define FORMAT_ALLOC_NATIVE \
-    0x02u /* made by the driver itself: forwarded, bypassed or served after our failure */
+    0x02u /* made by the driver itself: forwarded, bypassed or served after a failure of kedge */
 #define FORMAT_ALLOC_HINTED  0x04u /* a rule matched; see the hint record */
-#define FORMAT_ALLOC_CAPTURE 0x08u /* made while its stream was being captured */
+#define FORMAT_ALLOC_CAPTURE 0x08u /* allocated while its stream was being captured */
 /* The upper four bits: enum memclass. 0 with FORMAT_ALLOC_NATIVE is MEMCLASS_DRIVER. */
 #define FORMAT_ALLOC_CLASS_SHIFT 4u
 
-/* When an allocation was used, as far as uses are seen: ns since start_mono_ns, 0 = none seen. */
+/* When an allocation was used, as far as uses are seen: ns since start_mono_ns, 0 = no use seen. */
 struct format_uses {
     uint64_t first_use, last_use;
-    uint64_t longest_gap; /* between two uses that follow each other */
+    uint64_t longest_gap; /* between two successive uses */
     uint64_t gap_end;     /* the use that ended it */
 };
 
-/* What these figures are worth. */
-#define FORMAT_USE_WATCHED 0x01u /* uses were recorded; without this the figures say nothing */
-#define FORMAT_USE_MAY     0x02u /* some may be none: words inside larger parameters */
-#define FORMAT_USE_UNSEEN \
-    0x04u /* lived while something was launched whose arguments could not be told */
+/* The reliability of these figures. */
+/* uses were recorded; without this flag the figures mean nothing */
+#define FORMAT_USE_WATCHED 0x01u
+#define FORMAT_USE_MAY     0x02u /* some may not be uses: words inside larger parameters */
+#define FORMAT_USE_UNSEEN  0x04u /* live while something with unknown arguments was launched */
 #define FORMAT_USE_SHOWN \
-    0x08u /* its address was given to what uses it unseen: another process, a texture ... */
+    0x08u /* its address is known to unseen users: another process, a texture ... */
 #define FORMAT_USE_LOST 0x10u /* its uses could not be recorded */
 #define FORMAT_USE_DEAD_WRITE \
-    0x20u /* a copy or set replaced all of it, and nothing had used what one before it wrote */
+    0x20u /* a copy or set replaced all of it, and no use came after the previous write */
 #define FORMAT_USE_FLAGS 0xffu
-/* Above them, in a live slot: which use of the block was the last copy or set into it, by its lower bits; 0 = none. */
+/* Above the flags, in a live slot: the number of the use that was the last copy or set into the
+ * block, lower bits; 0 = none. */
 #define FORMAT_USE_WROTE_SHIFT 8u
 
 /* Area A. state: 0 = empty, else seq << 1 | 1. */
@@ -242,19 +248,21 @@ struct format_live {
     int32_t rule; /* -1 = none */
 
     uint32_t pystack;
-    /* FORMAT_USE_*, but UNSEEN, which the header tells of what is live; FORMAT_USE_WROTE_SHIFT */
+    /* FORMAT_USE_* except UNSEEN, which the header has for live blocks; FORMAT_USE_WROTE_SHIFT */
     uint32_t use_flags;
-    struct format_uses uses; /* changed while the block lives, word by word */
-    /* the longest gap's other end: this and gap_end change as one, and are what longest_gap should be */
+    struct format_uses uses; /* changed during the block's life, word by word */
+    /* the longest gap's other end: stored together with gap_end; their difference should be
+     * longest_gap */
     uint64_t gap_begin;
     uint64_t use_count;
-    uint64_t sum; /* of what does not change while the block lives */
+    uint64_t sum; /* over the fields that stay constant during the block's life */
 };
 
-/* Area C: one place. state: 0 = empty, else number << 1 | 1, stored last and never changed; 128 bytes. */
-#define FORMAT_PLACE_OTHER 0x01u /* all that found no place of its own */
+/* Area C: one place. state: 0 = empty, else number << 1 | 1, stored last and never changed; 128
+ * bytes. */
+#define FORMAT_PLACE_OTHER 0x01u /* the sum of everything without a place of its own */
 #define FORMAT_PLACE_CHANGING \
-    UINT64_C(0x474e49474e414843) /* no value that damage is likely to leave */
+    UINT64_C(0x474e49474e414843) /* a value that damage is unlikely to produce */
 
 struct format_place {
     uint64_t state;
@@ -263,17 +271,18 @@ struct format_place {
     uint16_t flags;
     uint64_t allocated_bytes, allocated_count;
     uint64_t live_bytes, live_count;
-    uint64_t peak_bytes, peak_count; /* the most that was live here, each by itself */
-    /* freed by the thread that allocated them, before it allocated more than one other block */
+    uint64_t peak_bytes, peak_count; /* the highest live values here, each by itself */
+    /* freed by their allocating thread before it made more than one other allocation */
     uint64_t temporary_bytes, temporary_count;
     uint64_t at_peak_bytes, at_peak_count; /* live here at the device's peak `peak` */
-    uint64_t peak;                         /* stored after the two */
+    uint64_t peak;                         /* stored after these two */
     uint64_t sum;
-    /* FORMAT_PLACE_CHANGING while the figures are changed: the sum is an earlier one's */
+    /* FORMAT_PLACE_CHANGING while the figures change: the sum is outdated */
     uint64_t changing;
 };
 
-/* Area B: records back to back, 8-byte aligned, `kind` 0 = nothing more in this extent. `bytes` counts the whole record. */
+/* Area B: adjacent records, 8-byte aligned; `kind` 0 = end of this extent. `bytes` is the size of
+ * the whole record. */
 enum format_def_kind {
     FORMAT_DEF_NONE,
     FORMAT_DEF_STRING,  /* id; text bytes */
@@ -284,7 +293,8 @@ enum format_def_kind {
     FORMAT_DEF_SETTING, /* struct format_def_pair: name, value */
     FORMAT_DEF_NOTE,    /* id = severity; text bytes */
     FORMAT_DEF_DEVICE,  /* id = device; struct format_def_device */
-    FORMAT_DEF_COVERAGE, /* struct format_def_coverage; a later one of the same hook and route replaces it */
+    /* struct format_def_coverage; a later record of the same hook and route replaces it */
+    FORMAT_DEF_COVERAGE,
     FORMAT_DEF_THREAD, /* id = thread number; struct format_def_thread */
     FORMAT_DEF_PYCODE, /* id; struct format_def_pycode; bytes of its line table */
     FORMAT_DEF_PYNODE, /* id; struct format_def_pynode */
@@ -298,10 +308,10 @@ enum format_def_kind {
 #define FORMAT_DEF_KIND_BITS 8u
 
 struct format_def {
-    uint32_t kind; /* stored last; in the file the sum stands in its upper 24 bits */
+    uint32_t kind; /* stored last; in the file its upper 24 bits are the sum */
     uint32_t bytes;
     uint32_t id;
-    uint32_t length; /* of the text behind it, where there is one */
+    uint32_t length; /* of the text after it, if any */
 };
 
 struct format_def_module {
@@ -336,39 +346,41 @@ struct format_def_hints {
     uint32_t spare;
 };
 
-/* The first instance of an anchor in which a rule matched something else than it expects. */
+/* The first instance of an anchor in which a rule's matches differed from its expectation. */
 struct format_def_drift {
     struct format_def def;
     uint32_t path, instance; /* of the edge */
-    uint64_t count, bytes;   /* what it matched; count 0 = it could not be counted */
-    uint64_t count_lo, count_hi, bytes_lo, bytes_hi; /* what it expects; hi 0 = nothing */
+    uint64_t count, bytes;   /* its matches; count 0 = it could not be counted */
+    uint64_t count_lo, count_hi, bytes_lo, bytes_hi; /* its expectation; hi 0 = none */
 };
 
 #define FORMAT_EVICT_STATES 5u /* free, compute, hold, hold after forward, hold after backward */
 
 #define FORMAT_EVICT_PLANNED  0x01u /* the order of use was known */
-#define FORMAT_EVICT_REPLAYED 0x02u /* all went by the plan of the step before */
-#define FORMAT_EVICT_PAPER    0x04u /* decided only: nothing was moved */
-#define FORMAT_EVICT_RUNNING  0x08u /* the step had not ended: the figures are as they were then */
+#define FORMAT_EVICT_REPLAYED 0x02u /* everything followed the previous step's plan */
+#define FORMAT_EVICT_PAPER    0x04u /* only decided: nothing was moved */
+#define FORMAT_EVICT_RUNNING  0x08u /* the step had not ended: intermediate figures */
 
-/* What a managed set, an evict hint's blocks on a device, has done in a step. Bytes, but where something else is said. */
+/* The figures of a managed set (an evict hint's blocks on a device) in a step. Bytes unless stated
+ * otherwise. */
 struct format_evict {
     uint64_t step;                /* 0 = before the first edge */
-    uint64_t cap, bytes, units;   /* all of the set's blocks: how large, how many */
-    uint64_t in_bytes_high;       /* in at once, at most */
+    uint64_t cap, bytes, units;   /* all blocks of the set: their bytes, their number */
+    uint64_t in_bytes_high;       /* most bytes in at once */
     uint64_t moved_in, moved_out; /* copied */
     uint64_t count_in, count_out;
-    uint64_t dropped;     /* went out without a copy */
-    uint64_t late;        /* calls that had to wait for what comes in */
+    uint64_t dropped;     /* evicted without a copy */
+    uint64_t late;        /* calls that had to wait for blocks coming in */
     uint64_t uses, looks; /* counts */
-    uint64_t bound;       /* no order of moves can bring in less in such a step; 0 = not known */
-    uint64_t layout_ns, evict_ns, stall_ns;    /* spent deciding, moving, waiting */
+    uint64_t bound;       /* no order of moves brings in fewer bytes in such a step; 0 = unknown */
+    uint64_t layout_ns, evict_ns, stall_ns;    /* time spent deciding, moving, waiting */
     uint64_t state_bytes[FORMAT_EVICT_STATES]; /* at the end of the step */
     int32_t device;
     uint32_t flags; /* FORMAT_EVICT_* */
 };
 
-/* All of the first 1024 steps are kept, then one in 2 of as many, one in 4 of twice as many, and so on. */
+/* All of the first 1024 steps are written, then one in 2 of the next 1024, one in 4 of the next
+ * 2048, and so on. */
 #define FORMAT_EVICT_STEPS_ALL 1024u
 
 struct format_def_evict {
@@ -377,41 +389,41 @@ struct format_def_evict {
     struct format_evict what;
 };
 
-/* Why a block of a managed set does not go out. */
+/* Why a block of a managed set is not evicted. */
 enum format_kept_why {
     FORMAT_KEPT_NONE,
     FORMAT_KEPT_GRAPH,      /* a graph names it */
-    FORMAT_KEPT_SHOWN,      /* shown to another process or library, which uses it unseen */
-    FORMAT_KEPT_REGISTERED, /* registered with a library between ranks */
-    FORMAT_KEPT_POINTER,    /* data that was copied to the device has a pointer to it */
-    FORMAT_KEPT_UNTOLD,     /* the driver does not tell the parameters of a launch */
+    FORMAT_KEPT_SHOWN,      /* exported to another process or library, which uses it unseen */
+    FORMAT_KEPT_REGISTERED, /* registered with a communication library */
+    FORMAT_KEPT_POINTER,    /* data copied to the device contains a pointer to it */
+    FORMAT_KEPT_UNTOLD,     /* the driver does not reveal the parameters of a launch */
     FORMAT_KEPT_HINT,       /* a pin hint holds it */
     FORMAT_KEPT_HOST,       /* the host has no memory for its content */
     FORMAT_KEPT_DRIVER,     /* the driver refused to move it */
-    FORMAT_KEPT_UNUSED,     /* no call named it in the whole step whose order was learnt */
-    FORMAT_KEPT_NEEDED,     /* a call named it after a hint had released it, and it came back */
+    FORMAT_KEPT_UNUSED,     /* no call has named it in the whole step whose order was learnt */
+    FORMAT_KEPT_NEEDED,     /* a call named it after a hint had released it, and it was restored */
     FORMAT_KEPT_COUNT,
 };
 
-#define FORMAT_KEPT_MAX  4096u /* records that are kept of each kind; the others count as lost */
+#define FORMAT_KEPT_MAX  4096u /* records of each kind that are written; others count as lost */
 #define FORMAT_SHORT_MAX 256u
 
 struct format_def_kept {
     struct format_def def;
     uint64_t addr, size;
-    uint64_t seq; /* of the allocation, 0 = not known */
+    uint64_t seq; /* of the allocation, 0 = unknown */
     int32_t device;
     uint32_t why;                  /* enum format_kept_why */
     uint32_t stack, pystack, path; /* of the allocation */
     uint32_t spare;
 };
 
-/* A call was not made: its blocks do not fit under the cap together. */
+/* A call that was not made: its blocks together do not fit under the cap. */
 struct format_def_short {
     struct format_def def;
     uint64_t time_ns;
     uint64_t needed, room, cap;
-    uint32_t path, instance; /* where the program was */
+    uint32_t path, instance; /* the program's anchor */
     int32_t device;
     uint32_t spare;
 };
@@ -426,7 +438,7 @@ struct format_def_device {
     struct format_def def;
     uint64_t total_bytes;
     uint32_t name;
-    uint32_t driver_version; /* as cuDriverGetVersion says, 13000 = 13.0 */
+    uint32_t driver_version; /* from cuDriverGetVersion, 13000 = 13.0 */
 };
 
 struct format_def_coverage {
@@ -442,43 +454,45 @@ struct format_def_thread {
     uint32_t name;
 };
 
-/* How the line table of a code object is read (pylines.h). */
+/* The encoding of a code object's line table (pylines.h). */
 enum format_pytable {
     FORMAT_PYTABLE_NONE,
     FORMAT_PYTABLE_LINETABLE = 2, /* CPython 3.10 */
     FORMAT_PYTABLE_LOCATIONS,     /* 3.11 and later */
-    FORMAT_PYTABLE_NATIVE, /* no Python: a native function that another tool named (kedge import) */
+    FORMAT_PYTABLE_NATIVE, /* not Python: a native function named by another tool (kedge import) */
     FORMAT_PYTABLE_COUNT,
 };
 
 #define FORMAT_PYLINES_MAX 49152u /* bytes of a line table that are kept */
 
-/* A Python code object: what its frames need for function, file and line. */
+/* A Python code object: the data of its frames for function, file and line. */
 struct format_def_pycode {
     struct format_def def;
     uint32_t name, qualname, file; /* string numbers; qualname 0 before 3.11 */
     int32_t first_line;
     uint16_t table; /* enum format_pytable */
-    uint16_t cut;   /* 1: the line table was longer than what is kept */
+    uint16_t cut;   /* 1: the line table was longer than the bytes kept */
     uint32_t spare;
 };
 
-/* A frame of a Python stack: the tree is like that of nodes, a stack is its leaf. */
+/* A frame of a Python stack: a tree like that of nodes, a stack is its leaf. */
 struct format_def_pynode {
     struct format_def def;
     uint32_t parent;
     uint32_t code;
-    int32_t lasti;  /* the instruction, in bytes from the code's first; below 0: none yet */
-    uint32_t entry; /* 1: called from C, so the interpreter's loop stands in the native stack */
+    int32_t lasti;  /* the instruction, in bytes from the code's first; negative: none yet */
+    uint32_t entry; /* 1: called from C, so the native stack contains the interpreter's loop */
 };
 
-/* In a Python stack number: the thread had no Python frames, the stack is that of another one (tracker/python/pystack.h). */
+/* Flag in a Python stack number: the thread had no Python frames, the stack is another thread's
+ * (tracker/python/pystack.h). */
 #define FORMAT_PYSTACK_AMBIENT 0x80000000u
 
-/* Area D. The first 64 bytes of each chunk. `number` 0 = never used. */
+/* Area D. The first 64 bytes of each chunk. `number` 0 = unused. */
 struct format_chunk {
     uint64_t number; /* rises with each use of a chunk */
-    /* lower half: bytes of whole records behind these 64 bytes, upper half: their sum; stored after each record */
+    /* lower half: bytes of complete records after these 64 bytes, upper half: their sum; stored
+     * after each record */
     uint64_t used;
     uint64_t spare_words[6];
 };
@@ -491,99 +505,106 @@ enum format_event_kind {
     FORMAT_EVENT_HINT,
     FORMAT_EVENT_RESERVED,
     FORMAT_EVENT_OOM,
-    FORMAT_EVENT_OTHER_ALLOC, /* as ALLOC and FREE, of memory that is not this process's device memory */
+    /* as ALLOC and FREE, for memory that is not device memory of this process */
+    FORMAT_EVENT_OTHER_ALLOC,
     FORMAT_EVENT_OTHER_FREE,
-    FORMAT_EVENT_CALL,   /* a call of a library between ranks, and the buffers that it was given */
-    FORMAT_EVENT_LAUNCH, /* of a kernel: a call of its name that has no buffers */
-    FORMAT_EVENT_USE,    /* of a block, by a call: uses of one thread and time are of one call */
+    FORMAT_EVENT_CALL,   /* a call of a communication library, with its buffers */
+    FORMAT_EVENT_LAUNCH, /* of a kernel: a call of this name without buffers */
+    FORMAT_EVENT_USE, /* of a block by a call: uses of one thread at one time belong to one call */
     FORMAT_EVENT_KIND_COUNT,
 };
 
-#define FORMAT_CALL_BUFFERS 2u /* of one call at most */
+#define FORMAT_CALL_BUFFERS 2u /* of one call */
 
-/* Uses of smaller blocks have no events: what is moved by itself stands on a physical handle of its own, and is no smaller. */
+/* Uses of smaller blocks have no events: a block that can be moved has a physical handle of its
+ * own, so it is no smaller. */
 #define FORMAT_USE_BYTES (UINT64_C(2) << 20)
 
-/* What happened to a hint's range. */
+/* An event of a hinted range. */
 enum format_hint_what {
     FORMAT_HINT_NONE,
     FORMAT_HINT_PLANNED,       /* a rule matched an allocation */
-    FORMAT_HINT_WOULD_RELEASE, /* shadow: the edge came, storage would have gone */
+    FORMAT_HINT_WOULD_RELEASE, /* shadow: the edge passed, the storage would have been released */
     FORMAT_HINT_DEAD,          /* marked dead, in limbo */
-    FORMAT_HINT_UNMAPPED,   /* live: storage gone; trap: access gone; poison: on its way into it */
+    FORMAT_HINT_UNMAPPED, /* live: storage released; trap: access removed; poison: being written */
     FORMAT_HINT_LATE_TOUCH, /* shadow, poison: used after the edge */
-    FORMAT_HINT_VIOLATION,  /* trap, live: a call that touches it was stopped */
-    FORMAT_HINT_SKIPPED, /* matched, not acted upon (small, pinned ...); without a rule: shared with somebody (R85) */
-    FORMAT_HINT_REFUSED, /* kedge or the driver could not do it */
-    FORMAT_HINT_DRIFT, /* the edge came, and the rule had matched something else than it expects; addr 0, size: all that it matched */
-    FORMAT_HINT_CARRIED, /* a kernel was given the address after the edge, which is not wrong by itself */
-    FORMAT_HINT_CLEAN, /* poison, after the free: nothing was written since */
-    FORMAT_HINT_LATE_WRITE, /* poison, after the free: addr is the first byte that was, size from there to the end */
-    FORMAT_HINT_WOULD_HOLD, /* shadow: the free came, storage would have stayed */
-    FORMAT_HINT_HELD,       /* the free came, and the storage stays */
-    FORMAT_HINT_LET_GO,     /* what it was held for came: it is free now */
+    FORMAT_HINT_VIOLATION,  /* trap, live: a call that names it was stopped */
+    /* matched, not acted upon (small, pinned ...); without a rule: exported (R85) */
+    FORMAT_HINT_SKIPPED,
+    FORMAT_HINT_REFUSED, /* kedge or the driver failed to do it */
+    /* the edge passed, and the rule's matches differed from its expectation; addr 0, size: sum of
+     * the matches */
+    FORMAT_HINT_DRIFT,
+    /* a kernel got the address after the edge, which is not an error by itself */
+    FORMAT_HINT_CARRIED,
+    FORMAT_HINT_CLEAN, /* poison, after the free: nothing was written since the edge */
+    /* poison, after the free: addr is the first written byte, size from there to the end */
+    FORMAT_HINT_LATE_WRITE,
+    FORMAT_HINT_WOULD_HOLD, /* shadow: freed; the storage would have been kept */
+    FORMAT_HINT_HELD,       /* freed, and the storage is kept */
+    FORMAT_HINT_LET_GO,     /* the event that it was held for came: it is free now */
     FORMAT_HINT_COUNT,
 };
 
 /* Area E: why an allocation failed. */
-#define FORMAT_OOM_FIRST   16u /* records that stay, */
-#define FORMAT_OOM_LAST    16u /* and those that the newest take turns in */
+#define FORMAT_OOM_FIRST   16u /* records that are never overwritten, */
+#define FORMAT_OOM_LAST    16u /* and records that the newest failures share in turn */
 #define FORMAT_OOM_HOLDERS 16u
 
 #define FORMAT_OOM_STREAM  0x01u /* stream-ordered API */
-#define FORMAT_OOM_NATIVE  0x02u /* the driver had the last word; else the pool's ladder */
-#define FORMAT_OOM_CAPTURE 0x04u /* asked for on a stream that was being captured */
-#define FORMAT_OOM_HEAPS   0x08u /* `heaps` is known: kedge serves memory in this run */
+#define FORMAT_OOM_NATIVE  0x02u /* the driver refused last; else the pool's ladder */
+#define FORMAT_OOM_CAPTURE 0x04u /* requested on a stream that was being captured */
+#define FORMAT_OOM_HEAPS   0x08u /* `heaps` is set: kedge serves memory in this run */
 
-/* Our heaps on the device, after everything was tried. Bytes. */
+/* kedge's heaps on the device, after every attempt. Bytes. */
 struct format_oom_heaps {
     uint64_t held;       /* from the driver */
     uint64_t live, used; /* requested and not freed; the same with each block rounded to 512 */
     uint64_t held_high, live_high;
     uint64_t free, largest_free;
-    uint64_t remappable;         /* whole handles that are free, and whose work has passed, */
-    uint64_t remappable_waiting; /* or has not */
+    uint64_t remappable;         /* whole handles that are free and whose work has completed, */
+    uint64_t remappable_waiting; /* or not yet */
     uint64_t cached;             /* handles without a mapping */
     uint64_t waiting;            /* freed, waiting for a fence */
-    uint64_t kept;        /* freed, and kept for graphs, captures or others that rely on it */
-    uint64_t limbo, husk; /* released by a hint: on its way, gone */
+    uint64_t kept;               /* freed, but kept for graphs, captures or other pins */
+    uint64_t limbo, husk;        /* released by a hint: in progress, complete */
 };
 
-/* What was done for the request. */
+/* The steps taken for the request. */
 struct format_oom_ladder {
     uint64_t trimmed_bytes, moved_bytes;
     uint32_t waits, trims, attempts, spare;
 };
 
-/* Who held most then, of the device's memory: by stack. */
+/* The stacks that held most of the device's memory at that time. */
 struct format_oom_holder {
     uint64_t bytes, count;
     uint32_t stack, pystack;
 };
 
-/* state: 0 = empty, else number << 1 | 1, the number counting from 1. */
+/* state: 0 = empty, else number << 1 | 1; numbers start at 1. */
 struct format_oom {
     uint64_t state;
     uint64_t seq, time_ns; /* of the event in area D, if there is one */
-    uint64_t requested;    /* 0 = the call names no size */
+    uint64_t requested;    /* 0 = the call has no size */
     uint64_t stream;
     uint32_t stack, path, instance;
-    uint32_t call; /* the driver's entry as a string number */
+    uint32_t call; /* the driver's entry point as a string number */
     int32_t device;
     uint32_t result; /* CUresult */
     uint32_t flags;
     uint32_t holder_count;
-    uint64_t free_bytes, total_bytes; /* as the driver says, all ones = not asked */
-    uint64_t native_bytes;            /* live in classes that the driver serves by itself */
+    uint64_t free_bytes, total_bytes; /* as the driver reports, all ones = not queried */
+    uint64_t native_bytes;            /* live in classes that the driver itself serves */
     struct format_oom_heaps heaps;
     struct format_oom_ladder ladder;
-    uint64_t other_bytes; /* live at stacks that are not among the holders */
+    uint64_t other_bytes; /* live at stacks not among the holders */
     struct format_oom_holder holder[FORMAT_OOM_HOLDERS];
     uint32_t pystack; /* of the request */
     uint32_t spare32;
-    /* of heaps.free, in heaps that serve the other API: sync for a stream, and the reverse */
+    /* part of heaps.free, in heaps that serve the other API: sync for a stream, and the reverse */
     uint64_t free_elsewhere;
-    uint64_t hint_held; /* of heaps.kept: freed, and held by hints */
+    uint64_t hint_held; /* part of heaps.kept: freed, and held by hints */
     uint64_t spare[45];
     uint64_t sum;
 };

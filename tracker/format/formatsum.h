@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * formatsum.h - the sums by which a reader of a capture notices damage; FORMAT.md has them in
- * words.
+ * formatsum.h - checksums by which a reader of a capture detects damage; FORMAT.md describes them.
  *
- * A sum is stored with the value that publishes what it covers, or before it: a process that is
- * killed leaves either an unpublished record or one whose sum fits. So a sum that does not fit is
- * damage, never a kill. They find accidents (bytes that were overwritten, blocks that a disk has
- * lost), not forgery.
+ * A sum is stored with the value that publishes its data, or before it: a killed process leaves
+ * either an unpublished record or one with a correct sum. So a wrong sum is damage, never a kill.
+ * Sums detect accidents (overwritten bytes, blocks that a disk has lost), not forgery.
  *
- * Inline, since the writer makes two of them for each allocation. Threads: pure functions.
+ * Inline, since the writer computes two of them for each allocation.
+ * Threads: pure functions.
  */
 #ifndef KEDGE_TRACKER_FORMATSUM_H
 #define KEDGE_TRACKER_FORMATSUM_H
@@ -20,14 +19,14 @@
 
 #define FORMATSUM_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* odd */
 
-/* One word more. Any change of one word changes the sum: both steps can be undone. */
+/* Adds one word. Any change of one word changes the sum: both steps are invertible. */
 static inline uint64_t formatsum_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * FORMATSUM_FACTOR;
     return sum ^ sum >> 32;
 }
 
-/* Words of 8 bytes; the last one is filled up with zeroes. */
+/* Adds words of 8 bytes; the last one is padded with zeroes. */
 static inline uint64_t formatsum_bytes(uint64_t sum, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;
@@ -45,7 +44,7 @@ static inline uint64_t formatsum_bytes(uint64_t sum, const void *bytes, size_t l
     return sum;
 }
 
-/* As formatsum_bytes, where 8 bytes can be read from where the last word begins. */
+/* As formatsum_bytes, if 8 bytes are readable from the beginning of the last word. */
 static inline uint64_t formatsum_open(uint64_t sum, const unsigned char *at, size_t length)
 {
     uint64_t word;
@@ -60,7 +59,7 @@ static inline uint64_t formatsum_open(uint64_t sum, const unsigned char *at, siz
     return formatsum_word(sum, word & ((UINT64_C(1) << 8 * length) - 1));
 }
 
-/* What never changes in the header. */
+/* Sum of the constant fields of the header. */
 static inline uint64_t formatsum_header(const struct format_header *header)
 {
     uint64_t sum = formatsum_bytes(0, &header->version, 2 * sizeof(uint32_t));
@@ -74,15 +73,13 @@ static inline uint64_t formatsum_header(const struct format_header *header)
     sum = formatsum_bytes(sum, header->rank, sizeof header->rank);
     sum = formatsum_bytes(sum, header->program, sizeof header->program);
     sum = formatsum_bytes(sum, &header->class_count, sizeof header->class_count);
-    /* Captures of earlier writers have none, and a sum without it. */
+    /* Captures of earlier writers have no `run`, and a sum without it. */
     return header->run[0] ? formatsum_bytes(sum, header->run, sizeof header->run) : sum;
 }
 
-/*
- * The seal: all of the header but itself. Calls that cannot be told are counted by threads that
- * take no part in the capture otherwise; they are covered where `loose_sum` is there, which is made
- * when the process is gone. Never 0.
- */
+/* The seal: sum of the header except the seal itself. Calls with unknown arguments are counted by
+ * threads that otherwise do not write the capture; they are covered if `loose_sum` is set, which is
+ * computed after the process has ended. Never 0. */
 static inline uint64_t formatsum_seal(const struct format_header *header)
 {
     const size_t behind = offsetof(struct format_header, seal) + sizeof header->seal;
@@ -104,7 +101,8 @@ static inline uint32_t formatsum_extent(const struct format_extent *extent)
     return (uint32_t)(formatsum_word(sum, extent->kind) >> 32);
 }
 
-/* What does not change while the block lives: all but `hint`, `rule` and the uses. */
+/* Sum of the fields that stay constant during the block's life: all except `hint`, `rule` and the
+ * uses. */
 static inline uint64_t formatsum_live(const struct format_live *slot)
 {
     uint64_t sum = formatsum_word(0, slot->state);
@@ -119,11 +117,9 @@ static inline uint64_t formatsum_live(const struct format_live *slot)
             (uint64_t)slot->pystack << 32 | (uint32_t)slot->flags << 16 | (uint16_t)slot->device);
 }
 
-/*
- * Of a place, all but itself and `changing`: word i times FORMATSUM_FACTOR to the power i + 1, all
- * added. So the writer, who changes two or four words for each allocation and free, adds what they
- * changed by; and any change of one word changes the sum.
- */
+/* Sum of a place except itself and `changing`: the sum over all words i of the word times
+ * FORMATSUM_FACTOR to the power i + 1. So the writer, which changes two or four words for each
+ * allocation and free, adds only the changes; and any change of one word changes the sum. */
 static inline uint64_t formatsum_place(const struct format_place *place)
 {
     const unsigned char *at = (const unsigned char *)place;
@@ -139,8 +135,8 @@ static inline uint64_t formatsum_place(const struct format_place *place)
     return sum;
 }
 
-/* What the sum of a place grows by with a figure `at` bytes into it. Where that is a constant, so
- * is the factor. */
+/* The change of a place's sum when the figure at offset `at` grows by `by`. For a constant offset
+ * the factor is constant, too. */
 static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at, uint64_t by)
 {
     const uint64_t square = FORMATSUM_FACTOR * FORMATSUM_FACTOR;
@@ -153,11 +149,9 @@ static inline __attribute__((always_inline)) uint64_t formatsum_growth(size_t at
     return by * (power & 8 ? fourth * fourth : 1);
 }
 
-/*
- * What has no sum of its own, since it changes while the program runs: the hint and the uses of
- * live slots, and places that were being changed. From FORMATSUM_FACTOR on these are added, in any
- * order, for each that is published.
- */
+/* Sums of data without sums of their own, since they change while the program runs: the hint and
+ * the uses of live slots, and places that were being changed. These are added to FORMATSUM_FACTOR,
+ * in any order, for each published record. */
 static inline uint64_t formatsum_loose_live(const struct format_live *slot)
 {
     const size_t from = offsetof(struct format_live, device);
@@ -176,8 +170,8 @@ static inline uint64_t formatsum_oom(const struct format_oom *oom)
     return formatsum_bytes(0, oom, offsetof(struct format_oom, sum));
 }
 
-/* The first word of a definition: its kind, and above it the sum of kind and what stands behind the
- * word. */
+/* The first word of a definition: its kind, and in the upper bits the sum of the kind and the rest
+ * of the record. */
 static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def)
 {
     uint64_t sum = formatsum_bytes(kind, &def->bytes, def->bytes - sizeof def->kind);
@@ -185,7 +179,7 @@ static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def
     return (uint32_t)(sum >> 40) << FORMAT_DEF_KIND_BITS | kind;
 }
 
-/* Of an empty chunk; each record is added by formatsum_bytes. The upper half is kept with the
+/* Sum of an empty chunk; formatsum_bytes adds each record. The upper half is stored with the
  * length. */
 static inline uint64_t formatsum_chunk(uint64_t number)
 {

@@ -15,19 +15,19 @@
 
 #define HEX_DIGITS "0123456789abcdef"
 
-/* What is being read, and where trouble is told. */
+/* State of a read, and where errors go. */
 struct reading {
     struct hintfile *file;
-    struct rule *rule; /* of the hint that is being read, NULL outside of all hints */
+    struct rule *rule; /* of the current hint, NULL outside of hints */
     struct hintfile_words *words;
-    struct rule_when *when;             /* `when` or `else` of it, or an event */
+    struct rule_when *when;             /* its `when` or `else`, or an event */
     const struct hinttree_node *events; /* of the file, NULL = none */
-    const struct key *key;              /* whose value is to be taken */
+    const struct key *key;              /* the key of the current value */
     struct hintfile_error *error;
     const char *name;
 };
 
-/* Trouble with the whole file. */
+/* Reports an error of the whole file. */
 static int hintfile_fail(struct hintfile_error *error, const char *name, int r, const char *what)
 {
     if (error)
@@ -66,7 +66,7 @@ static int no_memory(const struct reading *reading)
 typedef int (*take_fn)(struct reading *reading, const struct hinttree_node *value);
 
 enum owner {
-    OWNER_NONE, /* the value is checked and not kept */
+    OWNER_NONE, /* the value is checked and dropped */
     OWNER_FILE,
     OWNER_RULE,
     OWNER_WHEN,
@@ -89,21 +89,19 @@ enum map {
     IN_EXPECT,
 };
 
-/*
- * A key of the mapping `in`: how its value is taken (NULL: it was, before), and in which field it is kept. A row without a
- * name: its `later` are keys that are known and not built yet.
- */
+/* A key of the mapping `in`: the function that reads its value (NULL: already read), and the field
+ * that stores it. A row without a name: its `later` are known keys that are not supported yet. */
 struct key {
     const char *name;
     take_fn take;
     enum map in;
-    enum map map; /* take_map: the mapping that the value is */
+    enum map map; /* take_map: the mapping of the value */
     enum owner owner;
     unsigned first;
     size_t at, room;
-    const char *const *words; /* take_word: NULL-terminated; the first one stands for `first` */
+    const char *const *words; /* take_word: NULL-terminated; the first one means `first` */
     const char *const *later;
-    unsigned with; /* of a hint: bits of the actions that it goes with; 0 = all */
+    unsigned with; /* of a hint: bits of the actions that allow it; 0 = all */
 };
 
 #define WITH(action_) (1u << ACTION_##action_)
@@ -140,7 +138,7 @@ static const struct hinttree_node *find_key(const struct hinttree_node *map, con
     return NULL;
 }
 
-/* The index of a word in a list (NULL: empty), -1 if it is none of it. */
+/* The index of a word in a list (NULL: empty), -1 if absent. */
 static int find_word(const char *const *list, const char *word)
 {
     for (int i = 0; list && list[i]; i++)
@@ -193,7 +191,8 @@ static int hintfile_take_text(struct reading *reading, const struct hinttree_nod
     return hintfile_copy_text(reading, value, field_of(reading), key->room, key->name);
 }
 
-/* The byte of \xHH in a glob, '\0' = it is none of those that no text in UTF-8 has alone; the others need no number. */
+/* The byte of \xHH in a glob; '\0' unless it is a byte that never occurs alone in UTF-8 text: only
+ * those need a number. */
 static char glob_byte(const char *digits)
 {
     char text[3] = {digits[0]};
@@ -208,7 +207,7 @@ static char glob_byte(const char *digits)
     return (char)byte;
 }
 
-/* The next byte of a glob, with its escape; moves behind it. NULL, or what is wrong there. */
+/* Reads the next byte of a glob, with its escape, and moves past it. NULL, or the error. */
 static const char *read_glob_byte(const char **io_at, char ret_bytes[static 3])
 {
     const char *at = *io_at;
@@ -286,7 +285,7 @@ static void list_words(const char *const *words, char *ret_text, size_t size)
                 words[i]);
 }
 
-/* An enum of consecutive values. */
+/* Reads an enum of consecutive values. */
 static int take_word(struct reading *reading, const struct hinttree_node *value)
 {
     const struct key *key = reading->key;
@@ -307,7 +306,7 @@ static int take_word(struct reading *reading, const struct hinttree_node *value)
     return 0;
 }
 
-/* A bool: the first word stands for false. */
+/* Reads a bool: the first word is false. */
 static int take_flag(struct reading *reading, const struct hinttree_node *value)
 {
     const struct key *key = reading->key;
@@ -322,9 +321,9 @@ static int take_flag(struct reading *reading, const struct hinttree_node *value)
     return 0;
 }
 
-/* ---- numbers: texts of lists and maps are empty, and so are none ---- */
+/* ---- numbers: lists and maps have an empty text, which is no number ---- */
 
-/* Digits only; moves *at behind them. false = none, or too large. */
+/* Digits only; moves *at past them. false = none, or too large. */
 static bool scan_number(const char **at, uint64_t *ret_value)
 {
     char *end;
@@ -361,7 +360,7 @@ static uint64_t scan_unit(const char **at)
     return 0;
 }
 
-/* The digits behind the point, as a part of `unit`. */
+/* The digits after the point, as a fraction of *ret_scale. */
 static uint64_t scan_fraction(const char **at, uint64_t *ret_scale)
 {
     uint64_t value = 0;
@@ -393,7 +392,7 @@ static bool scan_size(const char **at, uint64_t *ret_bytes)
     unit = scan_unit(at);
     if (unit == 0) {
         *ret_bytes = whole;
-        return !has_point; /* half bytes do not exist */
+        return !has_point; /* no half bytes */
     }
     if (whole > UINT64_MAX / unit - 1)
         return false;
@@ -412,7 +411,7 @@ static int take_size(struct reading *reading, const struct hinttree_node *value)
     return 0;
 }
 
-/* All of the text: one number, or "low..high". */
+/* The whole text: one number, or "low..high". */
 static bool scan_range(const char *at, bool (*scan)(const char **at, uint64_t *ret_value),
         uint64_t *ret_low, uint64_t *ret_high)
 {
@@ -510,7 +509,7 @@ static int take_pick_nth(struct reading *reading, const struct hinttree_node *va
 
     if (strcmp(value->text, "all") == 0)
         return 0;
-    /* UINT32_MAX is the count of an allocation that could not be counted. */
+    /* UINT32_MAX marks an allocation that could not be counted. */
     if (!scan_range(value->text, scan_number, &low, &high) || low >= UINT32_MAX
             || high >= UINT32_MAX)
         return hintfile_refuse(reading, value, "nth must be a number, \"a..b\" or all");
@@ -576,7 +575,7 @@ static int take_call(struct reading *reading, const struct hinttree_node *value)
     return 0;
 }
 
-/* The call is known. */
+/* The call is valid. */
 static int take_arg(
         const struct reading *reading, struct rule_use *use, const struct hinttree_node *value)
 {
@@ -606,7 +605,7 @@ static int take_pick(struct reading *reading, const struct hinttree_node *value)
     const struct rule_pick *pick = &reading->rule->pick;
     int r = take_map(reading, value);
 
-    /* `size: ">=0"` and `inside: ""` name nothing either. */
+    /* `size: ">=0"` and `inside: ""` restrict nothing either. */
     if (r == 0 && pick->site_count == 0 && pick->size_lo == 0 && pick->size_hi == UINT64_MAX
             && pick->inside[0] == '\0')
         return hintfile_refuse(reading, value,
@@ -646,7 +645,7 @@ static int take_event(struct reading *reading, const struct hinttree_node *value
     return 0;
 }
 
-/* One that the file names, or one that is written here. */
+/* An event that the file names, or one written here. */
 static int take_when_event(struct reading *reading, const struct hinttree_node *value)
 {
     const struct hinttree_node *named;
@@ -670,7 +669,7 @@ static int take_when_free(struct reading *reading, const struct hinttree_node *v
 {
     reading->when->count = 1;
     reading->when->kind = EDGE_FREE;
-    return take_when_anchor(reading, value); /* find_freed knows the hint */
+    return take_when_anchor(reading, value); /* find_freed resolves the hint */
 }
 
 static int take_when_count(struct reading *reading, const struct hinttree_node *value)
@@ -684,7 +683,7 @@ static int take_when_count(struct reading *reading, const struct hinttree_node *
     return 0;
 }
 
-/* `count` and `from` may stand before the event that they are of. */
+/* `count` and `from` may precede their event. */
 static int check_when(const struct reading *reading, const struct hinttree_node *value)
 {
     static const char *const triggers[] = {"anchor", "event", "launch", "free-of"};
@@ -715,7 +714,7 @@ static int take_when(struct reading *reading, const struct hinttree_node *value)
     return r == 0 && count ? take_when_count(reading, count->child) : r;
 }
 
-/* What is counted from where, unless it is stated: from what the pick asks for. */
+/* Sets the default of `from`: the use that the pick names, if any. */
 static int finish_when(struct reading *reading, const struct hinttree_node *item, const char *name)
 {
     const struct hinttree_node *value = find_key(item, name);
@@ -737,7 +736,7 @@ static int finish_when(struct reading *reading, const struct hinttree_node *item
     return 0;
 }
 
-/* An expectation of nothing would never be asked: only instances in which something matches are. */
+/* An expectation of nothing would never be judged: only instances with a match are. */
 static int check_range(const struct reading *reading, const struct hinttree_node *value,
         const struct rule_range *range)
 {
@@ -810,7 +809,7 @@ static int take_warmup(struct reading *reading, const struct hinttree_node *valu
                     reading->key->name);
 }
 
-/* 0 would stand for no budget at all. */
+/* 0 would mean no budget. */
 static int take_budget(struct reading *reading, const struct hinttree_node *value)
 {
     const uint64_t *budget = field_of(reading);
@@ -900,7 +899,7 @@ static bool goes_with(const struct key *key, enum action action)
     return key->with == 0 || key->with >> action & 1;
 }
 
-/* Keys that are missing, or say nothing, with the hint's action. */
+/* Reports keys that are missing, or that have no effect with the hint's action. */
 static int check_keys(const struct reading *reading, const struct hinttree_node *item)
 {
     static const char *const needed[] = {"pick", "when", "of"};
@@ -919,7 +918,8 @@ static int check_keys(const struct reading *reading, const struct hinttree_node 
     return 0;
 }
 
-/* A block can be given to a call only after it was made, which is when an action without a moment, or EVICT, is decided. */
+/* A block is passed to a call only after its allocation, which is when an action without a `when`,
+ * or EVICT, is decided. */
 static int check_use(const struct reading *reading, const struct hinttree_node *item)
 {
     const struct rule *rule = reading->rule;
@@ -931,7 +931,7 @@ static int check_use(const struct reading *reading, const struct hinttree_node *
             rule->action == ACTION_EVICT ? ", whose blocks are placed when they are made" : "");
 }
 
-/* Steps begin and blocks come in at edges of anchors, and a point is one for these alone. */
+/* Steps begin and blocks come in only at edges of anchors; only these actions allow a point. */
 static int check_edge(
         const struct reading *reading, const struct hinttree_node *item, const char *name)
 {
@@ -960,7 +960,7 @@ static int check_cap(const struct reading *reading, const struct hinttree_node *
             : 0;
 }
 
-/* Storage that waits for less than all streams. */
+/* Checks a release that waits for less than all streams. */
 static int check_wait(const struct reading *reading, const struct hinttree_node *item)
 {
     const struct hinttree_node *key = find_key(item, "wait");
@@ -1012,7 +1012,7 @@ static int take_hint(struct reading *reading, const struct hinttree_node *item)
             .evict = RULE_EVICT_DEFAULT,
     };
     reading->rule->evict.host_budget = file->host_budget;
-    file->rule_count++; /* its words are freed from here on */
+    file->rule_count++; /* hintfile_free frees its words from here on */
     reading->key = &hint;
     r = take_map(reading, item);
     for (size_t i = 0; r == 0 && i < sizeof needed / sizeof needed[0]; i++)
@@ -1038,7 +1038,7 @@ static int by_id(const void *left, const void *right)
     return order ? order : ((*a)->line > (*b)->line) - ((*a)->line < (*b)->line);
 }
 
-/* Ids name hints in reports, receipts and violations: each only once. */
+/* Ids name hints in reports, receipts and violations: each must be unique. */
 static int check_ids(struct reading *reading)
 {
     struct hintfile *file = reading->file;
@@ -1061,7 +1061,7 @@ static int check_ids(struct reading *reading)
     return r;
 }
 
-/* The hint that `value` names, anywhere in the file. */
+/* Finds the hint that `value` names, anywhere in the file. */
 static int hintfile_find_hint(
         const struct reading *reading, const struct hinttree_node *value, int *ret_rule)
 {
@@ -1076,7 +1076,7 @@ static int hintfile_find_hint(
             : hintfile_refuse(reading, value, "there is no hint '%.60s'", value->text);
 }
 
-/* Of free-of. `item`: of the hint; `key`: when or else. */
+/* Resolves free-of. `item`: of the hint; `key`: when or else. */
 static int find_freed(const struct reading *reading, const struct hinttree_node *item,
         const char *key, struct rule_when *when)
 {
@@ -1097,7 +1097,7 @@ static int find_freed(const struct reading *reading, const struct hinttree_node 
                     reading, value, "hint '%s' follows no block to its free", value->text);
 }
 
-/* Of `of`. A restore goes as far as what it restores. */
+/* Resolves `of`. A restore has the mode of the hint that it restores. */
 static int find_evicted(
         const struct reading *reading, const struct hinttree_node *item, struct rule *rule)
 {
@@ -1216,11 +1216,11 @@ static int take_build(struct reading *reading, const struct hinttree_node *value
 /* In the order of enum rule_backend; of enum hint_mode. */
 #define BACKEND_WORDS .words = LIST("unmap", "alias"), .later = LIST("managed"), .first = RULE_UNMAP
 #define MODE_WORDS    .words = LIST(HINTWORDS_MODES), .first = HINT_SHADOW
-/* Their only built word is the default. */
+/* Only the default word is supported. */
 #define WAIT_WORDS  .words = LIST("all-streams"), .later = LIST("touched", "event")
 #define TOUCH_WORDS .words = LIST("fail"), .later = LIST("restore", "ignore")
 
-/* Without the sentences for people. */
+/* Without the help texts. */
 static const struct key keys[] = {
 #define HINTKEY(map_, key_, form_, initial_, help_, ...) \
     {.in = IN_##map_, .name = key_, __VA_ARGS__},
@@ -1228,7 +1228,7 @@ static const struct key keys[] = {
 #include "tracker/hints/hintkeys.def"
 };
 
-/* NULL: there is no such key. */
+/* NULL: no such key. */
 static const struct key *find_row(enum map in, const char *name)
 {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -1239,7 +1239,7 @@ static const struct key *find_row(enum map in, const char *name)
     return NULL;
 }
 
-/* Each is looked at, whether a hint names it or not. */
+/* Each is checked, even if no hint names it. */
 static int take_events(struct reading *reading, const struct hinttree_node *value)
 {
     struct rule_when event;

@@ -24,7 +24,7 @@ static int hinttree_refuse(struct builder *builder, const yaml_mark_t *mark, con
     return -EINVAL;
 }
 
-/* libyaml's texts are literals; where it names no place the mark is that of the reader. */
+/* libyaml's texts are literals; an error without a position gets the reader's. */
 static int hinttree_next_event(struct builder *builder, yaml_event_t *ret_event)
 {
     const yaml_parser_t *parser = &builder->parser;
@@ -64,7 +64,8 @@ static int new_node(struct builder *builder, enum hinttree_kind kind, const yaml
     return 0;
 }
 
-/* What is forbidden of keys and values alike. Scalars, lists and maps begin with the same two fields. */
+/* Refuses what is forbidden in keys and values alike. Scalars, lists and maps begin with the same
+ * two fields. */
 static int check_plain(struct builder *builder, const yaml_event_t *event)
 {
     if (event->type == YAML_ALIAS_EVENT)
@@ -77,7 +78,7 @@ static int check_plain(struct builder *builder, const yaml_event_t *event)
 static int read_value(struct builder *builder, const yaml_event_t *event, int depth,
         struct hinttree_node **ret_node);
 
-/* A key, which is `event`, and its value. */
+/* Reads a key, which is `event`, and its value. */
 static int hinttree_read_key(struct builder *builder, const yaml_event_t *event, int depth,
         const struct hinttree_node *map, struct hinttree_node **ret_key)
 {
@@ -106,7 +107,7 @@ static int hinttree_read_key(struct builder *builder, const yaml_event_t *event,
     return r;
 }
 
-/* What a list or a map holds, until it ends. */
+/* Reads the children of a list or a map, until it ends. */
 static int read_children(struct builder *builder, struct hinttree_node *parent, int depth)
 {
     struct hinttree_node **last = &parent->child;
@@ -131,7 +132,7 @@ static int read_children(struct builder *builder, struct hinttree_node *parent, 
     return r;
 }
 
-/* The value that begins with `event`, in so many others. */
+/* Reads the value that begins with `event`, at this depth. */
 static int read_value(struct builder *builder, const yaml_event_t *event, int depth,
         struct hinttree_node **ret_node)
 {

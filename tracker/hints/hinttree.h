@@ -2,14 +2,16 @@
 /*
  * hinttree.h - the restricted YAML of hint files as a small tree. The only user of libyaml.
  *
- * libyaml's event stream is copied into nodes that know their line and column; whatever the restricted form forbids
- * (aliases, anchors, tags, directives, a second document, keys that are no words, a key twice, more than 6 levels,
- * NUL bytes) ends the reading with its place. Nothing is typed here: every scalar is a string.
+ * Copies libyaml's event stream into nodes with their line and column; anything that the restricted
+ * form forbids (aliases, anchors, tags, directives, a second document, keys that are no words, a
+ * duplicate key, more than 6 levels, NUL bytes) ends the reading with its position. Nothing is
+ * typed here: every scalar is a string.
  *
  *     map ─child─► key "a" ─next─► key "b"          list ─child─► item ─next─► item
  *                    └child─► value   └child─► value
  *
- * Memory is bounded by the file's size and HINTTREE_NODES_MAX. Uses malloc; recursive, as deep as the tree. No state.
+ * Memory is bounded by the file's size and HINTTREE_NODES_MAX. Uses malloc; recursive, as deep as
+ * the tree. No state.
  */
 #ifndef KEDGE_TRACKER_HINTTREE_H
 #define KEDGE_TRACKER_HINTTREE_H
@@ -17,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HINTTREE_NODES_MAX 1200000u /* as many uses as `order` may have, and the rest of the file */
+#define HINTTREE_NODES_MAX 1200000u /* the uses that `order` may have, plus the rest of the file */
 #define HINTTREE_KEYS_MAX  256u     /* of one mapping */
 
 enum hinttree_kind {
@@ -36,14 +38,12 @@ struct hinttree_node {
     char text[]; /* scalar, key; "" for the others */
 };
 
-/*
- * 0 with the outermost value, or -EINVAL with the place (line, column) in *ret_where and what is wrong in *ret_what (valid
- * for good), or -ENOMEM.
- */
+/* 0 with the outermost value, or -EINVAL with the position (line, column) in *ret_where and the
+ * error in *ret_what (valid for good), or -ENOMEM. */
 int hinttree_read(const void *bytes, size_t length, struct hinttree_node **ret_root,
         struct hinttree_node *ret_where, const char **ret_what);
 
-/* With all that is below it. NULL is fine. */
+/* Frees a node and everything below it. NULL is allowed. */
 void hinttree_free(struct hinttree_node *root);
 
 #endif

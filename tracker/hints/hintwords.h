@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * hintwords.h - the words of hint files, for their reader (hintfile.h), their writer (hintwrite.h)
- * and all that print hints.
+ * and all code that prints hints.
  *
  * Threads: no state.
  */
@@ -20,31 +20,31 @@
 /* the words of `mode`, from HINT_SHADOW on */
 #define HINTWORDS_MODES "shadow", "trap", "live", "poison"
 
-/* The word of `do`; "" if there is none. */
+/* The word of `do`; "" if the action has none. */
 const char *hintwords_action(enum action action);
 
-/* Letters, digits, '-', '_' and '.', at least one. */
+/* True for letters, digits, '-', '_' and '.', at least one. */
 bool hintwords_is_id(const char *text);
 
-/* A call of apicalls.def and its buffers; "" = there is none. Number 0 is no call. */
+/* A call of apicalls.def and its buffers; "" = none. Number 0 is no call. */
 struct hintwords_call {
     const char *name, *buffer[APICALL_BUFFERS];
 };
 
 extern const struct hintwords_call hintwords_calls[APICALL_COUNT];
 
-/* The number of the call of that name, APICALL_NONE = it is not one of them. */
+/* The number of the call with that name, APICALL_NONE = unknown. */
 uint32_t hintwords_find_call(const char *name);
 
-/* The word of a mode; "?" for a number that is none. */
+/* The word of a mode; "?" for an invalid number. */
 const char *hintwords_mode(enum hint_mode mode);
 
 #define HINTWORDS_RANGE_MAX 48 /* bytes of "low..high" with the NUL */
 
-/* "low..high", or one number where they are the same. Returns its length. */
+/* "low..high", or one number if they are equal. Returns its length. */
 int hintwords_range(const struct rule_range *range, char ret_text[static HINTWORDS_RANGE_MAX]);
 
-/* How a hint's expectation failed, in a run or in what its capture says of it. */
+/* A failed expectation of a hint, in a run or from its capture. */
 struct hintwords_drift {
     struct rule_expect expect;
     struct rule_seen seen;
@@ -52,7 +52,7 @@ struct hintwords_drift {
     uint32_t instance;
 };
 
-/* "matched 3 allocations in SOT_CALL_0 (17), 1..2 expected"; cut at `size`. */
+/* Writes "matched 3 allocations in SOT_CALL_0 (17), 1..2 expected"; truncated at `size`. */
 void hintwords_tell_drift(const struct hintwords_drift *drift, char *ret_text, size_t size);
 
 #endif

@@ -11,10 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A character within double quotes. What YAML may not print is escaped, a byte that is no UTF-8
- * becomes another character. How many bytes.
- */
+/* Writes a character within double quotes. Characters that YAML forbids are escaped, a byte that is
+ * not UTF-8 becomes another character. Returns the number of bytes read. */
 static size_t put_char(FILE *out, const unsigned char *at)
 {
     uint32_t code;
@@ -39,7 +37,7 @@ static void put_quoted(FILE *out, const char *text)
     (void)fputs("\"", out);
 }
 
-/* A byte of a glob that is no UTF-8 gets its number, which hintfile.c reads. */
+/* Writes a glob; a byte that is not UTF-8 is written as its number, which hintfile.c reads. */
 static void put_glob(FILE *out, const char *glob)
 {
     const unsigned char *at = (const unsigned char *)glob;
@@ -80,7 +78,7 @@ static void put_comment(FILE *out, const char *indent, const char *text)
     }
 }
 
-/* `before`: "text", where there is a text. */
+/* Writes `before`: "text", unless the text is empty. */
 static void hintwrite_put_text(FILE *out, const char *before, const char *text, bool is_glob)
 {
     if (!text || (is_glob && !text[0]))
@@ -90,7 +88,7 @@ static void hintwrite_put_text(FILE *out, const char *before, const char *text, 
     (void)fputs("\n", out);
 }
 
-/* The next key of a mapping in braces. */
+/* Begins the next key of a mapping in braces. */
 static void put_key(FILE *out, const char **io_comma, const char *key)
 {
     (void)fprintf(out, "%s%s: ", *io_comma, key);
@@ -99,7 +97,7 @@ static void put_key(FILE *out, const char **io_comma, const char *key)
 
 #define SIZE_TEXT_MAX 64
 
-/* Exactly, in the largest unit in which three digits behind the point are enough. */
+/* The exact size, in the largest unit for which three digits after the point suffice. */
 static const char *format_size(uint64_t bytes, char ret_text[static SIZE_TEXT_MAX])
 {
     static const char *const units[] = {"KiB", "MiB", "GiB"};
@@ -141,7 +139,7 @@ static void hintwrite_put_number(FILE *out, const char **io_comma, const char *k
     put_range(out, io_comma, key, &(struct rule_range){number, number});
 }
 
-/* One size, a range, or ">=" where it has no end. */
+/* Writes one size, a range, or ">=" for a range without an end. */
 static void put_sizes(FILE *out, const char **io_comma, const char *key, uint64_t lo, uint64_t hi)
 {
     char first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
@@ -229,7 +227,7 @@ static void put_sites(FILE *out, const struct rule_pick *pick, const struct hint
     (void)fputs("]", out);
 }
 
-/* A call in an anchor, in a mapping that is open. */
+/* Writes a call in an anchor, into an open mapping. */
 static void hintwrite_put_call(FILE *out, const char **io_comma, uint32_t call, const char *inside)
 {
     put_key(out, io_comma, "call");
@@ -348,7 +346,7 @@ static const char *backend_word(enum rule_backend backend)
     return backend == RULE_ALIAS ? "alias" : "unmap";
 }
 
-/* A line of a hint. */
+/* Writes a line of a hint. */
 static void put_line(FILE *out, const char *key, const char *value)
 {
     (void)fprintf(out, "    %s: %s\n", key, value);
@@ -383,7 +381,7 @@ static const char *const policies[] = {"auto", "cpu", "cuda"};
 
 #define WORDS(list_) (sizeof(list_) / sizeof *(list_))
 
-/* What is not as without the key. */
+/* Writes the values that differ from the defaults. */
 static void put_evict(FILE *out, const struct hintfile *file, const struct rule_evict *evict)
 {
     const struct rule_evict usual = RULE_EVICT_DEFAULT;
@@ -417,7 +415,7 @@ static void put_instances(FILE *out, const char *before, uint32_t instances, con
         (void)fprintf(out, "%s%" PRIu32 "%s", before, instances, after);
 }
 
-/* What goes with a moment after which storage may go. */
+/* Writes the keys of a release. */
 static void put_release(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
@@ -436,7 +434,7 @@ static void put_release(FILE *out, const struct hintfile *file, const struct rul
     put_expect(out, rule, words->saves);
 }
 
-/* What says when, and what goes with it. */
+/* Writes `when`, and the keys that go with it. */
 static void put_moment(FILE *out, const struct hintfile *file, const struct rule *rule,
         const struct hintfile_words *words)
 {
@@ -490,7 +488,7 @@ static bool is_spelled(const struct rule_pick *pick, const struct hintfile_words
     return true;
 }
 
-/* Has the grammar words for it? */
+/* Can the grammar express it? */
 static bool is_when(const struct rule *rule, const struct rule_when *when)
 {
     bool moves = rule->action == ACTION_EVICT || rule->action == ACTION_RESTORE;
@@ -540,7 +538,8 @@ static bool is_restore(const struct hintfile *file, const struct rule *rule)
 
 static bool is_pick(const struct rule_pick *pick, const struct hintfile_words *words)
 {
-    /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must name something. */
+    /* NaN-like ranges are empty, "nth: all" has no lower end, and a pick must restrict
+     * something. */
     return (pick->use.call == 0
                    || (pick->use.call < APICALL_COUNT && pick->use.arg < APICALL_BUFFERS
                            && hintwords_calls[pick->use.call].buffer[pick->use.arg][0]))
@@ -567,7 +566,7 @@ static bool is_writable(
                                                : is_pick(&rule->pick, words));
 }
 
-/* What the file says of a hint for people; never NULL. */
+/* A hint's texts for people; never NULL. */
 static const struct hintfile_words *hintwrite_words_of(const struct hintfile *file, size_t hint)
 {
     static const struct hintfile_words none;

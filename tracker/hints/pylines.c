@@ -3,9 +3,10 @@
 
 #define NO_LINE (-128) /* in a linetable */
 
-/* Forms of an entry of locations: bits 3 to 6 of its head. Below ONE_LINE: the same line, one byte of columns. */
+/* Forms of an entry of locations: bits 3 to 6 of its head. Below ONE_LINE: the same line, one byte
+ * of columns. */
 enum form {
-    FORM_ONE_LINE = 10, /* to 12: that many less ten lines further */
+    FORM_ONE_LINE = 10, /* 10 to 12: advances the line by the form minus ten */
     FORM_NO_COLUMN = 13,
     FORM_LONG = 14,
     FORM_NONE = 15,
@@ -16,7 +17,7 @@ static unsigned as_line(int64_t line)
     return line > 0 && line <= INT32_MAX ? (unsigned)line : 0;
 }
 
-/* A byte as a number with a sign. */
+/* A byte as a signed number. */
 static int as_signed(unsigned char byte)
 {
     return byte < 128 ? byte : byte - 256;
@@ -39,7 +40,7 @@ static unsigned in_linetable(const struct pylines *lines, int32_t lasti)
     return 0;
 }
 
-/* A number in groups of six bits, lowest first; the lowest bit of all is the sign. */
+/* A number in groups of six bits, lowest first; its lowest bit is the sign. */
 static int64_t signed_number(const struct pylines *lines, size_t at)
 {
     uint64_t number = 0;
@@ -69,7 +70,7 @@ static unsigned in_locations(const struct pylines *lines, int32_t lasti)
             line += form - FORM_ONE_LINE;
         if (end > lasti)
             return form == FORM_NONE ? 0 : as_line(line);
-        /* only heads have the top bit */
+        /* only the head of an entry has the top bit set */
         for (i++; i < lines->length && (lines->bytes[i] & 0x80) == 0; i++)
             ;
     }

@@ -2,13 +2,14 @@
 /*
  * pylines.h - the line of an instruction in a Python code object.
  *
- * A capture holds the bytes of a code object's line table as the interpreter had them. Each of CPython's two formats is read here: by
- * the tools, and inside the watched program only once per place in the code, where hints ask (pycode_frame_at).
+ * A capture holds the bytes of a code object's line table as in the interpreter. This file decodes
+ * both of CPython's formats: for the tools, and inside the observed program only once per place in
+ * the code, if hints need it (pycode_frame_at).
  *
- *     linetable, 3.10         pairs of (bytes of code, lines), ranges without a line among them
- *     locations, 3.11 on      entries of one head byte and a few more, numbers in groups of six bits
+ *     linetable, 3.10         pairs of (bytes of code, lines), some ranges without a line
+ *     locations, 3.11 on      entries of one head byte and a few more, numbers by six bits
  *
- * Pure. Takes any bytes: a table that ends early has said all that it says.
+ * Pure. Accepts any bytes: a truncated table has only the entries up to its end.
  */
 #ifndef KEDGE_TRACKER_PYLINES_H
 #define KEDGE_TRACKER_PYLINES_H
@@ -25,7 +26,7 @@ struct pylines {
     int32_t first_line;
 };
 
-/* The line at `lasti` (bytes from the first instruction; below 0: before it), 0 = the table knows none. */
+/* The line at `lasti` (bytes from the first instruction; negative: before it), 0 = unknown. */
 unsigned pylines_find(const struct pylines *lines, int32_t lasti);
 
 #endif

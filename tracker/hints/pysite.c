@@ -30,7 +30,7 @@ uint64_t pysite_key(const char *file, const char *qualname, unsigned line)
     return pysite_key_of(base, strlen(base), qualname, strlen(qualname), line);
 }
 
-/* All of the text is a number from 1 that fits. */
+/* True if the whole text is a number from 1 that fits. */
 static bool pysite_read_line(const char *text, unsigned *ret_line)
 {
     uint64_t line = 0;

@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECEIPT_BYTES_MAX (2u << 20) /* a line for each of the most hints of a file */
+#define RECEIPT_BYTES_MAX (2u << 20) /* a line for each of the maximum number of hints of a file */
 #define RECEIPT_PATH_MAX  4200u
-#define RECEIPT_FILE_MAX  (64u << 20) /* a script is no larger */
+#define RECEIPT_FILE_MAX  (64u << 20) /* the largest script */
 #define RECEIPT_HEAD      "kedge-receipt 2\nhints "
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* One line: no control characters, so that a line is a line. */
+/* True for one line of text: no control characters. */
 static bool receipt_is_value(const char *text)
 {
     for (const char *at = text; *at; at++)
@@ -85,7 +85,7 @@ static bool receipt_read_count(const char *value, uint32_t *ret_count, char *ret
             && snprintf(ret_date, room, "%s", value + digits + 1) < (int)room;
 }
 
-/* `seen` has a bit for each line that there is once. */
+/* Reads a line. `seen` has a bit for each key that may occur only once. */
 static bool receipt_read_line(
         struct receipt *receipt, const char *key, const char *value, unsigned *io_seen)
 {
@@ -112,7 +112,8 @@ static bool receipt_read_line(
     return receipt_is_word(key);
 }
 
-/* As receipt_format writes it, and keep-meta lines behind: one pass, since there may be many. Takes the text apart. */
+/* Parses the output of receipt_format, followed by keep-meta lines: one pass, since there may be
+ * many. Modifies the text. */
 static bool receipt_parse(char *text, struct receipt *receipt)
 {
     unsigned seen = 0;
@@ -139,7 +140,7 @@ static bool receipt_parse(char *text, struct receipt *receipt)
     return *line == '\0' && seen == 7;
 }
 
-/* Room for a line of each kind for every line of the text, and for the text. */
+/* Allocates a line of each kind for every line of the text, and the text. */
 static bool receipt_make_room(const char *text, size_t length, struct receipt *receipt)
 {
     size_t lines = 1;
@@ -198,7 +199,7 @@ enum receipt_verdict receipt_read(
             : RECEIPT_NOT_CLEAN;
 }
 
-/* ---- what it says --------------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 const char *receipt_next(const struct receipt *receipt, const char *key, size_t *io_at)
 {
@@ -261,7 +262,7 @@ void receipt_escape(const char *text, char ret_value[static RECEIPT_VALUE_MAX])
     ret_value[used] = '\0';
 }
 
-/* A regular file's bytes, malloc's; NULL = there are none. A FIFO or a terminal is not read. */
+/* The bytes of a regular file, malloc'ed; NULL = error. Does not read a FIFO or a terminal. */
 static char *receipt_load(const char *path, size_t *ret_length)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -320,7 +321,7 @@ void receipt_build_value(uint64_t hash, const char *path, char ret_value[static 
 {
     const char *tail = path + strlen(path);
 
-    /* the name, and the folder that it lies in: many packages have an _C.so */
+    /* the name, and its folder: many packages have an _C.so */
     for (int slashes = 0; tail > path && (tail[-1] != '/' || ++slashes < 2); tail--)
         ;
     receipt_hashed(hash, tail, ret_value);
