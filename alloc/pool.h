@@ -46,8 +46,8 @@ void pool_opts_init(struct pool_opts *opts);
 int pool_new(const struct driver *driver, const struct pool_opts *opts, struct pool **ret_pool);
 
 /* [driver] Returns all memory to the driver, live blocks included, and frees the pool. For tests
- * and tools: a real process leaves the pool at exit (R40). No other thread may be inside. NULL is
- * allowed. */
+ * and tools: a real process leaves the pool at exit (R40). No other thread may be
+ * inside. NULL is allowed. */
 void pool_free_all(struct pool *pool);
 
 /* Sets the hints that plans and edges refer to; once, before the first request that carries a plan.
@@ -65,7 +65,7 @@ void pool_is_not_recorded(struct pool *pool);
  * [driver] Allocates a block for a request; ret->kind is OUTCOME_ALLOC.
  * - 0: ret->ptr belongs to the program. It is aligned to the quantum, and by default to 2 MiB if it
  *   is a sync request that large.
- * - > 0: the driver's code after every attempt (R31), for the application.
+ * - > 0: the driver's code after every attempt (R31, retries before OOM), for the application.
  * - -EAGAIN: not ours now (frozen, forked, or a driver call is needed and may_call is false).
  * - -ENOSPC: the device is full at our granularity; the driver may still serve the exact size
  *   itself.
@@ -78,7 +78,7 @@ struct pool_free_request {
     enum api api;
     uint64_t stream; /* stream of a free on the stream-ordered API; 0 = unknown: as a sync free */
     /* Record the event now: a later one cannot replace it, because only this thread can record
-     * there, or other streams wait for this one (R69). */
+     * there, or other streams wait for this one (R69, stream identity). */
     bool record_now;
     bool may_fence; /* event calls are allowed; a sync free makes none */
     bool beside;    /* other streams are being captured */
@@ -86,11 +86,13 @@ struct pool_free_request {
 
 /*
  * Frees a pointer of the program. ret->kind is OUTCOME_FREE.
- * - Sync API, or stream 0: makes no driver call (R2); safe in captures, host callbacks, and after
+ * - Sync API, or stream 0: makes no driver call (R2, no driver call in free); safe in captures,
+ *   host callbacks, and after
  *   the driver is shut down.
  * - Stream-ordered API: [driver] records one event if the stream is not the allocating one or
- *   record_now is set (R71).
- * 0 · -ENOENT: not ours, make the real call · -EINVAL: ours, but interior or already free (R35).
+ *   record_now is set (R71, event of a free).
+ * 0 · -ENOENT: not ours, make the real call · -EINVAL: ours, but interior or already free (R35,
+ * invalid frees).
  */
 int pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
         struct outcome *ret);
@@ -112,9 +114,9 @@ bool pool_free_on_told(
 
 /* The block at ptr is about to be exported to another process, which sees its whole segment. No
  * other block is placed in the segment from now on, and when its last block is freed and its fence
- * has passed, the segment returns to the driver (R24). 0 · -ENOENT: not ours · -EINVAL: not the
- * beginning of a live block in memory that can be exported · -EBUSY: the segment has other live
- * blocks, or begins elsewhere (R23). */
+ * has passed, the segment returns to the driver (R24, exported blocks). 0 · -ENOENT: not ours ·
+ * -EINVAL: not the beginning of a live block in memory that can be exported · -EBUSY: the segment
+ * has other live blocks, or begins elsewhere (R23, shared exports). */
 int pool_export(struct pool *pool, devptr_t ptr);
 
 /* What pool_find reports about an address. */
@@ -213,7 +215,7 @@ int pool_repin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_p
 void pool_unpin(struct pool *pool, devptr_t base, uint64_t alloc_seq, enum pool_pin kind);
 
 /* True once a hinted block was allocated; stays true. From then on a hooked submission must run
- * inside a reader section (R66, reader sections); until then the check costs one load and a
+ * inside a reader section (R66); until then the check costs one load and a
  * branch. A submission that saw false cannot name a block that was allocated later, so it needs
  * no section. */
 static inline bool pool_is_armed(const struct pool *pool)
@@ -314,7 +316,7 @@ void pool_events_now(struct pool *pool, uint64_t stream, struct pool_order *ret)
 void pool_events_follow(struct pool *pool, uint64_t stream, const struct pool_order *order);
 
 /* [driver] A capture is about to begin. During a capture no fence is queried, so query them now
- * (R10). */
+ * (R10, no calls in capture). */
 void pool_settle(struct pool *pool);
 
 /* The host has waited for work of this order: earlier frees are available to every stream. No
@@ -371,17 +373,17 @@ static inline bool pool_has_news(const struct pool *pool)
 
 /* [driver] Returns free memory of one heap to the driver until the heap holds at most `keep` bytes;
  * queries fences a few times, does not wait for the device. *ret_bytes = bytes returned. 0, or
- * -ENOENT: no such heap. For cuMemPoolTrimTo (R78). */
+ * -ENOENT: no such heap. For cuMemPoolTrimTo (R78, pool attributes). */
 int pool_trim(
         struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep, uint64_t *ret_bytes);
 
 /* [driver] Returns all free memory of a device: idle segments and granules of all heaps, cached
- * handles. With may_wait it first waits for pending frees and limbo (R31, R81). Returns the bytes.
- * Call it after a forwarded call failed with OOM, then retry that call once. */
+ * handles. With may_wait it first waits for pending frees and limbo (R31; R81, shared fate).
+ * Returns the bytes. Call it after a forwarded call failed with OOM, then retry that call once. */
 uint64_t pool_trim_device(struct pool *pool, int device, bool may_wait);
 
 /* [driver] Could the device have this many free bytes once all pending frees there have completed?
- * If not, no wait helps (R104). True if unknown. */
+ * If not, no wait helps (R104, no useless waits). True if unknown. */
 bool pool_could_have(struct pool *pool, int device, uint64_t bytes);
 
 /* [driver] The program has synchronised with the device: trims heaps that hold more than their
@@ -402,10 +404,11 @@ void pool_stream_gone(struct pool *pool, uint64_t stream_key);
  * thread. No driver call: frees without a fence wait for the next full fence. */
 void pool_stream_lost(struct pool *pool, uint64_t stream_key);
 
-/* The driver is about to end a context that may have work (R1, R26), or has returned (`begins`
- * false). Nothing is submitted there any more, so later allocations are independent of that work,
- * and are free once all other contexts have passed. `devices`: bits of the devices whose memory the
- * work may reach; the same in both calls. No driver call. */
+/* The driver is about to end a context that may have work (R1, reuse after use; R26, ended
+ * contexts), or has returned (`begins` false). Nothing is submitted there any more, so later
+ * allocations are independent of that work, and are free once all other contexts have passed.
+ * `devices`: bits of the devices whose memory the work may reach; the same in both calls. No driver
+ * call. */
 void pool_ending(struct pool *pool, uint64_t devices, bool begins);
 
 /* The driver is about to end a context. It may then give the context's addresses to others before
@@ -435,11 +438,11 @@ void pool_forwarded(struct pool *pool, const struct plan *plan, uint64_t size);
 int pool_heap_gone(struct pool *pool, uint64_t owner);
 
 /* In a forked child, before anything else: frees of our pointers succeed, requests get -EAGAIN, the
- * driver is never called again (R39). The child has only one thread then. */
+ * driver is never called again (R39, forked child). The child has only one thread then. */
 void pool_forget(struct pool *pool);
 
-/* After a sticky error, or when the driver is shut down (R34, R40): as pool_forget, for the whole
- * process, from any thread. */
+/* After a sticky error, or when the driver is shut down (R34; R40): as pool_forget,
+ * for the whole process, from any thread. */
 void pool_freeze(struct pool *pool);
 bool pool_is_frozen(const struct pool *pool);
 
@@ -464,8 +467,9 @@ void pool_room(struct pool *pool, int device, struct pool_room *ret);
  * API, succeeds if no other thread allocates meanwhile. Counts the driver's free memory and the
  * memory returned to it before a request is refused: segments and slots without a live byte (freed
  * blocks count although a fence is pending), idle and cached handles. Free pieces beside live
- * blocks do not count. Storage that a hint has taken from a live block is not free (R84). Rounded
- * down to whole slots. Walks blocks with the lock held. No driver call. Rules: R22 R84. */
+ * blocks do not count. Storage that a hint has taken from a live block is not free (R84, answers
+ * without hints). Rounded down to whole slots. Walks blocks with the lock held. No driver call.
+ * Rules: R22 R84. */
 uint64_t pool_available(struct pool *pool, int device, const struct pool_memory *memory);
 
 /* Resets the high marks of one heap to the current values. 0 or -ENOENT. */
@@ -473,8 +477,8 @@ int pool_reset_high(
         struct pool *pool, enum heap_kind kind, uint64_t owner, bool used, bool reserved);
 
 /* Records the used and held bytes that the driver reports of its own pool behind a mapped heap,
- * after it has served or freed a request for us (R77). The heap's high marks include both from now
- * on. */
+ * after it has served or freed a request for us (R77, pools served). The heap's high marks include
+ * both from now on. */
 void pool_note_native(
         struct pool *pool, uint64_t owner, int device, uint64_t used, uint64_t reserved);
 

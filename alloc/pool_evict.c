@@ -218,7 +218,7 @@ static int cope(struct evict_in *bring, struct swap_set *set, int code)
 
 /* The host waits longer for a device that is far behind than for another thread or a capture:
  * the device reaches the copy, unless its current work waits for the very call that waits here
- * (R73). */
+ * (R73, host waits). */
 static int pool_evict_wait_on(struct evict_in *bring, struct swap_set *set, int r)
 {
     struct pool *pool = bring->pool;

@@ -118,9 +118,9 @@ static void put_on_stream(
     freecache_put(pool, index, number, point);
 }
 
-/* Records the event of the free at once (R71, R69): a later event would cover too much, or could
- * not be recorded. True if recorded. `record_now`: no later event can replace this one, not even
- * for this stream. */
+/* Records the event of the free at once (R71; R69, stream identity): a later event
+ * would cover too much, or could not be recorded. True if recorded. `record_now`: no later event
+ * can replace this one, not even for this stream. */
 static __attribute__((noinline)) bool record_and_put(struct pool *pool, struct heap *heap,
         uint32_t index, uint32_t stream, const struct pool_free_request *request)
 {

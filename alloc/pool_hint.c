@@ -169,7 +169,7 @@ static struct rule_seen note_due(struct pool *pool, const struct edge *edge, int
 /* Each instance is judged before any of its blocks is released, so an expected instance may
  * follow at once on an unexpected one, as after an epoch's last batch. After several unexpected
  * instances in a row the same number of expected ones is required, since the program may have
- * changed (R109). */
+ * changed (R109, judged per instance). */
 #define DISTRUST_MOST 8
 
 static void note_drift(struct pool *pool, const struct edge *edge, int number,

@@ -9,10 +9,11 @@
  * Results of every call: 0, or the driver's CUresult (> 0), or -errno if the implementation itself
  * failed. `ret_` parameters are written only on 0. Each call may block for long (on the device, on
  * the driver's own locks, on a host callback), so the pool holds none of its locks across any of
- * them (R36), and calls may come from any thread, several at once.
+ * them (R36, no lock in driver calls), and calls may come from any thread, several at once.
  *
- * The implementation preserves the program's state: the current context and its stack (R27), the
- * capture mode of the thread (R13), the runtime's last error (R33).
+ * The implementation preserves the program's state: the current context and its stack (R27, current
+ * context kept), the capture mode of the thread (R13, relaxed capture mode), the runtime's last
+ * error (R33).
  *
  * Owner keys: `owner` is the key of the heap that the call is made for, as in the request: a
  * context generation for HEAP_PLAIN and HEAP_PRIVATE, a memory pool id for HEAP_MAPPED.
@@ -33,7 +34,8 @@ enum driver_code {
 /* Access of a mapping. */
 enum driver_access {
     DRIVER_ACCESS_NONE,
-    /* for the device itself and for every peer to which the program gave access (R30, R77) */
+    /* for the device itself and for every peer to which the program gave access (R30; R77, pools
+     * served) */
     DRIVER_ACCESS_RW,
 };
 
@@ -52,9 +54,10 @@ struct driver {
     /* Plain segments, in the context of generation `context` (cuMemAlloc, cuMemFree). */
     int (*mem_alloc)(void *self, uint64_t context, int device, uint64_t size, devptr_t *ret_ptr);
     int (*mem_free)(void *self, uint64_t context, devptr_t ptr);
-    /* mem_free waits for all work of the context, which the program's call may not do (R104). 0:
-     * there is none, or it has completed within timeout_ms; -EAGAIN: not yet; -EBUSY: not now, as
-     * with fence_record; -ENOENT: the context has ended. NULL: mem_free never waits. */
+    /* mem_free waits for all work of the context, which the program's call may not do (R104, no
+     * useless waits). 0: there is none, or it has completed within timeout_ms; -EAGAIN: not yet;
+     * -EBUSY: not now, as with fence_record; -ENOENT: the context has ended. NULL: mem_free never
+     * waits. */
     int (*context_quiet)(void *self, uint64_t context, uint32_t timeout_ms);
 
     /* Managed memory (cuMemAllocManaged), whose pages are where they are used or prefetched to, in
@@ -89,12 +92,12 @@ struct driver {
     int (*set_access)(void *self, enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
             uint64_t size, enum driver_access access);
 
-    /* A fence: passes when all work has completed that was submitted before this call on any
-     * stream of any live context that may reach memory of the device (R1): contexts of the
-     * device itself, and all others that have or had access to it. The implementation chooses
-     * the means (cuCtxRecordEvent, one synchronise, events: R3, R68), and the capture gate
-     * (R67): -EBUSY means "not now, a capture is about to begin or running"; the pool goes on
-     * without the fence. Work of ended contexts counts as completed (R76); while one of these is
+    /* A fence: passes when all work has completed that was submitted before this call on any stream
+     * of any live context that may reach memory of the device (R1, reuse after use): contexts of
+     * the device itself, and all others that have or had access to it. The implementation chooses
+     * the means (cuCtxRecordEvent, one synchronise, events: R3, R68), and the capture gate (R67):
+     * -EBUSY means "not now, a capture is about to begin or running"; the pool goes on without the
+     * fence. Work of ended contexts counts as completed (R76, heap owners); while one of these is
      * being ended, -EBUSY. */
     int (*fence_record)(void *self, int device, uint64_t *ret_fence);
 
@@ -103,8 +106,8 @@ struct driver {
      * one has begun. May be NULL where pool_ending is never called. */
     int (*fence_record_beside)(void *self, int device, uint64_t endings, uint64_t *ret_fence);
 
-    /* The same for work submitted to one stream so far (R70, R71). -ENOENT: the stream was
-     * destroyed; the pool then uses a full fence instead. */
+    /* The same for work submitted to one stream so far (R70, point sets; R71, event of a free).
+     * -ENOENT: the stream was destroyed; the pool then uses a full fence instead. */
     int (*stream_record)(void *self, uint64_t stream, uint64_t *ret_fence);
     /* The same, also while other streams are captured. It does no more than the program's own call,
      * which gives the stream an operation. NULL: use stream_record. */
@@ -146,10 +149,10 @@ struct driver {
     /* Nanoseconds of a monotonic clock. */
     uint64_t (*clock_ns)(void *self);
 
-    /* Reader sections (R66). The snapshot names all submissions that are now between their guard
-     * and the driver's return; it begins with a full memory barrier, so that a section that begins
-     * later sees every range that was marked dead before. readers_passed: 0 = all of those have
-     * ended, -EAGAIN = not yet. Neither blocks. */
+    /* Reader sections (R66). The snapshot names all submissions that are now
+     * between their guard and the driver's return; it begins with a full memory barrier, so that a
+     * section that begins later sees every range that was marked dead before. readers_passed: 0 =
+     * all of those have ended, -EAGAIN = not yet. Neither blocks. */
     uint64_t (*readers_snapshot)(void *self);
     int (*readers_passed)(void *self, uint64_t snapshot);
 };

@@ -164,7 +164,7 @@ struct rule {
     uint64_t min_size; /* smaller blocks are left alone and counted */
     struct rule_expect expect;
     uint32_t line, column; /* position in the file, for messages; 1-based */
-    bool inside_only;      /* KEEP_META by a receipt: only inside larger parameters (R86) */
+    bool inside_only;      /* KEEP_META by a receipt: only inside larger parameters (R86, guard) */
     int of;                /* RESTORE: index of the hint that evicts and whose blocks come in */
 };
 

@@ -178,8 +178,9 @@ struct plan {
 
 /* State of the storage behind an address that the program holds (alloc/heap/holder.h). */
 enum holder_state {
-    HOLDER_LIVE,  /* storage there */
-    HOLDER_DEAD,  /* marked dead, earlier submissions are still between guard and driver (R66) */
+    HOLDER_LIVE, /* storage there */
+    /* marked dead, earlier submissions are still between guard and driver (R66, reader sections) */
+    HOLDER_DEAD,
     HOLDER_LIMBO, /* a fence is recorded, the device may not have passed the last use */
     /* no storage (live), no access (trap), or its content overwritten (poison); the address is
      * reserved */
@@ -191,7 +192,7 @@ enum holder_state {
     HOLDER_STATE_COUNT,
 };
 
-/* The kinds of heap (R76). */
+/* The kinds of heap (R76, heap owners). */
 enum heap_kind {
     HEAP_PLAIN, /* one per context: segments from cuMemAlloc, serves the sync API */
     /* one per memory pool: a reserved range with physical handles, serves the stream API */
@@ -257,7 +258,7 @@ enum outcome_how {
     OUTCOME_ORDERED = 1u << 4,   /* a stream was made to wait for another one */
     OUTCOME_HINTED = 1u << 5,    /* the block has a physical handle of its own */
     OUTCOME_SMALL = 1u << 6,     /* a hint matched but the block is below its min_size */
-    OUTCOME_PINNED = 1u << 7,    /* REFUSED: the storage is pinned (R80) */
+    OUTCOME_PINNED = 1u << 7,    /* REFUSED: the storage is pinned (R80, pins) */
     OUTCOME_FIRST = 1u << 8,     /* DRIFT: the first one of the hint */
     OUTCOME_HELD = 1u << 9,      /* FREE: a hint holds the block, or in shadow would */
     OUTCOME_RECORDED = 1u << 10, /* FREE: an event was recorded on its stream */

@@ -12,11 +12,11 @@
  *     range of B  |::::::::BBBB::::::::::|
  *
  * Storage that a hint releases is unmapped at its own address and faults there from then on, in
- * trap too (R57); its parts go to the next block, at another address. No two blocks ever share an
- * address, so frees, lookups and the buffers of a call are unambiguous. The parts of a released or
- * freed block go to another block only after a fence of all streams, so it does not matter which
- * stream uses which part; a device need not order two users of one handle (R95). Parts are at least
- * 32 KiB: two users never share a cache line.
+ * trap too (R57, early release); its parts go to the next block, at another address. No two blocks
+ * ever share an address, so frees, lookups and the buffers of a call are unambiguous. The parts of
+ * a released or freed block go to another block only after a fence of all streams, so it does not
+ * matter which stream uses which part; a device need not order two users of one handle (R95,
+ * aliases). Parts are at least 32 KiB: two users never share a cache line.
  *
  * Sharing is opt-in (backend: alias): each such block costs a mapping at its allocation and an
  * unmapping at its end, and a scan of the shared handles of its heap, under the pool's lock, for

@@ -5,8 +5,8 @@
  *
  * Every driver call of alloc/ is made here, so that the rule "no lock across a driver call" (R36)
  * is asserted in one place and the calls are counted. After pool_freeze or pool_forget the driver
- * is not called any more (R34, R39, R40): the functions return -ECANCELED, also in the middle of an
- * operation.
+ * is not called any more (R34, sticky errors; R39, forked child; R40, process exit): the functions
+ * return -ECANCELED, also in the middle of an operation.
  * Threads: any, with no lock held.
  */
 #ifndef KEDGE_ALLOC_DRIVE_H

@@ -45,7 +45,7 @@ struct expect_seen expect_take(
 
 /* True if the counts meet the expectation. A block that the driver has served counts only if there
  * are too few without it. Fewer bytes in the same number of blocks are a smaller batch, not another
- * program (R109). */
+ * program (R109, judged per instance). */
 bool expect_is_met(const struct rule_expect *expect, const struct expect_seen *seen);
 
 #endif

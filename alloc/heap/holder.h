@@ -21,9 +21,9 @@
  * A removal that the driver refuses ends in LIMBO: the holder is dropped, and the program keeps the
  * block as before.
  *
- * The program's free succeeds exactly once in every state (R58). In DEAD and LIMBO it is only
- * recorded: the release goes on, and GONE follows the removal. The address is reused only after
- * GONE and a fence that was recorded after the free.
+ * The program's free succeeds exactly once in every state (R58, one free succeeds). In DEAD and
+ * LIMBO it is only recorded: the release goes on, and GONE follows the removal. The address is
+ * reused only after GONE and a fence that was recorded after the free.
  *
  * Does not call the driver: reclaim.c makes the calls that a step needs.
  * Threads: the caller holds the pool lock.

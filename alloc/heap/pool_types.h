@@ -17,8 +17,8 @@
 /* When free segments and handles return to the driver without a request; on a full device they
  * always do. */
 enum pool_trim {
-    /* when growth would pass the budget; mapped heaps also when the program synchronises (R78);
-     * after idleness */
+    /* when growth would pass the budget; mapped heaps also when the program synchronises (R78, pool
+     * attributes); after idleness */
     POOL_TRIM_AUTO,
     POOL_TRIM_NEVER,
     /* as AUTO, and all of them whenever the program has synchronised with the device */
@@ -37,7 +37,7 @@ enum pool_remap {
 struct pool_opts {
     /* sizes and addresses: max(512, texture alignment of the devices), a power of two */
     uint64_t quantum;
-    /* sync requests of at least this size start on a granule, as with cuMemAlloc (R15);
+    /* sync requests of at least this size start on a granule, as with cuMemAlloc (R15, alignment);
      * cuMemAllocAsync promises only the quantum, and 2 MiB would cost streams 5 to 14 % of their
      * held memory on real training steps */
     uint64_t large;
@@ -49,7 +49,8 @@ struct pool_opts {
     enum pool_remap remap;
     /* storage moves while the device still uses it, where streams order that (vacate.h) */
     bool alias;
-    /* large sync requests get segments of their own, so that each can be exported (R16) */
+    /* large sync requests get segments of their own, so that each can be exported (R16, export-safe
+     * placement) */
     bool export_safe;
     /* the context's mapped heap, whose storage moves, serves the sync API; its plain heap does
      * where the device has no address range for that */
@@ -64,7 +65,8 @@ struct pool_opts {
     /* held bytes that growth never exceeds: a request above it fails as on a full device; 0 =
      * none */
     uint64_t cap;
-    /* bytes of the device that growth leaves free while trimming can (R46); 0 = none */
+    /* bytes of the device that growth leaves free while trimming can (R46, memory reserve); 0 =
+     * none */
     uint64_t reserve;
     /* size of a physical handle of a mapped heap, and of every slot of its arenas, or the device's
      * granularity if that is larger; a power of two */
@@ -76,7 +78,8 @@ struct pool_opts {
     uint32_t fence_timeout_ms; /* the longest wait for one request */
 };
 
-/* The steps taken for a request that found no free block: for the report of a failed one (R31). */
+/* The steps taken for a request that found no free block: for the report of a failed one (R31,
+ * retries before OOM). */
 struct pool_ladder {
     uint32_t waits;         /* host waits after which memory was free */
     uint32_t trims;         /* rounds that returned memory to the driver, */
@@ -86,7 +89,8 @@ struct pool_ladder {
 };
 
 struct pool_request {
-    uint64_t size;   /* bytes, not 0: the driver answers zero-size requests (R17) */
+    /* bytes, not 0: the driver answers zero-size requests (R17) */
+    uint64_t size;
     uint64_t owner;  /* sync: context generation; stream: memory pool id; not 0 */
     uint64_t stream; /* identity of the stream (R69), 0 = unknown */
     /* stream: the context whose plain memory may serve it on a full device, 0 = none */
@@ -97,7 +101,7 @@ struct pool_request {
     /* driver calls are allowed. false (a capture is active: R82): serve from existing memory or
      * return -EAGAIN */
     bool may_call;
-    bool may_fence;             /* fence and event calls are allowed (R10) */
+    bool may_fence;             /* fence and event calls are allowed (R10, no calls in capture) */
     bool may_wait;              /* the host may wait for the device */
     struct pool_ladder *ladder; /* updated on a miss; NULL = not wanted */
 };
@@ -216,8 +220,8 @@ struct pool_gate {
     _Atomic uint32_t stalls;
 };
 
-/* Attributes of a mapped heap, set by the program (R72, R78). Defaults: threshold 0, reuse all
- * on. */
+/* Attributes of a mapped heap, set by the program (R72, order of supply; R78). Defaults: threshold
+ * 0, reuse all on. */
 struct pool_heap_attrs {
     uint64_t release_threshold;
     /* FOLLOW_EVENT_DEPENDENCIES: blocks of streams that the request's stream waits for
@@ -230,21 +234,24 @@ struct pool_heap_attrs {
 /* Current sizes. "requested": as the program asked; "rounded": as the blocks occupy. */
 struct pool_stats {
     uint64_t live_count;
-    uint64_t live_requested; /* allocated and not freed by the program, whatever hints did (R84) */
+    /* allocated and not freed by the program, whatever hints did (R84, answers without hints) */
+    uint64_t live_requested;
     uint64_t live_rounded;
     uint64_t used; /* live_requested with each block rounded to 512: USED of R78 */
     /* storage that live blocks and blocks held by hints need; blocks that hints marked dead need
      * none. The budget is measured by this, not by the whole granules that the driver would give
      * each block: that would allow a fifth more where sizes are odd. */
     uint64_t stored;
-    uint64_t reserved;    /* held from the driver, cached handles and limbo included */
-    uint64_t pending;     /* freed, waiting for an epoch or a point */
-    uint64_t quarantined; /* freed while pinned or during a capture: kept (R12, R24, R80) */
-    uint64_t held;        /* part of that: kept by hints that hold */
-    uint64_t limbo;       /* marked dead by a hint, storage not yet released */
-    uint64_t husk;        /* address held, storage released */
-    uint64_t free;        /* ready for allocation */
-    uint64_t cached;      /* handles without a mapping */
+    uint64_t reserved; /* held from the driver, cached handles and limbo included */
+    uint64_t pending;  /* freed, waiting for an epoch or a point */
+    /* freed while pinned or during a capture: kept (R12, frees in capture; R24, exported blocks;
+     * R80, pins) */
+    uint64_t quarantined;
+    uint64_t held;   /* part of that: kept by hints that hold */
+    uint64_t limbo;  /* marked dead by a hint, storage not yet released */
+    uint64_t husk;   /* address held, storage released */
+    uint64_t free;   /* ready for allocation */
+    uint64_t cached; /* handles without a mapping */
     /* marks; reset by pool_reset_high */
     uint64_t live_requested_high; /* of devices; unknown for one heap */
     uint64_t used_high;
@@ -269,7 +276,8 @@ struct pool_stats {
     uint64_t ooms;           /* returned to the application */
     uint64_t remaps;         /* cached handles that were mapped again */
     uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them, */
-    uint64_t granules_aliased; /* and of these, those that the device was still using (R95) */
+    /* and of these, those that the device was still using (R95, aliases) */
+    uint64_t granules_aliased;
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* only recorded */
     uint64_t small_count, small_bytes;       /* matched but below min_size */

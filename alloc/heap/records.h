@@ -125,7 +125,8 @@ struct segment {
     struct starts starts;
     enum segment_kind kind;
     bool small;
-    bool sealed; /* exported to another process: no more blocks of it are allocated (R24) */
+    /* exported to another process: no more blocks of it are allocated (R24) */
+    bool sealed;
     /* its context has ended: lookups skip it; removed when no thread is busy in the heap */
     bool dead;
 };
@@ -317,7 +318,8 @@ struct stream {
     struct fence_set behind, told; /* streams that it waits for (stream_wait.h) */
 };
 
-/* Ranges that were marked dead, or let go, together and wait for submissions in progress (R66). */
+/* Ranges that were marked dead, or let go, together and wait for submissions in progress (R66,
+ * reader sections). */
 struct grace {
     struct grace *next;
     uint64_t snapshot; /* of the submissions in progress, once is_asked */

@@ -249,7 +249,7 @@ void swap_copy_drop(struct pool *pool, struct swap_copy *copy) POOL_LOCKED;
 
 /* Should one more host buffer of this size be allocated, since not all blocks fit under the cap?
  * Host memory covers the bytes above the cap, and one block more, because one is evicted while
- * another is restored: then a step allocates none (R89). */
+ * another is restored: then a step allocates none (R89, eviction costs). */
 bool swapset_lacks_room(const struct swap_set *set, uint64_t size);
 /* Leaves the host memory of a block's content to another block, once the copy that uses it has
  * completed. */

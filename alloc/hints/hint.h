@@ -129,11 +129,11 @@ enum hint_learnt {
     HINT_LEARNT_LOST, /* the same, reported at an edge */
     /* in shadow: a call was stopped and the file says fallback, or pins cannot be recorded */
     HINT_LEARNT_STOPPED,
-    HINT_LEARNT_OFF, /* off: a block of it is shared (R85) */
+    HINT_LEARNT_OFF, /* off: a block of it is shared (R85, fitness of sites) */
 };
 
 /* True for the call that changed something. Likewise hint_refuse_live, after which live is shadow
- * for all rules (R86). */
+ * for all rules (R86, guard). */
 bool hint_learn(struct hints *hints, int rule, enum hint_learnt what);
 enum hint_learnt hint_learnt(const struct hints *hints, int rule);
 bool hint_refuse_live(struct hints *hints);

@@ -18,7 +18,7 @@
  * record covers every block that needs its number or a smaller one, in whatever order several
  * threads reach the driver; the same holds for epochs, whose number is taken when they are closed.
  * Hence: when one has passed, all earlier ones have passed, even those still being recorded. A set
- * keeps the maximum per stream (R70), and a block holds numbers, not fences.
+ * keeps the maximum per stream (R70, point sets), and a block holds numbers, not fences.
  *
  * A set of points has a fixed size; adding a stream too many fails, and the caller uses a full
  * fence instead.

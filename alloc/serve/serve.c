@@ -296,8 +296,8 @@ static int hit_told_locked(struct pool *pool, struct serve *serve) POOL_LOCKED
     return r;
 }
 
-/* Memory of streams that the program has made this one wait for (R72). `is_early`: not before a
- * query of fences that is due, since blocks merge once their fences have passed. */
+/* Memory of streams that the program has made this one wait for (R72, order of supply). `is_early`:
+ * not before a query of fences that is due, since blocks merge once their fences have passed. */
 static int hit_told(struct pool *pool, struct serve *serve, bool is_early)
 {
     int r = NEXT;
@@ -414,7 +414,7 @@ static int hit_others(struct pool *pool, struct serve *serve)
     return r == NEXT && !stall_goes_on(pool, 0) ? hit_waited(pool, serve) : r;
 }
 
-/* ── a full device (R31) ── */
+/* ── a full device (R31, retries before OOM) ── */
 
 /* Parts of a shared handle, or a whole one, have become free: the request only needs a mapping. */
 static int serve_share(struct pool *pool, struct serve *serve)
@@ -491,10 +491,11 @@ static int move_and_grow(struct pool *pool, struct serve *serve)
 }
 
 /* A piece cut from a wholly free segment would keep the segment from being returned, to the other
- * API as well (R22, R78). If the segment is larger than the request needs, it is returned now, and
- * the request gets memory of its own; while the reserve lacks memory, the next segment is returned
- * too, which would be cut otherwise (R46). If the driver has no memory even then, others have taken
- * it: the next segment stays, since it would be lost as well. */
+ * API as well (R22, free memory; R78, pool attributes). If the segment is larger than the request
+ * needs, it is returned now, and the request gets memory of its own; while the reserve lacks
+ * memory, the next segment is returned too, which would be cut otherwise (R46, memory reserve). If
+ * the driver has no memory even then, others have taken it: the next segment stays, since it would
+ * be lost as well. */
 static int regrow(struct pool *pool, struct serve *serve)
 {
     uint64_t need = need_of(pool, serve);
@@ -544,7 +545,7 @@ static bool is_hopeless(struct pool *pool, const struct serve *serve)
 static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCKED;
 
 /* Takes free memory of the calling context's plain heap that cannot be returned while the context
- * has work in progress (R104). */
+ * has work in progress (R104, no useless waits). */
 static int hit_plain(struct pool *pool, struct serve *serve)
 {
     struct pool_request request = *serve->request;
@@ -691,7 +692,7 @@ static int grow_by_chunk(struct pool *pool, struct serve *serve)
 }
 
 /* Uses the reserve before the host waits for anything: the driver would have served the request
- * (R73, R104). */
+ * (R73; R104). */
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
     int r = grow_by_chunk(pool, serve);
@@ -716,9 +717,9 @@ static int grow_or_full(struct pool *pool, struct serve *serve)
     return again > 0 && r > 0 ? r : again;
 }
 
-/* Above the budget: wait for pending frees before holding more (R74). Work that has outlasted one
- * wait (a kernel that never ends) is not waited for again before something has passed: the driver
- * can still serve (R6). */
+/* Above the budget: wait for pending frees before holding more (R74, peak against run-ahead). Work
+ * that has outlasted one wait (a kernel that never ends) is not waited for again before something
+ * has passed: the driver can still serve (R6, bounded waits). */
 static int wait_in_budget(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;

@@ -9,9 +9,9 @@
  *         ─► not passed: no stream is made to wait
  *
  * Such a stream may wait for an action of the program that follows another stream's work. So kedge
- * makes nothing wait for it that does not wait natively (R104): earlier frees get their fence
- * before the call, and no wait is inserted while there is other memory, for any stream: streams
- * that wait for the stalled one, by events or by the default stream, are not identified.
+ * makes nothing wait for it that does not wait natively (R104, no useless waits): earlier frees get
+ * their fence before the call, and no wait is inserted while there is other memory, for any stream:
+ * streams that wait for the stalled one, by events or by the default stream, are not identified.
  *
  * A stream is stalled until a fence that was recorded after the call has passed. The fence is
  * recorded and queried on demand.

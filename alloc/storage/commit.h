@@ -23,9 +23,9 @@ struct serve {
     uint32_t swap;        /* record of a block made without storage (swapset.h), 0 = none */
     bool last;            /* the last attempt: the reserve may be used, and any block may be cut */
     uint32_t how;         /* enum outcome_how */
-    struct reclaim_patience patience; /* for all waits of the request (R73) */
-    /* no wait helps: the device will not have enough memory (R104), or the reserve is still there
-     * (R73) */
+    struct reclaim_patience patience; /* for all waits of the request (R73, host waits) */
+    /* no wait helps: the device will not have enough memory (R104, no useless waits), or the
+     * reserve is still there (R73) */
     bool no_waits;
     uint64_t reserved_before;
     uint32_t contexts_gone; /* at the beginning of the request */

@@ -36,7 +36,7 @@ struct want {
     uint64_t align;
     uint32_t stream; /* stream whose free blocks are allowed in addition to idle ones; 0 = none */
     bool small;      /* from the small segments of a plain heap */
-    bool whole;      /* a segment of its own, all of it (R16) */
+    bool whole;      /* a segment of its own, all of it (R16, export-safe placement) */
     uint64_t most;   /* larger blocks are not cut for it, 0 = no limit */
     uint64_t slot;   /* slot size of the ranges that may grow for it, 0 = the arena's */
     bool on_slot;    /* it is whole slots, and a new place for it begins on a slot (spot.h) */

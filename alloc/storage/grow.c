@@ -45,7 +45,7 @@ static bool grow_is_plain(const struct serve *serve)
 static int reserve_range(struct pool *pool, struct heap *heap, struct segment *ret_like)
 {
     uint64_t align = max_of(GRANULE_SIZE, ret_like->slot);
-    /* a gap at the end, as at the beginning (R110) */
+    /* a gap at the end, as at the beginning (R110, gap between blocks) */
     uint64_t behind = ret_like->kind == SEGMENT_HINT ? align : 0;
     int device = heap->device->number;
     uint64_t total = RANGE_UNKNOWN / 2;

@@ -125,7 +125,7 @@ void headroom_measure(struct pool *pool, int device, struct pool_room *ret)
 /* ── what a single request can get ── */
 
 /* True for a stored block that is free, or will be when its pending work has completed. A block
- * held by a hint counts, since it would be free without the hint (R84). */
+ * held by a hint counts, since it would be free without the hint (R84, answers without hints). */
 static bool is_coming(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);

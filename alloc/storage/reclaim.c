@@ -1419,7 +1419,7 @@ static bool goes_on(int r, const struct reclaim_patience *patience)
 }
 
 /* A stream's work after its wait for the host completes when the program likes: natively no thread
- * waits for that (R104). */
+ * waits for that (R104, no useless waits). */
 static void expect_little(struct pool *pool, struct stream *stream)
 {
     const struct fence_mark *mark;

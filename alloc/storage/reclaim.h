@@ -32,8 +32,9 @@ static inline bool reclaim_is_due(const struct pool *pool, const struct device *
 }
 
 /* The time that the host may wait for one request or call of the program, for all fences together
- * (R73, R104). It begins with the first wait. A timeline that exhausts it is stalled: until one of
- * its marks has passed, it gets a small part of the next request's patience, once. */
+ * (R73, host waits; R104, no useless waits). It begins with the first wait. A timeline that
+ * exhausts it is stalled: until one of its marks has passed, it gets a small part of the next
+ * request's patience, once. */
 struct reclaim_patience {
     uint64_t end_ns;  /* 0 = no wait yet */
     bool is_over;     /* marks queried now must have passed */
@@ -128,7 +129,7 @@ void reclaim_call_made(struct pool *pool, uint64_t readers) POOL_LOCKED;
 
 /* Queries the fences of a few destroyed streams, in turn: no request may ever need their frees, and
  * until those are known to have passed their records stay. Called when a stream is destroyed, so
- * that their number follows how far the device is behind (R107). */
+ * that their number follows how far the device is behind (R107, nothing grows). */
 void reclaim_gone_streams(struct pool *pool);
 
 /* If there are many destroyed streams, the frees of one wait for its last fence like frees without

@@ -16,9 +16,9 @@
  * none, free blocks of the request's own stream supply it, and it stays mapped at its old address
  * until the device has left it (vacate.h). Free blocks of other streams move once the stream has
  * taken them (stream_take.h). When storage is unmapped, no submission may be between its guard and
- * the driver (R66): a submission that correctly names a freed block has returned before the free,
- * but it cannot be told from others. A pinned block is never free: it is LIVE, or KEPT after its
- * free (pin.h, R80).
+ * the driver (R66, reader sections): a submission that correctly names a freed block has returned
+ * before the free, but it cannot be told from others. A pinned block is never free: it is LIVE, or
+ * KEPT after its free (pin.h, R80).
  *
  *     victim FREE ─pick─► BUSY ─unmap─► handles, mapped by the caller one by one (grow.c)
  *                               ─end─► DECOMMITTED

@@ -3,7 +3,7 @@
  * stream_order.h - makes a stream wait for another one on the device, so that it may reuse the
  * other one's memory.
  *
- * Inserted waits (R72): the host does not wait. Each is counted.
+ * Inserted waits (R72, order of supply): the host does not wait. Each is counted.
  * Threads: any, with no lock held; makes driver calls. Rules: R36 R70 R72.
  */
 #ifndef KEDGE_ALLOC_STREAM_ORDER_H

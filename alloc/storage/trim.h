@@ -35,7 +35,7 @@ void trim_spares_for(struct pool *pool, struct device *device, uint64_t size);
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes);
 
 /* The same for plain segments only, whose contexts may be busy for at most `timeout_ms`; otherwise
- * they stay, since their free would wait (R104). */
+ * they stay, since their free would wait (R104, no useless waits). */
 uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms);
 
 /* True if its segments must stay because its context is busy. */

@@ -5,9 +5,9 @@
  *
  * An unmap acts when the host makes it, so storage that the device may still use cannot be
  * unmapped. It need not be: one handle may be mapped at two addresses, and accesses through both
- * are defined as long as the device orders them (R95). A block that is free on a stream is ordered
- * before the stream's next work. So a request on the same stream gets the storage at once, at a new
- * address, without a wait on the host:
+ * are defined as long as the device orders them (R95, aliases). A block that is free on a stream is
+ * ordered before the stream's next work. So a request on the same stream gets the storage at once,
+ * at a new address, without a wait on the host:
  *
  *     slot    FREE on S since point p ─vacate_slot─► VACATED ─S has passed p─► ready
  *                                     ─vacate_clear: unmap─► DECOMMITTED
@@ -30,7 +30,8 @@
  *
  * Storage under pins does not move (their blocks are LIVE or KEPT, and blocks that other processes
  * or unordered devices may see are pinned), and none moves during a capture (no driver call is made
- * then, R82). An unmap waits until no submission is between its guard and the driver (R66).
+ * then, R82). An unmap waits until no submission is between its guard and the driver (R66, reader
+ * sections).
  * Threads: the caller holds the pool lock, unless it says [driver]: any, with no lock held.
  * Rules: R36 R66 R73 R95.
  */

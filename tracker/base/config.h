@@ -13,8 +13,8 @@
  * `kedge env` reads its own environment by the same rules and prints the same lines.
  *
  * Does not print (the caller passes a function that does) and does not act. Under AT_SECURE the
- * caller does not call this at all (R51). config_read is pure except for its arguments; life.c
- * reads the process's own config under its once. Memory: the struct.
+ * caller does not call this at all (R51). config_read is pure except for its arguments;
+ * life.c reads the process's own config under its once. Memory: the struct.
  * Rules: R43 R51 R53.
  */
 #ifndef KEDGE_TRACKER_CONFIG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ownfile.h - reads a small file that only its owner can have written (R54).
+ * ownfile.h - reads a small file that only its owner can have written (R54, trusted owner).
  *
  * Checks the open descriptor: regular, owned by the effective user or root, not writable by group
  * or others, at most the requested size. Does not wait for a FIFO or device. Uses malloc. No state.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * capold.h - existing captures: does their process live, and may a new capture take the name
- * (R102)?
+ * (R102, live captures stay)?
  *
  * A process that writes a capture has it mapped, so /proc/PID/maps shows it, for captures of this
  * host. Where that cannot be read, the capture counts as being written. A capture of another host

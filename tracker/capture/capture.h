@@ -4,7 +4,8 @@
  *
  * The file is mapped and shared: everything stored survives SIGKILL without any dump code. It holds
  * the live table itself (one slot per live allocation), so after `kill -9` a report is correct
- * within one operation in progress per thread (R47). FORMAT.md and format.h describe the bytes.
+ * within one operation in progress per thread (R47, readable after SIGKILL). FORMAT.md and format.h
+ * describe the bytes.
  *
  *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► file
  *                     file ─ capture_state ─► clean | signal

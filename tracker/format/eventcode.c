@@ -19,9 +19,9 @@ _Static_assert(FORMAT_EVENT_KIND_COUNT <= 1u << KIND_BITS, "a kind has five bits
  *
  *     NEXT   expected: the slot's value + 1    stored: the difference
  *     STEP   expected: the slot's value        stored: the difference
- *     NEAR   as STEP                           stored: the difference, if a multiple of 512, in 512s
+ *     NEAR   as STEP                           stored: the difference; multiples of 512 in 512s
  *     ZERO   expected: 0                       stored: the value
- *     SIZE   expected: 0                       stored: the value, if a multiple of 512, in 512s
+ *     SIZE   expected: 0                       stored: the value; multiples of 512 in 512s
  *     LESS   expected: -1                      stored: the value + 1, of 32 bits
  *     AGO    expected: 0                       stored: the time before the record's time, signed
  */

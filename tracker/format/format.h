@@ -529,7 +529,8 @@ enum format_hint_what {
     FORMAT_HINT_UNMAPPED, /* live: storage released; trap: access removed; poison: being written */
     FORMAT_HINT_LATE_TOUCH, /* shadow, poison: used after the edge */
     FORMAT_HINT_VIOLATION,  /* trap, live: a call that names it was stopped */
-    /* matched, not acted upon (small, pinned ...); without a rule: exported (R85) */
+    /* matched, not acted upon (small, pinned ...); without a rule: exported (R85, fitness of
+     * sites) */
     FORMAT_HINT_SKIPPED,
     FORMAT_HINT_REFUSED, /* kedge or the driver failed to do it */
     /* the edge passed, and the rule's matches differed from its expectation; addr 0, size: sum of

@@ -5,8 +5,8 @@
  * A restricted YAML (which includes JSON), read from libyaml's event stream: no anchors, aliases,
  * tags or second documents, at most 6 levels, no duplicate key, no unknown key, every scalar a
  * string that is typed here. For any bytes, the result is a valid configuration or one error
- * `file:line:col: text`, and the program runs without hints (R53). Parts of the grammar that kedge
- * does not support yet are refused by name, never skipped.
+ * `file:line:col: text`, and the program runs without hints (R53, any bytes accepted). Parts of the
+ * grammar that kedge does not support yet are refused by name, never skipped.
  *
  *     kedge-hints: 1
  *     made: {by: "kedge suggest", from: [good.kcap, bad.kcap], on: 2026-11-21}
@@ -114,9 +114,10 @@ struct hintfile_error {
     uint32_t line, column;
 };
 
-/* Reads a file. Follows links, but checks the open descriptor (R54): a regular file, owned by the
- * effective user or root, not writable by group or others, at most HINTFILE_BYTES_MAX. 0, or -errno
- * with *ret_error: -EPERM (R54), -EFBIG, -EINVAL (its content), -ENOMEM, or an error of open. */
+/* Reads a file. Follows links, but checks the open descriptor (R54, trusted owner): a regular file,
+ * owned by the effective user or root, not writable by group or others, at most HINTFILE_BYTES_MAX.
+ * 0, or -errno with *ret_error: -EPERM (R54), -EFBIG, -EINVAL (its content), -ENOMEM, or an error
+ * of open. */
 int hintfile_read(const char *path, struct hintfile **ret_file, struct hintfile_error *ret_error);
 
 /* The same for bytes in memory; messages use `name`. */

@@ -2,9 +2,9 @@
 /*
  * receipt.h - the proof that a hint file was verified, kept beside it.
  *
- * `live` needs a receipt (R87): `kedge verify` runs the program without hints, in shadow, in poison
- * and in trap, and writes FILE.receipt. It names the hint file by the hash of its bytes, so that
- * editing the file voids it, and records the environment and the program of the runs (R108,
+ * `live` needs a receipt (R87): `kedge verify` runs the program without hints, in shadow,
+ * in poison and in trap, and writes FILE.receipt. It names the hint file by the hash of its bytes,
+ * so that editing the file voids it, and records the environment and the program of the runs (R108,
  * evidence about one program on one kind of device). Each line is a key and its value; a key may
  * occur several times, since a run has several processes and devices:
  *
@@ -20,7 +20,7 @@
  *     keep-meta dy2st-unused-input            a hint that keeps meta, but says release (R86)
  *
  * A receipt is no signature: anyone who can write the hint file can write its receipt. It prevents
- * going live by mistake. The same ownership rules as for hints hold (R54).
+ * going live by mistake. The same ownership rules as for hints hold (R54, trusted owner).
  * Threads: no state. Uses malloc.
  */
 #ifndef KEDGE_TRACKER_RECEIPT_H

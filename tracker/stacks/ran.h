@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ran.h - the running program and its environment, as lines of a receipt (R108).
+ * ran.h - the running program and its environment, as lines of a receipt (R108, evidence of a
+ * receipt).
  *
  *     /proc/self/cmdline, environment, script ─► ran_look ─► facts
  *         ─┬─► the capture (settings "ran.KEY"), for `kedge verify`

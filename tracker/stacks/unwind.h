@@ -4,10 +4,10 @@
  *
  * A walk follows the frames by their call frame information (cfirule.h), cached by address for all
  * threads. It reads only the stack and, for new addresses, the tables of the objects in memory: no
- * file, no descriptor (R99), no other library, no system call except the one that queries the
- * bounds of a thread's stack. A stack with an unsupported frame is walked by glibc's backtrace(),
- * which is slower and opens libgcc_s at its first call. On machines other than x86-64 all stacks
- * are. UNWIND_FP walks frame pointers inside the bounds of the thread's own stack.
+ * file, no descriptor (R99), no other library, no system call except the one that
+ * queries the bounds of a thread's stack. A stack with an unsupported frame is walked by glibc's
+ * backtrace(), which is slower and opens libgcc_s at its first call. On machines other than x86-64
+ * all stacks are. UNWIND_FP walks frame pointers inside the bounds of the thread's own stack.
  *
  *     ip, rsp, rbp ─► rule of ip ─► the caller's ip, rsp, rbp ─► ... ─► the outermost frame, or
  *                        │                                             the depth
@@ -16,7 +16,8 @@
  * Frames without a table (generated code) are assumed to have a frame pointer, but only on the
  * thread's own stack, where each word to be read is known to be mapped.
  *
- * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49).
+ * Does not name, strip, store or hash frames: where.h. Never called from a signal handler (R49, no
+ * unwinding in handlers).
  * Threads: unwind_init once, before walks; unwind_walker from any thread, and its result with no
  * kedge lock held (a new address takes the loader's lock). No malloc by kedge.
  */

@@ -22,7 +22,7 @@
  * are those of a whole walk. (Native frames further out, of libraries that call back into Python,
  * are lost.) Without Python frames the native stack is walked to its end.
  *
- * Does not record anything, never called from a signal handler (R49).
+ * Does not record anything, never called from a signal handler (R49, no unwinding in handlers).
  * Threads: any, no kedge lock may be held (a new address calls the loader). A thread cannot be
  * cancelled while its stack is walked: reading the mappings, and querying the stack's bounds, are
  * cancellation points. No malloc.
