@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-/* ── making one ── */
+/* ── creation ── */
 
 void pool_opts_init(struct pool_opts *opts)
 {
@@ -230,7 +230,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct out
     return serve_request(pool, request, ret);
 }
 
-/* ── looking up ── */
+/* ── lookup ── */
 
 static void fill_segment(struct pool *pool, const struct block *block, devptr_t ptr,
         struct block_info *ret) POOL_LOCKED

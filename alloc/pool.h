@@ -36,7 +36,7 @@
 
 struct pool;
 
-/* ── making one ── */
+/* ── creation ── */
 
 /* Fills in the defaults; pool.c gives the reason for each. */
 void pool_opts_init(struct pool_opts *opts);
@@ -241,7 +241,7 @@ static inline int pool_touch(struct pool *pool, devptr_t lo, uint64_t len, struc
     return pool_touch_slow(pool, lo, len, ret);
 }
 
-/* ── blocks that go out and come in (ACTION_EVICT; swap.h) ── */
+/* ── evictable blocks (ACTION_EVICT; swap.h) ── */
 
 /* True once a block may be evicted. One load. */
 static inline bool pool_evicts(const struct pool *pool)
@@ -297,7 +297,7 @@ bool pool_evict_next_step(struct pool *pool, struct pool_evict_step *ret);
 /* The current state of the running step; false: no such set. */
 bool pool_evict_now(struct pool *pool, int rule, int device, struct pool_evict_step *ret);
 
-/* ── the order that the program gives to its streams (R72; stream_wait.h) ── */
+/* ── waits of the program between streams (R72; stream_wait.h) ── */
 
 /* True once stream order matters: memory of one pool was freed on several streams. One load. */
 static inline bool pool_wants_orders(const struct pool *pool)

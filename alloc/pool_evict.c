@@ -21,7 +21,7 @@ static bool pool_evict_is_frozen(const struct pool *pool)
     return atomic_load_explicit(&pool->frozen, memory_order_relaxed) != FROZEN_NOT;
 }
 
-/* ── what a call names ── */
+/* ── blocks of a call ── */
 
 int pool_call_name(
         struct pool *pool, devptr_t lo, uint64_t len, bool is_written, struct pool_call *io_call)
@@ -161,7 +161,7 @@ int pool_call_begin(struct pool *pool, struct pool_call *io_call)
     return 0;
 }
 
-/* ── bringing it in ── */
+/* ── copying blocks in ── */
 
 /* A call that waits for its blocks. */
 struct evict_in {
@@ -285,7 +285,7 @@ void pool_call_end(struct pool *pool, struct pool_call *io_call)
     *io_call = (struct pool_call){.stream = io_call->stream};
 }
 
-/* ── beside calls ── */
+/* ── outside calls ── */
 
 void pool_evict_go_on(struct pool *pool)
 {

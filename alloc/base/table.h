@@ -101,7 +101,7 @@ void *table_remove(struct table *table, void *record);
 /* Removes all records and frees the memory. */
 void table_clear(struct table *table);
 
-/* ---- records that are a pointer ---- */
+/* ---- records with a pointer ---- */
 
 struct table_pointer {
     uint64_t key;

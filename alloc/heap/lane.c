@@ -15,7 +15,7 @@
 
 #define NUMBERS 256 /* sequence numbers that a lane takes at once */
 
-/* ── what a lane owes ── */
+/* ── pending sums ── */
 
 static void lane_add(uint64_t *sum, int64_t by)
 {
@@ -165,7 +165,7 @@ void lanes_recall(struct pool *pool)
         close_one(pool, &pool->lanes[__builtin_ctzll(open)]);
 }
 
-/* ── numbers ── */
+/* ── sequence numbers ── */
 
 uint64_t lane_take_numbers(struct pool *pool, struct lane *lane)
 {

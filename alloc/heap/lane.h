@@ -67,7 +67,7 @@ bool lanes_would_raise(
 /* Takes sequence numbers for the lane and returns the first. */
 uint64_t lane_take_numbers(struct pool *pool, struct lane *lane) LANE_LOCKED;
 
-/* ── a block goes out and comes back ── */
+/* ── allocation and free ── */
 
 /* As freecache_slot. */
 static inline uint32_t *lane_slot_of(

@@ -63,8 +63,8 @@ static inline void streams_look(struct pool *pool, struct stream *stream) POOL_L
         streams_unstall(pool, stream);
 }
 
-/* The class of a free block: 0 once its point has passed, since its stream need not be preferred
- * any more. */
+/* The class of a free block: 0 once its point has passed, since the sweep up to that point is over
+ * and would not find it. */
 static inline uint32_t streams_class_of(
         const struct pool *pool, uint32_t stream, uint64_t point) POOL_LOCKED
 {

@@ -325,7 +325,7 @@ struct swap_room *swapset_take_room(struct pool *pool, struct swap_set *set, uin
     return NULL;
 }
 
-/* ---- who stays ---- */
+/* ---- reasons to stay in ---- */
 
 static void swapset_hold(struct swap *swap, bool *io_reason, bool is_held)
 {
@@ -399,7 +399,7 @@ void swapset_see_others(struct pool *pool, struct swap_set *set)
     set->other_now = max_of(set->other_now, others);
 }
 
-/* ---- ends ---- */
+/* ---- the end of sets ---- */
 
 void swapset_done(struct pool *pool)
 {

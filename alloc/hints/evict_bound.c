@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum {
-    BOUND_PASSES = 255, /* not a power of two: at least one step lies between the last two marks */
+    /* not a power of two: the last step must not be a mark, or the mean would divide by zero */
+    BOUND_PASSES = 255,
 };
 
 /* A copy of the set in which units are used whole and go out in parts. */

@@ -176,7 +176,7 @@ static inline struct planned *evict_planned_at(const struct move_plan *plan, uin
     return (struct planned *)plan->move.at + move;
 }
 
-/* ---- what is known ---- */
+/* ---- queries ---- */
 
 static inline bool evict_is_planned(const struct evict *set)
 {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- units that come and go ---- */
+/* ---- creation and removal of units ---- */
 
 int evict_new(const struct evict_opts *opts, struct evict **ret_set)
 {
@@ -393,7 +393,7 @@ uint64_t evict_bring(struct evict *set, struct evict_moves *ret)
     return set->in_bytes - before;
 }
 
-/* ---- what it has come to ---- */
+/* ---- figures ---- */
 
 bool evict_is_in(const struct evict *set, uint32_t unit)
 {

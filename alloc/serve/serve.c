@@ -29,7 +29,7 @@
 
 #define ADOPT_MOST 16 /* streams that one request is made to wait for */
 
-/* ── what the ladder did ── */
+/* ── records of the ladder ── */
 
 static void serve_note_wait(struct serve *serve)
 {
@@ -179,7 +179,7 @@ static bool would_move(struct pool *pool, const struct serve *serve)
     return after > budget && pool->opts.remap == POOL_REMAP_LAZY;
 }
 
-/* ── other streams' memory behind an inserted wait ── */
+/* ── other streams' memory, after an inserted wait ── */
 
 /* Blocks taken for a stream before it is known that it can wait for them. */
 struct borrowed {

@@ -172,7 +172,7 @@ static bool fit_is_free(
             == slots_bytes(slots_in(block_segment(pool, block), &block->node));
 }
 
-/* ── taking it ── */
+/* ── taking the block ── */
 
 /* Free bytes of the heap that this request may use, recent blocks of all streams included. */
 static uint64_t free_for(const struct heap *heap, const struct want *want)

@@ -761,7 +761,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* ── blocks that may go out to the host ── */
+/* ── evictable blocks ── */
 
 static int take_swap(struct pool *pool, struct serve *serve) POOL_LOCKED
 {
@@ -823,7 +823,7 @@ int grow_bare(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* ── the same in managed memory ── */
+/* ── evictable blocks in managed memory ── */
 
 /* Whole granules of managed memory, as with get_plain, and one before them as a gap (R110): its
  * pages are never used. */
@@ -904,7 +904,7 @@ int grow_managed(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* ── small hinted blocks, on handles that they share ── */
+/* ── small hinted blocks on shared handles ── */
 
 /* Parts of a shared handle for a range; if no handle has enough, of a new one. *ret_handle: the
  * handle. */
@@ -1011,7 +1011,7 @@ static int grow_alias(struct pool *pool, struct serve *serve)
     return r;
 }
 
-/* ── the door ── */
+/* ── entry points ── */
 
 uint64_t grow_need(struct pool *pool, const struct serve *serve)
 {

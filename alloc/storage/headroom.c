@@ -122,7 +122,7 @@ void headroom_measure(struct pool *pool, int device, struct pool_room *ret)
     }
 }
 
-/* ── what a single request can get ── */
+/* ── the most for one request ── */
 
 /* True for a stored block that is free, or will be when its pending work has completed. A block
  * held by a hint counts, since it would be free without the hint (R84, answers without hints). */

@@ -51,7 +51,7 @@ static void put_all(struct pool *pool, struct puts *puts)
     puts->count = 0;
 }
 
-/* ── what has passed ── */
+/* ── passed fences ── */
 
 /* Frees the addresses of an unmapped hinted block that is not live. */
 static void put_addresses(struct pool *pool, uint32_t index) POOL_LOCKED
@@ -1021,7 +1021,7 @@ static void remove_all(struct pool *pool)
         ;
 }
 
-/* ── the two ways on ── */
+/* ── polling and waiting ── */
 
 void reclaim_events(struct pool *pool, int device)
 {
@@ -1638,7 +1638,7 @@ void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_pa
     }
 }
 
-/* ── heaps whose owner is gone ── */
+/* ── leaving heaps ── */
 
 /* True if a block of the heap was let go while a call in progress may use it. */
 static bool lets_go(struct pool *pool, const struct heap *heap) POOL_LOCKED

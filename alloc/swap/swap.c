@@ -194,7 +194,7 @@ static void swap_refuse(struct pool *pool, const struct busy *busy, enum pool_ke
         swapset_keep(pool, swap, why);
 }
 
-/* ---- out ---- */
+/* ---- copying out ---- */
 
 /* Records fences after all work that may use the block. */
 static int fence_uses(struct pool *pool, const struct busy *busy, struct swap_copy *ret)
@@ -537,7 +537,7 @@ static int swap_go_out(struct pool *pool, struct swap_set *set, int begun, bool 
     return r;
 }
 
-/* ---- in ---- */
+/* ---- copying in ---- */
 
 /* Bytes by which the handles of the set's heap would exceed the cap with this one. `waits`: count
  * handles that wait for the device or the driver, too. */
@@ -812,7 +812,7 @@ int swap_advance(struct pool *pool, struct swap_set *set, bool wait)
     return r == -EAGAIN || r == -ETIMEDOUT || in ? r : 0;
 }
 
-/* ---- room for others ---- */
+/* ---- evicting for others ---- */
 
 uint64_t swap_patience(const struct pool *pool)
 {

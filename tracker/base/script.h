@@ -5,7 +5,7 @@
  *
  *     python -u -W error train.py --lr 1                         train.py
  *     python -X dev -m pkg.train                                 the module pkg.train
- *     python -m torch.distributed.run --nproc-per-node 2 train.py
+ *     python -m torch.distributed.run --nproc-per-node 2 t.py    t.py
  *     accelerate launch train.py                                 train.py
  *     env A=1 timeout 10 python train.py                         train.py
  *     ./solve input                                              ./solve

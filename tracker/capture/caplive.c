@@ -163,7 +163,7 @@ static void end_block(const struct entry *entry, struct caplive_change *ret_chan
         ret_change->gone_uses = (struct use_figures){.count = 0};
 }
 
-/* ---- frees that come late ---- */
+/* ---- late frees ---- */
 
 /* Replaces the oldest entry if none is free: the one that has waited longest may never come. */
 static void note_debt_locked(struct shard *shard, const struct entry *entry, uint64_t until,

@@ -33,7 +33,7 @@ void capoom_init(struct capfile *file)
     lock_init(&oom_lock, LOCK_RANK_CAPTURE);
 }
 
-/* ---- who holds most ---- */
+/* ---- the largest holders ---- */
 
 /* Inserts a sum into the sorted list of the largest. */
 static void capoom_rank(struct format_oom *record, const struct caplive_sum *sum)

@@ -71,7 +71,7 @@ static uint32_t device_index(int device)
     return device >= 0 && device < (int)FORMAT_DEVICES_MAX ? (uint32_t)device : FORMAT_DEVICES_MAX;
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static uint32_t capplace_hash_of(const struct capplace_key *key)
 {

@@ -40,7 +40,7 @@ uint64_t capstate_start(void)
     return capstate_start_ns;
 }
 
-/* ---- trouble ---- */
+/* ---- errors ---- */
 
 int capstate_keep_trouble(int r)
 {
@@ -155,7 +155,7 @@ struct format_header *capstate_begin(bool opens, int *ret_error)
     return now == CAPSTATE_OPEN ? capstate_header() : NULL;
 }
 
-/* ---- how the run stands ---- */
+/* ---- state of the run ---- */
 
 /* At the end of the program. If other threads have taken part, one may be in the middle of a change
  * that the seal would lack: then no seal is made, except by `kedge run` after the process has

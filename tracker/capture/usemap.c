@@ -121,7 +121,7 @@ void usemap_init(void)
     lock_init(&map_lock, LOCK_RANK_USES);
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- lookup --------------------------------------------------------------------------------- */
 
 static bool is_range(uintptr_t value)
 {
@@ -300,7 +300,7 @@ const struct usemap_range *usemap_first(uint64_t lo, uint64_t size)
     return NULL;
 }
 
-/* ---- changing ------------------------------------------------------------------------------- */
+/* ---- changes -------------------------------------------------------------------------------- */
 
 static uint64_t stretch_begin(uint64_t addr)
 {

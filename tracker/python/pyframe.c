@@ -80,7 +80,7 @@ static inline int32_t int_at(const char *object, int32_t offset)
     return value;
 }
 
-/* ---- finding it ----------------------------------------------------------------------------- */
+/* ---- finding the interpreter ---------------------------------------------------------------- */
 
 /* Finds a libpython that was opened locally for one library, so that its symbols are not global. */
 static int is_libpython(struct dl_phdr_info *info, size_t size, void *data)
@@ -242,7 +242,7 @@ void pyframe_refuse(const char *why)
     atomic_store_explicit(&pyframe_now, PYFRAME_REFUSED, memory_order_release);
 }
 
-/* ---- reading it ----------------------------------------------------------------------------- */
+/* ---- reading frames ------------------------------------------------------------------------- */
 
 /* Stamps: a sum of words, most of them multiplied by an odd number of their own, so that the
  * processor need not wait from one to the next. The numbers are unrelated: addresses and characters

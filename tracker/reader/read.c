@@ -204,7 +204,7 @@ static int read_directory(struct reader *reader)
     return 0;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 
 /* Resolves numbers in records to texts; a number that the file does not define becomes "none". */
 static void give_words(struct read_capture *capture)

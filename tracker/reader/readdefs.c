@@ -431,7 +431,7 @@ static int read_defs(struct reader *reader)
     return r;
 }
 
-/* ---- all of them ---- */
+/* ---- all definitions ---- */
 
 static int by_hook(const void *left, const void *right)
 {

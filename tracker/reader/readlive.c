@@ -129,7 +129,7 @@ int read_live_table(struct reader *reader)
     return r;
 }
 
-/* ---- why allocations failed ---- */
+/* ---- failed allocations ---- */
 
 static int take_oom(struct reader *reader, const unsigned char *at)
 {

@@ -36,7 +36,7 @@ static bool readlog_is_whole(const unsigned char *records, uint64_t number, uint
     return published == 0 || formatsum_used(end, sum) == published;
 }
 
-/* ---- what of a chunk is kept ---- */
+/* ---- keeping records ---- */
 
 /* A valid record of a chunk, while it is being sorted. */
 struct record {

@@ -206,7 +206,7 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers
     return count;
 }
 
-/* ---- which ---------------------------------------------------------------------------------- */
+/* ---- choice of the engine ------------------------------------------------------------------- */
 
 int unwind_init(const struct unwind_opts *opts)
 {
