@@ -390,7 +390,7 @@ struct pool {
         enum heap_kind sync_kind; /* kind of the heaps that serve the sync API where possible */
         /* any thread */
         _Atomic uint32_t frozen;     /* 1 frozen, 2 in a forked child */
-        struct granules granules;    /* look-ups without the lock */
+        struct granules granules;    /* lookups without the lock */
         _Atomic uint64_t lanes_open; /* bits; changed with the lock */
     };
     struct {

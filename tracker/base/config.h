@@ -2,7 +2,7 @@
 /*
  * config.h - the user's settings: KEDGE_* by the table tracker/base/options.def, read once.
  *
- *     environment ─► config_read ─► struct config ─► config_word / config_number / config_text
+ *     environment ─► config_read ─► struct config ─► config_word / config_text / config_key
  *                        └─► one line per bad value (with the accepted form)
  *                            and per unknown KEDGE_* (with the nearest name)
  *

@@ -170,7 +170,7 @@ struct format_header {
     /* formatsum_seal, once all counting has ended; 0 = counting may go on, or an earlier writer
      * made none */
     uint64_t seal;
-    /* formatsum_loose of records without sums of their own; 0 = not computed */
+    /* formatsum_loose_* of records without sums of their own; 0 = not computed */
     uint64_t loose_sum;
     uint64_t spare_figure; /* 0 */
     /* Changes of live memory are counted in the order in which threads report them: the highest seq
