@@ -441,7 +441,7 @@ int pool_heap_gone(struct pool *pool, uint64_t owner);
  * driver is never called again (R39, forked child). The child has only one thread then. */
 void pool_forget(struct pool *pool);
 
-/* After a sticky error, or when the driver is shut down (R34; R40): as pool_forget,
+/* After a sticky error, or when the driver is shut down (R34, R40): as pool_forget,
  * for the whole process, from any thread. */
 void pool_freeze(struct pool *pool);
 bool pool_is_frozen(const struct pool *pool);

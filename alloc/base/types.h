@@ -176,7 +176,7 @@ struct plan {
     bool shares;          /* its handle may have other blocks, too (backend: alias) */
 };
 
-/* State of the storage behind an address that the program holds (alloc/heap/holder.h). */
+/* State of the storage at an address that the program holds (alloc/heap/holder.h). */
 enum holder_state {
     HOLDER_LIVE, /* storage there */
     /* marked dead, earlier submissions are still between guard and driver (R66, reader sections) */

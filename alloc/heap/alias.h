@@ -92,7 +92,7 @@ static inline devptr_t alias_range(const struct segment *segment, const struct b
  * records. */
 uint32_t alias_cut(struct pool *pool, uint32_t index, uint64_t size) POOL_LOCKED;
 
-/* Joins a block, which is in no index and no chain, with its margins: the BUSY block of the
+/* Merges a block, which is in no index and no chain, with its margins: the BUSY block of the
  * range. */
 uint32_t alias_join(struct pool *pool, uint32_t index) POOL_LOCKED;
 

@@ -692,7 +692,7 @@ static int grow_by_chunk(struct pool *pool, struct serve *serve)
 }
 
 /* Uses the reserve before the host waits for anything: the driver would have served the request
- * (R73; R104). */
+ * (R73, R104). */
 static int grow_or_full(struct pool *pool, struct serve *serve)
 {
     int r = grow_by_chunk(pool, serve);

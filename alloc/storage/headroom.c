@@ -135,7 +135,7 @@ static bool is_coming(const struct pool *pool, uint32_t index) POOL_LOCKED
             || (block->state == BLOCK_KEPT && pin_is_hold(pool, index));
 }
 
-/* Whole slots inside runs of such neighbours. */
+/* Bytes of whole slots inside runs of neighbours that are free or becoming free. */
 static uint64_t whole_slots(struct pool *pool, const struct segment *segment) POOL_LOCKED
 {
     devptr_t lo = 0; /* of the run, 0 = none */

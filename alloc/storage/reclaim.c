@@ -1075,7 +1075,7 @@ int reclaim_poll(struct pool *pool, int device, bool close)
     return r;
 }
 
-/* Submissions in progress end soon, but not because the device does. */
+/* Submissions in progress end soon; waiting for the device does not help. */
 static int wait_grace(struct pool *pool)
 {
     int r = -EAGAIN;
@@ -1359,7 +1359,7 @@ static void let_streams_go(struct pool *pool, struct heap *heap, const uint32_t 
         streams_at(pool, list[i])->refs--;
 }
 
-/* The same, or its blocks wait for all streams. */
+/* Covers a stream by a fence; if it has none, the stream's blocks wait for all streams. */
 static void reclaim_cover_or_wait_for_all(struct pool *pool, uint32_t index)
 {
     int r = reclaim_cover(pool, index, false);

@@ -80,7 +80,7 @@ void vacate_clear(struct pool *pool);
 void vacate_end(struct pool *pool, struct heap *heap);
 
 /* [driver] True if no submission is between its guard and the driver: it may have named a freed
- * block (R66). Submissions end soon, but not because the device does. */
+ * block (R66). Submissions end soon; waiting for the device does not help. */
 bool vacate_is_quiet(struct pool *pool);
 
 #endif

@@ -27,7 +27,7 @@ struct thread;
 /* Called once, before there are other threads: searches for a loaded interpreter. */
 void pystack_init(const struct unwind_ops *loader);
 
-/* This thread's, 0 = none. Only while pyframe_is_wanted. */
+/* The Python stack of this thread, 0 = none. Only while pyframe_is_wanted. */
 uint32_t pystack_here(struct thread *thread);
 
 /* A stack as one frame of text, "norm model.py:12": the innermost frame outside installed packages,
