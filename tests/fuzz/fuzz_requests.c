@@ -3,6 +3,7 @@
  * fuzz_requests - traces of allocations as `kedge whatif` reads them, a csv or a log of RMM. Whatever the bytes: either one
  * line that names the place, or requests that every policy plays twice, holding at least what is live.
  */
+#include "tests/bench/models/models.h"
 #include "tools/base/steps.h"
 #include "tools/load/load.h"
 #include "tools/replay/whatif.h"
@@ -19,6 +20,11 @@ enum {
 #define BYTES_MAX (UINT64_C(1) << 36)
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length);
+
+__attribute__((constructor)) static void play_all_models(void)
+{
+    models_add();
+}
 
 static void expect_place(const char *error)
 {

@@ -462,7 +462,7 @@ def commands():
                  "suggest F -o O --force", "suggest F --cap 16M -o O --force --json", "suggest --good F --bad G -o O --force",
                  "suggest --good G --bad F -o O --force --json", "whatif F", "whatif F --json --passes 2", "whatif F --policy kedge --from step --to step",
                  "ranks F G", "ranks F --json --by anchor", "top F --once",
-                 "top F --once --json", "bundle F -o O --json", "replay F --sim", "verify --hints F --sim -- true", "hints lint F",
+                 "top F --once --json", "bundle F -o O --json", "verify --hints F --sim -- true", "hints lint F",
                  "import F -o O"):
         yield line.split()
     for form in FORMATS:

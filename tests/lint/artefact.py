@@ -124,7 +124,7 @@ def check_switches(path, complain):
 
 
 # What is installed beside the library; and the C library of the system that packages are built on, Debian 12.
-BESIDE = ("kedge", "kedge-replay", "sim/lib*.so.*", "sim/nccl/lib*.so.*")
+BESIDE = ("kedge", "sim/lib*.so.*", "sim/nccl/lib*.so.*")
 PACKAGED_WITH = (2, 36)
 
 

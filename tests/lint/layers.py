@@ -18,9 +18,8 @@ MAY_USE = {
     "tools": [r"tools/.*", r"alloc/.*", r"tracker/(base|format|hints|reader)/.*", r"tracker/where/loglines\.h", r"tracker/capture/capold\.h"],
     "tests": [r".*"],
 }
-# Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/, and in the one CUDA client of tools/.
+# Real CUDA headers: nowhere in the products. Our own cuda_abi.h: in preload/.
 CUDA = re.compile(r"(^|/)(cuda|nv|cublas|cudnn|nccl)[A-Za-z0-9_]*\.h(pp)?$")
-CUDA_CLIENT = "tools/commands/replay_main.c"
 # System headers that alloc/ must not even name; what it calls is checked by lint.purity on the archive.
 ALLOC_NEVER = re.compile(r"^(stdio|stdlib|malloc|time|sys/time|syslog|err|dlfcn|yaml|libunwind)\.h$")
 # Headers with one user.
@@ -44,8 +43,6 @@ def complaint(name, quote, target):
         return "no CUDA header in the products, preload/base/cuda_abi.h declares what we speak"
     if quote == "<":
         return "alloc/ does without it" if top == "alloc" and ALLOC_NEVER.match(target) else None
-    if target == "preload/base/cuda_abi.h" and name == CUDA_CLIENT:
-        return None
     if name.startswith("tests/trainers/") and "/" in target and not TRAINERS.match(target):
         return "a trainer knows nothing of kedge"
     if not any(re.fullmatch(p, target) for p in MAY_USE[top]):
@@ -70,7 +67,6 @@ def clean(root):
     lintkit.write(root, "tracker/hints/hintfile.c", "#include <yaml.h>\n")
     lintkit.write(root, "tracker/where/where.c", '#include "alloc/base/types.h"\n')
     lintkit.write(root, "preload/request/dispatch.c", '#include "alloc/pool.h"\n#include "preload/base/cuda_abi.h"\n')
-    lintkit.write(root, "tools/commands/replay_main.c", '#include "preload/base/cuda_abi.h"\n')
     lintkit.write(root, "tools/examples/marks.c", '#include <cuda_runtime_api.h>\n#include <kedge.h>\n')
     lintkit.write(root, "tests/trainers/sot.c", '#include <cuda_runtime_api.h>\n#include "nvtx.h"\n')
 

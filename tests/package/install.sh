@@ -31,9 +31,8 @@ moved)
     has out "LD_PRELOAD=$prefix/lib/kedge/libkedge.so"
     expect 0 "$prefix/bin/kedge" run --sim -- env
     has out "LD_LIBRARY_PATH=$prefix/lib/kedge/sim"
-    # kedge-replay is a CUDA program of its own, beside kedge.
     printf 'op,id,size,stream,time_us\na,1,4194304,0,1\nf,1,4194304,0,2\n' >trace.csv
-    expect 0 "$prefix/bin/kedge" replay --sim --capture r.kcap trace.csv
+    expect 0 "$prefix/bin/kedge" run --sim --capture r.kcap -- "$TEST_BUILD/tests/bench/kedge-replay" trace.csv
     has out "peak live bytes: 4194304"
     expect 0 "$prefix/bin/kedge" report r.kcap --json
     json "j['max_bytes'] == 4194304 and j['complete']"
@@ -58,7 +57,7 @@ files)
     ! grep -q /sim/ <(files_of kedge) || fail "the device is in the component kedge"
     [ "$(files_of sim | grep -v '^./lib/kedge/sim/')" = ./share/doc/kedge/simulated-device.txt ] ||
         fail "the component sim is not all in its folder: $(files_of sim)"
-    for file in bin/kedge bin/kedge-replay lib/kedge/libkedge.so include/kedge.h share/pkgconfig/kedge.pc \
+    for file in bin/kedge lib/kedge/libkedge.so include/kedge.h share/pkgconfig/kedge.pc \
         share/doc/kedge/LICENSE share/doc/kedge/copyright share/doc/kedge/CHANGELOG.md \
         lib/kedge/sim/libcuda.so.1 lib/kedge/sim/libcudart.so.11.0 lib/kedge/sim/libcudart.so.12 lib/kedge/sim/libcudart.so.13 \
         lib/kedge/sim/nccl/libnccl.so.2; do

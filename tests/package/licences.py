@@ -15,7 +15,7 @@ import sys
 
 SOURCE = pathlib.Path(os.environ["TEST_SOURCE"])
 BUILD = pathlib.Path(os.environ["TEST_BUILD"])
-PRODUCTS = ["kedge", "kedge-replay", "libkedge.so"] + [
+PRODUCTS = ["kedge", "libkedge.so"] + [
     str(path.relative_to(BUILD)) for path in sorted(BUILD.glob("sim/**/lib*.so.*")) if not path.is_symlink()]
 OPENED = {"libstdc++.so.6": "kedge"}
 

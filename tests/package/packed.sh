@@ -38,7 +38,7 @@ tarball)
     expect 0 "$kedge" --version
     cp out version && "$TEST_BUILD/kedge" --version | cmp - version || fail "another version"
     printf 'op,id,size,stream,time_us\na,1,4194304,0,1\n' >trace.csv
-    expect 0 "$kedge" replay --sim --capture r.kcap trace.csv
+    expect 0 "$kedge" run --sim --capture r.kcap -- "$TEST_BUILD/tests/bench/kedge-replay" trace.csv
     expect 0 "$kedge" report r.kcap --json
     json "j['max_bytes'] == 4194304 and j['complete']"
     ;;

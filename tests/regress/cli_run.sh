@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../check.sh"
 build=$TEST_BUILD
 kedge=$build/kedge
+replay=$build/tests/bench/kedge-replay
 sot=$build/trainers/sot
 for part in libkedge.so sim/libcuda.so.1 sim/libcudart.so.13 trainers/sot; do
     [ -e "$build/$part" ] || { echo "SKIP: no $part in this build"; exit 77; }
@@ -534,7 +535,7 @@ PY
     read -r peak count <peak
     for entrance in sync stream; do
         for more in "" "--streams" "--passes 2"; do
-            expect 0 "$kedge" replay --sim --entrance $entrance $more --capture r.kcap t.csv
+            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --entrance $entrance $more t.csv
             has out "peak live bytes: $peak"
             expect 0 "$kedge" report r.kcap --json
             json "j['peak_live_bytes'] == $peak and j['allocated_count'] == $count * (2 if '$more' == '--passes 2' else 1)"
@@ -546,7 +547,7 @@ traces)
     [ -n "${KEDGE_TEST_TRACES:-}" ] || { echo "SKIP: KEDGE_TEST_TRACES is not set"; exit 77; }
     for trace in few-huge-blocks lm-small-step-150 lm-medium-train-ctx1024; do
         for entrance in sync stream; do
-            expect 0 "$kedge" replay --sim --entrance $entrance --capture r.kcap "$KEDGE_TEST_TRACES/csv/$trace.csv"
+            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --entrance $entrance "$KEDGE_TEST_TRACES/csv/$trace.csv"
             expect 0 "$kedge" report r.kcap --json
             python3 - "$KEDGE_TEST_TRACES/csv/$trace.csv" <<'PY' || fail "$trace $entrance"
 import csv, json, sys

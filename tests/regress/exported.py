@@ -5,7 +5,7 @@ import pathlib
 import pickle
 import sys
 
-from regresskit import BUILD, KEDGE, SOURCE, check, kedge_run, main, own_traces, run, same, tool, tool_json
+from regresskit import BUILD, KEDGE, REPLAY, SOURCE, check, kedge_run, main, own_traces, run, same, tool, tool_json
 from leaks import EVICT, RELEASE, live
 from spoken import PRELUDE
 
@@ -68,9 +68,9 @@ def requests(name):
 
 def rows_are_replayed_to_the_same_peak():
     trace = next(t for t in own_traces() if t.stem == "loop")
-    run(KEDGE, "replay", trace, "--sim", "--capture", "first.kcap")
+    kedge_run(REPLAY, trace, capture="first.kcap")
     exported("first")
-    run(KEDGE, "replay", "first.csv", "--sim", "--capture", "second.kcap")
+    kedge_run(REPLAY, "first.csv", capture="second.kcap")
     first, second = (tool_json("report", f"{name}.kcap") for name in ("first", "second"))
     for key in ("peak_live_bytes", "allocated_count", "allocated_bytes"):
         same(key, second[key], first[key])

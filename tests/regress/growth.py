@@ -8,7 +8,7 @@ included.
 import os
 import pathlib
 
-from regresskit import BUILD, KEDGE, check, kedge_run, main, needs, run, skip, tool_json
+from regresskit import BUILD, REPLAY, check, kedge_run, main, needs, skip, tool_json
 
 TRAINERS = BUILD / "trainers"
 LIMIT = 64
@@ -49,8 +49,8 @@ def a_pair_of_a_real_training_step():
     if not paths:
         skip(f"no trace of a training step in {folder}")
     for path in paths:
-        price(path.stem, lambda capture, path=path, **env: run(
-            KEDGE, "replay", path, "--sim", "--entrance", "stream", "--capture", capture, **env))
+        price(path.stem, lambda capture, path=path, **env: kedge_run(
+            REPLAY, path, "--entrance", "stream", capture=capture, **env))
 
 
 if __name__ == "__main__":

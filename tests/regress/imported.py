@@ -8,7 +8,7 @@ import pathlib
 import pickle
 import re
 
-from regresskit import (SMALL_WINDOW, SOT, SOURCE, check, foreign_traces, kedge_run, main, run, same, same_by_log, seed_row,
+from regresskit import (MODELS, SMALL_WINDOW, SOT, SOURCE, check, foreign_traces, kedge_run, main, run, same, same_by_log, seed_row,
                         tool, tool_json, trace_facts)
 
 
@@ -48,7 +48,7 @@ def a_log_of_the_real_paddle_has_the_figures_that_paddle_counts():
     with open("real.csv", newline="", encoding="utf-8") as f:
         same("peak live, as PaddlePaddle counts", rounded_peak(csv.DictReader(f)), said["exact"]["max_allocated"])
     # The model of Paddle's allocator asks the driver as often as Paddle did.
-    same("calls of the driver", tool_json("whatif", "real.kcap", "--policy", "paddle")["passes"][0]["driver_calls"],
+    same("calls of the driver", tool_json("whatif", "real.kcap", "--policy", "paddle", program=MODELS)["passes"][0]["driver_calls"],
          text.count("] Not found and reallocate "))
     # Of the step: what stands between the lines by which the script tells of it.
     inside = text.partition("START step_0")[2].partition("END step_0")[0]

@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 
-from regresskit import BUILD, SOURCE, bare, check, checksum, fail, kedge_run, main, same
+from regresskit import BUILD, REPLAY, SOURCE, bare, check, checksum, fail, kedge_run, main, same
 
 SEEDS = int(os.environ.get("REGRESS_SEEDS", "50"))
 FEW = 1
@@ -64,7 +64,7 @@ def short_runs(trainer, entrance):
 
 def replays(entrance):
     check(TRACES, "there is no trace of our own in tests/traces")
-    compare([[str(BUILD / "kedge-replay"), str(t), "--entrance", entrance, "--streams"] for t in TRACES], SEEDS)
+    compare([[str(REPLAY), str(t), "--entrance", entrance, "--streams"] for t in TRACES], SEEDS)
 
 
 def the_full_graph_on_both_entrances():

@@ -12,7 +12,7 @@ import sys
 
 def held(path):
     """{policy: bytes}, and the most that was live."""
-    command = [os.path.join(os.environ["TEST_BUILD"], "kedge"), "whatif", path, "--policy", "kedge-sync,paddle,native", "--json"]
+    command = [os.path.join(os.environ["TEST_BUILD"], "tests", "bench", "kedge-models"), "whatif", path, "--policy", "kedge-sync,paddle,native", "--json"]
     answer = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return ({a["policy"]: a["peak_reserved_bytes"] for a in answer["policies"]}, answer["policies"][0]["peak_live_512_bytes"])
 

@@ -12,7 +12,7 @@ import subprocess
 
 from recount_known import is_known
 from recount_log import APIS, HANDLE, MB, ON_STREAM, PROGRAM, by, stack_key, summed, sums
-from regresskit import KEDGE, environment, human
+from regresskit import KEDGE, MODELS, environment, human
 
 # ---- comparing ----
 
@@ -65,16 +65,16 @@ class Tally:
         return self
 
 
-def command(*words, rc=(0,)):
-    done = subprocess.run([str(KEDGE), *map(str, words)], env=environment(), capture_output=True, text=True, errors="replace",
+def command(*words, rc=(0,), program=KEDGE):
+    done = subprocess.run([str(program), *map(str, words)], env=environment(), capture_output=True, text=True, errors="replace",
                           timeout=300, check=False)
     if rc is not None and done.returncode not in rc:
         raise RuntimeError(f"kedge {' '.join(map(str, words))}: exit {done.returncode}: {done.stdout[-400:]}{done.stderr[-400:]}")
     return done
 
 
-def command_json(*words, rc=(0,)):
-    return json.loads(command(*words, "--json", rc=rc).stdout)
+def command_json(*words, **options):
+    return json.loads(command(*words, "--json", **options).stdout)
 
 
 class Job:
@@ -960,7 +960,7 @@ def whatif(job):
         return
     highest = run.highest(run.levels_of(served))[0]
     rounded = run.highest(run.levels_of(served, lambda b: b.rounded))[0]
-    policies = command_json("whatif", job.capture, "--policy", "kedge,native,torch,async")["policies"]
+    policies = command_json("whatif", job.capture, "--policy", "kedge,native,torch,async", program=MODELS)["policies"]
     for p in policies:
         job.one("whatif", f"{p['policy']} peak_live_bytes", p["peak_live_bytes"], highest)
         job.one("whatif", f"{p['policy']} peak_live_512_bytes", p["peak_live_512_bytes"], rounded)

@@ -17,6 +17,8 @@ import sys
 SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("TEST_BUILD", SOURCE / "build" / "release"))
 KEDGE = BUILD / "kedge"
+REPLAY = BUILD / "tests" / "bench" / "kedge-replay" # makes the allocations of a csv again through the CUDA runtime
+MODELS = BUILD / "tests" / "bench" / "kedge-models" # kedge whose whatif has more models of allocators
 LIBRARY = BUILD / "libkedge.so"
 SIM = BUILD / "sim"
 SOT = BUILD / "trainers" / "sot"
@@ -95,9 +97,9 @@ def tool(*arguments, rc=0, **options):
     return run(KEDGE, *arguments, rc=rc, **options).stdout
 
 
-def tool_json(*arguments, **options):
+def tool_json(*arguments, program=KEDGE, **options):
     """A command with --json; its standard output alone must be one JSON value."""
-    done = subprocess.run([str(KEDGE), *map(str, arguments), "--json"], env=environment(), capture_output=True,
+    done = subprocess.run([str(program), *map(str, arguments), "--json"], env=environment(), capture_output=True,
                           text=True, timeout=300, check=False)
     if done.returncode != options.get("rc", 0):
         print(done.stdout[-3000:], done.stderr[-3000:])

@@ -7,7 +7,7 @@ folder itself); our own in tests/traces.
 import pathlib
 import re
 
-from regresskit import KEDGE, check, foreign_traces, human, main, own_traces, run, same, tool, tool_json, trace_facts
+from regresskit import REPLAY, check, foreign_traces, human, kedge_run, main, own_traces, same, tool, tool_json, trace_facts
 
 ENTRANCES = ("sync", "stream")
 
@@ -15,8 +15,8 @@ ENTRANCES = ("sync", "stream")
 def replay(path, entrance):
     wanted = trace_facts(path)
     capture = f"{path.stem}.{entrance}.kcap"
-    done = run(KEDGE, "replay", path, "--sim", "--entrance", entrance, "--capture", capture, timeout=300,
-               SIMCUDA_SCHED="random", SIMCUDA_SEED=7, SIMCUDA_LAG=1)
+    done = kedge_run(REPLAY, path, "--entrance", entrance, capture=capture, timeout=300,
+                     SIMCUDA_SCHED="random", SIMCUDA_SEED=7, SIMCUDA_LAG=1)
     check(not re.search(r"pattern.*(lost|broken|differ)|mismatch", done.stdout, re.I), done.stdout[-800:])
     j = tool_json("report", capture)
     for key in ("allocated_count", "allocated_bytes", "max_bytes"):

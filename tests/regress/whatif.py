@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What kedge's pool holds for recorded requests, beside models of other allocators: the gates on efficiency and on calls.
 
-The figures are exact: the pool runs above a driver that only counts (`kedge whatif`). Traces of other people's programs lie
+The figures are exact: the pool runs above a driver that only counts (`kedge whatif`, with more models: tests/bench/models). Traces of other people's programs lie
 in $KEDGE_TEST_TRACES/csv; our own, in tests/traces, are always played. Each test prints its figures.
 """
 import csv
@@ -16,7 +16,7 @@ import re
 import subprocess
 import tempfile
 
-from regresskit import KEDGE, SOURCE, check, environment, main, run, same, skip, tool_json
+from regresskit import KEDGE, MODELS, REPLAY, SOURCE, check, environment, kedge_run, main, run, same, skip, tool_json
 
 MIB = 1 << 20
 # The reserved peak that the recording PyTorch itself had, where the recording is complete: what the model must give.
@@ -71,7 +71,7 @@ def own(name):
 
 def whatif(path, *arguments):
     """{policy: its figures}."""
-    answer = tool_json("whatif", path, *arguments)
+    answer = tool_json("whatif", path, *arguments, program=MODELS)
     return {p["policy"]: p for p in answer.get("policies", [answer])}
 
 
@@ -474,10 +474,13 @@ def words_and_faults():
         same(f"{arguments}: exit", done.returncode, 2)
         check(message in done.stderr and done.stderr.count("\n") == 1, f"{arguments}: {done.stderr}")
         same(f"{arguments}: standard output", done.stdout, "")
-    text = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", 20, rc=0).stdout
+    text = run(MODELS, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", 20, rc=0).stdout
     for word in ("387 allocations", "0.5 steps behind", "kedge-eager", "kedge-sync", "kedge-mapped", "native", "torch-expandable", "paddle",
                  "rmm", "async"):
         check(word in text, f"the table lacks {word}: {text}")
+    more = re.compile(r"^(paddle|rmm|async) .*\n", re.M)
+    text = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", 20, rc=0).stdout
+    check(not more.search(text), f"the developers' models are for users: {text}")
     check("\033" not in text, "colour although this is no terminal")
     found = run(KEDGE, "whatif", own("loop"), "--passes", 2, "--lag", "0.5", "--steps", "auto", rc=0).stdout
     same("steps that are found", found, text)
@@ -503,8 +506,8 @@ def a_capture_is_played_with_its_streams():
     asked = asked_by_stream(own("streams"))
     for mode in ("pool", "track"):
         capture = f"{mode}.kcap"
-        run(KEDGE, "replay", own("streams"), "--sim", "--mode", mode, "--streams", "--entrance", "stream", "--capture",
-            capture, rc=0)
+        run(KEDGE, "run", "--sim", "--mode", mode, "--capture", capture, "--",
+            REPLAY, own("streams"), "--streams", "--entrance", "stream", rc=0)
         for name, answer in whatif(capture, "--policy", "kedge,torch").items():
             for key in ("peak_live_bytes", "peak_live_512_bytes"):
                 same(f"{mode}, {name}: {key}", answer[key], from_csv[name][key])
@@ -595,7 +598,7 @@ def waits_are_those_of_a_replay():
         for api, slack in (("stream", 0), ("sync", 2 * MIB)):
             if (name, api) == ("sot-full-pir", "sync"):
                 continue # takes as long as all of the others
-            run(KEDGE, "replay", own(name), "--sim", "--streams", "--entrance", api, "--passes", 2, "--capture", "run.kcap", rc=0)
+            kedge_run(REPLAY, own(name), "--streams", "--entrance", api, "--passes", 2, capture="run.kcap")
             held = tool_json("report", "run.kcap")["peak_reserved_bytes"]
             pathlib.Path("run.kcap").unlink()
             told = whatif(own(name), "--policy", "kedge", "--entrance", api, "--passes", 2, "--waits", "pass")["kedge"]
@@ -639,7 +642,7 @@ def write_expected():
     print("trace,lag,policy,held,first,last")
     for name, steps in OWN.items():
         for lag in (0, 1):
-            done = subprocess.run([str(KEDGE), "whatif", str(own(name)), "--passes", "2", "--steps", str(steps), "--lag",
+            done = subprocess.run([str(MODELS), "whatif", str(own(name)), "--passes", "2", "--steps", str(steps), "--lag",
                                    str(lag), "--json"], env=environment(), capture_output=True, text=True, check=True)
             for answer in json.loads(done.stdout)["policies"]:
                 if not answer["policy"].startswith("kedge"):

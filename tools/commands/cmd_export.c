@@ -53,7 +53,7 @@ static const struct export_format formats[] = {
                 EXPORT_RUN, .write = export_perfetto},
         {"memory_viz", "pickle", "a snapshot as PyTorch writes it: pytorch.org/memory_viz",
                 EXPORT_RUN, .is_binary = true, .has_limits = true, .write = export_memory_viz},
-        {"csv", "csv", "allocations and frees: kedge whatif and replay", EXPORT_RUN,
+        {"csv", "csv", "allocations and frees: kedge whatif and import", EXPORT_RUN,
                 .write = export_csv},
         {"sqlite", "db", "a database: sqlite3, pandas", EXPORT_RUN, .is_binary = true,
                 .is_file = true, .write = export_sqlite},

@@ -82,7 +82,7 @@ static int bad_value(const char *option, const char *value, const char *form)
 
 static int pick_policy(struct query *query, const char *name)
 {
-    const char *names[16];
+    const char *names[WHATIF_POLICY_MAX];
     bool found = false;
 
     for (size_t i = 0; i < whatif_policy_count; i++) {

@@ -37,7 +37,6 @@ struct peer {
 /* An instance; the device must outlive it. */
 void *peer_open(const struct peer *peer, const struct peer_device *device);
 
-extern const struct peer peer_torch, peer_expandable, peer_paddle, peer_rmm, peer_async,
-        peer_native;
+extern const struct peer peer_torch, peer_expandable, peer_native;
 
 #endif

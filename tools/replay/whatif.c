@@ -9,7 +9,7 @@
 #include "tools/replay/peer.h"
 #include "tools/replay/playback.h"
 
-const struct whatif_policy whatif_policies[] = {
+static const struct whatif_policy whatif_offered[] = {
         {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
                 POOL_REMAP_LAZY, false, false},
         {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
@@ -20,12 +20,10 @@ const struct whatif_policy whatif_policies[] = {
         {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false, false},
         {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false, false},
         {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false, false},
-        {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false, false},
-        {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false, false},
-        {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false, false},
 };
 
-const size_t whatif_policy_count = sizeof(whatif_policies) / sizeof(whatif_policies[0]);
+const struct whatif_policy *whatif_policies = whatif_offered;
+size_t whatif_policy_count = sizeof(whatif_offered) / sizeof(whatif_offered[0]);
 
 /* One policy at work: the pool, or one model per device. */
 struct player {

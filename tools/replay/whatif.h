@@ -31,8 +31,12 @@ struct whatif_policy {
     bool mapped;             /* and serves that from mapped memory (KEDGE_POOL=sync=mapped) */
 };
 
-extern const struct whatif_policy whatif_policies[];
-extern const size_t whatif_policy_count;
+#define WHATIF_POLICY_MAX 16
+
+/* What this program can play. At first what users compare: kedge's own policies, PyTorch, no pool. A program of developers may put
+ * a longer table here before it plays, of at most WHATIF_POLICY_MAX. */
+extern const struct whatif_policy *whatif_policies;
+extern size_t whatif_policy_count;
 
 /* Where the program waits for the device. */
 enum whatif_waits {

@@ -2,7 +2,7 @@
 /*
  * launch.h - the command line and environment that a program is started with.
  *
- * A pure function of what was asked and of the environment: `kedge run`, `verify` and `replay` all start programs with it, and
+ * A pure function of what was asked and of the environment: `kedge run` and `verify` start programs with it, and
  * tests call it without starting anything.
  *
  *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once, but in front of an object that answers look-ups

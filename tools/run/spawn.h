@@ -19,7 +19,7 @@
 #include "tools/base/echo.h"
 #include "tools/run/launch.h"
 
-/* The options that run, replay and verify have in common. */
+/* The options that run and verify have in common. */
 struct spawn_options {
     bool sim;
     const char *run; /* of spawn_new_run; NULL: old captures stay */

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 BUILD = pathlib.Path(os.environ["TEST_BUILD"])
-KEDGE, REPLAY, MAKER = BUILD / "kedge", BUILD / "kedge-replay", BUILD / "tests" / "unit" / "capture_maker"
+KEDGE, REPLAY, MAKER = BUILD / "kedge", BUILD / "tests" / "bench" / "kedge-replay", BUILD / "tests" / "unit" / "capture_maker"
 IS_SANITIZED = bool(os.environ.get("TEST_SANITIZE"))  # its shadow memory takes terabytes of addresses
 PAGE = 4096
 DIRECTORY_AT, ENTRY = 4844, struct.Struct("<QQII")  # FORMAT.md: where the header says where the directory is; an entry of it

@@ -161,7 +161,7 @@ again)
     ;;
 options)
     # Each command that writes a file says so; no other has the option.
-    for command in run report diff suggest verify check ranks replay whatif bundle export import env top hints; do
+    for command in run report diff suggest verify check ranks whatif bundle export import env top hints; do
         expect 0 "$kedge" $command --help
         case $command in
         report | suggest | verify | check | bundle | export | import)

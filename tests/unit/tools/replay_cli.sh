@@ -3,7 +3,7 @@
 # covers: cmd_replay.c replay_main.c rtcalls.c rowread.c
 # kedge-replay on a runtime that can be told to be wrong (broken_runtime.c).
 . "$(dirname "$0")/../../check.sh"
-replay=$TEST_BUILD/kedge-replay
+replay=$TEST_BUILD/tests/bench/kedge-replay
 export LD_LIBRARY_PATH=$TEST_BUILD/tests/unit/broken
 
 # Sizes around every edge of the pattern: a byte, a page, two pages, a step of 2 MiB, and odd ones.
@@ -40,7 +40,6 @@ has out "peak live bytes: $peak"
 ! grep -q "$sum" out || fail "the second pass has the first one's patterns"
 expect 0 "$replay" --json t.csv
 python3 -c "import json; j = json.load(open('out')); assert j['peak_live_bytes'] == $peak and j['allocations'] == 52"
-keys_stand_in replay
 
 # Steps: each pass, or so many rows of it; what they say is not part of the result.
 edges() { grep -c "^$1 step\$" err || true; }

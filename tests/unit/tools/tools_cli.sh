@@ -281,7 +281,7 @@ commands += [["report", "bad.kcap", "--by", "anchor"], ["diff", "good.kcap", "ba
              ["suggest", "--good", "good.kcap", "--bad", "bad.kcap", "-o", "h.yaml", "--force"],
              ["ranks", "bad.kcap", "shadow.kcap"], ["ranks", "bad.kcap", "good.kcap", "--by", "anchor"], ["top", "bad.kcap", "--once"],
              ["check", "bad.kcap", "peak>=1", "growth==0", 'anchor:"SOT_CALL_*".remaining==1048576000', 'anchor:"SOT_CALL_*".leaks==1', "peak==300941313"]]
-commands += [[name, "--help"] for name in "run report diff suggest verify check ranks replay whatif bundle hints env top".split()]
+commands += [[name, "--help"] for name in "run report diff suggest verify check ranks whatif bundle hints env top".split()]
 # what was captured, notes at the end and places in files: as long as what the program is called
 FREE = re.compile(r"^(capture|program|device|warning|note:|good|bad|usage:)|^ +\S*/\S*$|^ {4,}\S+ \S+:\d+$|: kedge report |^  kedge report ")
 def at(columns, command):
@@ -1252,7 +1252,6 @@ stumbles)
     expect 0 "$kedge" check good.kcap 'peak<12GB' --junit -
     python3 -c 'import xml.dom.minidom as m; m.parse("out")' || fail "no XML: $(cat out)"
     says "both write to standard output" check good.kcap 'peak<12GB' --junit - --json
-    says "good.kcap is a capture, and a csv is replayed: kedge export good.kcap --to csv" replay good.kcap
     expect 0 "$kedge" report good.kcap --html page.html
     [ "$(cat out)" = "written to page.html" ] || fail "$(cat out)"
     # One shape for one policy and for more.
@@ -1290,7 +1289,7 @@ PY
     push check good.kcap "$evil<1"; push check good.kcap 'anchor:"'"$evil"'".peak<1GiB' --junit j.xml; push check "$evil.kcap" 'leaks==0' --json
     push ranks "$evil.kcap" bad.kcap; push ranks "$evil"; push whatif "$evil.kcap" --policy "$evil"; push whatif "$evil"
     push bundle "$evil.kcap" -o "$evil/b"; push bundle good.kcap -o b.bundle; push export "$evil.kcap" --to "$evil"; push hints lint "$evil"; push hints "$evil"
-    push import "$evil" -o x.kcap; push top "$evil"; push replay "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
+    push import "$evil" -o x.kcap; push top "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
     push run --capture "$evil/x" -- true; push verify --hints "$evil" -- true
     for format in folded csv speedscope memory_viz pprof perfetto; do push export good.kcap --to $format -o e.$format; done
     cat page.html h.yaml used.yaml j.xml >>said
@@ -1311,7 +1310,7 @@ words)
     expect 0 "$kedge" verify --help
     has out "in the modes shadow, poison and trap"
     expect 0 "$kedge" --help
-    for c in run report diff suggest verify check ranks replay whatif bundle export import hints env top; do has out "  $c "; done
+    for c in run report diff suggest verify check ranks whatif bundle export import hints env top; do has out "  $c "; done
     expect 0 "$kedge" --version
     version=$(sed -n 's/^project(kedge VERSION \([0-9.]*\).*/\1/p' "$TEST_SOURCE/CMakeLists.txt")
     form good # its version stands behind the eight bytes of the magic
@@ -1360,7 +1359,7 @@ man)
     # The source of a page as text: dashes plain, quotes gone.
     text() { sed -e 's/\\-/-/g' -e 's/"//g' "$1"; }
     options() { grep -oE -- '--[a-z-]+' | sort -u; }
-    for c in run report diff suggest verify check ranks replay whatif bundle export import hints env top; do
+    for c in run report diff suggest verify check ranks whatif bundle export import hints env top; do
         page=$TEST_SOURCE/tools/man/kedge-$c.1
         [ -e "$page" ] || fail "no $page"
         "$kedge" $c --help | options >help
@@ -1370,10 +1369,6 @@ man)
         has "$page" "SPDX-License-Identifier"
         has "$TEST_SOURCE/tools/man/kedge.1" ".BR kedge-$c (1)"
     done
-    "$TEST_BUILD/kedge-replay" --help | options >help
-    text "$TEST_SOURCE/tools/man/kedge-replay.1" | options >page
-    comm -23 help page >missing
-    [ ! -s missing ] || fail "kedge-replay.1 lacks options of kedge-replay: $(cat missing)"
     ! command -v man >/dev/null || for page in "$TEST_SOURCE"/tools/man/*.[15]; do
         man --warnings -l "$page" >/dev/null 2>err
         [ ! -s err ] || fail "$page: $(cat err)"

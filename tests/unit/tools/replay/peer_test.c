@@ -3,6 +3,7 @@
 /* The models of other allocators, rule by rule: what they round, cut, join, ask the driver for, and when they wait. */
 #include "tests/check.h"
 
+#include "tests/bench/models/models.h"
 #include "tools/replay/peer_heap.h"
 
 #define KIB UINT64_C(1024)

@@ -3,6 +3,7 @@
 /* What `kedge whatif` plays and how it counts: inputs, the driver that is behind, passes. */
 #include "tests/check.h"
 
+#include "tests/bench/models/models.h"
 #include "tools/base/steps.h"
 #include "tools/load/load.h"
 #include "tools/replay/playback.h"
@@ -315,6 +316,11 @@ TEST(of_a_capture_without_a_pool_the_drivers_blocks_are_played)
 }
 
 /* ── passes ── */
+
+__attribute__((constructor)) static void offer_all_models(void)
+{
+    models_add();
+}
 
 static const struct whatif_policy *policy(const char *name)
 {

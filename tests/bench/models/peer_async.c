@@ -8,6 +8,8 @@
  * Not documented, so assumed: best fit by (size, address), requests get the low end, multiples of 512, growth in pieces of
  * 32 MiB that do not lie beside each other, no remapping. Each request and each free is one call of the driver.
  */
+#include "tests/bench/models/models.h"
+
 #include "tools/replay/peer_heap.h"
 
 #define QUANTUM UINT64_C(512)

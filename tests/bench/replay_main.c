@@ -8,8 +8,8 @@
  *
  * Large tensors are filled and checked in their first and last 4 KiB and one 4 KiB page per 2 MiB.
  */
+#include "tests/bench/rtcalls.h"
 #include "tools/base/steps.h"
-#include "tools/commands/rtcalls.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,14 +2,14 @@
 /*
  * rtcalls.h - the calls of the CUDA runtime that kedge-replay makes.
  *
- * kedge-replay is a program as a user could have written one, and the only CUDA client among the tools. It must build without a
+ * kedge-replay is a program as a user could have written one. It must build without a
  * toolkit, so it opens libcudart.so.13 (or .12) itself and declares what it calls here. Handles are opaque pointers; results
  * are the runtime's cudaError_t as int, 0 = fine.
  *
  * Threads: none.
  */
-#ifndef KEDGE_TOOLS_RTCALLS_H
-#define KEDGE_TOOLS_RTCALLS_H
+#ifndef KEDGE_TESTS_RTCALLS_H
+#define KEDGE_TESTS_RTCALLS_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/commands/rtcalls.h"
+#include "tests/bench/rtcalls.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,6 +5,8 @@
  * end, whatever is left stays in front and free. A block that was used on other streams waits for an event; each request
  * asks all of the events that are waited for. Chunks are not given back.
  */
+#include "tests/bench/models/models.h"
+
 #include "tools/replay/peer_heap.h"
 
 #define ALIGNMENT UINT64_C(256)

@@ -6,6 +6,8 @@
  * none, the other streams are asked in turn (a wait for their event is inserted); then their lists are joined to the
  * stream's own, one by one; then the pool grows. Each free records the event of its stream. Nothing is ever given back.
  */
+#include "tests/bench/models/models.h"
+
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
