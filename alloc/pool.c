@@ -35,20 +35,10 @@ void pool_opts_init(struct pool_opts *opts)
             /* Small blocks have their own segments, so that a forgotten small block does not hold a
              * large segment. */
             .small = UINT64_C(1) << 20,
-            /* the driver's own page size: smaller chunks would hold as much */
-            .small_chunk = GRANULE_SIZE,
             /* Exact segments: a segment with one block returns to the driver when that block dies,
              * so held memory stays near live memory. Larger segments were not better on real traces
              * (0.904 against 0.906). */
             .chunk = 0,
-            /* The smallest size. On the eight real traces of more than 200 allocations (E eager / E
-             * lazy at 1.05 x over four passes / calls of the first pass): 2 MiB 0.985 / 0.975 /
-             * 38,000; 4 MiB 0.980 / 0.974 / 20,000; 8 MiB 0.975 / 0.971 and two traces above 1.05
-             * x; 16 MiB 0.970 / 0.965 (20 MiB is no power of two). Fewer calls save little: a
-             * handle of 2 MiB costs 193 us to create and 63 us to move (A100), once; the steady
-             * state has no such calls. */
-            .handle = GRANULE_SIZE,
-            .alias = true,
             /* Recording a fence costs microseconds, querying it too; */
             .epoch_bytes = UINT64_C(64) << 20,
             .epoch_count = 128, /* over so many frees the cost is negligible. */
@@ -67,8 +57,7 @@ static bool is_power(uint64_t n)
 static int check_opts(const struct pool_opts *opts)
 {
     if (!is_power(opts->quantum) || opts->quantum < BESTFIT_QUANTUM || opts->quantum > GRANULE_SIZE
-            || opts->cut == 0 || opts->small > opts->large || opts->epoch_count == 0
-            || !is_power(opts->handle))
+            || opts->cut == 0 || opts->small > opts->large || opts->epoch_count == 0)
         return -EINVAL;
     return 0;
 }

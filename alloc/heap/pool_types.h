@@ -47,17 +47,14 @@ struct pool_opts {
     enum pool_trim trim;
     uint64_t idle_ns; /* a program without a call for this time is idle (pool_idle); 0 = never */
     enum pool_remap remap;
-    /* storage moves while the device still uses it, where streams order that (vacate.h) */
-    bool alias;
     /* large sync requests get segments of their own, so that each can be exported (R16, export-safe
      * placement) */
     bool export_safe;
     /* the context's mapped heap, whose storage moves, serves the sync API; its plain heap does
      * where the device has no address range for that */
     bool sync_mapped;
-    uint64_t small;       /* requests up to this go to small segments of a plain heap */
-    uint64_t small_chunk; /* smallest segment there */
-    uint64_t chunk;       /* smallest segment for the others, as long as the budget allows it */
+    uint64_t small; /* requests up to this go to small segments of a plain heap */
+    uint64_t chunk; /* smallest segment for the others, as long as the budget allows it */
     /* held bytes above which growth first waits and trims; 0 = 1.05 x the high mark of live bytes
      * with storage, 1.033 x for a request to a plain heap. Storage moves before that, from 16 MiB
      * above that mark on; for requests of the sync API with sync_mapped that is the limit, too */
@@ -68,9 +65,6 @@ struct pool_opts {
     /* bytes of the device that growth leaves free while trimming can (R46, memory reserve); 0 =
      * none */
     uint64_t reserve;
-    /* size of a physical handle of a mapped heap, and of every slot of its arenas, or the device's
-     * granularity if that is larger; a power of two */
-    uint64_t handle;
     /* an epoch is closed when this many bytes were freed (with sync_mapped fewer, see reclaim.c),
      * or this many blocks */
     uint64_t epoch_bytes;

@@ -864,7 +864,7 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
 /* True for whole slots whose storage can move. */
 static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    uint64_t slot = max_of(serve->want.slot, grow_slot(pool, serve->heap));
+    uint64_t slot = max_of(serve->want.slot, grow_unit(serve->heap));
 
     return serve->heap->kind != HEAP_PLAIN && !serve->hinted && pool->opts.remap != POOL_REMAP_NEVER
             && (serve->want.size & (slot - 1)) == 0;

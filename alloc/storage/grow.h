@@ -44,8 +44,8 @@ int grow_managed(struct pool *pool, struct serve *serve);
  * -errno. */
 int grow_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t *ret_handle);
 
-/* The size of a physical handle: of the arena's slots; and the unit of hinted blocks' sizes. */
-uint64_t grow_slot(const struct pool *pool, const struct heap *heap);
+/* The size of a physical handle: of the arena's slots; and the unit of hinted blocks' sizes. A power
+ * of two. */
 uint64_t grow_unit(const struct heap *heap);
 
 #endif

@@ -276,7 +276,6 @@ uint64_t headroom_available(struct pool *pool, int device, const struct pool_mem
     uint64_t unit = GRANULE_SIZE; /* the largest allocation unit: the answer is no finer */
     uint64_t bytes, back;
 
-    tally_raise(&unit, pool->opts.handle);
     tally_raise(&unit, pool->devices[device].granularity);
 
     for (const struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {

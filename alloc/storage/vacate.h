@@ -41,9 +41,9 @@
 #include "alloc/heap/records.h"
 
 /* May a request on this stream get storage in this way? */
-static inline bool vacate_may(const struct pool *pool, const struct heap *heap, uint32_t stream)
+static inline bool vacate_may(const struct heap *heap, uint32_t stream)
 {
-    return pool->opts.alias && stream && !heap->device->no_aliases;
+    return stream && !heap->device->no_aliases;
 }
 
 /* Vacates the first slot of a BUSY block that is whole slots and was free on a stream; *ret_rest is

@@ -83,17 +83,14 @@ static int start_pool(const struct config *config)
     pool_opts_init(&opts);
     opts.quantum = texture_alignment();
     opts.chunk = pool_key(config, "chunk", opts.chunk);
-    opts.small_chunk = pool_key(config, "small-chunk", opts.small_chunk);
     opts.cap = pool_key(config, "cap", opts.cap);
     capped = opts.cap != 0;
     opts.budget = pool_key(config, "budget", opts.budget);
     opts.reserve = pool_key(config, "reserve", opts.reserve);
-    opts.handle = pool_key(config, "handle", opts.handle);
     timeout = pool_key(config, "fence-timeout", opts.fence_timeout_ms);
     opts.fence_timeout_ms = timeout < UINT32_MAX ? (uint32_t)timeout : UINT32_MAX;
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
-    opts.alias = pool_key(config, "alias", 0) == 0;
     opts.export_safe = pool_key(config, "placement", 0) == 1;
     opts.sync_mapped = pool_key(config, "sync", 0) == 1;
     session_sync_mapped = opts.sync_mapped;

@@ -53,7 +53,7 @@ def make_objects():
 def settings(**more):
     # Large pieces: a million blocks are there soon. What is freed may wait for the device for the whole of a small loop.
     return environment(LD_LIBRARY_PATH=SIM, LD_PRELOAD=LIBRARY, KEDGE_TRACE="off", KEDGE_STACKS="off", KEDGE_SYNC_FREE=0,
-                       KEDGE_POOL="handle=64M,chunk=64M,small-chunk=64M", **make_objects(), **more)
+                       KEDGE_POOL="chunk=64M", SIMCUDA_GRANULARITY="64M", **make_objects(), **more)
 
 
 def instructions(entrance, workload, live, pairs=PAIRS, **more):

@@ -15,10 +15,10 @@
 
 static struct world_form form;
 static uint64_t seed;
-static const char *const *settings; /* of KEDGE_POOL, in turn; NULL at the end */
+static const char *const *settings; /* of KEDGE_POOL, or the device, in turn; NULL at the end */
 
-static const char *const plain[] = {"", "placement=export-safe", "chunk=16M,small-chunk=4M",
-        "budget=32M", "trim=eager", "handle=4M", "remap=eager", "remap=never,budget=16M", NULL};
+static const char *const plain[] = {"", "placement=export-safe", "chunk=16M", "budget=32M",
+        "trim=eager", "granularity=4M", "remap=eager", "remap=never,budget=16M", NULL};
 
 static const char *setting_of(uint64_t number)
 {
@@ -42,10 +42,14 @@ static void one_program(void)
                                             : "random",
                     1)
             == 0);
-    if (*setting)
+    form.granule = 2 << 20;
+    if (strcmp(setting, "granularity=4M") == 0) {
+        form.granule = 4 << 20;
+        REQUIRE(setenv("SIMCUDA_GRANULARITY", "4M", 1) == 0);
+    } else if (*setting) {
         REQUIRE(setenv("KEDGE_POOL", setting, 1) == 0);
+    }
     REQUIRE(setenv("SIMCUDA_MEMORY", seed % 4 == 3 ? "80M" : "512M", 1) == 0);
-    form.granule = strstr(setting, "handle=4M") ? 4 << 20 : 2 << 20;
     form.whole = strstr(setting, "export-safe") != NULL;
     world_run(seed, &form);
 }

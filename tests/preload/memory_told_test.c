@@ -138,7 +138,7 @@ static void awaited(bool streams)
 
 static void both_heaps(bool streams)
 {
-    begin("chunk=16M,small-chunk=4M", "random");
+    begin("chunk=16M", "random");
     for (int i = 0; i < MANY; i++)
         block[i] = take(((size_t)i % 5 + 1) * 600 * KB, i % 2);
     for (int i = 0; i < MANY; i++)
@@ -170,16 +170,6 @@ static void below_a_cap(bool streams)
         block[i] = take(MB + 4 * KB, streams);
     for (int i = 0; i < 50; i++)
         give(block[i], MB + 4 * KB, streams);
-    had(streams);
-}
-
-static void large_slots(bool streams)
-{
-    begin("handle=16M", "lazy");
-    for (int i = 0; i < 30; i++)
-        block[i] = take(5 * MB, streams);
-    for (int i = 0; i < 30; i += 2)
-        give(block[i], 5 * MB, streams);
     had(streams);
 }
 
@@ -233,11 +223,6 @@ TEST(r22_what_is_told_can_be_had_after_an_oom)
 TEST(r22_what_is_told_can_be_had_below_a_cap)
 {
     by_both(below_a_cap);
-}
-
-TEST(r22_what_is_told_can_be_had_of_slots_of_another_size)
-{
-    by_both(large_slots);
 }
 
 /* ── states of their own ── */

@@ -54,7 +54,7 @@ def recorded(name, entrance, library=LIBRARY, **settings):
     path = pathlib.Path(f"{name}.kcap").absolute()
     path.unlink(missing_ok=True)
     out = run(PROGRAM, entrance, 100, "mixed", PAIRS, LD_LIBRARY_PATH=SIM, LD_PRELOAD=library, KEDGE_CAPTURE=path,
-              KEDGE_TRACE="full", KEDGE_SYNC_FREE=0, KEDGE_POOL="handle=64M,chunk=64M,small-chunk=64M", **settings).stdout
+              KEDGE_TRACE="full", KEDGE_SYNC_FREE=0, KEDGE_POOL="chunk=64M", SIMCUDA_GRANULARITY="64M", **settings).stdout
     return facts(path), sum(map(int, re.findall(r"\bcu(?:CtxGetCurrent|StreamGetId)=(\d+)", out)))
 
 

@@ -17,6 +17,7 @@ struct sim_config sim_config = {
         .seed = 1,
         .version = SIM_DRIVER_VERSION,
         .texture = 512,
+        .granularity = SIM_GRANULE,
         .oracle = true,
         .managed = true,
         .alias = true,
@@ -83,7 +84,7 @@ static void check_names(void)
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
             "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES",
-            "PHYSICAL"};
+            "PHYSICAL", "GRANULARITY"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -134,6 +135,11 @@ void sim_config_read(void)
             &sim_config.patience);
     read_number("SIMCUDA_TEXTURE", 1, SIM_GRANULE, "an alignment in bytes expected",
             &sim_config.texture);
+    read_number("SIMCUDA_GRANULARITY", SIM_GRANULE, (uint64_t)1 << 30,
+            "a power of two from 2M to 1G expected", &sim_config.granularity);
+    if (sim_config.granularity & (sim_config.granularity - 1))
+        sim_config_refuse("SIMCUDA_GRANULARITY", getenv("SIMCUDA_GRANULARITY"),
+                "a power of two from 2M to 1G expected");
     sim_config.schedule = (enum sim_schedule)read_word("SIMCUDA_SCHED", schedules,
             "eager, lazy, random or timed expected", SIM_SCHEDULE_EAGER);
     sim_config.oracle = read_word("SIMCUDA_ORACLE", switches, "on or off expected", 1) == 1;

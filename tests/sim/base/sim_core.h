@@ -52,8 +52,9 @@ struct sim_config {
     int version; /* that the driver says it is, and up to which it knows entries */
     enum sim_schedule schedule;
     uint64_t lag;
-    uint64_t texture;  /* alignment, bytes */
-    uint64_t patience; /* ms until a host function runs unasked; 0: never (sim_patience.h) */
+    uint64_t texture;     /* alignment, bytes */
+    uint64_t granularity; /* of physical memory, as it is said; multiples of SIM_GRANULE are made */
+    uint64_t patience;    /* ms until a host function runs unasked; 0: never (sim_patience.h) */
     bool oracle;
     bool managed;       /* devices use managed memory while the host does */
     bool alias;         /* memory may be mapped at several addresses */

@@ -383,7 +383,7 @@ CUresult cuMemGetAllocationGranularity(
             && which != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0)
-        *ret_size = SIM_GRANULE;
+        *ret_size = sim_config.granularity;
     return sim_leave(&call, r);
 }
 

@@ -245,7 +245,7 @@ static int granularity(void *self, int device, uint64_t *ret_size)
 
     (void)device;
     if (r == 0)
-        *ret_size = GRANULE;
+        *ret_size = fake->granularity;
     return leave(fake, r);
 }
 
@@ -861,6 +861,7 @@ struct fake_driver *fake_new(uint64_t bytes)
         abort();
     pthread_mutex_init(&fake->mutex, NULL);
     fake->memory = bytes;
+    fake->granularity = GRANULE;
     fake->fail_code = FAKE_FAILURE;
     fake->next_address = UINT64_C(0x7f0000000000);
     fake->driver = (struct driver){

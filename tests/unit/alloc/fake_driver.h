@@ -102,7 +102,8 @@ struct fake_driver {
     bool no_managed;
     bool no_runs; /* neighbouring mappings are not unmapped in one call */
     bool no_aliases; /* a handle that is mapped is not mapped again; such calls are counted in `refused` */
-    uint64_t range_max; /* the largest range that can be reserved, 0 = any */
+    uint64_t range_max;   /* the largest range that can be reserved, 0 = any */
+    uint64_t granularity; /* what it says; handles of any multiple of 2 MiB are made all the same */
     bool capturing;   /* fence calls are forbidden; they are refused, and counted in `forbidden` */
     uint64_t slow;    /* so many waits time out before one goes on */
     bool hangs;       /* the device makes no progress by itself: waits time out */

@@ -8,6 +8,7 @@
 #ifndef KEDGE_TESTS_UNIT_FOLLOWED_H
 #define KEDGE_TESTS_UNIT_FOLLOWED_H
 
+#include "alloc/heap/records.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 #define UNIT     (256 * KiB)
@@ -101,13 +102,15 @@ static inline void give(struct bench *b, struct suggest_rules *mine)
 static inline struct bench *bench_without_aliases(
         uint64_t memory, enum pool_remap remap, uint64_t budget)
 {
+    struct bench *b;
     struct pool_opts opts;
 
     pool_opts_init(&opts);
     opts.remap = remap;
     opts.budget = budget;
-    opts.alias = false;
-    return bench_new_with(memory, &opts);
+    b = bench_new_with(memory, &opts);
+    b->pool->devices[0].no_aliases = true;
+    return b;
 }
 
 static inline struct bench *bench_with(uint64_t memory, enum pool_remap remap, uint64_t budget)

@@ -44,11 +44,9 @@ static inline void layout_free_some(struct layout *layout, uint64_t one_in)
     }
 }
 
-static inline struct layout layout_new(
-        uint64_t seed, uint64_t memory, const struct pool_opts *opts, bool sync)
+static inline struct layout layout_over(struct bench *b, uint64_t seed, bool sync)
 {
-    struct layout layout = {.b = bench_new_with(memory, opts), .random = seed};
-    struct bench *b = layout.b;
+    struct layout layout = {.b = b, .random = seed};
     uint64_t bytes;
 
     layout.pool = b->pool;
@@ -72,6 +70,22 @@ static inline struct layout layout_new(
         ;
     BENCH_CHECK(b);
     return layout;
+}
+
+/* On a device whose physical handles are of `granularity`. */
+static inline struct layout layout_of_handles(
+        uint64_t seed, uint64_t memory, uint64_t granularity, bool sync)
+{
+    struct fake_driver *fake = fake_new(memory);
+
+    fake->granularity = granularity;
+    return layout_over(bench_over(fake, NULL), seed, sync);
+}
+
+static inline struct layout layout_new(
+        uint64_t seed, uint64_t memory, const struct pool_opts *opts, bool sync)
+{
+    return layout_over(bench_new_with(memory, opts), seed, sync);
 }
 
 static inline void layout_end(struct layout *layout)

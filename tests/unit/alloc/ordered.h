@@ -9,6 +9,7 @@
 #ifndef KEDGE_TESTS_UNIT_ORDERED_H
 #define KEDGE_TESTS_UNIT_ORDERED_H
 
+#include "alloc/heap/records.h"
 #include "tests/unit/alloc/pool_bench.h"
 
 #ifndef ORDERED_SLOT
@@ -106,12 +107,14 @@ static inline struct bench *ordered_bench(
         uint64_t memory, enum pool_remap remap, uint64_t budget, bool alias)
 {
     struct pool_opts opts;
+    struct bench *b;
 
     pool_opts_init(&opts);
     opts.remap = remap;
     opts.budget = budget;
-    opts.alias = alias;
-    return bench_new_with(memory, &opts);
+    b = bench_new_with(memory, &opts);
+    b->pool->devices[0].no_aliases = !alias;
+    return b;
 }
 
 #endif

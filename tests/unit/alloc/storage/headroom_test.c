@@ -143,22 +143,32 @@ static uint64_t available(struct bench *b, bool may_wait)
     return available_beside(b, 0, may_wait);
 }
 
-TEST(r22_a_request_of_all_that_is_available_finds_its_place)
+static void ask_for_all(uint64_t handle)
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct layout layout = layout_new(seed, 300 * MiB, NULL, true);
+        struct layout layout = layout_of_handles(seed, 300 * MiB, handle, true);
         struct bench *b = layout.b;
         uint64_t bytes = available(b, true);
 
         b->fake->hangs = false; /* it keeps up as soon as somebody waits for it */
         REQUIRE(bytes > 0);
-        CHECK_EQ(bytes % (2 * MiB), 0);
+        CHECK_EQ(bytes % handle, 0);
         if (!bench_alloc_on(b, bytes, seed % 3))
             printf("    seed %llu: no %llu MiB on stream %llu, %d\n", (unsigned long long)seed,
                     (unsigned long long)(bytes / MiB), (unsigned long long)(seed % 3), b->r);
         CHECK_EQ(b->r, 0);
         layout_end(&layout);
     }
+}
+
+TEST(r22_a_request_of_all_that_is_available_finds_its_place)
+{
+    ask_for_all(2 * MiB);
+}
+
+TEST(r22_a_request_of_all_that_is_available_finds_its_place_where_handles_are_large)
+{
+    ask_for_all(4 * MiB);
 }
 
 TEST(r22_all_that_was_freed_is_available_though_a_fence_is_awaited)

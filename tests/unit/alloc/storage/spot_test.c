@@ -232,13 +232,10 @@ static devptr_t start_of(struct pool *pool, const struct spot *spot) POOL_LOCKED
 /* Where the search ends as soon as no place can lack less, it ends no sooner, whatever the size of a slot. */
 static uint64_t check_places(uint64_t slot)
 {
-    struct pool_opts opts;
     uint64_t widened = 0;
 
-    pool_opts_init(&opts);
-    opts.handle = slot;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct layout layout = layout_new(seed, 1 * GiB, &opts, false);
+        struct layout layout = layout_of_handles(seed, 1 * GiB, slot, false);
         struct pool *pool = layout.pool;
         struct heap *heap;
 

@@ -56,7 +56,7 @@ TEST(defaults_are_those_of_the_table)
 TEST(values_and_keys_are_read)
 {
     const char *env[] = {"KEDGE_MODE=track", "KEDGE_TRACE=full,mb=64",
-            "KEDGE_POOL=cap=3G,chunk=20M,small-chunk=512K", "KEDGE_STACKS=min=1M",
+            "KEDGE_POOL=cap=3G,chunk=20M,reserve=512K", "KEDGE_STACKS=min=1M",
             "KEDGE_BYPASS=liba*,libb.so", "KEDGE_HINTS=/tmp/a,b.yaml", NULL};
 
     read_env(env);
@@ -67,7 +67,7 @@ TEST(values_and_keys_are_read)
     CHECK_EQ(key(CONFIG_TRACE, "mb"), 64);
     CHECK_EQ(key(CONFIG_POOL, "cap"), 3ull << 30);
     CHECK_EQ(key(CONFIG_POOL, "chunk"), 20u << 20);
-    CHECK_EQ(key(CONFIG_POOL, "small-chunk"), 512u << 10);
+    CHECK_EQ(key(CONFIG_POOL, "reserve"), 512u << 10);
     CHECK_STR_EQ(config_text(&config, CONFIG_STACKS), "auto");
     CHECK_EQ(key(CONFIG_STACKS, "min"), 1u << 20);
     CHECK_STR_EQ(config_text(&config, CONFIG_BYPASS), "liba*,libb.so");
