@@ -136,6 +136,18 @@ static int start_all(void)
     return r;
 }
 
+/* A part that cannot start: one line, then pass-through for the rest of the process. */
+static void life_degrade(const char *what)
+{
+    if (atomic_exchange(&life_state, LIFE_PASS) == LIFE_PASS)
+        return;
+    session_end_quick();
+    msg_warn("%s, passing everything through", what);
+    (void)capture_note(2, what);
+    if (session_pool)
+        pool_freeze(session_pool);
+}
+
 static bool wake_up(void)
 {
     int asleep = LIFE_ASLEEP;
@@ -197,17 +209,6 @@ void life_leave(void)
 }
 
 /* ---- trouble -------------------------------------------------------------------------------- */
-
-void life_degrade(const char *what)
-{
-    if (atomic_exchange(&life_state, LIFE_PASS) == LIFE_PASS)
-        return;
-    session_end_quick();
-    msg_warn("%s, passing everything through", what);
-    (void)capture_note(2, what);
-    if (session_pool)
-        pool_freeze(session_pool);
-}
 
 void life_driver_said(int result)
 {

@@ -45,9 +45,6 @@ void life_leave(void);
 /* For an anchor's edge: true (then life_leave) if kedge is on. Never starts it: no CUDA call, nothing to do (R28). */
 bool life_begin_edge(void);
 
-/* A broken invariant or a part that cannot start: one line, then pass-through for the rest of the process. */
-void life_degrade(const char *what);
-
 /* An error that the driver gave, to us or to a call that we forwarded. Sticky ones freeze the pool. */
 void life_driver_said(int result);
 

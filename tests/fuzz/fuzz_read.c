@@ -105,7 +105,8 @@ static void read_file(const void *bytes, size_t length)
     if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, bytes, length, 0) != (ssize_t)length)
         return;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (read_open(path, &file, &error) != read_open_bytes(bytes, length, &memory, &error))
+    if (read_open_parts(path, READ_ALL, &file, &error)
+            != read_open_bytes(bytes, length, &memory, &error))
         __builtin_trap();
     if (file
             && (file->event_count != memory->event_count || file->live_count > memory->live_count

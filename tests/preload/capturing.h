@@ -26,7 +26,7 @@ static inline struct read_capture *read_now(void)
 {
     struct read_capture *capture = NULL;
     struct read_error error;
-    int r = read_open(capture_file, &capture, &error);
+    int r = read_open_parts(capture_file, READ_ALL, &capture, &error);
 
     if (r != 0)
         printf("%s\n", error.text);

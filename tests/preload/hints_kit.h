@@ -118,7 +118,7 @@ static inline struct read_capture *kit_read(void)
     struct read_capture *capture = NULL;
     struct read_error error;
 
-    REQUIRE_EQ(read_open(kit_capture, &capture, &error), 0);
+    REQUIRE_EQ(read_open_parts(kit_capture, READ_ALL, &capture, &error), 0);
     CHECK_EQ(capture->bad_records, 0);
     return capture;
 }

@@ -123,7 +123,7 @@ static void count_labels(unsigned *ret_labels, unsigned *ret_notes)
     struct read_capture *capture;
 
     *ret_labels = *ret_notes = 0;
-    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    REQUIRE(read_open_parts(told_file, READ_ALL, &capture, NULL) == 0);
     for (size_t i = 0; i < capture->event_count; i++)
         *ret_labels +=
                 capture->event[i].kind == FORMAT_EVENT_EDGE && capture->event[i].edge == EDGE_MARK;
@@ -226,7 +226,7 @@ static unsigned recorded_launches(void)
     struct read_capture *capture;
     unsigned count = 0;
 
-    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    REQUIRE(read_open_parts(told_file, READ_ALL, &capture, NULL) == 0);
     for (size_t i = 0; i < capture->event_count; i++) {
         if (capture->event[i].kind != FORMAT_EVENT_LAUNCH)
             continue;

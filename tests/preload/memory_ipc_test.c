@@ -169,7 +169,7 @@ static void imports_are(uint64_t live, uint64_t ever)
 {
     struct read_capture *capture;
 
-    REQUIRE_EQ(read_open(import_file, &capture, NULL), 0);
+    REQUIRE_EQ(read_open_parts(import_file, READ_ALL, &capture, NULL), 0);
     CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_count, live);
     CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].live_bytes, live * 6 * MB);
     CHECK_EQ(capture->class_total[MEMCLASS_IMPORTED].allocated_count, ever);

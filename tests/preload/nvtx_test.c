@@ -124,7 +124,7 @@ static const char *path_here(void)
     CUdeviceptr ptr = 0;
 
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
-    REQUIRE(read_open(capture_file, &capture, NULL) == 0);
+    REQUIRE(read_open_parts(capture_file, READ_ALL, &capture, NULL) == 0);
     live = live_at(capture, ptr);
     REQUIRE(live);
     snprintf(path, sizeof path, "%s", live->path);

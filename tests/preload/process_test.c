@@ -37,7 +37,7 @@ static struct read_capture *read_now(void)
     struct read_capture *capture = NULL;
     struct read_error error;
 
-    REQUIRE_EQ(read_open(capture_file, &capture, &error), 0);
+    REQUIRE_EQ(read_open_parts(capture_file, READ_ALL, &capture, &error), 0);
     CHECK_EQ(capture->bad_records, 0);
     return capture;
 }

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     struct read_capture *capture;
     struct read_error error;
 
-    if (argc != 2 || read_open(argv[1], &capture, &error) < 0)
+    if (argc != 2 || read_open_parts(argv[1], READ_ALL, &capture, &error) < 0)
         return 2;
     for (size_t i = 0; i < capture->event_count; i++) {
         const struct read_event *event = &capture->event[i];

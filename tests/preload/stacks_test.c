@@ -44,7 +44,7 @@ static struct read_capture *read_now(void)
     struct read_capture *capture = NULL;
     struct read_error error;
 
-    REQUIRE_EQ(read_open(file, &capture, &error), 0);
+    REQUIRE_EQ(read_open_parts(file, READ_ALL, &capture, &error), 0);
     return capture;
 }
 

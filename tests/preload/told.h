@@ -55,7 +55,7 @@ static inline const char *told(void)
     size_t used = 0, seen = 0;
 
     text[0] = '\0';
-    if (read_open(told_file, &capture, &error) < 0)
+    if (read_open_parts(told_file, READ_ALL, &capture, &error) < 0)
         printf("%s: %s\n", told_file, error.text);
     REQUIRE(capture);
     for (size_t i = 0; i < capture->event_count; i++) {
@@ -83,7 +83,7 @@ static inline const char *told_path(void)
     CUdeviceptr ptr = 0;
 
     REQUIRE_EQ(cu->cuMemAlloc_v2(&ptr, 4096), CUDA_SUCCESS);
-    REQUIRE(read_open(told_file, &capture, NULL) == 0);
+    REQUIRE(read_open_parts(told_file, READ_ALL, &capture, NULL) == 0);
     live = live_at(capture, ptr);
     REQUIRE(live);
     (void)snprintf(path, sizeof path, "%s", live->path);

@@ -27,7 +27,8 @@ uint32_t sitebook_find(const struct sitebook *book, struct key key)
     return stack ? *stack : SITEBOOK_NONE;
 }
 
-const char *sitebook_text(struct sitebook *book, const char *text)
+/* A copy of the text that lives as long as the book; equal texts are one copy. */
+static const char *sitebook_text(struct sitebook *book, const char *text)
 {
     uint32_t number = keytable_number(&book->text_keys, keytable_text(text));
 

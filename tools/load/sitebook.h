@@ -41,7 +41,4 @@ uint32_t sitebook_add(
 /* The number of a library in book->trace: one of the same path and build is the same. */
 uint32_t sitebook_module(struct sitebook *book, const struct trace_module *module);
 
-/* A copy of the text that lives as long as the book; equal texts are one copy. */
-const char *sitebook_text(struct sitebook *book, const char *text);
-
 #endif

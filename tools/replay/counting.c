@@ -26,11 +26,6 @@ static void counting_add_call(struct counting *counting, enum counting_kind kind
     counting->calls[kind]++;
 }
 
-void counting_call(struct counting *counting)
-{
-    counting_add_call(counting, COUNTING_OTHER);
-}
-
 uint64_t counting_calls(const struct counting *counting)
 {
     uint64_t sum = 0;

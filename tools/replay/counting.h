@@ -61,9 +61,8 @@ uint64_t counting_calls(const struct counting *counting);
 /* The program goes on by one event. */
 void counting_step(struct counting *counting);
 
-/* For models of what the driver does by itself: one call that is none of the table's (COUNTING_OTHER); a fence of what was submitted so far,
- * whether it has passed, and a segment that goes back (0, or -EINVAL: there is none), none of them a call. */
-void counting_call(struct counting *counting);
+/* For models of what the driver does by itself: a fence of what was submitted so far, whether it has passed, and a segment that
+ * goes back (0, or -EINVAL: there is none), none of them a call. */
 uint64_t counting_mark(const struct counting *counting);
 bool counting_has_passed(const struct counting *counting, uint64_t fence);
 int counting_give_back(struct counting *counting, devptr_t ptr);

@@ -19,7 +19,7 @@
 
 struct peer_device {
     struct driver driver;
-    struct counting *counting; /* for calls that are no part of the table: counting_call */
+    struct counting *counting; /* for what the driver does without a call of the table */
 };
 
 struct peer {

@@ -39,7 +39,8 @@ static char *own_directory(void)
     return vec_text(path);
 }
 
-char *spawn_beside(const char *name)
+/* The path of a file beside the running executable, or NULL. */
+static char *spawn_beside(const char *name)
 {
     char *directory = own_directory();
     char *path = vec_format("%s/%s", directory, name);

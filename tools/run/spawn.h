@@ -88,9 +88,6 @@ void spawn_clear_old(struct spawn_old *old, const char *run);
 /* 0 if the program is there and may be run; else 127 or 126, as shells have them, after one line on stderr. */
 int spawn_check(const char *who, const char *program);
 
-/* The path of a file beside the running executable, or NULL. */
-char *spawn_beside(const char *name);
-
 struct spawn_program spawn_look_at(const char *path);
 
 /* Is the program this one? */

@@ -43,10 +43,6 @@ void capfile_end(int cancel_state);
 int capfile_create(
         struct capfile *file, const char *path, void (*fill)(struct format_header *header));
 
-/* A new extent, zeroed, mapped and in the directory. 0 or -errno; *ret_base is page-aligned. */
-int capfile_grow(
-        struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base);
-
 /* A store at `at` had no file behind it: the file was truncated or removed. True: `at` is in a
  * capture, and from its page on there is now zeroed private memory, so the store can be repeated.
  * Async-signal-safe. */

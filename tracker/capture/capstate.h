@@ -84,8 +84,12 @@ void capstate_set(enum format_state state, uint32_t detail);
  * inside. */
 void capstate_init(bool is_on, bool has_log, int (*create)(void));
 
-/* Creates the file if no thread has tried, and waits at most two seconds for another thread that
- * does. 0 or -errno, as capture_open. */
+/*
+ * Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name exists,
+ * NAME.PID, then NAME.PID.2 and so on. Writes the ranges that are open now. The first caller creates
+ * it, others wait at most two seconds; after that their calls are lost, and counted as dropped
+ * events, until the file is there. 0 also when it is open, off, or was tried before; else -errno.
+ */
 int capstate_open(void);
 
 /* The current phase; capstate_unsealed, for a writer: it breaks the seal, so the phase is not

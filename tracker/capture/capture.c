@@ -267,11 +267,6 @@ int capture_init(const struct capture_opts *init_opts)
     return 0;
 }
 
-int capture_open(void)
-{
-    return capstate_open();
-}
-
 const char *capture_path(void)
 {
     enum capstate_phase now = capstate_phase();

@@ -7,7 +7,7 @@
  * within one operation in progress per thread (R47, readable after SIGKILL). FORMAT.md and format.h
  * describe the bytes.
  *
- *     capture_init ─► (nothing on disk) ─ capture_open at the first allocation ─► file
+ *     capture_init ─► (nothing on disk) ─ capstate_open at the first allocation ─► file
  *                     file ─ capture_state ─► clean | signal
  *                          └ fork ─► child writes nothing
  *
@@ -143,13 +143,6 @@ struct capture_look_info {
 
 /* Stores the options; touches no file. 0, -EINVAL (bad pattern, unknown %x), -ENAMETOOLONG. */
 int capture_init(const struct capture_opts *init_opts);
-
-/* Creates the file: O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600 whatever the umask; if the name
- * exists, NAME.PID, then NAME.PID.2 and so on. Writes the ranges that are open now. The first
- * caller does it, others wait for it (at most two seconds; after that their calls are lost, and
- * counted as dropped events, until the file exists); capture_alloc and capture_oom call it
- * themselves. 0 also when it is open, off, or was tried before; else -errno. */
-int capture_open(void);
 
 /* The file's name, "" while there is none. Valid for the process's life. */
 const char *capture_path(void);

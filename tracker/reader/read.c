@@ -351,11 +351,6 @@ int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_
     return list_events(read_file(path, parts, ret_capture, ret_error), ret_capture, ret_error);
 }
 
-int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error)
-{
-    return read_open_parts(path, READ_ALL, ret_capture, ret_error);
-}
-
 bool read_is_damaged(const struct read_capture *capture)
 {
     for (unsigned area = 0; area < READ_AREA_COUNT; area++)

@@ -6,8 +6,8 @@
  * file's size. Reads the capture of a process that runs, was killed, or ended. Records not yet
  * published when the file is read are absent.
  *
- *     *.kcap ─ read_open ─► identity · totals · live[] · event[] in seq order · strings, modules,
- *                           stacks · rules
+ *     *.kcap ─ read_open_parts ─► identity · totals · live[] · event[] in seq order · strings,
+ *                                 modules, stacks · rules
  *
  * Names nothing (tools/symbols) and draws no conclusions: numbers in it are the file's. Uses
  * malloc; not part of libkedge.so.
@@ -296,15 +296,12 @@ struct read_capture {
     struct read_private *private;
 };
 
-/* Reads a file. 0, or -errno with *ret_error filled: -EBADMSG (not a capture, or torn),
- * -EPROTONOSUPPORT (unknown version), -ENOMEM, or an error of open or read. ret_error may be
- * NULL. */
-int read_open(const char *path, struct read_capture **ret_capture, struct read_error *ret_error);
-
-/* The same for repeated looks at a running process: reads only these parts; the others read as
- * empty. Header and definitions are always read. READ_NEWEST is at most a few thousand events: of
- * each chunk of the log that is being written, among the last 4 GiB of the log; has_all_events is
- * false. Its time grows with the length of the log, by one read per 64 KiB. */
+/* Reads a file, or only these parts of it, for repeated looks at a running process; the others read
+ * as empty. Header and definitions are always read. 0, or -errno with *ret_error filled: -EBADMSG
+ * (not a capture, or torn), -EPROTONOSUPPORT (unknown version), -ENOMEM, or an error of open or
+ * read. ret_error may be NULL. READ_NEWEST is at most a few thousand events: of each chunk of the
+ * log that is being written, among the last 4 GiB of the log; has_all_events is false. Its time
+ * grows with the length of the log, by one read per 64 KiB. */
 #define READ_LIVE     0x01u
 #define READ_EVENTS   0x02u
 #define READ_NEWEST   0x04u /* instead of READ_EVENTS */

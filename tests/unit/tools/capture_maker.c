@@ -36,6 +36,7 @@
  *     odd              names of any bytes, ranges that overlap, a handle that has no address, two devices, a block of the sync API
  *     evict-lru        an evict hint for which no order is learnt, so that all is one step
  */
+#include "tracker/capture/capstate.h"
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
 #include "tracker/hints/hintfile.h"
@@ -644,7 +645,7 @@ int main(int argc, char **argv)
                            : FORMAT_TRACE_FULL,
             .ring_bytes = 1 << 20};
     uses_init(used);
-    if (capture_init(&opts) != 0 || capture_open() != 0)
+    if (capture_init(&opts) != 0 || capstate_open() != 0)
         return 1;
     describe(argv[1]);
     if (anchors)

@@ -11,6 +11,7 @@
  * ring: the log is bounded to 1 MiB and has lost its beginning.
  */
 #include "tracker/base/site.h"
+#include "tracker/capture/capstate.h"
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
 #include "tracker/stacks/intern.h"
@@ -237,7 +238,7 @@ static bool begin(const char *file, bool is_ring)
 
     (void)unlink(file);
     uses_init(true);
-    return where_init(&where) == 0 && capture_init(&opts) == 0 && capture_open() == 0;
+    return where_init(&where) == 0 && capture_init(&opts) == 0 && capstate_open() == 0;
 }
 
 int main(int argc, char **argv)

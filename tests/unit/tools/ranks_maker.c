@@ -9,6 +9,7 @@
  * Before the steps each rank allocates a table of its own rank times 4 KiB, and 4 KiB more. LEAKER keeps a block of 8 KiB in its first step.
  * Ahead of it all the ranges a0, a1, ... as many as PATHS says are entered and left.
  */
+#include "tracker/capture/capstate.h"
 #include "tracker/capture/capture.h"
 #include "tracker/where/anchor.h"
 #include "tracker/where/where.h"
@@ -112,7 +113,7 @@ static int write_capture(
     (void)snprintf(file, sizeof(file), "%s/rank%%r.kcap", folder);
     (void)snprintf(number, sizeof(number), "%u", rank);
     struct capture_opts opts = {.file = file, .rank = number, .trace = FORMAT_TRACE_FULL};
-    if (where_init(&where) != 0 || capture_init(&opts) != 0 || capture_open() != 0)
+    if (where_init(&where) != 0 || capture_init(&opts) != 0 || capstate_open() != 0)
         return 1;
     (void)table(4 * KIB * (rank + 1));
     pass_through();

@@ -172,7 +172,7 @@ static int show(const char *file)
 {
     struct read_capture *c = NULL;
 
-    if (read_open(file, &c, NULL) < 0)
+    if (read_open_parts(file, READ_ALL, &c, NULL) < 0)
         return 1;
     show_header(c);
     show_definitions(c);

@@ -6,6 +6,7 @@
 #define KEDGE_TESTS_UNIT_TRACK_HELP_H
 
 #include "tests/check.h"
+#include "tracker/capture/capstate.h"
 #include "tracker/capture/capture.h"
 #include "tracker/reader/read.h"
 #include "tracker/where/anchor.h"
@@ -111,7 +112,7 @@ static inline struct read_capture *track_read(const char *file)
     struct read_capture *capture = NULL;
     struct read_error error;
 
-    if (read_open(file, &capture, &error) < 0) {
+    if (read_open_parts(file, READ_ALL, &capture, &error) < 0) {
         printf("    %s: %s\n", file, error.text);
         return NULL;
     }

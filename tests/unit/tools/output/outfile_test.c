@@ -6,6 +6,7 @@
 #include "tools/base/vec.h"
 #include "tools/output/ours.h"
 #include "tools/output/outfile.h"
+#include "tracker/capture/capstate.h"
 #include "tracker/capture/capture.h"
 #include "tracker/where/where.h"
 
@@ -257,7 +258,7 @@ static void write_capture(const char *path)
 
     REQUIRE_EQ(where_init(&(struct where_opts){.unwind = {.mode = UNWIND_FP}}), 0);
     REQUIRE_EQ(capture_init(&opts), 0);
-    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(capstate_open(), 0);
 }
 
 TEST(r102_a_capture_gives_way_to_another_when_its_process_is_gone)

@@ -129,7 +129,7 @@ TEST(a_late_allocation_ends_in_its_own_class)
     make(MEMCLASS_POOLED, 0x1000, 10 * MB, 1);
     end(0x2000, 3);
     make(MEMCLASS_REGISTERED, 0x2000, 100 * MB, 2);
-    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
+    REQUIRE_EQ(read_open_parts(path, READ_ALL, &capture, NULL), 0);
     CHECK_EQ(capture->class_total[MEMCLASS_REGISTERED].allocated_count, 1);
     CHECK_EQ(capture->class_total[MEMCLASS_REGISTERED].live_bytes, 0);
     CHECK_EQ(capture->class_total[MEMCLASS_REGISTERED].live_count, 0);
@@ -173,7 +173,7 @@ TEST(overhead_is_what_is_left_over)
     info.graph_high = 60 * MB;
     REQUIRE_EQ(capture_look(&info), 0);
     make(MEMCLASS_VMM, 0x4000, 100 * MB, 4); /* after the look: not in it */
-    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
+    REQUIRE_EQ(read_open_parts(path, READ_ALL, &capture, NULL), 0);
     CHECK_EQ(capture->look[0].native_bytes, 30 * MB);
     overhead = sources_overhead(&capture->look[0]);
     CHECK(overhead.is_known && !overhead.is_short);
@@ -181,7 +181,7 @@ TEST(overhead_is_what_is_left_over)
     read_close(capture);
     info.held_bytes = 900 * MB;
     REQUIRE_EQ(capture_look(&info), 0);
-    REQUIRE_EQ(read_open(path, &capture, NULL), 0);
+    REQUIRE_EQ(read_open_parts(path, READ_ALL, &capture, NULL), 0);
     CHECK(sources_overhead(&capture->look[0]).is_short);
     CHECK_EQ(capture->look[0].looks, 2);
     read_close(capture);

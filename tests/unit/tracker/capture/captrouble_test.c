@@ -216,7 +216,7 @@ TEST(an_interrupted_call_is_made_again)
 
     start(FORMAT_TRACE_FULL);
     disk.interrupts = 3;
-    CHECK_EQ(capture_open(), 0);
+    CHECK_EQ(capstate_open(), 0);
     CHECK_EQ(disk.interrupts, 0);
     disk.interrupts = 3;
     CHECK_EQ(run(&error), 0);
@@ -442,7 +442,7 @@ TEST(a_crowd_that_starts_at_once_shares_extents)
 
     start(FORMAT_TRACE_AGG);
     disk.slow_ns = 20000000;
-    CHECK_EQ(capture_open(), 0);
+    CHECK_EQ(capstate_open(), 0);
     REQUIRE_EQ(pthread_barrier_init(&at_once, NULL, CROWD), 0);
     for (size_t i = 0; i < CROWD; i++)
         REQUIRE_EQ(pthread_create(&threads[i], NULL, one_of_many, (void *)i), 0);
@@ -459,7 +459,7 @@ TEST(a_crowd_that_starts_at_once_shares_extents)
 static void *open_it(void *argument)
 {
     (void)argument;
-    CHECK_EQ(capture_open(), 0);
+    CHECK_EQ(capstate_open(), 0);
     return NULL;
 }
 

@@ -584,7 +584,7 @@ TEST(off_touches_no_file)
     track_path(file, track_scratch(), "off.kcap");
     track_start(file, FORMAT_TRACE_OFF, 0);
     CHECK_EQ(track_alloc(0x1000, 10, 1), 0);
-    CHECK_EQ(capture_open(), 0);
+    CHECK_EQ(capstate_open(), 0);
     CHECK_EQ(access(file, F_OK), -1);
     CHECK_STR_EQ(capture_path(), "");
 }
@@ -615,7 +615,7 @@ TEST(a_range_entered_while_the_file_opens_is_written_once)
     track_path(file, track_scratch(), "once.kcap");
     track_start(file, FORMAT_TRACE_FULL, 0);
     REQUIRE_EQ(anchor_push(NULL, "a", &before), 0);
-    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(capstate_open(), 0);
     CHECK_EQ(capture_edge(&before, 1), 0);
     REQUIRE_EQ(anchor_push(NULL, "b", &after), 0);
     CHECK_EQ(capture_edge(&after, 2), 0);
@@ -1203,7 +1203,7 @@ TEST(a_thread_that_ends_with_a_full_chunk_hands_none_on)
 
     track_path(full_chunk_file, track_scratch(), "fullchunk.kcap");
     track_start(full_chunk_file, FORMAT_TRACE_FULL, 0);
-    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(capstate_open(), 0);
     for (size_t i = 0; i < THREADS; i++) {
         pthread_t thread;
 

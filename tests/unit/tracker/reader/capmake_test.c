@@ -24,7 +24,7 @@ static struct read_capture *read_back(int fd)
     char path[64];
 
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (read_open(path, &capture, &error) != 0)
+    if (read_open_parts(path, READ_ALL, &capture, &error) != 0)
         printf("    %s\n", error.text);
     return capture;
 }

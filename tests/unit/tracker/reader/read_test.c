@@ -142,12 +142,12 @@ TEST(what_is_no_capture_is_refused_in_words)
     image[8] = FORMAT_VERSION;
     image[0] = 'X';
     CHECK_EQ(read_open_bytes(image, IMAGE_BYTES, &capture, NULL), -EBADMSG);
-    CHECK_EQ(read_open(directory, &capture, &error), -EINVAL);
+    CHECK_EQ(read_open_parts(directory, READ_ALL, &capture, &error), -EINVAL);
     CHECK_STR_EQ(error.text, "not a regular file");
     track_path(file, directory, "none");
-    CHECK_EQ(read_open(file, &capture, &error), -ENOENT);
+    CHECK_EQ(read_open_parts(file, READ_ALL, &capture, &error), -ENOENT);
     REQUIRE_EQ(mkfifo(file, 0600), 0);
-    CHECK_EQ(read_open(file, &capture, &error), -EINVAL); /* and does not wait */
+    CHECK_EQ(read_open_parts(file, READ_ALL, &capture, &error), -EINVAL); /* and does not wait */
     CHECK(capture == NULL);
     free(image);
 }
@@ -371,7 +371,7 @@ TEST(a_running_capture_is_read)
 
     track_path(file, track_scratch(), "run.kcap");
     track_start(file, FORMAT_TRACE_RING, 1u << 20);
-    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(capstate_open(), 0);
     REQUIRE_EQ(pthread_create(&writer, NULL, write_on, NULL), 0);
     while (written < 250000)
         (void)usleep(100); /* the ring has turned */
@@ -496,7 +496,7 @@ TEST(a_growing_capture_is_read_with_its_words)
 
     track_path(file, track_scratch(), "grow.kcap");
     track_start(file, FORMAT_TRACE_FULL, 0);
-    REQUIRE_EQ(capture_open(), 0);
+    REQUIRE_EQ(capstate_open(), 0);
     REQUIRE_EQ(pthread_create(&writer, NULL, grow_on, NULL), 0);
     while (written < 1000)
         (void)usleep(100);
