@@ -64,7 +64,7 @@ enum guard_bit {
     GUARD_PEERS = 32,
 };
 
-extern atomic_uint guard_word;
+extern atomic_uint guard_word __attribute__((visibility("hidden")));
 
 /* The one load of an idle submission hook. */
 static inline bool guard_is_idle(void)

@@ -207,7 +207,7 @@ enum {
     STREAM_NEWS_DEFAULT = 2, /* a default stream */
 };
 
-extern atomic_uint stream_news;
+extern atomic_uint stream_news __attribute__((visibility("hidden")));
 
 /* Such a stream is about to be given work for the first time. */
 void stream_first(unsigned news);
@@ -312,7 +312,7 @@ extern __thread struct context_memo context_memo __attribute__((tls_model("initi
  * Rises when something that threads remember may have changed: a handle's meaning, a device's
  * current memory pool, the libraries of the process.
  */
-extern atomic_uint context_epoch;
+extern atomic_uint context_epoch __attribute__((visibility("hidden")));
 
 static inline unsigned stream_memo_at(CUstream handle)
 {

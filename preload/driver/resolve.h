@@ -52,7 +52,7 @@ enum resolve_export {
     EXPORT_COUNT,
 };
 
-extern void *resolve_real[SLOT_COUNT];
+extern void *resolve_real[SLOT_COUNT] __attribute__((visibility("hidden")));
 
 /* The driver's own function behind a symbol of hooks.def. Only after resolve_ready() said true. */
 #define REAL(symbol) \
@@ -133,7 +133,7 @@ const char *resolve_export_name(enum resolve_export export);
  * sixteenfold. */
 bool resolve_coverage_news(void);
 /* For others who have some; and whether there is any, which it stays. */
-extern atomic_bool resolve_news;
+extern atomic_bool resolve_news __attribute__((visibility("hidden")));
 static inline void resolve_tell_news(void)
 {
     atomic_store(&resolve_news, true);

@@ -21,12 +21,15 @@
 
 struct pool;
 
+/* What the short path loads is hidden: the address is in the code, not in the GOT. */
+#define SESSION_HIDDEN __attribute__((visibility("hidden")))
+
 /* Fixed by dispatch_start: */
-extern struct pool *session_pool;  /* NULL unless KEDGE_MODE=pool */
-extern unsigned session_sync_free; /* KEDGE_SYNC_FREE: auto|0|1 */
-extern bool session_meminfo_raw;   /* KEDGE_POOL=meminfo=driver */
-extern bool session_sync_mapped;   /* KEDGE_POOL=sync=mapped */
-extern bool session_records;       /* requests are recorded: KEDGE_TRACE is not off */
+extern SESSION_HIDDEN struct pool *session_pool;  /* NULL unless KEDGE_MODE=pool */
+extern SESSION_HIDDEN unsigned session_sync_free; /* KEDGE_SYNC_FREE: auto|0|1 */
+extern bool session_meminfo_raw;                  /* KEDGE_POOL=meminfo=driver */
+extern bool session_sync_mapped;                  /* KEDGE_POOL=sync=mapped */
+extern bool session_records; /* requests are recorded: KEDGE_TRACE is not off */
 
 /* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
 bool session_may_fence(void);
@@ -43,7 +46,7 @@ void session_tell_python(void);
 
 /* ---- work that is left for the next request or submission (dispatch_go_on) ---- */
 
-extern atomic_bool session_goes_on;
+extern SESSION_HIDDEN atomic_bool session_goes_on;
 void session_go_on_later(void);
 
 static inline bool session_must_go_on(void)
@@ -61,7 +64,7 @@ enum session_reason {
     SESSION_RECORDED = 8 /* a capture is written: open to those who record what they are served */
 };
 
-extern atomic_uint session_closed; /* bits of enum session_reason */
+extern SESSION_HIDDEN atomic_uint session_closed; /* bits of enum session_reason */
 
 /* Closes it for good. */
 void session_end_quick(void);
