@@ -454,9 +454,10 @@ bool dispatch_beside_capture(struct dispatch_request *request, int result, devpt
 {
     struct outcome outcome;
 
-    if (result != CUDA_ERROR_OUT_OF_MEMORY || gate_captures() == 0 || !session_pool
-            || request->forward || guard_in_callback() || pool_is_frozen(session_pool)
-            || is_bypassed(request) || ask_pool(request, &outcome) != 0)
+    if (request->api != API_SYNC || result != CUDA_ERROR_OUT_OF_MEMORY || gate_captures() == 0
+            || !session_pool || request->forward || guard_in_callback()
+            || pool_is_frozen(session_pool) || is_bypassed(request)
+            || ask_pool(request, &outcome) != 0)
         return false;
     dispatch_record_alloc(request, &outcome);
     *ret_ptr = outcome.ptr;
@@ -466,7 +467,7 @@ bool dispatch_beside_capture(struct dispatch_request *request, int result, devpt
 int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
 {
     struct outcome outcome;
-    int device = request->api == API_STREAM ? request->stream.device : request->context.device;
+    int device = dispatch_device_of(request);
     int r;
 
     coverage_look();

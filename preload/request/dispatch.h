@@ -51,6 +51,11 @@ struct dispatch_request {
     struct pool_ladder ladder; /* what was done for it, should it fail */
 };
 
+static inline int dispatch_device_of(const struct dispatch_request *request)
+{
+    return request->api == API_STREAM ? request->stream.device : request->context.device;
+}
+
 /* 0: *ret_ptr is the program's. > 0: the driver's refusal. < 0: make the real call, then dispatch_forwarded. */
 int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr);
 /* The driver had no memory for a request of the sync API beside a capture, where it has the first word (R11): what the pool has free serves

@@ -42,10 +42,13 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
     memo->mempool_id = mempool_is_still(mempool, device, mempool_id) ? mempool_id : 0;
 }
 
-/* ---- what is told --------------------------------------------------------------------------- */
+/* ---- what is recorded ----------------------------------------------------------------------- */
+
+/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle
+ * of another. */
 
 /* As stream_told says it; what the memo has of a stream was looked at when the call was served. */
-static uint64_t told(struct quick_call call)
+static uint64_t quick_told(struct quick_call call)
 {
     if (call.api == API_SYNC)
         return 0;
@@ -55,7 +58,8 @@ static uint64_t told(struct quick_call call)
                     (uintptr_t)call.stream, context_memo.number_of[stream_memo_at(call.stream)]);
 }
 
-/* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation point. */
+/* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation
+ * point. */
 static __attribute__((noinline)) void quick_tell_news(int r)
 {
     int cancel, unused;
@@ -68,91 +72,35 @@ static __attribute__((noinline)) void quick_tell_news(int r)
     (void)pthread_setcancelstate(cancel, &unused);
 }
 
-static int quick_device_of(struct quick_call call)
+void quick_know(
+        const struct where_walk *walk, struct quick_call call, uint64_t size, struct tag *ret_tag)
 {
-    return call.api == API_SYNC ? context_memo.context.device : context_memo.device;
+    int device = call.api == API_SYNC ? context_memo.context.device : context_memo.device;
+    int r = where_end(walk, size, device, ret_tag);
+
+    if (r > 0)
+        quick_tell_news(r);
+    ret_tag->stream = format_stream_number(quick_told(call));
 }
 
-static void quick_write_alloc(
-        struct pool_given given, struct quick_call call, const struct tag *tag)
+void quick_record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag)
 {
     struct capture_alloc_info info = {
             .tag = tag,
             .ptr = given.ptr,
             .seq = given.seq,
-            .stream = told(call),
+            .stream = quick_told(call),
             .api = call.api,
             .rule = -1,
             .context = call.api == API_SYNC ? context_memo.context.memory
                                             : context_pools_of(context_memo.device),
     };
-    int r = capture_alloc(&info);
+    int r;
 
+    resolve_note(call.slot, ROUTE_CALLED);
+    r = capture_alloc(&info);
     if (r < 0)
         quick_tell_news(r);
-}
-
-CUresult quick_record_alloc(
-        struct pool_given given, uint64_t size, struct quick_call call, const void *caller)
-{
-    struct where_walk walk;
-    struct tag tag;
-    int r;
-
-    guard_push();
-    resolve_note(call.slot, ROUTE_CALLED);
-    where_go(size, caller, &walk);
-    r = where_end(&walk, size, quick_device_of(call), &tag);
-    if (r > 0)
-        quick_tell_news(r);
-    quick_write_alloc(given, call, &tag);
-    guard_pop();
-    return CUDA_SUCCESS;
-}
-
-/* ---- hints ---------------------------------------------------------------------------------- */
-
-/* Does a hint match what is asked for here? The long way makes the plan (dispatch.c). */
-static bool quick_is_wanted(struct tag *io_tag)
-{
-    struct plan plan;
-
-    io_tag->pysites = pynamed_of(io_tag->pystack);
-    hint_plan(hints_run.hints, io_tag, &plan);
-    return plan.rule >= 0;
-}
-
-struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
-        const void *caller, struct tag *ret_tag)
-{
-    const unsigned why = SESSION_DECIDED | SESSION_RECORDED;
-    struct pool_given given = {0, 0};
-    struct where_walk walk;
-    uint64_t stream = 0;
-    int r;
-
-    ret_tag->path = NULL;
-    if (!quick_is_calm(true))
-        return given;
-    if (call.api == API_SYNC ? !quick_may_alloc(why, caller)
-                             : !(stream = quick_stream_of_alloc(why, mempool, call.stream, caller)))
-        return given;
-    guard_push();
-    where_go(size, caller, &walk);
-    r = where_end(&walk, size, quick_device_of(call), ret_tag);
-    if (r > 0)
-        quick_tell_news(r);
-    ret_tag->stream = format_stream_number(told(call));
-    if (!quick_is_wanted(ret_tag))
-        given = call.api == API_SYNC
-                ? pool_alloc_quickly(session_pool, context_memo.context.memory, size)
-                : pool_alloc_on_quickly(session_pool, context_memo.mempool_id, stream, size);
-    if (given.ptr && quick_records()) {
-        resolve_note(call.slot, ROUTE_CALLED);
-        quick_write_alloc(given, call, ret_tag);
-    }
-    guard_pop();
-    return given;
 }
 
 void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call)
@@ -161,7 +109,7 @@ void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quic
             .ptr = ptr,
             .seq = taken->seq,
             .size = taken->size,
-            .stream = told(call),
+            .stream = quick_told(call),
             .device = taken->device,
             .api = call.api,
     };
@@ -173,4 +121,22 @@ void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quic
     if (r < 0)
         quick_tell_news(r);
     guard_pop();
+}
+
+/* ---- hints ---------------------------------------------------------------------------------- */
+
+bool quick_is_open_beside_hints(uint64_t size)
+{
+    return quick_closed() == SESSION_DECIDED && quick_is_open(0)
+            && !hint_has_size(hints_run.hints, size) && quick_is_settled(SESSION_DECIDED);
+}
+
+/* The long way makes the plan (dispatch.c). */
+bool quick_is_wanted(struct tag *io_tag)
+{
+    struct plan plan;
+
+    io_tag->pysites = pynamed_of(io_tag->pystack);
+    hint_plan(hints_run.hints, io_tag, &plan);
+    return plan.rule >= 0;
 }

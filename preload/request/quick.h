@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quick.h - the shortest way through cuMemAlloc, cuMemFree and their stream-ordered forms.
+ * quick.h - the short ways through cuMemAlloc, cuMemFree and their stream-ordered forms.
  *
  * A request that finds a block in the pool costs some hundred instructions there. The script around
  * it (dispatch.c) checks anchors, hints, stream captures, new libraries, bypassed callers and
  * coverage: ten times as many instructions, usually to find that nothing has changed. So a hook
- * first tries the short path, which takes the same decisions from what the thread has learned on
- * the long path:
+ * tries three ways, and each takes what the one before it has left (hooks_mem.c):
  *
- *     hook ─► quick_is_open? ─► quick_alloc · quick_free ─┬─ served ─► quick_record_... if a capture is written
- *                                                         └─ 0, false: nothing has happened ─► life_enter ─► dispatch_...
+ *     hook ─► at once ─┬─► placed ─┬─► fully: life_enter ─► dispatch_alloc, dispatch_free
+ *                      └─ served   └─ served, and recorded
  *
- * It is open while kedge serves (session_closed), no stream is being captured (guard_word), and the
- * thread is neither inside kedge nor in a host function; while something is recorded or hints are
- * asked, as long as there is also nothing new to be looked at or told about libraries and hooks
- * (coverage.h). What it knows of its caller (behind a runtime: of whoever called the runtime's
- * export), its memory pool and its stream comes from the long way, which it goes at the first call,
- * whenever libraries may have come, and once in QUICK_ROUNDS calls in any case.
+ *     a request                    at once         placed                       fully
+ *     recorded                     left            served, then written down    written down
+ *     a hint speaks of its size    left            asked: a match is left       asked, acted on
+ *     neither                      served          left                         served
+ *     capture, callback, kedge     left            left                         looked at
+ *     caller, context, stream      as remembered   as remembered                found out
+ *     new libraries, hooks         -               left                         looked at, told
+ *     hints have work to go on     left            left                         done
+ *     stack and place              -               taken                        taken or `counted`
+ *     pool                         a hit or fit    a hit or fit                 all, and the driver
  *
- * Both paths record the same. The short path asks the pool before it takes the stack, because a
- * request that finds no block must be counted (nth) only once, on the long path. Hints are asked
- * before the pool, which a request that one of them matches must not find: there the stack comes
- * first, and the long path is given the place that was counted (quick_alloc_decided). Of a size
- * that no hint speaks of nothing is asked, and no stack is taken for the hints. A free asks no
- * hint: a block that one has matched has a holder, and the short path passes it over.
+ * A free at once leaves only what is recorded, and the next way is for nothing else. Hints are not
+ * asked, since a block that one has matched has a holder, which the pool's short form leaves. So is
+ * a free that has to wait for the device (R75), and one on a stream that is not known.
+ *
+ * "Left" means that nothing has happened, but for one thing: a placed request that a hint
+ * matched, or that the pool had no block for, was counted (nth), so its tag goes the long way with
+ * it. Both short ways are left once in QUICK_ROUNDS calls in any case, and whenever libraries may
+ * have come: what is known of the caller (behind a runtime: of whoever called the runtime's
+ * export), the memory pool and the stream is learned on the long way.
  *
  * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default
  * stream, cuStreamGetId: both read a word of the thread's or the handle's, and both decide about
@@ -56,12 +62,18 @@ enum {
 /* The bits of guard_word that matter for requests too. */
 #define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_CAPTURING))
 
-/* `why`: SESSION_RECORDED if the caller records what it is served, SESSION_DECIDED if it asks the
- * hints, else 0. */
-static inline bool quick_is_open(unsigned why)
+/* What closes the way at once, but not the one after it. */
+#define QUICK_OPENED ((unsigned)(SESSION_RECORDED | SESSION_DECIDED))
+
+static inline unsigned quick_closed(void)
 {
-    return ((atomic_load_explicit(&session_closed, memory_order_acquire) & ~why)
-                   | (atomic_load_explicit(&guard_word, memory_order_relaxed) & QUICK_GUARDS)
+    return atomic_load_explicit(&session_closed, memory_order_acquire);
+}
+
+/* `closed`: the bits of quick_closed that close it to this call. */
+static inline bool quick_is_open(unsigned closed)
+{
+    return (closed | (atomic_load_explicit(&guard_word, memory_order_relaxed) & QUICK_GUARDS)
                    | guard_thread.depth | guard_thread.callback)
             == 0;
 }
@@ -75,17 +87,6 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
 
 /* ---- inside ---- */
 
-/* Both are settled before the short path opens for the first time, and never changed. */
-static inline bool quick_records(void)
-{
-    return atomic_load_explicit(&session_closed, memory_order_relaxed) & SESSION_RECORDED;
-}
-
-static inline bool quick_decides(void)
-{
-    return atomic_load_explicit(&session_closed, memory_order_acquire) & SESSION_DECIDED;
-}
-
 static inline struct caller_memo *quick_caller(const void *caller, const void *asker)
 {
     return &context_memo.caller[((uintptr_t)caller + (uintptr_t)asker) / 4 % CALLER_MEMOS];
@@ -96,20 +97,6 @@ static inline bool quick_is_noted(const void *caller)
     const struct caller_memo *memo = quick_caller(caller, bypass_asker);
 
     return memo->caller == caller && memo->asker == bypass_asker;
-}
-
-/* Whether hints have to be asked about a request of this size, wherever it is made. */
-static inline bool quick_asks(uint64_t size)
-{
-    return quick_decides() && hint_has_size(hints_run.hints, size);
-}
-
-/* Whether nothing has to be looked at, told or gone on with first: where requests are recorded or
- * there are hints. */
-static inline bool quick_is_calm(bool looks)
-{
-    return (!looks || coverage_is_quiet())
-            && (!quick_decides() || (!session_must_go_on() && !pool_has_news(session_pool)));
 }
 
 /* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as
@@ -159,74 +146,128 @@ static inline uint64_t quick_stream(CUstream stream)
             : 0;
 }
 
-/* ---- the short way, all of it: no address, or false = go the long one ---- */
+/* ---- one request ---- */
 
-static inline __attribute__((always_inline)) bool quick_may_alloc(unsigned why, const void *caller)
-{
-    return quick_is_open(why) && quick_is_spared(caller) && quick_is_here();
-}
+/* A request or a free as the program called it. */
+struct quick_call {
+    CUmemoryPool mempool; /* of the stream API: NULL = the current one of the device */
+    CUstream stream;      /* of the stream API */
+    const void *caller;   /* return address of the hook */
+    enum api api;
+    enum resolve_slot slot; /* of the hook */
+};
 
-static inline __attribute__((always_inline)) struct pool_given quick_alloc(
-        unsigned why, uint64_t size, const void *caller)
-{
-    struct pool_given given = {0, 0};
+/* Where the pool is asked: a heap, and on the stream API a stream. */
+struct quick_place {
+    uint64_t owner, stream;
+};
 
-    if (!quick_may_alloc(why, caller))
-        return given;
-    guard_push();
-    given = pool_alloc_quickly(session_pool, context_memo.context.memory, size);
-    guard_pop();
-    return given;
-}
+#define QUICK_INLINE static inline __attribute__((always_inline))
 
-/* The number of the stream that a request names, if the pool that it names serves it; else 0. */
-static inline __attribute__((always_inline)) uint64_t quick_stream_of_alloc(
-        unsigned why, CUmemoryPool mempool, CUstream stream, const void *caller)
+/* The place on the stream API. False: not known, or the pool that is named does not serve it. */
+QUICK_INLINE bool quick_find_stream(const struct quick_call *call, struct quick_place *ret)
 {
     uint64_t identity = 0;
     int device = 0;
 
-    if (!quick_is_open(why) || !quick_is_spared(caller) || context_memo.mempool != mempool)
-        return 0;
-    if (!quick_is_default(stream)) {
+    if (context_memo.mempool != call->mempool)
+        return false;
+    if (!quick_is_default(call->stream)) {
         if (context_memo.epoch == atomic_load(&context_epoch))
-            identity = quick_stream(stream);
-        device = context_memo.device_of[stream_memo_at(stream)];
+            identity = quick_stream(call->stream);
+        device = context_memo.device_of[stream_memo_at(call->stream)];
     } else if (quick_is_here()) {
         identity = context_memo.legacy.identity;
         device = context_memo.legacy.device;
     }
-    return device == context_memo.device ? identity : 0;
+    if (device != context_memo.device || !identity)
+        return false;
+    *ret = (struct quick_place){context_memo.mempool_id, identity};
+    return true;
 }
 
-static inline __attribute__((always_inline)) struct pool_given quick_alloc_on(
-        unsigned why, uint64_t size, CUmemoryPool mempool, CUstream stream, const void *caller)
+QUICK_INLINE bool quick_find_place(const struct quick_call *call, struct quick_place *ret)
 {
-    uint64_t identity = quick_stream_of_alloc(why, mempool, stream, caller);
-    struct pool_given given = {0, 0};
+    if (!quick_is_spared(call->caller))
+        return false;
+    if (call->api != API_SYNC)
+        return quick_find_stream(call, ret);
+    if (!quick_is_here())
+        return false;
+    *ret = (struct quick_place){.owner = context_memo.context.memory};
+    return true;
+}
 
-    if (!identity)
+QUICK_INLINE struct pool_given quick_take(
+        const struct quick_call *call, const struct quick_place *place, uint64_t size)
+{
+    return call->api == API_SYNC
+            ? pool_alloc_quickly(session_pool, place->owner, size)
+            : pool_alloc_on_quickly(session_pool, place->owner, place->stream, size);
+}
+
+/* Is there nothing to be gone on with or told of by hints? `closed`: of quick_closed. */
+static inline bool quick_is_settled(unsigned closed)
+{
+    return !(closed & SESSION_DECIDED) || (!session_must_go_on() && !pool_has_news(session_pool));
+}
+
+/* Whether hints are all that closes the way at once, and none of them speaks of such a size. */
+bool quick_is_open_beside_hints(uint64_t size);
+
+/* At once. No address: nothing has happened. */
+QUICK_INLINE struct pool_given quick_alloc(const struct quick_call *call, uint64_t size)
+{
+    struct pool_given given = {0, 0};
+    struct quick_place place;
+
+    if (__builtin_expect(!quick_is_open(quick_closed()), 0) && !quick_is_open_beside_hints(size))
+        return given;
+    if (!quick_find_place(call, &place))
         return given;
     guard_push();
-    given = pool_alloc_on_quickly(session_pool, context_memo.mempool_id, identity, size);
+    given = quick_take(call, &place, size);
     guard_pop();
     return given;
 }
 
-/* `ret_taken`: for the record, NULL = none. */
-static inline __attribute__((always_inline)) bool quick_free(
-        unsigned why, devptr_t ptr, struct pool_taken *ret_taken)
-{
-    bool done;
+/* The end of where_go. */
+void quick_know(
+        const struct where_walk *walk, struct quick_call call, uint64_t size, struct tag *ret_tag);
+/* Does a hint match what is asked for there? */
+bool quick_is_wanted(struct tag *io_tag);
+void quick_record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag);
 
-    if (!quick_is_open(why | SESSION_DECIDED) || !dispatch_frees_without_wait())
-        return false;
+/*
+ * Placed: with its stack and place, since it is recorded or a hint speaks of its size. No address:
+ * go the long way, with *ret_tag if it has a path, since the request was counted. Inlined: the walk
+ * begins in the frame of the hook's function.
+ */
+QUICK_INLINE struct pool_given quick_alloc_placed(
+        const struct quick_call *call, uint64_t size, struct tag *ret_tag)
+{
+    unsigned closed = quick_closed();
+    bool asks = closed & SESSION_DECIDED && hint_has_size(hints_run.hints, size);
+    struct pool_given given = {0, 0};
+    struct quick_place place;
+    struct where_walk walk;
+
+    ret_tag->path = NULL;
+    if (!(asks || closed & SESSION_RECORDED) || !coverage_is_quiet() || !quick_is_settled(closed)
+            || !quick_is_open(closed & ~QUICK_OPENED) || !quick_find_place(call, &place))
+        return given;
     guard_push();
-    done = ret_taken ? pool_free_told(session_pool, ptr, ret_taken)
-                     : pool_free_quickly(session_pool, ptr);
+    where_go(size, call->caller, &walk);
+    quick_know(&walk, *call, size, ret_tag);
+    if (!asks || !quick_is_wanted(ret_tag))
+        given = quick_take(call, &place, size);
+    if (given.ptr && closed & SESSION_RECORDED)
+        quick_record_alloc(given, *call, ret_tag);
     guard_pop();
-    return done;
+    return given;
 }
+
+/* ---- one free ---- */
 
 /* The stream of a free that records no event; 0 = not known, or it does: nothing is remembered of
  * such a stream. */
@@ -237,46 +278,41 @@ static inline uint64_t quick_stream_of_free(CUstream stream)
     return context_memo.epoch == atomic_load(&context_epoch) ? quick_stream(stream) : 0;
 }
 
-static inline __attribute__((always_inline)) bool quick_free_on(
-        unsigned why, devptr_t ptr, CUstream stream, struct pool_taken *ret_taken)
+/* `ret_taken`: for the record, NULL = none. False: nothing has happened. */
+QUICK_INLINE bool quick_free(
+        const struct quick_call *call, devptr_t ptr, struct pool_taken *ret_taken)
 {
-    uint64_t identity = quick_is_open(why | SESSION_DECIDED) ? quick_stream_of_free(stream) : 0;
+    unsigned why = ret_taken ? QUICK_OPENED : SESSION_DECIDED;
+    uint64_t stream = 0;
     bool done;
 
-    if (!identity)
+    if (!quick_is_open(quick_closed() & ~why))
+        return false;
+    if (call->api == API_SYNC ? !dispatch_frees_without_wait()
+                              : !(stream = quick_stream_of_free(call->stream)))
         return false;
     guard_push();
-    done = ret_taken ? pool_free_on_told(session_pool, ptr, identity, ret_taken)
-                     : pool_free_on_quickly(session_pool, ptr, identity);
+    if (call->api == API_SYNC)
+        done = ret_taken ? pool_free_told(session_pool, ptr, ret_taken)
+                         : pool_free_quickly(session_pool, ptr);
+    else
+        done = ret_taken ? pool_free_on_told(session_pool, ptr, stream, ret_taken)
+                         : pool_free_on_quickly(session_pool, ptr, stream);
     guard_pop();
     return done;
 }
 
-/* ---- the record of what was served ---- */
-
-/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle
- * of another. */
-
-/* A hook's call. */
-struct quick_call {
-    CUstream stream; /* of the stream API, as the program named it */
-    enum api api;
-    enum resolve_slot slot; /* of the hook */
-};
-
-/*
- * The short way where hints are asked (quick_asks), and the record of it. No address: go the long
- * one, with *ret_tag if it has a path, since the request was counted.
- */
-struct pool_given quick_alloc_decided(uint64_t size, CUmemoryPool mempool, struct quick_call call,
-        const void *caller, struct tag *ret_tag);
-
-/* Records what quick_alloc gave. Always CUDA_SUCCESS: a hook that ends with this call has one frame
- * less in the walk. */
-CUresult quick_record_alloc(
-        struct pool_given given, uint64_t size, struct quick_call call, const void *caller);
-
-/* Records what quick_free or quick_free_on took. */
 void quick_record_free(devptr_t ptr, const struct pool_taken *taken, struct quick_call call);
+
+/* The free of a run that records. False: nothing has happened. */
+QUICK_INLINE bool quick_free_recorded(const struct quick_call *call, devptr_t ptr)
+{
+    struct pool_taken taken;
+
+    if (!(quick_closed() & SESSION_RECORDED) || !quick_free(call, ptr, &taken))
+        return false;
+    quick_record_free(ptr, &taken, *call);
+    return true;
+}
 
 #endif

@@ -79,7 +79,7 @@ def cost(entrance, stacks, trace, **more):
     walked = sum(n for (_, _, _, to), n in calls.items() if to == "pystack_here")
     check((walked > 100 * PAIRS) == (entrance in SCRIPTS), f"{entrance}: {walked / PAIRS:.0f} instructions for Python's frames")
     begun = {fn: n for (ob, fn, _, to), n in calls.items() if "libkedge.so" in ob and to == "where_begin"}
-    short = sum(begun.get(name, 0) for name in ("quick_record_alloc", "quick_alloc_decided"))
+    short = sum(begun.get(name, 0) for name in ("hooks_mem_alloc_placed",))
     check(short > 0.95 * sum(begun.values()), f"{entrance}: not on the short way: {begun}")
     check(capture.exists() and capture.stat().st_size > 0, "nothing was recorded")
     return bare / PAIRS, record / PAIRS, unwound / PAIRS, whole / PAIRS
