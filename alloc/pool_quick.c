@@ -224,6 +224,26 @@ QUICK struct heap_stream *pool_quick_class_of(
     return class;
 }
 
+/* From a class: a recent block, or a free one of another size or stream. */
+QUICK struct pool_given pool_quick_take_any(
+        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_LOCKED
+{
+    struct block *block;
+    uint32_t *slot;
+
+    if (rounded > FREECACHE_MAX)
+        return take_large(pool, class, rounded, size);
+    block = first_recent(pool, class->recent, rounded, &slot);
+    return block ? give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED)
+                 : take_another(pool, class, rounded, size);
+}
+
+/* True if the recent list has a slot for the block as it is. */
+static bool has_slot(struct pool *pool, struct heap_stream *class, uint64_t size) POOL_LOCKED
+{
+    return size <= FREECACHE_MAX && freecache_slot(pool, class->recent, size);
+}
+
 /* With the pool's lock, just taken or lent to lanes. */
 APART struct pool_given alloc_lent(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size)
@@ -232,23 +252,15 @@ APART struct pool_given alloc_lent(
     bool opens = lock_take_lent(&pool->lock);
     struct pool_given given = {0, 0};
     struct heap_stream *class;
-    struct block *block = NULL;
-    uint32_t *slot;
 
     class = pool_quick_class_of(pool, owner, stream);
     if (!class)
         goto drop;
     opens |= lanes_are_open(pool);
     (void)lane_close(pool, class);
-    if (rounded <= FREECACHE_MAX)
-        block = first_recent(pool, class->recent, rounded, &slot);
-    if (!block || lanes_would_raise(pool, class->heap, rounded))
+    if (!has_slot(pool, class, rounded) || lanes_would_raise(pool, class->heap, rounded))
         lanes_recall(pool);
-    if (block)
-        given = give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED);
-    else
-        given = rounded > FREECACHE_MAX ? take_large(pool, class, rounded, size)
-                                        : take_another(pool, class, rounded, size);
+    given = pool_quick_take_any(pool, class, rounded, size);
     if (opens && given.ptr)
         lane_open(pool, class);
 drop:
@@ -271,29 +283,16 @@ APART struct pool_given alloc_large(
     return pool_quick_end(pool, take_large(pool, class, rounded, size));
 }
 
-APART struct pool_given alloc_another(
-        struct pool *pool, struct heap_stream *class, uint64_t rounded, uint64_t size) POOL_DROPS
-{
-    return pool_quick_end(pool, take_another(pool, class, rounded, size));
-}
-
-/* For another class than the last one used. */
-APART struct pool_given alloc_elsewhere(
+/* From another class than the last one, or without a recent block. */
+APART struct pool_given alloc_otherwise(
         struct pool *pool, uint64_t owner, uint64_t stream, uint64_t size) POOL_DROPS
 {
-    uint64_t rounded = round_up(size, pool->opts.quantum);
-    struct heap_stream *class = find_class(pool, owner, stream);
-    struct block *block;
-    uint32_t *slot;
+    struct heap_stream *class = pool_quick_class_of(pool, owner, stream);
+    struct pool_given given = {0, 0};
 
-    if (!class)
-        return pool_quick_end(pool, (struct pool_given){0, 0});
-    if (rounded > FREECACHE_MAX)
-        return alloc_large(pool, class, rounded, size);
-    block = first_recent(pool, class->recent, rounded, &slot);
-    if (!block)
-        return alloc_another(pool, class, rounded, size);
-    return pool_quick_end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
+    if (class)
+        given = pool_quick_take_any(pool, class, round_up(size, pool->opts.quantum), size);
+    return pool_quick_end(pool, given);
 }
 
 struct pool_given pool_alloc_on_quickly(
@@ -310,12 +309,12 @@ struct pool_given pool_alloc_on_quickly(
         return alloc_crowded(pool, owner, stream, size);
     class = pool->last_class;
     if (UNLIKELY(!class || class->key != stream || class->heap->owner != owner))
-        return alloc_elsewhere(pool, owner, stream, size);
+        return alloc_otherwise(pool, owner, stream, size);
     if (UNLIKELY(rounded > FREECACHE_MAX))
         return alloc_large(pool, class, rounded, size);
     block = first_recent(pool, class->recent, rounded, &slot);
     if (UNLIKELY(!block))
-        return alloc_another(pool, class, rounded, size);
+        return alloc_otherwise(pool, owner, stream, size);
     return pool_quick_end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
 }
 
@@ -419,12 +418,6 @@ QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block
         freecache_hold(pool, class->heap, block, index, point);
     else
         freecache_push(pool, class->heap, class->recent, block, index, point);
-}
-
-/* True if the recent list has a slot for the block as it is. */
-static bool has_slot(struct pool *pool, struct heap_stream *class, uint64_t size) POOL_LOCKED
-{
-    return size <= FREECACHE_MAX && freecache_slot(pool, class->recent, size);
 }
 
 /* The part of free_lent under the lock. A block of another stream may be in an open lane. */
