@@ -166,7 +166,7 @@ static __attribute__((noinline)) CUresult hooks_mem_alloc_placed(CUdeviceptr *re
     struct pool_given given = {0, 0};
     struct tag tag;
 
-    tag.path = NULL;
+    tag.path = NULL; /* not counted yet */
     if (ret_ptr)
         given = quick_alloc_placed(&call, size, &tag);
     if (!given.ptr)
@@ -299,12 +299,6 @@ static void driver_freed(const struct quick_call *call, CUdeviceptr ptr)
         graphmem_freed(ptr);
 }
 
-static bool hooks_mem_is_live(CUdeviceptr ptr, struct block_info *ret_info)
-{
-    return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->base == ptr
-            && ret_info->size > 0;
-}
-
 static void free_quietly(CUdeviceptr ptr)
 {
     struct relaxed relaxed = relax_begin();
@@ -393,7 +387,7 @@ static int free_here(const struct quick_call *call, CUdeviceptr ptr, struct disp
         r = stream_here(handle, per_thread, &stream);
     if (r != 0)
         return free_on_unknown(ptr, handle, per_thread, ret_end);
-    if (gate_may_capture() && hooks_mem_is_live(ptr, &block)) {
+    if (gate_may_capture() && dispatch_is_live(ptr, &block)) {
         r = free_beside_capture(&block, handle, per_thread);
         if (r != 0)
             return r;

@@ -528,14 +528,15 @@ static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
             .device = device};
 }
 
-bool dispatch_more_room(struct pool_ladder *ladder)
+/* Whether the pool may call the driver now. */
+static bool dispatch_may_call(void)
 {
-    int device = dispatch_device();
-    uint64_t bytes;
+    return session_pool && session_may_fence() && !pool_is_frozen(session_pool);
+}
 
-    if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
-        return false;
-    bytes = pool_trim_device(session_pool, device, true) + spill_trim(device);
+/* So many bytes were given back for one more attempt. */
+static bool dispatch_made_room(int device, uint64_t bytes, struct pool_ladder *ladder)
+{
     if (bytes == 0)
         return false;
     device_stats_reserved(device);
@@ -545,25 +546,27 @@ bool dispatch_more_room(struct pool_ladder *ladder)
     return true;
 }
 
+bool dispatch_more_room(struct pool_ladder *ladder)
+{
+    int device = dispatch_device();
+
+    return dispatch_may_call()
+            && dispatch_made_room(device,
+                    pool_trim_device(session_pool, device, true) + spill_trim(device), ladder);
+}
+
 bool dispatch_make_room(int result, uint64_t size, int device, struct pool_ladder *ladder)
 {
     uint64_t want = size ? size : ROOM;
     uint64_t bytes;
 
-    if (result != CUDA_ERROR_OUT_OF_MEMORY || !session_pool || !session_may_fence()
-            || pool_is_frozen(session_pool))
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !dispatch_may_call())
         return false;
     bytes = pool_trim_device(session_pool, device, pool_could_have(session_pool, device, size))
             + spill_trim(device);
     if (bytes < want && evict_in_is_wanted() && device >= 0)
         bytes += pool_evict_make_room(session_pool, device, want - bytes);
-    if (bytes == 0)
-        return false;
-    device_stats_reserved(device);
-    ladder->trims++;
-    ladder->trimmed_bytes += bytes;
-    ladder->attempts++;
-    return true;
+    return dispatch_made_room(device, bytes, ladder);
 }
 
 void dispatch_refused(int result, uint64_t size, int device, const struct pool_ladder *ladder)
@@ -645,6 +648,12 @@ void dispatch_forwarded(struct dispatch_request *request, int result, devptr_t p
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
+bool dispatch_is_live(devptr_t ptr, struct block_info *ret_info)
+{
+    return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->base == ptr
+            && ret_info->size > 0;
+}
+
 /*
  * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
  * either, and nothing is waited for in a host function. Captures of other streams make no difference, as natively.
@@ -656,7 +665,7 @@ static uint64_t barrier_of(devptr_t ptr, enum api api)
     if (api != API_SYNC || dispatch_frees_without_wait() || guard_in_callback()
             || pool_is_frozen(session_pool))
         return 0;
-    if (pool_find(session_pool, ptr, &info) != 0 || info.base != ptr || info.size == 0)
+    if (!dispatch_is_live(ptr, &info))
         return 0;
     if (info.heap == HEAP_PRIVATE)
         return info.owner;
@@ -724,7 +733,7 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
     struct block_info info;
 
     return stream && stream_owes(stream) && !pool_is_frozen(session_pool)
-            && pool_find(session_pool, ptr, &info) == 0 && info.base == ptr && info.size > 0;
+            && dispatch_is_live(ptr, &info);
 }
 
 /* A stream of another device: what has used the block there is work of its context. */
@@ -935,7 +944,7 @@ int dispatch_device(void)
 void dispatch_synchronised(void)
 {
     device_stats_waited();
-    if (!session_pool || !session_may_fence() || pool_is_frozen(session_pool))
+    if (!dispatch_may_call())
         return;
     pool_synchronised(session_pool);
     spill_look_again();
@@ -947,7 +956,7 @@ void dispatch_synchronised(void)
 
 void dispatch_settle(void)
 {
-    if (session_pool && session_may_fence() && !pool_is_frozen(session_pool))
+    if (dispatch_may_call())
         pool_settle(session_pool);
 }
 

@@ -90,6 +90,9 @@ struct dispatch_end {
 struct dispatch_end dispatch_end(uint64_t key);
 void dispatch_ended(const struct dispatch_end *end, int result);
 
+/* Whether a block of ours that the program holds begins there. */
+bool dispatch_is_live(devptr_t ptr, struct block_info *ret_info);
+
 /* A free. 0: done, return success. > 0: the code for the program. -ENOENT: not ours; make the real call, then dispatch_ended
  * with *ret_end, which is written in that case only. */
 int dispatch_free(

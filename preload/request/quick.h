@@ -240,8 +240,8 @@ void quick_record_alloc(struct pool_given given, struct quick_call call, const s
 
 /*
  * Placed: with its stack and place, since it is recorded or a hint speaks of its size. No address:
- * go the long way, with *ret_tag if it has a path, since the request was counted. Inlined: the walk
- * begins in the frame of the hook's function.
+ * go the long way, with *ret_tag if that was written: the request was counted then. Inlined: the
+ * walk begins in the frame of the hook's function.
  */
 QUICK_INLINE struct pool_given quick_alloc_placed(
         const struct quick_call *call, uint64_t size, struct tag *ret_tag)
@@ -252,7 +252,6 @@ QUICK_INLINE struct pool_given quick_alloc_placed(
     struct quick_place place;
     struct where_walk walk;
 
-    ret_tag->path = NULL;
     if (!(asks || closed & SESSION_RECORDED) || !coverage_is_quiet() || !quick_is_settled(closed)
             || !quick_is_open(closed & ~QUICK_OPENED) || !quick_find_place(call, &place))
         return given;
