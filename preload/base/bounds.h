@@ -2,15 +2,19 @@
 /*
  * bounds.h - which fixed bounds of the library were reached (bounds.def).
  *
- * Each is said once in a process: whoever reaches one notes it, and the next request of the program has the line told. Any
- * thread, signal handlers too; no lock, no memory, no call.
+ * A message is printed once per process for each bound: the code that reaches a bound notes it, and
+ * the program's next request prints the line. Any thread, signal handlers too; no lock, no memory,
+ * no call.
  */
 #ifndef KEDGE_PRELOAD_BOUNDS_H
 #define KEDGE_PRELOAD_BOUNDS_H
 
 #include <stdatomic.h>
 
-/* Those that are said; what a bound of alloc is reached by is a request that finds no record. */
+/*
+ * Bounds with a message of their own. A bound of alloc/ shows as BOUNDS_RECORDS: a request that
+ * finds no free record.
+ */
 enum bounds_kind {
     BOUNDS_STREAMS,
     BOUNDS_NUMBERS,
@@ -21,11 +25,11 @@ enum bounds_kind {
     BOUNDS_COUNT,
 };
 
-extern atomic_uint bounds_waiting; /* bits: reached, and not said yet */
+extern atomic_uint bounds_waiting; /* bits: reached, but not printed yet */
 
 void bounds_reached(enum bounds_kind kind);
 
-/* The line about one that has not been said yet; NULL = there is none. */
+/* The line for a bound that has not been printed yet; NULL = there is none. */
 const char *bounds_news(void);
 
 #endif

@@ -5,13 +5,14 @@
  * kedge is built where there is no CUDA toolkit, and it must call and answer functions by their
  * real symbols (`cuMemAlloc_v2`, `cuMemAllocAsync_ptsz`), which the toolkit's headers hide behind
  * macros. So the types, the values and one prototype per real symbol are declared here, under the
- * names that CUDA programs use; the prototypes are made from hooks.def. Nothing is a macro that renames a function: `cuMemAlloc`, where a
- * test has it, is the 32-bit symbol of that name and not the one that a program means.
+ * names that CUDA programs use; the prototypes are made from hooks.def. Nothing is a macro that
+ * renames a function: `cuMemAlloc`, where a test has it, is the 32-bit symbol of that name and not
+ * the one that a program means.
  *
  * Where versions of CUDA differ, each form is a symbol of its own in the driver and declared as
- * such. What kedge itself neither calls nor hooks is not here: tests/sim/base/program_abi.h has the rest
- * of what the tests and the simulated device speak. Of enumerations only the values are here that
- * somebody uses.
+ * such. What kedge itself neither calls nor hooks is not here: tests/sim/base/program_abi.h has the
+ * rest of what the tests and the simulated device speak. Of enumerations only the values are here
+ * that somebody uses.
  *
  * With KEDGE_ABI_PROTOTYPES_ONLY the types are left out: a test includes the toolkit's own headers
  * (with __CUDA_API_VERSION_INTERNAL) and then this one, and a wrong prototype does not compile.
@@ -69,7 +70,10 @@ typedef struct CUipcMemHandle_st {
 
 typedef void (*CUhostFn)(void *data);
 
-/* The two stream handles that are numbers. 0 is the legacy stream or, in a _ptsz call, the thread's. */
+/*
+ * The two stream handles that are numbers. 0 is the legacy stream or, in a _ptsz call, the
+ * thread's.
+ */
 #    define CU_STREAM_LEGACY     ((CUstream)0x1)
 #    define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
@@ -721,7 +725,9 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
 
 /* ---- driver: types that older toolkits lack ------------------------------------------------- */
 
-/* Compared with the newest headers by tests/abi (abi_newest.def); an older toolkit is given ours. */
+/*
+ * Compared with the newest headers by tests/abi (abi_newest.def); an older toolkit is given ours.
+ */
 #if !defined CUDA_VERSION || CUDA_VERSION < 12060
 typedef struct CUmemDecompressParams_st {
     size_t srcNumBytes;

@@ -6,20 +6,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What the look-up needs of an object's dynamic section. Of two hash tables the GNU one is asked. */
+/*
+ * The parts of an object's dynamic section that the look-up reads. If there are two hash tables,
+ * the GNU one is used.
+ */
 struct tables {
     const uint32_t *gnu_hash;
     const uint32_t *hash;
     const ElfW(Sym) * symbols;
-    const uint16_t *versions; /* NULL: symbols have none */
+    const uint16_t *versions; /* NULL: symbols have no versions */
     const char *strings;
 };
 
 enum {
-    NOT_DEFAULT = 0x8000, /* of a version: there is a newer one by that name */
+    NOT_DEFAULT = 0x8000, /* version bit: a newer version of this name exists */
 };
 
-/* The loader of glibc puts addresses in their places, others leave offsets. */
+/* glibc's loader writes addresses here, other loaders leave offsets. */
 static const void *at(const struct link_map *object, ElfW(Addr) value)
 {
     return (const void *)(value < object->l_addr ? value + object->l_addr : value);
@@ -49,7 +52,7 @@ static bool has_gnu_hash(const struct tables *tables)
     return tables->gnu_hash && tables->symbols && tables->strings;
 }
 
-/* Whether this is the symbol: the object's own, of its default version. */
+/* True for a symbol that the object defines, in its default version. */
 static bool is_it(const struct tables *tables, uint32_t i, const char *name)
 {
     return tables->symbols[i].st_shndx != SHN_UNDEF
@@ -66,7 +69,9 @@ uint32_t elfsym_hash(const char *name)
     return hash;
 }
 
-/* Two bits of the filter for each symbol: most names that are not there are told apart by them. */
+/*
+ * Each symbol sets two bits of the filter, which rules out most names that the table does not have.
+ */
 static bool passes_filter(const struct tables *tables, uint32_t hash)
 {
     const ElfW(Addr) *filter = (const ElfW(Addr) *)(tables->gnu_hash + 4);
@@ -76,7 +81,10 @@ static bool passes_filter(const struct tables *tables, uint32_t hash)
     return word >> hash % bits & word >> (hash >> tables->gnu_hash[3]) % bits & 1;
 }
 
-/* The table: buckets, first symbol, words of a filter, its shift; filter; buckets; a hash per symbol, bit 0 = the last. */
+/*
+ * Layout: buckets, first symbol, filter words, filter shift; filter; buckets; a hash per symbol,
+ * bit 0 = last of its chain.
+ */
 static const uint32_t *gnu_buckets(const struct tables *tables)
 {
     return tables->gnu_hash + 4 + tables->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -112,7 +120,7 @@ static uint32_t elfsym_hash_of(const char *name)
     return hash;
 }
 
-/* The table: buckets, symbols; a first symbol per bucket; the next one per symbol, 0 = none. */
+/* Layout: buckets, symbols; a first symbol per bucket; the next symbol per symbol, 0 = none. */
 static const ElfW(Sym) * find_by_hash(const struct tables *tables, const char *name)
 {
     const uint32_t *buckets = tables->hash + 2;
@@ -184,7 +192,7 @@ void elfsym_each_variable(const struct link_map *object, const struct elfsym_nam
     }
 }
 
-/* How many symbols the GNU table knows of: the last bucket's chain ends with the last one. */
+/* Number of symbols in the GNU table: the last bucket's chain ends with the last symbol. */
 static uint32_t count_symbols(const struct tables *tables)
 {
     const uint32_t *buckets = gnu_buckets(tables);
@@ -242,7 +250,7 @@ size_t elfsym_size_of(const struct link_map *object, const ElfW(Rela) * relocati
     return tables.symbols ? tables.symbols[ELF64_R_SYM(relocation->r_info)].st_size : 0;
 }
 
-/* The `which`-th text of that kind. */
+/* The `which`-th string of dynamic entries with this tag. */
 static const char *elfsym_text_of(const struct link_map *object, ElfW(Sxword) tag, unsigned which)
 {
     struct tables tables = find_tables(object);
@@ -263,7 +271,7 @@ const char *elfsym_needed(const struct link_map *object, unsigned which)
     return elfsym_text_of(object, DT_NEEDED, which);
 }
 
-/* What the table does not hash comes first: the null symbol, and all that is wanted. */
+/* Symbols that the table does not hash come first: the null symbol, and all undefined ones. */
 void elfsym_each_wanted(const struct link_map *object, void (*tell)(const char *name))
 {
     struct tables tables = find_tables(object);

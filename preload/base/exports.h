@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exports.h - exported functions that are not the driver's: dlsym (export_dlsym.c), dlopen (export_dlopen.c), some of the CUDA
- * runtime, NCCL's and NVTX 2's.
+ * exports.h - exported functions that are not the driver's: dlsym (export_dlsym.c), dlopen
+ * (export_dlopen.c), some of the CUDA runtime, NCCL's and NVTX 2's.
  *
- * A program that links the runtime passes through cudaMalloc and similar functions on its way to the driver. kedge works in
- * the driver, so these exports only count the call, note who asks for memory (bypass_asker) and call the real function.
+ * A program that links the runtime passes through cudaMalloc and similar functions on its way to
+ * the driver. kedge works in the driver, so these exports only count the call, note who asks for
+ * memory (bypass_asker) and call the real function.
  *
- * Which function is the real one? Several libraries of a process may each have their own runtime, or NCCL. The first of these that
- * exists: the function of another preload behind kedge; the function that the caller's object has itself or is linked with
- * (linked.h); the next one in the global scope; that of the libraries that need the caller's object; the first one that was
- * called; that of any library. If dlsym has handed out the export, it is the function that dlsym found then, for a caller that
- * names no such function, and for the program itself. A known call site costs one look into a table of the thread. No
- * lock of ours, no malloc.
- * Any thread.
+ * Several libraries of a process may each have their own runtime or NCCL, so the real function is
+ * the first of these that exists: the function of another preload behind kedge; the function that
+ * the caller's object has itself or is linked with (linked.h); the next one in the global scope;
+ * the function of the libraries that need the caller's object; the first one that was called; the
+ * function of any library. If dlsym has handed out the export, it is the function that dlsym found
+ * then, for a caller that names no such function, and for the program itself. A known call site
+ * costs one look into a table of the thread. No lock of ours, no malloc. Any thread.
  * Prefixes: export_.
  */
 #ifndef KEDGE_PRELOAD_EXPORTS_H
@@ -21,48 +22,65 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* NCCL's functions (export_nccl.c), and those of NVTX 2 (export_nvtx.c): export_take for a name that they have, else NULL. */
+/*
+ * export_take for one of NCCL's functions (export_nccl.c) or of NVTX 2's (export_nvtx.c); NULL for
+ * any other name.
+ */
 void *export_nccl(void *handle, const char *name);
 void *export_nvtx(void *handle, const char *name);
 
-/* A library whose functions we stand in for, in programs that are linked with it and in those that look them up. */
+/*
+ * A library whose functions kedge exports too, for programs that link it and for those that look
+ * its functions up.
+ */
 struct export_library {
-    const char *base; /* how its file's name begins: "libnccl.so" */
+    const char *base; /* prefix of its file name: "libnccl.so" */
     atomic_bool is_second_told;
 };
 
-/* What is known of one of its functions. All NULL at first. */
+/* State of one exported function. All NULL at first. */
 struct export
 {
-    _Atomic(void *) real;    /* the first one that was handed out or called, which stays loaded */
-    _Atomic(void *) preload; /* another preload's behind us, once it has been looked for */
-    atomic_bool is_given;    /* a dlsym got this export */
+    /* the first real function that was handed out or called; its library stays loaded */
+    _Atomic(void *) real;
+    /* the function of a preload behind kedge, once it has been looked for */
+    _Atomic(void *) preload;
+    atomic_bool is_given; /* dlsym handed out this export */
 };
 
 /*
- * What a dlsym of `name` gets, whose export is `ours`: `ours` for a handle that has the function, which is remembered; NULL: go
- * on; RESOLVE_HIDE: only we have such a name, so there is none. Of two libraries that have it the first is watched, one line.
+ * The answer of dlsym for `name`, whose export is `ours`. `ours`: the handle has the function,
+ * which is remembered. NULL: continue the look-up. RESOLVE_HIDE: only kedge has such a name, so
+ * dlsym finds nothing. If two libraries have the function, the first is watched and one line says
+ * so.
  */
 void *export_take(struct export_library *library, struct export *export, void *handle,
         const char *name, void *ours);
 
-/* The function behind an export, for a call from `caller`, an address in an object. NULL: none. */
+/* The real function behind an export, for a call from the address `caller`. NULL: none. */
 static inline void *export_real(const struct export_library *library, struct export *export,
         const char *name, const void *ours, const void *caller);
 
-/* Another function of the object that `real` is in, or of what that is linked with; NULL: it has none. */
+/*
+ * Another function of the object that contains `real`, or of the libraries it is linked with; NULL:
+ * none.
+ */
 void *export_beside(const void *real, const char *name);
 
-/* Around each dlclose: which library a place belongs to is not remembered over one. In the child of a fork: none is under way. */
+/*
+ * Around each dlclose: which library an address belongs to is not remembered across one. After
+ * fork, in the child: no dlclose is under way.
+ */
 void export_close_begins(void);
 void export_close_ends(void);
 void export_fork_child(void);
 
-/* ---- inside: what a thread remembers of its calls ---- */
+/* ---- inside: the calls that a thread remembers ---- */
 
 /*
- * What was found for a call from one place, while nothing is closed: what lies there could be another library afterwards. The low
- * half of `export_closes` counts the calls of dlclose that are under way, the high half those that have been.
+ * The real function for calls from one address. Valid only while no library is closed, since
+ * another library may be loaded there afterwards. The low half of `export_closes` counts the calls
+ * of dlclose under way, the high half those that have returned.
  */
 struct export_memo {
     const void *caller;
@@ -76,7 +94,10 @@ enum {
 };
 
 extern _Atomic(uint64_t) export_closes;
-/* EXPORT_MEMOS of them; until the first one is remembered, those of all threads together, which are empty. */
+/*
+ * EXPORT_MEMOS entries; until the thread remembers its first call, one empty array shared by all
+ * threads.
+ */
 extern __thread struct export_memo *export_memos __attribute__((tls_model("initial-exec")));
 
 static inline struct export_memo *export_memo(const void *caller, const void *ours)
@@ -84,7 +105,7 @@ static inline struct export_memo *export_memo(const void *caller, const void *ou
     return &export_memos[((uintptr_t)caller / 2 + (uintptr_t)ours / 16) % EXPORT_MEMOS];
 }
 
-/* export_real for a place that is not remembered; then it is. */
+/* Finds the real function for an address that is not remembered, and remembers it. */
 void *export_search(const struct export_library *library, struct export *export, const char *name,
         const void *ours, const void *caller);
 
@@ -99,13 +120,19 @@ static inline void *export_real(const struct export_library *library, struct exp
     return export_search(library, export, name, ours, caller);
 }
 
-/* A library was to be opened with RTLD_DEEPBIND, and is opened without: one line per process. */
+/*
+ * One line per process: dlopen was called with RTLD_DEEPBIND, and kedge opens the library without
+ * it.
+ */
 void export_deepbind(void);
 
-/* Somebody opens a library in a namespace of its own, which is not watched: one line, once the process uses CUDA. */
+/*
+ * Notes that a library is opened in a namespace of its own, which kedge does not watch. One line,
+ * printed once the process uses CUDA.
+ */
 void export_namespace(const void *caller);
 
-/* The process begins to use CUDA: that line, if it is due. */
+/* Prints that line if it is due: the process begins to use CUDA. */
 void export_cuda_begins(void);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * forklock.h - the locks of this folder, which start anew in the child of a fork: a thread that the child does not have may
- * have held one.
+ * forklock.h - the locks of preload/, which are initialised anew in the child of a fork: a thread
+ * that the child does not have may have held one.
  *
- * FORKLOCK defines one in its file, and notes it in a section of the library, where forklock_child finds them all.
+ * FORKLOCK defines a lock in its file and lists it in a section of the library, which
+ * forklock_child walks.
  */
 #ifndef KEDGE_PRELOAD_FORKLOCK_H
 #define KEDGE_PRELOAD_FORKLOCK_H
@@ -14,7 +15,7 @@
     static struct lock name = LOCK_INIT(LOCK_RANK_PRELOAD); \
     static struct lock *const name##_in_child __attribute__((used, section("forklocks"))) = &name
 
-/* The linker's, around that section. */
+/* Symbols that the linker makes for that section. */
 extern struct lock *const __start_forklocks[];
 extern struct lock *const __stop_forklocks[];
 

@@ -11,11 +11,14 @@
 #include <time.h>
 
 enum {
-    /* A fence call takes microseconds, unless the driver holds it up: a queue that is full takes no event. Then it stands
-     * in the driver, and the capture cannot come before it any more. */
+    /*
+     * A fence call takes microseconds unless the driver blocks it: a full queue accepts no event. A
+     * call blocked for longer is inside the driver, and the begin of a capture cannot overtake it
+     * any more.
+     */
     GATE_FENCE_MS = 500,
-    GATE_DRAIN_MS = 20, /* until a drain that is about to enter the driver is there */
-    GATE_YIELDS = 64,   /* before the processor is left to others for longer */
+    GATE_DRAIN_MS = 20, /* time for an announced drain to enter the driver */
+    GATE_YIELDS = 64,   /* yields before a waiter sleeps */
 };
 
 /* Low half: fence calls in flight. High half: captures pending or running. */
@@ -34,10 +37,13 @@ struct row {
 FORKLOCK(gate_lock);
 /* guarded by gate_lock: */
 static struct table running = TABLE_OF(struct row);
-static uint64_t numbered; /* the number of the capture that began last */
-static unsigned unlisted; /* captures that there was no memory for a row of */
+static uint64_t numbered; /* number of the newest capture */
+static unsigned unlisted; /* captures without a row, for lack of memory */
 
-/* After each change of the count; the last of two that meet sees both. */
+/*
+ * Updates GUARD_CAPTURING after each change of the count. If two threads meet, the later one sees
+ * both changes.
+ */
 static void tell_guard(void)
 {
     lock_take(&gate_lock);
@@ -67,7 +73,10 @@ static uint64_t gate_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* What stands in the gate for longer than this waits for the device, perhaps for what the program does after the begin. */
+/*
+ * A fence call that takes longer than GATE_FENCE_MS waits for the device, perhaps for work that the
+ * program submits after the begin.
+ */
 static void wait_for_entered(void)
 {
     const struct timespec pause = {0, 50000};
@@ -101,7 +110,10 @@ void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t gr
     if (began) {
         lock_take(&gate_lock);
         row = table_add(&running, stream);
-        /* the stream's last capture has ended unseen: what waits for that goes on to wait for this one */
+        /*
+         * the end of the stream's last capture was not seen: waiters for that one now wait for this
+         * one
+         */
         is_one_less = row && row->capture.number;
         if (row && !row->capture.number)
             row->capture.number = ++numbered;
@@ -156,7 +168,7 @@ uint64_t gate_graph(uint64_t stream)
     return graph;
 }
 
-/* A row (NULL: a capture that is not listed) goes. */
+/* Removes a row (NULL: of a capture that has none). */
 static struct gate_capture end_locked(struct row *row)
 {
     struct gate_capture capture = {.number = GATE_UNLISTED};
@@ -277,7 +289,7 @@ void gate_fork_child(void)
 {
     atomic_store(&gate_word, 0);
     atomic_store(&gate_drains, 0);
-    running = (struct table)TABLE_OF(struct row); /* its memory is the parent's */
+    running = (struct table)TABLE_OF(struct row); /* the memory belongs to the parent */
     unlisted = 0;
     guard_clear(GUARD_CAPTURING);
 }

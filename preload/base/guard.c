@@ -10,8 +10,8 @@
 
 /* One cache line per thread, so that readers do not disturb each other. */
 struct guard_slot {
-    _Alignas(64) _Atomic(uint64_t) epoch; /* in which the section began, 0 = outside */
-    atomic_int owner;                     /* thread id, 0 = free */
+    _Alignas(64) _Atomic(uint64_t) epoch; /* epoch in which the section began, 0 = outside */
+    atomic_int owner;                     /* thread id, 0 = slot is free */
 };
 
 enum {
@@ -43,7 +43,10 @@ void guard_clear(enum guard_bit bit)
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
-/* A thread that ended left its slot outside any section; who it was can still be asked. */
+/*
+ * A thread that ended left its slot outside any section, so the slot can be taken over once its
+ * owner is dead.
+ */
 static bool is_dead(int owner)
 {
     return syscall(SYS_tgkill, getpid(), owner, 0) < 0 && errno == ESRCH;
@@ -85,7 +88,10 @@ static struct guard_slot *take_new(int tid)
     return &fresh->slot[0];
 }
 
-/* Outside the hot path: a thread's first section. No key with a destructor: setting one may allocate. */
+/*
+ * The slow path of a thread's first section. No key with a destructor: pthread_setspecific may
+ * allocate.
+ */
 static struct guard_slot *slot_of_thread(void)
 {
     int tid = (int)syscall(SYS_gettid);
@@ -114,7 +120,10 @@ void guard_read_begin(void)
         atomic_store_explicit(&slot->epoch, atomic_load(&guard_epoch), memory_order_relaxed);
     else
         atomic_fetch_add(&guard_crowd, 1);
-    /* Pairs with the one in guard_readers_snapshot: the section is seen there, or the mark is seen here. */
+    /*
+     * Pairs with the fence in guard_readers_snapshot: either the snapshot sees the section, or the
+     * section sees the mark.
+     */
     atomic_thread_fence(memory_order_seq_cst);
 }
 

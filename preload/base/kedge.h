@@ -2,8 +2,8 @@
 /*
  * kedge.h - anchors by hand, for programs without NVTX.
  *
- * Header only, nothing to link: the symbols are weak. Under `kedge run` they are there and name where the program is; in
- * any other run each call is one test of a null address.
+ * Header only, nothing to link: the symbols are weak. Under `kedge run` they are defined and record
+ * where the program is; in any other run each call is one test of a null address.
  *
  *     KEDGE_PUSH("forward");  ...  KEDGE_POP();      a range of this thread; ranges nest
  *     KEDGE_MARK("epoch 3");                         a moment

@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-    LIST_MAX = 510, /* a page with the count */
+    LIST_MAX = 510, /* fills a page, together with the count */
 };
 
-/* Objects in the order in which they are to be searched, each of them once. Not on the stack, which may be a small one. */
+/* Objects in the order of the search, each once. Not on the stack, which may be small. */
 struct list {
     const struct link_map *object[LIST_MAX];
     unsigned count;
@@ -22,10 +22,10 @@ struct list {
 
 bool linked_is_us(const struct link_map *object)
 {
-    return object->l_ld == _DYNAMIC; /* the linker gives each object its own */
+    return object->l_ld == _DYNAMIC; /* the linker gives each object its own _DYNAMIC */
 }
 
-/* Whether this is what a library means that needs `name`. */
+/* Whether a library that needs `name` (DT_NEEDED) means this object. */
 static bool is_called(const struct link_map *object, const char *name)
 {
     const char *soname;
@@ -55,7 +55,7 @@ static const struct link_map *called(const char *name)
     return object;
 }
 
-/* It begins with this object; NULL: there is no memory. */
+/* A list that begins with this object; NULL: no memory. */
 static struct list *list_of(const struct link_map *object)
 {
     struct list *list = meta_get(sizeof *list);
@@ -65,7 +65,10 @@ static struct list *list_of(const struct link_map *object)
     return list;
 }
 
-/* ---- downwards: what an object is linked with ----------------------------------------------------- */
+/*
+ * ---- downwards: the libraries an object is linked with
+ * ---------------------------------------------
+ */
 
 static void add_needed(struct list *list, const struct link_map *object)
 {
@@ -104,7 +107,10 @@ void *linked_variable(const struct link_map *object, const char *name)
     return variable;
 }
 
-/* ---- upwards: who brought it along ---------------------------------------------------------------- */
+/*
+ * ---- upwards: the objects that need a library
+ * ----------------------------------------------------
+ */
 
 static bool needs(const struct link_map *user, const struct link_map *object)
 {
@@ -131,7 +137,10 @@ static void *find_in_users(const struct link_map *object, const char *name)
     return found;
 }
 
-/* ---- asked under the lock of the loader's list ---------------------------------------------------- */
+/*
+ * ---- called under the lock of the loader's list
+ * ----------------------------------------------------
+ */
 
 const Elf64_Phdr *linked_segment(const struct dl_phdr_info *info, unsigned type, uintptr_t at)
 {
@@ -162,7 +171,7 @@ const struct link_map *linked_record(const struct dl_phdr_info *info)
     return object;
 }
 
-/* The program itself is the first of the list, and no preload. */
+/* The program itself comes first in the list, but is no preload. */
 static bool is_before_us(const struct link_map *object)
 {
     const struct link_map *earlier = _r_debug.r_map->l_next;

@@ -11,12 +11,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct runmark *mark; /* fixed by the constructor; NULL = there is none */
+static struct runmark *mark; /* fixed by the constructor; NULL = no mark file */
 static pid_t mark_process;
 static atomic_bool has_ended;
 
-/* In another namespace of processes the path may lead to anything: what it leads to is asked before
- * it is opened. */
+/*
+ * In another PID namespace the path may lead to any file, so the target of the link is checked
+ * before it is opened.
+ */
 static bool mark_is_mark(const char *path, const char *run)
 {
     char wanted[80], found[80];
@@ -39,7 +41,7 @@ static _Atomic uint32_t *mark_slot_of(uint32_t process)
     return NULL;
 }
 
-/* A process that becomes another program, which has the library again, is one. */
+/* A process that execs another program with the library preloaded is counted once. */
 static void note_loaded(void)
 {
     uint32_t process = (uint32_t)mark_process;
@@ -68,8 +70,10 @@ void mark_loaded(void)
     int fd;
 
     mark_process = getpid();
-    /* NVTX loads us, too, into a program that lost LD_PRELOAD: nothing of it passes through us
-     * then. */
+    /*
+     * NVTX loads libkedge.so even into a program that lost LD_PRELOAD; kedge sees none of that
+     * program's calls.
+     */
     if (!path || !run || !preload || !strstr(preload, "libkedge") || !mark_is_mark(path, run))
         return;
     fd = open(path, O_RDWR | O_CLOEXEC);

@@ -15,7 +15,7 @@
 static atomic_int msg_lines;
 static atomic_int msg_level = MSG_WARN;
 
-/* Standard error when the library was loaded; fixed in the constructor. */
+/* The file behind descriptor 2 when the library was loaded; fixed in the constructor. */
 static struct {
     bool is_known, is_open;
     dev_t device;
@@ -36,7 +36,10 @@ void msg_start(void)
     errno = saved;
 }
 
-/* Whether descriptor 2 is still what it was: a program may close it, and the next file that it opens has that number. */
+/*
+ * Whether descriptor 2 is still that file: a program may close it, and the next file it opens gets
+ * the number.
+ */
 static bool msg_has_file(void)
 {
     struct stat status;
@@ -58,18 +61,21 @@ __attribute__((format(printf, 1, 0))) static void print(const char *format, va_l
     char line[MSG_LINE];
     int saved = errno;
     size_t used = (size_t)snprintf(line, sizeof line, "kedge[%d]: ", (int)getpid());
-    size_t room = sizeof line - used - 1; /* one byte for the newline */
+    size_t room = sizeof line - used - 1; /* one byte is for the newline */
     int length = vsnprintf(line + used, room, format, args);
     ssize_t written;
 
     if (length > 0)
         used += (size_t)length < room ? (size_t)length : room - 1;
-    /* names are the program's: no line of their own, nothing that a terminal obeys */
+    /* names come from the program: no line breaks, no terminal control sequences */
     utf8_clean(line, used, "");
     line[used++] = '\n';
-    /* not write(): that is an export of ours, a cancellation point, and what it sees is the program's output */
+    /*
+     * not write(): it is a cancellation point, and kedge's export of it scans the data as the
+     * program's output
+     */
     written = msg_has_file() ? (ssize_t)syscall(SYS_write, STDERR_FILENO, line, used) : 0;
-    (void)written; /* there is nobody to tell */
+    (void)written; /* a failed write has no other place to be reported */
     errno = saved;
 }
 
@@ -82,7 +88,7 @@ void msg_warn(const char *format, ...)
         return;
     number = atomic_fetch_add(&msg_lines, 1);
     if (number >= MSG_MAX) {
-        atomic_store(&msg_lines, MSG_MAX); /* or the counter would come round one day */
+        atomic_store(&msg_lines, MSG_MAX); /* keeps the counter from wrapping round */
         return;
     }
     va_start(args, format);

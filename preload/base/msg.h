@@ -2,10 +2,11 @@
 /*
  * msg.h - the only file that prints.
  *
- * One line each, to stderr: "kedge[pid]: what happened, what happens next". Written by one system call and through no stream,
- * because a hook may be entered where stdio's locks are held; errno is kept. Nothing is written where descriptor 2 is not the
- * file that it was when the library was loaded: the number is the program's, and what it has opened there is its data. At most MSG_MAX lines per process, the last of
- * which says that it is the last; after that the capture is the place to look.
+ * One line each, to stderr: "kedge[pid]: what happened, what happens next". Each line is one system
+ * call and bypasses stdio, because a hook may be entered while stdio's locks are held; errno is
+ * kept. Nothing is written once descriptor 2 is another file than when the library was loaded: that
+ * file is the program's data. At most MSG_MAX lines per process; the last one says so, and later
+ * messages are only in the capture.
  *
  * Lines are cut at MSG_LINE bytes. Any thread, any context, no lock, no memory.
  */
@@ -17,7 +18,7 @@ enum {
     MSG_LINE = 512,
 };
 
-/* KEDGE_LOG, in the order of its words. */
+/* Values of KEDGE_LOG, in the order of its words. */
 enum msg_level {
     MSG_OFF,
     MSG_WARN,
@@ -27,12 +28,15 @@ enum msg_level {
 
 void msg_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same at KEDGE_LOG=info; not counted. */
+/* A line at KEDGE_LOG=info; not counted. */
 void msg_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void msg_set_level(enum msg_level level);
 
-/* Notes which file standard error is; without it each line is written. Once, in the constructor. */
+/*
+ * Remembers which file standard error is; without this call every line is written. Once, in the
+ * constructor.
+ */
 void msg_start(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * results.h - what results of the driver mean for kedge. Pure questions about numbers: no state, no lock, any thread.
+ * results.h - classes of the driver's results. Pure functions of a number: no state, no lock, any
+ * thread.
  * Source: the comments of CUresult in the CUDA Driver API's page "Data types used by CUDA driver".
  */
 #ifndef KEDGE_PRELOAD_RESULTS_H
@@ -10,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* After this error nothing on the device can go on in this process (R34). */
+/* An error after which the device accepts no work in this process (R34, sticky errors). */
 static inline bool results_is_sticky(int result)
 {
     switch (result) {
@@ -33,7 +34,7 @@ static inline bool results_is_sticky(int result)
     }
 }
 
-/* The driver refuses because a capture is there: never the program's business (R14). */
+/* The driver refuses because of a capture: never reported to the program (R14, capture errors). */
 static inline bool results_is_capture_error(int result)
 {
     return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED

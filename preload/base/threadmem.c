@@ -14,7 +14,7 @@ typedef void *threadmem_slot __attribute__((may_alias));
 struct threadmem {
     struct threadmem *next;
     threadmem_slot *slot;
-    void *before; /* what the slot held */
+    void *before; /* the slot's previous value */
     size_t size;
     _Alignas(16) char memory[];
 };
@@ -25,7 +25,7 @@ static pthread_once_t threadmem_once = PTHREAD_ONCE_INIT;
 static pthread_key_t threadmem_key;
 static bool threadmem_has_key; /* fixed by threadmem_once */
 
-/* What runs later in this thread finds its slots empty, and may make records again. */
+/* Destructors that run later in this thread find its slots empty and may allocate again. */
 static void threadmem_thread_ends(void *unused)
 {
     struct threadmem *record = records;
@@ -64,7 +64,7 @@ void *threadmem_make(void *slot, size_t size)
     record = meta_get(size);
     if (!record)
         return NULL;
-    if (*at != before) { /* a signal handler came in between */
+    if (*at != before) { /* a signal handler filled the slot meanwhile */
         meta_put(record, size);
         return *at;
     }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unsize FILE: takes the sizes of a library's exported functions out of its dynamic symbols, when it has been linked.
+ * unsize FILE: sets the sizes of a library's exported functions in its dynamic symbol table to 0,
+ * after linking.
  *
- * A program that is linked with a library whose variables are named like our functions has copies of them (R_*_COPY), which
- * the loader fills from the first symbol of the name: ours. It copies as many bytes as the symbol has, and says on stderr that the
- * size is another than the program was linked with. Of a function without a size it copies nothing and says nothing;
- * variables.c then copies what was meant. Nothing else reads these sizes: debuggers and profilers take .symtab.
+ * A program that is linked with a library whose variables are named like our functions has copies
+ * of them (R_*_COPY), which the loader fills from the first symbol of the name: ours. The loader
+ * copies as many bytes as the symbol's size, and warns on stderr that the size differs from the one
+ * the program was linked with. For a function of size 0 it copies nothing and prints nothing;
+ * variables.c then copies the variable that was meant. Nothing else reads these sizes: debuggers
+ * and profilers use .symtab.
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* vmm.h - the program's own physical handles (hooks_vmm.c): what other hooks have to tell of them. */
+/* vmm.h - events of other hooks that concern the program's own physical handles (hooks_vmm.c). */
 #ifndef KEDGE_PRELOAD_VMM_H
 #define KEDGE_PRELOAD_VMM_H
 
 #include "alloc/base/types.h"
 #include "preload/base/cuda_abi.h"
 
-/* cuMemRetainAllocationHandle gave one more reference to what is mapped at ptr, perhaps under another number. */
+/*
+ * cuMemRetainAllocationHandle returned one more reference to the handle mapped at ptr, perhaps
+ * under another number.
+ */
 void vmm_retained(uint64_t handle, devptr_t ptr);
 
 /*
- * An array is about to be destroyed: what is mapped into its tiles is taken from the books, because its handle, and those of the
- * memory, may be others' before the call has come back. Afterwards, with its result: it is gone, or is put back.
+ * Before an array is destroyed: the mappings in its tiles are removed from the records, because its
+ * handle and those of the memory may be reused before the call returns. Afterwards, with the call's
+ * result: the removal is final, or is undone.
  */
 struct vmm_taken;
 struct vmm_taken *vmm_array_ends(uint64_t array);

@@ -28,24 +28,25 @@ static const char framework_names[] =
         "xla_extension.so*,xla_cuda_plugin.so*,libtensorflow_framework.so*,libtensorflow_cc.so*";
 
 /*
- * A framework, and the settings under which its allocations reach the driver one by one: any of them will do.
+ * A framework, and the settings under which its allocations reach the driver one by one: any of
+ * them is enough.
  */
 static const struct framework {
     const char *name;
     const char *library;
     const char *advice;
-    bool depends; /* on what the program does: nothing outside tells */
+    bool depends; /* the program decides: it cannot be told from outside */
     struct {
         const char *variable;
-        const char *value; /* contained in it; NULL = it is enough that the variable is there */
-        bool perhaps;      /* in some versions of the framework only */
+        const char *value; /* substring of the value; NULL = the variable need only be set */
+        bool perhaps;      /* only in some versions of the framework */
     } uncached[5];
 } frameworks[] = {
         {"PyTorch", "libc10_cuda.so*", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync", false,
                 {{"PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync", false},
                         {"PYTORCH_ALLOC_CONF", "cudaMallocAsync", false},
                         {"PYTORCH_NO_CUDA_MEMORY_CACHING", NULL, false}}},
-        /* Paddle 2.6 has no asynchronous allocator, and no word about a flag that it does not know. */
+        /* Paddle 2.6 has no asynchronous allocator, and ignores an unknown flag silently. */
         {"PaddlePaddle", "libpaddle.so*", "FLAGS_use_system_allocator=1", false,
                 {{"FLAGS_use_system_allocator", "1", false},
                         {"FLAGS_use_system_allocator", "true", false},
@@ -75,7 +76,7 @@ void bypass_init(const char *names)
     more_names = names;
 }
 
-/* Globs for the base name, or for the end of the path where they hold a slash. */
+/* Globs match the base name, or the end of the path if they contain a slash. */
 static bool in_list(const char *list, const char *path)
 {
     char glob[128];
@@ -112,7 +113,7 @@ static bool module_wants(uint32_t number, const struct intern_module *module)
 
 /* ---- is a library of that name loaded? ---- */
 
-/* What the loader's counts add up to, as far as anybody has said; only ever more. */
+/* The sum of the loader's counts as last reported; it only grows. */
 static _Atomic(uint64_t) loader_changes;
 
 void bypass_loader_says(uint64_t changes)
@@ -124,10 +125,10 @@ void bypass_loader_says(uint64_t changes)
                     memory_order_release, memory_order_relaxed)) {}
 }
 
-/* For a library that is on one of the lists. */
+/* Search for a library that is on one of the lists. */
 struct search {
     const char *list, *more;
-    uint64_t changes; /* the loader's counts, of the objects that were walked */
+    uint64_t changes; /* the loader's counts for the objects that were walked */
 };
 
 static int bypass_find_library(struct dl_phdr_info *info, size_t size, void *data)
@@ -141,8 +142,9 @@ static int bypass_find_library(struct dl_phdr_info *info, size_t size, void *dat
 }
 
 /*
- * `known`: the answer, with the sum of counts that it is for above it; 0: none yet. The counts are those of the objects that were
- * walked: an answer that is overtaken is not taken for a later one.
+ * `known`: the answer, with the sum of counts that it is valid for above it; 0: none yet. The
+ * counts are those of the objects that were walked, so an outdated answer is not taken for a later
+ * one.
  */
 static bool is_present(const char *list, const char *more, _Atomic(uint64_t) *known)
 {
@@ -164,23 +166,28 @@ static bool list_is_there(void)
     return is_present(default_names, more_names, &known);
 }
 
-/* ---- who asks? ---- */
+/* ---- the module that asks for memory ---- */
 
-/* Where an address lies. Not by dladdr: whoever opens a library holds the lock that it takes, and may wait for us. */
+/*
+ * The module that contains an address. Not by dladdr: a thread that opens a library holds the lock
+ * that dladdr takes, and may wait for us.
+ */
 static const struct intern_module *bypass_module_of(const void *address, uint32_t *ret_number)
 {
     *ret_number = modules_at((uintptr_t)address);
     return intern_module_at(*ret_number);
 }
 
-/* What stands between a caller and us: the runtime, the driver, we ourselves, the C library. */
+/* Modules between a caller and the driver: the runtime, the driver, libkedge.so, the C library. */
 static bool is_between(const struct intern_module *module)
 {
     return module->kind != INTERN_MODULE_PROGRAM;
 }
 
-/* The first frame outside CUDA, by a short walk of our own: only where no stack was taken, the runtime is shared and a
- * library of the list is there at all. */
+/*
+ * Finds the first frame outside CUDA by a short walk of our own: only where no stack was taken, the
+ * runtime is shared and a library of the list is loaded.
+ */
 static bool walk_wants(void)
 {
     void *ips[WALK_FRAMES];
@@ -196,7 +203,7 @@ static bool walk_wants(void)
     return false;
 }
 
-/* The module that calls; behind the runtime, the one that asked it, if that is known. */
+/* The calling module; if that is the runtime, the module that called the runtime, where known. */
 static const struct intern_module *module_behind(
         const void *caller, const void *asker, uint32_t *ret_number)
 {

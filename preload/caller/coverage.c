@@ -19,7 +19,10 @@
 enum {
     NAMES_MAX = 192,
     NAME_BYTES = 56,
-    /* Requests of a thread that ask the loader after something was opened or closed, and how far apart others are. */
+    /*
+     * After something was opened or closed, this many requests of a thread ask the loader; others
+     * are this far apart.
+     */
     LOOKS_OFTEN = 16,
     LOOKS_APART = 1024,
 };
@@ -30,12 +33,15 @@ enum name_state {
     NAME_THERE,
 };
 
-/* A name that was handed out without a hook. Two threads may enter the same one: the reader joins them. */
+/*
+ * A name that was handed out without a hook. Two threads may enter the same name; the reader merges
+ * them.
+ */
 struct name {
     atomic_int state;
     _Atomic(uint64_t) count;
-    _Atomic(uint64_t) told; /* only to save writing */
-    const char *route;      /* fixed once it is there, like the text */
+    _Atomic(uint64_t) told; /* only saves repeated records */
+    const char *route;      /* fixed once it is set, like the text */
     char text[NAME_BYTES];
 };
 
@@ -55,7 +61,7 @@ bool coverage_is_memory(const char *name)
     return false;
 }
 
-/* NULL: there is no room for another. *ret_new: this call entered it. */
+/* NULL: the table is full. *ret_new: this call entered the name. */
 static struct name *coverage_enter(const char *text, const char *route, bool *ret_new)
 {
     *ret_new = false;
@@ -112,7 +118,7 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *data)
         counts->adds = info->dlpi_adds;
         counts->subs = info->dlpi_subs;
     }
-    return 1; /* every object says the same */
+    return 1; /* the counts are the same in every object's record */
 }
 
 static void note_wanted(const char *name)
@@ -142,7 +148,10 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* Memory functions that libraries are linked with and that we do not export go to the driver without a look-up. */
+/*
+ * Memory functions that libraries link and that kedge does not export reach the driver without a
+ * look-up.
+ */
 static void tell_linked(void)
 {
     (void)dl_iterate_phdr(look_at_object, NULL);
@@ -157,7 +166,10 @@ static int find_interpreter(struct dl_phdr_info *info, size_t size, void *data)
     return object.l_ld && elfsym_may_have(&object, "PyGILState_GetThisThreadState") ? 1 : 0;
 }
 
-/* A framework that caches: its segments would be taken for tensors. Once each, as it is found. */
+/*
+ * A framework that caches: its segments would be taken for tensors. One line for each, when it is
+ * found.
+ */
 static void tell_frameworks(void)
 {
     static atomic_uint told;
@@ -180,9 +192,10 @@ static void tell_frameworks(void)
 __thread struct coverage_turn coverage_turn;
 
 /*
- * Is it this thread's turn to ask the loader? After an export of the loader's was used, for a while at each request: what is being
- * opened is there only when that call returns. And now and then in any case, for who does not come through our exports. Always, once
- * code has gone that walks went through.
+ * Whether this thread must ask the loader now. After an export of the loader's was used, at each of
+ * the next requests, because the object that is being opened is there only when that call returns.
+ * Now and then in any case, for callers that do not use our exports. Always, once code was unloaded
+ * that stack walks went through.
  */
 static bool is_turn(void)
 {
@@ -214,26 +227,32 @@ void coverage_look(void)
     (void)dl_iterate_phdr(read_counts, &now);
     bypass_loader_says(now.adds + now.subs);
     if (atomic_load_explicit(&subs, memory_order_acquire) != now.subs) {
-        where_modules_changed(); /* an address may be another function's now */
-        /* Only now: a thread that sees the new count must not walk before that. Twice is harmless. */
+        where_modules_changed(); /* an address may belong to another function now */
+        /*
+         * Stored only now: a thread that sees the new count must not walk before the caches are
+         * cleared. Twice is harmless.
+         */
         atomic_store_explicit(&subs, now.subs, memory_order_release);
     }
     before = atomic_load_explicit(&adds, memory_order_acquire);
     if (before == now.adds)
         return;
     if (where_code_has_gone())
-        where_modules_came(); /* it may lie where something was; before the number is stored, as above */
+        /*
+         * a new object may lie where an old one was; called before the number is stored, as above
+         */
+        where_modules_came();
     if (atomic_exchange(&adds, now.adds) != now.adds) {
         if (before == 0)
             tell_linked();
-        /* Only then is the loader asked, whose lock another thread may hold that waits for this one. */
+        /* Only then ask the loader: another thread may hold its lock and wait for this one. */
         if (dl_iterate_phdr(find_interpreter, NULL))
             where_library_opened();
         tell_frameworks();
     }
 }
 
-/* ---- what the capture is told --------------------------------------------------------------- */
+/* ---- records for the capture --------------------------------------------------------------- */
 
 static void tell_count(const char *name, const char *route, uint64_t count, _Atomic(uint64_t) *told)
 {
@@ -280,7 +299,9 @@ static void tell_names(void)
     }
 }
 
-/* At the first, at each doubling and at the end: a definition in the capture is for good. */
+/*
+ * At the first loss, at each doubling and at the end: a definition in the capture is never removed.
+ */
 static void tell_loss(const char *name, uint64_t now, _Atomic(uint64_t) *told, bool ends)
 {
     uint64_t before = atomic_load_explicit(told, memory_order_relaxed);
@@ -300,7 +321,7 @@ static void tell_cut_stacks(bool ends)
     tell_loss("stacks_cut", where_stacks_cut(), &told, ends);
 }
 
-/* What else was not known, or found no room. */
+/* Other losses: unknown, or without room. */
 static void coverage_tell_losses(bool ends)
 {
     static _Atomic(uint64_t) told[4];
@@ -323,7 +344,7 @@ void coverage_tell(bool ends)
     if (!news && !ends)
         return;
     if (ends)
-        tell_linked(); /* of what came later, too */
+        tell_linked(); /* including objects that were loaded later */
     tell_hooks();
     tell_exports();
     tell_names();

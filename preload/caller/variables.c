@@ -30,17 +30,17 @@ enum {
     NAMES_MAX = 1024,
 };
 
-/* What is known of an export's name. */
+/* State of an export's name. */
 struct name {
     uintptr_t ours;
-    atomic_bool is_variable; /* somebody has a variable of the name */
+    atomic_bool is_variable; /* some object has a variable of the name */
     atomic_bool is_next_a_variable;
-    _Atomic(uintptr_t) next; /* what stands behind us in the global scope, 0 = nothing */
+    _Atomic(uintptr_t) next; /* the next definition after kedge in the global scope, 0 = none */
 };
 
 atomic_bool variables_may_come;
 
-/* Both are written by the constructor alone, but for the atomics. */
+/* Only the constructor writes both, except for the atomics. */
 static struct elfsym_name exports[NAMES_MAX];
 static struct name names[NAMES_MAX];
 static unsigned name_count;
@@ -63,11 +63,14 @@ static void add_name(const char *text, const void *function)
         highest = address;
 }
 
-/* ---- who has such variables ------------------------------------------------------------------ */
+/*
+ * ---- objects with such variables
+ * ------------------------------------------------------------------
+ */
 
 struct look {
     uint64_t loads, closes, objects;
-    uint64_t skip; /* objects that were looked at the last time, which come first */
+    uint64_t skip; /* objects that earlier looks have seen, which come first */
     bool is_changed;
 };
 
@@ -101,9 +104,9 @@ static int variables_look_at(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* ---- what they are without us ------------------------------------------------------------------ */
+/* ---- bindings without kedge ------------------------------------------------------------------ */
 
-/* Not under the loader's lock of its list: a look-up takes the other one first. */
+/* Not under the lock of the loader's list: a look-up takes the loader's other lock first. */
 static void ask_what_is_next(unsigned which)
 {
     struct name *name = &names[which];
@@ -111,14 +114,15 @@ static void ask_what_is_next(unsigned which)
 
     guard_push();
     next = resolve_next(exports[which].text);
-    if (!next) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    if (!next)
         (void)dlerror();
     guard_pop();
     atomic_store(&name->is_next_a_variable, next && !linked_is_code(next));
     atomic_store(&name->next, (uintptr_t)next);
 }
 
-/* The variable that the object would have been bound to; 0: it would have been bound to a function. */
+/* The variable that the object would have been bound to without kedge; 0: a function. */
 static uintptr_t variable_for(const struct link_map *object, const struct name *name)
 {
     uintptr_t next = atomic_load(&name->next);
@@ -155,7 +159,7 @@ static void set_slot(const struct dl_phdr_info *info, uintptr_t slot, uintptr_t 
 {
     uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(slot & ~(page_size - 1));
-    /* in the part of the object that became read-only once it was bound? */
+    /* whether the slot is in the part of the object that is read-only after binding */
     bool protects = linked_segment(info, PT_GNU_RELRO, slot) != NULL;
 
     if (protects && mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
@@ -174,7 +178,9 @@ static bool is_zero(const char *bytes, size_t size)
     return size == 0;
 }
 
-/* The loader has copied nothing from us (unsize.c), and nobody has written there meanwhile. */
+/*
+ * The loader has copied nothing from kedge (unsize.c), and the variable has not been written since.
+ */
 static void copy_variable(const struct link_map *object, const ElfW(Rela) * relocation)
 {
     char *copy = (char *)(object->l_addr + relocation->r_offset);
@@ -236,7 +242,10 @@ static int bind_object(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* ---- when ------------------------------------------------------------------------------------ */
+/*
+ * ---- when objects are bound
+ * ------------------------------------------------------------------------------------
+ */
 
 static void bind_objects(const struct look *look)
 {
@@ -246,8 +255,8 @@ static void bind_objects(const struct look *look)
 }
 
 /*
- * Without a change the newest objects are bound once more, where there are such variables: another thread may have been loading
- * them, and had them in the list but not yet bound, when we looked.
+ * Without a change the newest objects are bound once more if such variables exist: another thread
+ * may have been loading them, so that they were listed but not yet bound at the last look.
  */
 void variables_look(void)
 {

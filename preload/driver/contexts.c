@@ -22,25 +22,25 @@ enum {
 /* By generation. */
 struct context_entry {
     struct context context;
-    unsigned uses; /* calls of ours that name it now */
-    bool gone;     /* known no more; the entry goes with the last of its uses */
+    unsigned uses; /* calls of kedge that use it now */
+    bool gone;     /* removed from the table's view; the entry is freed with its last use */
 };
 
 /* By identity. */
 struct stream_entry {
     struct stream stream;
     uint64_t owner; /* of a per-thread stream: the thread's number, else 0 */
-    unsigned uses;  /* calls of ours that name the handle now */
-    bool going;     /* about to be destroyed: no new ones */
+    unsigned uses;  /* calls of kedge that use the handle now */
+    bool going;     /* about to be destroyed: no new uses */
 };
 
-/* By identity: one that went with its context, until stream_take_ended. */
+/* By identity: a stream that ended with its context, until stream_take_ended returns it. */
 struct ended_stream {
     uint64_t identity;
     uint64_t context; /* generation */
 };
 
-/* By the handle of the context that it is converted to. */
+/* By the handle of the context that a green context is converted to. */
 struct green {
     uint64_t handle;
     CUgreenCtx green;
@@ -55,24 +55,32 @@ static struct table streams = TABLE_OF(struct stream_entry);
 static struct table ended_streams = TABLE_OF(struct ended_stream);
 static struct table greens = TABLE_OF(struct green);
 static CUcontext primaries[DEVICES_MAX];
-static uint64_t own_generations; /* below driver 12.0 */
+static uint64_t own_generations; /* counter for drivers below 12.0 */
 static uint32_t serials;
 
-/* A context that is being ended, and by how many calls. */
+/* A context that is being ended, and the number of calls that end it. */
 struct ending {
     uint64_t generation;
     uint64_t calls;
 };
 static struct table endings = TABLE_OF(struct ending); /* guarded by contexts_lock */
-/* Contexts between context_forget and context_forget_done, by ending_key; guarded by contexts_lock. */
+/*
+ * Contexts between context_forget and context_forget_done, by ending_key; guarded by contexts_lock.
+ */
 static struct table forgotten = TABLE_OF(uint64_t);
 static _Atomic(uint64_t)
-        forgets; /* begun and done: what the driver said of a context before may be of one that is gone */
-static atomic_uint ending_calls; /* in all, */
+        /*
+         * begun and done: an answer that the driver gave before one of them may concern a dead
+         * context
+         */
+        forgets;
+static atomic_uint ending_calls; /* calls that end a context now, all */
 static atomic_uint
-        unlisted_calls; /* and those for contexts that are not known, or that there was no memory for */
+        /* of these, calls for contexts that are unknown, or that had no memory for an entry */
+        unlisted_calls;
 static atomic_uint
-        ending_on[DEVICES_MAX]; /* those of contexts that may have work on a device's memory */
+        /* of these, calls for contexts that may have work on a device's memory */
+        ending_on[DEVICES_MAX];
 static _Atomic(uint64_t) ends_begun[DEVICES_MAX];
 atomic_uint context_epoch = 1;
 
@@ -87,7 +95,7 @@ void context_on_lost(void (*on_lost)(uint64_t generation))
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
-/* Those that are known, one after the other. */
+/* Iterates over the known contexts. */
 static struct context_entry *next_locked(const struct context_entry *after)
 {
     struct context_entry *at = table_next(&contexts, after);
@@ -113,7 +121,7 @@ static struct context_entry *of_generation_locked(uint64_t generation)
     return entry && !entry->gone ? entry : NULL;
 }
 
-/* It is known no more, and its streams neither. */
+/* Forgets a context and its streams. */
 static void contexts_forget_locked(struct context_entry *entry)
 {
     uint64_t generation = entry->context.generation;
@@ -155,7 +163,10 @@ unsigned stream_take_ended(uint64_t generation, uint64_t ret_identities[STREAM_E
     return count;
 }
 
-/* Below driver 12.0 a number of ours says nothing of a context that is being ended. */
+/*
+ * The handle below driver 12.0, where our own number does not identify a context that is being
+ * ended.
+ */
 static uint64_t ending_key(uint64_t generation, CUcontext handle)
 {
     return REAL_HAS(cuCtxGetId) ? generation : (uint64_t)(uintptr_t)handle;
@@ -168,7 +179,10 @@ static uint64_t memory_of_locked(const struct context *context)
     return green ? green->memory : context->generation;
 }
 
-/* False: it is being ended, or there is no memory for it. *ret_lost: the same handle had another number, whose context died where we could not see it; else 0. */
+/*
+ * False: the context is being ended, or there is no memory for it. *ret_lost: number of a context
+ * that had the same handle and died unseen; else 0.
+ */
 static bool add_locked(struct context *context, uint64_t *ret_lost)
 {
     struct context_entry *entry = of_handle_locked(context->handle);
@@ -190,7 +204,7 @@ static bool add_locked(struct context *context, uint64_t *ret_lost)
     context->serial = ++serials;
     context->memory = memory_of_locked(context);
     entry->context = *context;
-    entry->gone = false; /* its end was refused, perhaps */
+    entry->gone = false; /* perhaps its end was refused */
     reach_context(context->device);
     return true;
 }
@@ -241,7 +255,7 @@ void context_changed(void)
     atomic_fetch_add(&context_epoch, 1);
 }
 
-/* The driver's number for a context, or the next of ours; 0 if the handle is no context. */
+/* The driver's number of a context, or our next one; 0 if the handle is no context. */
 static int contexts_generation_of(CUcontext handle, uint64_t *ret_generation)
 {
     unsigned long long id = 0;
@@ -252,7 +266,7 @@ static int contexts_generation_of(CUcontext handle, uint64_t *ret_generation)
         result = REAL(cuCtxGetId)(handle, &id);
         if (result != CUDA_SUCCESS)
             return (int)result;
-        *ret_generation = id + 1; /* 0 is nobody's */
+        *ret_generation = id + 1; /* 0 means no context */
         return 0;
     }
     if (context_of_handle(handle, &known)) {
@@ -265,7 +279,7 @@ static int contexts_generation_of(CUcontext handle, uint64_t *ret_generation)
     return 0;
 }
 
-/* Other threads remember the handle with the number of the dead one. */
+/* Reports a dead context; other threads still remember its handle with its number. */
 static void tell_lost(uint64_t generation)
 {
     context_changed();
@@ -275,7 +289,7 @@ static void tell_lost(uint64_t generation)
     guard_pop();
 }
 
-/* What the driver says about a context that is current in this thread. */
+/* Asks the driver about a context that is current in this thread. */
 static int ask_driver(CUcontext handle, struct context *ret_context)
 {
     CUdevice device = 0;
@@ -286,8 +300,9 @@ static int ask_driver(CUcontext handle, struct context *ret_context)
 }
 
 /*
- * The same, and notes it. Another thread may end the context meanwhile, and a primary one lives on under its handle: memory of the
- * new context in the books of the old one could have an address twice. So the driver is asked again if an end came between.
+ * The same, and notes the context. Another thread may end the context meanwhile, and a primary
+ * context keeps its handle: memory of the new context recorded for the old one could have the same
+ * address twice. So the driver is asked again if a context ended in between.
  */
 static int contexts_ask_current(CUcontext handle, struct context *ret_context)
 {
@@ -316,7 +331,10 @@ static int contexts_ask_current(CUcontext handle, struct context *ret_context)
     return 0;
 }
 
-/* What is remembered of another context goes; of the callers and of memory pools only at another time. */
+/*
+ * Forgets what this thread remembers of another context; callers and memory pools are forgotten
+ * elsewhere.
+ */
 static void forget_memo(unsigned epoch)
 {
     struct context_memo old = context_memo;
@@ -351,7 +369,10 @@ int context_here(struct context *ret_context)
     return r;
 }
 
-/* The stack is the program's: what was pushed goes, whatever comes in between (R27). */
+/*
+ * Pops what was pushed, whatever errors occur in between: the context stack is the program's (R27,
+ * any current context).
+ */
 static void contexts_pop(void)
 {
     CUcontext popped;
@@ -435,7 +456,9 @@ uint64_t context_forget(CUcontext handle)
         atomic_fetch_add(&forgets, 1);
     }
     lock_drop(&contexts_lock);
-    /* One short call into the driver each; nothing of ours waits in it for the thread that ends the context. */
+    /*
+     * Each use is one short driver call, none of which waits for the thread that ends the context.
+     */
     while (is_used) {
         (void)sched_yield();
         lock_take(&contexts_lock);
@@ -584,7 +607,7 @@ static bool is_default(CUstream handle)
     return handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
 }
 
-/* Of the calling thread; unlike an address of its own it never comes back as another thread's. */
+/* A number of the calling thread. Unlike an address, it is never reused by another thread. */
 static uint64_t thread_number(void)
 {
     static _Atomic(uint64_t) threads;
@@ -600,10 +623,10 @@ static uint64_t thread_number(void)
 static void (*thread_stream_gone)(uint64_t identity); /* fixed when life starts */
 static pthread_key_t end_key;
 static atomic_bool has_end_key;
-/* How many were entered for this thread; those of dead contexts are gone already. */
+/* Streams entered for this thread; those of dead contexts have been removed already. */
 static __thread unsigned own_streams __attribute__((tls_model("initial-exec")));
 
-/* One stream of that thread, which leaves the table; 0 = there is none. */
+/* Removes one stream of that thread from the table; 0 = there is none. */
 static uint64_t take_stream_of(uint64_t owner)
 {
     struct stream_entry *at;
@@ -619,7 +642,7 @@ static uint64_t take_stream_of(uint64_t owner)
     return identity;
 }
 
-/* In the thread itself: nobody else names its stream, so no use of it is under way. */
+/* Runs in the thread itself. No other thread names its stream, so no use of it is under way. */
 static void thread_ends(void *unused)
 {
     (void)unused;
@@ -640,7 +663,10 @@ void stream_on_thread_end(void (*gone)(uint64_t identity))
     atomic_store(&has_end_key, pthread_key_create(&end_key, thread_ends) == 0);
 }
 
-/* This thread has a stream of its own now. The destructor runs again if other destructors use CUDA after it. */
+/*
+ * Registers the end of this thread, which now has a stream of its own. The destructor runs again if
+ * other destructors use CUDA after it.
+ */
 static void expect_end(void)
 {
     own_streams++;
@@ -661,7 +687,10 @@ void stream_on_meeting(void (*meet)(void))
     streams_meet = meet;
 }
 
-/* From here on allocations and frees see to it themselves: what threads remember of a stream is looked at again. False: it was known. */
+/*
+ * Makes later allocations and frees record the event themselves: what threads remember of a stream
+ * is checked again. False: it was noted before.
+ */
 static bool contexts_note(atomic_bool *may_be_used)
 {
     if (atomic_load(may_be_used) || atomic_exchange(may_be_used, true))
@@ -676,7 +705,7 @@ static void meet(bool is_new)
         streams_meet();
 }
 
-/* device < 0: nobody knows which */
+/* device < 0: unknown device */
 static void note_blocking(int device)
 {
     bool is_known = device >= 0 && device < DEVICES_MAX;
@@ -687,7 +716,7 @@ static void note_blocking(int device)
     meet(is_new);
 }
 
-/* Another thread's own stream may come at any time, on any device. */
+/* Another thread's own stream may appear at any time, on any device. */
 void stream_first(unsigned news)
 {
     if (news == STREAM_NEWS_OWN)
@@ -704,7 +733,7 @@ void stream_made(void)
     note_blocking(context_here(&here) == 0 ? here.device : -1);
 }
 
-/* A stream is named for the first time. Does it have an order with the default stream? */
+/* A stream is named for the first time: notes it if it is ordered with the default stream. */
 static bool note_named(CUstream handle, int device)
 {
     unsigned flags = CU_STREAM_DEFAULT;
@@ -744,10 +773,14 @@ uint64_t stream_captured_graph(CUstream named)
     return (uintptr_t)graph;
 }
 
-#define IDENTITY_DEFAULT (UINT64_C(1) << 63) /* of a default stream */
-#define IDENTITY_SECOND  (UINT64_C(1) << 62) /* of a stream whose number another one has, too */
+#define IDENTITY_DEFAULT (UINT64_C(1) << 63) /* marks the identity of a default stream */
+/* marks the identity of a stream whose number another stream has, too */
+#define IDENTITY_SECOND (UINT64_C(1) << 62)
 
-/* Of a default stream the driver is asked whether it may be named now; its number may count within the context. */
+/*
+ * Asks the driver whether a default stream may be named now; its number may be unique only within
+ * the context.
+ */
 static uint64_t default_identity(CUstream handle, const struct context *here)
 {
     uint64_t thread = handle == CU_STREAM_PER_THREAD ? thread_number() : 0;
@@ -755,7 +788,7 @@ static uint64_t default_identity(CUstream handle, const struct context *here)
     return IDENTITY_DEFAULT | (uint64_t)here->serial << 32 | (uint32_t)thread;
 }
 
-/* The driver's number of a stream; below 12.0 the handle and the context's generation. */
+/* The driver's number of a stream; below 12.0 made of the handle and the context's generation. */
 static int ask_identity(CUstream handle, const struct context *here, uint64_t *ret_identity)
 {
     unsigned long long id = 0;
@@ -772,7 +805,7 @@ static int ask_identity(CUstream handle, const struct context *here, uint64_t *r
     return r;
 }
 
-/* Whose context a stream belongs to: that of the call for the special ones. */
+/* The context that a stream belongs to; for the special handles, the context of the call. */
 static int ask_context(CUstream handle, const struct context *here, struct context *ret_context)
 {
     CUcontext owner = NULL;
@@ -786,7 +819,10 @@ static int ask_context(CUstream handle, const struct context *here, struct conte
     return context_of_handle(owner, ret_context) ? 0 : -ENOENT;
 }
 
-/* For the short path, which records no events. A thread's own stream is left out: its frees record in any case. */
+/*
+ * For the short path, which records no events. A thread's own stream is left out: its frees record
+ * events in any case.
+ */
 static void contexts_remember(const struct stream *stream)
 {
     struct context_memo *memo = &context_memo;
@@ -804,7 +840,9 @@ static void contexts_remember(const struct stream *stream)
     }
 }
 
-/* Guarded by contexts_lock. How many were numbered; the default streams all have the first number. */
+/*
+ * Streams numbered per device; all default streams have the first number. Guarded by contexts_lock.
+ */
 static uint16_t numbered[DEVICES_MAX];
 
 static uint16_t next_number(CUstream handle, int device)
@@ -820,7 +858,7 @@ static uint16_t next_number(CUstream handle, int device)
     return (uint16_t)(++numbered[device] + 1);
 }
 
-/* Is it known? False also where another stream has this number. */
+/* Looks a stream up. False also where another stream has this number. */
 static bool find_stream(CUstream handle, uint64_t identity, struct stream *ret_stream)
 {
     const struct stream_entry *entry;
@@ -835,7 +873,7 @@ static bool find_stream(CUstream handle, uint64_t identity, struct stream *ret_s
     return found;
 }
 
-/* Two streams that are alive do not have one handle, and may have one number. */
+/* Two living streams have different handles, but may have the same number. */
 static uint64_t second_identity(uint64_t identity, const struct context *owner)
 {
     return IDENTITY_SECOND | (uint64_t)owner->serial << 32 | (uint32_t)identity;
@@ -863,7 +901,7 @@ static int contexts_add_stream(
     entry = streams.count < STREAMS_MAX ? table_add(&streams, identity) : NULL;
     if (!entry)
         bounds_reached(BOUNDS_STREAMS);
-    if (entry && !entry->stream.handle) { /* no other thread was here first */
+    if (entry && !entry->stream.handle) { /* no other thread entered it first */
         entry->stream.handle = handle;
         entry->stream.context = owner->generation;
         entry->stream.device = owner->device;
@@ -872,7 +910,7 @@ static int contexts_add_stream(
         entry->stream.blocks = blocks;
         entry->owner = entry->stream.per_thread ? thread_number() : 0;
     }
-    if (entry && entry->stream.handle != handle) /* another stream took the number just now */
+    if (entry && entry->stream.handle != handle) /* another stream has just taken the number */
         entry = NULL;
     if (entry)
         *ret_stream = entry->stream;
@@ -942,7 +980,10 @@ uint64_t stream_identity(CUstream handle)
 
     if (!handle || is_default(handle))
         return 0;
-    /* Without a current context the driver does not say; then the handle is looked for, as below 12.0. */
+    /*
+     * Without a current context the driver does not say which stream it is; then the handle is
+     * looked up, as below 12.0.
+     */
     if (REAL_HAS(cuStreamGetId) && ask_identity(handle, &nowhere, &identity) != 0)
         identity = 0;
     lock_take(&contexts_lock);
@@ -985,7 +1026,7 @@ void stream_forget(uint64_t identity)
             (void)table_remove(&streams, entry);
         lock_drop(&contexts_lock);
         if (used)
-            (void)sched_yield(); /* one short call into the driver */
+            (void)sched_yield(); /* the use is one short driver call */
     }
 }
 
@@ -993,7 +1034,7 @@ void context_fork_child(void)
 {
     for (struct context_entry *at = table_next(&contexts, NULL); at; at = table_next(&contexts, at))
         at->uses = 0;
-    endings = (struct table)TABLE_OF(struct ending); /* its memory is the parent's */
+    endings = (struct table)TABLE_OF(struct ending); /* the memory belongs to the parent */
     forgotten = (struct table)TABLE_OF(uint64_t);
     atomic_store(&ending_calls, 0);
     atomic_store(&unlisted_calls, 0);

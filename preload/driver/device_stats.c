@@ -11,9 +11,9 @@
 
 #include <stdatomic.h>
 
-static _Atomic(uint64_t) devices_told; /* bit per device that the capture knows */
+static _Atomic(uint64_t) devices_told; /* bit per device: recorded in the capture */
 static atomic_bool has_graph_memory;
-static _Atomic(uint32_t) waited; /* how often the program has waited */
+static _Atomic(uint32_t) waited; /* number of waits of the program */
 
 static void for_each_told(void (*act)(int device))
 {

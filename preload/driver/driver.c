@@ -26,7 +26,7 @@
 
 /* ---- quiet calls ---------------------------------------------------------------------------- */
 
-/* What a call of ours must put back. */
+/* State that a call of kedge must restore. */
 struct quiet {
     struct relaxed relaxed;
     struct context_use use;
@@ -49,7 +49,10 @@ static int quiet_end(struct quiet *quiet, int result)
     return result;
 }
 
-/* Of a context or a stream; a stream outlives the green context that it was made in, and takes no work any more. */
+/*
+ * A result that says the context or stream has ended. A stream outlives the green context that it
+ * was made in, but accepts no work any more.
+ */
 static bool driver_is_gone(int result)
 {
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT
@@ -57,25 +60,26 @@ static bool driver_is_gone(int result)
 }
 
 /*
- * Whether a context is over, so that its work is, too (R76): the context has ended where kedge saw it, or the driver says of
- * the context itself that there is none. A refusal of another call alone says nothing about work that is under way.
+ * Whether a context is over, and so its work (R76, owners of heaps): kedge saw it end, or the
+ * driver says of the context itself that there is none. A refusal of another call alone says
+ * nothing about work under way.
  */
 static bool driver_has_ended(uint64_t generation)
 {
     struct context context;
     unsigned version;
 
-    if (context_is_ending(generation)) /* its work may be under way still (R26) */
+    if (context_is_ending(generation)) /* its work may still be under way (R26, ends of contexts) */
         return false;
     return !context_of_generation(generation, &context)
             || driver_is_gone((int)REAL(cuCtxGetApiVersion)(context.handle, &version));
 }
 
-/* Every function of the table below is given one, and there is but one driver here. */
-/* NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter cannot stand in parentheses */
+/* Every function of the table below gets it, but there is only one driver here. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a parameter cannot be put in parentheses */
 #define SELF void *self __attribute__((unused))
 
-/* Any living context of the device will do for a question about it. */
+/* Any living context of the device will do for a query about the device. */
 static int enter_device(int device, struct context_use *ret_use)
 {
     struct context context = {.generation = 0};
@@ -84,13 +88,13 @@ static int enter_device(int device, struct context_use *ret_use)
     while (r != 0 && context_next(context.generation, &context)) {
         if (context.device != device)
             continue;
-        context_leave(ret_use); /* of one that has ended meanwhile, or whose device is broken */
+        context_leave(ret_use); /* that context has ended meanwhile, or its device is broken */
         r = context_enter(context.generation, ret_use);
     }
     return r;
 }
 
-/* A context that the heap's memory belongs to, or one of its device. */
+/* Enters a context that the heap's memory belongs to, or one of its device. */
 static int enter_heap(enum heap_kind heap, uint64_t owner, int device, struct quiet *quiet)
 {
     return heap == HEAP_MAPPED ? enter_device(device, &quiet->use)
@@ -110,7 +114,7 @@ static int mem_alloc(SELF, uint64_t context, int device, uint64_t size, devptr_t
     if (r == 0)
         r = (int)REAL(cuMemAlloc_v2)(&ptr, size);
     else if (r > 0)
-        r = -EIO; /* not what the program asked: no answer to it */
+        r = -EIO; /* the program did not ask for this, so the code is not its answer */
     if (r == 0)
         *ret_ptr = ptr;
     return quiet_end(&quiet, r);
@@ -129,7 +133,7 @@ static int mem_free(SELF, uint64_t context, devptr_t ptr)
 
 /* ---- managed memory ------------------------------------------------------------------------- */
 
-/* Is it used by the device and by the host at once, and do prefetches move it? */
+/* Managed memory that device and host can use at once, and that prefetches move. */
 static bool has_managed(int device)
 {
     int is_concurrent = 0;
@@ -154,7 +158,7 @@ static int managed_alloc(SELF, enum heap_kind heap, uint64_t owner, int device, 
     reach_add(REACH_ANY, device);
     if (r == 0)
         r = (int)REAL(cuMemAllocManaged)(&ptr, size, CU_MEM_ATTACH_GLOBAL);
-    if (r == DRIVER_NOT_SUPPORTED) /* once: alloc does not ask again */
+    if (r == DRIVER_NOT_SUPPORTED) /* returned once: alloc does not ask again */
         msg_warn("device %d does not use managed memory beside the host: hints with backing: "
                  "managed go on with host-pinned",
                 device);
@@ -165,7 +169,7 @@ static int managed_alloc(SELF, enum heap_kind heap, uint64_t owner, int device, 
     return quiet_end(&quiet, r);
 }
 
-/* Its pages go to the host, or to the device. */
+/* Moves its pages to the host or to the device. */
 static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size, CUstream stream)
 {
     CUmemLocation place = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
@@ -183,8 +187,8 @@ static int prefetch(enum driver_way way, int device, devptr_t ptr, uint64_t size
 bool backend_shares_handles;
 
 /*
- * Devices that have refused memory which is made to be registered (R80), although they say that they have such. The pool asks for
- * no device beyond (POOL_DEVICES_MAX).
+ * Devices that have refused memory made to be registered (R80, pinned blocks) although they report
+ * support for it. The pool uses no devices beyond POOL_DEVICES_MAX.
  */
 static atomic_bool no_rdma[DEVICES_MAX];
 
@@ -195,7 +199,7 @@ static CUmemAllocationProp handle_prop(int device)
 
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = device;
-    /* A registration later must find memory that can be registered (R80). */
+    /* A later registration must find memory that can be registered (R80). */
     if (REAL(cuDeviceGetAttribute)(
                 &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
             == CUDA_SUCCESS)
@@ -209,7 +213,7 @@ static CUmemAllocationProp handle_prop(int device)
     return prop;
 }
 
-/* The refusal may be of that alone: then the caller tries without. */
+/* The refusal may be due to that property alone: then the caller tries without it. */
 static bool may_be_rdma(int r, CUmemAllocationProp *prop)
 {
     bool may = r > 0 && r != CUDA_ERROR_OUT_OF_MEMORY && !results_is_sticky(r)
@@ -301,7 +305,7 @@ static int handle_release(SELF, uint64_t handle)
     return quiet_end(&quiet, (int)REAL(cuMemRelease)(handle));
 }
 
-/* What is mapped now, one mapping each, so that access that the program gives later reaches it. */
+/* The current mappings, so that access that the program gives later reaches each of them. */
 struct range {
     uint64_t ptr;
     uint64_t size;
@@ -309,12 +313,12 @@ struct range {
     int device;
 };
 
-#define RANGE_NOBODY UINT64_MAX /* the memory pool of what is not accessible */
+#define RANGE_NOBODY UINT64_MAX /* stands for the memory pool of inaccessible mappings */
 
 FORKLOCK(ranges_lock);
 static struct table ranges = TABLE_OF(struct range); /* guarded by ranges_lock */
 
-/* All mappings in [ptr, ptr + size). */
+/* Forgets all mappings in [ptr, ptr + size). */
 static void range_forget(devptr_t ptr, uint64_t size)
 {
     uint64_t done = 0;
@@ -323,13 +327,16 @@ static void range_forget(devptr_t ptr, uint64_t size)
     while (done < size) {
         struct range *range = table_find(&ranges, ptr + done);
 
-        done += range ? range->size : GRANULE_SIZE; /* what was not noted is skipped */
+        done += range ? range->size : GRANULE_SIZE; /* skips what was not noted */
         (void)table_remove(&ranges, range);
     }
     lock_drop(&ranges_lock);
 }
 
-/* Without memory for it, access that is given later does not reach this range, and the device says so. */
+/*
+ * Without memory for the record, later access does not reach this range, and the device reports a
+ * fault.
+ */
 static void range_note(devptr_t ptr, uint64_t size)
 {
     struct range *range;
@@ -343,7 +350,7 @@ static void range_note(devptr_t ptr, uint64_t size)
     lock_drop(&ranges_lock);
 }
 
-/* Whose the mappings in [ptr, ptr + size) are from now on. */
+/* Sets the owner of the mappings in [ptr, ptr + size). */
 static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 {
     uint64_t done = 0;
@@ -377,8 +384,7 @@ static int unmap(SELF, devptr_t ptr, uint64_t size)
     int r = (int)REAL(cuMemUnmap)(ptr, size);
 
     if (r == 0)
-        range_forget(
-                ptr, size); /* what stays mapped goes on to get the access that peers are given */
+        range_forget(ptr, size); /* what stays mapped still gets the access that peers are given */
     return quiet_end(&quiet, r);
 }
 
@@ -386,7 +392,7 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
         uint64_t size, enum driver_access access)
 {
     const size_t bytes = (MEMPOOL_ACCESS_MAX + 1) * sizeof(CUmemAccessDesc);
-    CUmemAccessDesc *descs = meta_get(bytes); /* too many for a small stack */
+    CUmemAccessDesc *descs = meta_get(bytes); /* too large for a small stack */
     uint64_t mempool = heap == HEAP_MAPPED ? owner : 0;
     struct quiet quiet;
     size_t n;
@@ -394,7 +400,10 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
 
     if (!descs)
         return -ENOMEM;
-    /* Noted before the call: access given meanwhile is applied to it, or is in the list already. */
+    /*
+     * Noted before the call: access given meanwhile either is applied to it or is already in the
+     * list.
+     */
     range_own(ptr, size, access == DRIVER_ACCESS_RW ? mempool : RANGE_NOBODY, device);
     n = mempool_access(mempool, device, descs, MEMPOOL_ACCESS_MAX + 1);
     for (size_t i = 0; i < n && access == DRIVER_ACCESS_NONE; i++)
@@ -405,7 +414,7 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
     return quiet_end(&quiet, r);
 }
 
-/* A copy of all ranges, to be given back; NULL if there are none, or no memory. */
+/* A copy of all ranges, which the caller frees; NULL if there are none, or no memory. */
 static struct range *ranges_copy(uint32_t *ret_count)
 {
     struct range *copy;
@@ -426,15 +435,15 @@ static int apply_to(const struct range *range, const CUmemAccessDesc *descs, siz
     struct quiet quiet = quiet_begin();
     int r = (int)REAL(cuMemSetAccess)(range->ptr, range->size, descs, count);
 
-    /* Twice: where it does not reach, the program's peers fault. */
+    /* Tries twice: without the access, the program's peers fault. */
     if (r != 0 && r != CUDA_ERROR_INVALID_VALUE)
         r = (int)REAL(cuMemSetAccess)(range->ptr, range->size, descs, count);
 
     r = quiet_end(&quiet, r);
-    return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* unmapped meanwhile */
+    return r == CUDA_ERROR_INVALID_VALUE ? 0 : r; /* the range was unmapped meanwhile */
 }
 
-/* device -1 = of any. */
+/* device -1 = any device. */
 static int driver_apply(uint64_t mempool, int device, const CUmemAccessDesc *descs, size_t count)
 {
     uint32_t count_all;
@@ -473,12 +482,12 @@ void backend_apply_peer(const struct context *from, const struct context *to, bo
 
 /* ---- fences --------------------------------------------------------------------------------- */
 
-/* An event of ours, in use by a fence or waiting for the next one. */
+/* An event of kedge, in use by a fence or kept for the next one. */
 struct event {
     struct event *next;
     CUevent handle;
     uint64_t context;
-    atomic_bool passed; /* several threads may ask one fence */
+    atomic_bool passed; /* several threads may query one fence */
 };
 
 struct fence {
@@ -489,7 +498,8 @@ FORKLOCK(events_lock);
 static struct event *spare_events;  /* guarded by events_lock */
 static bool (*held_up)(int device); /* fixed when life starts */
 static _Atomic(uint64_t)
-        refused_context; /* cuCtxRecordEvent met a capture there: synchronise instead (R14) */
+        /* cuCtxRecordEvent met a capture there: kedge synchronises instead (R14, capture errors) */
+        refused_context;
 
 static struct event *event_take(uint64_t context)
 {
@@ -506,7 +516,7 @@ static struct event *event_take(uint64_t context)
     return event;
 }
 
-/* Of a context that has ended: the driver's events went with it. */
+/* Drops the events of a context that has ended: the driver destroyed them with it. */
 static void events_drop(uint64_t context)
 {
     struct event **at = &spare_events;
@@ -534,11 +544,12 @@ static void event_put(struct event *event)
     event->next = spare_events;
     spare_events = event;
     lock_drop(&events_lock);
-    if (!context_of_generation(context, &known)) /* asked afterwards: the end may come between */
+    /* checked after the query: the context may end in between */
+    if (!context_of_generation(context, &known))
         events_drop(context);
 }
 
-/* An event of this context, which must be current for a new one. */
+/* An event of this context; to make a new one, the context must be current. */
 static int event_new(uint64_t context, struct event **ret_event)
 {
     struct event *event = event_take(context);
@@ -593,8 +604,9 @@ static int synchronise_in(uint64_t context)
 }
 
 /*
- * Waits for all work of a context. Outside of the gate, since it takes as long as the work does (R96). -EBUSY: not now, a capture
- * is there, or the context is being ended and its work is under way still (R1, R26).
+ * Waits for all work of a context, outside of the gate, since that takes as long as the work does
+ * (R96, unbounded waits outside). -EBUSY: not now: a capture runs, or the context is being ended
+ * and its work is still under way (R1, fences cover all streams; R26).
  */
 static int drain(uint64_t context)
 {
@@ -618,7 +630,10 @@ static bool is_drained(uint64_t generation)
     return !REAL_HAS(cuCtxRecordEvent) || atomic_load(&refused_context) == generation;
 }
 
-/* One context's part of a fence: an event behind all its work. -EOPNOTSUPP: it has to be drained instead. */
+/*
+ * One context's part of a fence: an event after all its work. -EOPNOTSUPP: the context must be
+ * drained instead.
+ */
 static int fence_one(struct fence *fence, const struct context *context)
 {
     struct event *event;
@@ -641,7 +656,7 @@ static int fence_one(struct fence *fence, const struct context *context)
     return 0;
 }
 
-/* The next one that may have work on memory of the device. */
+/* The next context that may have work on memory of the device. */
 static bool next_near(int device, struct context *io_context)
 {
     bool found = context_next(io_context->generation, io_context);
@@ -651,7 +666,7 @@ static bool next_near(int device, struct context *io_context)
     return found;
 }
 
-/* An event for each such context; for those that get none by a drain, *ret_drains is set. */
+/* Records an event for each such context; *ret_drains is set if some need a drain instead. */
 static int fence_each(struct fence *fence, int device, bool *ret_drains)
 {
     struct context context = {.generation = 0};
@@ -676,7 +691,10 @@ void backend_on_wait(bool (*is_held_up)(int device))
     held_up = is_held_up;
 }
 
-/* Is a stream of the device waiting for what the program does once its call is back? A wait for all work would not end (R104). */
+/*
+ * Whether a stream of the device waits for something that the program does after its current call.
+ * Then a wait for all work would not end (R104, bounded waits).
+ */
 static bool is_held_up(int device)
 {
     return held_up && held_up(device);
@@ -693,7 +711,10 @@ static int drain_each(int device)
     return r;
 }
 
-/* All but those that are being ended. -EBUSY: more ends have begun than these, so that one with work may be left out. */
+/*
+ * A fence over all contexts but those that are being ended. -EBUSY: more ends have begun than
+ * `endings`, so a context with work may be left out.
+ */
 static int fence_beside(SELF, int device, uint64_t endings, uint64_t *ret_fence)
 {
     bool drains = false;
@@ -724,12 +745,12 @@ static int fence_record(void *self, int device, uint64_t *ret_fence)
     uint64_t endings = context_ends(device);
 
     if (context_is_ending_near(
-                device)) /* its work is under way still, and cannot be fenced any more */
+                device)) /* its work is still under way, and cannot be fenced any more */
         return -EBUSY;
     return fence_beside(self, device, endings, ret_fence);
 }
 
-/* The context of a special stream must be current when it is named. */
+/* The context of a special stream must be current when the stream is named. */
 static int enter_stream(const struct stream *stream, struct context_use *ret_use)
 {
     *ret_use = (struct context_use){0};
@@ -738,7 +759,9 @@ static int enter_stream(const struct stream *stream, struct context_use *ret_use
     return context_enter(stream->context, ret_use);
 }
 
-/* `beside`: beside captures. What is recorded on a stream that is captured would be a node. */
+/*
+ * `beside`: while captures run. On a stream that is being captured the record would become a node.
+ */
 static int record_on(const struct stream *stream, struct fence *fence, bool beside)
 {
     struct event *event;
@@ -761,7 +784,7 @@ static int record_on(const struct stream *stream, struct fence *fence, bool besi
     return 0;
 }
 
-/* The event that all operations of ours in a context record: nobody waits for it or asks about it. */
+/* One event per context that all empty operations of kedge record; no wait or query uses it. */
 struct operation {
     uint64_t context; /* generation */
     CUevent event;
@@ -781,7 +804,7 @@ static CUevent operation_event(uint64_t context)
     return event;
 }
 
-/* If another thread is faster, ours serves fences. */
+/* If another thread is faster, our event is kept for fences. */
 static int operation_begin(uint64_t context, CUevent *ret_event)
 {
     struct quiet quiet = quiet_begin();
@@ -816,7 +839,7 @@ int backend_operate(const struct stream *stream)
     return r;
 }
 
-/* A stream's handle, in the gate; leave_gate after 0 alone. */
+/* Enters a stream's handle and the gate; call leave_gate only after 0. */
 static int enter_gate(uint64_t identity, struct stream *ret_stream)
 {
     if (!stream_enter(identity, ret_stream))
@@ -833,7 +856,7 @@ static void leave_gate(uint64_t identity)
     stream_leave(identity);
 }
 
-/* An event on a stream that is entered. */
+/* Records an event on an entered stream. */
 static int record_entered(const struct stream *stream, bool beside, uint64_t *ret_fence)
 {
     struct fence *fence = meta_get(sizeof *fence);
@@ -864,7 +887,10 @@ static int stream_record(SELF, uint64_t identity, uint64_t *ret_fence)
     return r;
 }
 
-/* In a call of the program's that is an operation of the stream: a capture that the event would spoil is spoilt by that. */
+/*
+ * Inside a call of the program that is an operation of the stream: a capture that the event would
+ * invalidate is invalidated by the call itself.
+ */
 static int stream_record_beside(void *self, uint64_t identity, uint64_t *ret_fence)
 {
     struct stream stream;
@@ -879,7 +905,7 @@ static int stream_record_beside(void *self, uint64_t identity, uint64_t *ret_fen
     return r;
 }
 
-/* With the event's context current: this thread may have none. */
+/* Queries with the event's context current: this thread may have none. */
 static int ask_event_in_context(const struct event *event)
 {
     struct context_use use;
@@ -902,7 +928,10 @@ static int ask_event(const struct event *event)
     return driver_is_gone(r) ? ask_event_in_context(event) : r;
 }
 
-/* "Passed" is said by the driver, or follows from the end of the context; any other answer means: not known. */
+/*
+ * "Passed" comes from the driver or follows from the end of the context; any other answer means:
+ * not known.
+ */
 static int query_event(struct event *event)
 {
     int r = 0;
@@ -916,7 +945,8 @@ static int query_event(struct event *event)
         atomic_store_explicit(&event->passed, true, memory_order_relaxed);
     if (r == CUDA_ERROR_NOT_READY || (r == -ENOENT && context_is_ending(event->context)))
         return -EAGAIN;
-    return r == 0 || results_is_sticky(r) ? r : -EBUSY; /* the program did not ask */
+    /* the program did not ask, so other codes are not its answer */
+    return r == 0 || results_is_sticky(r) ? r : -EBUSY;
 }
 
 static int query_events(const struct fence *fence)
@@ -934,7 +964,8 @@ static int fence_query(SELF, uint64_t handle)
     struct quiet quiet;
     int r;
 
-    if (!gate_fence_enter()) /* nothing is asked of an event while a capture runs (R10) */
+    /* no event is queried while a capture runs (R10, no calls during captures) */
+    if (!gate_fence_enter())
         return -EBUSY;
     quiet = quiet_begin();
     r = quiet_end(&quiet, query_events(fence));
@@ -953,7 +984,7 @@ static uint64_t driver_now_ms(void)
 static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 {
     struct timespec pause = {
-            0, 20000}; /* 20 us, then longer: kernels end in micro- to milliseconds */
+            0, 20000}; /* 20 us first, then longer: kernels take micro- to milliseconds */
     uint64_t end = driver_now_ms() + timeout_ms;
     int r = fence_query(self, handle);
 
@@ -966,7 +997,7 @@ static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
     return r;
 }
 
-/* An event is not passed at once where there is nothing before it. */
+/* Queries before the first sleep: even an event with no work before it does not pass at once. */
 #define QUIET_LOOKS 64
 
 static int driver_look_at(const struct fence *fence, uint32_t timeout_ms)
@@ -981,7 +1012,10 @@ static int driver_look_at(const struct fence *fence, uint32_t timeout_ms)
     return r == -EAGAIN && timeout_ms ? fence_wait(NULL, handle, timeout_ms) : r;
 }
 
-/* A fence of one context. -EBUSY: not now, as with fence_record; -EOPNOTSUPP: there are no context events. */
+/*
+ * A fence of one context. -EBUSY: not now, as with fence_record; -EOPNOTSUPP: the driver has no
+ * context events.
+ */
 static int fence_context(uint64_t generation, struct fence *ret_fence)
 {
     struct context context;
@@ -997,7 +1031,10 @@ static int fence_context(uint64_t generation, struct fence *ret_fence)
     return r;
 }
 
-/* Where there are no context events nobody can ask, and the free waits, unless its wait might not end. */
+/*
+ * Without context events the state cannot be queried, so the free waits, unless its wait might not
+ * end.
+ */
 static int context_quiet(SELF, uint64_t generation, uint32_t timeout_ms)
 {
     struct fence fence = {.first = NULL};
@@ -1048,10 +1085,13 @@ static int stream_wait_fence(SELF, uint64_t identity, uint64_t handle)
 /* ---- poison --------------------------------------------------------------------------------- */
 
 enum {
-    POISON_CHUNK = 1 << 20, /* bytes that are read at once */
+    POISON_CHUNK = 1 << 20, /* bytes per read */
 };
 
-/* Fillings wait for work of the program, readings must not wait for them. Content goes both ways at once. */
+/*
+ * Fills wait for work of the program; reads must not wait for fills. Content is copied both ways at
+ * once.
+ */
 enum side {
     SIDE_FILL,
     SIDE_READ,
@@ -1060,7 +1100,7 @@ enum side {
     SIDE_COUNT,
 };
 
-/* Streams of ours, made when they are needed first. */
+/* Streams of kedge, created at their first use. */
 struct sides {
     uint64_t context; /* generation */
     CUstream stream[SIDE_COUNT];
@@ -1081,7 +1121,7 @@ static CUstream side_find(uint64_t context, enum side side)
     return stream;
 }
 
-/* In the current context. */
+/* Of the current context. */
 static int side_stream(uint64_t context, enum side side, CUstream *ret_stream)
 {
     CUstream made = NULL;
@@ -1107,7 +1147,7 @@ static int side_stream(uint64_t context, enum side side, CUstream *ret_stream)
     return *ret_stream ? 0 : -ENOMEM;
 }
 
-/* A stream of ours in such a context. */
+/* A stream of kedge in a context that can reach the heap's memory. */
 static int enter_side(enum heap_kind heap, uint64_t owner, int device, enum side side,
         struct quiet *quiet, CUstream *ret_stream)
 {
@@ -1137,8 +1177,9 @@ static int poison(SELF, enum heap_kind heap, uint64_t owner, int device, devptr_
 }
 
 /*
- * A part of it. Outside of the gate, since it takes as long as the copy and those before it on the device do (R96): it is on a
- * stream of ours and makes no fence, so a capture that begins meanwhile does not mind. -EBUSY: one runs already (R10).
+ * Reads a part. Outside of the gate, since it takes as long as the copy and those before it on the
+ * device do (R96). It is on a stream of kedge and makes no fence, so it does not disturb a capture
+ * that begins meanwhile. -EBUSY: a capture runs already (R10).
  */
 static int driver_read_part(enum heap_kind heap, uint64_t owner, int device, devptr_t ptr,
         uint64_t size, unsigned char *ret_bytes)
@@ -1195,9 +1236,10 @@ static int poison_read(SELF, enum heap_kind heap, uint64_t owner, int device, de
 /* ---- content -------------------------------------------------------------------------------- */
 
 /*
- * Memory of the host that holds content. It is ours, from the kernel, and pinned by registration in one context, for all of them: if that
- * context ends, the memory and what is in it stay, since blocks of memory pools survive a reset (R76), and it is pageable
- * from there on. A child of a fork does not have it: the device goes on to write to the parent's pages alone.
+ * Host memory that holds content. kedge gets it from the kernel and pins it by registration in one
+ * context, for all contexts. If that context ends, the memory and its content stay, since blocks of
+ * memory pools survive a reset (R76), but it is pageable from then on. A child of a fork does not
+ * have it: the device writes to the parent's pages alone.
  */
 struct host {
     uint64_t address;
@@ -1235,7 +1277,7 @@ static uint64_t forget_host(void *address)
     return context;
 }
 
-/* The address may be inside. */
+/* The address may be inside the memory. */
 static bool is_pinned(const void *address)
 {
     uint64_t at = (uintptr_t)address;
@@ -1262,7 +1304,7 @@ static void unpin_hosts_of(uint64_t context)
     lock_drop(&hosts_lock);
 }
 
-/* A primary context, which lives longest, or any other. */
+/* The primary context, which lives longest, or any other. */
 static uint64_t lasting_context(void)
 {
     struct context context = {.generation = 0};
@@ -1276,7 +1318,7 @@ static uint64_t lasting_context(void)
     return first;
 }
 
-/* *ret_context 0: it is pageable, since the driver registers nothing. */
+/* *ret_context 0: the memory is pageable, since the driver refused to register it. */
 static int pin_host(void *host, uint64_t size, uint64_t *ret_context)
 {
     uint64_t context = lasting_context();
@@ -1295,7 +1337,7 @@ static int pin_host(void *host, uint64_t size, uint64_t *ret_context)
     return quiet_end(&quiet, r == CUDA_ERROR_NOT_SUPPORTED ? 0 : r);
 }
 
-/* False: it is still the driver's. */
+/* False: the driver still has it registered. */
 static bool unpin_host(void *host, uint64_t context)
 {
     struct quiet quiet = quiet_begin();
@@ -1362,8 +1404,9 @@ static int wait_on_all(const struct stream *stream, const uint64_t *fences, uint
 }
 
 /*
- * Pageable memory is copied outside of the gate, since the driver waits for the copy (R96); so is what could not be recorded
- * waited for: a fence without events has passed.
+ * Copies of pageable memory run outside of the gate, since the driver waits for the copy (R96). If
+ * the fence could not be recorded, the copy is waited for, and a fence without events counts as
+ * passed.
  */
 static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum driver_way way,
         devptr_t ptr, void *host, uint64_t size, const uint64_t *after, uint32_t count,
@@ -1371,7 +1414,7 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
 {
     enum side side = way == DRIVER_OUT ? SIDE_OUT : SIDE_IN;
     struct stream stream = {.identity = 0};
-    bool pinned = !host || is_pinned(host); /* pages move by themselves, too */
+    bool pinned = !host || is_pinned(host); /* managed pages also move by themselves */
     bool waits = !pinned;
     struct fence *fence;
     struct quiet quiet;
@@ -1455,7 +1498,7 @@ const struct driver backend_driver = {
         .readers_passed = readers_passed,
 };
 
-/* An event that was not recorded in a capture may be waited for beside one. */
+/* An event that was not recorded in a capture may be waited for while one runs. */
 static int driver_wait_for(const struct event *event)
 {
     struct context_use use;
@@ -1467,7 +1510,10 @@ static int driver_wait_for(const struct event *event)
     return r;
 }
 
-/* By an event behind all its work, or below driver 12.5 by the driver's own wait. -EBUSY: a capture is there. */
+/*
+ * Waits by an event after all the context's work, or below driver 12.5 by the driver's own wait.
+ * -EBUSY: a capture runs.
+ */
 static int wait_for_context(uint64_t generation)
 {
     struct fence fence = {.first = NULL};
@@ -1500,7 +1546,10 @@ bool backend_is_idle(uint64_t generation)
     return is_idle;
 }
 
-/* Memory of the driver's own, which is freed for the wait: of the device, or of the host where the device is full. */
+/*
+ * Allocates memory of the driver and frees it, for the wait of the free: device memory, or host
+ * memory where the device is full.
+ */
 static int free_for_the_wait(void)
 {
     CUdeviceptr ptr = 0;
@@ -1514,9 +1563,10 @@ static int free_for_the_wait(void)
 }
 
 /*
- * Beside a capture nothing may be asked of a whole context: it would invalidate the captures of its streams. But a thread in relaxed
- * mode may allocate and free, which does not touch captures (cuThreadExchangeStreamCaptureMode), and the driver's free waits for the
- * work of its context: it is the very wait that the program's free would have been.
+ * While a capture runs, no call may concern a whole context: it would invalidate the captures of
+ * its streams. But a thread in relaxed mode may allocate and free, which does not touch captures
+ * (cuThreadExchangeStreamCaptureMode), and the driver's free waits for the work of its context: the
+ * same wait that the program's free would have made.
  */
 static int wait_beside_capture(uint64_t generation)
 {
@@ -1543,7 +1593,7 @@ void backend_context_gone(uint64_t context)
     lock_drop(&events_lock);
     unpin_hosts_of(context);
     mempool_context_gone(context);
-    lock_take(&sides_lock); /* the streams go with it */
+    lock_take(&sides_lock); /* the driver destroys its streams with it */
     (void)table_remove(&sides, table_find(&sides, context));
     lock_drop(&sides_lock);
 }

@@ -11,9 +11,10 @@
 
 atomic_bool hostwait_is_on;
 static atomic_bool graphs_wait;
-static _Atomic(uint64_t) devices; /* whose streams were given such calls, as bits (reach.h) */
+/* devices whose streams were given such calls, as bits (reach.h) */
+static _Atomic(uint64_t) devices;
 static __thread unsigned beginning __attribute__((
-        tls_model("initial-exec"))); /* this thread's calls that are about to be made */
+        tls_model("initial-exec"))); /* such calls that this thread is about to make */
 
 static void set(atomic_bool *flag)
 {
@@ -27,13 +28,13 @@ void hostwait_in_graph(void)
     set(&hostwait_is_on);
 }
 
-/* A call of the program's, in a process where memory is served. */
+/* The pool, if this is a call of the program in a process where kedge serves memory. */
 static struct pool *pool_of_call(void)
 {
     return guard_depth() == 0 && !guard_in_callback() && !life_is_passive() ? session_pool : NULL;
 }
 
-/* The stream may come behind one that waits. */
+/* The stream is about to wait for a stream that may itself be waiting. */
 static void hostwait_settle_stream(struct pool *pool, CUstream stream, bool per_thread)
 {
     struct stream here;
@@ -44,7 +45,10 @@ static void hostwait_settle_stream(struct pool *pool, CUstream stream, bool per_
     guard_pop();
 }
 
-/* The driver is asked whether the stream is captured, since not each begin of a capture is seen. */
+/*
+ * Asks the driver whether the stream is being captured, since kedge does not see every begin of a
+ * capture.
+ */
 static struct hostwait stall(struct pool *pool, CUstream stream, bool per_thread)
 {
     struct hostwait call = {.stream = 0};

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostwait.h - calls after which a stream may wait for something that the device does not do by itself (alloc/serve/stall.h).
+ * hostwait.h - calls after which a stream may wait for something that the device does not do by
+ * itself (alloc/serve/stall.h).
  *
- * A free is natively an operation of its stream, so who gets the memory waits for what the stream was given before it, and for nothing that
- * came later. kedge records no event for a free that only its own stream can use again soon (R71). An event that is recorded when another stream
- * asks covers what came meanwhile: a kernel, which ends by itself, or the wait for a flag that the host sets once that other stream is
- * done. So before a stream is given a call that may wait, what was freed there gets its event.
+ * A free is natively an operation of its stream: the next user of the memory waits for the stream's
+ * earlier work, and for nothing later. kedge records no event for a free whose memory only its own
+ * stream can soon reuse (R71, event of a free). If another stream asks for the memory, the event is
+ * recorded then and covers later work, too: a kernel, which ends by itself, or a wait for a flag
+ * that the host sets only once that other stream is done. So before a stream gets a call that may
+ * wait, the frees on it get their event.
  *
- *     cuMemFreeAsync(x, S) ─ cuStreamWaitValue32(S): the event of the free, the wait ─ cuMemAllocAsync(T) gets x, and T does not wait
+ *     cuMemFreeAsync(x, S) ─ cuStreamWaitValue32(S): first the event of the free, then the wait ─
+ *     cuMemAllocAsync(T) gets x, and T does not wait
  *
- * Which calls these are is said by the family of their row in hooks.def, and ON_STREAM (contexts.h) does it around each hook, so that none can
- * forget it. A wait for an event is one where some stream may be waiting for the host. Beside captures the event is recorded, too,
- * unless the stream itself is captured: then the call becomes a node, and holds no stream.
- * Not seen: kernels that look at memory which the host or another device writes (NCCL's, too), what other processes do to events that
- * they share, and nodes that wait for external semaphores.
+ * The family of a row in hooks.def says whether its call may wait, and ON_STREAM (contexts.h) acts
+ * around each hook, so that no hook can omit it. A wait for an event counts where some stream may
+ * be waiting for the host. Beside captures the event is recorded, too, unless the stream itself is
+ * captured: then the call becomes a node, and holds no stream.
+ * Not seen: kernels that look at memory which the host or another device writes (NCCL's, too), what
+ * other processes do to events that they share, and nodes that wait for external semaphores.
  * Threads: any. No memory of its own. Rules: R10 R71 R104.
  */
 #ifndef KEDGE_PRELOAD_HOSTWAIT_H
@@ -27,7 +32,7 @@
 
 enum hostwait_kind {
     HOSTWAIT_NEVER,
-    HOSTWAIT_OUTSIDE, /* for the host, or whoever else */
+    HOSTWAIT_OUTSIDE, /* for the host or anything else outside the device */
     HOSTWAIT_EVENT,   /* for an event */
     HOSTWAIT_GRAPH,   /* for what the nodes of a graph wait for */
 };
@@ -55,29 +60,36 @@ enum {
 #include "preload/base/hooks.def"
 };
 
-/* The program has made a call that may wait for the host, or such a node. Most never do, and their waits for events and launches of
- * graphs pay one load. Never reset. */
+/*
+ * The program has made a call, or added a node, that may wait for the host. Most programs never do,
+ * and their event waits and graph launches pay one load. Never reset.
+ */
 extern atomic_bool hostwait_is_on;
 
-/* A node that may wait for the host was added to a graph or captured: from now on any graph may have one. */
+/*
+ * A node that may wait for the host was added to a graph or captured: from now on any graph may
+ * contain one.
+ */
 void hostwait_in_graph(void);
 
-/* One call, from before the driver has it until after. */
+/* One call, from before it enters the driver until it returns. */
 struct hostwait {
-    uint64_t stream; /* identity; 0: nothing is to be done */
+    uint64_t stream; /* identity; 0: nothing to do */
     bool at_once;    /* as for pool_stall_end */
 };
 
-/* A call that is one, and a launch of a graph. */
+/* The slow path: for a call that may wait, and for a launch of a graph. */
 struct hostwait hostwait_begin_slowly(enum hostwait_kind kind, CUstream stream, bool per_thread);
 void hostwait_end_slowly(uint64_t stream, bool at_once);
 
-/* A wait for an event is about to be made, by which the stream may come behind one that waits. */
+/*
+ * A wait for an event is about to be made, which may make the stream wait for one that is waiting.
+ */
 void hostwait_follow(CUstream stream, bool per_thread);
 
 /*
- * [driver] May a stream of this device be waiting for the host? What the calling thread is about to give to a stream does not count: what was
- * freed before it is fenced first.
+ * [driver] Whether a stream of this device may be waiting for the host. The call that this thread
+ * is about to make does not count: earlier frees get their event first.
  */
 bool hostwait_goes_on(int device);
 
@@ -96,14 +108,14 @@ static inline __attribute__((always_inline)) struct hostwait hostwait_begin(
     return (struct hostwait){.stream = 0};
 }
 
-/* By value, so that nothing is left of it where there is nothing to do. */
+/* By value, so that the compiler removes it where there is nothing to do. */
 static inline __attribute__((always_inline)) void hostwait_end(const struct hostwait *call)
 {
     if (__builtin_expect(call->stream != 0, 0))
         hostwait_end_slowly(call->stream, call->at_once);
 }
 
-/* Streams have an order from now on that had none (contexts.h): what was freed on them gets its event. */
+/* Streams have become ordered (contexts.h): the frees on them get their event. */
 void hostwait_streams_meet(void);
 
 #endif

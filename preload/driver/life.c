@@ -55,8 +55,9 @@ static enum life_mode life_mode_of(const struct config *c)
 }
 
 /*
- * A library before us in the global scope that has the same exports: a copy of this one, through which all calls have passed. Looked
- * for before read_config, since the loader's lock may be held by a thread that waits for that (R36, no lock is held in the loader).
+ * The path of a library before kedge in the global scope with the same exports: a copy of this one,
+ * which all calls have passed through. Found before read_config, since a thread that waits for
+ * read_config may hold the loader's lock (R36, no lock is held in the loader).
  */
 static _Atomic(const char *) other_copy;
 
@@ -111,7 +112,10 @@ const struct config *life_config(void)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Another thread is starting. It may need a lock of the loader's that we hold, so the wait has an end. */
+/*
+ * Waits while another thread starts kedge. That thread may need a lock of the loader that this one
+ * holds, so the wait is bounded.
+ */
 static bool wait_for_start(void)
 {
     struct timespec pause = {0, 1000000};
@@ -121,8 +125,8 @@ static bool wait_for_start(void)
     return atomic_load(&life_state) == LIFE_ON;
 }
 
-/* What LIFE_STARTS has put together; the linker makes the two names. */
-/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
+/* The functions that LIFE_STARTS collects; the linker defines the two names. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): names that the linker defines */
 extern const life_start __start_kedge_starts[] __attribute__((weak, visibility("hidden")));
 extern const life_start __stop_kedge_starts[] __attribute__((weak, visibility("hidden")));
 /* NOLINTEND(bugprone-reserved-identifier) */
@@ -168,8 +172,8 @@ static bool wake_up(void)
 }
 
 /*
- * Cancellation waits while kedge acts: a thread that ended inside would leave itself marked as inside, and the frees of its
- * cleanup handlers would go to a driver that knows nothing of our blocks.
+ * Defers cancellation while kedge acts: a thread that ended inside would stay marked as inside, and
+ * the frees of its cleanup handlers would go to a driver that does not know our blocks.
  */
 static void go_in(void)
 {
@@ -200,7 +204,8 @@ bool life_begin_edge(void)
 
 void life_leave(void)
 {
-    int cancel = guard_thread.cancel; /* outside, a signal handler may come in here */
+    /* read before leaving: outside, a signal handler may enter and overwrite it */
+    int cancel = guard_thread.cancel;
     int unused;
 
     atomic_signal_fence(memory_order_seq_cst);
@@ -256,7 +261,7 @@ bool life_is_passive(void)
     return life_is_child() || atomic_load_explicit(&life_state, memory_order_relaxed) == LIFE_PASS;
 }
 
-/* A child of vfork has our memory, but is another process. */
+/* A child of vfork shares our memory, but is another process. */
 void life_exits(int status)
 {
     mark_ended();

@@ -2,15 +2,17 @@
 /*
  * life.h - from "loaded into some process" to "passing everything through".
  *
- * Being preloaded into a shell or a compiler must cost nothing, so nothing happens before the first CUDA call that matters:
+ * A shell or a compiler that kedge is preloaded into must not pay for it, so kedge does nothing
+ * before the first relevant CUDA call:
  *
- *     loaded ──► asleep ──first hook──► on ──┬─ our trouble, AT_SECURE, KEDGE_MODE=off ─► pass-through
- *     (constructor: NVTX variable,           ├─ fork ─► child: our pointers' frees succeed, the rest is forwarded (R39)
- *      unwinder where CUDA is linked)        ├─ sticky error, driver gone ─► frozen (R34, R40)
- *                                            └─ exit ─► the capture is marked clean; no CUDA call
+ *     loaded ─► asleep ─first hook─► on ─┬─ own error, AT_SECURE, KEDGE_MODE=off ─► pass-through
+ *     (constructor: NVTX variable,       ├─ fork ─► child: frees of our pointers succeed (R39)
+ *      unwinder where CUDA is linked)    ├─ sticky error, driver gone ─► frozen (R34, R40)
+ *                                        └─ exit ─► the capture is marked clean; no CUDA call
  *
- * Starting may be re-entered, because the loader runs other constructors: the inner call finds the thread inside kedge and
- * goes straight to the driver. Nothing here ends the process. Degrading is permanent.
+ * Starting may be re-entered, because the loader runs other constructors: the inner call finds the
+ * thread inside kedge and goes straight to the driver. No function here ends the process. Degrading
+ * is permanent.
  * Threads: any. Starting runs once. Rules: R28 R34 R37 R39 R40 R41 R43 R51.
  */
 #ifndef KEDGE_PRELOAD_LIFE_H
@@ -21,12 +23,12 @@
 #include <stdbool.h>
 
 enum life_mode {
-    LIFE_OFF,   /* the hooks are not there */
-    LIFE_TRACK, /* recorded, served by the driver */
-    LIFE_POOL,  /* served and recorded */
+    LIFE_OFF,   /* look-ups hand out no hooks */
+    LIFE_TRACK, /* requests are recorded; the driver serves them */
+    LIFE_POOL,  /* requests are recorded and served by kedge */
 };
 
-/* What the configuration says, read on the first question; OFF after degrading. No driver call, no file. */
+/* The configured mode, read at the first call; OFF after degrading. No driver call, no file. */
 enum life_mode life_mode(void);
 
 /* Whether look-ups hand out hooks. */
@@ -36,47 +38,60 @@ static inline bool life_is_wanted(void)
 }
 
 /*
- * At the head of every hook that does more than look at arguments: true = kedge acts, and the thread is inside it until
- * life_leave. False = make the real call and nothing else: our own call, pass-through, or no driver to be found.
+ * At the head of every hook that does more than check arguments. True: kedge acts, and the thread
+ * is inside it until life_leave. False: make the real call and nothing else, because this is a call
+ * of kedge itself, kedge passes everything through, or no driver was found.
  */
 bool life_enter(int slot); /* enum resolve_slot, for the coverage record */
 void life_leave(void);
 
-/* For an anchor's edge: true (then life_leave) if kedge is on. Never starts it: no CUDA call, nothing to do (R28). */
+/*
+ * For an anchor's edge: true (then life_leave) if kedge is on. Never starts kedge: without a CUDA
+ * call there is nothing to do (R28, no early start).
+ */
 bool life_begin_edge(void);
 
-/* An error that the driver gave, to us or to a call that we forwarded. Sticky ones freeze the pool. */
+/*
+ * A result of the driver, for a call of kedge or one that it forwarded. Sticky errors freeze the
+ * pool.
+ */
 void life_driver_said(int result);
 
 /* The sticky error, 0 = none. */
 int life_sticky(void);
 
-/* The process ends by itself with this status, and the capture says so. Async-signal-safe. */
+/* Records in the capture that the process exits with this status. Async-signal-safe. */
 void life_exits(int status);
 
-/* In a child of a process that used CUDA; and how it becomes one. */
+/* Whether this is a child of a process that used CUDA. Below: marks it as one. */
 bool life_is_child(void);
 void life_become_child(void);
 
-/* Kedge acts here: started, not degraded, no forked child. */
+/* kedge acts here: started, not degraded, no forked child. */
 bool life_is_on(void);
 
-/* Nothing is served any more, but blocks that were are still the program's: a child, or degraded. */
+/*
+ * kedge serves nothing more, but blocks that it served still belong to the program: a forked child,
+ * or degraded.
+ */
 bool life_is_passive(void);
 
-/* What starts at the first hook (start.c): 0 or -errno, then life degrades. The linker collects them. */
+/*
+ * A function that runs at the first hook (start.c): 0, or -errno, which makes life degrade. The
+ * linker collects them.
+ */
 typedef int (*life_start)(const struct config *config);
 #define LIFE_STARTS(function)                                                                 \
     static const life_start function##_entry __attribute__((used, section("kedge_starts"))) = \
             (function)
 
-/* In the constructor: what the configuration says, and whether kedge may act. Prints nothing. */
+/* In the constructor: reads the configuration and returns whether kedge may act. Prints nothing. */
 bool life_read_early(struct config *ret_config);
 
-/* The program has other rights than its user: kedge does nothing. */
+/* The process has other privileges than its user (AT_SECURE): kedge does nothing. */
 bool life_is_secure(void);
 
-/* The configuration; only after life_mode() was asked. */
+/* The configuration; valid only after life_mode() was called. */
 const struct config *life_config(void);
 
 #endif

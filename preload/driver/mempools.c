@@ -14,7 +14,7 @@
 
 struct entry {
     struct mempool pool;
-    size_t count; /* of what the program gave access to */
+    size_t count; /* of the access that the program gave */
     CUmemAccessDesc desc[MEMPOOL_ACCESS_MAX];
 };
 
@@ -25,16 +25,16 @@ static struct table pools = TABLE_OF(struct entry); /* by id */
 static uint64_t last_id;
 static struct peering *peerings;
 
-/* A context may access another one's memory. */
+/* Access of one context to another context's memory. */
 struct peering {
     struct peering *next;
     uint64_t from, to; /* generations */
-    int device;        /* whose memory */
+    int device;        /* device of the memory */
     int accessor;
 };
 
 static _Atomic(uint64_t) current_id[DEVICES_MAX]; /* 0 = ask the driver */
-static atomic_uint mempool_changes;               /* of what is current anywhere */
+static atomic_uint mempool_changes;               /* changes of any device's current pool */
 
 static struct entry *mempools_find_locked(CUmemoryPool handle)
 {
@@ -145,7 +145,7 @@ bool mempool_of_id(uint64_t id, struct mempool *ret_pool)
     return found;
 }
 
-/* Asks the driver which pool is current, and gets to know the default one on the way. */
+/* Asks the driver for the current pool, and learns the default one from the answer. */
 static int mempools_ask_current(int device, struct mempool *ret_pool)
 {
     CUmemoryPool handle = NULL;
@@ -191,8 +191,7 @@ int mempool_current(int device, struct mempool *ret_pool)
     r = mempools_ask_current(device, ret_pool);
     if (r == 0)
         atomic_store(&current_id[device], ret_pool->id);
-    if (atomic_load(&mempool_changes)
-            != before) /* while the driver was asked: the next one asks again */
+    if (atomic_load(&mempool_changes) != before) /* a change meanwhile: the next call asks again */
         atomic_store(&current_id[device], 0);
     return r;
 }
@@ -247,7 +246,7 @@ void mempool_set_access(uint64_t id, const CUmemAccessDesc *descs, size_t count)
     lock_drop(&mempools_lock);
 }
 
-/* Does any context of `accessor` reach memory of the device? */
+/* Whether any context of device `accessor` has access to memory of the device. */
 static bool is_peer_locked(int device, int accessor)
 {
     const struct peering *at = peerings;
@@ -257,7 +256,7 @@ static bool is_peer_locked(int device, int accessor)
     return at != NULL;
 }
 
-/* Those of a context (0: of any) to another one (0: to any). */
+/* Removes peerings from a context (0: any) to another one (0: any). */
 static void end_peerings_locked(uint64_t from, uint64_t to)
 {
     struct peering **link = &peerings;
@@ -289,7 +288,8 @@ bool mempool_set_peer(const struct context *from, const struct context *to, bool
     }
     is = is_peer_locked(to->device, from->device);
     lock_drop(&mempools_lock);
-    return was != is || (enabled && !made); /* without memory for it, it lasts */
+    /* access stays in force if there is no memory to record its end */
+    return was != is || (enabled && !made);
 }
 
 void mempool_context_gone(uint64_t generation)
@@ -309,7 +309,7 @@ static CUmemAccessDesc desc_of(int device)
     return desc;
 }
 
-/* What the program asked for in one pool; the device's own entry is the first already. */
+/* Access that the program set for one pool; the device's own entry comes first already. */
 static size_t access_of_pool_locked(uint64_t id, int device, CUmemAccessDesc *descs, size_t max)
 {
     const struct entry *entry = table_find(&pools, id);

@@ -6,9 +6,10 @@
 
 #include <stdatomic.h>
 
-static _Atomic(uint64_t) devices;              /* that have or had a context */
-static _Atomic(uint64_t) ways[DEVICES_MAX];    /* to whose memory */
-static _Atomic(uint64_t) runs_on[DEVICES_MAX]; /* what is given to its contexts */
+static _Atomic(uint64_t) devices;           /* devices that have or had a context */
+static _Atomic(uint64_t) ways[DEVICES_MAX]; /* per device: devices whose memory its work may use */
+/* per device: devices that its contexts' work may run on */
+static _Atomic(uint64_t) runs_on[DEVICES_MAX];
 
 static bool reach_is_device(int device)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * relax.h - relaxed capture mode for calls of ours, so that a capture which begins in another thread is not spoilt (R13).
+ * relax.h - relaxed capture mode for calls of ours, so that a capture which begins in another
+ * thread is not spoilt (R13, relaxed capture mode).
  *
- * The thread's mode is the program's. It is left alone if the driver does not say what it was, and put back whatever comes in
- * between: a refusal is asked again. Threads: each its own. Rules: R13 R32.
+ * The thread's mode is the program's. It is left alone if the driver does not say what it was, and
+ * put back whatever comes in between: a refusal is asked again. Threads: each its own. Rules: R13
+ * R32.
  */
 #ifndef KEDGE_PRELOAD_RELAX_H
 #define KEDGE_PRELOAD_RELAX_H

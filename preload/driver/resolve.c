@@ -14,7 +14,7 @@
 
 typedef void *(*dlsym_fn)(void *, const char *);
 
-/* Never NULL, so that a hook that is entered while we bind has something to call. */
+/* Never NULL, so that a hook that is entered during binding has something to call. */
 void *resolve_real[SLOT_COUNT] = {[0 ... SLOT_COUNT - 1] = (void *)resolve_missing};
 
 static const char *const slot_symbol[SLOT_COUNT] = {
@@ -23,7 +23,7 @@ static const char *const slot_symbol[SLOT_COUNT] = {
 #include "preload/base/hooks.def"
 };
 
-/* A program may look up many names, of which few are ours: most are told apart by their length. */
+/* A program may look up many names, few of which are hooks: their length rules most of them out. */
 static const uint8_t slot_length[SLOT_COUNT] = {
 #define HOOK(symbol, ...)    [SLOT_##symbol] = sizeof #symbol - 1,
 #define CALL(symbol, params) [SLOT_##symbol] = sizeof #symbol - 1,
@@ -35,10 +35,12 @@ static const char *const export_names[EXPORT_COUNT] = {
 #include "preload/base/hooks.def"
 };
 
-/* What the served libcuda itself has, which is not what we call where another preload stands between. */
+/*
+ * Entries of the served libcuda itself. They differ from what kedge calls where another preload is
+ * in between.
+ */
 static void *own[SLOT_HOOKS];
-static _Atomic(uintptr_t)
-        driver_base; /* load address of the libcuda that is served, 0 = none yet */
+static _Atomic(uintptr_t) driver_base; /* load address of the served libcuda, 0 = none yet */
 static atomic_bool bound;
 static char driver_path[PATH_MAX];
 
@@ -48,7 +50,7 @@ enum {
 
 static _Atomic(uint64_t) counts[SLOT_HOOKS][ROUTE_CALLED];
 static _Alignas(64) _Atomic(uint64_t) calls[STRIPES][SLOT_HOOKS];
-static atomic_bool is_noted[SLOT_HOOKS]; /* those of most hooks are 0 for good */
+static atomic_bool is_noted[SLOT_HOOKS]; /* the bits of most hooks stay 0 */
 static _Atomic(uint64_t) export_counts[EXPORT_COUNT];
 atomic_bool resolve_news;
 
@@ -59,14 +61,18 @@ CUresult resolve_missing(void)
 
 dlsym_fn resolve_real_dlsym(void)
 {
-    /* dlsym became part of libc in 2.34, 2.2.5 and 2.17 are the first versions of x86-64 and aarch64 */
+    /*
+     * dlsym became part of libc in 2.34, 2.2.5 and 2.17 are the first versions of x86-64 and
+     * aarch64
+     */
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
     static _Atomic(void *) found;
     void *fn = atomic_load_explicit(&found, memory_order_relaxed);
 
     for (size_t i = 0; !fn && i < sizeof versions / sizeof *versions; i++)
         fn = dlvsym(
-                RTLD_NEXT, "dlsym", versions[i]); /* never exported by us: it would find itself */
+                /* kedge exports no versioned dlsym, so this cannot find itself */
+                RTLD_NEXT, "dlsym", versions[i]);
     atomic_store_explicit(&found, fn, memory_order_relaxed);
     return (dlsym_fn)fn;
 }
@@ -76,7 +82,8 @@ void *resolve_look_up(void *handle, const char *name)
     dlsym_fn fn = resolve_real_dlsym();
     void *found = fn ? fn(handle, name) : NULL;
 
-    __asm__ volatile("" : "+r"(found)); /* no sibling call, whatever the compiler thinks of it */
+    /* prevents a tail call, which would change the caller that dlsym sees */
+    __asm__ volatile("" : "+r"(found));
     return found;
 }
 
@@ -85,7 +92,7 @@ void *resolve_next(const char *name)
     return resolve_look_up(RTLD_NEXT, name);
 }
 
-/* A look-up with a version, as that of the real one is, passes by what other preloads export without. */
+/* A look-up with the real dlsym's version skips the unversioned exports of other preloads. */
 dlsym_fn resolve_next_dlsym(void)
 {
     static _Atomic(void *) found;
@@ -105,7 +112,7 @@ static uintptr_t object_base(const void *address)
     return dladdr(address, &info) ? (uintptr_t)info.dli_fbase : 0;
 }
 
-/* ---- which object is the driver ------------------------------------------------------------- */
+/* ---- finding the driver ------------------------------------------------------------- */
 
 bool resolve_is_driver_name(const char *path)
 {
@@ -124,7 +131,10 @@ static int find_driver_object(struct dl_phdr_info *info, size_t size, void *data
     return 1;
 }
 
-/* The driver's handle, kept for ever, and its path; `hint` is a function of an object that may be it, or NULL. */
+/*
+ * The driver's handle, never closed, and its path; `hint` is a function of an object that may be
+ * it, or NULL.
+ */
 static void *driver_handle(const void *hint, char path[PATH_MAX])
 {
     const int flags = RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE;
@@ -151,7 +161,10 @@ void resolve_adopt(enum resolve_slot slot, void *fn)
         __atomic_store_n(&resolve_real[slot], fn, __ATOMIC_RELAXED);
 }
 
-/* Another preload that has the function too stands between us and the driver and is called in its place. */
+/*
+ * Another preload between kedge and the driver that has the function is called in the driver's
+ * place.
+ */
 static void *next_in_line(int slot, void *fn, uintptr_t base)
 {
     void *next = resolve_look_up(RTLD_NEXT, slot_symbol[slot]);
@@ -183,14 +196,14 @@ static bool bind_driver(const void *hint)
         void *fn;
 
         if (!elfsym_may_have(object, slot_symbol[slot]))
-            continue; /* a look-up that fails allocates */
+            continue; /* a failed look-up allocates */
         fn = resolve_look_up(handle, slot_symbol[slot]);
         if (slot < SLOT_HOOKS)
             __atomic_store_n(&own[slot], fn, __ATOMIC_RELAXED);
         resolve_adopt((enum resolve_slot)slot, next_in_line(slot, fn, base));
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the message is the thread's own in every glibc that we run on */
-    (void)dlerror(); /* our failed look-ups are not the program's */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message per thread */
+    (void)dlerror(); /* clears the message: our failed look-ups are not the program's */
     if (!atomic_exchange_explicit(&bound, true, memory_order_acq_rel))
         mark_driver(false);
     guard_clear(GUARD_UNBOUND);
@@ -247,7 +260,7 @@ const char *resolve_symbol(enum resolve_slot slot)
     return slot_symbol[slot];
 }
 
-/* ---- how hooks were reached ----------------------------------------------------------------- */
+/* ---- counts of hooks ----------------------------------------------------------------- */
 
 static unsigned stripe_of_thread(void)
 {
@@ -259,7 +272,7 @@ static unsigned stripe_of_thread(void)
     return number - 1;
 }
 
-/* Told at the first, the 17th, the 257th ... */
+/* True at the first, the 17th, the 257th ... */
 static bool is_news(uint64_t before)
 {
     return (before & (before - 1)) == 0 && before != 1
@@ -273,7 +286,8 @@ void resolve_note(enum resolve_slot slot, enum resolve_route route)
 
     if (!is_news(atomic_fetch_add_explicit(count, 1, memory_order_relaxed)))
         return;
-    atomic_store_explicit(&is_noted[slot], true, memory_order_relaxed); /* the first is news */
+    /* the first count is news */
+    atomic_store_explicit(&is_noted[slot], true, memory_order_relaxed);
     resolve_tell_news();
 }
 

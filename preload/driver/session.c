@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    SWEPT = 8u << 10, /* bytes of stack */
+    SWEPT = 8u << 10, /* bytes of stack to clear */
 };
 
 struct pool *session_pool;
@@ -24,7 +24,7 @@ bool session_records;
 atomic_bool session_goes_on;
 atomic_uint session_closed = SESSION_ASLEEP;
 
-static _Atomic(uint64_t) track_seq; /* numbers the events while there is no pool */
+static _Atomic(uint64_t) track_seq; /* numbers the events if there is no pool */
 
 bool session_may_fence(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - what this run of the program uses kedge for: the pool, the options, the order of
+ * session.h - the state of this run that many modules read: the pool, the options, the order of
  * events.
  *
- * State that many modules look at and that start.c and dispatch.c fill. It stands below them, so
- * that a module that only asks "is there a pool?" does not depend on the steps of a request.
+ * start.c and dispatch.c fill this state. It is a module below them, so that a module that only
+ * asks "is there a pool?" does not depend on the steps of a request.
  *
  *     KEDGE_MODE=pool   session_pool serves, and numbers the events
  *     KEDGE_MODE=track  session_pool is NULL; session_seq has a counter of its own
@@ -31,20 +31,24 @@ extern bool session_meminfo_raw;                  /* KEDGE_POOL=meminfo=driver *
 extern bool session_sync_mapped;                  /* KEDGE_POOL=sync=mapped */
 extern bool session_records; /* requests are recorded: KEDGE_TRACE is not off */
 
-/* May the driver be asked to do something for kedge's own sake now? (R10, R38) */
+/*
+ * Whether kedge may call the driver for its own purposes now (R10, no calls during captures; R38).
+ */
 bool session_may_fence(void);
 
-/* The next number of the order of events. */
+/* The next number in the order of events. */
 uint64_t session_seq(void);
 
-/* `r` of a call of capture.h: where it is < 0, one line says what trouble the capture has. The
- * capture reports each kind once. */
+/*
+ * `r` is the result of a call of capture.h: if it is < 0, one line names the problem. The capture
+ * reports each kind once.
+ */
 void session_report(int r);
 
-/* After a stack was taken: says once which Python's frames are read, or why none are. */
+/* Called after a stack was taken: prints once which Python's frames are read, or why none are. */
 void session_tell_python(void);
 
-/* ---- work that is left for the next request or submission (dispatch_go_on) ---- */
+/* ---- work left for the next request or submission (dispatch_go_on) ---- */
 
 extern SESSION_HIDDEN atomic_bool session_goes_on;
 void session_go_on_later(void);
@@ -56,23 +60,23 @@ static inline bool session_must_go_on(void)
 
 /* ---- the short path (quick.h) ---- */
 
-/* Why the short path is closed. */
+/* Reasons why the short path is closed. */
 enum session_reason {
     SESSION_ASLEEP = 1,  /* not started, or not serving */
-    SESSION_DECIDED = 2, /* hints were read: open to those who ask them */
+    SESSION_DECIDED = 2, /* hints were read: open to callers that check them */
     SESSION_ENDED = 4,   /* degraded, a forked child, a device that failed */
-    SESSION_RECORDED = 8 /* a capture is written: open to those who record what they are served */
+    SESSION_RECORDED = 8 /* a capture is written: open to callers that record what they serve */
 };
 
 extern SESSION_HIDDEN atomic_uint session_closed; /* bits of enum session_reason */
 
-/* Closes it for good. */
+/* Closes the short path for good. */
 void session_end_quick(void);
 
 /*
- * Clears the stack below the caller. After work about blocks that were released, and before the
- * program goes on: their addresses are left on its stack, a struct that it gives to a kernel next
- * may have them in bytes that nobody has set, and that would look like a use (R86).
+ * Clears the stack below the caller, after work about released blocks and before the program
+ * continues: the blocks' addresses are left on its stack. A struct that it passes to a kernel next
+ * may contain them in bytes that were never set, which would look like a use (R86, guard of hints).
  */
 __attribute__((noinline)) void session_sweep_stack(void);
 
