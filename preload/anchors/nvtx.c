@@ -20,18 +20,18 @@
 
 __thread uint64_t nvtx_calls __attribute__((tls_model("initial-exec")));
 
-/* ---- the public interface of NVTX 3, as far as it is spoken here ---------------------------- */
+/* ---- the part of NVTX 3's public interface that kedge uses ---------------------------------- */
 
 enum {
     MESSAGE_ASCII = 1,
     MESSAGE_UNICODE = 2,
     MESSAGE_REGISTERED = 3,
-    NO_TRACKING = -2, /* what a push returns without a tool */
+    NO_TRACKING = -2, /* returned by a push without a tool */
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Inside kedge, for signal handlers' sake (source.h). */
+/* Inside kedge, so that a signal handler does not enter (source.h). */
 static const char *kept_text(const char *text, size_t length)
 {
     const char *text_kept;
@@ -59,7 +59,9 @@ const char *nvtx_kept(const char *text)
     return text ? kept_text(text, strlen(text)) : NULL;
 }
 
-/* ---- handles: without another tool, an interned name is its own handle ------------------------ */
+/*
+ * ---- handles: without another tool, an interned name is its own handle ------------------------
+ */
 
 static const char *nvtx_text_of(const void *handle)
 {
@@ -67,20 +69,21 @@ static const char *nvtx_text_of(const void *handle)
 }
 
 /*
- * What stands for a name of ours: with a tool behind us what it made, which may be nothing, since it will be given that again
- * and may take it for its own.
+ * The handle for a name of ours. With a tool behind us, the tool's handle, which may be NULL, since
+ * the tool will get it back and may take it for its own.
  */
 static void *handle_for(const char *name, void *theirs)
 {
     void *handle =
-            nvtx_chain_makes_handles() ? theirs : (void *)(uintptr_t)name; /* nobody writes to it */
+            /* never written through */
+            nvtx_chain_makes_handles() ? theirs : (void *)(uintptr_t)name;
 
     if (nvtx_chain_is_set() && handle)
         nvtx_chain_name(handle, name);
     return handle;
 }
 
-/* In an id of ours where the tool gave none: it must not be taken for one of the tool's. */
+/* Marks an id of ours where the tool gave none: it must not be taken for one of the tool's. */
 #define NOT_THEIRS (UINT64_C(1) << 63)
 
 static uint64_t started_id(uint64_t anchor, uint64_t theirs)
@@ -94,7 +97,7 @@ static uint64_t started_id(uint64_t anchor, uint64_t theirs)
     return id;
 }
 
-/* Returns what the tool is told of it: nothing, where that is what it gave. */
+/* Returns the id to pass to the tool: none if the tool gave none. */
 static uint64_t ended_id(uint64_t id)
 {
     uint64_t anchor = nvtx_chain_is_set() ? nvtx_chain_anchor(id) : id;
@@ -119,7 +122,7 @@ const char *nvtx_name(
     return name && *name ? name : "(unnamed)";
 }
 
-/* ---- events: the story's first, then the tool's, with the program's arguments ---------------- */
+/* ---- events: recorded first, then passed to the tool with the program's arguments ------------ */
 
 /* NCCL's ranges are its calls. */
 static const char *note_nccl(const char *name)
@@ -132,7 +135,7 @@ static const char *note_nccl(const char *name)
 #define TEXT(handle)     nvtx_text_of(handle)
 #define NAME(attributes) nvtx_name(attributes, nvtx_text_of)
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define NEXT(name, module, id) ((__typeof__(&on_##name))nvtx_chain_next(NVTX_MODULE_##module, id))
 #define MARK(name, module, nth, params, args, domain, said)    \
@@ -197,7 +200,10 @@ static const nvtx_fn ours[][NVTX_SLOTS] = {
 #include "preload/base/nvtx_events.def"
 };
 
-/* An older library has a shorter table. What we have no function for is another tool's. */
+/*
+ * An older library has a shorter table. Callbacks that kedge has no function for go to another
+ * tool.
+ */
 static void fill_table(const struct nvtx_callbacks *callbacks, int module)
 {
     nvtx_fn **table = NULL;
@@ -229,7 +235,7 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_get_tab
     return 1;
 }
 
-/* Programs that this one starts find the tool here. */
+/* A program started by this one finds the other tool in this variable. */
 #define TOOL_VARIABLE "NVTX_INJECTION64_PATH_BEHIND_KEDGE"
 
 void nvtx_offer(const char *path)

@@ -13,30 +13,33 @@
 #include <string.h>
 
 enum {
-    LIBRARIES = 32, /* that emit ranges; what comes later is the tool's alone */
+    LIBRARIES = 32, /* most libraries that emit ranges; later ones go to the tool alone */
     MODULES = 2,
 };
 
-/* Slots of one library, which the tool may write to for ever. */
+/* Callback slots of one library, which the tool may write to at any time. */
 struct shadow {
     nvtx_fn slots[MODULES][NVTX_SLOTS];
     nvtx_fn *table[MODULES][NVTX_SLOTS];
-    nvtx_get_table get_table; /* the library's */
-    bool declined;            /* the tool does not want to be there */
+    nvtx_get_table get_table; /* the library's own */
+    bool declined;            /* the tool declined this library */
 };
 
 static char tool_path[PATH_MAX];
 static struct shadow shadows[LIBRARIES];
 static atomic_uint shadow_count;
 static _Atomic(struct shadow *)
-        first; /* of the library whose functions are called; NULL = no tool has answered */
+        first; /* index of the library whose functions are called; NULL = no tool has answered */
 
-/* The library that a tool is being asked for: its functions get no argument that says so. */
+/*
+ * The library that the tool is being asked about: the tool's functions get no argument that says
+ * so.
+ */
 static __thread struct shadow *asked __attribute__((tls_model("initial-exec")));
 
 FORKLOCK(lock);
 
-/* What a handle or an id stands for. */
+/* The name or anchor of a handle or an id. */
 struct entry {
     uint64_t key, value;
 };
@@ -63,7 +66,10 @@ bool nvtx_chain_is_open(void)
     return atomic_load_explicit(&first, memory_order_acquire) != NULL;
 }
 
-/* Functions that are given handles: all of CORE2, whose events have a domain, and those whose message may be a registered string. */
+/*
+ * Functions that get handles: all of CORE2, whose events have a domain, and those whose message may
+ * be a registered string.
+ */
 static bool takes_handles(const struct shadow *shadow)
 {
     enum {
@@ -156,7 +162,7 @@ bool nvtx_chain_open(nvtx_get_table get_table)
     unsigned number;
 
     if (!init)
-        return true; /* a tool that is not there: as NVTX would have found */
+        return true; /* the tool does not exist: NVTX would have found the same */
     number = atomic_fetch_add(&shadow_count, 1);
     shadow = number < LIBRARIES ? &shadows[number] : NULL;
     if (shadow) {

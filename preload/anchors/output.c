@@ -24,7 +24,7 @@ static struct loglines lines;
 static bool is_wanted;
 
 enum {
-    DESCRIPTORS = 2, /* 1 and 2 */
+    DESCRIPTORS = 2, /* descriptors 1 and 2 */
     COMPLAINTS = 4,
 };
 
@@ -34,21 +34,22 @@ static struct complaint {
 } complaints[COMPLAINTS]; /* fixed by output_start */
 static unsigned complaint_count;
 
-/* A line that has not ended yet. */
+/* A line without its end so far. */
 struct piece {
     uint16_t used;
-    bool is_lost; /* too long, or not all of it is known: nothing until the line ends */
+    bool is_lost; /* too long, or partly unknown: ignored until the line ends */
     char text[LOGLINES_LINE_MAX];
 };
 
 struct output_thread {
-    bool is_busy; /* a signal handler's text, while we are at work on the thread's own */
+    /* set while the thread's text is processed: text of a signal handler is ignored */
+    bool is_busy;
     struct piece piece[DESCRIPTORS];
 };
 
 static __thread struct output_thread *output_thread __attribute__((tls_model("initial-exec")));
 
-/* ---- beginning ------------------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static void add_pattern(const char *text, size_t length)
 {
@@ -57,7 +58,7 @@ static void add_pattern(const char *text, size_t length)
     struct complaint *complaint = &complaints[complaint_count % COMPLAINTS];
 
     if (length > LOGLINES_TEXT_MAX)
-        length = LOGLINES_TEXT_MAX; /* too long still, and refused for it */
+        length = LOGLINES_TEXT_MAX; /* still too long, so it will be refused */
     memcpy(pattern, text, length);
     pattern[length] = '\0';
     if (loglines_add(&lines, pattern, &why) == 0 || complaint_count == COMPLAINTS)
@@ -76,7 +77,10 @@ static void look_for_dlopen(const char *name)
     wants_dlopen |= strcmp(name, "dlopen") == 0;
 }
 
-/* Whether the program itself may open a driver. The first object in the loader's list is the program. */
+/*
+ * Whether the program itself may open a driver. The first object in the loader's list is the
+ * program.
+ */
 static bool may_open_libraries(void)
 {
     const struct link_map *program = _r_debug.r_map;
@@ -117,19 +121,27 @@ void output_complain(void)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* A signal handler's own stack, which need not have room for more than the program thought of. */
+/*
+ * A signal handler on its alternate stack, which may have room only for what the program planned.
+ */
 static bool is_on_other_stack(void)
 {
     stack_t stack;
 
-    /* Not by name: the library has no business with signals, and a test looks for such names. This only asks. */
+    /*
+     * By system call, not by name: a test checks that the library uses no signal functions. This
+     * only asks.
+     */
     return syscall(SYS_sigaltstack, NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK);
 }
 
-/* PyTorch's words for what a program cannot have under a switch that `kedge run` sets (R94). */
+/*
+ * PyTorch's messages about features that are missing under a switch that `kedge run` sets (R94,
+ * settings of users).
+ */
 static const struct lack {
     const char *words;
-    const char *variable; /* set to that by the switch; NULL = the words say so */
+    const char *variable; /* variable that the switch sets; NULL = the message itself says so */
     const char *what;
 } lacks[] = {
         {"cudaMallocAsync does not yet support", NULL,
@@ -144,7 +156,7 @@ static bool is_lack(const struct lack *lack, const char *line, size_t length)
             && (!lack->variable || config_env(environ, lack->variable));
 }
 
-/* Said once what to do. */
+/* Prints advice once. */
 static void look_for_lack(const char *line, size_t length)
 {
     static atomic_bool is_told;
@@ -188,7 +200,7 @@ static void output_finish(struct piece *piece, const char *text, size_t length)
 {
     size_t used;
 
-    if (piece->used == 0 && !piece->is_lost) { /* whole, and where it is */
+    if (piece->used == 0 && !piece->is_lost) { /* a whole line, in one place */
         if (length <= LOGLINES_LINE_MAX)
             output_judge(text, length);
         return;
@@ -208,7 +220,7 @@ static const char *line_end(const char *text, const char *newline, const char *e
     return back ? back : newline;
 }
 
-/* The pieces of a descriptor, busy until leave; NULL: nothing is to be done. */
+/* The pieces of a descriptor, busy until leave; NULL: nothing to do. */
 static struct piece *output_enter(int fd)
 {
     struct output_thread *self = output_thread;
@@ -238,7 +250,7 @@ void output_seen(int fd, const char *text, size_t length)
 
     if (!piece)
         return;
-    newline = memchr(text, '\n', length); /* once, however many returns stand before it */
+    newline = memchr(text, '\n', length); /* once, however many returns come before it */
     while (text < end) {
         const char *stop = line_end(text, newline, end);
 

@@ -18,7 +18,7 @@ typedef int (*audit_fn)(const char *, object *, void *);
 
 /* ---- the interpreter's interface ------------------------------------------------------------- */
 
-/* As Python's documentation has them. */
+/* As in Python's documentation. */
 #define PYHOST_FUNCTIONS(F)                                                       \
     F(int, PySys_AddAuditHook, (audit_fn, void *))                                \
     F(int, Py_IsInitialized, (void))                                              \
@@ -59,11 +59,11 @@ static struct {
 } py;
 #undef PYHOST_MEMBER
 
-/* Where things are in objects of a build with a GIL, 3.10 to 3.15; looked at before they are believed. */
+/* Offsets in objects of a build with a GIL, 3.10 to 3.15; verified before use. */
 enum {
     TYPE_NAME = 24,            /* in a type: a C string */
     TYPE_BASICSIZE = 32,       /* in a type: the size of its objects */
-    TYPE_VECTORCALL = 56,      /* in a type: where its objects have their vectorcall slot */
+    TYPE_VECTORCALL = 56,      /* in a type: offset of the vectorcall slot in its objects */
     METHOD_DEF = 40,           /* in a method descriptor */
     METHOD_BASICSIZE = 56,     /* of a method descriptor */
     OBJECT_BASICSIZE = 16,     /* of an object */
@@ -80,7 +80,10 @@ struct method_def {
 
 static struct pyhost_parts parts; /* fixed by pyhost_start */
 
-/* What every function of Python's has in its slot. 3.13 does not name it, so it is taken from the first one that is watched. */
+/*
+ * The vectorcall function that every Python function has in its slot. 3.13 does not export it, so
+ * it is read from the first function that is watched.
+ */
 static vectorcall_fn plain_call;
 
 static intptr_t pyhost_word_at(const void *base, size_t offset)
@@ -131,8 +134,9 @@ static bool pyhost_find_functions(void *handle)
 }
 
 /*
- * In the program or in a library that it is linked with, else in one that is open. The loader is not asked for its list of
- * libraries: in the child of a fork the lock of that may stay taken for ever.
+ * Finds the interpreter in the program or a library that it is linked with, else in one that is
+ * open. The loader is not asked for its list of libraries: in the child of a fork the lock of that
+ * list may stay taken for ever.
  */
 static bool pyhost_find(bool in_program)
 {
@@ -143,7 +147,7 @@ static bool pyhost_find(bool in_program)
         return pyhost_find_functions(RTLD_DEFAULT);
     for (int minor = 10; minor <= 15; minor++) {
         (void)snprintf(name, sizeof name, "libpython3.%d.so.1.0", minor);
-        handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD); /* which stays */
+        handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD); /* the library stays loaded */
         if (handle)
             return pyhost_find_functions(handle);
     }
@@ -152,7 +156,7 @@ static bool pyhost_find(bool in_program)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Of a failed question; an interrupt stays. */
+/* Clears the error of a failed query; an interrupt stays. */
 static void pyhost_forget_error(void)
 {
     if (py.PyErr_Occurred() && py.PyErr_ExceptionMatches(*py.exception))
@@ -185,7 +189,7 @@ static bool pyhost_has_type(object *of, const object *type)
 {
     object *found = py.PyObject_Type(of);
 
-    pyhost_drop(found); /* its object keeps it */
+    pyhost_drop(found); /* its owner keeps a reference */
     return found == type;
 }
 
@@ -205,7 +209,7 @@ object *pyhost_own(object *of, const char *name)
 
     if (!dict)
         pyhost_forget_error();
-    pyhost_drop(dict); /* its object keeps it */
+    pyhost_drop(dict); /* its owner keeps a reference */
     return found;
 }
 
@@ -252,7 +256,7 @@ void pyhost_drop(object *of)
         py.Py_DecRef(of);
 }
 
-/* 1 or 0; -1: not known, or an interrupt. Takes the reference. */
+/* 1 or 0; -1: unknown, or an interrupt. Takes the reference. */
 static int pyhost_is_true(object *answer)
 {
     int is_true = answer ? py.PyObject_IsTrue(answer) : -1;
@@ -263,7 +267,9 @@ static int pyhost_is_true(object *answer)
     return is_true;
 }
 
-/* ---- whether it trains ------------------------------------------------------------------------ */
+/*
+ * ---- whether the program trains ---------------------------------------------------------------
+ */
 
 static object *grad_function, *tracer_state;
 
@@ -282,7 +288,7 @@ void pyhost_ask_tracer(object *state)
     tracer_state = state;
 }
 
-/* PaddlePaddle's tracer: none while a static graph is made. */
+/* PaddlePaddle's tracer: none while a static graph is built. */
 static int pyhost_tracer_has_grad(bool *ret_is_static)
 {
     object *tracer = py.PyObject_GetAttrString(tracer_state, "_dygraph_tracer_");
@@ -296,7 +302,7 @@ static int pyhost_tracer_has_grad(bool *ret_is_static)
     return has_grad;
 }
 
-/* What a compiled or a traced module stands for; NULL: it is one of its own. */
+/* The module inside a compiled or traced one; NULL: it wraps none. */
 static object *pyhost_inside(object *module)
 {
     object *modules = pyhost_own(module, "_modules");
@@ -309,7 +315,7 @@ enum {
     COMPILED_DEEP = 4
 };
 
-/* A scripted module has its `training` in C. Not known: -1. */
+/* A scripted module has its `training` in C. -1: unknown. */
 static int pyhost_script_trains(object *module)
 {
     object *script = pyhost_own(module, "_c");
@@ -333,7 +339,7 @@ static bool pyhost_module_trains(object *module)
     return true;
 }
 
-/* Not known counts as training. *ret_is_real: false where nothing is computed. */
+/* Unknown counts as training. *ret_is_real: false if nothing is computed. */
 static bool pyhost_trains(
         enum pyloop_kind kind, enum pyhost_framework framework, object *self, bool *ret_is_real)
 {
@@ -350,21 +356,23 @@ static bool pyhost_trains(
     return pyhost_module_trains(self);
 }
 
-/* ---- modules by name -------------------------------------------------------------------------- */
+/*
+ * ---- modules by name --------------------------------------------------------------------------
+ */
 
 static bool names_wanted;
 
-/* The modules that are being called in this thread, from the outermost on. */
+/* The modules that this thread is calling now, from the outermost on. */
 struct inner {
     object *module;
     struct inner *outer;
 };
 
 enum {
-    NAMES_DEEP = 8 /* levels of modules that are not called themselves, as lists */
+    NAMES_DEEP = 8 /* levels of modules that are not called themselves, such as lists */
 };
 
-/* Appends ".NAME"; false: no room. */
+/* Appends ".NAME"; false: it does not fit. */
 static bool pyhost_append(char *path, size_t used, size_t size, object *name)
 {
     const char *text = py.PyUnicode_AsUTF8(name);
@@ -429,15 +437,17 @@ __attribute__((noinline)) static object *pyhost_call_inner(
     return result;
 }
 
-/* ---- calls of what is watched ----------------------------------------------------------------- */
+/*
+ * ---- calls of watched functions ---------------------------------------------------------------
+ */
 
-/* Of a vectorcall's count, without the flag in its top bit. */
+/* The argument count of a vectorcall, without the flag in its top bit. */
 static size_t pyhost_count(size_t count)
 {
     return count & ~((size_t)1 << (8 * sizeof count - 1));
 }
 
-/* The argument at `i`, which is the optimizer where the kind has one. */
+/* The argument at `i`, which is the optimizer for kinds that have one. */
 static uintptr_t pyhost_who(object *const *args, size_t count, size_t i)
 {
     return pyhost_count(count) > i ? (uintptr_t)args[i] : 0;
@@ -498,7 +508,9 @@ static const vectorcall_fn watchers[][PYLOOP_SCALER + 1] = {
                 [PYLOOP_OPTIMIZER] = pyhost_paddle_optimizer},
 };
 
-/* ---- watching --------------------------------------------------------------------------------- */
+/*
+ * ---- watching ---------------------------------------------------------------------------------
+ */
 
 /* Whether a function is the interpreter's own. */
 static bool pyhost_is_its_own(vectorcall_fn call)
@@ -509,7 +521,10 @@ static bool pyhost_is_its_own(vectorcall_fn call)
             && info.dli_fbase == theirs.dli_fbase;
 }
 
-/* The slot of a function; NULL: it is none of Python's functions, or another one is in its slot. */
+/*
+ * The vectorcall slot of a function; NULL: it is no Python function, or its slot holds a foreign
+ * function.
+ */
 static vectorcall_fn *pyhost_slot(object *function, vectorcall_fn ours)
 {
     intptr_t offset = pyhost_word_at(py.function_type, TYPE_VECTORCALL);
@@ -594,7 +609,9 @@ bool pyhost_watch_engine(object *engine, const char *method)
     return def == &engine_def;
 }
 
-/* ---- finding it ------------------------------------------------------------------------------- */
+/*
+ * ---- finding the interpreter ------------------------------------------------------------------
+ */
 
 enum {
     UNWANTED,
@@ -613,7 +630,9 @@ static void pyhost_end(void)
     atomic_store(&state, WANTED);
 }
 
-/* Each event that the interpreter tells, most of all imports: what is new may be a framework's. */
+/*
+ * Runs at each audit event of the interpreter, imports above all: new modules may be a framework's.
+ */
 static int pyhost_audit(const char *event, object *args, void *unused)
 {
     static bool is_looking;
@@ -633,14 +652,14 @@ static int pyhost_audit(const char *event, object *args, void *unused)
     return 0;
 }
 
-/* One thread at a time; to open a library that is there comes here again. */
+/* One thread at a time; opening a library that is already loaded may re-enter this function. */
 static void pyhost_look(bool in_program)
 {
     int wanted = WANTED;
 
     if (!atomic_compare_exchange_strong(&state, &wanted, LOOKING))
         return;
-    /* where it runs already, a thread with the GIL is needed, as that which loads an extension */
+    /* a running interpreter needs a thread with the GIL, such as one that loads an extension */
     if (!pyhost_find(in_program) || (py.Py_IsInitialized() && !py.PyGILState_Check())) {
         atomic_store(&state, WANTED);
         return;

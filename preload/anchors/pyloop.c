@@ -8,8 +8,9 @@
 #include <string.h>
 
 /*
- * DEPTH: a phase, an optimizer in it, a phase in that. OTHERS: optimizers that step beside the one that ends steps; of more the rest
- * is not counted. PHASES: open at one time, all threads together; of more nobody is known to be a helper.
+ * DEPTH: a phase, an optimizer in it, a phase in that. OTHERS: optimizers that step beside the one
+ * that ends steps; further ones are not counted. PHASES: phases open at one time in all threads;
+ * with more of them, helpers are not recognised.
  */
 enum {
     DEPTH = 3,
@@ -22,31 +23,31 @@ enum {
     NOTHING,
     PHASE,
     EVAL,   /* a phase in an `eval` of its own */
-    HELPER, /* nothing, because this thread may be another one's helper */
+    HELPER, /* nothing, because this thread may be helping another one */
 };
 
-/* Stands for all optimizers that step inside of one phase. */
+/* Stands for all optimizers that step inside one phase. */
 #define INSIDE ((uintptr_t)1)
 
-/* A thread's; made at its first call. */
+/* Per thread; made at its first call. */
 static __thread struct loop {
-    bool is_ours; /* it has steps and phases of its own */
+    bool is_ours; /* the thread has steps and phases of its own */
     bool in_step;
     unsigned depth;
     enum pyloop_kind kinds[DEPTH];
-    uint32_t steps; /* of optimizers that began */
+    uint32_t steps; /* steps of optimizers that began */
     uintptr_t last; /* the optimizer that ended the last step */
     uintptr_t others[OTHERS];
     unsigned other_count;
-    void *inner; /* pyhost.c's */
+    void *inner; /* used by pyhost.c */
 } * loop __attribute__((tls_model("initial-exec")));
 
-/* The outermost phases that are open, in the order of their beginnings. */
+/* The open outermost phases, in the order of their beginnings. */
 static struct phase {
     uint64_t serial;
     const void *thread;
     enum pyloop_kind kind;
-    uintptr_t due; /* the optimizer whose step ends the step together with this phase; 0: none */
+    uintptr_t due; /* the optimizer whose step ends with this phase; 0: none */
 } phases[PHASES];
 static unsigned phase_count;
 static uint64_t last_serial;
@@ -105,7 +106,7 @@ static uint64_t pyloop_add_phase(enum pyloop_kind kind)
     return last_serial;
 }
 
-/* Returns the optimizer that is due. */
+/* Returns the optimizer whose step ends with the phase. */
 static uintptr_t pyloop_drop_phase(uint64_t serial)
 {
     for (unsigned i = phase_count; i-- > 0;) {
@@ -128,7 +129,7 @@ static struct phase *pyloop_phase_of(const void *thread)
     return NULL;
 }
 
-/* An optimizer has stepped: the step ends, with the phase that is around it if there is one. */
+/* An optimizer has stepped: the step ends, together with the phase around it if there is one. */
 static void pyloop_stepped(uintptr_t who)
 {
     struct phase *around = loop->depth ? pyloop_phase_of(loop) : NULL;
@@ -139,7 +140,10 @@ static void pyloop_stepped(uintptr_t who)
         pyloop_end_step(who);
 }
 
-/* Another thread's phase, in which this thread's optimizer may step; NULL: it is a trainer's own. */
+/*
+ * Another thread's phase in which this thread's optimizer may step; NULL: this thread trains by
+ * itself.
+ */
 static struct phase *pyloop_backward_elsewhere(void)
 {
     for (unsigned i = phase_count; i-- > 0;)
@@ -148,7 +152,7 @@ static struct phase *pyloop_backward_elsewhere(void)
     return NULL;
 }
 
-/* Whether a thread that has nothing yet has phases of its own from here on. */
+/* Whether a thread without phases has phases of its own from here on. */
 static bool pyloop_becomes_ours(enum pyloop_kind kind)
 {
     struct phase *elsewhere;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pyloop.h - where in its training loop a Python program is: steps and phases as anchors.
+ * pyloop.h - the position of a Python program in its training loop: steps and phases as anchors.
  *
- *     pyhost.c (a watched function begins or ends) ─► pyloop_enter, pyloop_leave ─► source_* ─► anchors
+ *     pyhost.c (a function begins or ends) ─► pyloop_enter, pyloop_leave ─► source_* ─► anchors
  *
  *     step           from the end of an optimizer's step to the end of its next one; the first one
  *                    from the first forward of training
@@ -11,18 +11,18 @@
  *
  * A phase inside another one is part of the outer one, with two exceptions: an optimizer's step is
  * a phase of its own wherever it runs, and phases inside it (a closure's) are nested in it. A step
- * that fails is none. One that a gradient scaler skips ends the step as well. An optimizer that
- * steps inside a phase (in the backward pass) ends the step with that phase.
+ * that fails does not count. One that a gradient scaler skips ends the step as well. An optimizer
+ * that steps inside a phase (in the backward pass) ends the step with that phase.
  *
  * Several optimizers, as of a GAN: the step ends with the one that ended the last step, until
  * another one has stepped twice meanwhile.
  *
  * Each thread that trains has steps of its own. A thread that calls modules or an optimizer while
  * another one is in a phase is that one's helper (autograd's workers, DataParallel's replicas): it
- * opens nothing. It is known to be none once its call outlasts the phases that it began in, or when
- * its optimizer steps while no backward pass runs.
+ * opens nothing. It is recognised as no helper once its call outlasts the phases that it began in,
+ * or when its optimizer steps while no backward pass runs.
  *
- * Each enter has its leave, an exception's or an interrupt's, too: they stand around a call in C.
+ * Each enter has its leave, also on an exception or an interrupt: they are around a call in C.
  * Threads: those that hold the GIL of the main interpreter. No lock, no malloc.
  */
 #ifndef KEDGE_PRELOAD_PYLOOP_H
@@ -40,33 +40,35 @@ enum pyloop_kind {
     PYLOOP_SCALER, /* a gradient scaler decides whether its optimizer steps */
 };
 
-/* A call under way, on the stack of whoever makes it. */
+/* A call under way, on its caller's stack. */
 struct pyloop_call {
     enum pyloop_kind kind;
-    uint8_t state; /* pyloop.c's */
+    uint8_t state; /* pyloop.c's own */
     uintptr_t who;
     uint64_t serial;
     uint32_t steps;
 };
 
-/* Whether a call of this kind may open something here: false inside of another phase. */
+/* Whether a call of this kind may open a phase here: false inside another phase. */
 bool pyloop_may_open(enum pyloop_kind kind);
 
 /*
- * Around the call. `trains`: it is part of training, not of an evaluation. `who`: the optimizer, by address. `is_failed`: it
- * has ended by an exception.
+ * Around the call. `trains`: it is part of training, not of an evaluation. `who`: the optimizer, by
+ * address. `is_failed`: it ended with an exception.
  */
 void pyloop_enter(struct pyloop_call *call, enum pyloop_kind kind, bool trains, uintptr_t who);
 void pyloop_leave(struct pyloop_call *call, bool is_failed);
 
-/* Whether the innermost phase of this thread is a forward, so that modules inside it may have names. */
+/*
+ * Whether the innermost phase of this thread is a forward, so that modules inside it may be named.
+ */
 bool pyloop_in_forward(void);
 
-/* A word of this thread's for whoever names the modules inside; NULL at first. */
+/* A word of this thread for the module that names inner modules; NULL at first. */
 void *pyloop_inner(void);
 void pyloop_set_inner(void *inner);
 
-/* In the child of a fork: phases of other threads are gone. */
+/* In the child of a fork: drops the phases of other threads. */
 void pyloop_fork_child(void);
 
 #endif

@@ -17,7 +17,10 @@ static bool pyparts_watch_method(struct pyhost_object *type, const char *name,
     return function && pyhost_watch_function(function, kind, framework);
 }
 
-/* PyTorch stands around a class's step with a function that is `hooked`, and calls the step from there. */
+/*
+ * PyTorch wraps a class's step in a function that is marked `hooked`, and calls the step from
+ * there.
+ */
 static void pyparts_watch_step(struct pyhost_object *type, enum pyhost_framework framework)
 {
     struct pyhost_object *step = pyhost_in_class(type, "step");
@@ -32,12 +35,12 @@ enum {
     CLASSES_DEEP = 16
 };
 
-/* `of`: what is done with a class and each that is derived from it. */
+/* `of` is called for a class and each class derived from it. */
 static void pyparts_walk(struct pyhost_object *type, enum pyhost_framework framework,
         void (*of)(struct pyhost_object *, enum pyhost_framework))
 {
     struct {
-        struct pyhost_object *list; /* NULL: the first */
+        struct pyhost_object *list; /* NULL: the first call */
         size_t at;
     } stack[CLASSES_DEEP] = {{pyhost_new_subclasses(type), 0}};
     unsigned depth = 1;
@@ -162,7 +165,7 @@ static struct pyhost_object *pyparts_paddle_optimizer(void)
     return pyhost_in_module("paddle.optimizer", "Optimizer");
 }
 
-/* `minimize` steps, too, but where it makes a part of a static graph, which pyhost.c leaves alone. */
+/* `minimize` steps, too, except where it builds part of a static graph, which pyhost.c ignores. */
 static void pyparts_watch_paddle_step(struct pyhost_object *type, enum pyhost_framework framework)
 {
     pyparts_watch_step(type, framework);

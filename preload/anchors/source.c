@@ -15,7 +15,7 @@
 
 atomic_bool source_nccl_states;
 
-/* The words of KEDGE_ANCHORS begin like the bits here; "none" comes last and has none. */
+/* The words of KEDGE_ANCHORS are in the order of the bits; "none" comes last and has no bit. */
 static unsigned sources(const struct config *config)
 {
     const struct config_value *log = config_key(config, CONFIG_ANCHORS, "log");
@@ -51,7 +51,7 @@ bool source_wants(enum source source)
 int source_python_level(const struct config *config)
 {
     enum {
-        MODULES = 2 /* of "off|steps|modules" */
+        MODULES = 2 /* index in "off|steps|modules" */
     };
     const struct config_value *key = config_key(config, CONFIG_ANCHORS, "python");
 
@@ -67,7 +67,10 @@ struct visit {
     int cancel;
 };
 
-/* False inside kedge: no event of the program's, or a signal handler's above something half done, perhaps a lock. */
+/*
+ * False inside kedge: no event of the program, or a signal handler that interrupted kedge, perhaps
+ * while it holds a lock.
+ */
 static bool source_begin(struct visit *visit)
 {
     if (guard_depth() > 0 || lock_is_held())
@@ -79,12 +82,12 @@ static bool source_begin(struct visit *visit)
 }
 
 enum reach {
-    REACH_ALL,     /* hints, too */
-    REACH_HANDLER, /* as well, but it may be in a signal handler */
-    REACH_CAPTURE, /* a label */
+    REACH_ALL,     /* the capture and hints */
+    REACH_HANDLER, /* the same, but the caller may be a signal handler */
+    REACH_CAPTURE, /* the capture alone: a label */
 };
 
-/* `r` is anchor_*'s. */
+/* `r` is the result of anchor_*. */
 static void source_finish(
         const struct visit *visit, int r, const struct edge *edge, enum reach reach)
 {
@@ -102,7 +105,7 @@ static void source_finish(
     errno = visit->error;
 }
 
-/* ---- what is said --------------------------------------------------------------------------- */
+/* ---- statements of the program ------------------------------------------------------------- */
 
 static const char *named(const char *name)
 {

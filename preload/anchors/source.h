@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * source.h - the sources of anchors: turns what the program states about itself (NVTX, marks, output ...) into edges.
+ * source.h - the sources of anchors: turns what the program states about itself (NVTX, marks,
+ * output ...) into edges.
  *
- *     NVTX 3 (nvtx.c) ──────────┐
+ *     NVTX 3 (nvtx.c) ────────────┐
  *     NVTX 2 (export_nvtx.c) ─────┤
- *     kedge.h (nvtx.c) ─────────┼─► source_* ─► anchor_* ─► dispatch_edge ─► capture, and the hints that wait for it
- *     Python (pyhost.c) ────────┤
- *     lines (output.c) ─────────┤                  └─ before CUDA is used: open ranges are kept, nothing is written
- *     captures, profiler, NCCL ─┘
+ *     kedge.h (nvtx.c) ───────────┼─► source_* ─► anchor_* ─► dispatch_edge ─► capture, hints
+ *     Python (pyhost.c) ──────────┤
+ *     lines (output.c) ───────────┤                └─ before CUDA is used: open ranges are kept
+ *     captures, profiler, NCCL ───┘
  *     launches (graph, kernel) ───► source_label ─► anchor_mark ─► capture alone
  *
- * Inside kedge all of these functions do nothing. What a signal handler states while its thread is in here, or holds a lock
- * of kedge, is lost. Otherwise a handler may enter and leave groups: these functions wait for no lock of their own thread,
- * allocate nothing and leave driver calls to the next request (dispatch_go_on). Errno is kept; cancellation is held off.
+ * Inside kedge all these functions do nothing. A statement of a signal handler is lost while its
+ * thread is in this module or holds a lock of kedge. Otherwise a handler may enter and leave
+ * groups: these functions wait for no lock of their own thread, allocate nothing and leave driver
+ * calls to the next request (dispatch_go_on). Errno is kept; cancellation is held off.
  *
- * R90: an edge is something that the program does itself; what kedge infers is not an edge. A launch is the program's too,
- * but it does not say that the host has finished with memory, and there are many: it is a label, which no hint can use.
+ * R90: an edge is something that the program does itself; what kedge infers is not an edge. A
+ * launch is the program's too, but it does not say that the host has finished with memory, and
+ * there are many: it is a label, which no hint can use.
  * Threads: any. No malloc, no lock across dispatch_edge.
  */
 #ifndef KEDGE_PRELOAD_SOURCE_H
@@ -28,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where anchors come from: bits of KEDGE_ANCHORS, in the order of its words. */
+/* Sources of anchors: bits of KEDGE_ANCHORS, in the order of its words. */
 enum source {
     SOURCE_NVTX = 1,
     SOURCE_MARKS = 2,
@@ -36,42 +39,54 @@ enum source {
     SOURCE_GRAPHS = 8,
     SOURCE_PROFILER = 16,
     SOURCE_NCCL = 32,
-    SOURCE_LAUNCHES = 64, /* of graphs */
+    SOURCE_LAUNCHES = 64, /* launches of graphs */
     SOURCE_PYTHON = 128,
-    SOURCE_KERNELS = 512, /* by the key kernel= alone; no word has this bit */
+    SOURCE_KERNELS = 512, /* set by the key kernel= alone; no word has this bit */
 };
 
-/* Whether this source is wanted, and kedge too. */
+/* Whether this source is wanted and kedge is on. */
 bool source_wants(enum source source);
 
-/* Ranges of this thread, and moments in it. `domain` NULL: the default one. A name of NULL is "(unnamed)". */
+/*
+ * Ranges of this thread, and moments in it. `domain` NULL: the default one. A name of NULL is
+ * "(unnamed)".
+ */
 void source_push(const char *domain, const char *name);
 void source_pop(const char *domain);
 void source_mark(const char *domain, const char *name);
 
-/* A moment that is recorded and that no hint can use. */
+/* A moment that is recorded but that no hint can use. */
 void source_label(const char *domain, const char *name);
 
-/* True if a hint may wait for what is no edge of an anchor (hints_run_waits). Then *ret_event has where this thread is; the caller adds
- * the rest, and tells dispatch_event. */
+/*
+ * True if a hint may wait for an event that is no edge of an anchor (hints_run_waits). Then
+ * *ret_event has this thread's position; the caller adds the rest and passes it to dispatch_event.
+ */
 bool source_event(enum edge_kind kind, struct edge *ret_event);
 
-/* A range that any thread may end; 0 = there is none. */
+/* A range that any thread may end; 0 = none. */
 uint64_t source_start(const char *domain, const char *name);
 void source_end(uint64_t id);
 
 /*
- * Ranges of this thread in a group of their own (anchor.h), one at a time: entering ends what is open. The groups are the
- * numbers of the patterns of lines, and those of captures behind them. `name` need not end in NUL; NULL: whichever is open.
+ * Ranges of this thread in a group of their own (anchor.h), one at a time: entering ends the open
+ * one. The groups are the numbers of the patterns of lines, then those of captures. `name` need not
+ * end in NUL; NULL: whichever is open.
  */
 void source_enter_group(uint32_t group, const char *name, size_t length);
 void source_leave_group(uint32_t group, const char *name, size_t length);
 
-/* Of programs in Python: 0 nothing is wanted, 1 the phases of a training loop, 2 modules by name, too. */
+/*
+ * Whether Python programs are watched: 0 no, 1 the phases of a training loop, 2 modules by name,
+ * too.
+ */
 struct config;
 int source_python_level(const struct config *config);
 
-/* What a program in Python does (pyloop.c), in a group of its own. A step is nested in nothing (anchor.h). Leaving takes the name. */
+/*
+ * The position of a Python program (pyloop.c), in a group of its own. A step is nested in nothing
+ * (anchor.h). Leaving takes the name.
+ */
 void source_enter_python(const char *name);
 void source_enter_step(const char *name);
 void source_leave_python(const char *name);

@@ -23,7 +23,7 @@ static uint64_t channel_bits(CUarray_format format)
     }
 }
 
-/* Of the others an element may have less than a byte: blocks, planes. */
+/* Elements of other formats may have less than a byte: blocks, planes. */
 static bool arrays_is_plain(CUarray_format format)
 {
     return channel_bits(format) > 8 || format == CU_AD_FORMAT_UNSIGNED_INT8
@@ -60,7 +60,7 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned level)
     return bytes;
 }
 
-/* One level at least, and no more than there are until every side is 1 (cuMipmappedArrayCreate). */
+/* At least one level, and no more than there are until every side is 1 (cuMipmappedArrayCreate). */
 static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels)
 {
     uint64_t side = desc->Width | desc->Height | (is_layered(desc) ? 0 : desc->Depth);
@@ -100,7 +100,7 @@ uint64_t arrays_least_flat(const CUDA_ARRAY_DESCRIPTOR *desc)
     return arrays_least(&deep, 1);
 }
 
-/* Asked as long as the driver answers: one that says no to an array that owns its memory says so to all of them. */
+/* Set once the driver refuses to answer: it then refuses for all arrays that own their memory. */
 static atomic_bool never_answers;
 
 static uint64_t drivers_word(CUarray array, CUmipmappedArray mipmap, int device)

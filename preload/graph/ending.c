@@ -38,7 +38,7 @@ void ending_hide(uint64_t generation, bool hidden)
         pool_context_hide(session_pool, generation, hidden);
 }
 
-/* Their work is over: what they have freed is ordered by what is left to wait for. */
+/* The streams' work is over: their frees are ordered by the fences that remain. */
 static void ending_streams_gone(uint64_t generation)
 {
     uint64_t identity[STREAM_ENDED];
@@ -63,7 +63,7 @@ void ending_context_gone(uint64_t generation)
         launches_capture_gone(capture.stream);
     }
     backend_context_gone(generation);
-    /* what the program had there it has no more, whoever served it */
+    /* the program has lost its memory there, kedge's blocks and the driver's */
     session_report(capture_context_gone(generation, session_seq()));
     if (!session_pool)
         return;

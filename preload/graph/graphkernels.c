@@ -13,24 +13,24 @@
 
 #include <stdatomic.h>
 
-/* A kernel, or a child, which stands before what is in it. */
+/* A kernel, or a child graph, which comes before its content. */
 struct node {
     struct node *next;
     CUgraphNode handle;
-    CUgraph child; /* while they are read: what is in it comes next */
-    uint32_t name; /* 0 = nobody asks for it */
+    CUgraph child; /* during reading: its content comes next */
+    uint32_t name; /* 0 = its name is not wanted */
     bool is_off;
 };
 
 FORKLOCK(lock);
-static struct table instances; /* guarded by lock: the first node by CUgraphExec */
+static struct table instances; /* guarded by lock: the first node, by CUgraphExec */
 
 static uint64_t graphkernels_key(CUgraphExec exec)
 {
     return (uint64_t)(uintptr_t)exec;
 }
 
-/* ---- what the driver says ------------------------------------------------------------------- */
+/* ---- asking the driver --------------------------------------------------------------------- */
 
 static void say_once(atomic_bool *io_said, const char *text)
 {
@@ -77,7 +77,7 @@ static bool graphkernels_look(struct node *node)
     return true;
 }
 
-/* The nodes of one graph are put before *at. */
+/* Inserts the nodes of one graph before *at. */
 static void read_graph(struct node **at, CUgraph graph)
 {
     size_t count = 0;
@@ -161,11 +161,15 @@ void graphkernels_made(CUgraphExec exec, CUgraph graph)
 {
     if (!kernelnames_are_wanted())
         return;
-    graphkernels_forget(graphkernels_take(exec)); /* its context took it along */
+    /* an entry is left if the instance ended with its context */
+    graphkernels_forget(graphkernels_take(exec));
     graphkernels_give(exec, read_all(graph));
 }
 
-/* The graph looks as before, and calls go on to name the nodes of the one that the instance was made of. */
+/*
+ * The graph has the same shape, and calls still name the nodes of the graph that the instance was
+ * made of.
+ */
 void graphkernels_updated(CUgraphExec exec, CUgraph graph)
 {
     struct node *first, *old;

@@ -16,7 +16,7 @@ enum {
     BATCH = 32,
 };
 
-/* What a node allocates at each launch. */
+/* A node's allocation at each launch. */
 struct node {
     struct node *next;
     devptr_t ptr;
@@ -24,13 +24,13 @@ struct node {
     int device;
 };
 
-/* How far the memory at an address is. The record of the node stands for the first launch. */
+/* State of the memory at an address. The record of the node stands for the first launch. */
 enum state {
     STATE_NONE,
     STATE_ADDED,
-    STATE_HELD,   /* a launch allocated it, nobody has freed it */
-    STATE_FREED,  /* the program has */
-    STATE_BEYOND, /* another graph frees it, at launches that nobody looks at */
+    STATE_HELD,   /* a launch allocated it, and it has not been freed */
+    STATE_FREED,  /* the program has freed it */
+    STATE_BEYOND, /* another graph frees it, at launches that kedge does not record */
 };
 
 struct place {
@@ -40,10 +40,10 @@ struct place {
 
 FORKLOCK(lock);
 /* guarded by lock: */
-static struct table owners; /* graph or instance: the first of its nodes */
+static struct table owners; /* by graph or instance: the first of its nodes */
 static struct table states = TABLE_OF(struct place);
 
-static atomic_bool is_used; /* there has been a node */
+static atomic_bool is_used; /* a node has existed */
 
 static void set_state(devptr_t ptr, enum state state, bool make)
 {
@@ -176,7 +176,10 @@ struct birth {
     enum state was;
 };
 
-/* Up to BATCH nodes of an instance, after so many; what was there before they were launched. */
+/*
+ * Marks up to BATCH nodes of an instance as launched, after the first `skip`; returns their
+ * previous states.
+ */
 static size_t launch_some(uint64_t exec, size_t skip, struct birth list[BATCH])
 {
     const struct node *node;
@@ -225,7 +228,9 @@ void graphmem_launched(uint64_t exec)
     life_leave();
 }
 
-/* ---- nodes, as they are added --------------------------------------------------------------- */
+/*
+ * ---- nodes, when they are added ---------------------------------------------------------------
+ */
 
 int graphmem_device(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {

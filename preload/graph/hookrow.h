@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hookrow.h - hooks that are one row: the real call is made, and what it has made or ended is recorded.
+ * hookrow.h - hooks that are one row: make the real call, and record the object that it created or
+ * ended.
  *
- *     HOOKROW        `then`, if the call has succeeded; it may set `result`. As every hooked call, one that the driver has no
- *                    memory for is made once more after a trim (R81)
- *     HOOKROW_ON     the same, of a call that names a stream (contexts.h)
- *     HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key (dispatch_made), its size
- *     HOOKROW_ROOM   as HOOKROW; the call is for memory of this size on `device`, and what it came to is told
- *     HOOKROW_LOAD   the same for what needs memory besides, and is not recorded: kedge does not begin with it
- *     HOOKROW_END    the end of what is on record under the key `recorded`, which is 0 for the driver's no-op
- *     HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` is done before the call,
- *                    `then` after it, whatever `result` is. What is known under a handle is forgotten or set aside in `first`:
- *                    the driver may give the handle to another thread before the call has come back
+ * HOOKROW        `then`, if the call has succeeded; it may set `result`. Like every hooked call, it
+ *                is made once more after a trim if the driver has no memory for it (R81)
+ * HOOKROW_ON     the same, for a call that names a stream (contexts.h)
+ * HOOKROW_MADE   the same, for memory that only the driver knows: its class, its key
+ *                (dispatch_made), its size
+ * HOOKROW_ROOM   as HOOKROW; the call is for memory of this size on `device`, and its result is
+ *                recorded
+ * HOOKROW_LOAD   the same for a call that needs memory as a side effect; it is not recorded, and it
+ *                does not start kedge
+ * HOOKROW_END    the end of the object that is recorded under the key `recorded`, which is 0 for
+ *                the driver's no-op
+ * HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` runs
+ *                before the call, `then` after it, whatever `result` is. `first` forgets or sets
+ *                aside the state under the handle, since the driver may give the handle to another
+ *                thread before the call returns
  *
- * A row that made something calls the place where the driver leaves it `made`: it is there when the call has succeeded.
- * Where kedge does not act (life_enter), a row is the real call alone.
+ * In a row that creates an object, `made` is the place where the driver stores it; it is valid once
+ * the call has succeeded. Where kedge does not act (life_enter), a row is the real call alone.
  */
 #ifndef KEDGE_PRELOAD_HOOKROW_H
 #define KEDGE_PRELOAD_HOOKROW_H
@@ -32,7 +38,7 @@ static inline uint64_t hookrow_key(enum memclass memclass, const void *handle)
     return handle ? dispatch_key(memclass, (uintptr_t)handle) : 0;
 }
 
-/* The driver had no memory for the call, and there is more now (R81). */
+/* The driver had no memory for the call, and kedge has freed some (R81, shared OOM retry). */
 static inline bool hookrow_again(CUresult result)
 {
     struct pool_ladder ladder = {.waits = 0};
@@ -40,7 +46,7 @@ static inline bool hookrow_again(CUresult result)
     return __builtin_expect(result == CUDA_ERROR_OUT_OF_MEMORY, 0) && dispatch_more_room(&ladder);
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define HOOKROW(symbol, params, args, then)                                       \
     CUresult symbol params                                                         \

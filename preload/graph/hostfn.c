@@ -36,7 +36,10 @@ static bool same_record(uint32_t number, const void *key)
             && have->data == wanted->data;
 }
 
-/* ---- what the driver runs ------------------------------------------------------------------- */
+/*
+ * ---- functions that the driver runs
+ * -------------------------------------------------------------------
+ */
 
 static void hostfn_call(const struct record *record, CUstream stream, CUresult status)
 {
@@ -76,7 +79,7 @@ static void run_kept_callback(CUstream stream, CUresult status, void *data)
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* The program's own, where there is nothing to wrap or no memory for it. */
+/* The program's own function, if it need not be wrapped or there is no memory for a record. */
 static struct hostfn as_it_is(CUhostFn fn, CUstreamCallback callback, void *data)
 {
     return (struct hostfn){fn, callback, data, NULL};

@@ -32,21 +32,21 @@
 #    define SYS_pidfd_getfd 438
 #endif
 
-#define PIECES_MAX 4096 /* physical handles of one block */
+#define PIECES_MAX 4096 /* most physical handles of one block */
 #define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 #define VERSION 2
 
 static const char magic[8] = {'k', 'e', 'd', 'g', 'e', 'i', 'p', 'c'};
 
-/* The 64 bytes. */
+/* The 64 bytes of a handle. */
 struct name {
     char magic[8];
     uint32_t version;
     int32_t pid;
-    uint64_t started; /* the process, in ticks since the host started */
-    uint64_t nonce;   /* of this export, and in its list */
-    uint64_t offset;  /* of the block in its first physical handle */
+    uint64_t started; /* start of the process, in ticks since the host started */
+    uint64_t nonce;   /* unique per export, repeated in its list */
+    uint64_t offset;  /* offset of the block in its first physical handle */
     int32_t list_fd;
     uint32_t zero;
     uint64_t size; /* of the block */
@@ -55,8 +55,8 @@ struct name {
 _Static_assert(sizeof(struct name) == sizeof(CUipcMemHandle), "the 64 bytes");
 
 /*
- * A descriptor in the exporter, and the file that it was opened for. The number is the exporter's program's, which may close it
- * and open something else there: it is used only while it is of that file.
+ * A descriptor in the exporter, and the file that it was opened for. The exporter's program may
+ * close the number and open another file there, so it is used only while it names that file.
  */
 struct held {
     uint64_t device, inode;
@@ -64,7 +64,7 @@ struct held {
     uint32_t zero;
 };
 
-/* The list: a physical handle each. */
+/* An entry of the list: one physical handle. */
 struct piece {
     uint64_t size;
     struct held held;
@@ -82,11 +82,11 @@ static uint64_t list_bytes(uint64_t count)
     return offsetof(struct list, pieces) + count * sizeof(struct piece);
 }
 
-/* What was exported, by the address of the block. */
+/* An exported block, by its address. */
 struct export
 {
     uint64_t base;
-    uint64_t seq; /* of the allocation */
+    uint64_t seq; /* seq of the allocation */
     uint64_t context;
     struct list *list;
     uint64_t list_bytes;
@@ -94,20 +94,20 @@ struct export
     CUipcMemHandle handle;
 };
 
-/* What was opened, by the address that the program got. */
+/* An opened block, by the address that the program got. */
 struct import {
     uint64_t ptr;
     uint64_t opens;
     uint64_t nonce, size;
     uint64_t context;
-    uint64_t range, bytes; /* of addresses */
-    uint64_t mapped;       /* of them */
+    uint64_t range, bytes; /* the address range */
+    uint64_t mapped;       /* mapped bytes of it */
 };
 
 FORKLOCK(ipc_lock);
 static struct table exports = TABLE_OF(struct export); /* guarded by ipc_lock, as is: */
 static struct table imports = TABLE_OF(struct import);
-static atomic_uint used; /* something was exported or opened here */
+static atomic_uint used; /* set once something was exported or opened here */
 
 /* ---- the 64 bytes --------------------------------------------------------------------------- */
 
@@ -130,7 +130,7 @@ bool ipc_is_ours(const CUipcMemHandle *handle)
             && name.check == check_of(&name);
 }
 
-/* When a process was started; 0 = there is none, or nobody tells. */
+/* The start time of a process; 0 = it does not exist, or the time is unknown. */
 static uint64_t ipc_started(int pid)
 {
     char path[32], text[1024];
@@ -147,13 +147,13 @@ static uint64_t ipc_started(int pid)
     if (length <= 0)
         return 0;
     text[length] = '\0';
-    at = strrchr(text, ')'); /* the name before it may hold anything */
+    at = strrchr(text, ')'); /* skips the process name, which may contain any character */
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* ---- descriptors that stay open ------------------------------------------------------------- */
+/* ---- descriptors that are kept open ---------------------------------------------------------- */
 
 static struct held ipc_held_of(int fd)
 {
@@ -167,7 +167,7 @@ static struct held ipc_held_of(int fd)
     return held;
 }
 
-/* Whether `fd`, here, is of the file that `held` is of. */
+/* Whether `fd`, in this process, names the file of `held`. */
 static bool held_is(const struct held *held, int fd)
 {
     struct held now = ipc_held_of(fd);
@@ -212,7 +212,10 @@ static int describe(devptr_t at, struct held *ret_held)
     return r;
 }
 
-/* All that the block stands on. Pinned, so that none of it goes meanwhile. */
+/*
+ * Describes all physical handles under the block. The block is pinned, so that none of them is
+ * released meanwhile.
+ */
 static int describe_all(const struct block_info *info, struct list *list, uint64_t room)
 {
     devptr_t at = info->base;
@@ -234,7 +237,7 @@ static int describe_all(const struct block_info *info, struct list *list, uint64
     return r;
 }
 
-/* A file that nobody can change any more. Its descriptor, or -errno. */
+/* A sealed file that cannot be changed any more. Its descriptor, or -errno. */
 static int write_list(const struct list *list)
 {
     int fd = memfd_create("kedge-ipc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -270,12 +273,13 @@ static int name_it(const struct block_info *info, struct export *made)
 
 static void end_export(struct export *export)
 {
-    held_close(&export->list_file); /* first: who still finds the list finds all that it names */
+    /* closed first: a process that still finds the list finds all descriptors that it names */
+    held_close(&export->list_file);
     close_pieces(export->list);
     meta_put(export->list, export->list_bytes);
 }
 
-/* An export whose list the program has closed is none: nobody can open it any more. */
+/* An export whose list the program has closed does not count: it cannot be opened any more. */
 static bool find_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 {
     struct held list_file = {.fd = -1};
@@ -291,7 +295,7 @@ static bool find_export(const struct block_info *info, CUipcMemHandle *ret_handl
     return held_is(&list_file, list_file.fd);
 }
 
-/* Another thread may have been as fast: its export stays. */
+/* If another thread was as fast, its export stays. */
 static int note_export(const struct export *made)
 {
     struct export *known;
@@ -332,12 +336,12 @@ int ipc_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 {
     struct export made = {.base = info->base, .seq = info->alloc_seq, .context = info->owner};
     uint64_t room =
-            info->size / GRANULE_SIZE + 2; /* at either end one may reach beyond the block */
+            info->size / GRANULE_SIZE + 2; /* the handle at either end may reach beyond the block */
     int r;
 
     if (find_export(info, ret_handle))
         return 0;
-    ipc_freed(info->base); /* an earlier one whose descriptors are gone */
+    ipc_freed(info->base); /* removes an earlier export whose descriptors were closed */
     if (room > PIECES_MAX)
         return -EMFILE;
     if (!REAL_HAS(cuMemExportToShareableHandle) || !REAL_HAS(cuMemRetainAllocationHandle))
@@ -361,7 +365,7 @@ int ipc_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 
 /* ---- open ----------------------------------------------------------------------------------- */
 
-/* Another process's descriptor, as one of ours. */
+/* Duplicates another process's descriptor into this process. */
 static int fetch(int pidfd, int fd)
 {
     int ours = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
@@ -369,7 +373,7 @@ static int fetch(int pidfd, int fd)
     return ours < 0 ? -errno : ours;
 }
 
-/* Where an open of a handle stands. */
+/* State of an open of a handle. */
 struct opening {
     struct name name;
     struct list *list;
@@ -378,7 +382,7 @@ struct opening {
 
 static bool is_sealed(int fd)
 {
-    int seals = fcntl(fd, F_GET_SEALS); /* the system may have added others */
+    int seals = fcntl(fd, F_GET_SEALS); /* the system may have added other seals */
 
     return seals >= 0 && (seals & SEALS) == SEALS;
 }
@@ -443,13 +447,13 @@ static int map_piece(const struct opening *opening, uint64_t i, struct import *i
     if (r != 0)
         return r;
     r = (int)REAL(cuMemMap)(import->range + import->mapped, piece->size, 0, handle, 0);
-    (void)REAL(cuMemRelease)(handle); /* the mapping holds it */
+    (void)REAL(cuMemRelease)(handle); /* the mapping keeps the memory */
     if (r == 0)
         import->mapped += piece->size;
     return r;
 }
 
-/* Each handle was mapped by itself, and one unmap takes them all. */
+/* Each handle was mapped by itself; one unmap removes them all. */
 static int ipc_unmap_all(struct import *import)
 {
     int r = 0;
@@ -494,7 +498,7 @@ static int open_new(struct opening *opening, const struct context *here, struct 
         return r;
     relaxed = relax_begin();
     r = map_all(opening, here->device, import);
-    /* Still the same list: so its descriptors were, too, while they were fetched. */
+    /* The list is unchanged, so its descriptors were valid while they were fetched. */
     if (r == 0 && ipc_read_list(opening) != 0) {
         (void)ipc_unmap_all(import);
         r = -ESTALE;
@@ -505,7 +509,7 @@ static int open_new(struct opening *opening, const struct context *here, struct 
     return r;
 }
 
-/* Opened in this context already: once more. */
+/* The handle is already open in this context: counts one more open. */
 static bool ipc_open_again(const struct name *name, uint64_t context, CUdeviceptr *ret_ptr)
 {
     struct import *at;
@@ -561,7 +565,7 @@ int ipc_open(const CUipcMemHandle *handle, CUdeviceptr *ret_ptr, uint64_t *ret_s
         return -ENOSYS;
     memcpy(&opening.name, handle, sizeof opening.name);
     if (opening.name.pid == getpid())
-        return CUDA_ERROR_INVALID_CONTEXT; /* as of a handle of the driver's */
+        return CUDA_ERROR_INVALID_CONTEXT; /* the code for a handle of the driver */
     *ret_size = 0;
     if (ipc_open_again(&opening.name, here.generation, ret_ptr))
         return 0;
@@ -644,7 +648,7 @@ int ipc_close(CUdeviceptr ptr, bool *ret_last)
     r = end_import(&import, true);
     if (r == 0)
         return 0;
-    import.opens = 1; /* it is as it was */
+    import.opens = 1; /* the import is as before */
     *ret_last = false;
     (void)note_import(&import);
     return r;

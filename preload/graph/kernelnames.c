@@ -22,7 +22,7 @@ enum {
 
 struct kernelname {
     uint64_t handle;
-    uint64_t name; /* the string of the name, UNNAMED, or UNKNOWN */
+    uint64_t name; /* string number of the name, UNNAMED, or UNKNOWN */
 };
 
 FORKLOCK(lock);
@@ -53,7 +53,7 @@ bool kernelnames_is_listed(const char *name)
     return false;
 }
 
-/* The driver's word on a handle, as a string number; UNNAMED: nobody asks for it; UNKNOWN. */
+/* Asks the driver for the name of a handle, as a string number; UNNAMED: not wanted; UNKNOWN. */
 static uint64_t kernelnames_ask(CUfunction function)
 {
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;

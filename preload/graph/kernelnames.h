@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernelnames.h - the names of kernels, where KEDGE_ANCHORS=kernel= or a hint asks for them.
+ * kernelnames.h - the names of kernels, if KEDGE_ANCHORS=kernel= or a hint names kernels.
  *
- * A kernel's name is asked once per handle, and again after a module or a context went
- * (kernelnames_forget). It is the name in the binary, mangled where the compiler does so. Below
- * driver 12.3 there is none.
+ * The driver is asked once per handle, and again after a module or a context has ended
+ * (kernelnames_forget). The name is the one in the binary, mangled where the compiler does so.
+ * Drivers below 12.3 have no names.
  * Threads: any. Locks: one inside, none across a driver call. Memory: meta.h; without any, a name
  * is asked for again.
  */
@@ -17,9 +17,10 @@
 #include <stdint.h>
 
 extern const char
-        *kernelnames_patterns; /* of KEDGE_ANCHORS=kernel=, "" = none; set by kernelnames_list */
+        /* the value of KEDGE_ANCHORS=kernel=, "" = none; set by kernelnames_list */
+        *kernelnames_patterns;
 
-/* Once, when life starts: wildcards with commas between them; kept. */
+/* Once, when life starts: wildcards separated by commas; the text is kept. */
 void kernelnames_list(const char *patterns);
 
 static inline bool kernelnames_are_listed(void)
@@ -30,12 +31,14 @@ static inline bool kernelnames_are_listed(void)
 /* Whether a pattern of the list matches the name. */
 bool kernelnames_is_listed(const char *name);
 
-/* Whether any kernel's name is asked for; its string number, 0 = nobody asks for this one, or the
- * driver has none. */
+/*
+ * Whether any kernel's name is wanted. Below: the name's string number, 0 = this one is not wanted,
+ * or the driver has no name.
+ */
 bool kernelnames_are_wanted(void);
 uint32_t kernelnames_of(CUfunction function, bool *ret_is_known);
 
-/* Handles of functions may mean others from now on. */
+/* From now on handles of functions may name other kernels. */
 void kernelnames_forget(void);
 
 #endif

@@ -25,7 +25,7 @@
 #include <string.h>
 
 enum {
-    GROUPS = 32, /* behind those of the patterns of lines */
+    GROUPS = 32, /* after the groups of the patterns of lines */
     NAME_ROOM = 32,
     BATCH = 32,
 };
@@ -34,17 +34,17 @@ _Static_assert(LOGLINES_MAX + GROUPS <= ANCHOR_GROUP_PYTHON, "groups of anchors"
 
 FORKLOCK(lock);
 
-/* What a handle stands for. */
+/* The number of a handle. */
 struct number {
     uint64_t handle;
-    uint64_t number; /* from 1 */
+    uint64_t number; /* counts from 1 */
 };
 
 /* guarded by lock: */
 static struct table captures = TABLE_OF(struct number);  /* by stream */
 static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
 static struct table gone =
-        TABLE_OF(struct number); /* captures that are over, and their anchors open */
+        TABLE_OF(struct number); /* captures that have ended while their anchors are open */
 static uint64_t capture_count, instance_count;
 
 static atomic_bool has_gone;
@@ -203,7 +203,7 @@ void launches_leave_gone(void)
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
-/* Is the call written into a graph? Then nothing runs yet, but with the graph. */
+/* Whether the call is captured into a graph. Then nothing runs before the graph does. */
 static bool is_captured(CUstream stream, bool per_thread)
 {
     bool is_it;
@@ -250,7 +250,7 @@ void launches_graph(CUgraphExec exec, CUstream stream, bool per_thread)
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* For predictions of what hints would do that wait for it. */
+/* Records it, so that predictions have it for hints that would wait for it. */
 static void launches_note(const char *name)
 {
     struct capture_call_info info = {.is_launch = true, .name = name, .peer = -1};
@@ -262,7 +262,7 @@ static void launches_note(const char *name)
     life_leave();
 }
 
-/* It is launched next. */
+/* Reports a kernel that is launched next. */
 static void launches_tell(const char *name)
 {
     struct edge event;
@@ -277,7 +277,7 @@ static void launches_tell(const char *name)
     life_leave();
 }
 
-/* Somebody asks for names of kernels. Kept apart, so that a launch of which nobody asks saves no registers. */
+/* Names of kernels are wanted. A function of its own, so that other launches save no registers. */
 __attribute__((noinline)) static bool name_launch(
         CUfunction function, CUstream stream, bool per_thread)
 {

@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void note_use(
         uses_touch(ptr, size, how == TOUCH_INSIDE ? USE_MAY : USE_SURE, &guard_thread.moment);
 }
 
-/* Of a stream that is no default one. */
+/* For a stream that is not a default one. */
 static uint64_t stream_devices(CUstream stream)
 {
     struct context owner;
@@ -57,7 +57,7 @@ uint64_t argcheck_devices(struct argcheck_from *from)
     return from->devices;
 }
 
-/* Which of the devices makes a copy, only the driver knows. */
+/* Only the driver knows which of the devices makes a copy. */
 static void argcheck_names(uint64_t devices)
 {
     struct argcheck_from *from = guard_thread.from;
@@ -92,7 +92,7 @@ void argcheck_runs(uint64_t devices)
         reach_run(argcheck_devices(guard_thread.from), devices);
 }
 
-/* With hints, or on a captured stream: then the block is used when the graph is launched. */
+/* Used with hints, or on a captured stream, where the block is used when the graph is launched. */
 static __attribute__((noinline)) bool argcheck_and_stop(
         devptr_t ptr, uint64_t size, enum touch how, const char *what)
 {
@@ -139,7 +139,10 @@ bool argcheck_copies(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const siz
     return false;
 }
 
-/* 0 where the operand is an offset in a logical endpoint: what is bound to that is pinned (hooks_objects.c). */
+/*
+ * 0 if the operand is an offset in a logical endpoint: memory bound to that is pinned
+ * (hooks_objects.c).
+ */
 static devptr_t operand_at(const CUfabricCpyOperand *operand)
 {
     return operand->type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER ? operand->op.ptr.ptr : 0;
@@ -169,7 +172,7 @@ uint64_t argcheck_extent(size_t pitch, size_t plane_rows, size_t width, size_t h
     return rows * (pitch ? pitch : width) + width;
 }
 
-/* The first byte that is copied. */
+/* The first byte of the copy. */
 static devptr_t argcheck_begin_of(const struct argcheck_side *side, CUextent3D size)
 {
     size_t pitch = side->pitch ? side->pitch : size.width;
@@ -191,14 +194,17 @@ static bool argcheck_side(
             argcheck_extent(pitch, rows, size.width, size.height, size.depth), how, what);
 }
 
-/* Are there no gaps between the rows? */
+/* Whether the rows follow each other without gaps. */
 static bool argcheck_is_whole(const struct argcheck_side *side, CUextent3D size)
 {
     return (!side->pitch || side->pitch == size.width)
             && (!side->plane_rows || side->plane_rows == size.height);
 }
 
-/* Addresses in what comes from the host: of rows with gaps between them the first one is looked through. */
+/*
+ * Searches bytes that come from the host for addresses; with gaps between the rows only the first
+ * row.
+ */
 static bool argcheck_data(
         const struct argcheck_side *src, const struct argcheck_side *dst, CUextent3D size)
 {
@@ -241,7 +247,7 @@ bool argcheck_untold(void)
 struct side {
     CUcontext context;
     int device;
-    bool is_mapped; /* of a context */
+    bool is_mapped; /* mapped memory of a context */
 };
 
 static bool argcheck_is_mapped(devptr_t ptr, struct side *ret_side)
@@ -256,7 +262,7 @@ static bool argcheck_is_mapped(devptr_t ptr, struct side *ret_side)
     return true;
 }
 
-/* Other memory: the driver knows whose it is, unless it belongs to no context. */
+/* Finds memory that is not kedge's: the driver knows its owner, unless it belongs to no context. */
 static bool argcheck_is_plain(devptr_t ptr, struct side *ret_side)
 {
     *ret_side = (struct side){NULL, -1, false};

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * argcheck.h - the memory that a call of the program names: released by a hint, captured, used.
+ * argcheck.h - checks the memory that a call of the program names: is it released by a hint, pinned
+ * by a capture, used?
  *
- *     submit.h ─► argcheck_range, for each address ─┬─ released by a hint ─► capture_hint, and the call is not made
- *                                                ├─ its stream is captured ─► pins_collect
- *                                                └─ else ─► evict_in_name, if it may be out · uses_touch
+ *     submit.h ─► argcheck_range, for each address ─┬─ released by a hint ─► capture_hint, no call
+ *                                                ├─ its stream captures ─► pins_collect
+ *                                                └─ else ─► evict_in_name, uses_touch
  *
- * Threads: any, inside life_enter; argcheck_range inside a reader section (guard.h). Rules: R66 R80 R85 R86.
+ * Threads: any, inside life_enter; argcheck_range inside a reader section (guard.h). Rules: R66 R80
+ * R85 R86.
  */
 #ifndef KEDGE_PRELOAD_ARGCHECK_H
 #define KEDGE_PRELOAD_ARGCHECK_H
@@ -20,34 +22,37 @@
 #include <stdint.h>
 
 /*
- * True if [ptr, ptr + size) lies in storage that a hint released, and the call `what` must not be made. In shadow and poison the use
- * is noted and the answer is false. On a captured stream the blocks are pinned (submit.h), else the use is recorded, if that is wanted
- * (KEDGE_TRACE=uses=).
+ * True if [ptr, ptr + size) lies in storage that a hint released, so that the call `what` must not
+ * be made. In shadow and poison the use is noted and the answer is false. On a captured stream the
+ * blocks are pinned (submit.h), else the use is recorded if that is wanted (KEDGE_TRACE=uses=).
  */
 bool argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const char *what);
 
-/* From the first byte to the last of `depth` planes of `height` rows of `width` bytes. A pitch of 0 is the width, plane_rows of 0
- * the height. */
+/*
+ * The bytes from the first to the last of `depth` planes of `height` rows of `width` bytes. A pitch
+ * of 0 is the width, plane_rows of 0 the height.
+ */
 uint64_t argcheck_extent(
         size_t pitch, size_t plane_rows, size_t width, size_t height, size_t depth);
 
 /*
- * The call that is looked at, where devices are told apart (reach.h, GUARD_DEVICES): argcheck_range notes whose memory work of its devices may
- * use from then on. In guard_thread.from.
+ * The call that is checked, where devices are told apart (reach.h, GUARD_DEVICES): argcheck_range
+ * notes the devices whose memory its work may use from then on. In guard_thread.from.
  */
 struct argcheck_from {
-    CUstream stream;  /* as it is called in calls of ours; STREAM_NONE: there is none */
-    uint64_t devices; /* bits: of the stream and of the current context; 0 = not asked yet */
-    uint64_t named;   /* devices whose blocks it has named so far */
+    CUstream stream; /* the handle that kedge uses for the stream; STREAM_NONE: none */
+    /* bits: devices of the stream and of the current context; 0 = not asked yet */
+    uint64_t devices;
+    uint64_t named; /* devices whose blocks the call has named so far */
 };
 
-/* Which devices those are. A driver call. */
+/* Finds those devices. A driver call. */
 uint64_t argcheck_devices(struct argcheck_from *from);
-/* The call names a context, or launches what runs on these devices and names their blocks. */
+/* The call names a context, or launches work that runs on these devices and names their blocks. */
 void argcheck_context(CUcontext context);
 void argcheck_runs(uint64_t devices);
 
-/* argcheck_range, of `height` rows that are written. What stands between rows is not. */
+/* argcheck_range for `height` rows that are written. The bytes between rows are not. */
 static inline bool argcheck_rows(
         devptr_t ptr, size_t pitch, size_t width, size_t height, const char *what)
 {
@@ -55,7 +60,9 @@ static inline bool argcheck_rows(
             pitch == width || height == 1 ? TOUCH_WRITE : TOUCH_POINTER, what);
 }
 
-/* A copy where either side may be the host's, a batch of them, and one of copies over a fabric. */
+/*
+ * A copy where either side may be host memory. Below: a batch of copies, and a batch over a fabric.
+ */
 bool argcheck_copy(devptr_t dst, devptr_t src, uint64_t size, const char *what);
 bool argcheck_copies(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
         size_t count, const char *what);
@@ -69,12 +76,14 @@ struct argcheck_side {
     size_t x, y, z, pitch, plane_rows;
 };
 
-/* argcheck_range, of both sides; arrays have no address. Host memory is looked up as well: under unified addressing it may be the
- * device's. */
+/*
+ * argcheck_range of both sides; arrays have no address. Host memory is looked up as well: under
+ * unified addressing it may be device memory.
+ */
 bool argcheck_sides(
         struct argcheck_side src, struct argcheck_side dst, CUextent3D size, const char *what);
 
-/* Of CUDA's descriptions of a copy, `of` is src or dst. */
+/* For CUDA's descriptions of a copy; `of` is src or dst. */
 #define ARGCHECK_SIDE(copy, of, z, plane_rows)                                            \
     ((struct argcheck_side){(copy)->of##MemoryType, (copy)->of##Host, (copy)->of##Device, \
             (copy)->of##XInBytes, (copy)->of##Y, z, (copy)->of##Pitch, plane_rows})
@@ -84,20 +93,29 @@ bool argcheck_sides(
                     ARGCHECK_SIDE(copy, dst, (copy)->dstZ, (copy)->dstHeight),           \
                     (CUextent3D){(copy)->WidthInBytes, (copy)->Height, (copy)->Depth}, what))
 
-/* The call, or the node of a graph, may use memory that the driver does not tell, or that nobody can name for sure: blocks that are
- * live now are not judged by their uses. */
+/*
+ * The call, or the node of a graph, may use memory that the driver does not report or that cannot
+ * be named for certain: blocks that are live now are not judged by their uses.
+ */
 void argcheck_unseen(void);
 
-/* The same, and nothing of it was looked at: what may be out comes in, and stays. True: that cannot be noted. */
+/*
+ * The same where nothing of the call was checked: evicted blocks are brought in, and stay. True:
+ * that could not be noted.
+ */
 bool argcheck_untold(void);
 
 /*
- * For a copy between device addresses: true if one side is mapped memory of a context to which the other device has no access,
- * although natively it would be plain memory that every copy reaches. Then the contexts to copy between (R85).
+ * For a copy between device addresses: true if one side is mapped memory of a context that the
+ * other device has no access to, although natively it would be plain memory that every copy
+ * reaches. Then *ret_dst and *ret_src are the contexts to copy between (R85, fitness of hints).
  */
 bool argcheck_peers(devptr_t dst, devptr_t src, CUcontext *ret_dst, CUcontext *ret_src);
 
-/* The driver does not say what a launch carries: live hints are shadow from now on, one line (R86). True as argcheck_untold. */
+/*
+ * The driver does not report a launch's parameters: live hints become shadow from now on, with one
+ * line (R86, guard of hints). True as argcheck_untold.
+ */
 bool argcheck_unknown_layout(const char *call);
 
 #endif

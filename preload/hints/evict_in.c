@@ -19,13 +19,19 @@
 
 enum {
     WORD = 8,              /* bytes of an address */
-    DATA_MAX = 64u * 1024, /* of a copy that are looked through: what is larger is data */
-    DATA_PART = 4096,      /* at once */
+    DATA_MAX = 64u * 1024, /* bytes of a copy that are searched; a larger copy is data */
+    DATA_PART = 4096,      /* bytes per step */
 };
 
-/* ---- where blocks are that may be out ------------------------------------------------------- */
+/*
+ * ---- addresses of blocks that may be evicted
+ * -------------------------------------------------------
+ */
 
-/* Inside of these two is all that was ever made by an evict hint: a word that is not there needs no other look. */
+/*
+ * All blocks that an evict hint ever matched lie between these two: a word outside them needs no
+ * other check.
+ */
 static _Atomic(uint64_t) lowest = UINT64_MAX;
 static _Atomic(uint64_t) highest;
 
@@ -78,10 +84,10 @@ bool evict_in_all(void)
 static void evict_in_keep(devptr_t ptr, enum pool_kept why)
 {
     pool_evict_keep(session_pool, ptr, why);
-    session_go_on_later(); /* it is told there */
+    session_go_on_later(); /* the pool is asked there */
 }
 
-/* A kernel may follow it, and nobody will see that. */
+/* A kernel may follow the pointer, unseen. */
 static bool name_pointer(devptr_t word)
 {
     struct block_info info;
@@ -97,7 +103,7 @@ static bool name_pointer(devptr_t word)
     return evict_in_name(word, 1, false);
 }
 
-/* What the driver does not know may be any memory of the host, or none. */
+/* An address that the driver does not know may be any host memory, or none. */
 static bool is_of_device(devptr_t ptr)
 {
     struct block_info info;
@@ -135,7 +141,7 @@ bool evict_in_data_slowly(devptr_t dst, const void *src, uint64_t size)
         size_t part = end - at < DATA_PART ? (size_t)(end - at) : DATA_PART;
 
         if (!peek_copy(bytes, from + at, part))
-            return false; /* a program that names no memory gets the driver's word on it */
+            return false; /* a program that names no memory gets the driver's own answer */
         if (name_pointers(bytes, part))
             return true;
     }
@@ -144,7 +150,9 @@ bool evict_in_data_slowly(devptr_t dst, const void *src, uint64_t size)
 
 /* ---- coming in ------------------------------------------------------------------------------ */
 
-/* What the program is told. Natively nothing would have to be moved, so no code of the driver's is meant for this. */
+/*
+ * The code for the program. Natively nothing would be moved, so no code of the driver fits exactly.
+ */
 static CUresult evict_in_code_of(int r)
 {
     if (r >= 0)
@@ -185,7 +193,7 @@ static CUresult call_ready(struct pool_call *call)
     return evict_in_code_of(r);
 }
 
-/* It is in, and held until the call is made. */
+/* The block is in, and is held until the call is made. */
 static void keep_noted(const struct evict_in *bring)
 {
     if (bring->is_untold)
@@ -216,7 +224,10 @@ CUresult evict_in_pinned(struct evict_in *bring, devptr_t ptr, uint64_t size)
     return evict_in_ready_slowly(bring);
 }
 
-/* ---- what is owed --------------------------------------------------------------------------- */
+/*
+ * ---- blocks to bring in later
+ * ---------------------------------------------------------------------------
+ */
 
 enum {
     OWED_MAX = 64,
@@ -235,7 +246,7 @@ atomic_bool evict_in_owes;
 void evict_in_later(devptr_t ptr, uint64_t size)
 {
     lock_take(&owed_lock);
-    if (owed_count == OWED_MAX) { /* one that holds all */
+    if (owed_count == OWED_MAX) { /* one entry that covers all */
         owed_count = 1;
         owed[0] = (struct owed){0, UINT64_MAX};
     } else {

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* Rules with a line already, one bit each; the last bit is that of all rules beyond. */
+/* Rules that have printed a line, one bit each; the last bit stands for all higher rules. */
 enum {
     RULES_TOLD = 4096,
 };
@@ -84,7 +84,10 @@ void evictlog_end(void)
                 evictlog_tell_step(&step, true);
 }
 
-/* ---- what stays in -------------------------------------------------------------------------- */
+/*
+ * ---- blocks that stay in
+ * --------------------------------------------------------------------------
+ */
 
 struct reason {
     enum format_kept_why why;
@@ -134,7 +137,10 @@ void evictlog_pinned(const struct block_info *info, enum format_kept_why why)
     tell_kept(info, &reason);
 }
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/*
+ * ---- calls whose blocks do not fit
+ * ----------------------------------------------------------------------
+ */
 
 void evictlog_short(const struct pool_short *lacks)
 {

@@ -7,16 +7,16 @@
 
 #include <stddef.h>
 
-/* A node, or a graph that is a part of another one: both are links of the list of the graph around them. */
+/* A node, or a graph inside another one: both are entries in the list of the graph around them. */
 struct part {
     uint64_t handle;
-    uint64_t graph; /* the outermost one */
+    uint64_t graph; /* the outermost graph */
     uint64_t before, after;
 };
 
 struct whole {
     uint64_t graph;
-    uint64_t first; /* of its parts */
+    uint64_t first; /* first entry of its list */
 };
 
 FORKLOCK(graphnodes_lock);
@@ -48,7 +48,7 @@ uint64_t graphnodes_owner(uint64_t graph)
     return outer ? outer : graph;
 }
 
-/* Takes it out of the list that it is in. */
+/* Removes the part from its list. */
 static void graphnodes_unlink_locked(const struct part *part)
 {
     struct part *before = table_find(&parts, part->before);
@@ -73,7 +73,7 @@ static void graphnodes_link_locked(uint64_t graph, uint64_t handle)
 
     if (!part || part->graph == graph)
         return;
-    if (part->graph) /* of a graph whose end nobody has seen, or that is moved */
+    if (part->graph) /* part of a graph whose end was not seen, or that is moved */
         graphnodes_unlink_locked(part);
     whole = table_add(&wholes, graph);
     if (!whole) {

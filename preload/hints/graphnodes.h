@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * graphnodes.h - to which graph a node belongs, and inside of which graph another one lies.
+ * graphnodes.h - the graph that a node belongs to, and the graph that another graph is part of.
  *
- * A call that sets a node anew names the node alone; what it names is pinned for the node's graph. So nodes are noted as the
- * program gets them: added by it, captured with pins, or told by the driver (cuGraphGetNodes, cuGraphNodeFindInClone ...). The
- * graph of a child node, and the body of a conditional one, is a part of the graph around it, and ends with that.
+ * A call that sets a node's parameters names only the node; the memory in them is pinned for the
+ * node's graph. So nodes are noted when the program gets them: it adds them, captures them with
+ * pins, or asks the driver for them (cuGraphGetNodes, cuGraphNodeFindInClone ...). The graph of a
+ * child node, and the body of a conditional one, is part of the graph around it, and ends with it.
  *
- * Threads: any. No driver call. A lock inside. Memory: meta.h, given back with the graph; a node for which there is none is not
- * known. Rules: R80.
+ * Threads: any. No driver call. A lock inside. Memory: meta.h, given back with the graph; without
+ * memory for a node it stays unknown. Rules: R80.
  */
 #ifndef KEDGE_PRELOAD_GRAPHNODES_H
 #define KEDGE_PRELOAD_GRAPHNODES_H
@@ -17,16 +18,16 @@
 /* The outermost graph around this one, which may be itself. */
 uint64_t graphnodes_owner(uint64_t graph);
 
-/* A node of this graph, or of one inside of it. */
+/* A node of this graph, or of a graph inside it. */
 void graphnodes_note(uint64_t graph, uint64_t node);
 
 /* The outermost graph around the node; 0 = not known. */
 uint64_t graphnodes_graph(uint64_t node);
 
-/* `inner` is a part of `graph` from now on, with what is noted of it. */
+/* Makes `inner` a part of `graph`, with its nodes. */
 void graphnodes_embed(uint64_t graph, uint64_t inner);
 
-/* A node is gone; a graph is, with all that is in it. */
+/* Removes a node that has ended. Below: a graph, with all its parts. */
 void graphnodes_node_gone(uint64_t node);
 void graphnodes_gone(uint64_t graph);
 

@@ -24,7 +24,10 @@
 struct hints_run hints_run;
 static bool falls_back; /* fixed by hints_run_load */
 
-/* fixed by hints_run_load: what runs here, NULL = there is no file; and the receipt that live acts by, {0} = none */
+/*
+ * fixed by hints_run_load: the running program (NULL = there is no file), and the receipt that
+ * permits live ({0} = none)
+ */
 static struct ran *ran;
 static struct receipt proven;
 
@@ -62,7 +65,10 @@ static bool has_prefix(const struct intern_module *module, const char *hex)
     return strncmp(text, hex, strlen(hex)) == 0;
 }
 
-/* Whether a loaded module has this name but another build. One that is not loaded (yet) says nothing. */
+/*
+ * Whether a module of this name is loaded in another build. One that is not loaded (yet) counts as
+ * equal.
+ */
 static bool differs(const struct hintfile_build *build)
 {
     const struct intern_module *module;
@@ -82,10 +88,13 @@ static const struct hintfile_build *other_build(const struct hintfile *file)
     return NULL;
 }
 
-/* The words of KEDGE_HINTS_MODE, from what does least to what does most; trial comes after them. */
+/* The values of KEDGE_HINTS_MODE, from least to most effect; trial comes after them. */
 static const enum hint_mode modes[] = {HINT_OFF, HINT_SHADOW, HINT_POISON, HINT_TRAP, HINT_LIVE};
 
-/* What a hint does in a trial: releases nothing. But a program may be wrong without its holds, and not fit without its evictions. */
+/*
+ * The mode of a hint in a trial. It releases nothing, but a program may be wrong without its holds,
+ * and may not fit without its evictions.
+ */
 static enum hint_mode mode_in_trial(enum action action)
 {
     if (action == ACTION_HOLD)
@@ -93,7 +102,7 @@ static enum hint_mode mode_in_trial(enum action action)
     return action == ACTION_EVICT ? HINT_POISON : HINT_SHADOW;
 }
 
-/* As `word` says. */
+/* Sets the mode that `word` names. */
 static void set_modes(struct hintfile *file, unsigned word)
 {
     bool is_trial = word >= sizeof modes / sizeof modes[0];
@@ -102,7 +111,10 @@ static void set_modes(struct hintfile *file, unsigned word)
         file->rule[i].mode = is_trial ? mode_in_trial(file->rule[i].action) : modes[word];
 }
 
-/* A restore goes as far as the hint whose blocks come in, whatever has had its say on that one. */
+/*
+ * Gives a restore the mode of the hint whose blocks it brings in, after all that decides about that
+ * hint.
+ */
 static void follow_evicts(struct hintfile *file)
 {
     for (size_t i = 0; i < file->rule_count; i++)
@@ -119,7 +131,10 @@ static size_t count_mode(const struct hintfile *file, enum hint_mode mode)
     return n;
 }
 
-/* 0: it does not say. Asked once, by every process (R55, hints that do not act change no call). While life starts. */
+/*
+ * 0: the driver does not say. Asked once, in every process (R55, hints that do not act change no
+ * call). While life starts.
+ */
 static int driver_version(void)
 {
     static bool is_asked;
@@ -131,7 +146,7 @@ static int driver_version(void)
     return version;
 }
 
-/* The driver tells the parameters of kernels since 12.4. */
+/* The driver reports the parameters of kernels since 12.4. */
 static bool tells_parameters(void)
 {
     return driver_version() >= 12040 && REAL_HAS(cuFuncGetParamInfo);
@@ -149,7 +164,10 @@ static void stay_in_shadow(struct hintfile *file)
             file->rule[i].mode = HINT_SHADOW;
 }
 
-/* Hints that may let launches carry addresses, as was seen to be necessary (R86). */
+/*
+ * Applies the receipt: these hints may let launches carry addresses, because the trial showed that
+ * this is necessary (R86, guard of hints).
+ */
 static void keep_meta(struct hintfile *file, const struct receipt *receipt)
 {
     for (size_t i = 0; i < file->rule_count; i++) {
@@ -160,7 +178,8 @@ static void keep_meta(struct hintfile *file, const struct receipt *receipt)
                 || !receipt_keeps_meta(receipt, rule->id))
             continue;
         rule->action = ACTION_KEEP_META;
-        rule->inside_only = true; /* what may be no address; by itself nothing was given */
+        /* never for a value that may be no address: a hint has no right to that by itself */
+        rule->inside_only = true;
         (void)snprintf(text, sizeof text,
                 "hint %s is keep-meta by the receipt: launches carry its address inside a larger "
                 "parameter",
@@ -169,8 +188,10 @@ static void keep_meta(struct hintfile *file, const struct receipt *receipt)
     }
 }
 
-/* How many hints would release or evict in live; they do no more than in shadow from here on. The others take nothing from the
- * program. */
+/*
+ * The number of hints that would release or evict in live; all of them stay in shadow from here on.
+ * Other hints take nothing from the program.
+ */
 static size_t refuse_live(struct hintfile *file)
 {
     size_t count = 0;
@@ -186,7 +207,7 @@ static size_t refuse_live(struct hintfile *file)
     return count;
 }
 
-/* What may not be live falls to shadow, and one line says why. */
+/* Puts hints that may not be live into shadow, and one line says why. */
 static void judge_live(
         struct hintfile *file, const char *path, enum receipt_verdict verdict, const char *why)
 {
@@ -218,7 +239,7 @@ static void judge_acting(struct hintfile *file, const char *path)
         receipt_free(&proven);
 }
 
-/* The simulated device's libcuda says by a symbol of its own that it is one. No call. */
+/* The simulated device's libcuda has a symbol that says so. No call. */
 static bool is_simulated(void)
 {
     struct link_map *object = NULL;
@@ -228,7 +249,10 @@ static bool is_simulated(void)
             && object && elfsym_function(object, "simcuda_stats") != NULL;
 }
 
-/* For the receipt that a trial run may earn, and for the one that there is. */
+/*
+ * Describes this run for the receipt that a trial may earn, and for comparison with the receipt
+ * that exists.
+ */
 static void look_at_run(const char *rank)
 {
     struct ran_opts opts = {
@@ -275,7 +299,7 @@ void hints_run_device(int device, const char *name)
         hints_run_stop(why);
 }
 
-/* A Python file whose call site a hint names has turned up. */
+/* A frame of a Python file with a call site of a hint was seen. */
 static void saw_file(const char *file)
 {
     char text[MSG_LINE - 100];
@@ -287,7 +311,7 @@ static void saw_file(const char *file)
     hints_run_stop(text);
 }
 
-/* Hints for other ranks than this process's. */
+/* Removes hints for other ranks. */
 static void leave_out(struct hintfile *file, const char *rank)
 {
     for (size_t i = 0; i < file->rule_count; i++)
@@ -295,7 +319,7 @@ static void leave_out(struct hintfile *file, const char *rank)
             file->rule[i].mode = HINT_OFF;
 }
 
-/* false: the file is not to be used. */
+/* false: the file must not be used. */
 static bool hints_run_judge(struct hintfile *file, const struct config *config, const char *path)
 {
     const struct hintfile_build *other = other_build(file);
@@ -317,7 +341,7 @@ static bool hints_run_judge(struct hintfile *file, const struct config *config, 
         msg_warn("%s: %s is of another build, hints stay in shadow", path, other->soname);
         stay_in_shadow(file);
     }
-    if (hints_run_driver_is_newer()) /* the line about it is start.c's */
+    if (hints_run_driver_is_newer()) /* start.c prints the line about it */
         stay_in_shadow(file);
     judge_acting(file, path);
     follow_evicts(file);
@@ -337,7 +361,10 @@ static void tell_capture(const struct hintfile *file, const char *path)
     tell_run();
 }
 
-/* Which of them a stack has is looked up from now on; whether there are such stacks is told once. */
+/*
+ * Starts the look-up of the hints' Python call sites; that no such stacks are taken is reported
+ * once.
+ */
 static void name_pysites(const char *path)
 {
     const char *why;
@@ -399,7 +426,7 @@ void hints_run_load(const struct config *config, bool serves)
     }
     tell_capture(file, path);
     if (count_mode(file, HINT_OFF) == file->rule_count) {
-        hintfile_free(file); /* as if there were none: nothing is looked at for them (R55) */
+        hintfile_free(file); /* as if there were no file: nothing is checked for its hints (R55) */
         return;
     }
     r = hint_new(file->rule, file->rule_count, &hints_run.hints);
@@ -408,7 +435,7 @@ void hints_run_load(const struct config *config, bool serves)
         hintfile_free(file);
         return;
     }
-    /* the file stays: the index points into its rules */
+    /* the file is kept: the index points into its rules */
     name_pysites(path);
     hints_run.lives = count_mode(file, HINT_LIVE) > 0;
     hints_run.evicts = has_evictions(file);
@@ -429,7 +456,10 @@ bool hints_run_waits_for_kernel(const char *name)
     return waits;
 }
 
-/* Holds go on, since they protect. What is out comes in as before. True for the call that changed something. */
+/*
+ * Holds continue, since they protect the program, and evicted blocks come in as before. True for
+ * the call that made the change.
+ */
 static bool release_no_more(void)
 {
     bool is_first = false;

@@ -17,10 +17,10 @@
 
 enum {
     SEEN_MAX = 512,
-    MSG_FRAME = 128, /* bytes of a frame in a line */
+    MSG_FRAME = 128, /* bytes of a frame's name in a line */
 };
 
-/* (rule, stacks) that were reported: the same place is not told twice. */
+/* (rule, stacks) already reported: the same place is not reported twice. */
 FORKLOCK(seen_lock);
 static struct {
     int rule;
@@ -47,7 +47,7 @@ static bool hit_is_first(int rule, uint32_t stack, uint32_t pystack, enum format
     return first;
 }
 
-/* What Python did, as words behind " by "; "": nothing is known of it. */
+/* Describes the Python frame, as words after " by "; "": unknown. */
 static void hit_name_python(uint32_t pystack, const char *what, char ret_text[static MSG_FRAME])
 {
     size_t used = (size_t)snprintf(ret_text, MSG_FRAME, "%s%s ", what,
@@ -83,7 +83,7 @@ static void hit_tell(
             .device = -1,
     };
 
-    coverage_look(); /* a walk must not go through what is gone */
+    coverage_look(); /* a stack walk must not pass through unloaded code */
     info.stack = where_stack();
     info.pystack = where_pystack();
     if (!hit_is_first(hit->rule, info.stack, info.pystack, what))
@@ -94,8 +94,10 @@ static void hit_tell(
         hit_warn(hit, ptr, call, info.pystack);
 }
 
-/* Is it not wrong that a kernel gets the address? Inside of larger parameters that is for `kedge
- * verify` to decide (R86). */
+/*
+ * Whether a kernel may get the address. Inside larger parameters `kedge verify` decides that (R86,
+ * guard of hints).
+ */
 static bool hit_may_carry(const struct pool_hit *hit, enum touch how)
 {
     const struct rule *rule = hint_rule(hints_run.hints, hit->rule);
@@ -106,9 +108,9 @@ static bool hit_may_carry(const struct pool_hit *hit, enum touch how)
 }
 
 /*
- * On paper blocks stand side by side, and the address of this one may be the end of the one before
- * it (R110): a kernel is given it directly behind an address inside that one, as [begin, end) is.
- * In the modes that act there is a margin between them.
+ * In shadow, blocks are adjacent, and this block's address may be the end of the block before it
+ * (R110, end of a block): a kernel gets it directly behind an address inside that block, as [begin,
+ * end). In the modes that act there is a gap between them.
  */
 static bool hit_may_be_end(const struct pool_hit *hit, devptr_t ptr, enum touch how)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hit.h - a call names storage that a hint has released: what is written down, and whether the call
- * must be stopped.
+ * hit.h - records a call that names storage released by a hint, and decides whether it must be
+ * stopped.
  *
- *     argcheck_range, pins_collect ─► the block is in limbo or gone ─► hit_must_stop ─► capture_hint, one line ─► stop or go on
+ *     argcheck_range, pins_collect ─► the block is in limbo or released ─► hit_must_stop
+ *                                    ─► capture_hint, one line ─► stop or continue
  *
  * Threads: any, inside life_enter. Locks: one inside, none across a driver call. Rules: R66
  * (readers) R85 (shared blocks) R86 (which uses stop a call) R110 (the end of a range is no use of
@@ -18,31 +19,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a range came to be looked at. */
+/* How the call uses the range. */
 enum touch {
-    TOUCH_POINTER, /* an argument that is a pointer, of a call that uses what is there */
-    TOUCH_READ,    /* the same, of a call that does not write there */
-    TOUCH_WRITE,   /* the same, of a call that replaces all that is there and reads nothing of it */
-    TOUCH_PARAM,   /* a parameter of a kernel: whether that uses what is there, nobody can tell */
+    TOUCH_POINTER, /* a pointer argument of a call that uses the memory */
+    TOUCH_READ,    /* the same, of a call that only reads it */
+    TOUCH_WRITE,   /* the same, of a call that overwrites all of it and reads nothing */
+    TOUCH_PARAM,   /* a parameter of a kernel: whether the kernel uses the memory is unknown */
     TOUCH_INSIDE,  /* eight bytes inside a larger parameter: stops in trap mode only (R86) */
 };
 
-/* What is kept of an address in guard_thread.word: which KiB of 2 TiB. Never 0, which is that of
- * none. */
+/*
+ * The form in which guard_thread.word keeps an address: its KiB within 2 TiB. Never 0, which means
+ * none.
+ */
 static inline uint32_t hit_word(devptr_t ptr)
 {
     return (uint32_t)(ptr / 512) | 1;
 }
 
-/* Writes the use down, the first of each rule and place, and says whether the call `what` must not
- * be made. */
+/*
+ * Records the use, the first of each rule and place, and says whether the call `what` must not be
+ * made.
+ */
 bool hit_must_stop(const struct pool_hit *hit, devptr_t ptr, enum touch how, const char *what);
 
-/* A block that a hint in poison had released was written meanwhile: one line for each hint, and the
- * capture is told. */
+/*
+ * A block that a hint in poison had released was written: one line for each hint, and a record in
+ * the capture.
+ */
 void hit_written(const struct outcome *written);
 
-/* A block was shared with somebody: the capture is told (R85). */
+/* A block was shared: recorded in the capture (R85). */
 void hit_shared(devptr_t base, uint64_t size, int device);
 
 #endif

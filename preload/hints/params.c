@@ -15,21 +15,22 @@
 #include <string.h>
 
 enum {
-    PARAMS_MAX = 4096, /* 4 KiB of parameters, or 32 KiB: never more of them than this */
+    /* kernels take 4 KiB or 32 KiB of parameters: never more of them than this */
+    PARAMS_MAX = 4096,
 };
 
-/* Where the parameters of a kernel lie. */
+/* The layout of a kernel's parameters. */
 struct params {
-    atomic_uint holders; /* the table, and launches that look at it; the last one gives it back */
+    atomic_uint holders; /* the table, and launches that use it; the last one frees it */
     uint32_t count;
-    bool known; /* the driver said so; else it may have parameters that nobody tells us of */
+    bool known; /* the driver gave the complete layout; else the kernel may have other parameters */
     struct {
         uint32_t offset;
         uint32_t size;
     } param[];
 };
 
-/* A CUkernel that the driver has told. */
+/* A CUkernel that the driver has returned. */
 struct kernel {
     uint64_t handle;
     uint64_t library;
@@ -38,7 +39,7 @@ struct kernel {
 FORKLOCK(params_lock);
 /* guarded by params_lock: */
 static struct table layouts; /* by handle: struct params */
-static uint64_t forgets;     /* how often all was forgotten */
+static uint64_t forgets;     /* number of times all layouts were forgotten */
 static struct table params_kernels = TABLE_OF(struct kernel);
 
 static void params_let_go(struct params *layout)
@@ -95,7 +96,7 @@ bool params_is_kernel(CUfunction func)
     return is_kernel;
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- asking the driver --------------------------------------------------------------------- */
 
 static CUresult ask_param(
         CUfunction func, bool as_kernel, size_t index, size_t *offset, size_t *size)
@@ -105,7 +106,10 @@ static CUresult ask_param(
     return REAL(cuFuncGetParamInfo)(func, index, offset, size);
 }
 
-/* The list ends where the driver says that there is no such parameter; any other word means that it does not know. */
+/*
+ * The list ends where the driver answers that there is no such parameter; any other answer means
+ * that it does not know.
+ */
 static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
 {
     CUresult result = CUDA_SUCCESS;
@@ -120,7 +124,7 @@ static unsigned count_params(CUfunction func, bool as_kernel, bool *known)
     return n;
 }
 
-/* A handle of the other kind is not answered, or worse. */
+/* A handle of the other kind gets no answer, or crashes. */
 static struct params *ask_layout(CUfunction func)
 {
     bool as_kernel = params_is_kernel(func);
@@ -147,7 +151,7 @@ static struct params *ask_layout(CUfunction func)
     return layout;
 }
 
-/* Of another launch's asking; NULL = nobody has asked. */
+/* A layout that another launch asked for; NULL = none yet. */
 static struct params *find_layout(CUfunction func, uint64_t *ret_forgets)
 {
     struct params *layout;
@@ -161,7 +165,10 @@ static struct params *find_layout(CUfunction func, uint64_t *ret_forgets)
     return layout;
 }
 
-/* Unless another launch was faster, or handles may mean other kernels since it was asked for. */
+/*
+ * Keeps the layout, unless another launch was faster or handles may name other kernels since the
+ * query.
+ */
 static void keep_layout(CUfunction func, struct params *layout, uint64_t asked)
 {
     lock_take(&params_lock);
@@ -171,7 +178,7 @@ static void keep_layout(CUfunction func, struct params *layout, uint64_t asked)
     lock_drop(&params_lock);
 }
 
-/* The caller's, until params_let_go; NULL: the driver does not say, or there is no memory. */
+/* The caller owns it until params_let_go; NULL: the driver does not say, or there is no memory. */
 static struct params *params_of(CUfunction func)
 {
     uint64_t asked;
@@ -185,7 +192,7 @@ static struct params *params_of(CUfunction func)
     return layout;
 }
 
-/* ---- looking at them ------------------------------------------------------------------------ */
+/* ---- checking them ------------------------------------------------------------------------ */
 
 enum {
     POINTER_BYTES = 8,
@@ -240,7 +247,7 @@ static bool extra_touches(const struct params *layout, void **extra, const char 
 
     if (!buffer)
         return false;
-    if (!layout || !layout->known) { /* every word of it may be a pointer */
+    if (!layout || !layout->known) { /* any word of it may be a pointer */
         argcheck_unseen();
         return size >= POINTER_BYTES && bytes_touch(buffer, size & ~(size_t)7, what);
     }
@@ -272,7 +279,10 @@ bool params_touch(CUfunction func, void **params, void **extra, const char *what
     return touches;
 }
 
-/* Where a reduction's address lies (13.1): behind the operation, its flags, the kind and the type, of 4 bytes each. */
+/*
+ * Offset of a reduction's address (13.1): after the operation, its flags, the kind and the type, 4
+ * bytes each.
+ */
 static devptr_t reduced_at(const CUstreamBatchMemOpParams *item)
 {
     devptr_t address;
@@ -301,7 +311,7 @@ bool params_words_touch(const CUstreamBatchMemOpParams *items, unsigned count, c
             if (argcheck_range(reduced_at(&items[i]), 8, TOUCH_POINTER, what))
                 return true;
             continue;
-        default: /* of a later driver */
+        default: /* an operation of a later driver */
             if (argcheck_untold())
                 return true;
             continue;

@@ -31,38 +31,41 @@ struct pins_entry {
     uint64_t size;
     int rule;
     int device;
-    bool first; /* of its kind on the block */
-    bool noted; /* only for its uses: not pinned */
-    bool may;   /* a word of a larger parameter */
+    bool first; /* the first of its kind on the block */
+    bool noted; /* only recorded for its uses: not pinned */
+    bool may;   /* found in a word of a larger parameter */
     enum pool_pin kind;
 };
 
-/* A node names memory that nobody tells, or that nobody can name for sure; the former for what may be out; or it runs on `device`. */
+/*
+ * Marks in place of a block: the node names memory that is unknown or not certain; it names unknown
+ * memory that may be evicted; it runs on `device`.
+ */
 #define BASE_UNSEEN 0
 #define BASE_UNTOLD 1
 #define BASE_DEVICE 2
 
 struct use {
     uint64_t base;
-    bool is_sure; /* else perhaps none */
+    bool is_sure; /* else perhaps no block */
 };
 
-/* What an owner names, each block once. */
+/* The blocks that an owner names, each once. */
 struct pins_uses {
     uint32_t count;
-    bool unseen, untold; /* and a node names memory that nobody tells */
+    bool unseen, untold; /* a node names memory that is unknown */
     struct use use[];
 };
 
 struct owner {
     uint64_t id;
     struct pins_entry *first;
-    struct pins_uses *uses; /* NULL = not listed since the last change */
-    uint64_t devices;       /* of pins_devices, 0 = not asked since the last change */
+    struct pins_uses *uses; /* NULL = not made since the last change */
+    uint64_t devices;       /* result of pins_devices, 0 = not computed since the last change */
 };
 
 FORKLOCK(pins_lock);
-/* guarded by pins_lock: by id */
+/* by id, guarded by pins_lock */
 static struct table owners[PINS_OWNER_COUNT];
 
 /* ---- collecting ----------------------------------------------------------------------------- */
@@ -91,7 +94,7 @@ static void note_base(struct pins *pins, devptr_t base, bool may)
     struct pins_entry *entry = meta_get(sizeof *entry);
 
     if (!entry) {
-        pins_unknown_graph(); /* its launches are not to be trusted */
+        pins_unknown_graph(); /* its launches cannot be trusted */
         return;
     }
     *entry = (struct pins_entry){.next = pins->first,
@@ -111,7 +114,7 @@ static bool has_base(const struct pins_entry *from, const struct pins_entry *end
     return from != end;
 }
 
-/* What is used whenever the owner is, without the blocks that have just been pinned. */
+/* Notes memory that is used whenever the owner is, without the blocks that were pinned just now. */
 static void note_uses(struct pins *pins, const struct pins_entry *before, devptr_t lo, uint64_t len,
         enum touch how)
 {
@@ -134,7 +137,7 @@ static void note_uses(struct pins *pins, const struct pins_entry *before, devptr
     }
 }
 
-/* From here on it does not go out, if that is what its hint would do. */
+/* From here on the block is not evicted, if its hint would do that. */
 static void tell_pinned(const struct pins *pins, const struct pool_pinned *pinned)
 {
     struct block_info info;
@@ -162,10 +165,10 @@ static bool pins_collect_range(
             return call && hit_must_stop(&hit, lo, how, call);
         if (r != 0)
             break;
-        if (pins->kind == POOL_PIN_SHOWN && !pins->frees) /* to other devices, perhaps */
+        if (pins->kind == POOL_PIN_SHOWN && !pins->frees) /* perhaps to other devices */
             reach_add(REACH_ANY, pinned.device);
         if (!pins_add_entry(pins, &pinned, how == TOUCH_INSIDE))
-            r = -ENOMEM; /* the pin itself stays, for good */
+            r = -ENOMEM; /* the pin itself stays for good */
         tell_pinned(pins, &pinned);
         lo = pinned.end;
     }
@@ -193,7 +196,7 @@ bool pins_collect(struct pins *pins, devptr_t lo, uint64_t len, enum touch how, 
     return stops;
 }
 
-/* A copy of a list, its entries not pinned yet. */
+/* A copy of a list whose entries are not pinned yet. */
 static struct pins_entry *copy_of(const struct pins_entry *list)
 {
     struct pins_entry *copies = NULL;
@@ -227,7 +230,7 @@ void pins_copy(struct pins *pins, enum pins_owner owner, uint64_t id)
             copies->next = pins->first;
             pins->first = copies;
         } else {
-            meta_put(copies, sizeof *copies); /* gone meanwhile */
+            meta_put(copies, sizeof *copies); /* the block was freed meanwhile */
         }
         copies = next;
     }
@@ -267,13 +270,13 @@ static void forget_uses_locked(struct owner *owner)
     owner->devices = 0;
 }
 
-/* Not a block, but a mark. */
+/* Whether the entry is a mark and not a block. */
 static bool pins_is_mark(const struct pins_entry *entry)
 {
     return entry->base <= BASE_DEVICE;
 }
 
-/* The list becomes the owner's; what cannot be noted stays pinned for good. */
+/* Gives the list to the owner; entries that cannot be noted stay pinned for good. */
 void pins_give_back(struct pins *pins, enum pins_owner owner, uint64_t id)
 {
     struct pins_entry *last = pins->first;
@@ -304,7 +307,7 @@ void pins_give(struct pins *pins, enum pins_owner owner, uint64_t id, uint64_t p
     }
     if (part != PINS_SAME_PARTS)
         for (struct pins_entry *at = pins->first; at; at = at->next)
-            at->part = at->base == BASE_DEVICE ? 0 : part; /* where a node runs stays the same */
+            at->part = at->base == BASE_DEVICE ? 0 : part; /* the device of a node stays the same */
     pins_give_back(pins, owner, id);
 }
 
@@ -313,7 +316,7 @@ void pins_take(struct pins *pins, enum pins_owner owner, uint64_t id)
     pins_take_parts(pins, owner, id, 0, UINT64_MAX, -1);
 }
 
-/* Takes those entries out of a list that are of these parts, at most `most`. */
+/* Moves entries of these parts out of a list, at most `most`. */
 static struct pins_entry *split_off(
         struct pins_entry **first, uint64_t lo, uint64_t hi, int device, unsigned most)
 {
@@ -409,12 +412,12 @@ void pins_for_captures(devptr_t ptr)
         (void)pins_collect(&pins, ptr, 1, TOUCH_POINTER, NULL);
         pins_give(&pins, PINS_OF_CAPTURE, capture, 0);
         if (gate_next(capture - 1)
-                != capture) /* it has ended meanwhile, and may not have seen this one */
+                != capture) /* that capture has ended meanwhile, and may not have seen this block */
             pins_hand_over(PINS_OF_CAPTURE, capture, 0);
     }
 }
 
-/* What a capture recorded into is this graph, or none. */
+/* The capture's pins go to this graph, or are ended. */
 static void end_graph(uint64_t captured, uint64_t graph)
 {
     pins_hand_over(PINS_OF_GRAPH, captured, graph);
@@ -427,7 +430,8 @@ bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
     bool is_gone = false;
 
     if (!graph && capture->stays) {
-        graph = graphnodes_owner(capture->graph); /* with the nodes that it has already */
+        /* the graph that the capture extended, with its earlier nodes */
+        graph = graphnodes_owner(capture->graph);
     } else if (capture->graph && capture->graph != graph) {
         end_graph(capture->graph, graph);
         is_gone = true;
@@ -437,7 +441,7 @@ bool pins_capture_ended(const struct gate_capture *capture, uint64_t graph)
         return is_gone;
     }
     pins_copy(&pins, PINS_OF_CAPTURE,
-            capture->number); /* others of this number run (GATE_UNLISTED) */
+            capture->number); /* other captures of this number run (GATE_UNLISTED) */
     pins_settle(&pins, graph != 0, PINS_OF_GRAPH, graph, 0);
     return is_gone;
 }
@@ -499,7 +503,7 @@ static inline __attribute__((always_inline)) void use_all(
         uses_touch(uses[i].base, 1, uses[i].is_sure ? USE_SURE : USE_MAY, moment);
 }
 
-/* Under no lock, some at a time: a use is an event of the log, which may grow. */
+/* Without the lock, some blocks at a time: each use is an event of the log, which may grow. */
 static __attribute__((noinline, cold)) void use_in_order(
         enum pins_owner owner, uint64_t id, uint64_t *moment)
 {
@@ -543,7 +547,7 @@ void pins_use(enum pins_owner owner, uint64_t id, uint64_t *moment)
         uses_unseen(moment);
 }
 
-/* Device -1: it is not known. */
+/* Device -1: unknown. */
 static void pins_note_device(struct pins *pins, int device)
 {
     const struct pins_entry *before = pins->first;

@@ -10,8 +10,9 @@
 #include <stdatomic.h>
 
 /*
- * What is known of a stack, by its number: the call sites of its innermost frame, as far as hints name them, and the list that
- * begins there or further out: NULL = not known yet, &none = nothing. Release: with all that it leads to.
+ * State of a stack, by its number: the call sites of its innermost frame that hints name, and the
+ * list that begins there or further out: NULL = not looked up yet, &none = no site. Release: with
+ * everything that it points to.
  */
 struct known {
     struct pysite own[2]; /* fixed before `sites` */
@@ -21,7 +22,7 @@ struct known {
 static const struct pysite none;
 static struct lock lock = LOCK_INIT(LOCK_RANK_TRACKER);
 
-/* guarded by lock for adding: */
+/* guarded by lock when an entry is added: */
 static struct span span = SPAN_OF(((size_t)PYCODE_NODES_MAX + 1) * sizeof(struct known));
 static _Atomic uint32_t room; /* entries that may be read; release: with the span */
 
@@ -39,7 +40,7 @@ static struct known *known_at(uint32_t number)
     return (struct known *)(void *)span.base + number;
 }
 
-/* NULL = not known yet. */
+/* NULL = not looked up yet. */
 static const struct pysite *sites_of(uint32_t number)
 {
     if (number >= atomic_load_explicit(&room, memory_order_acquire))
@@ -47,7 +48,7 @@ static const struct pysite *sites_of(uint32_t number)
     return atomic_load_explicit(&known_at(number)->sites, memory_order_acquire);
 }
 
-/* The keys of a frame, of any line and of its own; its file. */
+/* The keys of a frame: for any line, and for its own line; returns its file. */
 static const char *keys_of(uint32_t number, uint64_t ret_keys[static 2])
 {
     struct pycode_frame frame = {"", "", 0};
@@ -58,7 +59,7 @@ static const char *keys_of(uint32_t number, uint64_t ret_keys[static 2])
     return frame.file;
 }
 
-/* What is known of a stack from now on; NULL = there is no memory for it. */
+/* Stores the sites of a stack; NULL = no memory. */
 static const struct pysite *learn_locked(
         uint32_t number, const uint64_t keys[static 2], const struct pysite *outer)
 {
@@ -66,7 +67,7 @@ static const struct pysite *learn_locked(
     struct known *known;
 
     if (sites)
-        return sites; /* another thread was quicker */
+        return sites; /* another thread was faster */
     if (span_commit(&span, ((size_t)number + 1) * sizeof *known) < 0)
         return NULL;
     atomic_store_explicit(&room, (uint32_t)(span.committed / sizeof *known), memory_order_release);
@@ -79,7 +80,7 @@ static const struct pysite *learn_locked(
     return sites;
 }
 
-/* noinline: its array would be on the stack of every request. */
+/* noinline: its array would otherwise be on the stack of every request. */
 __attribute__((noinline)) static const struct pysite *learn(uint32_t number)
 {
     uint32_t inner[PYFRAME_DEPTH_MAX];
