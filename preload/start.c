@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * start.c - the top of preload: what happens when the library is loaded, at the first CUDA call, in
- * a forked child and at exit.
+ * start.c - the top of preload: runs when the library is loaded, at the first CUDA call, in a
+ * forked child and at exit.
  *
- * life.h says in which of these states the process is; it knows none of the modules that are
- * started here, so that all of them can ask it. What starts is registered with LIFE_STARTS at link
- * time: the first CUDA call may come from a constructor that runs before ours.
+ * life.h knows the state of the process. It knows none of the modules that are started here, so
+ * that all of them can ask it. LIFE_STARTS registers a start function at link time, because the
+ * first CUDA call may come from a constructor that runs before ours.
  */
 #include "preload/anchors/nvtx.h"
 #include "preload/anchors/output.h"
@@ -55,7 +55,7 @@
 
 /* ---- fork ---- */
 
-/* One thread is left; locks that others held would never be dropped. */
+/* Only one thread is left; locks that others held would never be released. */
 static void fork_child(void)
 {
     lock_forget_thread();
@@ -95,8 +95,10 @@ static void start_where(const struct config *c)
         msg_warn("stacks cannot be taken, going on without");
 }
 
-/* A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69).
- * */
+/*
+ * A thread has ended, and its own stream with it. Its frees recorded their points themselves (R69,
+ * identity of streams).
+ */
 static void thread_stream_gone(uint64_t identity)
 {
     if (session_pool && !life_is_child())
@@ -109,7 +111,10 @@ static void context_lost(uint64_t generation)
         ending_context_gone(generation);
 }
 
-/* What such a driver's functions do to memory, nobody here has read (R100). */
+/*
+ * The effects on memory of a newer driver's functions have not been compared with hooks.def (R100,
+ * versions of rows).
+ */
 static void warn_newer_driver(void)
 {
     if (hints_run_driver_is_newer())
@@ -120,7 +125,7 @@ static void warn_newer_driver(void)
                 hints_run.hints ? ", hints stay in shadow" : "");
 }
 
-/* Everything that can fail, once, in the thread that came first. */
+/* Everything that can fail, once, in the first thread. */
 static int start(const struct config *config)
 {
     int r;
@@ -165,9 +170,9 @@ static int is_cuda_object(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /*
- * Before CUDA is used there is a story already: open ranges, and locks that another thread may have
- * held. All of this may be done twice. Where CUDA is used, the program's own handlers come before
- * the other of ours, and are the child's.
+ * Before CUDA is used there is already state: open ranges, and locks that another thread may have
+ * held. This may run twice, and is harmless then. Where CUDA is used, the program's own handlers
+ * run before our other one, and belong to the child.
  */
 static void fork_child_early(void)
 {
@@ -181,7 +186,7 @@ static void fork_child_early(void)
     variables_fork_child();
 }
 
-/* Runs behind all destructors, ours included, since it is asked for before the program's start. */
+/* Runs after all destructors, ours included, since it was registered before the program's start. */
 static void note_exit_status(int status, void *unused)
 {
     (void)unused;

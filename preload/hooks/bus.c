@@ -11,14 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Flags of the program's that the kernel acts on when it calls us in its place. */
+/* Flags of the program's action that the kernel applies when it calls our handler in its place. */
 #define BUS_FLAGS (SA_ONSTACK | SA_NODEFER | SA_RESTART)
 
-/* The program's action. Guarded by `taken`, under which no signal comes to its thread. */
+/* The program's action. Guarded by `taken`, which is held with signals blocked in its thread. */
 static struct sigaction program;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
-static _Atomic bool is_ours;             /* the kernel's action is ours */
+static _Atomic bool is_ours;             /* the kernel has our action */
 static _Atomic(bus_sigaction) behind_us; /* fixed by bus_start */
 
 static void bus_lock(sigset_t *ret_mask)
@@ -42,7 +42,7 @@ static bool bus_is_handler(const struct sigaction *action)
             || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-/* No handler is left: the kernel does what it does with such a signal. */
+/* No handler is left: lets the kernel apply its default action. */
 static void bus_end(int number, siginfo_t *info, bool comes_again)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -50,7 +50,11 @@ static void bus_end(int number, siginfo_t *info, bool comes_again)
 
     atomic_store(&is_ours, false);
     (void)real(SIGBUS, &none, NULL);
-    if (!comes_again) /* the store that raised it does, when we return; what was sent does not */
+    /*
+     * a faulting store raises the signal again when we return; a signal that was sent must be
+     * raised
+     */
+    if (!comes_again)
         (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
 
@@ -66,7 +70,7 @@ static void bus_pass_on(int number, siginfo_t *info, void *context)
         program = (struct sigaction){.sa_handler = SIG_DFL};
     bus_unlock(&mask);
     if (!bus_is_handler(&action)) {
-        if (action.sa_handler == SIG_DFL || is_fault) /* one that is ignored ends a program, too */
+        if (action.sa_handler == SIG_DFL || is_fault) /* an ignored fault ends a program, too */
             bus_end(number, info, is_fault);
     } else if (action.sa_flags & SA_SIGINFO) {
         action.sa_sigaction(number, info, context);
@@ -87,7 +91,7 @@ static void bus_raised(int number, siginfo_t *info, void *context)
     bus_pass_on(number, info, context);
 }
 
-/* Ours, with the mask and the flags of the program's. */
+/* Installs our handler with the mask and the flags of the program's. */
 static int bus_install(bus_sigaction real)
 {
     struct sigaction ours = {.sa_sigaction = bus_raised,

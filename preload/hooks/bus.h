@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bus.h - a store into the capture that meets no file (R101, a store never ends the program).
+ * bus.h - handles SIGBUS from a store into a capture whose file was lost (R101, a store never ends
+ * the program).
  *
- * Where somebody cuts the capture, or its file system has gone, a store into its mapping raises SIGBUS. Then memory is put where
- * the file was (capture_fault), the store is made again, and the capture is no longer written. Any other SIGBUS is the program's
- * and goes on as it would without kedge: to its handler, with the mask and flags that it asked for, or it ends the program with
- * that signal (R48, handlers chain on).
+ * If the capture was truncated, or its file system has failed, a store into its mapping raises
+ * SIGBUS. Then memory replaces the mapping (capture_fault), the store is repeated, and the capture
+ * is no longer written. Any other SIGBUS belongs to the program and has the same effect as without
+ * kedge: it calls the program's handler, with the mask and flags that it asked for, or ends the
+ * program with that signal (R48, handlers chain on).
  *
- * The program asks for and sets its action through our exports (export_signal.c), which keep it here: it sees its own, whenever it
- * sets it. Not seen: system calls that a program makes by itself, sigset. A thread that blocks SIGBUS is ended by the kernel.
+ * The program queries and sets its action through our exports (export_signal.c), which store it
+ * here, so it always sees its own. Not covered: direct system calls of the program, and sigset. A
+ * thread that blocks SIGBUS is ended by the kernel.
  *
  * Async-signal-safe, any thread.
  */
@@ -19,10 +22,10 @@
 
 typedef int (*bus_sigaction)(int, const struct sigaction *, struct sigaction *);
 
-/* From here on SIGBUS comes here first. `real`: sigaction behind ours; NULL: nothing is done. */
+/* Installs the handler. `real`: sigaction after ours; NULL: no effect. */
 void bus_start(bus_sigaction real);
 
-/* sigaction of SIGBUS, as the program calls it. */
+/* sigaction of SIGBUS for the program. */
 int bus_action(bus_sigaction real, const struct sigaction *act, struct sigaction *ret_old);
 
 #endif

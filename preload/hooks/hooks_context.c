@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts. A new one is noted, so that fences cover it (R1). One that dies takes its plain heap with it: it is struck from
- * our books before the call, so that nothing of ours names it any more (R26), and its number never comes back.
+ * Contexts. A new one is noted, so that fences cover it (R1, fences cover all streams). One that
+ * ends takes its plain heap with it: it is removed from our records before the call, so that kedge
+ * does not use it any more (R26, ends of contexts), and its number is never reused.
  */
 #include "preload/base/gate.h"
 #include "preload/driver/backend.h"
@@ -38,15 +39,18 @@ HOOKROW(cuCtxCreate_v4,
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-/* A context on its way out. */
+/* A context that is about to end. */
 struct leaving {
     CUcontext handle;
-    uint64_t generation; /* 0 = it was not known */
-    bool has_work;       /* perhaps */
-    struct ending work;  /* then */
+    uint64_t generation; /* 0 = unknown context */
+    bool has_work;       /* true if not known */
+    struct ending work;  /* if it has work */
 };
 
-/* With a context its modules go, and their handles may be other kernels' right after: before the driver is asked. */
+/*
+ * A context's modules end with it, and their handles may be reused for other kernels at once:
+ * called before the driver.
+ */
 static void modules_going(void)
 {
     params_forget();
@@ -60,7 +64,7 @@ static uint64_t hooks_context_generation_of(CUcontext handle)
     return handle && context_of_handle(handle, &context) ? context.generation : 0;
 }
 
-/* An idle context ends as one that is gone: nobody has to wait for it. */
+/* An idle context ends like one that has ended already: no other call has to wait for it. */
 static bool has_work(CUcontext handle)
 {
     uint64_t generation = hooks_context_generation_of(handle);
@@ -69,8 +73,9 @@ static bool has_work(CUcontext handle)
 }
 
 /*
- * Before the driver is asked: no call of ours names the context any more, its addresses are not looked up as ours, and no
- * fence of its work passes (R1, R26). What the pool keeps of it stays until it is known to be dead.
+ * Before the driver is called: no call of kedge uses the context any more, its addresses are not
+ * looked up as ours, and no fence of its work passes (R1, R26). The pool's records of it stay until
+ * it is known to have ended.
  */
 static struct leaving hooks_context_going(CUcontext handle, bool has_work)
 {
@@ -83,11 +88,14 @@ static struct leaving hooks_context_going(CUcontext handle, bool has_work)
         ending.generation = context_forget(handle);
     if (ending.generation)
         ending_hide(ending.generation, true);
-    gate_fences_end(); /* another thread's fence may be on its way into this context */
+    gate_fences_end(); /* another thread's fence may just be entering this context */
     return ending;
 }
 
-/* The driver may refuse to end it: then it is the same one still, and what came from it is the program's as before. */
+/*
+ * The driver may refuse to end it: then the context is unchanged, and its memory belongs to the
+ * program as before.
+ */
 static bool hooks_context_is_alive(const struct leaving *ending)
 {
     struct context context;
@@ -96,7 +104,10 @@ static bool hooks_context_is_alive(const struct leaving *ending)
     return context_of_handle(ending->handle, &context) && context.generation == ending->generation;
 }
 
-/* Its plain heap went with it; what it held in mapped memory is given back now, because its work used that to the end. */
+/*
+ * Its plain heap ended with it. Its mapped memory is released now, because its work used that to
+ * the end.
+ */
 static void gone(const struct leaving *ending, CUresult result)
 {
     if (ending->has_work)
@@ -121,8 +132,10 @@ static bool is_inactive(CUdevice device)
             && REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && !active;
 }
 
-/* Whoever retained the context has it still, with the same handle and a new generation: fences cover that from now on,
- * and the next reset is noticed too. */
+/*
+ * Contexts that other code retained exist still, with the same handle and a new generation: fences
+ * cover that generation from now on, and the next reset is noticed too.
+ */
 static void reset(const struct leaving *ending, CUresult result, CUdevice device)
 {
     CUcontext handle = context_primary(device);
@@ -136,8 +149,8 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
         context_note(handle);
 }
 
-/* `handle` ends with the call, behind which `after` is done. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* A hook for a call that ends the context `handle`; `after` runs after it. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define ENDS(symbol, params, args, handle, after)                                  \
     CUresult symbol params                                                         \
@@ -156,7 +169,7 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
         launches_leave_gone();                                                         \
         return result;                                                             \
     }
-/* One reference less, of which only the driver knows whether it was the last one. */
+/* A hook for a call that drops a reference; only the driver knows whether it was the last one. */
 #define LETS_GO(symbol, params, args, after)                                       \
     CUresult symbol params                                                         \
     {                                                                              \
@@ -189,7 +202,7 @@ static void ended_by_itself(CUcontext handle)
     gone(&ending, CUDA_SUCCESS);
 }
 
-/* The last reference destroys; which one is the last, the driver knows. */
+/* The last reference destroys the context; only the driver knows which one is the last. */
 static void detached(CUcontext handle)
 {
     unsigned version;
@@ -214,8 +227,8 @@ LETS_GO(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device)
 LETS_GO(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
 /*
- * A green context has streams and work of its own, but its memory is its primary context's and stays. The driver holds that one meanwhile, which may end
- * with it.
+ * A green context has streams and work of its own, but its memory belongs to its primary context
+ * and stays. Meanwhile the driver holds the primary context, which may end with the green one.
  */
 static void green_made(CUgreenCtx green, CUdevice device)
 {
@@ -264,7 +277,10 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
-/* Segments of the plain heap follow by themselves; what is mapped has to be told (R30). */
+/*
+ * Segments of the plain heap get the access by themselves; mapped memory must be given it (R30,
+ * access of peers).
+ */
 static void peer(CUcontext peer_context, bool enabled)
 {
     struct context here, there;
@@ -276,7 +292,9 @@ static void peer(CUcontext peer_context, bool enabled)
         backend_apply_peer(&here, &there, enabled);
 }
 
-/* Before the driver gives it: from then on work of the one device may use memory of the other. */
+/*
+ * Before the driver gives the access: from then on work of one device may use memory of the other.
+ */
 static void peer_ahead(CUcontext peer_context)
 {
     struct context here, there;
@@ -287,7 +305,10 @@ static void peer_ahead(CUcontext peer_context)
             context_of_handle(peer_context, &there) ? there.device : REACH_ANY);
 }
 
-/* A context that has access already by the driver's count has it by ours, too: we may have missed how it got it (R30). */
+/*
+ * If the driver says that the access exists already, it is noted too: kedge may not have seen the
+ * call that gave it (R30).
+ */
 CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned int flags)
 {
     bool entered = life_enter(SLOT_cuCtxEnablePeerAccess);

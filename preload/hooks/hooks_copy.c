@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies and sets: looked at, never changed. While no hint acts each is one load, one branch and the driver (R86). Else the
- * ranges that it names are looked up inside a reader section (R66), and a call that touches released storage is not made.
- * On a stream that is being captured they are pinned (R80). The functions are written by the macros of submit.h.
+ * Copies and sets: checked, never changed. While no hint acts each costs one load, one branch and
+ * the driver (R86, guard of hints). Else the ranges that it names are looked up inside a reader
+ * section (R66, reader sections), and a call that touches released storage is not made. On a stream
+ * that is being captured they are pinned (R80, pinned blocks). The macros of submit.h define the
+ * functions.
  */
 #include "preload/driver/life.h"
 #include "preload/graph/arrays.h"
@@ -52,7 +54,7 @@ static bool touches_2d(const CUDA_MEMCPY2D *copy, const char *what)
                     (CUextent3D){copy->WidthInBytes, copy->Height, 1}, what);
 }
 
-/* How much is written is told by the program, or where it is not, known to the driver alone. */
+/* The program gives the number of bytes written; if it does not, only the driver knows it. */
 static bool touches_packed(const CUmemDecompressParams *params, size_t count, const char *what)
 {
     for (size_t i = 0; params && i < count; i++)
@@ -66,9 +68,9 @@ static bool touches_packed(const CUmemDecompressParams *params, size_t count, co
 }
 
 /*
- * Extents, row lengths and layer heights are in elements: of one byte between pointers, else of the array that is the other
- * side. Where the driver does not say what that array is, elements are bytes, and what is looked at is too little, never
- * too much.
+ * Extents, row lengths and layer heights are in elements: of one byte between pointers, else of the
+ * array on the other side. If the driver does not describe the array, elements count as bytes, so
+ * that the checked range is too small, never too large.
  */
 static uint64_t element_bytes(const CUDA_MEMCPY3D_BATCH_OP *op)
 {
@@ -108,7 +110,7 @@ static bool touches_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, co
     return false;
 }
 
-/* A copy that nothing else is to be done about. */
+/* Whether a copy needs peer contexts, if nothing else is to be done about it. */
 static bool is_between_peers(
         CUdeviceptr dst, CUdeviceptr src, CUcontext *ret_dst, CUcontext *ret_src)
 {
@@ -125,8 +127,11 @@ static bool is_between_peers(
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* clang-format off */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
-/* Between devices some of these are copies between peers, which a hinted block needs and plain memory does not (R85). */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
+/*
+ * Some copies between devices are peer copies, which a hinted block needs and plain memory does not
+ * (R85, fitness of hints).
+ */
 #define SUBMIT_PEERS(symbol, peer, params, args, peer_args, on_stream, submit_on, per_thread) \
     ON_STREAM(symbol, params, on_stream, per_thread,                                         \
         CUresult result = CUDA_ERROR_INVALID_VALUE;                                          \
@@ -265,7 +270,10 @@ SUBMIT_SETS(32, unsigned int)
 
 /* ---- a word that a stream writes or waits for ------------------------------------------------ */
 
-/* Both forms of each: before 11.7 the driver has them where it was told so at its start. */
+/*
+ * Both forms of each: before 11.7 the driver has these calls only if they were enabled when it was
+ * loaded.
+ */
 #define SUBMIT_WORD(symbol, bytes)                                                           \
     SUBMIT_PTSZ(symbol,                                                                      \
             (CUstream stream, CUdeviceptr addr, cuuint##bytes##_t value, unsigned int flags), \

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Events: what ties streams to each other (R69, R72), and whatever else records one. */
+/*
+ * Events: they order streams (R69, identity of streams; R72, order of supply). Also the other calls
+ * that record one.
+ */
 #include "preload/graph/hookrow.h"
 #include "preload/request/event_order.h"
 
 /* ---- beginnings and ends -------------------------------------------------------------------- */
 
-/* A context that ends takes its events with it, and other interfaces make some. So a handle is looked at when an event comes, and when one
- * goes. */
+/*
+ * A context that ends takes its events with it, and other interfaces create some. So a handle's old
+ * state is dropped both when an event is created and when one is destroyed.
+ */
 HOOKROW_LOAD(cuEventCreate, (CUevent * ret_event, unsigned int flags), (ret_event, flags),
         event_order_forget(*ret_event))
 
@@ -24,7 +29,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 /* ---- records, and waits for them ------------------------------------------------------------ */
 
-/* With a flag the record becomes a node of a graph that is captured. */
+/* With a flag the record becomes a node of the graph that is being captured. */
 static bool covers_with(unsigned flags)
 {
     if (flags != 0)
@@ -32,7 +37,7 @@ static bool covers_with(unsigned flags)
     return flags == 0;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define RECORD(symbol, args, covers, on_stream, per_thread)                        \
     {                                                                              \
@@ -54,11 +59,11 @@ static bool covers_with(unsigned flags)
 #define RECORDS_PTSZ(symbol, params, args, covers)                                 \
     RECORDS_ON(symbol, params, args, covers, false)                                \
     RECORDS_ON(symbol##_ptsz, params, args, covers, true)
-/* Of all streams of a context. */
+/* Records work of all streams of a context. */
 #define RECORDS_ALL(symbol, params, args)                                          \
     CUresult symbol params                                                         \
     RECORD(symbol, args, false, NULL, false)
-/* With a flag the wait becomes such a node, and holds no stream. */
+/* With a flag the wait becomes such a node, and holds up no stream. */
 #define WAITS(symbol, per_thread)                                                  \
     ON_STREAM(symbol, (CUstream stream, CUevent event, unsigned int flags), stream, per_thread, \
         struct event_order follow;                                                      \
@@ -81,7 +86,9 @@ RECORDS_ALL(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context
 WAITS(cuStreamWaitEvent, false)
 WAITS(cuStreamWaitEvent_ptsz, true)
 
-/* ---- records that are not seen -------------------------------------------------------------- */
+/*
+ * ---- records that kedge does not see ----------------------------------------------------------
+ */
 
 #define ENDS(symbol, params, args)                                                 \
     CUresult symbol params                                                         \

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Graphs. What a node names, every later launch uses, and a launch has no arguments to look at. So blocks are pinned where
- * their addresses go into a graph, and stay so until the graph and its instances are gone (R12, R80):
+ * Graphs. Every later launch uses the memory that a node names, and a launch has no arguments to
+ * check. So blocks are pinned when their addresses are put into a graph, until the graph and its
+ * instances have ended (R12, frees during captures; R80, pinned blocks):
  *
- *     captured call (submit.c) ─┐                        ┌─ instantiate ─► instance ─ destroy ─► done
- *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph (a child that is moved: all of it)
+ *     captured call (submit.c) ─┐                        ┌─ instantiate ─► instance ─► destroy
+ *     node added, set ──────────┴► graph, by node ───────┼─ clone, child ─► another graph
  *                                    └─ destroy ─► done  └─ update ──────► instance, anew
  *
- * While uses are recorded, memory that is not ours is noted in the same way, without a pin, and a launch is a use of all that
- * its instance names. A node that is set anew gives up what it had. A block that the program frees meanwhile is kept (alloc/heap/pin.h). Pointers
- * inside device memory are not seen. Which graph a node is of, graphnodes.h knows.
+ * While uses are recorded, memory outside kedge's blocks is noted in the same way, without a pin,
+ * and a launch is a use of all memory that its instance names. A node whose parameters change loses
+ * its earlier pins. A block that the program frees meanwhile is kept (alloc/heap/pin.h). Pointers
+ * inside device memory are not seen. graphnodes.h knows the graph of a node.
  */
 #include "preload/driver/contexts.h"
 #include "preload/driver/hostwait.h"
@@ -30,7 +32,7 @@
 
 #include <string.h>
 
-/* What the call names is pinned on the way through argcheck_range. */
+/* Begins a call whose blocks are pinned by argcheck_range. */
 static bool hooks_graph_begin(struct pins *pins, int slot)
 {
     if (!life_enter(slot))
@@ -53,9 +55,9 @@ static uint64_t hooks_graph_key(const void *handle)
     return (uint64_t)(uintptr_t)handle;
 }
 
-/* ---- what a node names ---------------------------------------------------------------------- */
+/* ---- the memory that a node names ---------------------------------------------------------- */
 
-/* Either of the two. */
+/* Whichever of the two is set. */
 static CUfunction kernel_of(CUfunction func, CUkernel kernel)
 {
     return func ? func : (CUfunction)(void *)kernel;
@@ -112,17 +114,20 @@ static void child_touches(CUgraph child)
         pins_copy(guard_thread.pins, PINS_OF_GRAPH, graphnodes_owner(hooks_graph_key(child)));
 }
 
-/* What follows the graph of a child node in its description, since 12.9: CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE. */
+/*
+ * The value after the graph of a child node in its description, since 12.9:
+ * CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE.
+ */
 #define OWNERSHIP_MOVE 1u
 
-/* Whether the graph itself becomes the node's, and no copy of it. */
+/* Whether the graph itself becomes the node's, and not a copy of it. */
 static bool child_moves(const CUgraphNodeParams *params)
 {
     return params->type == CU_GRAPH_NODE_TYPE_GRAPH
             && (unsigned)params->reserved1[1] == OWNERSHIP_MOVE;
 }
 
-/* The members of the union since 13.4 lie where it begins. */
+/* All members of the union since 13.4 are at its start. */
 static bool copies_touch(const CUgraphNodeParams *params, const char *what)
 {
     CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 batch;
@@ -153,23 +158,24 @@ static bool node_touches(const CUgraphNodeParams *params, const char *what)
         return argcheck_rows(params->memset.dst, params->memset.pitch,
                 params->memset.width * params->memset.elementSize, params->memset.height, what);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        if (!child_moves(params)) /* else its pins come with it */
+        if (!child_moves(params)) /* a moved child brings its pins with it */
             child_touches(hooks_graph_child_of(params));
         return false;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         return params_words_touch(params->memOp.paramArray, params->memOp.count, what);
-    case CU_GRAPH_NODE_TYPE_CONDITIONAL: /* its bodies are graphs of their own, and run with this one */
+    /* its bodies are graphs of their own, and run with this one */
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
         return argcheck_untold();
     case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
         return copies_touch(params, what);
     case CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH:
         return fabric_touches(params, what);
-    default: /* semaphores and the like name no memory; what a later driver has may */
+    default: /* semaphores and the like name no memory; kinds of a later driver may */
         return params->type > CU_GRAPH_NODE_TYPE_CONDITIONAL && argcheck_untold();
     }
 }
 
-/* The instance's node was given these. */
+/* The instance's node got these parameters. */
 static void node_runs(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
 {
     if (params->type == CU_GRAPH_NODE_TYPE_KERNEL)
@@ -185,7 +191,8 @@ static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const C
     bool is_wanted = guard_thread.pins != NULL;
 
     guard_thread.pins = NULL;
-    if (is_wanted && guard_has(GUARD_DEVICES)) /* only the driver knows where it runs */
+    /* only the driver knows the device that it runs on */
+    if (is_wanted && guard_has(GUARD_DEVICES))
         pins_runs_on(pins, REACH_ALL);
     if (result == CUDA_SUCCESS && node && is_wanted)
         graphnodes_note(hooks_graph_key(graph), hooks_graph_key(*node));
@@ -195,7 +202,10 @@ static CUresult added(struct pins *pins, CUresult result, CUgraph graph, const C
     return result;
 }
 
-/* Graphs that are a part of this one from now on: a child that was moved into it, the bodies of a conditional node. */
+/*
+ * Graphs that become a part of this one: a child that was moved into it, the bodies of a
+ * conditional node.
+ */
 static void embedded(CUgraph graph, const CUgraphNodeParams *params)
 {
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
@@ -212,7 +222,10 @@ static void embedded(CUgraph graph, const CUgraphNodeParams *params)
             graphnodes_embed(hooks_graph_key(graph), hooks_graph_key(bodies[i]));
 }
 
-/* What the node had is given up when the new is in. A node of a graph that we do not know keeps both for good. */
+/*
+ * A node's earlier pins are undone once the new ones are in. A node of an unknown graph keeps both
+ * for good.
+ */
 static CUresult changed(
         struct pins *pins, CUresult result, enum pins_owner owner, uint64_t id, CUgraphNode node)
 {
@@ -224,7 +237,8 @@ static CUresult changed(
     } else if (id == 0) {
         pins_keep(pins);
     } else {
-        if (owner == PINS_OF_GRAPH && guard_has(GUARD_DEVICES)) /* elsewhere than before, perhaps */
+        /* it may run on another device than before */
+        if (owner == PINS_OF_GRAPH && guard_has(GUARD_DEVICES))
             pins_runs_on(pins, REACH_ALL);
         pins_take_parts(&before, owner, id, hooks_graph_key(node), hooks_graph_key(node) + 1, -1);
         pins_give(pins, owner, id, hooks_graph_key(node));
@@ -234,8 +248,11 @@ static CUresult changed(
     return result;
 }
 
-/* What the call names is looked at, and is pinned for what `then` says. `first` is done before entering, `done` after success. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/*
+ * A hook for a call whose memory is checked, and pinned for the owner in `then`. `first` runs
+ * before entering, `done` after success.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define NAMES(symbol, params, args, first, check, done, then)                   \
     CUresult symbol params                                                      \
@@ -292,7 +309,10 @@ ADD(cuGraphAddChildGraphNode,
         (ret_node, graph, deps, count, child), (child_touches(child), false))
 /* clang-format on */
 
-/* An event that a graph records is recorded without a word to anybody. A node of a kind that is not known may wait for the host. */
+/*
+ * A graph records events without a call that kedge sees. A node of an unknown kind may wait for the
+ * host.
+ */
 static void look_at_kind(const CUgraphNodeParams *params)
 {
     switch (params ? params->type : CU_GRAPH_NODE_TYPE_EMPTY) {
@@ -314,7 +334,10 @@ static void look_at_kind(const CUgraphNodeParams *params)
     }
 }
 
-/* Host nodes get a function of ours: whose call this is, is asked before entering (hostfn.h). */
+/*
+ * Host nodes get a function of ours; whether the call is the program's is determined before
+ * entering (hostfn.h).
+ */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
 #define GIVEN                                                                   \
@@ -413,7 +436,8 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
         pins_take_parts(
                 &pins, PINS_OF_GRAPH, graph, hooks_graph_key(node), hooks_graph_key(node) + 1, -1);
     graphnodes_node_gone(
-            hooks_graph_key(node)); /* before: the handle may be another node's right after */
+            /* before the call: the handle may be reused for another node at once */
+            hooks_graph_key(node));
     result = REAL(cuGraphDestroyNode)(node);
     if (result != CUDA_SUCCESS)
         graphnodes_note(graph, hooks_graph_key(node));
@@ -424,7 +448,7 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
 
 /* ---- instances, copies, ends ---------------------------------------------------------------- */
 
-/* Before the driver copies a graph, what it names is pinned once more, for the copy. */
+/* Before the driver copies a graph, its blocks are pinned once more, for the copy. */
 static bool hooks_graph_begin_copy(struct pins *pins, int slot, CUgraph graph)
 {
     if (!life_enter(slot))
@@ -445,7 +469,10 @@ static CUresult hooks_graph_copied(
     return result;
 }
 
-/* An instance wants memory of its own, for its nodes and on the device (R81). True: there is more now, once more. */
+/*
+ * An instance needs memory of its own, for its nodes and on the device (R81, shared OOM retry).
+ * True: kedge has freed some; make the call once more.
+ */
 static bool lacks_memory(CUresult result, struct pool_ladder *ladder)
 {
     return result == CUDA_ERROR_OUT_OF_MEMORY
@@ -458,13 +485,13 @@ static void made(CUgraph graph, CUgraphExec exec)
     graphkernels_made(exec, graph);
 }
 
-/* What an instance is uploaded on when it is made. */
+/* The stream that an instance is uploaded on when it is made. */
 static CUstream upload_stream(const CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     const struct {
         cuuint64_t flags;
         CUstream stream;
-    } *head = (const void *)params; /* how it begins (CUDA driver API) */
+    } *head = (const void *)params; /* its beginning (CUDA driver API) */
 
     return head && head->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ? head->stream : STREAM_NONE;
 }
@@ -509,7 +536,7 @@ INSTANTIATE_ON(cuGraphInstantiateWithParams, false)
 INSTANTIATE_ON(cuGraphInstantiateWithParams_ptsz, true)
 /* clang-format on */
 
-/* Node of a graph -> the one of its clone that it has become; what is deeper inside is not told apart. */
+/* Maps a node of a graph to its node in the clone; nodes deeper inside are not distinguished. */
 static uint64_t node_of_clone(uint64_t node, void *clone)
 {
     CUgraphNode copy = NULL;
@@ -538,7 +565,7 @@ CUresult cuGraphClone(CUgraph *ret_graph, CUgraph graph)
             &pins, result, PINS_OF_GRAPH, result == CUDA_SUCCESS ? hooks_graph_key(*ret_graph) : 0);
 }
 
-/* An update replaces all that the instance names. */
+/* An update replaces all memory that the instance names. */
 static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CUgraph graph)
 {
     struct pins before = PINS_NONE(POOL_PIN_GRAPH);
@@ -553,8 +580,9 @@ static CUresult updated(struct pins *pins, CUresult result, CUgraphExec exec, CU
 }
 
 /*
- * What is known of a graph or an instance is set aside before the driver is asked to end it, under an odd number that is no
- * handle: the handle may be another's before the call has come back. Then it goes, or is put back.
+ * The state of a graph or an instance is set aside before the driver is asked to end it, under an
+ * odd number that is no handle, because the handle may be reused before the call returns.
+ * Afterwards the state is dropped, or put back.
  */
 static void move_known(uint64_t from, uint64_t to)
 {
@@ -596,7 +624,10 @@ UPDATES(cuGraphExecUpdate,
 UPDATES(cuGraphExecUpdate_v2,
         (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *ret_info),
         (exec, graph, ret_info))
-/* An instance may be destroyed while a launch of it runs: what it kept comes back behind a fence, like any freed block. */
+/*
+ * An instance may be destroyed while a launch of it runs: blocks that it kept are reused after a
+ * fence, like any freed block.
+ */
 HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH,
         (graphnodes_gone(hooks_graph_key(object)), move_known(hooks_graph_key(object), hooks_graph_key(&pins) | 1)),
         set_aside(hooks_graph_key(object), hooks_graph_key(&pins) | 1, result == CUDA_SUCCESS))
@@ -607,9 +638,12 @@ HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int
         (exec, node, is_on), graphkernels_switched(exec, node, is_on != 0))
 /* clang-format on */
 
-/* ---- nodes and graphs that the driver tells ------------------------------------------------- */
+/* ---- nodes and graphs that the driver returns ----------------------------------------------- */
 
-/* Those of a graph that is known, which the program may set anew. `from` or the driver has filled the list. */
+/*
+ * Notes the nodes of a known graph, whose parameters the program may set. `from` or the driver has
+ * filled the list.
+ */
 static void nodes_told(uint64_t graph, const CUgraphNode *nodes, const size_t *count)
 {
     if (!graph || !nodes || !count || !(session_pool || uses_on()))
@@ -672,7 +706,10 @@ CAPTURE_INFO(cuStreamGetCaptureInfo_v3_ptsz, CAPTURE_INFO_3, (stream, status, id
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-/* There is nothing to look at: what the nodes name is used, or, where the launch is captured, the instance becomes a child. */
+/*
+ * A launch has no arguments to check: the memory of its nodes is used or, if the launch is
+ * captured, the instance becomes a child.
+ */
 static __attribute__((noinline)) bool launched_among_hints(CUgraphExec exec)
 {
     argcheck_runs(pins_devices(PINS_OF_EXEC, hooks_graph_key(exec)));
@@ -727,7 +764,7 @@ static inline __attribute__((always_inline)) bool launched(CUgraphExec exec)
 
 LAUNCH(cuGraphLaunch, false)
 LAUNCH(cuGraphLaunch_ptsz, true)
-/* The memory that an instance allocates is taken at its upload, or else at its first launch. */
+/* An instance allocates its memory at its upload, or else at its first launch. */
 HOOKROW_LOAD_ON(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream), stream, false, (void)0)
 HOOKROW_LOAD_ON(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream), stream, true, (void)0)
 /* clang-format on */

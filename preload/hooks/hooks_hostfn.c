@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host functions: in a stream, in a capture, as nodes of a graph. The driver runs ours, which takes a note that no driver
- * call may be made, and calls the program's (hostfn.h, R38). A captured callback is a node too: what the driver says about a
- * node is what the program put there.
+ * Host functions: in a stream, in a capture, as nodes of a graph. The driver runs a function of
+ * ours, which marks the thread as one that must make no driver call, and calls the program's
+ * (hostfn.h, R38). A captured callback is a node too: the driver's answers about a node are
+ * translated to what the program put there.
  */
 #include "preload/driver/contexts.h"
 #include "preload/driver/hostwait.h"
@@ -13,8 +14,8 @@
 /* ---- in a stream ---------------------------------------------------------------------------- */
 
 /*
- * A graph may run a captured one any number of times. Whether it is captured only the driver knows: a capture may have begun
- * by an entry that has no hook.
+ * A graph may run a captured function any number of times. Only the driver knows whether the call
+ * is captured: a capture may have begun by an entry that has no hook.
  */
 static struct hostfn hostfn_wrap(
         CUhostFn fn, CUstreamCallback callback, void *data, CUstream stream, bool per_thread)
@@ -31,7 +32,7 @@ static CUresult hooks_hostfn_started(struct hostfn *given, CUresult result)
     return result;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define HOSTFN(symbol, per_thread, params, args, given_args)                          \
     ON_STREAM(symbol, params, stream, per_thread,                                     \

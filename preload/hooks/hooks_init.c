@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* cuInit: the call that a machine without a device refuses, after which nothing follows that kedge
- * could record. */
+/*
+ * cuInit: the call that a machine without a device refuses, after which the program makes no call
+ * that kedge could record.
+ */
 #include "preload/base/cuda_abi.h"
 #include "preload/base/mark.h"
 #include "preload/driver/resolve.h"
@@ -9,7 +11,8 @@ CUresult cuInit(unsigned int flags)
 {
     CUresult result;
 
-    (void)resolve_ready(); /* a linked program may begin here; without a driver the entry answers for itself */
+    /* a linked program may begin here; without a driver the entry returns an error by itself */
+    (void)resolve_ready();
     result = REAL(cuInit)(flags);
     mark_init((int)result);
     return result;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the program shows to others. The driver exports what an address lies in, from its base: for a block inside a
- * segment that would be the neighbours too, at the wrong offset. So a block is exported when it is all of its segment, and
- * refused with CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23). What was shown stays what it is (R24, R80). A mapped block of
- * the cudaMalloc API gets a handle of our own, which other programs under kedge can open (ipc.h).
+ * Memory that the program shares with other processes. The driver exports the allocation around an
+ * address, from its base: for a block inside a segment that would include its neighbours, at the
+ * wrong offset. So a block is exported if it fills its segment, and refused with
+ * CUDA_ERROR_NOT_SUPPORTED and one line otherwise (R23, refused IPC exports). An exported block is
+ * never reused (R24, exported blocks; R80, pinned blocks). A mapped block of the cudaMalloc API
+ * gets a handle of kedge, which other programs under kedge can open (ipc.h).
  */
 #include "preload/base/forklock.h"
 #include "preload/base/msg.h"
@@ -33,8 +35,10 @@ static void say_refused(const char *call, devptr_t ptr, const char *why)
                 (void *)(uintptr_t)ptr, why);
 }
 
-/* The hint that placed or watches the block ends with the request, whatever comes of it, and none is suggested for its site
- * (R85). */
+/*
+ * The request ends the hint that placed or watches the block, whatever its result, and no hint is
+ * suggested for its site (R85, fitness of hints).
+ */
 static void hint_off(const struct block_info *info, const char *call)
 {
     if (info->size > 0)
@@ -48,19 +52,26 @@ static bool hooks_ipc_is_ours(devptr_t ptr, struct block_info *ret_info)
     return session_pool && pool_find(session_pool, ptr, ret_info) == 0;
 }
 
-/* What natively is no address any more: the block was freed, and is only waiting. */
+/* Natively no address any more: the block was freed, and is only waiting. */
 static bool hooks_ipc_is_gone(const struct block_info *info)
 {
     return info->state == HOLDER_GONE || info->size == 0;
 }
 
-/* 0: as the driver would show it; then its segment stays its own (R24). Else what the program gets instead. */
+/*
+ * 0: export it as the driver would; then its segment is never shared with other blocks (R24). Else
+ * the result for the program.
+ */
 static CUresult may_show(const char *call, devptr_t ptr, const struct block_info *info)
 {
     if (hooks_ipc_is_gone(info))
-        return CUDA_ERROR_INVALID_VALUE; /* the driver would show the segment, or the next tenant */
+        /* the driver would export the segment, or the next block there */
+        return CUDA_ERROR_INVALID_VALUE;
     hint_off(info, call);
-    /* Stream-ordered memory is not for this call, natively and on handles of ours alike: the driver says so itself. */
+    /*
+     * The driver refuses this call for stream-ordered memory, natively and on kedge's handles
+     * alike: it answers itself.
+     */
     if (info->mapped && ((info->heap == HEAP_MAPPED && info->rule < 0) || ipc_shows(info)))
         return CUDA_SUCCESS;
     if (info->mapped) {
@@ -92,7 +103,7 @@ static void say_for_whom(const char *call, devptr_t ptr)
                 call, (void *)(uintptr_t)ptr);
 }
 
-/* A mapped block, by a handle of our own. */
+/* Exports a mapped block, by a handle of kedge. */
 static CUresult show_mapped(
         const char *call, CUipcMemHandle *ret_handle, devptr_t ptr, const struct block_info *info)
 {
@@ -100,7 +111,7 @@ static CUresult show_mapped(
     CUipcMemHandle unused;
     int r = (int)REAL(cuIpcGetMemHandle)(&unused, ptr);
 
-    if (results_is_sticky(r)) /* else it is an address that the driver knows nothing of */
+    if (results_is_sticky(r)) /* else the driver does not know the address */
         return (CUresult)r;
     if (!ret_handle || hooks_ipc_is_gone(info))
         return CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +142,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
     bool is_shown = false;
 
     if (entered && hooks_ipc_is_ours(ptr, &info)) {
-        /* without a context the driver has its say */
+        /* without a context the driver answers */
         is_shown = ipc_shows(&info) && context_here(&here) != -ENOENT;
         result = is_shown ? show_mapped("cuIpcGetMemHandle", ret_handle, ptr, &info)
                           : may_show("cuIpcGetMemHandle", ptr, &info);
@@ -145,13 +156,13 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
     return result;
 }
 
-/* A block of a pool that is shared: what the driver serves, never ours. */
+/* A block of a shared pool: always served by the driver, never by kedge. */
 HOOKROW(cuMemPoolExportPointer, (CUmemPoolPtrExportData * ret_data, CUdeviceptr ptr),
         (ret_data, ptr), uses_shown(ptr, 1))
 
-/* ---- what others show to us ----------------------------------------------------------------- */
+/* ---- memory that other processes share with us ---------------------------------------------- */
 
-/* An allocation that is opened twice is one address, closed twice. */
+/* An allocation that is opened twice has one address and is closed twice. */
 struct import {
     uint64_t ptr;
     uint64_t opens;
@@ -169,7 +180,10 @@ static void imported(devptr_t ptr)
     dispatch_made(MEMCLASS_IMPORTED, ptr, size, dispatch_device());
 }
 
-/* Of another process, or of another pool of this one. It is freed like any other, and so recorded. */
+/*
+ * From another process, or from another pool of this one. It is freed, and so recorded, like any
+ * other.
+ */
 HOOKROW(cuMemPoolImportPointer,
         (CUdeviceptr * made, CUmemoryPool mempool, CUmemPoolPtrExportData *data),
         (made, mempool, data), imported(*made))
@@ -187,7 +201,7 @@ static void opened(devptr_t ptr)
         imported(ptr);
 }
 
-/* How often the address was open; it is so once less from here on. */
+/* The number of opens of the address before this close; it is now one less. */
 static uint64_t closing(devptr_t ptr)
 {
     struct import *known;
@@ -214,9 +228,9 @@ static void still_open(devptr_t ptr)
     lock_drop(&imports_lock);
 }
 
-#define LAZY_PEERS 1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is */
+#define LAZY_PEERS 1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that exists */
 
-/* A handle of ours. False: the driver has its say. */
+/* Opens a handle of kedge. False: the driver answers. */
 static bool open_mapped(
         CUdeviceptr *made, const CUipcMemHandle *handle, unsigned int flags, CUresult *ret_result)
 {
@@ -234,7 +248,7 @@ static bool open_mapped(
     return true;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 #define OPENS(symbol)                                                             \
     CUresult symbol(CUdeviceptr *made, CUipcMemHandle handle, unsigned int flags) \
     {                                                                             \
@@ -256,7 +270,7 @@ static bool open_mapped(
 OPENS(cuIpcOpenMemHandle)
 OPENS(cuIpcOpenMemHandle_v2)
 
-/* -ENOENT: none of ours. */
+/* -ENOENT: not opened by kedge. */
 static int close_mapped(CUdeviceptr ptr)
 {
     struct dispatch_end end = dispatch_end(ptr);
@@ -268,7 +282,7 @@ static int close_mapped(CUdeviceptr ptr)
     return r;
 }
 
-/* Counted before the real call: afterwards the address may be something else's. */
+/* Counted before the real call: afterwards the address may be reused. */
 CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
     bool entered = life_enter(SLOT_cuIpcCloseMemHandle);
@@ -295,8 +309,9 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
 /* ---- handles of mapped memory --------------------------------------------------------------- */
 
 /*
- * The handle under an address. A hinted block stands on one of its own, which then is the program's too, until it releases
- * it (cuMemRelease); the handles of other mapped memory are ours and may carry other blocks.
+ * The handle under an address. A hinted block has a handle of its own, which then also belongs to
+ * the program until it releases it (cuMemRelease); handles of other mapped memory are kedge's and
+ * may carry other blocks.
  */
 static CUresult retain_of_ours(
         CUmemGenericAllocationHandle *ret_handle, void *address, const struct block_info *info)
@@ -309,12 +324,13 @@ static CUresult retain_of_ours(
     if (hooks_ipc_is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
         return CUDA_ERROR_INVALID_VALUE;
     if (info->heap
-            == HEAP_MAPPED) /* memory of a pool, likewise: the driver says of it what it says of an address without a mapping */
+            /* so is memory of a pool: the driver answers as for an address without a mapping */
+            == HEAP_MAPPED)
         return REAL(cuMemRetainAllocationHandle)(ret_handle, NULL);
     hint_off(info, call);
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))
         return refused(&pins);
-    /* Only now it is in for sure. */
+    /* Checked again: only now the block is certain to be on the device. */
     if (!hooks_ipc_is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
             || now.segment_size != now.rounded) {
         pins_undo(&pins);
@@ -347,15 +363,16 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, v
 }
 
 /*
- * Memory of a pool is no memory for this call (CUDA driver API: cuMemAlloc's and cuMemAddressReserve's is), and handles of ours
- * under it would be. The driver is asked of no address, so that it says whatever else is wrong.
+ * The call is not for memory of a pool (CUDA driver API: only for cuMemAlloc's and
+ * cuMemAddressReserve's), and kedge's handles under it would be accepted. So the driver is asked
+ * about no address, and reports any other error of the call.
  */
 static CUresult show_range_of_pool(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
 {
     enum {
         PAGE = 4096,
-        DMA_BUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, the only one */
+        DMA_BUF = 1, /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, the only value */
         FLAGS = 1,
     };
     CUresult said = REAL(cuMemGetHandleForAddressRange)(ret_handle, 0, size, handle_type, flags);
@@ -366,7 +383,10 @@ static CUresult show_range_of_pool(void *ret_handle, CUdeviceptr ptr, size_t siz
     return said == CUDA_ERROR_INVALID_VALUE && is_sound ? CUDA_ERROR_NOT_SUPPORTED : said;
 }
 
-/* A range, not a base: any part of one block can be shown, and nothing beyond it. There is no end to it that we see. */
+/*
+ * A range, not a base: any part of one block can be exported, and nothing beyond it. kedge does not
+ * see the export's end.
+ */
 static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
         CUmemRangeHandleType handle_type, unsigned long long flags, const struct block_info *info)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches: the parameters are looked at like the arguments of a copy (R86). Where they lie, params.h knows. */
+/*
+ * Launches: the parameters are checked like the arguments of a copy (R86, guard of hints). params.h
+ * knows their layout.
+ */
 #include "preload/driver/life.h"
 #include "preload/graph/hookrow.h"
 #include "preload/graph/kernelnames.h"
@@ -8,7 +11,10 @@
 #include "preload/request/event_order.h"
 #include "preload/request/submit.h"
 
-/* Devices are no reason to look: a kernel has its way to memory of another one from elsewhere (reach.h). */
+/*
+ * Several devices are no reason to check: a kernel's access to another device's memory is known
+ * from elsewhere (reach.h).
+ */
 static bool hooks_launch_kernel_touches(
         CUfunction func, void **params, void **extra, const char *what)
 {
@@ -17,7 +23,7 @@ static bool hooks_launch_kernel_touches(
     return params_touch(func, params, extra, what);
 }
 
-/* SUBMIT_ON, and the kernel's name on the way, where it is wanted. */
+/* SUBMIT_ON, which also reports the kernel's name if that is wanted. */
 /* clang-format off */
 #define LAUNCH_ON(symbol, params, args, check, on_stream, per_thread)              \
     SUBMIT_FIRST(symbol, params, args, launches_kernel(func, on_stream, per_thread), check,        \
@@ -48,7 +54,7 @@ enum {
     EVENTS_MOST = 2,
 };
 
-/* Such an event says less than the end of the kernel (CUDA driver API, CUlaunchAttributeID). */
+/* Such an event covers less than the end of the kernel (CUDA driver API, CUlaunchAttributeID). */
 static CUevent event_of(const CUlaunchAttribute *attribute)
 {
     if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
@@ -96,7 +102,10 @@ static unsigned begin_records(
         return result;                                                             \
     )
 
-/* NOLINTBEGIN(readability-function-cognitive-complexity): most of it stands in the macros of all hooks */
+/*
+ * NOLINTBEGIN(readability-function-cognitive-complexity): most of it is in the macros that all
+ * hooks share
+ */
 LAUNCH_EX(cuLaunchKernelEx, launch_ex, false)
 LAUNCH_EX(cuLaunchKernelEx_ptsz, launch_ex_ptsz, true)
 /* NOLINTEND(readability-function-cognitive-complexity) */
@@ -111,7 +120,7 @@ static bool any_touches(const CUDA_LAUNCH_PARAMS *list, unsigned count, const ch
     return false;
 }
 
-/* One section for all. */
+/* All launches share one reader section. */
 static bool launches_all(const CUDA_LAUNCH_PARAMS *list, unsigned count)
 {
     bool is_event = false;
@@ -138,7 +147,7 @@ CUresult cuModuleUnload(CUmodule module)
 {
     if (life_enter(SLOT_cuModuleUnload))
         life_leave();
-    params_forget(); /* before: the handles may be another kernel's right after */
+    params_forget(); /* before the call: the handles may be reused for other kernels at once */
     kernelnames_forget();
     return REAL(cuModuleUnload)(module);
 }
@@ -155,7 +164,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 
 /* ---- modules and libraries ------------------------------------------------------------------- */
 
-/* The driver fills as much of the list as there are kernels. */
+/* The driver fills the list up to the number of kernels. */
 static void kernels_listed(CUlibrary library, const CUkernel *kernels, unsigned room)
 {
     unsigned count = 0;
@@ -193,7 +202,9 @@ HOOKROW_LOAD(cuLibraryGetGlobal,
 HOOKROW_LOAD(cuKernelGetFunction, (CUfunction *func, CUkernel kernel), (func, kernel), (void)0)
 HOOKROW_LOAD(cuFuncLoad, (CUfunction func), (func), (void)0)
 
-/* A launch takes a CUkernel in the place of a CUfunction; which one a handle is must be known (params.h). */
+/*
+ * A launch takes a CUkernel in the place of a CUfunction; params.h must know which one a handle is.
+ */
 HOOKROW_LOAD(cuLibraryGetKernel, (CUkernel *kernel, CUlibrary library, const char *name),
         (kernel, library, name), params_kernels_told(library, kernel, 1))
 HOOKROW_LOAD(cuLibraryEnumerateKernels,

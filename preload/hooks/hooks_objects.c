@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Things that name addresses for longer than a call: tensor maps, textures, surfaces, multicast objects. Released storage is
- * refused like any visible use; a block that is named is pinned until the thing is gone (R80). A tensor map is bytes of the
- * program's own and has no end, so its block is pinned as long as the program holds it.
+ * Objects that name addresses for longer than a call: tensor maps, textures, surfaces, multicast
+ * objects. Released storage is refused like any visible use; a block that is named is pinned until
+ * the object ends (R80, pinned blocks). A tensor map is bytes of the program's own and has no end,
+ * so its block is pinned for good.
  */
 #include "preload/base/guard.h"
 #include "preload/graph/hookrow.h"
 #include "preload/hints/pins.h"
 
-/* Between the first look and the driver's return the thread is a reader (R66). */
+/* From the check to the driver's return the thread is a reader (R66, reader sections). */
 static bool hooks_objects_begin(struct pins *pins, enum pool_pin kind, int slot)
 {
     if (!life_enter(slot))
@@ -24,8 +25,10 @@ static void hooks_objects_end(void)
     life_leave();
 }
 
-/* The call is made unless `check` says that it names what a hint has released; `then` settles what was pinned for it. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/*
+ * The call is made unless `check` finds released storage; `then` settles the pins for the object.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define NAMES(symbol, kind, params, args, check, then)                                          \
     CUresult symbol params                                                                      \
@@ -138,7 +141,10 @@ HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, (void)0, (void
 
 /* ---- multicast ------------------------------------------------------------------------------ */
 
-/* A bind shows whole granules to other devices: every block in the range is pinned, and its hint is off (R85). */
+/*
+ * A bind shares whole granules with other devices: every block in the range is pinned, and its hint
+ * is off (R85, fitness of hints).
+ */
 static bool bind_touches(struct pins *pins, devptr_t ptr, size_t size, const char *what)
 {
     if (pins_collect(pins, ptr, size, TOUCH_POINTER, what))
@@ -162,7 +168,7 @@ NAMES(cuMulticastBindAddr_v2, POOL_PIN_SHOWN,
 
 /* ---- logical endpoints ---------------------------------------------------------------------- */
 
-/* An endpoint's number may be 0, which is no owner's. */
+/* An endpoint's number may be 0, which is not a valid owner id. */
 static uint64_t endpoint_key(CUlogicalEndpointId endpoint)
 {
     return (uint64_t)endpoint + 1;
@@ -190,10 +196,15 @@ CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId endpoint)
     return result;
 }
 
-/* ---- memory that is bound by its handle, and what is unbound ---------------------------------- */
+/*
+ * ---- binds by handle, and unbinds -------------------------------------------------------------
+ */
 
-/* Of a handle that the program retained from a block of ours: bound, it relies on the block after its release too. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/*
+ * Binds a handle that the program retained from a block of kedge: the object relies on the block
+ * also after the handle's release.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define BINDS(symbol, params, args, owner, object, part)                                        \
     CUresult symbol params                                                                      \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The profiler's begin and end: a program that wants a part of its run looked at says so here (cudaProfilerStart, which
- * torch.cuda.profiler calls, comes to the same entry). A range of the process, `profiler`, which any thread may end.
+ * The profiler's start and stop: a program marks the part of its run that it wants examined
+ * (cudaProfilerStart, which torch.cuda.profiler calls, reaches the same entry). kedge makes it a
+ * range of the process, `profiler`, which any thread may end.
  */
 #include "preload/anchors/source.h"
 #include "preload/base/cuda_abi.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions about memory. On the plain heap the driver's truth stands: base and size are the segment's, which is what
- * libraries need that export `base` and add `ptr - base` (R21). On the mapped heap the driver knows one handle's mapping,
- * which is nothing the program ever asked for: there the block answers, also when a hint has taken its storage (R79).
+ * Queries about memory. On the plain heap the driver's answers stand: base and size are the
+ * segment's, which libraries need that export `base` and add `ptr - base` (R21, address range
+ * queries). On the mapped heap the driver would report one handle's mapping, which the program
+ * never asked for: kedge answers with the block, also when a hint has released its storage (R79,
+ * mapped range queries).
  */
 #include "preload/base/guard.h"
 #include "preload/driver/device_stats.h"
@@ -15,9 +17,12 @@
 
 #include <string.h>
 
-/* ---- how much is there ---------------------------------------------------------------------- */
+/* ---- free memory ------------------------------------------------------------------------ */
 
-/* What one request of the program can get, whatever hints did to the storage of its blocks (R22, R84). */
+/*
+ * The free memory that the program sees, whatever hints did to the storage of its blocks (R22, free
+ * memory figure; R84, answers ignore hints).
+ */
 static size_t free_for_program(size_t native_free, size_t total, int device)
 {
     const struct pool_memory memory = {
@@ -43,25 +48,25 @@ static void answer_free(size_t *ret_free, const size_t *ret_total)
 HOOKROW(cuMemGetInfo_v2, (size_t * ret_free, size_t *ret_total), (ret_free, ret_total),
         answer_free(ret_free, ret_total))
 
-/* ---- what is at an address ------------------------------------------------------------------ */
+/* ---- memory at an address -------------------------------------------------------------------- */
 
-/* true: ptr lies in mapped memory of ours. */
+/* true: ptr is in mapped memory of kedge. */
 static bool hooks_query_is_mapped(devptr_t ptr, struct block_info *ret_info)
 {
     return session_pool && pool_find(session_pool, ptr, ret_info) == 0 && ret_info->mapped;
 }
 
-/* true: ptr lies in memory of another process that ipc.h has opened, in several mappings. */
+/* true: ptr is in memory of another process that ipc.h has opened, in several mappings. */
 static bool is_imported(devptr_t ptr, struct block_info *ret_info)
 {
     *ret_info = (struct block_info){.state = HOLDER_LIVE, .rule = -1};
     return ipc_find(ptr, &ret_info->base, &ret_info->size);
 }
 
-/* An address at which there never is anything: what the driver says of it, it would say of a freed one. */
+/* An address without any memory: the driver answers for it as for a freed one. */
 #define NOWHERE ((CUdeviceptr)0)
 
-/* Held by the program: natively a freed address is no address any more. */
+/* Whether the program holds the block: natively a freed address is no address any more. */
 static bool hooks_query_is_held(const struct block_info *info)
 {
     return info->state != HOLDER_GONE && info->size > 0;
@@ -89,7 +94,10 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_size, CUdevi
     return result;
 }
 
-/* How wide a boolean is, the driver knows: it writes its own answer (the plural call always has one), and we the truth. */
+/*
+ * Only the driver knows the size of a boolean: it writes its own answer first (the plural call
+ * always has one), then kedge writes the correct value.
+ */
 static bool put_bool(void *value, CUpointer_attribute attribute, devptr_t ptr, bool is)
 {
     (void)REAL(cuPointerGetAttributes)(1, &attribute, &value, ptr);
@@ -109,7 +117,7 @@ static bool put_int(void *value, unsigned number)
     return true;
 }
 
-/* Attributes whose answer is the block's in every state. false: not one of them. */
+/* Attributes that the block answers in every state. false: not one of them. */
 static bool answer_block(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
@@ -120,7 +128,7 @@ static bool answer_block(
         return put_word(value, info->base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         return put_word(value, info->size);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: /* of this tenant, never used again */
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: /* unique per block, never reused */
         return put_word(value, info->alloc_seq | UINT64_C(1) << 63);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         if (info->heap == HEAP_PRIVATE || !mempool_of_id(info->owner, &mempool))
@@ -128,9 +136,10 @@ static bool answer_block(
         return put_word(value, (uintptr_t)mempool.handle);
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return put_bool(value, attribute, ptr, true);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* the handles are ours, and not to be had */
+    /* the handles are kedge's and cannot be exported */
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return put_word(value, 0);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* ipc.h */
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* decided by ipc.h */
         return put_bool(value, attribute, ptr, ipc_shows(info));
     default:
         return false;
@@ -147,7 +156,10 @@ static bool answer_context(void *value, const struct block_info *info)
     return put_word(value, (uintptr_t)context.handle);
 }
 
-/* The others, for a range that has no storage to ask the driver about (limbo is not told apart: both are dead). */
+/*
+ * The other attributes, for a range without storage to ask the driver about (limbo is treated
+ * alike: both are dead).
+ */
 static bool answer_husk(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
@@ -164,7 +176,7 @@ static bool answer_husk(
         return put_bool(value, attribute, ptr, false);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return put_int(value, (unsigned)CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block stood on a handle of its own */
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: /* the block had a handle of its own */
         return put_word(value, info->base);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         return put_word(value, info->rounded);
@@ -173,20 +185,26 @@ static bool answer_husk(
     }
 }
 
-/* What may be out is answered for as if it were, so that nobody can tell. */
+/*
+ * A block that may be evicted is answered for as if it were, so that the program sees no
+ * difference.
+ */
 static bool is_out_of_reach(const struct block_info *info)
 {
     return info->state == HOLDER_HUSK || info->state == HOLDER_LIMBO
             || hints_run_is_evict_rule(info->rule);
 }
 
-/* Of memory that a hint has made managed the driver knows an address on the host; what the program asked for has none. */
+/*
+ * For memory that a hint has made managed the driver returns a host address; the memory that the
+ * program asked for has none.
+ */
 static bool is_of_host(CUpointer_attribute attribute, const struct block_info *info)
 {
     return info->managed && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER;
 }
 
-/* What we know better than the driver. */
+/* Attributes that kedge answers instead of the driver. */
 static bool hooks_query_answer(
         void *value, CUpointer_attribute attribute, const struct block_info *info, devptr_t ptr)
 {
@@ -197,7 +215,7 @@ static bool hooks_query_answer(
             || (is_out_of_reach(info) && answer_husk(value, attribute, info, ptr));
 }
 
-/* One attribute of an address in mapped memory of ours; the driver answers what we have nothing to say about. */
+/* One attribute of an address in mapped memory of kedge; the driver answers the rest. */
 static CUresult attribute_of(
         void *value, CUpointer_attribute attribute, devptr_t ptr, const struct block_info *info)
 {
@@ -211,7 +229,7 @@ static CUresult attribute_of(
     if (!hints_run_is_evict_rule(info->rule) || attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER
             || !session_may_fence())
         return REAL(cuPointerGetAttribute)(value, attribute, ptr);
-    /* Seldom asked for, and only the driver knows: it has to be in. */
+    /* Rarely asked for, and only the driver knows it: the block must be on the device. */
     guard_read_begin();
     (void)evict_in_pinned(&bring, ptr, 1);
     result = REAL(cuPointerGetAttribute)(value, attribute, ptr);
@@ -220,7 +238,7 @@ static CUresult attribute_of(
     return result;
 }
 
-/* What was opened is one range, in as many mappings as there are physical handles. */
+/* An opened block is one range, in as many mappings as it has physical handles. */
 static bool answer_imported(void *value, CUpointer_attribute attribute, devptr_t ptr)
 {
     struct block_info info;
@@ -250,8 +268,9 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 }
 
 /*
- * The plural call never fails for an unknown address: it answers zeroes, or -2 for a device. So the driver answers first,
- * of NOWHERE where natively nothing would be at this one, and the block's own answers are written over it.
+ * The plural call never fails for an unknown address: it answers zeroes, or -2 for a device. So the
+ * driver answers first, for NOWHERE if the address would natively be invalid, and the block's own
+ * answers are written over that.
  */
 CUresult cuPointerGetAttributes(
         unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr ptr)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that is only recorded, and left to the driver (R18): each function that makes it or ends it is a row (hookrow.h).
+ * Memory that is only recorded, and left to the driver (R18, memory never pooled): each function
+ * that makes it or ends it is a row (hookrow.h).
  *
- * Host memory is no device memory, and no figure of a report counts it as such. Memory of other interfaces (Vulkan, Direct3D)
- * belongs to whoever allocated it: it is recorded with its import, under its handle, and what is mapped out of it with no bytes
- * of its own, so that its free is not taken for that of something unknown.
+ * Host memory is not device memory, and no figure of a report counts it as such. Memory of other
+ * interfaces (Vulkan, Direct3D) belongs to its allocator: it is recorded at its import, under its
+ * handle. Ranges mapped from it are recorded with 0 bytes, so that their frees are not taken for
+ * frees of unknown memory.
  */
 #include "preload/base/vmm.h"
 #include "preload/driver/device_stats.h"
@@ -14,7 +16,10 @@
 
 /* clang-format off */
 
-/* ---- host memory: allocated by the driver, or the program's own and registered -------------------- */
+/*
+ * ---- host memory: allocated by the driver, or the program's own and registered
+ * --------------------
+ */
 
 HOOKROW_MADE(cuMemHostAlloc, (void **made, size_t size, unsigned int flags), (made, size, flags),
         HOST, (uintptr_t)*made, size)
@@ -27,7 +32,10 @@ HOOKROW_MADE(cuMemHostRegister_v2, (void *ptr, size_t size, unsigned int flags),
         REGISTERED, (uintptr_t)ptr, size)
 HOOKROW_END(cuMemHostUnregister, (void *ptr), (ptr), (uintptr_t)ptr)
 
-/* ---- memory of other interfaces ------------------------------------------------------------------- */
+/*
+ * ---- memory of other interfaces
+ * -------------------------------------------------------------------
+ */
 
 HOOKROW_MADE(cuImportExternalMemory,
         (CUexternalMemory *made, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc), (made, desc),
@@ -44,7 +52,10 @@ HOOKROW_MADE(cuExternalMemoryGetMappedMipmappedArray,
 HOOKROW_END(cuDestroyExternalMemory, (CUexternalMemory memory), (memory),
         hookrow_key(MEMCLASS_EXTERNAL, memory))
 
-/* ---- arrays: opaque device memory, under its handle ----------------------------------------------- */
+/*
+ * ---- arrays: opaque device memory, under its handle
+ * -----------------------------------------------
+ */
 
 HOOKROW_ROOM(cuArrayCreate_v2, (CUarray *made, const CUDA_ARRAY_DESCRIPTOR *desc), (made, desc),
         arrays_least_flat(desc), dispatch_device(), arrays_made_flat(*made, desc))
@@ -55,7 +66,7 @@ HOOKROW_ROOM(cuMipmappedArrayCreate,
         (made, desc, levels),
         arrays_least(desc, levels), dispatch_device(), arrays_made(NULL, *made, desc, levels))
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be put in parentheses here */
 #define ARRAY_END(symbol, type)                                                   \
     CUresult symbol(type array)                                                    \
     {                                                                              \
@@ -80,7 +91,10 @@ HOOKROW_ROOM(cuMipmappedArrayCreate,
 ARRAY_END(cuArrayDestroy, CUarray)
 ARRAY_END(cuMipmappedArrayDestroy, CUmipmappedArray)
 
-/* ---- addresses: no memory ------------------------------------------------------------------------- */
+/*
+ * ---- addresses: no memory
+ * -------------------------------------------------------------------------
+ */
 
 HOOKROW(cuMemAddressReserve,
         (CUdeviceptr *made, size_t size, size_t alignment, CUdeviceptr ptr, unsigned long long flags),
@@ -89,7 +103,10 @@ HOOKROW(cuMemAddressReserve,
 HOOKROW_END(cuMemAddressFree, (CUdeviceptr ptr, size_t size), (ptr, size),
         ptr ? dispatch_key(MEMCLASS_VIRTUAL, ptr) : 0)
 
-/* ---- memory nodes of graphs, and the driver's pool behind them ------------------------------------ */
+/*
+ * ---- memory nodes of graphs, and the driver's pool behind them
+ * ------------------------------------
+ */
 
 HOOKROW_ROOM(cuGraphAddMemAllocNode,
         (CUgraphNode *made, CUgraph graph, const CUgraphNode *dependencies, size_t count,
@@ -102,10 +119,10 @@ HOOKROW(cuGraphAddMemFreeNode,
 HOOKROW(cuDeviceGraphMemTrim, (CUdevice device), (device), device_stats_look(device))
 HOOKROW(cuDeviceGetGraphMemAttribute,
         (CUdevice device, CUgraphMem_attribute which, void *value), (device, which, value),
-        device_stats_look(device)) /* whoever asks wants to know now */
+        device_stats_look(device)) /* a caller wants the figures of this moment */
 /* clang-format on */
 
-/* Resets a high mark: ours stays what it was, the report speaks of the whole run. */
+/* Resets a high mark of the driver; kedge's mark stays, since the report covers the whole run. */
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void *value)
 {
     bool entered = life_enter(SLOT_cuDeviceSetGraphMemAttribute);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: they are counted as they come (R69) and forgotten as they go (R5); captures begin and end (gate.h); the program
- * waits (R78).
+ * Streams: they are numbered when created (R69, identity of streams) and forgotten when destroyed
+ * (R5, destroyed streams); captures begin and end (gate.h); the program waits (R78, pool
+ * attributes).
  */
 #include "preload/base/gate.h"
 #include "preload/base/guard.h"
@@ -28,10 +29,10 @@ static void began(CUresult result, CUstream stream, bool per_thread, bool is_pro
     bool runs = result == CUDA_SUCCESS;
     uint64_t graph = 0;
 
-    /* a capture dies with the context of its stream, not with the current one */
+    /* a capture ends with the context of its stream, not with the current one */
     if (runs) {
         (void)stream_here(stream, per_thread, &named);
-        /* a free must not ask (R2), so it is asked here */
+        /* a free must not ask the driver (R2, no driver call in free), so it is asked here */
         if (session_pool || uses_on())
             graph = stream_captured_graph(stream_named(stream, per_thread));
     }
@@ -40,7 +41,10 @@ static void began(CUresult result, CUstream stream, bool per_thread, bool is_pro
         gate_stays(key);
 }
 
-/* Whether the driver says that the stream captures no more. Where it does not answer (no context is current), it may. */
+/*
+ * Whether the driver says that the stream captures no more. If it does not answer (no context is
+ * current): true.
+ */
 static bool hooks_stream_is_over(CUstream named)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -53,7 +57,7 @@ static bool hooks_stream_is_over(CUstream named)
     return asked == CUDA_ERROR_INVALID_HANDLE || asked == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* False: it goes on. */
+/* False: the capture continues. */
 static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgraph *ret_graph)
 {
     CUgraph graph = result == CUDA_SUCCESS && ret_graph ? *ret_graph : NULL;
@@ -69,8 +73,8 @@ static bool ended(CUresult result, CUstream stream, bool per_thread, const CUgra
     return true;
 }
 
-/* The entries differ in their arguments only; what is done around them does not. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* The entries differ in their arguments only. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define BEGIN(symbol, params, args, per_thread)                \
     BEGIN_WITH(symbol, params, args, per_thread, (void)0, false)
@@ -140,8 +144,8 @@ END_CIG(cuStreamEndCaptureToCig_ptsz, true)
 /* ---- beginnings ------------------------------------------------------------------------------ */
 
 /*
- * One that the program cannot use yet, so that what it may meet is seen to in time. Where somebody may ask for its number
- * (`is_told`: a capture, or hints), it gets that now.
+ * A stream that the program cannot use yet, so that later orderings are noticed in time. If its
+ * number may be asked for (`is_told`: a capture, or hints), it gets one now.
  */
 static void made(CUresult result, const CUstream *ret_stream, unsigned flags, bool is_told)
 {
@@ -179,7 +183,7 @@ CREATES(cuStreamCreateWithPriority, (CUstream *ret_stream, unsigned int flags, i
 
 /* ---- ends of streams ------------------------------------------------------------------------ */
 
-/* A capture that is spoilt by this still counts: nothing is recorded on its stream any more. */
+/* A capture that this invalidates still counts: no event is recorded on its stream any more. */
 static void hooks_stream_going(CUstream stream)
 {
     uint64_t identity;
@@ -188,11 +192,12 @@ static void hooks_stream_going(CUstream stream)
         return;
     identity = stream_identity(stream);
     if (identity && session_pool)
-        pool_stream_gone(session_pool, identity); /* its last point is recorded while it can be */
+        /* records its last point while that is possible */
+        pool_stream_gone(session_pool, identity);
     stream_forget(identity);
 }
 
-/* The capture on a stream has another name while the stream is destroyed. */
+/* The capture on a stream has another key while the stream is destroyed. */
 static void capture_move(uint64_t from, uint64_t to)
 {
     gate_move(from, to);
@@ -205,7 +210,7 @@ static void capture_move(uint64_t from, uint64_t to)
     {                                                          \
         bool entered = life_enter(SLOT_##symbol);              \
         struct gate_capture capture;                           \
-        uint64_t aside = (uintptr_t)&capture | 1; /* no handle's number */ \
+        uint64_t aside = (uintptr_t)&capture | 1; /* never the number of a handle */ \
         CUresult result;                                       \
         if (entered) {                                         \
             hooks_stream_going(stream);                                     \
@@ -228,7 +233,7 @@ DESTROYS(cuStreamDestroy)
 DESTROYS(cuStreamDestroy_v2)
 /* clang-format on */
 
-/* ---- waits of the program's ----------------------------------------------------------------- */
+/* ---- waits of the program -------------------------------------------------------------------- */
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 /* clang-format off */
@@ -250,7 +255,7 @@ DESTROYS(cuStreamDestroy_v2)
 #define WAIT(symbol, params, args)                             \
     CUresult symbol params                                     \
     WAITED(symbol, args, (void)0, (void)0)
-/* For work of which it may be known what was freed before. */
+/* Waits for a part of the work: its event or stream says which earlier frees are covered. */
 #define WAITED_FOR(symbol, args, event, stream, per_thread)    \
     WAITED(symbol, args, struct event_order follow;                 \
             event_order_host_begin(&follow, event, stream, per_thread), \

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's own virtual memory: physical handles count as allocations (of their size, under the handle's number), until
- * the last reference and the last mapping are gone. References come from cuMemCreate, from imports and from
- * cuMemRetainAllocationHandle (hooks_ipc.c calls vmm_retained). An import tells its size only when it is mapped, and is
- * recorded then. Never pooled (R18, L12).
+ * The program's own virtual memory: physical handles count as allocations (of their size, under the
+ * handle's number), until the last reference and the last mapping have ended. References come from
+ * cuMemCreate, from imports and from cuMemRetainAllocationHandle (hooks_ipc.c calls vmm_retained).
+ * The size of an import is known only when it is mapped, so it is recorded then. Never pooled (R18,
+ * L12).
  *
- * What a call ends is taken from the books before the driver is asked, because the number or the address may be another
- * thread's before the call has come back. It is put back if the driver refuses.
+ * The object that a call ends is removed from the records before the driver is called, because
+ * another thread may get its number or address before the call returns. It is put back if the
+ * driver refuses.
  */
 #include "preload/base/vmm.h"
 #include "preload/driver/contexts.h"
@@ -19,7 +21,7 @@
 #include "alloc/base/table.h"
 #include "tracker/base/peek.h"
 
-/* What holds the memory of a handle. */
+/* Kinds of references that keep the memory of a handle. */
 enum hold {
     HOLD_REFERENCE,
     HOLD_MAPPING,
@@ -29,10 +31,10 @@ enum hold {
 struct handle {
     uint64_t handle;
     uint64_t holds[HOLD_COUNT];
-    bool is_unsized; /* imported, not mapped yet, on no record */
+    bool is_unsized; /* imported, not mapped yet, and not recorded */
 };
 
-/* Another number for a handle that is known; each of its references holds one of that one's. */
+/* Another number for a known handle; each of its references counts as one of that handle. */
 struct alias {
     uint64_t number;
     uint64_t meant;
@@ -80,7 +82,7 @@ static bool note_handle(uint64_t handle, bool is_unsized)
     return is_new;
 }
 
-/* The handle that a number stands for. */
+/* The handle behind a number. */
 static uint64_t resolve_locked(uint64_t handle)
 {
     const struct alias *alias = table_find(&vmm_aliases, handle);
@@ -88,17 +90,17 @@ static uint64_t resolve_locked(uint64_t handle)
     return alias ? alias->meant : handle;
 }
 
-/* What a call that ends something has taken from the books. */
+/* The records that a call which ends an object has removed. */
 struct vmm_taken {
     struct vmm_taken *next;
     enum hold what;
     uint64_t handle;
-    uint64_t number;   /* of a reference: the one that the program names it by */
-    uint64_t at, size; /* of a mapping: its address; of a tile: its key and its array */
+    uint64_t number;   /* for a reference: the number by which the program names it */
+    uint64_t at, size; /* for a mapping: its address; for a tile: its key and its array */
     bool is_tile;
-    bool is_last;            /* nothing holds the memory any more */
-    bool is_unsized;         /* and it is on no record */
-    struct dispatch_end end; /* of the record, if that ends */
+    bool is_last;            /* nothing else keeps the memory */
+    bool is_unsized;         /* and it was never recorded */
+    struct dispatch_end end; /* for the capture, if the recorded allocation ends */
 };
 
 static void take_alias_locked(uint64_t number)
@@ -119,13 +121,13 @@ static void give_alias_locked(uint64_t number, uint64_t handle)
     alias->references++;
 }
 
-/* One reference or mapping less. */
+/* Removes one reference or mapping. */
 static void take_hold_locked(struct vmm_taken *taken)
 {
     struct handle *known = table_find(&vmm_handles, taken->handle);
 
     if (!known || !known->holds[taken->what]) {
-        taken->handle = 0; /* of nothing that is in the books */
+        taken->handle = 0; /* an unknown object */
         return;
     }
     known->holds[taken->what]--;
@@ -172,7 +174,7 @@ static void give_place_locked(const struct vmm_taken *taken)
     }
 }
 
-/* The driver has answered: what was taken is gone, or it is put back. */
+/* The driver has answered: the removal is final, or is undone. */
 static void hooks_vmm_settle_one(const struct vmm_taken *taken, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
@@ -233,7 +235,7 @@ HOOKROW(cuMemImportFromShareableHandle,
         (CUmemGenericAllocationHandle * made, void *os_handle, CUmemAllocationHandleType type),
         (made, os_handle, type), (void)note_handle(*made, true))
 
-/* An address space over memory that is counted where it was made. */
+/* An address space over memory that is counted where it was allocated. */
 static void multicast_made(uint64_t handle, uint64_t size)
 {
     if (note_handle(handle, false))
@@ -252,7 +254,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
     if (entered) {
         taken = take_reference(handle);
-        pins_take_one(&pins, PINS_OF_HANDLE, handle); /* of a block of ours (hooks_ipc.c) */
+        pins_take_one(&pins, PINS_OF_HANDLE, handle); /* of a block of kedge (hooks_ipc.c) */
     }
     result = REAL(cuMemRelease)(handle);
     if (entered) {
@@ -265,7 +267,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 
 /* ---- mappings ------------------------------------------------------------------------------- */
 
-/* true: an import whose size is known now, to be recorded. */
+/* true: an import whose size is now known and must be recorded. */
 static bool note_mapping(devptr_t ptr, uint64_t size, uint64_t handle, uint64_t *ret_handle)
 {
     struct handle *known;
@@ -303,7 +305,10 @@ HOOKROW(cuMemMap,
                 unsigned long long flags),
         (ptr, size, offset, handle, flags), mapped(ptr, size, offset, handle))
 
-/* One that begins inside [ptr, ptr + size), NULL if none is left: one call may take away several. */
+/*
+ * A mapping that begins inside [ptr, ptr + size), NULL if none is left: one call may remove
+ * several.
+ */
 static struct mapping *inside_locked(devptr_t ptr, uint64_t size)
 {
     struct mapping *at = table_find(&vmm_mappings, ptr);
@@ -336,7 +341,10 @@ static bool take_mapping(devptr_t ptr, uint64_t size, struct vmm_taken *taken, b
     return mapping != NULL;
 }
 
-/* All mappings in [ptr, ptr + size). What there is no memory to take stays on the books. */
+/*
+ * Removes all mappings in [ptr, ptr + size). Mappings without memory to keep the removal stay
+ * recorded.
+ */
 static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
 {
     struct vmm_taken *first = NULL;
@@ -359,8 +367,8 @@ static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
     return first;
 }
 
-/* Around a call that ends what `taking` says. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* Around a call that ends the object of `taking`. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define ENDS(symbol, params, args, taking, then)                                  \
     CUresult symbol params                                                         \
@@ -383,7 +391,7 @@ static struct vmm_taken *unmapping(devptr_t ptr, uint64_t size)
 
 ENDS(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size), unmapping(ptr, size), (void)0)
 
-/* The mapping that an address lies in, NULL = none of ours. */
+/* The mapping around an address, NULL = none known. */
 static const struct mapping *around_locked(devptr_t ptr)
 {
     const struct mapping *at = table_next(&vmm_mappings, NULL);
@@ -427,12 +435,12 @@ static bool is_operation(unsigned type)
 }
 
 enum {
-    TILE_NUMBERS = 8, /* that say where one is, at most */
+    TILE_NUMBERS = 8, /* most numbers in the position of a tile */
 };
 
 /*
- * A tile's name: the array and the numbers of the place in it, folded into one. The program need not set what lies between these
- * numbers and behind them.
+ * The key of a tile: the array and the numbers of its position, hashed. The program need not set
+ * the bytes between and after these numbers.
  */
 static uint64_t tile_key(const CUarrayMapInfo *info)
 {
@@ -450,7 +458,10 @@ static uint64_t tile_key(const CUarrayMapInfo *info)
     return hash ? hash : 1;
 }
 
-/* A tile that is in the books, with the hold of what it was mapped to. NULL: it is not, or there is no memory. */
+/*
+ * Removes a known tile, with the reference of its mapping. NULL: it is unknown, or there is no
+ * memory.
+ */
 static struct vmm_taken *take_tile_locked(struct tile *tile, struct vmm_taken *next)
 {
     struct vmm_taken *taken = tile ? meta_get(sizeof *taken) : NULL;
@@ -481,9 +492,9 @@ static bool has_tiles(void)
 }
 
 /*
- * What the tiles were before. The driver has not looked at the list yet, which it may refuse
- * unread: it is read where a tile of ours can be in it, as far as it can be read and its operations
- * are ones.
+ * Removes the earlier state of the tiles. The driver has not checked the list yet, which it may
+ * refuse unread: kedge reads it only if it may contain a known tile, as far as it is readable and
+ * its operations are valid.
  */
 static struct vmm_taken *tiles_moving(const CUarrayMapInfo *infos, unsigned count)
 {
@@ -491,7 +502,7 @@ static struct vmm_taken *tiles_moving(const CUarrayMapInfo *infos, unsigned coun
     CUarrayMapInfo info;
 
     for (unsigned i = 0; i < count && has_tiles(); i++) {
-        /* no pointer of C's: the program's may be NULL, or lead nowhere */
+        /* not a C pointer: the program's may be NULL or invalid */
         uintptr_t at = (uintptr_t)infos + i * sizeof info;
 
         if (!peek_copy(&info, (const void *)at, sizeof info)

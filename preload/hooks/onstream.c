@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that only have to tell of the stream that they give work to (contexts.h, R69), and the list of all calls that name one.
+ * Calls that only report the stream that they give work to (contexts.h, R69), and the list of all
+ * calls that name one.
  */
 #include "preload/driver/contexts.h"
 #include "preload/driver/resolve.h"
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define PASSES_ON(symbol, params, args, per_thread)                                \
     ON_STREAM(symbol, params, stream, per_thread,                                  \

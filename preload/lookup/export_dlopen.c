@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader's exports. They say that something came or went (context_changed), so that nobody has to ask the loader at each
- * request: that takes a lock of its, which stays taken for ever in the child of a fork that hits such a moment.
+ * The loader's exports. They report that a library was loaded or closed (context_changed), so that
+ * requests need not ask the loader each time: that takes a lock of the loader, which stays taken
+ * for ever in the child of a fork that happens at such a moment.
  *
- * RTLD_DEEPBIND makes a library look into its own dependencies first, libc among them, so that neither
- * our symbols nor our dlsym is found by it or by a runtime that it brings along: the flag is taken away, with one line.
+ * With RTLD_DEEPBIND a library searches its own dependencies first, libc among them, so that
+ * neither it nor a runtime that it loads would find our symbols or our dlsym: the flag is removed,
+ * with one line.
  *
- * The C library finds $ORIGIN, RUNPATH and the namespace by its caller's address, so these two leave by a jump, like dlsym: this
- * file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and tests/preload proves it. No work
- * may follow the real call, and no local variable may have its address taken.
+ * The C library finds $ORIGIN, RUNPATH and the namespace by its caller's address, so these two end
+ * with a jump, like dlsym: this file is compiled with sibling calls in every build type
+ * (CMakeLists.txt), and tests/preload proves it. No work may follow the real call, and no local
+ * variable may have its address taken.
  */
 #include "preload/anchors/output.h"
 #include "preload/anchors/pyhost.h"
@@ -26,7 +29,7 @@ typedef void *(*dlopen_fn)(const char *, int);
 typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
 typedef int (*dlclose_fn)(void *);
 
-/* The next one in line, which is another preload's or the C library's; found once. */
+/* The next definition of the function, another preload's or the C library's; looked up once. */
 static void *export_dlopen_next_of(const char *name, _Atomic(void *) *known)
 {
     void *fn = atomic_load_explicit(known, memory_order_relaxed);
@@ -38,7 +41,7 @@ static void *export_dlopen_next_of(const char *name, _Atomic(void *) *known)
     return fn;
 }
 
-/* noinline: whatever happens in here, the frame of the export is gone before the jump. */
+/* noinline: whatever this function does, the export has no frame left when it jumps. */
 __attribute__((noinline)) static int binds_as_usual(int mode)
 {
     if (!life_is_wanted())
@@ -67,7 +70,7 @@ __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
     return real ? real(file, mode) : NULL;
 }
 
-/* Another namespace has a libc of its own, and nothing of ours in it. */
+/* Another namespace has a libc of its own, and no library of ours in it. */
 __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *file, int mode)
 {
     static _Atomic(void *) known;
@@ -81,7 +84,10 @@ __attribute__((visibility("default"))) void *dlmopen(Lmid_t nsid, const char *fi
     return real ? real(nsid, file, mode) : NULL;
 }
 
-/* Told behind the call: what is told before is looked at too early. dlopen cannot, coverage.c makes up for it. */
+/*
+ * Reports the close after the call: before it, other threads would look too early. dlopen cannot
+ * (it ends with a jump); coverage.c makes up for that.
+ */
 __attribute__((visibility("default"))) int dlclose(void *handle)
 {
     static _Atomic(void *) known;

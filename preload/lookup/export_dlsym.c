@@ -8,10 +8,11 @@
 #include <dlfcn.h>
 
 /*
- * The choke point. For RTLD_NEXT and RTLD_DEFAULT the C library decides by its caller's address, so everything that is
- * not ours leaves by a jump: this file is compiled with sibling calls whatever the build type says (CMakeLists.txt), and
- * tests/preload proves it. No work may follow the real call. Whether kedge is wanted is asked for names that matter only: the
- * question reads the environment, and warns of what is wrong there.
+ * Every look-up of the program passes here. For RTLD_NEXT and RTLD_DEFAULT the C library decides by
+ * its caller's address, so every look-up that is not answered here ends with a jump: this file is
+ * compiled with sibling calls in every build type (CMakeLists.txt), and tests/preload proves it. No
+ * work may follow the real call. Only relevant names ask whether kedge is wanted: the question
+ * reads the environment, and warns of errors in it.
  */
 static void *ours(void *handle, const char *name, const void *caller)
 {
@@ -25,7 +26,10 @@ static void *ours(void *handle, const char *name, const void *caller)
         return NULL;
     if (!life_is_wanted())
         return route_instead(handle, name, caller, false);
-    /* a name that only we have would make a program believe that there is a driver, or that it has the function */
+    /*
+     * a name that only kedge exports would make a program believe that there is a driver, or that
+     * the driver has the function
+     */
     if (handle == RTLD_NEXT)
         return route_instead(handle, name, caller, true);
     if (is_nccl || is_nvtx)
@@ -50,7 +54,7 @@ __attribute__((visibility("default"))) void *dlsym(void *restrict handle, const 
     hook = ours(handle, name, __builtin_return_address(0));
 
     if (hook == RESOLVE_HIDE)
-        return resolve_next(name); /* not found, with the message that belongs to it */
+        return resolve_next(name); /* not found, with the loader's own message */
     if (hook || !real)
         return hook;
     return real(handle, name);

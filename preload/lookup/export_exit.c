@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exports by which a program ends without its exit handlers, as children of Python's multiprocessing do: the capture says that
- * it ended by itself, and how. A process that is killed leaves a capture that does not. Async-signal-safe: the real function is
- * looked for when the library is loaded.
+ * The exports by which a program exits without its exit handlers, as children of Python's
+ * multiprocessing do: they record in the capture that it exited by itself, and its status. The
+ * capture of a killed process lacks this record. Async-signal-safe: the real function is looked up
+ * when the library is loaded.
  *
- * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's.
+ * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it
+ * would be that program's.
  */
 #include "preload/base/guard.h"
 #include "preload/driver/life.h"
@@ -18,7 +20,10 @@
 
 typedef void (*exit_function)(int);
 
-/* NOLINTBEGIN(readability-redundant-declaration,bugprone-reserved-identifier): these declarations export the functions */
+/*
+ * NOLINTBEGIN(readability-redundant-declaration,bugprone-reserved-identifier): these declarations
+ * export the functions
+ */
 void _exit(int status);
 void _Exit(int status);
 /* NOLINTEND(readability-redundant-declaration,bugprone-reserved-identifier) */
@@ -38,7 +43,7 @@ void _exit(int status)
     life_exits(status);
     if (exit_real)
         exit_real(status);
-    for (;;) /* before the constructor */
+    for (;;) /* called before the constructor */
         (void)syscall(SYS_exit_group, status);
 }
 

@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NCCL's registration of user buffers and windows: what is registered is mapped into other processes and network cards until it
- * is deregistered, so its block is pinned (R80). The functions are NCCL's, not CUDA's: a program that is linked with NCCL
- * comes through our exports, one that loads it gets ours from dlsym for the function that its library has (export_take.c).
+ * NCCL's registration of user buffers and windows: a registered buffer is mapped into other
+ * processes and network cards until it is deregistered, so its block is pinned (R80, pinned
+ * blocks). The functions are NCCL's, not CUDA's: a program that is linked with NCCL calls our
+ * exports, one that loads it gets ours from dlsym for the function that its library has
+ * (export_take.c).
  *
- * Its calls between ranks are ranges `NCCL:ncclSend` and so on, as its own NVTX ranges are; where it makes those, ours are left
- * out (source_nccl_states). Their buffers are looked at, as far as this rank reads or writes them.
+ * Its calls between ranks are ranges `NCCL:ncclSend` and so on, like NCCL's own NVTX ranges; if
+ * NCCL makes those, ours are left out (source_nccl_states). Their buffers are checked as far as
+ * this rank reads or writes them.
  *
- * Each of them is an event that hints may wait for, and a use of its buffers (tracker/hints/apicalls.def), told before it is made: in
- * order with the others, wherever the group ends.
+ * Each call is an event that hints may wait for, and a use of its buffers
+ * (tracker/hints/apicalls.def). It is reported before it is made, so in order with other calls,
+ * wherever the group ends.
  *
- * Inside ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last ncclGroupEnd; a communicator that does not
- * block (ncclInProgress) makes them later still, and says when it has. The storage of what they name, and of what they release as
- * events, waits for that (R66, underway.h). No other storage does, since a group may never end: a program that throws between the two
- * leaves its thread inside of it.
+ * Between ncclGroupStart and ncclGroupEnd calls are only collected, and made by the last
+ * ncclGroupEnd; a non-blocking communicator (ncclInProgress) makes them later still, and reports
+ * when it has. The storage of blocks that they name, or that they release as events, waits for that
+ * (R66, underway.h). No other storage does, since a group may never end: a program that throws
+ * between the two leaves its thread inside the group.
  *
- * What may be out (evict_in.h) comes in with the call that names it, and stays until the calls were given to the device: all of it at
- * once, if they are a group. In a group that never ends it stays for good.
+ * An evicted block (evict_in.h) comes in with the call that names it, and stays until the calls
+ * were submitted to the device; for a group all its blocks are in at once. In a group that never
+ * ends they stay for good.
  *
- * Not seen: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...), functions of other vendors' NCCL.
+ * Not covered: NCCL's profiling names (pncclSend ...), calls by window (ncclPutSignal ...),
+ * functions of other vendors' NCCL.
  */
 #include "preload/anchors/source.h"
 #include "preload/base/exports.h"
@@ -40,21 +47,24 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* nccl.h's, in our own words: communicators and windows are pointers, results, types and operations enums. */
+/*
+ * Values of nccl.h, in our own words: communicators and windows are pointers, results, types and
+ * operations are enums.
+ */
 enum {
     NCCL_SUCCESS = 0,
     NCCL_CUDA_ERROR = 1,
-    NCCL_SYSTEM_ERROR = 2, /* what NCCL gives where the system has no such thing */
+    NCCL_SYSTEM_ERROR = 2, /* NCCL's result if the system lacks a feature */
     NCCL_INVALID_ARGUMENT = 4,
     NCCL_IN_PROGRESS = 7,
 };
 
-/* Which ranks use a buffer, and how much of it. */
+/* The ranks that use a buffer, and the size of it that they use. */
 enum extent {
     UNUSED = 0,
     COUNT = 1,     /* `count` elements */
-    ALL_RANKS = 2, /* as often as there are ranks */
-    AT_ROOT = 4,   /* and by the root alone */
+    ALL_RANKS = 2, /* times the number of ranks */
+    AT_ROOT = 4,   /* by the root alone */
 };
 
 #define NCCL_COLLECTIVE \
@@ -73,8 +83,10 @@ enum extent {
 #define NCCL_PEER        (void *send, size_t count, int type, int peer, void *comm, void *stream)
 #define NCCL_PEER_ARGS   (send, count, type, peer, comm, stream)
 
-/* X(name, parameters, arguments, root or peer, what it sends, receives); ncclSend's and ncclRecv's differ in const alone, which no ABI
- * knows, and have one buffer. */
+/*
+ * X(name, parameters, arguments, root or peer, what it sends, receives). ncclSend and ncclRecv
+ * differ only in const, which the ABI does not show, and have one buffer.
+ */
 #define NCCL_CALLS(X)                                                                          \
     X(ncclAllReduce, NCCL_COLLECTIVE, NCCL_COLLECTIVE_ARGS, -1, receive, COUNT, COUNT)         \
     X(ncclReduceScatter, NCCL_COLLECTIVE, NCCL_COLLECTIVE_ARGS, -1, receive, ALL_RANKS, COUNT) \
@@ -124,7 +136,7 @@ NCCL_OTHERS(REAL_SLOT)
 
 static struct export_library library = {.base = "libnccl.so"};
 
-/* In the export's function itself. */
+/* Must be in the export's function itself. */
 #define FIND(name)                                                                               \
     (resolve_note_export(EXPORT_##name),                                                         \
             (__typeof__(&(name)))export_real(&library, &export_of_##name, #name, (void *)(name), \
@@ -145,7 +157,10 @@ void *export_nccl(void *handle, const char *name)
 
 static __thread struct underway group __attribute__((tls_model("initial-exec")));
 
-/* What the event that the call is releases, or lets go. Inside the call's section, and inside kedge. */
+/*
+ * Collects a block that the call, as an event, releases or stops holding. Inside the call's
+ * section, and inside kedge.
+ */
 static void export_nccl_collect(devptr_t ptr)
 {
     underway_collect(&group, ptr, false);
@@ -160,7 +175,7 @@ static void collect_buffers(const void *first, const void *second)
     life_leave();
 }
 
-/* The call, or the group, has come back with that. */
+/* The call, or the group, has returned with this result. */
 static void end_calls(int result)
 {
     if (__builtin_expect(result == NCCL_IN_PROGRESS, 0))
@@ -208,7 +223,10 @@ int ncclGroupSimulateEnd(void *info)
 
 /* ---- communicators -------------------------------------------------------------------------- */
 
-/* The communicator says that all its calls were given to the device: in its state, or since it has flushed them, or is gone. */
+/*
+ * The communicator has submitted all its calls to the device: its state says so, or it was flushed
+ * or destroyed.
+ */
 int ncclCommGetAsyncError(void *comm, int *ret_state)
 {
     __typeof__(&ncclCommGetAsyncError) real = FIND(ncclCommGetAsyncError);
@@ -250,7 +268,7 @@ static int register_buffer(void *real, const char *call, void *comm, void *buffe
         guard_read_begin();
         (void)pins_collect(&pins, (devptr_t)(uintptr_t)buffer, size, TOUCH_POINTER, NULL);
         pins_shared(&pins, call, true);
-        life_leave(); /* NCCL calls the driver, and our hooks, for memory of its own */
+        life_leave(); /* NCCL calls the driver, and so our hooks, for memory of its own */
     }
     if (pins.refused != CUDA_SUCCESS)
         result = NCCL_CUDA_ERROR;
@@ -266,7 +284,7 @@ static int register_buffer(void *real, const char *call, void *comm, void *buffe
     if (is_named)
         pins_give(&pins, PINS_OF_NCCL, (uint64_t)(uintptr_t)*ret_handle, 0);
     else if (result == NCCL_IN_PROGRESS || (result == NCCL_SUCCESS && group.groups > 0))
-        pins_keep(&pins); /* it will be registered, and nobody tells under which name */
+        pins_keep(&pins); /* it will be registered under a handle that is not known yet */
     else
         pins_undo(&pins);
     return result;
@@ -333,7 +351,7 @@ struct buffers {
     const void *real; /* the function, by which its library is found */
 };
 
-/* Of an element, by nccl.h's numbers; 0 = a type that is not known. */
+/* Bytes of an element, by nccl.h's numbers; 0 = unknown type. */
 static size_t export_nccl_size_of(int type)
 {
     static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
@@ -347,7 +365,7 @@ enum {
     KNOWN = 8, /* a power of two */
 };
 
-/* What the library of a function answers with. */
+/* The query functions of a function's library. */
 struct questions {
     const void *real;
     question_fn count, rank;
@@ -368,7 +386,7 @@ static struct questions questions_of(const void *real)
     return found;
 }
 
-/* -1 = it does not say. A question is no event of the program's. */
+/* -1 = no answer. A query is no event of the program. */
 static int export_nccl_ask(question_fn question, const void *comm)
 {
     int answer = -1;
@@ -380,7 +398,10 @@ static int export_nccl_ask(question_fn question, const void *comm)
     return answer;
 }
 
-/* Bytes of a buffer that this rank uses, 0 = none. Where NCCL does not say who we are, all do, and its first byte at least. */
+/*
+ * Bytes of a buffer that this rank uses, 0 = none. If NCCL does not report the rank, the buffer
+ * counts for all ranks, with its first byte at least.
+ */
 static uint64_t export_nccl_bytes_of(const struct buffers *all, enum extent extent)
 {
     int rank = extent & AT_ROOT ? export_nccl_ask(questions_of(all->real).rank, all->comm) : -1;
@@ -407,13 +428,14 @@ static bool export_nccl_touch(const struct buffers *all, const void *buffer, enu
 }
 
 /*
- * The buffers of a call, looked at like the arguments of a copy. The section of submit.h ends before the call: NCCL calls the
- * driver, and our hooks, for work and memory of its own. On a captured stream the buffers are in none of the driver's calls, so
- * they are the graph's as a whole. NCCL_SUCCESS, or what the program gets instead of the call.
+ * Checks the buffers of a call like the arguments of a copy. The section of submit.h ends before
+ * the call: NCCL calls the driver, and so our hooks, for work and memory of its own. On a captured
+ * stream the buffers are in none of the driver's calls, so they belong to the whole graph.
+ * NCCL_SUCCESS, or the result for the program in place of the call.
  */
 static int look_at_buffers(const struct buffers *all, void *stream, const char *what)
 {
-    /* one buffer is a receiver's as well as a sender's */
+    /* one buffer is both the sender's and the receiver's */
     enum touch sends = all->received == UNUSED ? TOUCH_POINTER : TOUCH_READ;
     struct submit submit;
     int result = NCCL_SUCCESS;
@@ -429,7 +451,7 @@ static int look_at_buffers(const struct buffers *all, void *stream, const char *
     return result;
 }
 
-/* What nccl.h calls the buffer of a call that has one. */
+/* nccl.h's name for the buffer of a call that has only one. */
 static const char *name_of_one(const char *call)
 {
     if (strcmp(call, "ncclRecv") == 0)
@@ -442,7 +464,10 @@ static bool is_between_two(const char *call)
     return strcmp(call, "ncclSend") == 0 || strcmp(call, "ncclRecv") == 0;
 }
 
-/* The call on record, in the anchor that the program makes it in: before the range that the call itself is. */
+/*
+ * Records the call, in the anchor that the program makes it in: before the range of the call
+ * itself.
+ */
 static void note_call(const struct buffers *all, const char *call)
 {
     struct capture_call_info info = {.name = call};
@@ -476,7 +501,7 @@ static void tell_event(
     life_leave();
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 #define CALL(name, params, args, root, receive, sent, received)                              \
     int name params                                                                          \
     {                                                                                        \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVTX 2: a library, libnvToolsExt, whose functions a program is linked with or looks up (older PyTorch, Paddle). The exports make
- * the real call and then tell the story, unless the library has told it already: some look at NVTX_INJECTION64_PATH like NVTX 3
- * and come to nvtx.c by themselves, which counts its calls (nvtx_calls).
+ * NVTX 2: a library, libnvToolsExt, whose functions a program links or looks up (older PyTorch,
+ * Paddle). The exports make the real call and then record the event, unless the library has already
+ * reported it: some versions read NVTX_INJECTION64_PATH like NVTX 3 and call nvtx.c themselves,
+ * which counts its calls (nvtx_calls).
  *
- * Results are the library's. One without a tool gives no handles and no ids; then ours are given, and are nothing to it. What
- * a real id or handle stands for is kept in nvtx_chain.c's table.
+ * Results are the library's. Without a tool it returns no handles and no ids; then the program gets
+ * ours, which the library ignores. nvtx_chain.c's table keeps the names of real ids and handles.
  */
 #include "preload/anchors/nvtx.h"
 #include "preload/anchors/nvtx_chain.h"
@@ -44,7 +45,7 @@ void *export_nvtx(void *handle, const char *name)
     return NULL;
 }
 
-/* Whether nobody has told it since `before`. */
+/* Whether the event has not been reported since `before`. */
 static bool is_untold(uint64_t before)
 {
     return nvtx_calls == before && source_wants(SOURCE_NVTX);
@@ -68,13 +69,13 @@ static void *handled(uint64_t before, void *handle, const char *name)
 {
     if (!is_untold(before) || !name)
         return handle;
-    /* The library's type has no const; nobody writes to it. */
+    /* The library's type has no const; it is never written through. */
     handle = handle ? handle : (void *)(uintptr_t)name;
     nvtx_chain_name(handle, name);
     return handle;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define MARK(name, module, nth, params, args, domain, said)    \
     void name params                                           \

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exports of the program's output: each makes the real call, then shows output.c what it has written. What stdio puts into
- * its buffer is shown when it is put there, in the program's own order; when the C library writes the buffer later, that is an
- * inner call of its own that no export sees, so nothing is shown twice.
+ * The exports of the program's output: each makes the real call, then passes the written text to
+ * output.c. Text that stdio buffers is passed when it is put into the buffer, in the program's own
+ * order; when the C library writes the buffer later, that is an internal call that no export sees,
+ * so no text is passed twice.
  *
- * Transparent: what the real call returns, and errno, are the program's; write and writev stay the cancellation points that they
- * are, since nothing is held or marked around the real call; text that was not written (a short write, a closed stream) is not
- * shown. The forms with variable arguments go on to the v-forms, which are the same functions inside of the C library. Formatted
- * text is worked out once more to be shown, unless that calls functions of the program's (register_printf_specifier).
+ * Transparent: the program gets the real call's result and errno; write and writev stay
+ * cancellation points, since no lock or mark is held around the real call; text that was not
+ * written (a short write, a closed stream) is not passed. The forms with variable arguments call
+ * the v-forms, which are the same functions inside the C library. Formatted text is formatted a
+ * second time for output.c, unless that would call functions of the program
+ * (register_printf_specifier).
  *
- * Not seen: what macros of the C library put into a stream's buffer (putc_unlocked of optimised programs), wide streams, perror, error, warn and their like, pwrite, sendfile and splice, system
- * calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2 under other numbers.
+ * Not covered: text that macros of the C library put into a stream's buffer (putc_unlocked of
+ * optimised programs), wide streams, perror, error, warn and their like, pwrite, sendfile and
+ * splice, system calls that a program makes by itself (Go), duplicates of the descriptors 1 and 2
+ * under other numbers.
  *
- * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's write.
+ * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it
+ * would be that program's write.
  */
 #include "preload/anchors/output.h"
 #include "preload/base/guard.h"
@@ -33,12 +39,12 @@
 #include <unistd.h>
 
 enum {
-    FORMAT_SHORT = 1024,   /* formatted output that is worked out on the stack, */
-    FORMAT_MAX = 16 << 20, /* and on pages of its own; longer output is not looked at */
+    FORMAT_SHORT = 1024,   /* formatted output up to this size is formatted on the stack, */
+    FORMAT_MAX = 16 << 20, /* and up to this size on pages of its own; longer output is ignored */
 };
 
 /* clang-format off */
-/* What we call: name, and type by the C library's own declaration where it has one. */
+/* Real functions to call: name, and type by the C library's own declaration if it has one. */
 #define OUTPUT_REAL(X)                                                                     \
     X(write) X(writev) X(fwrite) X(fputs) X(puts) X(fputc) X(putc) X(_IO_putc) X(putchar)  \
     X(fwrite_unlocked) X(fputs_unlocked) X(fputc_unlocked) X(putc_unlocked) X(putchar_unlocked) \
@@ -81,7 +87,10 @@ static void *find_real(enum output_slot slot)
     return found;
 }
 
-/* Before the constructor has run, and only then, it is looked for: a look-up is nothing for a signal handler. */
+/*
+ * The real function. Looked up here only before the constructor has run: a signal handler must not
+ * do a look-up.
+ */
 static inline void *real_of(enum output_slot slot)
 {
     void *known = atomic_load_explicit(&output_real[slot], memory_order_relaxed);
@@ -97,7 +106,7 @@ __attribute__((constructor)) static void export_output_find_all(void)
         (void)real_of((enum output_slot)slot);
 }
 
-/* ---- what was written ----------------------------------------------------------------------- */
+/* ---- passing the text on ------------------------------------------------------------------ */
 
 static void show_text(int fd, const char *text, size_t length)
 {
@@ -115,7 +124,7 @@ static void show_stream(FILE *stream, const char *text, size_t length)
     errno = saved;
 }
 
-/* Conversions whose functions are the program's own, as bits. */
+/* Conversions that call functions of the program, as bits. */
 static _Atomic(uint64_t) own_conversions[4];
 
 static void note_conversion(int letter)
@@ -132,7 +141,9 @@ static bool export_output_is_own(char letter)
     return atomic_load_explicit(&own_conversions[bit / 64], memory_order_relaxed) >> (bit % 64) & 1;
 }
 
-/* Working the format out calls no function of the program's: each conversion is one of the C library's. */
+/*
+ * Whether formatting calls no function of the program: each conversion is one of the C library's.
+ */
 static bool export_output_is_plain(const char *format)
 {
     for (const char *at = strchr(format, '%'); at; at = strchr(at + 1, '%')) {
@@ -157,7 +168,7 @@ __attribute__((format(printf, 5, 0))) static void show_worked_out(
         output_unseen(fd, false);
 }
 
-/* On pages of its own, since a handler may print: no malloc. */
+/* On pages of its own: a signal handler may print, so no malloc. */
 __attribute__((format(printf, 4, 0))) static void show_long(
         int fd, int before, int count, const char *format, va_list args)
 {
@@ -180,7 +191,7 @@ __attribute__((format(printf, 4, 0), noinline)) static void show_short(
     show_worked_out(fd, before, text, count, format, args);
 }
 
-/* `count` bytes were written, by a format; `before` is the errno of before the call, for %m. */
+/* A format wrote `count` bytes; `before` is errno from before the call, for %m. */
 __attribute__((format(printf, 4, 0))) static void show_format(
         int fd, int before, int count, const char *format, va_list args)
 {
@@ -272,7 +283,7 @@ size_t fwrite_unlocked(const void *restrict ptr, size_t size, size_t n, FILE *re
 PUTS(fputs)
 PUTS(fputs_unlocked)
 
-/* `result`: what fputc, putc or putchar returned for `c`. */
+/* `result`: the result of fputc, putc or putchar for `c`. */
 static int show_char(FILE *stream, int c, int result)
 {
     char byte = (char)c;
@@ -295,8 +306,10 @@ static int show_char(FILE *stream, int c, int result)
         return show_char(stdout, c, real ? real(c) : EOF); \
     }
 
-/* The newline of std::endl, and of a printf("\n") that the compiler has rewritten, comes through one of these. _IO_putc: of programs
- * that were built before glibc 2.28. */
+/*
+ * std::endl's newline, and that of a printf("\n") that the compiler has rewritten, comes through
+ * one of these. _IO_putc: for programs built before glibc 2.28.
+ */
 PUTS_CHAR(fputc)
 PUTS_CHAR(fputc_unlocked)
 PUTS_CHAR(putc)
@@ -319,7 +332,10 @@ int puts(const char *s)
 
 /* ---- formats -------------------------------------------------------------------------------- */
 
-/* To a descriptor, or to the stream where `fd` is NULL; `flag` is that of a _chk form, negative without. */
+/*
+ * Prints to a descriptor, or to the stream if `fd` is NULL; `flag` is that of a _chk form, negative
+ * without.
+ */
 __attribute__((format(printf, 4, 0))) static int print_real(
         FILE *stream, const int *fd, int flag, const char *format, va_list args)
 {
@@ -330,7 +346,7 @@ __attribute__((format(printf, 4, 0))) static int print_real(
                      : REAL_OF(vfprintf)(stream, format, args);
 }
 
-/* The same, and what was printed is shown. */
+/* The same, and passes the text to output.c. */
 __attribute__((format(printf, 4, 0))) static int print_seen(
         FILE *stream, const int *fd, int flag, const char *format, va_list args)
 {
@@ -354,7 +370,7 @@ __attribute__((format(printf, 4, 0))) static int print_seen(
 /* Without _chk. */
 #define PLAIN (-1)
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define PRINTS(name, params, stream, fd, flag, format)              \
     int name params                                                \
@@ -388,7 +404,10 @@ PRINTS(__vfprintf_chk, (FILE *restrict stream, int flag, FORMAT format, va_list 
 PRINTS(__vdprintf_chk, (int fd, int flag, FORMAT format, va_list arg), NULL, &fd, flag, format)
 /* clang-format on */
 
-/* A function of the program's for a conversion: from now on formats that have it are worked out once, by the real call. */
+/*
+ * The program registers a function for a conversion: from now on formats that contain it are
+ * formatted once, by the real call.
+ */
 int register_printf_specifier(int spec, printf_function func, printf_arginfo_size_function arginfo)
 {
     __typeof__(&register_printf_specifier) real = REAL_OF(register_printf_specifier);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A name that this library alone exports: by it another copy of ours and `kedge run` know it. Any thread.
+ * A name that only this library exports, by which another copy of it and `kedge run` recognise it.
+ * Any thread.
  */
 #include "preload/anchors/source.h"
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
 
 #pragma GCC visibility push(default)
-/* What is wanted of programs in Python (source_python_level). Constant in a process. */
+/* The anchors wanted of Python programs (source_python_level). Constant in a process. */
 int kedge_python_level(void);
 #pragma GCC visibility pop
 

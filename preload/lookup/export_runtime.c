@@ -14,13 +14,19 @@
 /* libcudart.so.12, and libcudart-*.so.12 as some wheels rename it. */
 static struct export_library library = {.base = "libcudart"};
 
-/* cuda_runtime_api.h's, in our own words: results are an enum, streams and pools are the driver's. */
+/*
+ * Types of cuda_runtime_api.h, in our own words: results are an enum, streams and pools are the
+ * driver's.
+ */
 enum {
     RUNTIME_INITIALIZATION_ERROR = 3,
 };
 
-/* Both in the export's function itself; an allocation notes who asks for memory, a free ends with a jump. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/*
+ * Both must be in the export's function itself; an allocation notes its caller, a free ends with a
+ * jump.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define FIND(name)                                                                                 \
     (resolve_note_export(EXPORT_##name),                                                               \
@@ -61,7 +67,9 @@ FREES(cudaFreeAsync, (void *ptr, CUstream stream), (ptr, stream))
 FREES(cudaFreeAsync_ptsz, (void *ptr, CUstream stream), (ptr, stream))
 /* clang-format on */
 
-/* ---- the loader's exports (export_dlopen.c) ----------------------------------------------------- */
+/*
+ * ---- the loader's exports (export_dlopen.c) -----------------------------------------------------
+ */
 
 void export_deepbind(void)
 {
@@ -90,7 +98,7 @@ void export_namespace(const void *caller)
     const char *base;
     Dl_info info;
 
-    /* CUDA's own libraries do as they please, and the runtime is known to have such a call */
+    /* CUDA's own libraries may do so, and the runtime is known to */
     if (dladdr(caller, &info) && info.dli_fname) {
         base = linked_base(info.dli_fname);
         if (strncmp(base, "libcu", 5) == 0 || strncmp(base, "libnv", 5) == 0)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exports by which a program sets what happens at a signal: SIGBUS goes to bus.c, everything else to the real function.
- * signal and its System V form are made of sigaction for SIGBUS, as the C library makes them.
+ * The exports by which a program sets the action for a signal: SIGBUS goes to bus.c, every other
+ * signal to the real function. For SIGBUS, signal and its System V form are implemented with
+ * sigaction, as in the C library.
  *
- * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it would be that program's.
+ * This file is part of the shared objects alone (CMakeLists.txt): linked into a test program it
+ * would be that program's.
  */
 #include "preload/base/guard.h"
 #include "preload/driver/resolve.h"
@@ -37,7 +39,10 @@ enum {
 static const char *const signal_names[SIGNAL_COUNT] = {"sigaction", "signal", "__sysv_signal"};
 static _Atomic(void *) signal_reals[SIGNAL_COUNT];
 
-/* Before the constructor has run, and only then, it is looked for: a look-up is nothing for a signal handler. */
+/*
+ * The real function. Looked up here only before the constructor has run: a signal handler must not
+ * do a look-up.
+ */
 static void *signal_real(int which)
 {
     void *known = atomic_load_explicit(&signal_reals[which], memory_order_relaxed);

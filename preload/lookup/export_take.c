@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How an export comes to stand in for a library's function, and finds it again. */
+/* Decides which library's function an export stands for, and finds that function again. */
 #include "preload/base/exports.h"
 #include "preload/base/guard.h"
 #include "preload/base/linked.h"
@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 _Atomic(uint64_t) export_closes;
-static struct export_memo no_memos[EXPORT_MEMOS]; /* written by nobody */
+static struct export_memo no_memos[EXPORT_MEMOS]; /* never written */
 __thread struct export_memo *export_memos = no_memos;
 
-#define UNDER_WAY UINT64_C(0xffffffff) /* of export_closes */
+#define UNDER_WAY UINT64_C(0xffffffff) /* part of export_closes */
 
 void export_close_begins(void)
 {
@@ -35,7 +35,7 @@ void export_fork_child(void)
     atomic_fetch_and(&export_closes, ~UNDER_WAY);
 }
 
-/* A signal handler that calls in between finds another caller's, or none. */
+/* A signal handler that calls meanwhile finds another caller's entry, or none. */
 static void export_take_remember(struct export_memo known)
 {
     struct export_memo *memo;
@@ -53,7 +53,7 @@ static void export_take_remember(struct export_memo known)
     memo->caller = known.caller;
 }
 
-/* The object that an address lies in stays for good. */
+/* Keeps the object that contains an address loaded for good. */
 static void export_take_keep(const void *address)
 {
     Dl_info info;
@@ -67,19 +67,24 @@ void *export_beside(const void *real, const char *name)
     return linked_for(real, name).own;
 }
 
-/* What comes after us in the global scope; it was not the program that asked. */
+/*
+ * The next definition after kedge in the global scope; clears the loader's error, since the program
+ * did not ask.
+ */
 static void *export_take_next_of(const char *name)
 {
     void *found = resolve_next(name);
 
-    if (!found) /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    if (!found)
         (void)dlerror();
     return found && linked_is_code(found) ? found : NULL;
 }
 
 /*
- * What stands behind us in the global scope and is not the library itself, as another preload: it has a say in each call, as it
- * would without us. What is linked at the start stays where it is, so this is asked once.
+ * A definition after kedge in the global scope that is not the library itself, as of another
+ * preload: it takes part in each call, as without kedge. Libraries linked at the start stay where
+ * they are, so this is looked up once.
  */
 static void *next_preload(
         const struct export_library *library, struct export *export, const char *name)
@@ -145,7 +150,7 @@ void *export_take(struct export_library *library, struct export *export, void *h
     if (!life_is_wanted())
         return NULL;
     found = handle == RTLD_DEFAULT ? ours : resolve_real_dlsym()(handle, name);
-    if (found == ours) /* in the global scope: a name that only we have is not to be found */
+    if (found == ours) /* in the global scope: a name that only kedge exports must not be found */
         return resolve_next(name) && !variables_stands_next(name) ? NULL : RESOLVE_HIDE;
     if (!found || !linked_is_code(found))
         return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's own look-up: it answers first, then the pointer that it gave is routed (route.h). */
+/* The driver's own look-up: the driver answers first, then its pointer is routed (route.h). */
 #include "preload/base/guard.h"
 #include "preload/driver/life.h"
 #include "preload/lookup/route.h"
@@ -7,7 +7,7 @@
 static CUresult routed(
         CUresult result, const char *symbol, void **pfn, int cuda_version, cuuint64_t flags)
 {
-    /* "" is a probe of the runtime's; an answer that is not there stays not there */
+    /* "" is a probe of the runtime; a NULL answer stays NULL */
     if (result == CUDA_SUCCESS && symbol && *symbol && pfn && *pfn && guard_depth() == 0
             && life_is_wanted())
         route_answer(symbol, cuda_version, flags, pfn);

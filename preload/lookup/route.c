@@ -14,7 +14,7 @@
 
 /* One row of hooks.def. */
 struct route_row {
-    const char *name; /* of cuGetProcAddress */
+    const char *name; /* as cuGetProcAddress knows it */
     int from, to;     /* from <= version < to; to 0 = no end */
     unsigned per_thread;
     void *ours;
@@ -34,15 +34,17 @@ void *route_hook(enum resolve_slot slot)
 
 /* ---- cuGetProcAddress ----------------------------------------------------------------------- */
 
-/* A row without an end answers as far as headers were read: a later form of the name may take other
- * arguments (R100). */
+/*
+ * A row without an end answers up to the newest headers that kedge was compared with: a later form
+ * of the name may take other arguments (R100, versions of rows).
+ */
 static bool row_answers(const struct route_row *row, const char *name, int version)
 {
     return strcmp(row->name, name) == 0 && version >= row->from
             && (row->to == 0 ? version <= HOOKS_NEWEST : version < row->to);
 }
 
-/* The row of (name, version, flags): its per-thread form if that was asked for and exists. */
+/* The row for (name, version, flags): its per-thread form if that was asked for and exists. */
 static int slot_of_request(const char *name, int version, cuuint64_t flags)
 {
     bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
@@ -60,8 +62,8 @@ static int slot_of_request(const char *name, int version, cuuint64_t flags)
 }
 
 /*
- * The row whose function of the driver this is, or whose hook: a library that is not bound to its
- * own symbols hands that out. `name` decides where several symbols are one function.
+ * The row that this is the driver's function or the hook of: a library that is not bound to its own
+ * symbols hands out the hook. `name` decides if several symbols share a function.
  */
 static int slot_of_pointer(const void *fn, const char *name)
 {
@@ -78,7 +80,7 @@ static int slot_of_pointer(const void *fn, const char *name)
     return found;
 }
 
-/* Whether this is the beginning of a function that the driver exports, under whatever name. */
+/* Whether this is the start of a function that the driver exports, under any name. */
 static bool is_exported(const void *fn)
 {
     Dl_info info;
@@ -87,9 +89,9 @@ static bool is_exported(const void *fn)
 }
 
 /*
- * The row of a request whose answer is no row's own function. An exported function is then one that
- * hooks.def does not have, a form of a later driver for example, and nobody but the driver knows
- * its arguments (R100).
+ * The row of a request whose answer is no row's own function. If that answer is an exported
+ * function, hooks.def does not have it (a form of a later driver, for example), and only the driver
+ * knows its arguments (R100).
  */
 static int slot_by_name(const char *name, int version, cuuint64_t flags, const void *fn)
 {
@@ -109,8 +111,9 @@ void route_answer(const char *name, int version, cuuint64_t flags, void **pfn)
                 coverage_unhooked(name);
             return;
         }
-        /* The driver gives out another address than its symbol has: this row's function all the
-         * same. */
+        /*
+         * The driver returns another address than its symbol has; it is still this row's function.
+         */
         resolve_adopt((enum resolve_slot)slot, *pfn);
     }
     resolve_note((enum resolve_slot)slot, ROUTE_GPA);
@@ -138,7 +141,10 @@ static void warn_second_driver(const void *fn)
                 info.dli_fname, resolve_driver_path());
 }
 
-/* Whether our export of that name stands for a function: a hook for one that the driver has. */
+/*
+ * Whether our export of that name stands for a real function: a hook, if the driver has its
+ * function.
+ */
 static bool stands_for(int slot)
 {
     return slot < 0 || (resolve_ready() && resolve_driver_exports((enum resolve_slot)slot));
@@ -199,13 +205,13 @@ void *route_instead(void *handle, const char *name, const void *caller, bool is_
             || !resolve_is_ours(resolve_look_up(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name)))
         return NULL;
     if (handle == RTLD_DEFAULT
-            && linked_before_us(name)) /* our own look-up finds us first (DT_SYMBOLIC) */
+            && linked_before_us(name)) /* kedge's own look-up finds kedge first (DT_SYMBOLIC) */
         return NULL;
     linked = linked_for(caller, name);
     if (handle == RTLD_NEXT && !linked.is_program && !linked.is_earlier)
-        return NULL; /* what is next for an object behind us is not ours */
+        return NULL; /* the next definition for an object after kedge is not kedge's */
     found = resolve_next(name);
-    if (!found && handle == RTLD_DEFAULT) /* the scope of what the caller was opened with */
+    if (!found && handle == RTLD_DEFAULT) /* the scope that the caller was opened in */
         found = linked.own ? linked.own : linked.users;
     if (!found)
         return RESOLVE_HIDE;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * route.h - which look-up of the program gets which hook.
+ * route.h - chooses the hook that a look-up of the program gets.
  *
- * Symbol preloading alone is not seen by most programs: they carry a static runtime that fetches
+ * Exported symbols alone do not reach most programs: these contain a static runtime that fetches
  * its entries with one dlsym and then cuGetProcAddress. So the look-ups themselves are intercepted,
- * and the pointer that the *driver* returned decides which hook is handed out, never a name prefix
- * and a guess:
+ * and the pointer that the *driver* returned decides which hook is handed out, never a guess from a
+ * name prefix:
  *
- *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ──────────────► its hook
- *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ no export, row (X, v, f)    ► adopted as that row's hook
- *                                                        └─ else ───────────────────────► p untouched
- *     a linked program ──────────► our export ──────────► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
+ *     dlsym(libcuda, "cuX_v2") ─┐                        ┌─ known pointer ─────────► its hook
+ *     cuGetProcAddress(X, v, f) ┴► the driver answers p ─┼─ no export, row (X, v, f) ► row's hook
+ *                                                        └─ else ──────────────────► p untouched
+ *     a linked program ─────► our export ─► REAL(symbol): RTLD_NEXT, else a loaded libcuda.so.1
  *
  * One libcuda is served, the first (resolve.h); a pointer into another object is handed out
  * untouched, with one line.
@@ -28,36 +28,35 @@
 
 #include <stdbool.h>
 
-/* The hook of a row of hooks.def, as it is handed out. */
+/* The hook of a row of hooks.def, in the form that is handed out. */
 void *route_hook(enum resolve_slot slot);
 
 /*
- * Answers a dlsym on a real handle for the name of a hook, or NULL: then the real dlsym is to be
- * asked by a jump, so that it sees its caller (export_dlsym.c). Never called for the pseudo
- * handles. RESOLVE_HIDE: only our own export is there and no driver, so the name is to be not
- * found.
+ * Answers a dlsym on a real handle for the name of a hook. NULL: make the real dlsym with a jump,
+ * so that it sees its caller (export_dlsym.c). Never called for the pseudo handles. RESOLVE_HIDE:
+ * only our own export exists and no driver, so the name must not be found.
  */
 void *route_dlsym(void *handle, const char *name);
 
 /*
- * What a look-up of `name` from `caller` gets in the place of our own export, which it would end
- * at; NULL: nothing, it is to be made as it is. If the look-up finds nothing without kedge (a
- * driver that was opened locally, a function that this driver lacks): RESOLVE_HIDE. Else what it
- * finds then (`is_wanted` false, KEDGE_MODE=off), or our export, if it stands for that. Any handle.
+ * The answer for a look-up of `name` from `caller` that would end at our own export; NULL: none,
+ * make the look-up unchanged. If the look-up finds nothing without kedge (a driver that was opened
+ * locally, a function that this driver lacks): RESOLVE_HIDE. Else its result without kedge
+ * (`is_wanted` false, KEDGE_MODE=off), or our export if it stands for that. Any handle.
  */
 void *route_instead(void *handle, const char *name, const void *caller, bool is_wanted);
 
-/* Whether a name that is no hook is that of a function for memory, of the driver or the runtime. */
+/* Whether a name without a hook is a memory function of the driver or the runtime. */
 bool route_notes(const char *name);
 
-/* Such a name is asked for on a real handle: the function is noted as unwatched if it is there. */
+/* Such a name is looked up on a real handle: if it exists, it is noted as unwatched. */
 void route_note_unwatched(void *handle, const char *name);
 
 /*
- * Replaces *pfn, which the driver returned for (name, version, flags), by the hook that stands in
- * for it, if there is one: the row whose function of the driver it is; else, if the driver does not
- * export it under any name, the row whose range holds the version, with that flag (R100). Leaves it
- * alone otherwise, as the forms of before CUDA 3.2 are (hooks.def).
+ * Replaces *pfn, which the driver returned for (name, version, flags), by its hook if there is one:
+ * the row with this function of the driver; else, if the driver does not export it under any name,
+ * the row whose range contains the version, with that flag (R100). Leaves it unchanged otherwise,
+ * as for the forms from before CUDA 3.2 (hooks.def).
  */
 void route_answer(const char *name, int version, cuuint64_t flags, void **pfn);
 
