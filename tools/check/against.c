@@ -15,7 +15,9 @@ static uint64_t against_value(const struct compare *compare, enum claim_figure f
     return excess_of(compare->remaining.bytes, compare->remaining_good.bytes);
 }
 
-/* Of late, percent of this run that was looked at; else of the run that has more, in pairs. */
+/*
+ * For late, percent of this run that was compared; else percent of the run that has more, in pairs.
+ */
 static uint64_t against_percent(const struct compare *compare, enum claim_figure figure)
 {
     bool is_late = figure == CLAIM_LATE;

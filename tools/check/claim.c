@@ -83,7 +83,9 @@ const char *claim_op_text(enum claim_op op)
     return ops[op];
 }
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+/*
+ * ---- parsing a claim --------------------------------------------------------------------------
+ */
 
 struct parsing {
     const char *text, *at;
@@ -108,7 +110,7 @@ static void skip_blanks(struct parsing *p)
     p->at += strspn(p->at, " \t");
 }
 
-/* Moves behind the sign if it is the next one. */
+/* Skips the sign if it comes next. */
 static bool skip_sign(struct parsing *p, const char *sign)
 {
     skip_blanks(p);
@@ -118,7 +120,7 @@ static bool skip_sign(struct parsing *p, const char *sign)
     return true;
 }
 
-/* Up to one of the `stops`, of a glob one without a \ before it. */
+/* Length up to one of the `stops`; for a glob, one without a \ before it. */
 static size_t name_length(const char *name, const char *stops, bool is_glob)
 {
     size_t length = 0;
@@ -128,7 +130,7 @@ static size_t name_length(const char *name, const char *stops, bool is_glob)
     return length;
 }
 
-/* A name in double quotes, or plain up to `end`; moves behind `end`. */
+/* A name in double quotes, or plain up to `end`; skips `end`. */
 static bool parse_name(
         struct parsing *p, const char *what, const char *end, bool is_glob, char **ret_name)
 {
@@ -225,7 +227,7 @@ static bool parse_limit(struct parsing *p)
     bool is_plain = word[strspn(word, "0123456789")] == '\0';
     if (is_bytes && length > 1 && word[length - 1] == 'B'
             && strchr("KMGT0123456789", word[length - 2]))
-        word[length - 1] = '\0'; /* GB for GiB, and bytes */
+        word[length - 1] = '\0'; /* also accepts GB for GiB, and plain bytes */
     bool is_limit = (is_bytes || is_plain) && config_size(word, &p->claim->limit) == 0;
     p->claim->is_bare = is_bytes && is_limit && is_plain && p->claim->limit > 0;
     if (length == 0)
@@ -267,7 +269,7 @@ static enum claim_answer opposite(enum claim_answer answer)
     return answer == CLAIM_UNKNOWN ? answer : answer == CLAIM_YES ? CLAIM_NO : CLAIM_YES;
 }
 
-/* Of "it is, if `yes`", and "it is not, if `no`". */
+/* Combines "yes if `yes`" and "no if `no`". */
 static enum claim_answer claim_known(bool yes, bool no)
 {
     return yes ? CLAIM_YES : no ? CLAIM_NO : CLAIM_UNKNOWN;

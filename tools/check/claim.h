@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim.h - what `kedge check` is asked to assert: its words, and when one holds.
+ * claim.h - claims of `kedge check`: their syntax, and when one holds.
  *
  *     peak<12GiB        anchor:"SOT_CALL_*".remaining<1GiB        late(good.kcap)==0
  *
  *     [anchor:GLOB.] FIGURE [(FILE)]  < <= == != >= >  LIMIT
  *
- * One table has the figures; --help prints it, and the man page has its sentences. GLOB and FILE stand in double quotes, or
- * plain up to the `.` or `)` behind them. Blanks between the parts do not matter. LIMIT is in bytes, with K, M, G or KiB, MiB,
- * GiB, or KB, MB, GB for the same, or B; counts have none.
+ * One table has the figures; --help prints it, and the man page has its sentences. GLOB and FILE
+ * are in double quotes, or plain up to the `.` or `)` after them. Blanks between the parts do not
+ * matter. LIMIT is in bytes, with K, M, G or KiB, MiB, GiB, or KB, MB, GB for the same, or B;
+ * counts have none.
  *
- * What is known of a value is a range: of a run that was cut off the peak is at least what it was, and what it would have
- * freed is not known at all. A claim holds if it does for the whole range, and does not if it does for nothing in it.
+ * A value is a range: if a run was cut off, the recorded peak is the least possible one, and its
+ * later frees are unknown. A claim holds if it holds for the whole range, and fails if it holds for
+ * no value in it.
  *
- * Does not look into captures (measure.h). Threads: none. Memory: vec.h.
+ * Does not read captures (measure.h). Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_CLAIM_H
 #define KEDGE_TOOLS_CLAIM_H
@@ -47,11 +49,15 @@ enum claim_figure {
 
 /* A row of the table. */
 struct claim_row {
-    const char *name, *what; /* what it counts, one sentence */
+    const char *name, *what; /* its meaning, one sentence */
     bool is_bytes;           /* else a count */
-    bool has_anchors;        /* may be asked of anchors */
+    bool has_anchors;        /* may be claimed of anchors */
     bool has_file;           /* compares with another run */
-    bool is_final; /* of the end: a run that was cut off has no such value yet, else at least what it had */
+    /*
+     * a value at the end: a run that was cut off has none yet; other values are at least the
+     * recorded one
+     */
+    bool is_final;
 };
 
 enum claim_op {
@@ -67,7 +73,7 @@ enum claim_op {
 enum claim_answer {
     CLAIM_YES,
     CLAIM_NO,
-    CLAIM_UNKNOWN, /* nobody can tell */
+    CLAIM_UNKNOWN, /* cannot be decided */
 };
 
 struct claim {
@@ -83,7 +89,7 @@ struct claim_error {
     char text[200];  /* "unknown figure 'peek'; did you mean 'peak'?" */
 };
 
-/* The least and the most that a value may be; high UINT64_MAX: no bound is known. */
+/* The least and the greatest possible value; high UINT64_MAX: no known bound. */
 struct claim_range {
     uint64_t low, high;
 };
@@ -93,13 +99,13 @@ const struct claim_row *claim_row(enum claim_figure figure);
 /* "<=" */
 const char *claim_op_text(enum claim_op op);
 
-/* False with *ret_error filled if the text is no claim. claim_done gives the memory of one back. */
+/* False with *ret_error filled if the text is no claim. claim_done frees one. */
 bool claim_parse(const char *text, struct claim *ret_claim, struct claim_error *ret_error);
 void claim_done(struct claim *claim);
 
 enum claim_answer claim_holds(struct claim_range range, enum claim_op op, uint64_t limit);
 
-/* Both: NO if one is, else UNKNOWN if one is. */
+/* Both must hold: NO if one is, else UNKNOWN if one is. */
 enum claim_answer claim_both(enum claim_answer one, enum claim_answer other);
 
 /* "yes", "no", "unknown" */

@@ -60,7 +60,7 @@ static bool measure_lacks_events(const struct load *load)
     return load->complete_from > 0;
 }
 
-/* What is known of a value that was `value` when the record ended. */
+/* The range of a value that was `value` at the end of the record. */
 static struct claim_range measure_range_of(enum claim_figure figure, uint64_t value, bool has_ended)
 {
     if (value == MODEL_UNKNOWN)
@@ -101,7 +101,7 @@ static uint64_t drifted_hints(const struct load *load)
     return count;
 }
 
-/* Of the steps that the capture has: of a long run it has some. */
+/* From the recorded steps: of a long run the capture has some. */
 static struct claim_range measure_moved(const struct load *load, enum claim_figure figure)
 {
     const struct read_capture *capture = load->capture;
@@ -128,12 +128,15 @@ static void measure_run(
     result->range = measure_range_of(claim->figure, value, has_ended);
     if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
         result->range = measure_moved(measure->load, claim->figure);
-    /* What shadow would have released the writer does not add up. */
+    /* The writer does not add up the releases that shadow only records. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && value == MODEL_UNKNOWN)
         result->note = vec_text(load_lacks(measure->load->capture));
 }
 
-/* Live bytes after the last step that were not after the second: the first one makes what stays. What leaks now and then no step shows. */
+/*
+ * Bytes live after the last step that were not live after the second: the first step makes lasting
+ * blocks. An occasional leak does not show in any step.
+ */
 static uint64_t more_at_end(const struct stepview *view)
 {
     return view->row_count > 2
@@ -141,7 +144,10 @@ static uint64_t more_at_end(const struct stepview *view)
             : 0;
 }
 
-/* "most of it: alloc_output sot.c:91, 8.00 MiB after the first step, 1.20 GiB after the last": as reports call it, not the allocator. */
+/*
+ * "most of it: alloc_output sot.c:91, 8.00 MiB after the first step, 1.20 GiB after the last": the
+ * site as in reports, not the allocator.
+ */
 static char *grower_note(const struct load *load, const struct stepview *view)
 {
     const struct stepview_grower *most = &view->growers[0];
@@ -163,7 +169,7 @@ void measure_growers(const struct load *load, struct model_window window, struct
     stepview_find(load, window, STEPVIEW_ONLY_STATED, ret);
 }
 
-/* Why nothing is known of growth; NULL: the steps are there. */
+/* Why growth is unknown; NULL: the steps are recorded. */
 static char *growth_lacks(const struct load *load, const struct stepview *view)
 {
     if (measure_lacks_events(load))
@@ -176,7 +182,7 @@ static char *growth_lacks(const struct load *load, const struct stepview *view)
     return NULL;
 }
 
-/* What may grow beside that what call sites gain in each step; NULL: nothing. */
+/* What may grow beside the call sites that grow in each step; NULL: nothing. */
 static char *growth_doubt(
         const struct load *load, const struct stepview *view, const struct pileup *pileup)
 {
@@ -205,8 +211,8 @@ static char *growth_doubt(
 }
 
 /*
- * By what the program frees, and by what is stored: hints may have released what grows, or hold
- * what is freed.
+ * Judges both the program's frees and the stored bytes: hints may have released blocks that grow,
+ * or hold blocks that are freed.
  */
 static void measure_steps(const struct load *load, const struct claim *claim,
         const struct stepview *view, struct measure_result *result)
@@ -223,7 +229,7 @@ static void measure_steps(const struct load *load, const struct claim *claim,
         result->range = (struct claim_range){pileup.stored, doubt ? UINT64_MAX : growth};
     bool is_known = claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN;
     if (!load_has_ended(load))
-        ; /* that is the reason */
+        ; /* the note is set above */
     else if (!is_known && doubt)
         result->note = vec_text(doubt);
     else if (!is_known)
@@ -251,7 +257,7 @@ static void measure_growth(
 
 /* ---- another run ---------------------------------------------------------------------------- */
 
-/* False: it has no such window, and a line says so. */
+/* False: the capture has no such window, and a line says so. */
 static bool measure_find_side(
         const struct measure *measure, const struct load *load, struct compare_side *ret_side)
 {
@@ -281,7 +287,7 @@ static void measure_compare_sides(const struct measure *measure, const struct co
             &other->peaks);
 }
 
-/* False: it cannot be used, and a line says so. */
+/* False: the capture cannot be used, and a line says so. */
 static bool compare_with(struct measure *measure, const char *path)
 {
     struct measure_other *other = measure->other;
@@ -315,7 +321,7 @@ static void measure_other(
 
 /* ---- anchors -------------------------------------------------------------------------------- */
 
-/* A mark is called like an anchor and holds nothing. */
+/* A mark is named like an anchor but holds nothing. */
 static bool measure_is_mark(const struct trace *trace, const struct trace_anchor *anchor)
 {
     return anchor->enter != TRACE_NEVER && trace->events[anchor->enter].kind != TRACE_ENTER;
@@ -333,10 +339,14 @@ static bool measure_is_named(const struct trace_anchor *anchor, const char *glob
         is_one = wildcard_match(base, name);
         free(base);
     }
-    return is_one || wildcard_match(glob, name) || strcmp(glob, name) == 0; /* a name is its own */
+    /* a name matches itself */
+    return is_one || wildcard_match(glob, name) || strcmp(glob, name) == 0;
 }
 
-/* How far a value is on the wrong side, or how near to it: the larger the worse. */
+/*
+ * The distance of a value from the limit on the wrong side, or its closeness on the right one:
+ * larger is worse.
+ */
 static uint64_t badness(const struct claim *claim, uint64_t value)
 {
     uint64_t distance = value > claim->limit ? value - claim->limit : claim->limit - value;
@@ -408,7 +418,7 @@ static void measure_anchors(
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- any claim ------------------------------------------------------------------------------ */
 
 bool measure_claim(
         struct measure *measure, const struct claim *claim, struct measure_result *ret_result)
@@ -430,7 +440,7 @@ bool measure_claim(
         measure_run(measure, claim, &result);
     if (claim->figure == CLAIM_RESERVED && !result.note
             && load_native_peak(measure->load->capture->class_total) > 0) {
-        result.range.high = UINT64_MAX; /* it is the pool's, and more was held */
+        result.range.high = UINT64_MAX; /* only the pool's bytes are known, and more was held */
         result.note = vec_text(DRIVER_HELD);
     }
     result.answer = claim_holds(result.range, claim->op, claim->limit);

@@ -10,7 +10,9 @@
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
-/* ---- what they are --------------------------------------------------------------------------- */
+/*
+ * ---- finding the peaks ------------------------------------------------------------------------
+ */
 
 static struct claim_range peaks_range(uint64_t value, bool is_final)
 {
@@ -19,7 +21,7 @@ static struct claim_range peaks_range(uint64_t value, bool is_final)
     return (struct claim_range){value, is_final ? value : UINT64_MAX};
 }
 
-/* Did the driver serve memory of its own accord, of which it does not tell what it holds? */
+/* Whether the driver served memory directly, for which it does not report the bytes held. */
 static bool peaks_has_native(const struct load *load)
 {
     return !load_is_imported(load->capture) && load_native_peak(load->capture->class_total) > 0;
@@ -47,8 +49,8 @@ static struct peaks_figures peaks_of_run(const struct peaks_run *run, bool *io_h
     if (read_is_damaged(run->load->capture))
         f = figures_unknown();
     /*
-     * The second value of Max starts from zero at the window's begin: it is a peak of the whole run
-     * alone.
+     * The second value of Max starts from zero at the window's begin, so it is a peak only for the
+     * whole run.
      */
     bool has_hints = !run->window.is_named && f.hinted.released_count > 0
             && f.hinted.released_count != MODEL_UNKNOWN && f.hinted.max < f.peak_live;
@@ -68,7 +70,7 @@ static uint64_t peaks_most(uint64_t most, uint64_t now)
     return now > most ? now : most;
 }
 
-/* A release of a hint takes storage from a block once: its free then takes nothing more. */
+/* A release by a hint takes storage from a block once: its later free takes nothing more. */
 static void peaks_step(struct peaks_walk *walk, const struct trace *trace,
         const struct trace_event *event, int device)
 {
@@ -146,7 +148,7 @@ void peaks_find(const struct peaks_run *good, const struct peaks_run *bad, struc
             VEC_PUSH(peaks.devices, peaks.device_count, peaks.device_room) =
                     (struct peaks_row){device, peaks_on(good, device), peaks_on(bad, device)};
     if (peaks.device_count == 1)
-        peaks.device_count = 0; /* it has what the process has */
+        peaks.device_count = 0; /* the one device has the same peaks as the process */
     free(is_used);
     *ret = peaks;
 }
@@ -157,7 +159,7 @@ void peaks_done(struct peaks *peaks)
     *peaks = (struct peaks){0};
 }
 
-/* ---- are they equal? ------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------ */
 
 static enum claim_answer peaks_same(struct claim_range a, struct claim_range b)
 {
@@ -183,7 +185,7 @@ enum claim_answer peaks_are_equal(const struct peaks *peaks)
     return answer;
 }
 
-/* ---- how they are said ----------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------- */
 
 /* "2.00 GiB", "at least 2.00 GiB", "not known"; the caller frees it. */
 static char *peaks_text(struct claim_range range)
@@ -194,14 +196,17 @@ static char *peaks_text(struct claim_range range)
             "%s%s", range.low == range.high ? "" : "at least ", render_bytes(range.low).text);
 }
 
-/* How the runs are called. */
+/* Names of the runs. */
 struct peaks_words {
     const char *bad, *good;
 };
 
 static const struct peaks_words peaks_sides = {"bad", "good"};
 
-/* "2.00 GiB in bad, 1.50 GiB in good", in bytes where they only look alike; the caller frees it. */
+/*
+ * "2.00 GiB in bad, 1.50 GiB in good", in bytes if different values would print alike; the caller
+ * frees it.
+ */
 static char *peaks_pair(
         struct claim_range good, struct claim_range bad, const struct peaks_words *words)
 {

@@ -5,11 +5,12 @@
  *     load.h ─► figures_of (the process) ─────────────────┐
  *          └──► events, or the writer's totals (a device) ─┴─► two ranges ─► equal?
  *
- * Live counts what the program asked for, with hints without what live hints released, reserved
- * what the pool held from the driver: report's figures, and so are the words. A value is a range
- * (claim.h): of a run that was cut off it is the least that the peak was, since more may have
- * followed, and it has no bound at all where the record cannot tell. Of what the driver serves
- * itself it does not say what it holds: where there is some, reserved is a least value, too.
+ * Live counts the bytes that the program asked for; with hints, less the bytes that live hints
+ * released; reserved counts the bytes that the pool held from the driver. Figures and words are
+ * those of report. A value is a range (claim.h): if a run was cut off, the recorded peak is the
+ * least value, since more may have followed; without a record of it, there is no bound. The driver
+ * does not report the bytes that it holds for memory it serves itself, so with such memory reserved
+ * is a least value, too.
  *
  * Prints to what is passed in. Threads: none. Memory: vec.h.
  */
@@ -35,7 +36,7 @@ struct peaks_row {
 
 struct peaks {
     struct peaks_row all;
-    struct peaks_row *devices; /* by number; none where there is one device alone */
+    struct peaks_row *devices; /* by number; none if there is only one device */
     size_t device_count, device_room;
     bool has_hints; /* live hints lowered a peak of one of the runs */
 };
@@ -47,11 +48,11 @@ struct peaks_run {
     bool has_end; /* the end of the part is not where the run was cut off */
 };
 
-/* peaks_done gives the memory back. */
+/* peaks_done frees *ret. */
 void peaks_find(const struct peaks_run *good, const struct peaks_run *bad, struct peaks *ret);
 void peaks_done(struct peaks *peaks);
 
-/* Are all of them equal in both runs? UNKNOWN: nobody can tell. */
+/* Whether all peaks are equal in both runs. UNKNOWN: cannot be decided. */
 enum claim_answer peaks_are_equal(const struct peaks *peaks);
 
 /*

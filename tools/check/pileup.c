@@ -7,7 +7,7 @@
 #include "tools/base/vec.h"
 
 enum {
-    PILEUP_FALLS = 2, /* as often what is kept has to have fallen to fall again */
+    PILEUP_FALLS = 2, /* kept bytes that have fallen this often will fall again */
 };
 
 /* A place keeps more, or less, from the end of this row on. */
@@ -16,14 +16,14 @@ struct pileup_change {
     uint64_t more; /* bytes, modulo 2^64 */
 };
 
-/* What is kept in the second half of the run, against what is after the last step. */
+/* Bytes kept in the second half of the run, compared with those after the last step. */
 struct pileup_course {
     uint64_t last, least;
-    unsigned falls; /* from as much as that to less */
+    unsigned falls; /* times that they fell from at least that value to less */
     bool is_above;
 };
 
-/* What is live of a place after the second step, the last but one, and the last. */
+/* Live bytes of a place after the second step, the last but one, and the last. */
 struct pileup_place {
     uint32_t example; /* a block of it */
     struct trace_sum second, before, last;
@@ -40,7 +40,7 @@ struct pileup_work {
     size_t place_count, place_room;
 };
 
-/* The first row at whose end the event has happened; their number where there is none. */
+/* The first row at whose end the event has happened; the number of rows if there is none. */
 static uint32_t pileup_row_of(const struct pileup_work *w, uint32_t event)
 {
     uint32_t low = 0, high = w->rows;
@@ -55,7 +55,7 @@ static uint32_t pileup_row_of(const struct pileup_work *w, uint32_t event)
     return low;
 }
 
-/* As growers are told apart: stepview.c. */
+/* Growers have the same key: stepview.c. */
 static struct key pileup_key(uint32_t stack, uint64_t size)
 {
     return (struct key){stack, stack ? 0 : size, 0};
@@ -72,7 +72,7 @@ static uint32_t pileup_place_of(struct pileup_work *w, uint32_t block)
     return place;
 }
 
-/* A block that is live at the ends of the rows `from` .. `behind` - 1, which are some. */
+/* A block that is live at the ends of the rows `from` .. `behind` - 1, at least one. */
 static void pileup_add(struct pileup_work *w, uint32_t block, uint32_t from, uint32_t behind)
 {
     uint32_t place = pileup_place_of(w, block);
@@ -129,13 +129,13 @@ static void pileup_span(const struct pileup_work *w, struct pileup_course *cours
         course->least = kept;
 }
 
-/* What rose and fell several times is no pile when it is high at the end. */
+/* Bytes that rose and fell several times do not pile up, even if they are high at the end. */
 static uint64_t pileup_gain(const struct pileup_course *course)
 {
     return course->falls < PILEUP_FALLS ? excess_of(course->last, course->least) : 0;
 }
 
-/* One more in the last step: whether the next one would free it nobody knows. */
+/* One more block in the last step: it is unknown whether the next step would free it. */
 static uint64_t pileup_newest(const struct pileup_place *place)
 {
     bool is_more =
@@ -144,7 +144,7 @@ static uint64_t pileup_newest(const struct pileup_place *place)
     return is_more ? max_of(excess_of(place->last.bytes, place->before.bytes), 1) : 0;
 }
 
-/* The changes from *at on that are of the place; *at moves behind them. */
+/* The changes from *at on that belong to the place; advances *at past them. */
 static uint64_t pileup_of_place(const struct pileup_work *w, uint32_t place, size_t *at)
 {
     struct pileup_course course = {.least = UINT64_MAX};
@@ -188,8 +188,8 @@ static void pileup_places(struct pileup_work *w, struct pileup *ret)
 }
 
 /*
- * What hints hold after the program's free at the end of the last step, beyond the least at the end
- * of an earlier one.
+ * Bytes that hints hold after the program's free at the end of the last step, beyond the least at
+ * the end of an earlier one.
  */
 static uint64_t pileup_held(const struct pileup_work *w, const struct load *load)
 {
@@ -205,7 +205,7 @@ static uint64_t pileup_held(const struct pileup_work *w, const struct load *load
     return held - least;
 }
 
-/* What a grower holds after a row, without what live hints have released of it by then. */
+/* Bytes of a grower after a row, without those that live hints have released by then. */
 static void pileup_released(
         const struct pileup_work *w, uint32_t row, const struct key *growers, uint64_t *io_stored)
 {

@@ -24,7 +24,7 @@ enum direction {
 
 #define UNREACHED (INT64_MIN / 2)
 
-/* Edits after which a search is given up: at least and at most. */
+/* Edits after which a search is given up: least and greatest limit. */
 #define EDITS_MIN 64
 #define EDITS_MAX 4096
 
@@ -34,7 +34,8 @@ struct align {
     struct box box;
     int64_t edits_max;
     int64_t *reach
-            [DIRECTIONS]; /* furthest x per diagonal x - y, counted from -edits_max; valid where reached() says so */
+            /* furthest x per diagonal x - y, counted from -edits_max; valid if reached() says so */
+            [DIRECTIONS];
 };
 
 static int64_t width(const struct align *al)
@@ -47,7 +48,7 @@ static int64_t height(const struct align *al)
     return al->box.b_hi - al->box.b_lo;
 }
 
-/* How far a search of `edits` edits has come on diagonal k. */
+/* The x that a search of `edits` edits has reached on diagonal k. */
 static int64_t reached(const struct align *al, enum direction dir, int64_t edits, int64_t k)
 {
     if (k < -edits || k > edits || k < -height(al) || k > width(al))
@@ -64,7 +65,10 @@ static bool equal_at(const struct align *al, enum direction dir, int64_t x, int6
     return al->a[box->a_hi - 1 - x] == al->b[box->b_hi - 1 - y];
 }
 
-/* The furthest x on diagonal k with `edits` edits: one step from a neighbour diagonal, then along equal elements. */
+/*
+ * The furthest x on diagonal k with `edits` edits: one step from a neighbour diagonal, then along
+ * equal elements.
+ */
 static int64_t align_extend(const struct align *al, enum direction dir, int64_t edits, int64_t k)
 {
     int64_t x = 0;
@@ -86,8 +90,9 @@ static int64_t align_extend(const struct align *al, enum direction dir, int64_t 
 }
 
 /*
- * One more edit in one direction. True when it met the other search, which has made `other_edits`: *ret_cut then lies on a
- * shortest path. (They can meet in a forward step only if the sequences' lengths differ by an odd number, else backward.)
+ * One more edit in one direction. True when it met the other search, which has made `other_edits`:
+ * *ret_cut is then on a shortest path. (They can meet in a forward step only if the sequences'
+ * lengths differ by an odd number, else backward.)
  */
 static bool align_step(struct align *al, enum direction dir, int64_t edits, int64_t other_edits,
         struct cut *ret_cut)
@@ -111,7 +116,7 @@ static bool align_step(struct align *al, enum direction dir, int64_t edits, int6
     return false;
 }
 
-/* The point furthest from the corner that the forward search came to. */
+/* The point furthest from the corner that the forward search reached. */
 static struct cut furthest(const struct align *al, int64_t edits)
 {
     struct cut best = {0, 0};
@@ -124,7 +129,7 @@ static struct cut furthest(const struct align *al, int64_t edits)
     return best;
 }
 
-/* Where to cut a box that has no common prefix or suffix and no empty side. */
+/* The cut of a box that has no common prefix or suffix and no empty side. */
 static struct cut find_cut(struct align *al)
 {
     struct cut cut;
@@ -138,7 +143,7 @@ static struct cut find_cut(struct align *al)
     return furthest(al, al->edits_max);
 }
 
-/* Pairs the common prefix and suffix of a box and takes them off. */
+/* Pairs the common prefix and suffix of a box and removes them from it. */
 static void align_trim(struct align *al, struct box *box)
 {
     while (box->a_lo < box->a_hi && box->b_lo < box->b_hi && al->a[box->a_lo] == al->b[box->b_lo])
@@ -162,7 +167,7 @@ static void solve(struct align *al, uint32_t a_count, uint32_t b_count)
             continue;
         al->box = box;
         struct cut cut = find_cut(al);
-        /* A corner would be the same box again: nothing more can be paired in it. */
+        /* A cut in a corner would give the same box again: nothing more can be paired in it. */
         if ((cut.x == 0 && cut.y == 0) || (cut.x == width(al) && cut.y == height(al)))
             continue;
         int64_t a_mid = box.a_lo + cut.x;

@@ -8,7 +8,7 @@
 #include "tools/base/vec.h"
 #include "tools/compare/align.h"
 
-/* The blocks of one run, those of one anchor instance side by side and in the order of birth. */
+/* The blocks of one run, grouped by anchor instance and in the order of birth. */
 struct lists {
     uint32_t *blocks;
     uint32_t *first; /* per anchor; [anchor_count] = all */
@@ -46,7 +46,7 @@ static struct lists compare_make_lists(const struct compare_side *side)
             .first = vec_new(trace->anchor_count + 2, sizeof(uint32_t)),
     };
 
-    /* Counted one slot further on: the filling below moves each start to its place. */
+    /* Counted one slot further on: filling moves each start to its place. */
     for (size_t i = 0; i < trace->block_count; i++) {
         if (takes_part(side, &trace->blocks[i]))
             lists.first[trace->blocks[i].anchor + 2]++;
@@ -60,11 +60,11 @@ static struct lists compare_make_lists(const struct compare_side *side)
     return lists;
 }
 
-/* What makes blocks of the two runs alike, the strictest first. */
+/* Criteria by which blocks of the two runs are alike, strictest first. */
 enum likeness {
-    LIKE_PYTHON, /* site, size and the Python stack: a framework's one site serves all of its layers */
-    LIKE_SITE, /* site and size: lines of Python may have moved */
-    LIKE_SIZE, /* a rebuilt library has other sites */
+    LIKE_PYTHON, /* site, size and Python stack: a framework has one site for all its layers */
+    LIKE_SITE,   /* site and size: Python lines may have moved */
+    LIKE_SIZE,   /* size: a rebuilt library has other sites */
 };
 
 static struct key compare_key_of(
@@ -80,7 +80,7 @@ static void pair(struct work *work, uint32_t good, uint32_t bad)
     work->taken[bad] = true;
 }
 
-/* What of one anchor instance is on the table, good and bad. */
+/* The blocks of one anchor instance that are being paired, good and bad. */
 struct table {
     const uint32_t *good, *bad;
     uint32_t good_count, bad_count;
@@ -90,7 +90,7 @@ static void pair_in_order(struct work *work, const struct table *table, enum lik
 {
     uint32_t *a = vec_new(table->good_count, sizeof(*a));
     uint32_t *b = vec_new(table->bad_count, sizeof(*b));
-    uint32_t *good = vec_new(table->good_count, sizeof(*good)); /* those that have no partner yet */
+    uint32_t *good = vec_new(table->good_count, sizeof(*good)); /* those without a partner so far */
     uint32_t *bad = vec_new(table->bad_count, sizeof(*bad));
     uint32_t *partner = vec_new(table->good_count, sizeof(*partner));
     uint32_t good_count = 0;
@@ -124,10 +124,10 @@ static void pair_in_order(struct work *work, const struct table *table, enum lik
     free(partner);
 }
 
-/* First come, first served among blocks that are alike. */
+/* Pairs alike blocks in order. */
 static void pair_leftovers(struct work *work, const struct table *table, enum likeness like)
 {
-    struct keytable heads = {0}; /* what is alike -> first waiting good index + 1 */
+    struct keytable heads = {0}; /* key of alike blocks -> first waiting good index + 1 */
     uint32_t *next = vec_new(table->good_count, sizeof(*next));
 
     for (uint32_t i = table->good_count; i > 0; i--) {
@@ -161,7 +161,10 @@ static bool dies_inside(const struct trace *trace, const struct trace_block *blo
     return block->died != TRACE_NEVER && block->died < trace->anchors[block->anchor].exit;
 }
 
-/* The instance around the bad block that corresponds to `of`, an instance around the good one; TRACE_NONE if none does. */
+/*
+ * The instance around the bad block that corresponds to `of`, an instance around the good one;
+ * TRACE_NONE if there is none.
+ */
 static uint32_t counterpart(const struct work *work, uint32_t of, uint32_t bad_anchor)
 {
     const struct trace_anchor *want = &work->good->trace->anchors[of];
@@ -335,7 +338,7 @@ static void compare_anchors(struct work *work)
     keytable_done(&by_name);
 }
 
-/* What takes part of one run, and what of it remains. */
+/* Counts the compared blocks of one run, and those that remain. */
 static void count_side(const struct compare_side *side, struct trace_sum *all,
         struct trace_sum *remaining, struct trace_sum *outside)
 {

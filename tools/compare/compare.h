@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare.h - two runs of one program, block by block: what did the bad one free too late?
+ * compare.h - compares two runs of one program, block by block, to find blocks that the bad run
+ * frees too late.
  *
- * 1. Anchor instances of the two runs belong together if path and instance number are equal.
- * 2. Within one, the blocks allocated directly in it are two sequences of (site, size). The longest common subsequence pairs
- *    them in order (align.h); what is left is paired by (site, size) in order, since threads interleave differently, and what
- *    is then left by size alone, since a rebuilt binary has other sites. Where both runs have Python stacks, those of equal
- *    (site, size, Python stack) are paired so before, since all layers of a framework come from one site.
- * 3. A pair whose free in the good run came inside some anchor around it, and in the bad run after that anchor's exit or
- *    never, is a late free: the good run proves that nobody needs the block after that exit.
+ * 1. Anchor instances of the two runs correspond if path and instance number are equal.
+ * 2. Within one, the blocks allocated directly in it are two sequences of (site, size). The longest
+ *    common subsequence pairs them in order (align.h). The rest is paired by (site, size) in order,
+ *    since threads interleave differently, then by size alone, since a rebuilt binary has other
+ *    sites. If both runs have Python stacks, blocks of equal (site, size, Python stack) are paired
+ *    before these, since all layers of a framework have one site.
+ * 3. A pair whose free in the good run came inside some anchor around it, and in the bad run after
+ *    that anchor's exit or never, is a late free: the good run proves that the block is not needed
+ *    after that exit.
  *
  *        good   SOT_CALL_3 [ alloc x ─── free x ]
  *        bad    SOT_CALL_3 [ alloc x ───────────] ─── … ─── free x        late by SOT_CALL_3's exit
  *
- * An allocation of one run only that is freed in the same anchor instance again is counted; what it
- * did to the peak is told by peaks.h. One that is kept is listed as extra. Frees that never come,
- * where the good run frees outside of all anchors, are listed apart and only if the bad run exited.
- * Blocks without a partner, outside of anchors, or in an anchor that one run has not or did not
- * leave are counted by what was missing (compare_coverage.h).
+ * An allocation of one run only that is freed in the same anchor instance is counted; peaks.h shows
+ * its effect on the peak. One that is kept is listed as extra. Blocks that the bad run never frees
+ * although the good run frees them, outside of all anchors, are listed apart and only if the bad
+ * run exited. Blocks without a partner, outside of anchors, or in an anchor that one run lacks or
+ * did not leave are counted by the reason (compare_coverage.h).
  *
  * Does not symbolise or group. Threads: none. Memory: vec.h.
  */
@@ -27,7 +30,10 @@
 #include "tools/trace/model.h"
 #include "tools/trace/trace.h"
 
-/* A block of the bad run that the good run had freed by the exit of `anchor` (an instance of the bad run). */
+/*
+ * A block of the bad run that the good run had freed by the exit of `anchor` (an instance of the
+ * bad run).
+ */
 struct compare_late {
     uint32_t good, bad;
     uint32_t anchor;
@@ -53,11 +59,11 @@ struct compare {
     struct trace_sum paired;                /* blocks that have a partner */
     uint64_t anchors_paired, anchors_lone_good, anchors_lone_bad;
 
-    /* What is live at the window's end of what it allocated (model.h: Remaining). */
+    /* Bytes live at the window's end of the window's allocations (model.h: Remaining). */
     struct trace_sum remaining_good, remaining;
     struct trace_sum all_good; /* every block of the good run */
 
-    /* Every block of the bad run is in one of these, all of them are `all`. */
+    /* Every block of the bad run is in one of these sums; `all` is the sum of them. */
     struct trace_sum all, looked;
     struct trace_sum outside;    /* in no anchor */
     struct trace_sum lone_bad;   /* in anchors that the good run never entered */
@@ -65,19 +71,19 @@ struct compare {
     struct trace_sum unpaired;   /* in anchors of both, without a partner */
     /* of one run: may have been used unseen (suggest_lastuse.h) */
     struct trace_sum unjudged;
-    uint32_t lone_good_anchor, lone_bad_anchor; /* the first of one run only, TRACE_NONE */
+    uint32_t lone_good_anchor, lone_bad_anchor; /* the first anchor of one run only, TRACE_NONE */
 };
 
 struct compare_side {
     const struct trace *trace;
-    struct model_window window; /* only blocks born in it take part */
-    bool ended;                 /* the program exited: what is live at the end was never freed */
+    struct model_window window; /* only blocks born in it are compared */
+    bool ended;                 /* the program exited: blocks live at the end were never freed */
 };
 
-/* Is the end of what is compared not where the run was cut off? */
+/* Whether the end of the compared part is not where the run was cut off. */
 bool compare_has_end(const struct compare_side *side);
 
-/* Fills *ret_compare; compare_done gives its memory back. */
+/* Fills *ret_compare; compare_done frees it. */
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,
         struct compare *ret_compare);
 void compare_done(struct compare *compare);

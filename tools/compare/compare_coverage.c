@@ -17,7 +17,7 @@ bool compare_coverage_is_unknown(const struct compare *compare)
     return compare_coverage_is_little(compare) && compare->late_count == 0;
 }
 
-/* Why blocks were passed over, and what to do. */
+/* A reason why blocks were not compared, with advice. */
 struct reason {
     uint64_t count;
     const char *why, *advice;
@@ -28,7 +28,7 @@ struct reason {
     "marks of kedge.h or lines of "                                                               \
     "output (KEDGE_ANCHORS=log=...), see kedge-run(1)"
 
-/* The one that most blocks have. */
+/* The reason of most blocks. */
 static struct reason main_reason(const struct compare *compare)
 {
     const struct reason reasons[] = {
@@ -51,7 +51,7 @@ static struct reason main_reason(const struct compare *compare)
     return most;
 }
 
-/* With the names of anchors where those are the trouble. The caller frees it. */
+/* Names the anchors if they are the reason. The caller frees it. */
 static char *make_advice(
         const struct compare *compare, const struct trace *good, const struct trace *bad)
 {

@@ -58,7 +58,7 @@ static int compare_groups(const void *a, const void *b)
     return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-/* Sorts the numbers and leaves one of each; returns how many. */
+/* Sorts the numbers and removes duplicates; returns the new count. */
 static size_t make_distinct(uint64_t *numbers, size_t count)
 {
     size_t n = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare_groups.h - blocks of one run by who asked for them: by site, or by the Python stack.
+ * compare_groups.h - groups blocks of one run by call site, or by Python stack.
  *
- * A site (call site) is the innermost native frames; hints select by it too. (The name of the innermost frame alone would put
- * everything together that a framework allocates through one function.) If Python asks through a framework, one site serves
- * the whole model: each group then lists its Python stacks, or, with COMPARE_GROUPS_PYTHON, each Python stack is a group. The whole
- * stack counts, because its innermost line is often a helper. Blocks without Python are grouped by site, and so are
- * blocks of threads that only have another thread's Python frames (a backward pass).
+ * A site (call site) is the innermost native frames; hints select by it too. (The name of the
+ * innermost frame alone would put everything together that a framework allocates through one
+ * function.) If Python allocates through a framework, the whole model has one site: each group then
+ * lists its Python stacks, or, with COMPARE_GROUPS_PYTHON, each Python stack is a group. The whole
+ * stack counts, because its innermost line is often a helper. Blocks without Python are grouped by
+ * site, and so are blocks of threads that only have another thread's Python frames (a backward
+ * pass).
  *
  * Prints nothing. Threads: none. Memory: vec.h.
  */
@@ -25,8 +27,9 @@ enum compare_groups_by {
 };
 
 struct group {
-    char *title; /* told apart from the other groups' (title.h), once compare_groups_finish was called */
-    const char *site; /* of the first block; the symbols object's */
+    /* distinguishes the group from the others (title.h); valid after compare_groups_finish */
+    char *title;
+    const char *site; /* of the first block; owned by the symbols object */
     uint32_t stack;   /* of the first block */
     uint64_t count, bytes;
     uint64_t *sizes; /* distinct, ascending */
@@ -34,8 +37,8 @@ struct group {
     uint64_t *anchors; /* distinct instances, in order */
     size_t anchor_count, anchor_room;
     /*
-     * What each Python stack asked for, most bytes first; `stack` is the first of them. One without Python frames stands for all
-     * that have none.
+     * Bytes of each Python stack, most bytes first; `stack` is the first of them. One entry without
+     * Python frames stands for all stacks without any.
      */
     struct model_live *stacks;
     size_t stack_count, stack_room;
@@ -46,12 +49,12 @@ struct compare_groups {
     const struct trace *trace;
     struct symbols *symbols;
     enum compare_groups_by by;
-    struct group *rows; /* most bytes first, once compare_groups_finish was called */
+    struct group *rows; /* most bytes first, after compare_groups_finish */
     size_t count, room;
     struct keytable index, stack_index;
 };
 
-void compare_groups_add(struct compare_groups *groups, uint32_t number); /* of a block */
+void compare_groups_add(struct compare_groups *groups, uint32_t number); /* number of a block */
 
 /* After the last block. */
 void compare_groups_finish(struct compare_groups *groups);

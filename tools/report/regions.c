@@ -5,13 +5,13 @@
 
 #include "tools/base/vec.h"
 
-/* Where a block is. */
+/* The address range of a block. */
 struct span {
     uint64_t address, end;
     uint32_t block;
 };
 
-/* An end behind the last address is that address. */
+/* An end beyond the last address is cut to that address. */
 static struct span span_of(const struct trace *trace, uint32_t block)
 {
     uint64_t address = trace->blocks[block].address;
@@ -31,8 +31,10 @@ static int by_block_address(const void *a, const void *b, void *of_trace)
     return (x > y) - (x < y);
 }
 
-/* The served blocks born before `at`, by address; with `only_live` those that have not died before. Numbers alone: there may be
- * millions, and sorting needs as much memory again. */
+/*
+ * The served blocks born before `at`, by address; with `only_live` only those that have not died
+ * before. Block numbers alone: there may be millions, and sorting needs as much memory again.
+ */
 static uint32_t *regions_list_blocks(
         const struct trace *trace, uint32_t at, bool only_live, size_t *ret_count)
 {
@@ -146,7 +148,7 @@ void regions_done(struct regions *regions)
 
 /* ---- one moment ---- */
 
-/* The region that has this address; NULL: it is left out. */
+/* The region that contains this address; NULL: it is left out. */
 static const struct region *region_at(const struct regions *regions, uint64_t address)
 {
     size_t low = 0;
@@ -166,7 +168,7 @@ static const struct region *region_at(const struct regions *regions, uint64_t ad
     return NULL;
 }
 
-/* `most` is, for each cell, how much of it its largest block has. */
+/* `most` has, for each cell, the bytes that its largest block has in it. */
 static void add_to_cells(const struct regions *regions, const struct span *span,
         struct regions_cell *cells, uint64_t *most)
 {
@@ -194,7 +196,7 @@ static void add_to_cells(const struct regions *regions, const struct span *span,
     }
 }
 
-/* The granule that spans in order of their addresses are added to. */
+/* The current granule, while spans are added in the order of their addresses. */
 struct granule {
     uint64_t number, live, most;
     uint32_t key;
@@ -222,7 +224,7 @@ static void add_to_granule(struct granule *granule, uint64_t number, uint64_t by
     granule->key = key;
 }
 
-/* Only a block's first and last granule can be live in part. */
+/* Only a block's first and last granule can be partly live. */
 static void add_to_granules(struct granule *granule, const struct span *span, uint32_t key,
         struct regions_keeper *keepers)
 {

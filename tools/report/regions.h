@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * regions.h - where in the address space the blocks of a run lay, and which of them keep memory from being given back.
+ * regions.h - the blocks of a run by address, and the blocks that keep memory from being returned
+ * to the driver.
  *
- * A capture says how much was held from the driver, not which addresses. What it says are the addresses of blocks: those that lay
- * closer to each other than a granule, at any time, are of one region. A granule (2 MiB) is the unit in which memory is given
- * back: as long as one block lies in it, all of it stays. A granule that is live in part has free bytes, which its blocks keep.
+ * A capture has the bytes that were held from the driver, not their addresses. It has the addresses
+ * of blocks: blocks that were ever closer to each other than a granule form one region. A granule
+ * (2 MiB) is the unit in which memory is returned: while it contains a block, all of it stays. A
+ * granule that is partly live has free bytes, which its blocks keep.
  *
  *     regions_find    the regions of a window's blocks, cut into cells of one size
- *     regions_fill    what lay in each cell at one moment, and what keeps the granules that are live in part
+ *     regions_fill    the content of each cell at one moment, and keepers of partly live granules
  *
- * Blocks of the pool; in a run without one those that the driver served (trace_is_served). Prints nothing. Threads: none.
- * Pure apart from memory (vec.h).
+ * Blocks of the pool; in a run without one those that the driver served (trace_is_served). Prints
+ * nothing. Threads: none. Pure apart from memory (vec.h).
  */
 #ifndef KEDGE_TOOLS_REGIONS_H
 #define KEDGE_TOOLS_REGIONS_H
@@ -20,8 +22,8 @@
 #define REGIONS_GRANULE (UINT64_C(2) << 20)
 
 struct region {
-    uint64_t address, bytes; /* from its first block's first byte to its last one's last */
-    uint32_t cell, cells;    /* first of them, and how many: the last one may be cut */
+    uint64_t address, bytes; /* from the first block's first byte to the last block's last */
+    uint32_t cell, cells;    /* its first cell, and their number: the last cell may be cut */
 };
 
 struct regions {
@@ -30,31 +32,32 @@ struct regions {
     size_t count, room;
     uint64_t cell_bytes; /* a power of two */
     size_t cell_count;
-    size_t left_out; /* smaller regions that are not in the list, */
+    size_t left_out; /* smaller regions, not in the list */
     uint64_t left_out_bytes;
 };
 
 struct regions_cell {
-    uint64_t live;    /* bytes of it */
-    uint32_t blocks;  /* that lie in it, in part or whole */
-    uint32_t largest; /* block with most bytes in it; TRACE_NONE */
+    uint64_t live;    /* live bytes in the cell */
+    uint32_t blocks;  /* blocks partly or wholly in the cell */
+    uint32_t largest; /* block with most bytes in the cell; TRACE_NONE */
 };
 
-/* Granules that are live in part, whose largest block is of one key. */
+/* Partly live granules whose largest block has the same key. */
 struct regions_keeper {
     uint64_t granules, free;
 };
 
 /*
- * Blocks born before event `behind`, in at most `most` regions (the largest) and about `cells` cells (no fewer than regions).
- * regions_done gives it back.
+ * Regions of the blocks born before event `behind`: at most `most` regions (the largest) and about
+ * `cells` cells (at least one per region). regions_done frees it.
  */
 struct regions regions_find(const struct trace *trace, uint32_t behind, size_t most, size_t cells);
 void regions_done(struct regions *regions);
 
 /*
- * What is live just before event `at`: `cells` has cell_count elements. Keepers by the key of a block, keys[block], with
- * `keepers` large enough for all of them; both are added to, and `keepers` may be NULL.
+ * Fills in the blocks live just before event `at`: `cells` has cell_count elements. Keepers are by
+ * the key of a block, keys[block], with `keepers` large enough for all keys; both are added to, and
+ * `keepers` may be NULL.
  */
 void regions_fill(const struct regions *regions, uint32_t at, struct regions_cell *cells,
         const uint32_t *keys, struct regions_keeper *keepers);

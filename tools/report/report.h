@@ -2,8 +2,8 @@
 /*
  * report.h - one report, gathered once and printed as text or as JSON.
  *
- * cmd_report.c opens the capture, finds the window and computes the figures; report_text.c and report_json.c print what is
- * here and compute nothing but sums over lists.
+ * cmd_report.c opens the capture, finds the window and computes the figures; report_text.c and
+ * report_json.c print this data and compute only sums over lists.
  *
  * Threads: none.
  */
@@ -36,16 +36,16 @@ enum view {
     VIEW_COUNT,
 };
 
-/* What a run on plain memory would have held with KEDGE_POOL=sync=mapped. */
+/* Bytes that a run on plain memory would have held with KEDGE_POOL=sync=mapped. */
 struct report_mapped {
     bool is_known;
-    bool is_untold; /* finding out takes too long for a report */
-    uint64_t held;  /* bytes at the peak, where it is known */
+    bool is_untold; /* the computation would take too long for a report */
+    uint64_t held;  /* bytes at the peak, if it is known */
 };
 
-/* What the rows of a table of live memory are: --by. */
+/* The rows of a table of live memory: --by. */
 enum report_by {
-    REPORT_BY_ITSELF, /* what the view has without it */
+    REPORT_BY_ITSELF, /* the view's own rows */
     REPORT_BY_STACK,
     REPORT_BY_SITE,
     REPORT_BY_LIBRARY,
@@ -58,8 +58,8 @@ enum report_by {
 struct report {
     const char *from, *to;
     enum report_by by;
-    const char *sort, *filter_text; /* of the view's table; NULL = none */
-    struct rowpick_filter *filter;  /* filter_text; NULL = everything is shown */
+    const char *sort, *filter_text; /* a column of the view's table; NULL = none */
+    struct rowpick_filter *filter;  /* made from filter_text; NULL = all rows are shown */
     enum view view;
     enum stepview_choice steps;
     uint64_t top;
@@ -67,60 +67,69 @@ struct report {
     struct symbols *symbols;
     struct model_window window;
     struct model_figures figures;
-    struct sources sources;      /* of a capture */
-    struct stepview stated;      /* of the whole report as text; of a page also detected ones */
-    struct report_mapped mapped; /* likewise, and of JSON */
+    struct sources sources; /* sources of a capture */
+    struct stepview stated; /* steps for the whole report as text; for a page also detected steps */
+    struct report_mapped mapped; /* likewise, and for JSON */
     struct render_ink ink;
-    const char *path; /* of the capture, as it was given */
+    const char *path; /* path of the capture, as given */
     bool partial;     /* the figures of the window miss lost events */
 };
 
 /*
- * A line of the head, or a note: "lost      3 events without room", the name in `ink` ("" as all). What is wider than the
- * terminal goes on below itself.
+ * A line of the head, or a note: "lost 3 events without room", with the name in `ink` ("" = plain).
+ * A text wider than the terminal continues below itself.
  */
 void report_field(const struct report *report, const char *ink, const char *name,
         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * What the capture does not hold, and what the run warned of: `tell` is called once for each, with "damaged", "lost", "warning"
- * or "note", and a sentence.
+ * Calls `tell` for each kind of data that the capture lacks and for each warning of the run, with
+ * "damaged", "lost", "warning" or "note", and a sentence.
  */
 void report_notes_tell(const struct report *report,
         void (*tell)(void *context, const char *word, const char *text), void *context);
 
-/* What kedge saw: hooks and their routes, what went past them, frameworks with a pool of their own (report_coverage.c). */
+/*
+ * The calls that kedge saw: hooks and their routes, calls that bypassed it, frameworks with a pool
+ * of their own (report_coverage.c).
+ */
 void report_coverage_print(const struct report *report);
 void report_coverage_json(struct json *json, const struct report *report);
 
 /*
- * --by, --sort and --filter, as they were given (NULL = not), for the report's view
- * (report_select.c). `fields`: what its table can be sorted by (report_view_fields). 0, or an exit
- * code after one line on stderr. `filter` is for the caller to make, once there are names.
+ * Checks --by, --sort and --filter as given (NULL = not given) for the report's view
+ * (report_select.c). `fields`: the columns that its table can be sorted by (report_view_fields). 0,
+ * or an exit code after one line on stderr. The caller makes `filter` once there are names.
  */
 int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
         const char *sort, const char *filter);
 
-/* What the table of each view can be sorted by. */
+/* The columns that each view's table can be sorted by. */
 extern const struct rowpick_fields report_live_fields, report_places_fields, report_anchors_fields,
         report_libraries_fields, report_patterns_fields;
 
-/* Sorts the rows of the table of a view by a field of `fields`, if it is the report's view and --sort was given. */
+/*
+ * Sorts the rows of a view's table by a field of `fields`, if it is the report's view and --sort
+ * was given.
+ */
 void report_sort(const struct report *report, enum view of, const struct rowpick_fields *fields,
         void *rows, size_t count, size_t size);
 
-/* Does --filter keep a row of the table of a view? By its stack or a name that it has (NULL = none); by a text alone. */
+/*
+ * Whether --filter keeps a row of a view's table, by its stack or a name (NULL = none). Below: by a
+ * text alone.
+ */
 bool report_keeps(const struct report *report, enum view of, uint32_t stack, const char *name);
 bool report_keeps_text(const struct report *report, enum view of, const char *text);
 
 /*
- * As title_rows, of the rows of the table of a view. Few rows have little to tell apart: what a filter leaves has longer titles
- * (title_ways), which do not depend on what else is left.
+ * title_rows for a view's table. Few rows need little to be told apart: filtered rows have longer
+ * titles (title_ways), which do not depend on the other rows left.
  */
 char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
         size_t offset, size_t count);
 
-/* What a block is grouped by. */
+/* The key that --by groups a block by. */
 struct report_group {
     uint32_t stack;
     const char *anchor; /* path */
@@ -128,22 +137,25 @@ struct report_group {
     int device;
 };
 
-/* What --by calls the group, as long as the report lives; NULL: a group is a stack, or what the view has. */
+/*
+ * The name that --by gives the group, valid as long as the report; NULL: the group is a stack, or
+ * the view's own.
+ */
 const char *report_group_name(const struct report *report, const struct report_group *group);
 
-/* "library", and what one row more is. */
+/* "library", and the word for one more row. */
 const char *report_by_word(enum report_by by);
 const char *report_by_noun(enum report_by by);
 
-/* A library of `sources`, and its number there. */
+/* A library of `sources`, with its number there. */
 struct report_library {
     struct sources_figures figures;
     uint32_t at;
 };
 
 /*
- * Those that the table of a view shows, in its order; the caller frees the array. VIEW_LIBRARIES has only those that asked for
- * device memory.
+ * The libraries in a view's table, in its order; the caller frees the array. VIEW_LIBRARIES has
+ * only libraries that asked for device memory.
  */
 struct report_library *report_libraries(
         const struct report *report, enum view of, size_t *ret_count);
@@ -152,121 +164,146 @@ struct report_library *report_libraries(
 void report_anchors_print(const struct report *report);
 void report_anchors_json(struct json *json, const struct report *report);
 
-/* What was live at the maximum (VIEW_HWM) or the end (VIEW_LIVE), by the events (report_live.c). */
+/*
+ * The blocks live at the maximum (VIEW_HWM) or the end (VIEW_LIVE), from the events
+ * (report_live.c).
+ */
 void report_live_print(const struct report *report, enum view of);
 void report_live_json(
         struct json *json, const struct report *report, enum view of, const char *key);
 
-/* Why allocations failed (report_oom.c). */
+/* The reasons of failed allocations (report_oom.c). */
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
 
-/* Do the events tell what lived when it failed? */
+/* Whether the events contain the blocks that lived when the allocation failed. */
 bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
 
-/* Who asked, by library and kind (report_sources.c). */
+/* Memory by library and kind (report_sources.c). */
 void report_sources_print(const struct report *report);
 void report_sources_json(struct json *json, const struct report *report);
 void report_json_figures(struct json *json, const struct sources_figures *figures);
 
-/* report_has_sums; a page has those of what is on record in any case, and says so. */
+/* report_has_sums; a page shows the sums of the recorded events in any case, and says so. */
 bool report_json_has_sums(const struct json *json, const struct report *report);
 
-/* Where all of each device's memory was when kedge looked last, and when an allocation failed (report_waterfall.c). */
+/*
+ * The parts of each device's memory when kedge looked last, and when an allocation failed
+ * (report_waterfall.c).
+ */
 void report_waterfall_print(const struct report *report);
 void report_waterfall_json(struct json *json, const struct report *report);
 void report_waterfall_print_oom(const struct report *report, const struct load_oom *oom);
 void report_waterfall_json_oom(
         struct json *json, const struct report *report, const struct load_oom *oom);
 
-/* Live and reserved memory over the window, in a line each, and where the peak was (report_timeline.c). */
+/*
+ * Live and reserved memory over the window, in a line each, and the position of the peak
+ * (report_timeline.c).
+ */
 void report_timeline_print(const struct report *report);
 
-/* Which memory is held for nothing, by pattern, and what to do about it (report_patterns.c). */
+/* Memory that is held without use, by pattern, with advice (report_patterns.c). */
 void report_patterns_print(const struct report *report);
 void report_patterns_json(struct json *json, const struct report *report);
 
-/* On which streams memory is asked for, and by whom (report_streams.c). */
+/* The streams that memory is asked for on, with the call sites (report_streams.c). */
 void report_streams_print(const struct report *report);
 void report_streams_json(struct json *json, const struct report *report);
 
 /*
- * What a whole run on plain memory would have held on mapped memory (report_mapped.c): its requests are played to the pool, with
- * the defaults and a device that keeps up. Nothing is said of a run whose log is not complete, whose hints acted, which exported
- * memory, or which used cudaMalloc little. report_mapped_find after the figures.
+ * The bytes that a whole run on plain memory would have held on mapped memory (report_mapped.c):
+ * its requests are replayed to the pool, with the defaults and a device that keeps up. Nothing is
+ * computed for a run whose log is incomplete, whose hints acted, which exported memory, or which
+ * used cudaMalloc little. report_mapped_find comes after the figures.
  */
 void report_mapped_find(struct report *report);
 void report_mapped_print(const struct report *report);
 
-/* What was moved between device and host, and what stays (report_evict.c). Of the whole run, whatever the window. */
+/*
+ * Memory moved between device and host, and blocks that stay (report_evict.c). Of the whole run,
+ * whatever the window.
+ */
 void report_evict_print(const struct report *report);
 void report_evict_json(struct json *json, const struct report *report);
 
-/* Step by step (report_steps.c). The last one is all that there is to say of a csv. */
+/* Step by step (report_steps.c). Below: the only view of a csv. */
 void report_steps_print(const struct report *report);
 
-/* Steps that the program states, into `stated`; stepview_done gives them back. */
+/* Finds the steps that the program states, into `stated`; stepview_done frees them. */
 void report_stated_find(struct report *report);
 
-/* Who grows from step to step, of steps that the program states; nothing where none grows. */
+/*
+ * The call sites that grow from step to step, for steps that the program states; prints nothing if
+ * none grows.
+ */
 void report_growth_print(const struct report *report);
 void report_steps_json(struct json *json, const struct report *report);
-/* "steps", of steps that are found already. */
+/* "steps", for steps that were found already. */
 void report_steps_json_view(
         struct json *json, const struct report *report, const struct stepview *view);
 void report_steps_json_only(const struct report *report);
 /*
- * Area C (report_places.c): who held the memory when most of it was live, who holds it still, and who allocates what is freed at
- * once. Of the whole run, whatever the window.
+ * Sums by place, area C (report_places.c): the holders of memory when most of it was live, those
+ * that hold it still, and allocations that are freed at once. Of the whole run, whatever the
+ * window.
  */
 void report_high_print(const struct report *report);
 void report_leaks_print(const struct report *report);
 void report_temporary_print(const struct report *report);
 void report_places_json(struct json *json, const struct report *report);
 
-/* Whether the high-water mark comes from area C: the events cannot say it, and the window is the whole run. */
+/*
+ * Whether the high-water mark comes from area C: the events lack it, and the window is the whole
+ * run.
+ */
 bool report_has_high(const struct report *report);
 
-/* Are events missing in the window, so that sums over blocks are of what is on record only? */
+/*
+ * Whether events are missing in the window, so that sums over blocks cover only the recorded ones.
+ */
 bool report_lacks_events(const struct report *report);
 
-/* Is it known what was allocated by whom, and what lives at the end? Of the whole run, and of a window that is on record. */
+/*
+ * Whether the allocations and the blocks live at the end are known: for the whole run, and for a
+ * window that is recorded.
+ */
 bool report_has_sums(const struct report *report);
 
-/* Event index: what lives there is what lives at the window's maximum, by the events that there are. */
+/* Event index: the blocks live there are those at the window's maximum, by the recorded events. */
 uint32_t report_peak(const struct report *report);
 
-/* What the run said of a setting, "" nothing. */
+/* The value of a setting in the run, "" = none. */
 const char *report_setting(const struct read_capture *capture, const char *name);
 
 /* The view of this name; VIEW_COUNT = there is none. */
 enum view report_view_named(const char *name);
 
-/* What the table of a view can be sorted by; NULL: its rows are not for choosing. */
+/* The columns that a view's table can be sorted by; NULL: its rows cannot be selected. */
 const struct rowpick_fields *report_view_fields(enum view view);
 
 /* For "did you mean"; NULL = none is near. */
 const char *report_view_nearest(const char *name);
 
-/* What each view answers, a line each. */
+/* Prints a line for each view about the question that it answers. */
 void report_views_explain(void);
 
-/* The views that are not in the whole report and have something to tell, with their commands. */
+/* Prints the views outside the whole report that have data, with their commands. */
 void report_views_print(const struct report *report);
 
-/* "SOT_CALL_0 (2)" as the last cell of a row, as render_label has it. */
+/* "SOT_CALL_0 (2)" as the last cell of a row, in the form of render_label. */
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);
 
-/* All keys of --json, into the object that is open; of a page what it shows, without "steps". */
+/* All keys of --json, into the open object; for a page the keys that it shows, without "steps". */
 void report_json(struct json *json, const struct report *report);
 
-/* How the process ended, as far as the file can know; the caller frees it. */
+/* How the process ended, as far as the file records it; the caller frees it. */
 char *report_end_text(const struct read_capture *capture);
 
-/* Was the anchor entered in the window? */
+/* Whether the anchor was entered in the window. */
 bool report_has_anchor(const struct report *report, size_t anchor);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "tools/base/vec.h"
 
-#define REPORT_ANCHORS_ON_PAGE 400u /* those of the highest Max */
+#define REPORT_ANCHORS_ON_PAGE 400u /* the anchors with the highest Max */
 
 /* An anchor instance of the window. */
 struct row {
@@ -25,7 +25,7 @@ static const struct rowpick_field fields[] = {
         ROWPICK_UINT("peak_reserved", struct row, figures.peak_reserved)};
 const struct rowpick_fields report_anchors_fields = ROWPICK_FIELDS(fields);
 
-/* In the order in which they were entered, or as --sort says; the caller frees the array. */
+/* In the order in which they were entered, or by --sort; the caller frees the array. */
 static struct row *report_anchors_collect(const struct report *report, size_t *ret_count)
 {
     const struct trace *trace = report->load.trace;
@@ -76,7 +76,7 @@ static int report_anchors_in_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What is not known comes last: it is the largest number, plus 1. */
+/* Unknown values come last: they are the largest number, plus 1. */
 static int report_anchors_by_max(const void *a, const void *b)
 {
     uint64_t x = ((const struct row *)a)->figures.max + 1;

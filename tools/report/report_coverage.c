@@ -7,7 +7,10 @@
 
 #include "tools/base/vec.h"
 
-/* The routes as the capture names them; hooks that were handed out by look-up have their calls under "called". */
+/*
+ * Routes by their names in the capture; hooks that were handed out by look-up have their calls
+ * under "called".
+ */
 static const char route_called[] = "called";
 static const char route_symbol[] = "symbol";
 static const char route_unhooked[] = "unhooked";
@@ -22,7 +25,7 @@ static bool is_route(const struct read_coverage *row, const char *route)
     return strcmp(row->route, route) == 0;
 }
 
-/* The framework of a setting that says that it keeps a pool; NULL for any other. */
+/* The framework of a setting that reports a pool of its own; NULL for any other setting. */
 static const char *report_coverage_pool_of(const struct read_capture *capture, size_t setting)
 {
     const char *name = capture->setting[setting].name;
@@ -56,7 +59,10 @@ static void print_hooks(const struct report *report)
             called, render_s(called), calls, render_s(calls), look_ups, by_symbol);
 }
 
-/* Asks or advises: it neither makes nor ends memory, nor changes what is in it. Runtimes look all of them up. */
+/*
+ * A query or advice: it neither creates nor ends memory, nor changes its content. Runtimes look all
+ * of them up.
+ */
 static bool report_is_harmless(const char *name)
 {
     static const char *const beginnings[] = {

@@ -12,7 +12,10 @@
 #define WARM_UP_SHOWN 3
 #define WIDE_COLUMNS  112
 
-/* Of a page: sets, steps of each (half of them the last ones), call sites whose blocks stay. */
+/*
+ * Limits for a page: sets, steps of each (half of them the last ones), call sites whose blocks
+ * stay.
+ */
 #define REPORT_EVICT_SETS  16u
 #define REPORT_EVICT_STEPS 200u
 #define REPORT_EVICT_KEPT  50u
@@ -118,7 +121,7 @@ static void print_some(const struct evictsets_set *set, size_t first, size_t end
         print_step(evictsets_label(set, i), true, &set->step[i].what);
 }
 
-/* As many at the beginning as at the end. */
+/* The same number of rows at the beginning and at the end. */
 static void print_all_rows(const struct report *report, const struct evictsets_set *set)
 {
     size_t top = (size_t)report->top;
@@ -132,7 +135,7 @@ static void print_all_rows(const struct report *report, const struct evictsets_s
     print_some(set, set->count - top, set->count);
 }
 
-/* How it began, and what became the habit. */
+/* The first step, and the usual one. */
 static void print_few_rows(const struct evictsets_set *set)
 {
     const struct format_evict *median = evictsets_median(set);
@@ -171,7 +174,7 @@ static void print_states(const struct evictsets_set *set)
     free(text);
 }
 
-/* The cap and how near it some of the steps came. */
+/* The cap, and how close some of the steps came to it. */
 static void print_cap(const struct evictsets_set *set, size_t first, size_t end, const char *when)
 {
     uint64_t low = UINT64_MAX;
@@ -196,7 +199,7 @@ static void print_cap(const struct evictsets_set *set, size_t first, size_t end,
     printf("; the most that was in at once: %s\n", render_bytes(in).text);
 }
 
-/* At whose end most was managed: at the end of the program all of it is freed. */
+/* The step at whose end most was managed: at the end of the program all of it is freed. */
 static const struct format_evict *step_of_most(const struct evictsets_set *set)
 {
     const struct format_evict *most = &set->step[0].what;
@@ -340,7 +343,7 @@ static void json_kept(
     free(groups);
 }
 
-/* Of a page the one that needed most. */
+/* For a page the one that needed most. */
 static void json_shorts(
         struct json *json, const struct read_capture *capture, const struct evictsets_set *set)
 {

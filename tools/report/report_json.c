@@ -5,11 +5,11 @@
 
 #include "tracker/hints/hintfile.h"
 
-/* Of a page. */
+/* Limit for a page. */
 #define REPORT_JSON_ARGUMENTS 64u
 #define REPORT_JSON_HINTS     300u
 
-/* Did it end in the wake of a failed allocation, as far as the file can know? */
+/* Whether the process ended after a failed allocation, as far as the file records it. */
 static bool report_json_failed(const struct read_capture *capture)
 {
     bool is_well = capture->state == FORMAT_STATE_CLEAN
@@ -188,7 +188,7 @@ static void json_classes(struct json *json, const struct report *report)
     json_end(json, ']');
 }
 
-/* When we looked last; what is left is the contexts', and other processes'. */
+/* Figures of the last look; the remainder belongs to contexts and other processes. */
 static void json_looks(struct json *json, const struct read_capture *capture)
 {
     json_begin(json, "device_memory", '[');
@@ -225,7 +225,7 @@ static void report_json_figures_of(struct json *json, const struct report *repor
             report->mapped.is_known ? report->mapped.held : UINT64_MAX);
 }
 
-/* A page has notes in words, and call sites instead of places. */
+/* A page has notes as text, and call sites instead of places. */
 static void report_json_no_page(struct json *json, const struct report *report)
 {
     json_quality(json, report);

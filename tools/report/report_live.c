@@ -9,10 +9,10 @@
 
 #define STACK_LINES 6
 
-/* Live blocks of a stack, or of whatever --by says. */
+/* Live blocks of a stack, or of a --by group. */
 struct row {
     uint32_t stack;   /* of the first block */
-    const char *name; /* NULL: it is called by its stack */
+    const char *name; /* NULL: named by its stack */
     uint64_t bytes, count;
 };
 
@@ -21,10 +21,10 @@ static const struct rowpick_field fields[] = {
 const struct rowpick_fields report_live_fields = ROWPICK_FIELDS(fields);
 
 struct rows {
-    struct row *at; /* most bytes first, or as --sort says */
+    struct row *at; /* most bytes first, or by --sort */
     size_t count, room;
     size_t shown;
-    char **titles; /* of those that are shown */
+    char **titles; /* of the rows that are shown */
 };
 
 static int report_live_most_first(const void *left, const void *right)
@@ -60,7 +60,7 @@ static void report_live_add_block(const struct report *report, enum view of,
     rows->at[at].count++;
 }
 
-/* What lives just before event `at`, of blocks born in the window. */
+/* The blocks live just before event `at` that were born in the window. */
 static struct rows report_live_collect(const struct report *report, enum view of, uint32_t at)
 {
     const struct trace *trace = report->load.trace;
@@ -98,7 +98,10 @@ static bool report_live_is_known(const struct report *report, enum view of)
     return of == VIEW_HWM ? !report_lacks_events(report) : report_has_sums(report);
 }
 
-/* Blocks that are on no record, freed or not: what has no slot is in no event either where the disk was full. */
+/*
+ * Blocks that were not recorded, freed or not: without a slot a block is in no event either if the
+ * disk was full.
+ */
 static uint64_t count_lacking(const struct report *report, enum view of)
 {
     return of == VIEW_LIVE ? report->load.capture->lost.live_dropped : 0;

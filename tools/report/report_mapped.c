@@ -7,11 +7,17 @@
 #include "alloc/pool.h"
 #include "tools/replay/whatif.h"
 
-/* What is held less than this is not worth a setting, nor what cudaMalloc has less of than one in so many bytes asked for. */
+/*
+ * A saving below this is not worth a setting; nor is a run in which cudaMalloc has less than one
+ * byte in this many.
+ */
 #define MAPPED_LEAST (UINT64_C(64) << 20)
 #define MAPPED_SHARE 8
 
-/* More than that takes longer than a report should, of requests and of bytes asked for (which are mapped piece by piece). */
+/*
+ * Beyond these a replay takes too long for a report: requests, and bytes asked for (which are
+ * mapped piece by piece).
+ */
 #define MAPPED_REQUESTS 500000
 #define MAPPED_BYTES    (UINT64_C(1) << 46)
 
@@ -38,7 +44,10 @@ static bool has_hints(const struct read_capture *capture)
     return capture->hints_hash && hint_mode_acts(capture->hints_mode);
 }
 
-/* Is it the whole of a run that can be played, and could have been on mapped memory with everybody served? */
+/*
+ * Whether this is a whole run that can be replayed, and could have used mapped memory for all
+ * requests.
+ */
 static bool is_in_question(const struct report *report)
 {
     const struct load *load = &report->load;
@@ -49,7 +58,7 @@ static bool is_in_question(const struct report *report)
             && !has_exported(load->capture) && report->figures.peak_reserved >= MAPPED_LEAST;
 }
 
-/* What the pool was asked for by cudaMalloc and by both APIs. */
+/* Bytes asked of the pool by cudaMalloc and by both APIs. */
 static struct asked {
     uint64_t sync_bytes, bytes, count;
 } sum_asked(const struct trace *trace)

@@ -11,9 +11,12 @@
 #define STACK_LINES        8
 #define REPORT_OOM_ON_PAGE 1u /* the last one */
 
-/* ---- who held most ---- */
+/* ---- the largest holders ---- */
 
-/* Holders of one way through the program together: two native ways to a Python function are one. */
+/*
+ * Holders with the same way through the program, together: two native ways to a Python function are
+ * one.
+ */
 struct report_owner {
     char *way;      /* title.h */
     uint32_t stack; /* of the first */
@@ -34,7 +37,7 @@ static int report_oom_by_bytes(const void *left, const void *right)
     return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
 }
 
-/* All that lived then, ways that are the same together. */
+/* All blocks live then; equal ways are joined. */
 static void owners_of_events(
         const struct report *report, const struct load_oom *oom, struct report_owners *owners)
 {
@@ -64,7 +67,10 @@ static void owners_of_events(
     }
 }
 
-/* The record has the largest stacks. Of a way that several of them have it need not have all, so each is a row. */
+/*
+ * The record has only the largest stacks. If several of them share a way, others may be missing, so
+ * each stack is a row.
+ */
 static void owners_of_record(
         const struct report *report, const struct load_oom *oom, struct report_owners *owners)
 {
@@ -88,9 +94,9 @@ bool report_oom_is_told(const struct report *report, const struct load_oom *oom)
 }
 
 /*
- * Who held most on the device when an allocation failed, of which there is a record: as the events
- * have it, or where they are missing the largest stacks, each by itself, as the record has them.
- * report_oom_owners_done gives them back.
+ * The largest holders on the device when an allocation failed, for a failure with a record: from
+ * the events or, if these are missing, the record's largest stacks, each by itself.
+ * report_oom_owners_done frees them.
  */
 static struct report_owners report_oom_owners(
         const struct report *report, const struct load_oom *oom)
@@ -147,11 +153,11 @@ static void print_request(const struct report *report, const struct load_oom *oo
     putchar('\n');
 }
 
-/* What there was too little of. */
+/* The kind of memory that was short. */
 enum report_lack {
-    REPORT_LACK_ALL,   /* free bytes, or it is not known */
-    REPORT_LACK_HERE,  /* free bytes that do not lie beside memory of the other API */
-    REPORT_LACK_WHOLE, /* a piece that is large enough: enough bytes are free */
+    REPORT_LACK_ALL,   /* free bytes at all, or unknown */
+    REPORT_LACK_HERE,  /* free bytes outside segments of the other API */
+    REPORT_LACK_WHOLE, /* a large enough piece: the sum is large enough */
 };
 
 static enum report_lack report_oom_lack(const struct format_oom *what)
@@ -163,7 +169,10 @@ static enum report_lack report_oom_lack(const struct format_oom *what)
                                                                      : REPORT_LACK_WHOLE;
 }
 
-/* What a user most wants to know: is it too much, is it in pieces, or is it in segments of the other API? */
+/*
+ * The main question of a user: too much memory, fragmented memory, or memory in segments of the
+ * other API?
+ */
 static void print_verdict(const struct report *report, const struct format_oom *what)
 {
     enum report_lack lack = report_oom_lack(what);
@@ -282,7 +291,7 @@ static void report_oom_print_table(const struct load *load)
     }
 }
 
-/* An imported record counts none, and a capture may have lost some. */
+/* An imported record has no count, and a capture may have lost some. */
 static uint64_t report_oom_times(const struct load *load)
 {
     return load->capture->oom_count > load->oom_count ? load->capture->oom_count : load->oom_count;

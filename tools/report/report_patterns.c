@@ -11,24 +11,24 @@
 #define STACK_LINES             6
 #define REPORT_PATTERNS_ON_PAGE 200u /* findings */
 
-/* A pattern's key in JSON, its name in a table, and what to do about it. */
+/* A pattern's key in JSON, its name in a table, and its advice. */
 struct report_pattern {
     const char *key, *name, *advice;
 };
 
-/* Why blocks are not judged: the key in JSON, and the end of "12 blocks: they ...". */
+/* A reason why blocks are not judged: the key in JSON, and the end of "12 blocks: they ...". */
 struct report_doubt {
     const char *key, *why;
 };
 
-/* The findings of all patterns, what saves most first, unless the report has --sort. */
+/* The findings of all patterns, the largest saving first, unless the report has --sort. */
 struct report_findings {
     struct patterns_figures figures;
     struct trace_sum sum[PATTERNS_COUNT]; /* of the blocks that show a pattern */
     struct patterns_row *row;             /* those that --filter keeps */
     size_t count;
-    char **titles; /* of the first `shown`: who asked */
-    char **others; /* likewise, of a redundant one: whose memory it could use */
+    char **titles; /* call sites of the first `shown` */
+    char **others; /* likewise, for a redundant one: the call site whose memory it could use */
     size_t shown;
 };
 
@@ -96,7 +96,7 @@ static struct trace_sum report_patterns_sum_of(const struct patterns_found *foun
     return sum;
 }
 
-/* With titles of `most` rows; report_findings_done gives all of it back. */
+/* With titles of `most` rows; report_findings_done frees everything. */
 static void report_findings_find(
         const struct report *report, uint64_t most, struct report_findings *ret_findings)
 {
@@ -129,7 +129,7 @@ static void report_findings_done(struct report_findings *findings)
     patterns_free(&findings->figures);
 }
 
-/* What to do about one of the first `shown`, and with whose memory; the caller frees it. */
+/* Advice for one of the first `shown`, naming the other call site; the caller frees it. */
 static char *report_findings_advice(const struct report_findings *findings, size_t at)
 {
     const struct patterns_row *row = &findings->row[at];
@@ -139,7 +139,7 @@ static char *report_findings_advice(const struct report_findings *findings, size
                                     : vec_format("%s that of %s.", advice, findings->others[at]);
 }
 
-/* Does the capture say whether blocks show this pattern? */
+/* Whether the capture shows if blocks have this pattern. */
 static bool report_tells_pattern(const struct report *report, enum patterns_kind pattern)
 {
     return pattern != PATTERNS_DEAD_WRITE
@@ -272,7 +272,7 @@ static void json_finding(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
-/* Of all blocks: not known where events are missing. A page has what is on record, and says so. */
+/* Of all blocks: unknown if events are missing. A page has the recorded blocks, and says so. */
 static void report_patterns_json_sum(
         struct json *json, const struct report *report, const char *key, uint64_t value)
 {

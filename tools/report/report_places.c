@@ -8,14 +8,14 @@
 #include "tools/base/vec.h"
 #include "tools/suggest/suggest_candidates.h"
 
-/* What a view is about. */
+/* The subject of a view. */
 enum about {
     HIGH,
     LIVE,
     TEMPORARY, /* by blocks, the others by bytes */
 };
 
-/* The view that is about it. */
+/* The view of a subject. */
 static enum view view_of(enum about about)
 {
     if (about == HIGH)
@@ -32,21 +32,21 @@ static struct trace_sum report_places_sum_of(const struct read_place *place, enu
     return (struct trace_sum){place->temporary_count, place->temporary_bytes};
 }
 
-/* 0 = it is not in the view. */
+/* 0 = not in the view. */
 static uint64_t weight_of(struct trace_sum sum, enum about about)
 {
     return about == TEMPORARY ? sum.count : sum.bytes;
 }
 
 /*
- * Places of one stack whose anchors differ in digits only (the steps of a loop are one row), or what --by has of places; then `name`
- * is what they have, NULL for a stack.
+ * Places of one stack whose anchors differ only in digits (the steps of a loop are one row), or a
+ * --by group of places; then `name` is the group's, NULL for a stack.
  */
 struct row {
     struct trace_sum sum;
     uint64_t weight, allocated_count;
-    const struct load_place *place; /* the first, which has most of them */
-    uint32_t stack;                 /* its */
+    const struct load_place *place; /* the first place, which has most of it */
+    uint32_t stack;                 /* that place's stack */
     uint64_t places;
     const char *name;
 };
@@ -66,7 +66,7 @@ static int heaviest_first(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* What --by calls the place's group, NULL = a stack, or nothing is to be grouped. */
+/* The --by name of the place's group, NULL = a stack, or no grouping. */
 static const char *report_places_group_of(
         const struct report *report, const struct load_place *place, enum about about)
 {
@@ -112,7 +112,7 @@ static void add_to_row(struct row *row, const struct load_place *place, enum abo
     }
 }
 
-/* What a view shows of a device (-1 = of all), largest first; the caller frees the array. */
+/* The rows of a view for a device (-1 = all), largest first; the caller frees the array. */
 static struct row *rows_of(
         const struct report *report, int device, enum about about, size_t *ret_count)
 {
@@ -269,7 +269,7 @@ static void json_place(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
-/* What the report's view is about, if it has places. */
+/* The subject of the report's view, if it has places. */
 static bool find_about(const struct report *report, enum about *ret_about)
 {
     if (report->view == VIEW_HWM)
@@ -283,7 +283,10 @@ static bool find_about(const struct report *report, enum about *ret_about)
     return true;
 }
 
-/* The places that the view shows, each by itself: as the reader has them, or as --sort says. The caller frees the array. */
+/*
+ * The places of the view, ungrouped: in the reader's order, or by --sort. The caller frees the
+ * array.
+ */
 static struct row *single_rows(const struct report *report, size_t *ret_count)
 {
     const struct load *load = &report->load;
@@ -307,7 +310,7 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
     return rows;
 }
 
-/* What --by makes of the places, of all devices. */
+/* The --by groups of the places, for all devices. */
 static void report_places_json_groups(struct json *json, const struct report *report)
 {
     enum about about;
@@ -349,7 +352,7 @@ void report_places_json(struct json *json, const struct report *report)
     json_end(json, ']');
     json_uint(json, "place_count", load->place_count);
     json_uint(json, "places_lost", load->capture->places_lost);
-    /* the reader has them by their share in the high-water mark */
+    /* the reader orders them by their share in the high-water mark */
     enum about about = HIGH;
     size_t count;
     struct row *rows = single_rows(report, &count);

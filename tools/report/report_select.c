@@ -46,7 +46,7 @@ const char *report_by_noun(enum report_by by)
     return nouns[by];
 }
 
-/* "bytes, count", and what was meant perhaps. */
+/* "bytes, count", and the nearest name. */
 static int report_select_refuse(
         const char *option, const char *word, const char *const *words, size_t count)
 {

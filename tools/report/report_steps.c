@@ -5,7 +5,7 @@
 
 #include "tools/steps/stepview.h"
 
-/* Of a page. */
+/* Limit for a page. */
 #define REPORT_STEPS_ROWS    1000u
 #define REPORT_STEPS_GROWERS 50u
 
@@ -14,7 +14,7 @@
 
 /* ── text ── */
 
-/* Of an event, since the first that has a time. */
+/* Time of an event, since the first event with a time. */
 static double report_steps_ms_of(const struct report *report, const struct trace_event *event)
 {
     const struct trace *trace = report->load.trace;
@@ -25,7 +25,7 @@ static double report_steps_ms_of(const struct report *report, const struct trace
     return event->time_ns > began ? (double)(event->time_ns - began) / 1e6 : 0;
 }
 
-/* With room for all columns; else the ones that tell most, and --json has all. */
+/* With room for all columns; else the most useful ones, and --json has all. */
 static bool report_steps_is_wide(void)
 {
     return render_columns(stdout) >= WIDE_COLUMNS;
@@ -64,7 +64,7 @@ static void report_steps_print_row(
         putchar('\n');
 }
 
-/* As many at the beginning as at the end. */
+/* The same number of rows at the beginning and at the end. */
 static void report_steps_print_rows(const struct report *report, const struct stepview *view)
 {
     size_t top = (size_t)report->top;
@@ -249,7 +249,7 @@ void report_steps_json(struct json *json, const struct report *report)
     stepview_done(&view);
 }
 
-/* Of a csv there is nothing else to say. */
+/* For a csv this is the whole report. */
 void report_steps_json_only(const struct report *report)
 {
     struct json json = json_open(stdout);

@@ -7,7 +7,7 @@
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
-/* What one place asked for on one stream. */
+/* Requests of one call site on one stream. */
 struct row {
     struct trace_sum sum;
     uint32_t stack;
@@ -57,7 +57,7 @@ static struct rows find_rows(const struct report *report)
     return rows;
 }
 
-/* How many rows from here on are of the same stream, and their sum. */
+/* The number of rows from here on for the same stream, and their sum. */
 static size_t report_streams_count_of(
         const struct rows *rows, size_t first, struct trace_sum *ret_sum)
 {

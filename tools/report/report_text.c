@@ -60,7 +60,7 @@ static void report_text_print_devices(const struct read_capture *capture)
     }
 }
 
-/* Who is told what the capture does not hold. */
+/* The receiver of notes about data that the capture lacks. */
 struct teller {
     void (*tell)(void *context, const char *word, const char *text);
     void *context;
@@ -82,7 +82,7 @@ static void tell_about(const struct teller *teller, const char *word, const char
     free(text);
 }
 
-/* What the run counted as unknown or without room (preload/caller/coverage.c). */
+/* Counts of unknown calls and lost records of the run (preload/caller/coverage.c). */
 static void report_text_tell_bounds(const struct report *report, const struct teller *teller)
 {
     static const struct {
@@ -105,7 +105,7 @@ static void report_text_tell_bounds(const struct report *report, const struct te
     }
 }
 
-/* What the capture does not hold, each with its reason. */
+/* Data that the capture lacks, each with its reason. */
 static void report_text_tell_losses(const struct report *report, const struct teller *teller)
 {
     const struct read_capture *capture = report->load.capture;
@@ -233,7 +233,7 @@ static void print_hint_touch(const struct report *report, const struct load_hint
     figures_print_touch(stdout, report->symbols, report->load.trace, hint);
 }
 
-/* What was poisoned and not looked at: never freed, freed at once, or kept for others. */
+/* Poisoned blocks that were not checked: never freed, freed at once, or kept for others. */
 static void print_hint_unlooked(const struct load_hint *hint)
 {
     uint64_t count = load_unlooked(hint);
@@ -272,7 +272,10 @@ static void print_hint_carried(const struct load_hint *hint)
                     : ", which keep-meta allows");
 }
 
-/* Whether what was held has gone, only a log without gaps says, and that it never would, only a run that ended by itself. */
+/*
+ * Only a log without gaps shows whether held blocks were released, and only a run that ended by
+ * itself that they never would be.
+ */
 static void print_hint_held(const struct load *load, const struct load_hint *hint, const char *how,
         const struct trace_sum *held, const struct trace_sum *gone)
 {
@@ -414,7 +417,7 @@ static void print_classes(const struct report *report)
         puts("nothing was allocated");
 }
 
-/* Those views that can only count what is on record; the whole report says in its head what is lost. */
+/* For views that can only count recorded events; the whole report says in its head what is lost. */
 static void print_record_note(const struct report *report)
 {
     enum view view = report->view;
@@ -427,7 +430,7 @@ static void print_record_note(const struct report *report)
                 load_lacks(report->load.capture));
 }
 
-/* Why it was too much, who made the peak, what is left. */
+/* Why memory was short, the call sites of the peak, and the remaining memory. */
 static void print_held(const struct report *report, enum view view)
 {
     if (view == VIEW_ALL || view == VIEW_HINTS)

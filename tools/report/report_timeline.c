@@ -18,7 +18,7 @@ static const char *level_text(unsigned level, bool utf8)
     return utf8 ? blocks[level] : ascii[level];
 }
 
-/* Rounded up: what is there has a height. */
+/* Rounded up: bytes above 0 have a height. */
 static unsigned level_of(uint64_t bytes, uint64_t most)
 {
     return bytes == 0 ? 0 : (unsigned)(((double)bytes * LEVELS - 1) / (double)most) + 1;
@@ -53,7 +53,7 @@ static char *peak_text(const struct report *report, const struct timeline *line)
     return text;
 }
 
-/* The mark below the peak, and what it is on the side that has more room. */
+/* The mark below the peak, with its label on the side that has more room. */
 static void print_peak(const struct report *report, const struct timeline *line)
 {
     size_t at = LABEL_WIDTH + timeline_bin_of(line, line->live.at);

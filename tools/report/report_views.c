@@ -95,7 +95,7 @@ static uint64_t count_places(const struct report *report, bool is_live)
     return count;
 }
 
-/* Nothing where there is no text. */
+/* Prints nothing without a text. */
 static void report_views_print_word(const char *before, const char *text)
 {
     char *word = text ? render_word(text) : NULL;
@@ -115,7 +115,7 @@ static void print_command(const struct report *report, enum view view)
     printf(" --view %-10s ", views[view].name);
 }
 
-/* "429 anchors", "1 place with memory left"; nothing where there is none. */
+/* "429 anchors", "1 place with memory left"; nothing for a count of 0. */
 static void print_view(const struct report *report, enum view view, uint64_t count,
         const char *noun, const char *more)
 {

@@ -16,7 +16,7 @@ enum answer {
 struct rowpick_filter {
     const char *text;
     struct symbols *symbols;
-    unsigned char *stacks; /* enum answer of each */
+    unsigned char *stacks; /* enum answer of each stack */
 };
 
 const struct rowpick_field *rowpick_find(const struct rowpick_fields *fields, const char *name)
@@ -30,7 +30,7 @@ const struct rowpick_field *rowpick_find(const struct rowpick_fields *fields, co
 /* ---- sorted ---- */
 
 struct ranked {
-    long double value; /* holds any uint64_t */
+    long double value; /* can hold any uint64_t */
     size_t before;
 };
 

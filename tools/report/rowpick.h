@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rowpick.h - which rows of a table are shown, and in what order: --sort and --filter.
+ * rowpick.h - selects and orders the rows of a table: --sort and --filter.
  *
- * A filter is a text that a row must have somewhere, whatever the case: in a frame of its stack ("function file:line", as titles
- * write it, or the file's path), in its library, or in another name that the table gives it.
+ * A filter is a text that a row must contain, ignoring case: in a frame of its stack ("function
+ * file:line", as titles write it, or the file's path), in its library, or in another name that the
+ * table gives it.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -16,14 +17,14 @@
 
 #include "tools/symbols/symbols.h"
 
-/* A figure of a row, by the name that --sort has for it: a uint64_t or a double at `offset`. */
+/* A figure of a row, with its name for --sort: a uint64_t or a double at `offset`. */
 struct rowpick_field {
     const char *name;
     size_t offset;
     bool is_real;
 };
 
-/* What a table can be sorted by. */
+/* The fields that a table can be sorted by. */
 struct rowpick_fields {
     const struct rowpick_field *at;
     size_t count;
@@ -41,15 +42,17 @@ struct rowpick_fields {
 /* NULL: no such field. */
 const struct rowpick_field *rowpick_find(const struct rowpick_fields *fields, const char *name);
 
-/* Largest first; rows that are equal stay in their order. `field` NULL: all do. */
+/* Largest first; equal rows keep their order. With `field` NULL all rows do. */
 void rowpick_sort(void *rows, size_t count, size_t size, const struct rowpick_field *field);
 
-/* A filter over the stacks of a trace: what it says of a stack is remembered. rowpick_done gives it back. */
+/*
+ * A filter over the stacks of a trace; the answer for a stack is remembered. rowpick_done frees it.
+ */
 struct rowpick_filter;
 struct rowpick_filter *rowpick_new(const char *text, struct symbols *symbols, size_t stack_count);
 void rowpick_done(struct rowpick_filter *filter);
 
-/* `filter` NULL: everything has it. A text of NULL has nothing. */
+/* `filter` NULL: every text passes. A text of NULL never matches. */
 bool rowpick_has_text(const struct rowpick_filter *filter, const char *text);
 bool rowpick_has_stack(struct rowpick_filter *filter, uint32_t stack);
 

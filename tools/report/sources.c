@@ -9,13 +9,13 @@
 #include "tools/load/figures.h"
 #include "tools/symbols/title.h"
 
-/* What is known of a stack once a block came from there, and the row of the last one. */
+/* State of a stack that has allocated a block, with the row of its last block. */
 struct asker {
     uint32_t library, site, row;
     bool is_known;
 };
 
-/* A birth or death of the window. */
+/* A birth or death in the window. */
 struct move {
     uint64_t size;
     uint32_t at, row, stack;
@@ -31,11 +31,11 @@ struct work {
     struct keytable rows;      /* (library, class) */
     struct keytable sites;     /* text and library */
     struct asker *askers;      /* by stack */
-    struct move *others;       /* of what the trace has no blocks for, in order */
+    struct move *others;       /* of memory that is no block of the trace, in order */
     size_t other_count, other_room;
 };
 
-/* ---- what there is ---- */
+/* ---- collecting ---- */
 
 static uint32_t library_named(struct work *work, const char *name)
 {
@@ -73,7 +73,7 @@ static uint32_t sources_site_of(struct work *work, uint32_t library, uint32_t st
     struct sources *sources = work->sources;
     const char *site = symbols_site(work->symbols, stack);
     const char *pysite = symbols_pysite(work->symbols, stack);
-    /* by what the row is called: many lines of a program come through one line of a framework */
+    /* by the title of the row: many lines of a program call through one line of a framework */
     char **title = title_rows(work->symbols, &stack, sizeof(stack), 0, 1);
     struct key key = keytable_text(title[0]);
 
@@ -122,7 +122,7 @@ static void sources_add_other(struct work *work, const struct load_other *other)
         VEC_PUSH(work->others, work->other_count, work->other_room) = move;
 }
 
-/* Deaths before births at one moment: a block that takes an address over is not there twice. */
+/* Deaths before births at the same moment: a block that reuses an address is not counted twice. */
 static int sources_by_time(const void *left, const void *right)
 {
     const struct move *a = left;
@@ -135,7 +135,7 @@ static int sources_by_time(const void *left, const void *right)
 
 /* ---- in order ---- */
 
-/* How far a walk through the births and deaths of the window has come. */
+/* Position of a walk through the births and deaths of the window. */
 struct cursor {
     uint32_t at;
     size_t other;
@@ -147,7 +147,7 @@ static bool has_block(const struct work *work, const struct trace_event *event)
             && sources_is_in_window(work, work->load->trace->blocks[event->block].born);
 }
 
-/* The next one; false: there is none. */
+/* The next move; false: there is none. */
 static bool next_move(struct work *work, struct cursor *cursor, struct move *ret_move)
 {
     const struct trace *trace = work->load->trace;
@@ -199,7 +199,7 @@ static void apply_all(const struct work *work, const struct move *move)
     sources->without_stack += move->is_birth && move->stack == 0;
 }
 
-/* After how many births and deaths most was live, of device memory. */
+/* The number of births and deaths after which most device memory was live. */
 static size_t find_max(struct work *work)
 {
     const struct sources *sources = work->sources;
@@ -318,7 +318,7 @@ static void sort_all(struct sources *sources)
     free(ranked);
 }
 
-/* ---- where events are missing ---- */
+/* ---- if events are missing ---- */
 
 static void sources_add_sums(struct sources_figures *figures, const struct read_place *what)
 {

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sources.h - who asked for the memory that a run held: by library and kind of memory, with the places that asked for most.
+ * sources.h - the memory of a run by library and kind, with the call sites that asked for most.
  *
- * A library is the file of the first frame outside of CUDA's own libraries, libc and kedge; whatever it was: the pool's
- * memory, and what went past the pool (physical handles of NCCL, arrays, managed and pinned memory, imports, graphs).
- * What is no device memory of this process stands in rows of its own and in no library's sum.
+ * A library is the file of the first frame outside of CUDA's own libraries, libc and kedge. All
+ * memory counts: the pool's, and memory outside the pool (physical handles of NCCL, arrays, managed
+ * and pinned memory, imports, graphs). Memory that is no device memory of this process has rows of
+ * its own and is in no library's sum.
  *
- * Figures count what the window allocated, as in model.h. Peaks are each row's own: they do not add up.
- * `at_max` is what a row held when the window held most, and does add up.
+ * Figures count the window's allocations, as in model.h. Each row has its own peak, so peaks do not
+ * add up. `at_max` is the bytes of a row at the window's maximum, and does add up.
  *
  * `classes` has the same bytes by kind, of all libraries together.
  *
- * Where events are missing and the window is the whole run, the writer's own sums by place (area C) stand for them: then device
- * memory has no rows by kind, `at_max` is what each device's own maximum held, and peaks of more than one place are not
- * known.
+ * If events are missing and the window is the whole run, the writer's own sums by place (area C)
+ * replace them: then device memory has no rows by kind, `at_max` is the share in each device's own
+ * maximum, and peaks of more than one place are unknown.
  *
- * The rest of a device's memory is overhead: contexts, kernels, the driver's own pools and rounding, and other processes. It
- * is the device's own figure minus everything that is known:
+ * The rest of a device's memory is overhead: contexts, kernels, the driver's own pools and
+ * rounding, and other processes. It is the device's own figure minus everything that is known:
  *
- *     overhead = total - free - held by kedge's heaps - native allocations - held for graphs        (when we looked last)
+ *     overhead = total - free - held by kedge's heaps - native allocations - for graphs (last look)
  *
  * Managed memory is not subtracted, because it is not known how much of it is on the device.
  *
@@ -34,9 +35,9 @@
 struct sources_figures {
     uint64_t allocated, allocated_count;
     uint64_t live, live_count; /* at the window's end */
-    uint64_t peak;             /* UINT64_MAX = not known */
-    uint64_t at_max;           /* UINT64_MAX = not known, of a class with `by_places` */
-    uint64_t places;           /* of area C that are in it */
+    uint64_t peak;             /* UINT64_MAX = unknown */
+    uint64_t at_max;           /* UINT64_MAX = unknown, for a class with `by_places` */
+    uint64_t places;           /* number of area C's places in it */
 };
 
 /* A library's memory of one kind. */
@@ -49,13 +50,13 @@ struct sources_row {
 struct sources_site {
     uint32_t library;
     const char *site;   /* "function file:line" */
-    const char *pysite; /* of the Python function that led there, NULL = none */
-    uint32_t stack;     /* one that leads there */
+    const char *pysite; /* of the Python function that called it, NULL = none */
+    uint32_t stack;     /* a stack with this site */
     struct sources_figures figures;
 };
 
 struct sources_library {
-    const char *name;               /* path; "(no stack)" for what has none */
+    const char *name;               /* path; "(no stack)" for memory without one */
     struct sources_figures figures; /* device memory of this process */
 };
 
@@ -64,7 +65,7 @@ struct sources {
     size_t library_count, library_room;
     struct sources_row *rows; /* by library, then class */
     size_t row_count, row_room;
-    /* of memory that is none of the device's, too; with `by_places` as the writer counted them */
+    /* of memory outside the devices, too; with `by_places` as the writer counted them */
     struct sources_figures classes[MEMCLASS_COUNT];
     struct sources_site *sites; /* by library, then largest at_max first */
     size_t site_count, site_room;
@@ -76,16 +77,19 @@ void sources_figure(const struct load *load, struct model_window window, struct 
         struct sources *ret_sources);
 void sources_done(struct sources *sources);
 
-/* "pitched", for people; the word in JSON is the same. */
+/* "pitched", for people; JSON has the same word. */
 const char *sources_class_name(enum memclass memclass);
 
 struct sources_overhead {
     bool is_known;
     uint64_t bytes;
-    bool is_short; /* more is known than the device holds: memory that is counted and not backed yet */
+    /*
+     * the known parts exceed the device's memory in use: some memory is counted but not backed yet
+     */
+    bool is_short;
 };
 
-/* What is left of a device's memory; not known if nobody looked. */
+/* The remainder of a device's memory; unknown if kedge never looked. */
 struct sources_overhead sources_overhead(const struct format_look *look);
 
 #endif

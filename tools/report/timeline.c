@@ -5,7 +5,7 @@
 
 #include "tools/base/vec.h"
 
-/* What is there between two events. */
+/* Live and reserved bytes between two events. */
 struct level {
     const struct timeline_job *job;
     uint64_t live, reserved;
@@ -52,7 +52,7 @@ static int by_most(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* Only an allocation makes a key larger; at the window's begin any of them may be. */
+/* Only an allocation makes a key larger; at the window's begin any of them may be the largest. */
 static void raise_most(struct held *held, const struct level *level, uint32_t at)
 {
     const struct trace_event *event = &level->job->trace->events[at];
@@ -90,7 +90,10 @@ static void find_tops(const struct timeline_job *job, struct timeline *timeline)
 
 /* ---- the axis ---- */
 
-/* The first and the last time that an event of the window has. Times of neighbours may be the wrong way round by a little. */
+/*
+ * The first and the last time of an event in the window. Times of neighbours may be slightly out of
+ * order.
+ */
 static void find_times(const struct timeline_job *job, uint64_t *ret_first, uint64_t *ret_last)
 {
     *ret_first = 0;
@@ -105,7 +108,7 @@ static void find_times(const struct timeline_job *job, uint64_t *ret_first, uint
     }
 }
 
-/* Bins of equal width, as many as are wanted at most. */
+/* Bins of equal width, at most the wanted number. */
 static void lay_axis(const struct timeline_job *job, struct timeline *timeline)
 {
     uint64_t first;
@@ -182,7 +185,7 @@ static void raise_peak(struct timeline_peak *peak, uint64_t bytes, uint32_t at)
         *peak = (struct timeline_peak){bytes, at};
 }
 
-/* An event without a time stands where the one before it stands. */
+/* An event without a time has the place of the event before it. */
 static size_t bin_at(
         const struct timeline *timeline, const struct trace_event *event, uint32_t at, size_t bin)
 {

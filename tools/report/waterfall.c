@@ -11,20 +11,21 @@
 
 static const char library_setting[] = "framework-library.";
 
-/* What is known of a moment. */
+/* The known state at a moment. */
 struct moment {
     int device;
     uint64_t total, free, held, graphs, native;
     bool has_inside; /* the next three are known */
     uint64_t live, used, dead;
-    uint32_t at; /* event: what lives before it; TRACE_NEVER: the events do not say */
+    /* event: the blocks live before it; TRACE_NEVER: the events do not cover the moment */
+    uint32_t at;
 };
 
 struct work {
     const struct load *load;
     struct symbols *symbols;
     struct moment moment;
-    uint64_t left; /* of what is in use and has no part yet */
+    uint64_t left; /* bytes in use that have no part yet */
     struct waterfall *waterfall;
 };
 
@@ -47,7 +48,7 @@ static void add_part(struct work *work, enum waterfall_part part, const char *na
     VEC_PUSH(all->rows, all->count, all->room) = (struct waterfall_row){part, name, bytes};
 }
 
-/* As much of `wanted` as is left; the waterfall says where that is not all. */
+/* As much of `wanted` as is left; the waterfall notes if that is less. */
 static uint64_t take_up_to(struct work *work, uint64_t wanted)
 {
     uint64_t taken = wanted < work->left ? wanted : work->left;
@@ -57,7 +58,7 @@ static uint64_t take_up_to(struct work *work, uint64_t wanted)
     return taken;
 }
 
-/* ---- who holds what at the moment ---- */
+/* ---- holders at the moment ---- */
 
 static bool waterfall_matches(const char *patterns, const char *file)
 {
@@ -76,7 +77,7 @@ static bool waterfall_matches(const char *patterns, const char *file)
     return false;
 }
 
-/* The framework whose pool asks from this library, NULL = none. */
+/* The framework whose pool allocates from this library, NULL = none. */
 static const char *framework_of(const struct read_capture *capture, const char *library)
 {
     size_t length = sizeof(library_setting) - 1;
@@ -114,7 +115,10 @@ static int waterfall_by_bytes(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Libraries that hold memory past the pool, and frameworks with a pool: what they have past kedge's, and in it. */
+/*
+ * Libraries that hold memory outside the pool, and frameworks with a pool: their bytes outside
+ * kedge's pool, and in it.
+ */
 struct found {
     struct holders libraries, past, inside;
 };
@@ -151,7 +155,7 @@ static void holders_done(struct holders *holders)
 
 /* ---- the parts ---- */
 
-/* Gives each holder its bytes, as far as they go; what is left is nobody's that is known. */
+/* Gives each holder its bytes, as far as they last; the remainder has no known holder. */
 static uint64_t hand_out(struct holders *holders, uint64_t bytes)
 {
     for (size_t i = 0; i < holders->count; i++) {
@@ -169,7 +173,10 @@ static void add_holders(struct work *work, enum waterfall_part part, const struc
             add_part(work, part, holders->at[i].name, holders->at[i].bytes);
 }
 
-/* What kedge's pool holds, by what is in it. Hints release storage of what the program has not freed: that is not there. */
+/*
+ * The memory of kedge's pool, by its content. Storage that hints released from blocks that the
+ * program has not freed is not there.
+ */
 static void waterfall_add_pool(struct work *work, uint64_t held, struct holders *frameworks)
 {
     const struct moment *moment = &work->moment;
@@ -242,7 +249,7 @@ static void waterfall_make(const struct load *load, struct symbols *symbols,
 
 /* ---- moments ---- */
 
-/* The first event after what was seen by then; TRACE_NEVER: events of before are missing. */
+/* The first event after the moment; TRACE_NEVER: earlier events are missing. */
 static uint32_t event_behind(const struct load *load, uint64_t seq)
 {
     uint32_t at = 0;
